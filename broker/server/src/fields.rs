@@ -10,6 +10,8 @@ pub(crate) enum Value {
     Number(u64),
     Flag(bool),
     Text(String),
+    /// A value that is JSON already.
+    Json(String),
     /// Nothing is known, or there is nothing.
     Null,
     List(Vec<Value>),
@@ -63,6 +65,7 @@ impl Value {
             }
             Value::Flag(flag) => out.push_str(if *flag { "true" } else { "false" }),
             Value::Text(text) => push_string(out, text),
+            Value::Json(json) => out.push_str(json),
             Value::Null => out.push_str("null"),
             Value::List(values) => {
                 out.push('[');

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// Why a file is not taken.
@@ -51,6 +52,12 @@ pub(crate) fn text_of(file: impl Read, bytes_max: usize) -> Result<String, ReadE
 /// The file cannot be read, or has more than `bytes_max` bytes.
 pub(crate) fn bytes(path: &Path, bytes_max: usize) -> Result<Vec<u8>, ReadError> {
     bytes_of(File::open(path).map_err(ReadError::Read)?, bytes_max)
+}
+
+/// Whether everybody on this machine may read the file, or change it. A group may: that is how packages and clusters hand secrets to a
+/// service.
+pub(crate) fn is_open_to_everybody(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o007 != 0)
 }
 
 fn bytes_of(file: impl Read, bytes_max: usize) -> Result<Vec<u8>, ReadError> {

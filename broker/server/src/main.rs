@@ -9,6 +9,7 @@ mod cli;
 mod client;
 mod config;
 mod contracts;
+mod edited;
 mod fields;
 mod files;
 mod identity;
@@ -16,6 +17,7 @@ mod log;
 mod nearest;
 mod rules;
 mod serve;
+mod telemetry;
 mod time;
 
 use std::process::ExitCode;

@@ -1,7 +1,12 @@
-//! Calendar time in UTC. The standard library knows only seconds since 1970.
+//! The time since 1970, and calendar time in UTC, which the standard library does not know.
 
 use std::fmt::{self, Write as _};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The time since the Unix epoch; nothing for a clock that stands before it.
+pub(crate) fn since_epoch() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
 
 /// A moment in UTC, in parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +58,18 @@ impl UtcTime {
             minute: (second_of_day / 60 % 60) as u8,
             second: (second_of_day % 60) as u8,
         }
+    }
+
+    /// When a day begins, in seconds since 1970; `None` before that, and for a day that there is not.
+    pub(crate) fn unix_s_of(year: u16, month: u8, day: u8) -> Option<u64> {
+        // As below, the other way round.
+        let from_march = u64::from(year).checked_sub(u64::from(month <= 2))?;
+        let march_month = (u64::from(month) + 9) % 12;
+        let day_of_year = (153 * march_month + 2) / 5 + u64::from(day).checked_sub(1)?;
+        let days = (from_march * 365 + from_march / 4 - from_march / 100 + from_march / 400 + day_of_year)
+            .checked_sub(719_468)?;
+        let found = UtcTime::from_unix(days.checked_mul(86_400)?, 0);
+        ((found.year, found.month, found.day) == (year.into(), month, day)).then_some(found.unix_s)
     }
 
     /// RFC 3339 to the second, for example `2026-01-31T09:05:07Z`.
@@ -114,6 +131,15 @@ mod tests {
     }
 
     #[test]
+    fn a_day_that_there_is_not_is_none() {
+        for (year, month, day) in
+            [(2025, 2, 29), (2026, 13, 1), (2026, 0, 1), (2026, 4, 31), (2026, 1, 0), (1969, 12, 31), (0, 1, 1)]
+        {
+            assert_eq!(UtcTime::unix_s_of(year, month, day), None, "{year}-{month}-{day}");
+        }
+    }
+
+    #[test]
     fn every_day_of_four_centuries_follows_its_day_before() {
         let mut last = UtcTime::from_unix(0, 0);
         for day in 1..146_097_u64 {
@@ -125,6 +151,7 @@ mod tests {
             } else {
                 assert_eq!((next.year, next.month, next.day), (last.year, last.month, last.day + 1));
             }
+            assert_eq!(UtcTime::unix_s_of(next.year as u16, next.month, next.day), Some(day * 86_400));
             let expected = if next.month == 1 && next.day == 1 { 1 } else { last.day_of_year + 1 };
             assert_eq!(next.day_of_year, expected, "{next}");
             last = next;

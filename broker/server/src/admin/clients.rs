@@ -5,12 +5,9 @@ use tautwire_protocol::ProtocolVersion;
 use tautwire_reactor::AskError;
 use tautwire_session::{SubscriptionRecord, session_name};
 
-use super::Admin;
-use super::request::{Head, Reading, time_left};
 use super::response::{JSON, Response, Status};
-use super::routes::{not_allowed, not_found};
+use super::routes::{Call, not_found};
 use super::spelled::{Query, bad, decoded};
-use super::why;
 use crate::fields::Fields;
 
 /// Rows where the request does not say how many.
@@ -27,50 +24,25 @@ const ORDERS: [(&str, ClientOrder); 7] = [
     ("held_bytes", ClientOrder::HeldBytes),
 ];
 
-/// Answers at `/v1/clients` and below. `path`: what follows that.
-pub(super) fn answer(admin: &Admin, path: &str, head: &Head, reading: &Reading<'_>) -> Response {
-    route(admin, path, head, reading).unwrap_or_else(|refusal| refusal)
-}
-
-fn route(admin: &Admin, path: &str, head: &Head, reading: &Reading<'_>) -> Result<Response, Response> {
-    let query = Query::parse(&head.query)?;
-    let Some(rest) = path.strip_prefix('/') else {
-        return if head.method == "GET" { list(admin, query, reading) } else { Err(not_allowed("GET")) };
-    };
-    let (client_id, below) = rest.split_once('/').unwrap_or((rest, ""));
-    let client_id = decoded(client_id).map_err(|why| bad(&format!("the Client Identifier: {why}")))?;
-    let named = Named::new(client_id, query);
-    match (below, head.method.as_str()) {
-        ("", "GET") => one(admin, named, reading),
-        ("subscriptions", "GET") => subscriptions(admin, named, reading),
-        ("why", "GET") => {
-            let Named { name, query } = named;
-            why::answer(admin, name, query, reading)
-        }
-        ("connection", "DELETE") => end(admin, named, false, reading),
-        ("session", "DELETE") => end(admin, named, true, reading),
-        ("" | "subscriptions" | "why", _) => Err(not_allowed("GET")),
-        ("connection" | "session", _) => Err(not_allowed("DELETE")),
-        _ => Err(not_found("below a client there are /subscriptions, /why, /connection and /session")),
-    }
-}
-
 /// A client that a request means.
-struct Named {
+pub(super) struct Named {
     /// Of its session.
-    name: String,
+    pub(super) name: String,
     /// What else the query says.
-    query: Query,
+    pub(super) query: Query,
 }
 
 impl Named {
-    fn new(client_id: String, mut query: Query) -> Named {
+    pub(super) fn by(call: &Call<'_, '_>) -> Result<Named, Response> {
+        let mut query = Query::parse(&call.head.query)?;
+        let client_id = decoded(call.name(0)).map_err(|why| bad(&format!("the Client Identifier: {why}")))?;
         let mount_point = query.take("mount_point");
-        Named { name: session_name(mount_point.as_deref(), &client_id).into_owned(), query }
+        Ok(Named { name: session_name(mount_point.as_deref(), &client_id).into_owned(), query })
     }
 }
 
-fn list(admin: &Admin, mut query: Query, reading: &Reading<'_>) -> Result<Response, Response> {
+pub(super) fn list(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    let mut query = Query::parse(&call.head.query)?;
     let truth = |text: &str| text.parse::<bool>().ok();
     let orders = ORDERS.map(|(name, _)| name).join(", ");
     let wanted = ClientsQuery {
@@ -87,7 +59,7 @@ fn list(admin: &Admin, mut query: Query, reading: &Reading<'_>) -> Result<Respon
         limit: limit(&mut query)?,
     };
     query.finish("search, connected, listener, sort, descending, after, limit")?;
-    let page = admin.control.clients(&wanted, time_left(reading.deadline())).map_err(unanswered)?;
+    let page = call.admin.control.clients(&wanted, call.time_left()).map_err(unanswered)?;
     let is_full = page.clients.len() == wanted.limit;
     let next = page.clients.last().filter(|_| is_full).map(|(rank, _)| cursor(rank));
     let clients = page.clients.iter().map(|(_, summary)| described(summary)).collect::<Vec<_>>();
@@ -95,34 +67,44 @@ fn list(admin: &Admin, mut query: Query, reading: &Reading<'_>) -> Result<Respon
     Ok(ok(body.with("next", next.as_deref())))
 }
 
-fn limit(query: &mut Query) -> Result<usize, Response> {
+pub(super) fn limit(query: &mut Query) -> Result<usize, Response> {
     let read = |text: &str| text.parse::<usize>().ok().filter(|limit| (1..=PAGE_MAX).contains(limit));
     let limit = query.take_as("limit", &format!("a number from 1 to {PAGE_MAX}"), read)?;
     Ok(limit.unwrap_or(PAGE_DEFAULT))
 }
 
-fn one(admin: &Admin, named: Named, reading: &Reading<'_>) -> Result<Response, Response> {
+pub(super) fn one(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    let named = Named::by(call)?;
     named.query.finish("mount_point")?;
-    let found = admin.control.client(&named.name, time_left(reading.deadline())).map_err(unanswered)?;
+    let found = call.admin.control.client(&named.name, call.time_left()).map_err(unanswered)?;
     let detail = found.ok_or_else(no_client)?;
     Ok(ok(detailed(&detail)))
 }
 
-fn subscriptions(admin: &Admin, named: Named, reading: &Reading<'_>) -> Result<Response, Response> {
-    let Named { name, mut query } = named;
+pub(super) fn subscriptions(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    let Named { name, mut query } = Named::by(call)?;
     let (after, limit) = (query.take("after").unwrap_or_default(), limit(&mut query)?);
     query.finish("mount_point, after, limit")?;
-    let found = admin.control.subscriptions(&name, &after, limit, time_left(reading.deadline())).map_err(unanswered)?;
+    let found = call.admin.control.subscriptions(&name, &after, limit, call.time_left()).map_err(unanswered)?;
     let found = found.ok_or_else(no_client)?;
     let next = found.last().filter(|_| found.len() == limit).map(|(filter, _)| &**filter);
     let list = found.iter().map(|(filter, record)| subscription(filter, record)).collect::<Vec<_>>();
     Ok(ok(Fields::default().with("subscriptions", list).with("next", next)))
 }
 
-fn end(admin: &Admin, named: Named, ends_session: bool, reading: &Reading<'_>) -> Result<Response, Response> {
+/// Disconnects it; its session stays.
+pub(super) fn end_connection(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    end(call, false)
+}
+
+pub(super) fn end_session(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    end(call, true)
+}
+
+fn end(call: &Call<'_, '_>, ends_session: bool) -> Result<Response, Response> {
+    let named = Named::by(call)?;
     named.query.finish("mount_point")?;
-    let timeout = time_left(reading.deadline());
-    let found = admin.control.disconnect(&named.name, ends_session, timeout).map_err(unanswered)?;
+    let found = call.admin.control.disconnect(&named.name, ends_session, call.time_left()).map_err(unanswered)?;
     if !found {
         let message = if ends_session { "there is no such session" } else { "no such client is connected" };
         return Err(not_found(message));
@@ -144,6 +126,7 @@ fn described(summary: &ClientSummary) -> Fields {
             .with("encrypted", connection.is_encrypted)
             .with("protocol", protocol(connection.version))
             .with("keep_alive_s", connection.keep_alive_s)
+            .with("connected_ms", connection.connected_ms)
             .with("last_received_ms", connection.last_received_ms)
             .with("output_bytes", connection.output_bytes)
             .with("connection_bytes", connection.held_bytes);

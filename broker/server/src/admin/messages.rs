@@ -6,34 +6,27 @@ use tautwire_engine::Publication;
 use tautwire_protocol::{QoS, ReasonCode, TopicName};
 use tautwire_reactor::PublishError;
 
-use super::Admin;
-use super::request::{Head, Reading, time_left};
+use super::request::{Head, time_left};
 use super::response::{JSON, Response, Status};
+use super::routes::Call;
 use super::spelled::decoded;
 
 /// What a form of a web page has. `curl` says so of every body unless told otherwise, so it says nothing of this one.
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Publishes the body to the topic that `path` names.
-pub(super) fn publish(admin: &Admin, path: &str, head: &Head, reading: &mut Reading<'_>) -> Response {
-    match published(admin, path, head, reading) {
-        Ok(matched) => {
-            admin.counters.messages_published.fetch_add(1, Ordering::Relaxed);
-            Response::new(Status::OK, JSON, format!("{{\"matched\":{matched}}}\n"))
-        }
-        Err(refusal) => refusal,
-    }
-}
-
-fn published(admin: &Admin, path: &str, head: &Head, reading: &mut Reading<'_>) -> Result<bool, Response> {
-    let topic = topic(path)?;
+/// Publishes the body to the topic that the path names.
+pub(super) fn publish(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    let Call { admin, head, .. } = *call;
+    let topic = topic(call.name(0))?;
     let topic = TopicName::new(&topic).map_err(|error| invalid_topic(&error.to_string()))?;
     let Options { qos, retain } = options(&head.query)?;
     let content_type = content_type(head)?;
-    let deadline = reading.deadline();
-    let payload = reading.body(head)?;
+    let deadline = call.reading.deadline();
+    let payload = call.reading.body(head)?;
     let publication = Publication { topic, content_type, payload, qos, retain };
-    admin.control.publish(&publication, time_left(deadline)).map_err(|error| refused(&error))
+    let matched = admin.control.publish(&publication, time_left(deadline)).map_err(|error| refused(&error))?;
+    admin.counters.messages_published.fetch_add(1, Ordering::Relaxed);
+    Ok(Response::new(Status::OK, JSON, format!("{{\"matched\":{matched}}}\n")))
 }
 
 /// The topic as the path spells it.
@@ -85,7 +78,7 @@ fn content_type(head: &Head) -> Result<Option<&str>, Response> {
     Ok(Some(content_type).filter(|_| !media_type.is_empty() && !media_type.eq_ignore_ascii_case(FORM)))
 }
 
-fn refused(error: &PublishError) -> Response {
+pub(super) fn refused(error: &PublishError) -> Response {
     let (status, code) = match error {
         PublishError::Refused(reason, _) => of_reason(*reason),
         PublishError::Busy => (Status::SERVICE_UNAVAILABLE, "busy"),

@@ -1,14 +1,16 @@
 //! The counters, for Prometheus or as JSON.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
-use tautwire_engine::Totals;
+use tautwire_engine::{Latencies, Totals};
 use tautwire_memory::Kind;
-use tautwire_reactor::{DataState, ListenerState};
+use tautwire_reactor::{DataState, Durations, ListenerState};
 
-use super::Admin;
 use super::response::{JSON, Response, Status};
+use super::routes::Call;
+use super::{Admin, topic_metrics};
 use crate::identity::WorkerCounters;
 
 /// The text format of Prometheus.
@@ -37,13 +39,22 @@ struct Metric {
     value: u64,
 }
 
-pub(super) fn answer(admin: &Admin, accept: &str) -> Response {
-    let metrics = collect(admin);
-    if wants_json(accept) {
+pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    let metrics = collect(call.admin);
+    if wants_json(&call.head.accept) {
         let members: Vec<String> =
             metrics.iter().map(|metric| format!("\"{}\":{}", metric.name, metric.value)).collect();
-        return Response::new(Status::OK, JSON, format!("{{{}}}\n", members.join(",")));
+        return Ok(Response::new(Status::OK, JSON, format!("{{{}}}\n", members.join(","))));
     }
+    Ok(Response::new(Status::OK, PROMETHEUS, text_of(call.admin, metrics)))
+}
+
+/// All metrics in the format of Prometheus.
+pub(super) fn text(admin: &Admin) -> String {
+    text_of(admin, collect(admin))
+}
+
+fn text_of(admin: &Admin, metrics: Vec<Metric>) -> String {
     let mut text = String::new();
     for Metric { name, meaning, is_gauge, value } in metrics {
         let (kind, suffix) = if is_gauge { ("gauge", "") } else { ("counter", "_total") };
@@ -52,7 +63,14 @@ pub(super) fn answer(admin: &Admin, accept: &str) -> Response {
         let _ = writeln!(text, "tautwire_{name}{suffix} {value}");
     }
     push_listeners(&mut text, admin);
-    Response::new(Status::OK, PROMETHEUS, text)
+    push_certificates(&mut text, admin);
+    if let Some(data) = admin.control.data() {
+        let meaning = "Times in which what was written to the log became durable.";
+        push_histogram(&mut text, "data_sync_seconds", meaning, &[("", &data.sync_times)]);
+    }
+    push_latencies(&mut text, &admin.control.latencies());
+    topic_metrics::push(&mut text, admin);
+    text
 }
 
 /// What is counted for each listener, whose names have nothing in them that a label would have to escape.
@@ -73,6 +91,69 @@ fn push_listeners(text: &mut String, admin: &Admin) {
     }
 }
 
+/// When the certificates expire by which listeners are served: of several for one host, the first.
+fn push_certificates(text: &mut String, admin: &Admin) {
+    let mut first_s = BTreeMap::new();
+    for (listener, certificates) in admin.reloader.certificates() {
+        for certificate in certificates.iter() {
+            let host = certificate.names.first().map_or("", |name| name.as_str());
+            let Some(expires_s) = certificate.not_after_unix_s else { continue };
+            let labels = format!("listener=\"{}\",host=\"{}\"", label(&listener), label(host));
+            first_s.entry(labels).and_modify(|first: &mut u64| *first = expires_s.min(*first)).or_insert(expires_s);
+        }
+    }
+    if first_s.is_empty() {
+        return;
+    }
+    let name = "tautwire_listener_certificate_expires_timestamp_seconds";
+    let _ = writeln!(text, "# HELP {name} When a certificate of a listener expires, in seconds since the Unix epoch.");
+    let _ = writeln!(text, "# TYPE {name} gauge");
+    for (labels, expires_s) in first_s {
+        let _ = writeln!(text, "{name}{{{labels}}} {expires_s}");
+    }
+}
+
+/// A text as the value of a label.
+pub(super) fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// How long messages and acknowledgements take.
+fn push_latencies(
+    text: &mut String,
+    Latencies { delivery: [zero, one, two], acknowledgement: [puback, pubrec] }: &Latencies,
+) {
+    let meaning = "Times from reading a message to writing it to a client, without what waited for the client.";
+    let by_qos = [("qos=\"0\"", zero), ("qos=\"1\"", one), ("qos=\"2\"", two)];
+    push_histogram(text, "delivery_seconds", meaning, &by_qos);
+    let meaning = "Times from reading a message to writing PUBACK or PUBREC, with the wait for the log.";
+    push_histogram(text, "acknowledgement_seconds", meaning, &[("qos=\"1\"", puback), ("qos=\"2\"", pubrec)]);
+}
+
+/// Bounds of the histograms: from 8 µs to 16 s, each twice the one before.
+const BOUND_DOUBLINGS: std::ops::RangeInclusive<u32> = 3..=24;
+
+/// A histogram, for each of some labels.
+fn push_histogram(text: &mut String, name: &str, meaning: &str, series: &[(&str, &Durations)]) {
+    let name = format!("tautwire_{name}");
+    let _ = writeln!(text, "# HELP {name} {meaning}");
+    let _ = writeln!(text, "# TYPE {name} histogram");
+    for (label, durations) in series {
+        let (braced, before) = match label.is_empty() {
+            true => (String::new(), String::new()),
+            false => (format!("{{{label}}}"), format!("{label},")),
+        };
+        for doublings in BOUND_DOUBLINGS {
+            let bound_s = (1_u64 << doublings) as f64 / 1e6;
+            let _ = writeln!(text, "{name}_bucket{{{before}le=\"{bound_s}\"}} {}", durations.below(doublings));
+        }
+        let count = durations.count();
+        let _ = writeln!(text, "{name}_bucket{{{before}le=\"+Inf\"}} {count}");
+        let _ = writeln!(text, "{name}_sum{braced} {}", durations.sum_us() as f64 / 1e6);
+        let _ = writeln!(text, "{name}_count{braced} {count}");
+    }
+}
+
 /// Whether JSON is named, and no kind of text before it.
 fn wants_json(accept: &str) -> bool {
     let kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or_default().trim());
@@ -90,6 +171,7 @@ fn collect(admin: &Admin) -> Vec<Metric> {
     let counters = &admin.counters;
     let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     let contracts = admin.control.contracts().contracts().len();
+    let settings = admin.control.settings();
     let gauges = [
         ("retained_messages", "Messages retained now.", retained as u64),
         ("retained_bytes", "Bytes of the retained messages that count against the limit.", retained_bytes as u64),
@@ -98,7 +180,16 @@ fn collect(admin: &Admin) -> Vec<Metric> {
             "Retained messages, with the places of their topics.",
             admin.control.retained_held_bytes(),
         ),
+        (
+            "memory_held_bytes",
+            "What clients make the broker hold now, against the limit.",
+            admin.control.buffered_bytes(),
+        ),
+        ("memory_limit_bytes", "What they may make it hold: limits.buffered_bytes.", settings.buffered_bytes as u64),
+        ("connections_limit", "Connections that may be open: limits.connections.", settings.connections as u64),
         ("contracts", "Contracts that hold now.", contracts as u64),
+        ("admin_sessions", "Sessions of those who have logged in to this API.", admin.session_count() as u64),
+        ("admin_taps", "Taps open now.", counters.taps.load(Ordering::Relaxed) as u64),
         ("uptime_seconds", "Time since the start.", admin.started.elapsed().as_secs()),
     ];
     metrics.extend(gauges.map(|(name, meaning, value)| Metric { name, meaning, is_gauge: true, value }));
@@ -113,6 +204,24 @@ fn collect(admin: &Admin) -> Vec<Metric> {
     }));
     let WorkerCounters { done, refused, late, abandoned } = admin.reloader.porter().counters();
     let (changes, changes_refused) = admin.store.changes();
+    let logins = [
+        ("admin_logins", "Logins to this API.", count(&counters.logins)),
+        (
+            "admin_logins_refused",
+            "Logins refused: no such token, or a wrong password.",
+            count(&counters.logins_refused),
+        ),
+        (
+            "admin_logins_slowed",
+            "Logins not looked at, because too many had failed before.",
+            count(&counters.logins_slowed),
+        ),
+        (
+            "admin_sessions_displaced",
+            "Sessions of this API that ended because others began.",
+            count(&counters.sessions_displaced),
+        ),
+    ];
     let own = [
         ("auth_work", "Hashes, signatures and questions to others by which it was found out who clients are.", done),
         ("auth_work_refused", "Clients refused because too many waited for that.", refused),
@@ -127,12 +236,19 @@ fn collect(admin: &Admin) -> Vec<Metric> {
             "Connections to this API refused because there were too many.",
             count(&counters.connections_refused),
         ),
+        ("admin_taps_refused", "Taps refused because there were too many.", count(&counters.taps_refused)),
+        (
+            "admin_tap_messages_skipped",
+            "Messages that taps left out because there were more than they may show.",
+            count(&counters.tap_messages_skipped),
+        ),
         (
             "admin_messages_published",
             "Messages published by requests to this API.",
             count(&counters.messages_published),
         ),
     ];
+    let own = own.into_iter().chain(logins).chain(admin.reloader.telemetry().counters());
     metrics.extend(own.map(|(name, meaning, value)| Metric { name, meaning, is_gauge: false, value }));
     metrics
 }

@@ -1,15 +1,18 @@
 //! Reading a request, within limits of size and time.
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, TcpStream};
+use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
+use super::connection::Connection;
+use super::login::COOKIE;
 use super::response::{Response, Status};
 
 /// Request line and header fields.
 const HEAD_MAX_BYTES: usize = 8 * 1024;
 /// Header fields.
 const FIELDS_MAX: usize = 64;
+/// Cookies of one name that are looked at: another page of the same host may have left one.
+const COOKIES_MAX: usize = 4;
 /// A body: the largest schema, each byte of it escaped, and some.
 pub(super) const BODY_MAX_BYTES: usize = 8 * 1024 * 1024;
 /// What is read and thrown away of a body that was refused, so that the answer is not lost with the connection.
@@ -26,7 +29,18 @@ pub(super) struct Head {
     pub(super) query: String,
     /// What follows `Bearer` in the field Authorization.
     pub(super) token: Option<Vec<u8>>,
+    /// Those of sessions.
+    pub(super) cookies: Vec<String>,
+    /// The field X-CSRF-Token.
+    pub(super) csrf: Option<Vec<u8>>,
+    /// The field Sec-Fetch-Site: where the page is from that makes the request.
+    pub(super) fetch_site: Option<String>,
+    /// By TLS, or a proxy says that it ends TLS.
+    pub(super) came_by_https: bool,
     pub(super) accept: String,
+    pub(super) accept_encoding: String,
+    /// Tags of what the client has kept.
+    pub(super) if_none_match: String,
     pub(super) content_type: Option<String>,
     pub(super) body_bytes: Option<usize>,
     /// The body follows once we have said that it may.
@@ -35,7 +49,7 @@ pub(super) struct Head {
 
 /// A connection being read from.
 pub(super) struct Reading<'s> {
-    stream: &'s TcpStream,
+    connection: &'s Connection,
     deadline: Instant,
     bytes: Vec<u8>,
     /// Where the body begins.
@@ -45,8 +59,8 @@ pub(super) struct Reading<'s> {
 }
 
 impl<'s> Reading<'s> {
-    pub(super) fn new(stream: &'s TcpStream, deadline: Instant) -> Reading<'s> {
-        Reading { stream, deadline, bytes: Vec::new(), body_at: 0, is_unread: true }
+    pub(super) fn new(connection: &'s Connection, deadline: Instant) -> Reading<'s> {
+        Reading { connection, deadline, bytes: Vec::new(), body_at: 0, is_unread: true }
     }
 
     /// The head; `None` where the connection ends before anything comes.
@@ -65,7 +79,9 @@ impl<'s> Reading<'s> {
             match request.parse(&self.bytes) {
                 Ok(httparse::Status::Complete(length)) if length <= HEAD_MAX_BYTES => {
                     self.body_at = length;
-                    return understood(&request).map(Some);
+                    let mut head = understood(&request)?;
+                    head.came_by_https |= self.connection.is_over_tls();
+                    return Ok(Some(head));
                 }
                 Ok(httparse::Status::Partial) if self.bytes.len() < HEAD_MAX_BYTES => {}
                 Ok(_) | Err(httparse::Error::TooManyHeaders) => {
@@ -77,6 +93,11 @@ impl<'s> Reading<'s> {
                 }
             }
         }
+    }
+
+    /// The connection, for an answer that is a stream.
+    pub(super) fn connection(&self) -> &'s Connection {
+        self.connection
     }
 
     /// When the answer is to be there.
@@ -98,8 +119,8 @@ impl<'s> Reading<'s> {
         }
         let end = self.body_at + length;
         if head.awaits_continue && self.bytes.len() < end {
-            let _ = self.stream.set_write_timeout(Some(time_left(self.deadline)));
-            (&mut &*self.stream).write_all(b"HTTP/1.1 100 Continue\r\n\r\n").map_err(|error| failed(&error))?;
+            let go_on = self.connection.write_all(b"HTTP/1.1 100 Continue\r\n\r\n", self.deadline);
+            go_on.map_err(|error| failed(&error))?;
         }
         while self.bytes.len() < end {
             if !self.read().map_err(|error| failed(&error))? {
@@ -114,7 +135,7 @@ impl<'s> Reading<'s> {
     /// Nothing of a body follows, or none is wanted: reads and forgets what still comes, so that the client gets to read its
     /// answer.
     pub(super) fn drain(&mut self) {
-        let _ = self.stream.shutdown(Shutdown::Write);
+        self.connection.end(self.deadline);
         if !self.is_unread {
             return;
         }
@@ -122,33 +143,22 @@ impl<'s> Reading<'s> {
         let mut left = DRAIN_MAX_BYTES;
         let mut chunk = [0; 16 * 1024];
         while left > 0 && Instant::now() < deadline {
-            let _ = self.stream.set_read_timeout(Some(time_left(deadline)));
-            match (&mut &*self.stream).read(&mut chunk) {
-                Ok(0) => return,
+            match self.connection.discard(&mut chunk, deadline) {
+                Ok(0) | Err(_) => return,
                 Ok(count) => left = left.saturating_sub(count),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return,
             }
         }
     }
 
     /// Reads some more; false at the end.
     fn read(&mut self) -> io::Result<bool> {
-        let mut chunk = [0; 16 * 1024];
-        loop {
-            if Instant::now() >= self.deadline {
-                return Err(ErrorKind::TimedOut.into());
-            }
-            self.stream.set_read_timeout(Some(time_left(self.deadline)))?;
-            match (&mut &*self.stream).read(&mut chunk) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-                Ok(count) => {
-                    self.bytes.extend_from_slice(&chunk[..count]);
-                    return Ok(count > 0);
-                }
-            }
+        if Instant::now() >= self.deadline {
+            return Err(ErrorKind::TimedOut.into());
         }
+        let mut chunk = [0; 16 * 1024];
+        let count = self.connection.read(&mut chunk, self.deadline)?;
+        self.bytes.extend_from_slice(&chunk[..count]);
+        Ok(count > 0)
     }
 }
 
@@ -162,7 +172,13 @@ fn understood(request: &httparse::Request<'_, '_>) -> Result<Head, Response> {
         path: path.to_owned(),
         query: query.to_owned(),
         token: None,
+        cookies: Vec::new(),
+        csrf: None,
+        fetch_site: None,
+        came_by_https: false,
         accept: String::new(),
+        accept_encoding: String::new(),
+        if_none_match: String::new(),
         content_type: None,
         body_bytes: None,
         awaits_continue: false,
@@ -187,10 +203,29 @@ fn understood(request: &httparse::Request<'_, '_>) -> Result<Head, Response> {
             head.awaits_continue = true;
         } else if field.name.eq_ignore_ascii_case("accept") {
             head.accept = text()?.to_owned();
+        } else if field.name.eq_ignore_ascii_case("accept-encoding") {
+            head.accept_encoding = text()?.to_owned();
+        } else if field.name.eq_ignore_ascii_case("if-none-match") {
+            head.if_none_match = text()?.to_owned();
         } else if field.name.eq_ignore_ascii_case("content-type") {
             if head.content_type.replace(text()?.to_owned()).is_some() {
                 return Err(bad("Content-Type stands there twice"));
             }
+        } else if field.name.eq_ignore_ascii_case("cookie") {
+            let cookies = text()?.split(';').filter_map(|cookie| cookie.trim().split_once('='));
+            let of_sessions = cookies.filter(|(name, _)| *name == COOKIE).map(|(_, value)| value.to_owned());
+            head.cookies.extend(of_sessions.take(COOKIES_MAX));
+        } else if field.name.eq_ignore_ascii_case("x-csrf-token") {
+            head.csrf = Some(field.value.trim_ascii().to_vec());
+        } else if field.name.eq_ignore_ascii_case("sec-fetch-site") {
+            head.fetch_site = Some(text()?.to_owned());
+        } else if field.name.eq_ignore_ascii_case("x-forwarded-proto") {
+            head.came_by_https = text()?.eq_ignore_ascii_case("https");
+        } else if field.name.eq_ignore_ascii_case("forwarded") {
+            let mut pairs = text()?.split([',', ';']).filter_map(|pair| pair.trim().split_once('='));
+            head.came_by_https = pairs.any(|(name, value)| {
+                name.eq_ignore_ascii_case("proto") && value.trim_matches('"').eq_ignore_ascii_case("https")
+            });
         } else if field.name.eq_ignore_ascii_case("authorization") {
             if std::mem::replace(&mut is_authorized, true) {
                 return Err(bad("Authorization stands there twice"));

@@ -1,13 +1,12 @@
 //! What is answered.
 
 use std::fmt::{self, Write as _};
-use std::io::{self, Write as _};
-use std::net::TcpStream;
+use std::io;
 use std::time::Instant;
 
 use tautwire_contracts::LoadError;
 
-use super::request::time_left;
+use super::connection::Connection;
 use crate::json::push_string;
 
 /// A status code with its words.
@@ -22,6 +21,7 @@ impl Status {
     pub(super) const OK: Status = Status(200, "OK");
     pub(super) const CREATED: Status = Status(201, "Created");
     pub(super) const NO_CONTENT: Status = Status(204, "No Content");
+    pub(super) const NOT_MODIFIED: Status = Status(304, "Not Modified");
     pub(super) const BAD_REQUEST: Status = Status(400, "Bad Request");
     pub(super) const UNAUTHORIZED: Status = Status(401, "Unauthorized");
     pub(super) const FORBIDDEN: Status = Status(403, "Forbidden");
@@ -32,7 +32,9 @@ impl Status {
     pub(super) const LENGTH_REQUIRED: Status = Status(411, "Length Required");
     pub(super) const BODY_TOO_LARGE: Status = Status(413, "Content Too Large");
     pub(super) const EXPECTATION_FAILED: Status = Status(417, "Expectation Failed");
+    pub(super) const UNSUPPORTED_MEDIA_TYPE: Status = Status(415, "Unsupported Media Type");
     pub(super) const UNPROCESSABLE: Status = Status(422, "Unprocessable Content");
+    pub(super) const TOO_MANY_REQUESTS: Status = Status(429, "Too Many Requests");
     pub(super) const HEAD_TOO_LARGE: Status = Status(431, "Request Header Fields Too Large");
     pub(super) const INTERNAL: Status = Status(500, "Internal Server Error");
     pub(super) const NOT_IMPLEMENTED: Status = Status(501, "Not Implemented");
@@ -51,17 +53,21 @@ impl fmt::Display for Status {
 pub(super) struct Response {
     status: Status,
     content_type: &'static str,
+    /// Whether a browser may keep it, if it asks each time whether it still holds.
+    is_kept: bool,
     /// Further header fields, each with its line end.
     fields: String,
     body: Vec<u8>,
 }
 
 pub(super) const JSON: &str = "application/json";
+/// The answer has been written as a stream; nothing follows.
+pub(super) const STREAMED: &str = "";
 pub(super) const TOML: &str = "application/toml";
 
 impl Response {
     pub(super) fn new(status: Status, content_type: &'static str, body: impl Into<Vec<u8>>) -> Response {
-        Response { status, content_type, fields: String::new(), body: body.into() }
+        Response { status, content_type, is_kept: false, fields: String::new(), body: body.into() }
     }
 
     /// `{"code": …, "message": …}`.
@@ -107,6 +113,12 @@ impl Response {
         self
     }
 
+    /// The same, which a browser may keep, if it asks each time whether it still holds.
+    pub(super) fn kept_if_unchanged(mut self) -> Response {
+        self.is_kept = true;
+        self
+    }
+
     pub(super) fn status(&self) -> Status {
         self.status
     }
@@ -116,32 +128,23 @@ impl Response {
     }
 
     /// Writes it. The connection ends with it.
-    pub(super) fn write(&self, stream: &TcpStream, deadline: Instant) -> io::Result<()> {
-        let Response { status, content_type, fields, body } = self;
+    pub(super) fn write(&self, connection: &Connection, deadline: Instant) -> io::Result<()> {
+        let Response { status, content_type, is_kept, fields, body } = self;
+        if *content_type == STREAMED {
+            return Ok(());
+        }
+        let cache = if *is_kept { "no-cache" } else { "no-store" };
         let described = match *status {
-            Status::NO_CONTENT => String::new(),
+            Status::NO_CONTENT | Status::NOT_MODIFIED => String::new(),
             _ => format!("Content-Type: {content_type}\r\nContent-Length: {}\r\n", body.len()),
         };
         let mut bytes = format!(
-            "HTTP/1.1 {status}\r\n{described}{fields}Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
-             Connection: close\r\n\r\n",
+            "HTTP/1.1 {status}\r\n{described}{fields}Cache-Control: {cache}\r\nX-Content-Type-Options: nosniff\r\n\
+             Cross-Origin-Resource-Policy: same-origin\r\nConnection: close\r\n\r\n",
         )
         .into_bytes();
         bytes.extend_from_slice(body);
-        let mut rest = bytes.as_slice();
-        while !rest.is_empty() {
-            stream.set_write_timeout(Some(time_left(deadline)))?;
-            match (&mut &*stream).write(rest) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => rest = &rest[count..],
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-            if !rest.is_empty() && Instant::now() >= deadline {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-        }
-        Ok(())
+        connection.write_all(&bytes, deadline)
     }
 }
 

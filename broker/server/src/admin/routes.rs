@@ -1,175 +1,225 @@
-//! What each address answers.
+//! What each address answers, and who may ask.
 
-use tautwire_contracts::{Catalogue, discovery};
+use std::net::SocketAddr;
+use std::time::Duration;
 
-use super::request::{Head, Reading};
-use super::response::{JSON, Response, Status, TOML};
-use super::{Admin, bans, clients, messages, metrics};
-use crate::contracts::{Entry, Store, StoreError};
-use crate::fields::Fields;
-use crate::json;
-use crate::serve::reload::Reloaded;
+use super::caller::Caller;
+use super::request::{Head, Reading, time_left};
+use super::response::{Response, Status};
+use super::roles::{Needs, Role};
+use super::{
+    Admin, bans, clients, configuration, contracts, explain, health, listeners, login, messages, metrics, openapi,
+    overview, retained, rules, tap, topic_metrics, ui, violations, why,
+};
 
-/// Answers a request whose head is there and whose body may still come.
-pub(super) fn answer(admin: &Admin, head: &Head, reading: &mut Reading<'_>) -> Response {
-    if head.path == "/health" {
-        return match head.method.as_str() {
-            "GET" => health(admin),
-            _ => not_allowed("GET"),
-        };
+/// A request on its way to its answer.
+pub(super) struct Call<'c, 's> {
+    pub(super) admin: &'c Admin,
+    pub(super) head: &'c Head,
+    pub(super) reading: &'c mut Reading<'s>,
+    /// Who asks; `None` where that need not be known and is not.
+    pub(super) caller: Option<&'c Caller>,
+    /// Where the request comes from.
+    pub(super) peer: SocketAddr,
+    /// What stands in the path for the names in braces of the pattern, still percent-encoded.
+    pub(super) names: Vec<&'c str>,
+}
+
+impl<'c> Call<'c, '_> {
+    /// What stands for the name in braces with this number.
+    pub(super) fn name(&self, number: usize) -> &'c str {
+        self.names.get(number).copied().unwrap_or_default()
     }
-    if !head.token.as_ref().is_some_and(|given| admin.token.is(given)) {
-        return Response::error(Status::UNAUTHORIZED, "unauthorized", "send the token: Authorization: Bearer TOKEN")
-            .with("WWW-Authenticate", "Bearer");
-    }
-    if let Some(topic) = head.path.strip_prefix("/messages/") {
-        return match head.method.as_str() {
-            "POST" => messages::publish(admin, topic, head, reading),
-            _ => not_allowed("POST"),
-        };
-    }
-    if let Some(below) = head.path.strip_prefix("/v1/clients").filter(|rest| rest.is_empty() || rest.starts_with('/')) {
-        return clients::answer(admin, below, head, reading);
-    }
-    let contract = head.path.strip_prefix("/contracts/");
-    match (head.path.as_str(), contract, head.method.as_str()) {
-        ("/metrics", _, "GET") => metrics::answer(admin, &head.accept),
-        ("/config", _, "GET") => Response::new(Status::OK, TOML, admin.reloader.running_toml()),
-        ("/config/diff", _, "GET") => reloaded(admin.reloader.compare()),
-        ("/config/reload", _, "POST") => reload(admin),
-        ("/config/reload", ..) => not_allowed("POST"),
-        ("/bans", _, "GET") => bans::list(admin),
-        ("/bans", _, "POST") => bans::add(admin, head, reading),
-        ("/bans", _, "DELETE") => bans::remove(admin, head, reading),
-        ("/bans", ..) => not_allowed("GET, POST, DELETE"),
-        ("/v1/listeners", _, "GET") => listeners(admin),
-        ("/contracts", _, "GET") => all(&admin.control.contracts()),
-        ("/v1/listeners" | "/metrics" | "/contracts" | "/config" | "/config/diff", ..) => not_allowed("GET"),
-        (_, Some(name), "GET") => one(Status::OK, &admin.control.contracts(), name),
-        (_, Some(name), "PUT") => put(&admin.store, name, head, reading),
-        (_, Some(name), "DELETE") => delete(&admin.store, name),
-        (_, Some(_), _) => not_allowed("GET, PUT, DELETE"),
-        _ => not_found(
-            "there is nothing here; there are /health, /metrics, /bans, /config, /config/diff, /config/reload, /contracts, \
-             /contracts/NAME, /messages/TOPIC, /v1/clients, /v1/clients/CLIENT, /v1/listeners",
-        ),
+
+    /// Until the answer is to be there.
+    pub(super) fn time_left(&self) -> Duration {
+        time_left(self.reading.deadline())
     }
 }
 
-/// Whether the broker does all that it is there for. One whose disk has failed goes on for those who ask for nothing lasting.
-/// One that cannot read some messages back goes on for all but the clients who wait for them.
-fn health(admin: &Admin) -> Response {
-    match admin.control.data() {
-        Some(data) if data.failure.is_some() => {
-            Response::new(Status::SERVICE_UNAVAILABLE, JSON, "{\"status\":\"failed\",\"disk\":\"failed\"}\n")
-        }
-        Some(_) if admin.control.totals().cold_unreadable > 0 => {
-            Response::new(Status::OK, JSON, "{\"status\":\"degraded\",\"disk\":\"unreadable\"}\n")
-        }
-        Some(data) if data.is_full => Response::new(Status::OK, JSON, "{\"status\":\"degraded\",\"disk\":\"full\"}\n"),
-        _ => Response::new(Status::OK, JSON, "{\"status\":\"ok\"}\n"),
-    }
-}
+type Handler = fn(&mut Call<'_, '_>) -> Result<Response, Response>;
 
-/// Where is listened, and who has come.
-fn listeners(admin: &Admin) -> Response {
-    let described = admin.control.listeners().into_iter().map(|listener| {
-        let address = admin.control.address_of(&listener.name).map(|address| address.to_string());
-        Fields::default()
-            .with("name", &*listener.name)
-            .with("address", address.as_deref())
-            .with("connections", listener.connections)
-            .with("accepted", listener.accepted)
-            .with("refused", listener.refused)
-    });
-    clients::ok(Fields::default().with("listeners", described.collect::<Vec<_>>()))
-}
+/// A method and a path, what they ask of their caller, and what answers. In a path `{name}` is anything without a slash, and `{+name}`
+/// is all the rest. The paths are those of the OpenAPI document.
+pub(super) struct Route(pub(super) &'static str, pub(super) &'static str, pub(super) Needs, Handler);
 
-/// Has the broker read its configuration again.
-fn reload(admin: &Admin) -> Response {
-    let result = admin.reloader.reload();
-    match &result {
-        Ok(reloaded) => log::info!("admin: {reloaded}"),
-        Err(_) => log::warn!("admin: a reload was asked for, and refused; nothing has changed"),
-    }
-    reloaded(result)
-}
+const OPEN: Needs = Needs::Nothing;
+const KNOWN: Needs = Needs::Somebody;
+const READ: Needs = Needs::Role(Role::Read);
+const PAYLOADS: Needs = Needs::Payloads;
+const OPERATE: Needs = Needs::Role(Role::Operate);
+const ADMINISTER: Needs = Needs::Role(Role::Administer);
 
-fn reloaded(result: Result<Reloaded, Vec<String>>) -> Response {
-    match result {
-        Ok(reloaded) => Response::new(Status::OK, JSON, reloaded.to_json()),
-        Err(errors) => Response::wrong_configuration(&errors),
-    }
-}
+/// The version that stands before paths. Without it, the newest answers, which is this one.
+const VERSION: &str = "/v1";
 
-fn all(catalogue: &Catalogue) -> Response {
-    let is_empty = catalogue.contracts().is_empty();
-    let json = if is_empty { b"{\"contracts\":[]}".to_vec() } else { discovery::index_json(catalogue) };
-    Response::new(Status::OK, JSON, json)
-}
+#[rustfmt::skip]
+pub(super) static ROUTES: &[Route] = &[
+    Route("GET",    "/",                                   OPEN,       ui::page),
+    Route("GET",    "/ui/{name}",                          OPEN,       ui::file),
+    Route("GET",    "/openapi.json",                       OPEN,       openapi::document),
+    Route("GET",    "/health",                             OPEN,       health::whole),
+    Route("GET",    "/health/live",                        OPEN,       health::live),
+    Route("GET",    "/health/ready",                       OPEN,       health::ready),
+    Route("GET",    "/metrics",                            READ,       metrics::answer),
+    Route("GET",    "/session",                            KNOWN,      login::show),
+    Route("POST",   "/session",                            OPEN,       login::log_in),
+    Route("DELETE", "/session",                            KNOWN,      login::log_out),
+    Route("GET",    "/v1/bans",                            READ,       bans::list),
+    Route("POST",   "/v1/bans",                            OPERATE,    bans::add),
+    Route("DELETE", "/v1/bans",                            OPERATE,    bans::remove),
+    Route("GET",    "/v1/clients",                         READ,       clients::list),
+    Route("GET",    "/v1/clients/{client}",                READ,       clients::one),
+    Route("GET",    "/v1/clients/{client}/subscriptions",  READ,       clients::subscriptions),
+    Route("GET",    "/v1/clients/{client}/why",            READ,       why::answer),
+    Route("DELETE", "/v1/clients/{client}/connection",     OPERATE,    clients::end_connection),
+    Route("DELETE", "/v1/clients/{client}/session",        OPERATE,    clients::end_session),
+    Route("GET",    "/v1/config",                          READ,       configuration::show),
+    Route("GET",    "/v1/config/diff",                     READ,       configuration::diff),
+    Route("POST",   "/v1/config/reload",                   OPERATE,    configuration::reload),
+    Route("GET",    "/v1/contracts",                       READ,       violations::all),
+    Route("GET",    "/v1/contracts/{+name}",               READ,       violations::one),
+    Route("PUT",    "/v1/contracts/{+name}",               ADMINISTER, contracts::put),
+    Route("DELETE", "/v1/contracts/{+name}",               ADMINISTER, contracts::delete),
+    Route("POST",   "/v1/explain",                         READ,       explain::answer),
+    Route("GET",    "/v1/listeners",                       READ,       listeners::list),
+    Route("POST",   "/v1/messages/{+topic}",               OPERATE,    messages::publish),
+    Route("GET",    "/v1/overview",                        READ,       overview::answer),
+    Route("GET",    "/v1/overview/history",                READ,       overview::history),
+    Route("GET",    "/v1/rules",                           READ,       rules::list),
+    Route("GET",    "/v1/retained",                        READ,       retained::list),
+    Route("DELETE", "/v1/retained",                        OPERATE,    retained::remove),
+    Route("GET",    "/v1/retained/{+topic}",               PAYLOADS,   retained::show),
+    Route("GET",    "/v1/tap",                             PAYLOADS,   tap::answer),
+    Route("GET",    "/v1/topic-metrics",                   READ,       topic_metrics::answer),
+    Route("GET",    "/v1/topics",                          READ,       retained::topics),
+];
 
-fn one(status: Status, catalogue: &Catalogue, name: &str) -> Response {
-    match catalogue.named(name) {
-        Some(contract) => Response::new(status, JSON, discovery::describe(contract)),
-        None => not_found("there is no contract of that name"),
-    }
-}
-
-fn put(store: &Store, name: &str, head: &Head, reading: &mut Reading<'_>) -> Response {
-    let body = match reading.body(head) {
-        Ok(body) => body,
-        Err(refusal) => return refusal,
+/// Answers a request whose head is there and whose body may still come; says whose it was, too.
+pub(super) fn answer(
+    admin: &Admin,
+    head: &Head,
+    reading: &mut Reading<'_>,
+    peer: SocketAddr,
+) -> (Response, Option<Caller>) {
+    let path = without_version(&head.path);
+    let matching = || ROUTES.iter().filter_map(|route| names(route.1, path).map(|names| (route, names)));
+    let chosen = matching().find(|(route, _)| route.0 == head.method);
+    let is_open = matching().any(|(Route(_, _, needs, _), _)| *needs == Needs::Nothing);
+    let (caller, unknown) = match admin.caller(head) {
+        Ok(caller) => (Some(caller), None),
+        Err(refusal) => (None, Some(refusal)),
     };
-    let Ok(text) = str::from_utf8(body) else {
-        return Response::error(Status::BAD_REQUEST, "bad_json", "the body is not UTF-8");
-    };
-    let value = match json::parse(text) {
-        Ok(value) => value,
-        Err(error) => {
-            let message = format!("the body is no JSON: {} at byte {}", error.message, error.offset);
-            return Response::error(Status::BAD_REQUEST, "bad_json", &message);
+    let answer = match (chosen, &caller, unknown) {
+        (Some((Route(_, _, needs, handler), names)), caller, unknown) => {
+            let checked = match (caller, unknown) {
+                _ if *needs == Needs::Nothing => Ok(()),
+                (Some(caller), _) => needs.check(caller.held.grant),
+                (None, refusal) => Err(refusal.unwrap_or_else(unauthorized)),
+            };
+            let caller = caller.as_ref();
+            checked.and_then(|()| handler(&mut Call { admin, head, reading, caller, peer, names }))
+        }
+        // Whoever is not known learns nothing of what there is, but what is open to everybody.
+        (None, None, Some(refusal)) if !is_open => Err(refusal),
+        (None, ..) => {
+            let methods: Vec<&str> = matching().map(|(route, _)| route.0).collect();
+            Err(if methods.is_empty() { nothing_here() } else { not_allowed(&methods.join(", ")) })
         }
     };
-    let entry = match Entry::from_json(&value) {
-        Ok(entry) => entry,
-        Err(message) => return Response::error(Status::UNPROCESSABLE, "contract_value", &message),
-    };
-    match store.put(name, &entry) {
-        Ok((catalogue, is_new)) => {
-            log::info!("the contract {name} is {}", if is_new { "added" } else { "replaced" });
-            one(if is_new { Status::CREATED } else { Status::OK }, &catalogue, name)
-        }
-        Err(error) => not_changed(name, &error),
-    }
+    (answer.unwrap_or_else(|refusal| refusal), caller)
 }
 
-fn delete(store: &Store, name: &str) -> Response {
-    match store.remove(name) {
-        Ok(()) => {
-            log::info!("the contract {name} is removed");
-            Response::new(Status::NO_CONTENT, JSON, "")
-        }
-        Err(error) => not_changed(name, &error),
-    }
+/// The path without the version before it, which is taken away once.
+fn without_version(path: &str) -> &str {
+    path.strip_prefix(VERSION).filter(|rest| rest.starts_with('/')).unwrap_or(path)
 }
 
-fn not_changed(name: &str, error: &StoreError) -> Response {
-    match error {
-        StoreError::Wrong(errors) => Response::wrong_contracts(errors),
-        StoreError::Unknown => not_found("there is no contract of that name"),
-        StoreError::NoFolder => Response::error(Status::CONFLICT, "contracts_not_configured", &error.to_string()),
-        StoreError::Write(_) => {
-            log::error!("the contract {} is not changed: {error}", name.escape_debug());
-            Response::error(Status::INTERNAL, "contracts_not_written", &error.to_string())
+/// What stands for the names of a pattern, if the path is one of it.
+fn names<'p>(pattern: &str, path: &'p str) -> Option<Vec<&'p str>> {
+    let mut names = Vec::new();
+    let mut rest = Some(path.strip_prefix('/')?);
+    for part in without_version(pattern).split('/').skip(1) {
+        let here = rest?;
+        if part.starts_with("{+") {
+            names.push(here);
+            return Some(names);
         }
+        let (first, after) = here.split_once('/').map_or((here, None), |(first, after)| (first, Some(after)));
+        match part.starts_with('{') {
+            true => names.push(first),
+            false if part == first => {}
+            false => return None,
+        }
+        rest = after;
     }
+    rest.is_none().then_some(names)
+}
+
+pub(super) fn unauthorized() -> Response {
+    let message = "send a token (Authorization: Bearer TOKEN), or log in at /session";
+    Response::error(Status::UNAUTHORIZED, "unauthorized", message).with("WWW-Authenticate", "Bearer")
+}
+
+fn nothing_here() -> Response {
+    let mut paths: Vec<String> = ROUTES.iter().map(|route| route.1.replace("{+", "{")).collect();
+    paths.dedup();
+    not_found(&format!("there is nothing here; there are {}", paths.join(", ")))
 }
 
 pub(super) fn not_found(message: &str) -> Response {
     Response::error(Status::NOT_FOUND, "not_found", message)
 }
 
-pub(super) fn not_allowed(allowed: &str) -> Response {
+fn not_allowed(allowed: &str) -> Response {
     let message = format!("the method is not one of {allowed}");
     Response::error(Status::METHOD_NOT_ALLOWED, "method_not_allowed", &message).with("Allow", allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_of_a_pattern_or_it_is_not() {
+        for (pattern, path, expected) in [
+            ("/health", "/health", Some(vec![])),
+            ("/health", "/health/", None),
+            ("/health", "/healthy", None),
+            ("/v1/clients/{client}", "/clients/a%2Fb", Some(vec!["a%2Fb"])),
+            ("/v1/clients/{client}", "/clients/", Some(vec![""])),
+            ("/v1/clients/{client}", "/clients", None),
+            ("/v1/clients/{client}", "/clients/a/b", None),
+            ("/v1/clients/{client}/why", "/clients/a/why", Some(vec!["a"])),
+            ("/v1/messages/{+topic}", "/messages//a//b/", Some(vec!["/a//b/"])),
+            ("/v1/messages/{+topic}", "/messages/", Some(vec![""])),
+            ("/v1/messages/{+topic}", "/messages", None),
+            ("/", "/", Some(vec![])),
+            ("/health", "http://elsewhere/health", None),
+        ] {
+            let expected: Option<Vec<&str>> = expected;
+            assert_eq!(names(pattern, path), expected, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn the_version_is_taken_away_once() {
+        for (path, expected) in
+            [("/v1/bans", "/bans"), ("/v1/v1/bans", "/v1/bans"), ("/bans", "/bans"), ("/v1x", "/v1x"), ("/v1", "/v1")]
+        {
+            assert_eq!(without_version(path), expected);
+        }
+    }
+
+    #[test]
+    fn whoever_only_reads_changes_nothing() {
+        for (at, Route(method, path, needs, _)) in ROUTES.iter().enumerate() {
+            let changes = *method != "GET";
+            let is_twice = ROUTES[..at].iter().any(|other| (other.0, other.1) == (*method, *path));
+            assert!(!is_twice, "{method} {path} stands there twice");
+            // A session is one's own, and explaining changes nothing.
+            let is_own = *path == "/session" || *path == "/v1/explain";
+            assert!(!changes || is_own || matches!(needs, Needs::Role(_)), "{method} {path}");
+        }
+    }
 }

@@ -1,17 +1,17 @@
-//! The secret that requests carry.
+//! Secrets that requests carry.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::hint::black_box;
 use std::io::Read as _;
 use std::path::Path;
-use std::sync::{PoisonError, RwLock};
 
 use sha2::{Digest as _, Sha256};
 
 /// Lengths of a token that cannot be guessed and fits a header.
 const TOKEN_BYTES: std::ops::RangeInclusive<usize> = 16..=1_024;
 
-/// The token, of which only the digest is kept.
+/// A token, of which only the digest is kept.
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Token([u8; 32]);
 
 impl fmt::Debug for Token {
@@ -26,35 +26,58 @@ impl Token {
     /// # Errors
     /// The file cannot be read, or what it holds is no token. Never says what it holds.
     pub(crate) fn read(path: &Path) -> Result<Token, String> {
-        read_text(path).map(|text| Token(Sha256::digest(text).into()))
+        read_text(path).map(|text| Token::of_text(&text))
+    }
+
+    /// The one with this text.
+    pub(crate) fn of_text(text: &str) -> Token {
+        Token::of_bytes(text.as_bytes())
+    }
+
+    /// The one with these bytes.
+    pub(super) fn of_bytes(bytes: &[u8]) -> Token {
+        Token(Sha256::digest(bytes).into())
+    }
+
+    /// The one whose SHA-256 has these hexadecimal digits.
+    pub(crate) fn of_digest(digits: &str) -> Option<Token> {
+        let values: Option<Vec<u8>> = digits.chars().map(|digit| digit.to_digit(16).map(|value| value as u8)).collect();
+        let values = values.filter(|values| values.len() == 64)?;
+        let mut digest = [0; 32];
+        for (byte, pair) in digest.iter_mut().zip(values.chunks_exact(2)) {
+            *byte = pair[0] * 16 + pair[1];
+        }
+        Some(Token(digest))
+    }
+
+    /// Its SHA-256, in hexadecimal digits.
+    pub(crate) fn to_digest(&self) -> String {
+        hexadecimal(&self.0)
     }
 
     /// Whether `given` is the token. Takes the same time for all that are not.
-    fn is(&self, given: &[u8]) -> bool {
-        let given: [u8; 32] = Sha256::digest(given).into();
-        let different = self.0.iter().zip(given).fold(0, |different, (a, b)| black_box(different | (a ^ b)));
+    pub(crate) fn is(&self, given: &[u8]) -> bool {
+        let given = Token::of_bytes(given);
+        let different = self.0.iter().zip(given.0).fold(0, |different, (a, b)| black_box(different | (a ^ b)));
         different == 0
     }
 }
 
-/// The token that requests must carry now.
-#[derive(Debug)]
-pub(crate) struct CurrentToken(RwLock<Token>);
+/// A text that nobody can guess: 32 random bytes in hexadecimal digits.
+///
+/// # Errors
+/// The system gives no random bytes.
+pub(crate) fn unguessable() -> Result<String, String> {
+    let mut bytes = [0; 32];
+    crate::identity::random(&mut bytes)?;
+    Ok(hexadecimal(&bytes))
+}
 
-impl CurrentToken {
-    pub(crate) fn new(token: Token) -> CurrentToken {
-        CurrentToken(RwLock::new(token))
-    }
-
-    /// From now on requests must carry this one.
-    pub(crate) fn set(&self, token: Token) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = token;
-    }
-
-    /// Whether `given` is it. Takes the same time for all that are not.
-    pub(super) fn is(&self, given: &[u8]) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).is(given)
-    }
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// The text of a token's file, without the line end behind it.
@@ -76,19 +99,15 @@ pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     Ok(token.to_owned())
 }
 
-/// Whether others on this machine may read the file.
-pub(crate) fn is_open_to_others(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn only_the_token_itself_is_the_token() {
-        let token = Token(Sha256::digest("0123456789abcdef").into());
+        let token = Token::of_text("0123456789abcdef");
+        assert_eq!(Token::of_digest(&token.to_digest()), Some(token.clone()));
+        assert_eq!(Token::of_digest(&token.to_digest()[1..]), None);
         assert!(token.is(b"0123456789abcdef"));
         for other in [&b""[..], b"0123456789abcdeF", b"0123456789abcdef0", b"0123456789abcde", b"\xff"] {
             assert!(!token.is(other));

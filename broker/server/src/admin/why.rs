@@ -4,21 +4,16 @@ use tautwire_contracts::OnViolation;
 use tautwire_engine::{Finding, WhyQuery};
 use tautwire_protocol::{QoS, ReasonCode, TopicName};
 
-use super::Admin;
-use super::clients::{drop_event, ok, unanswered};
-use super::request::{Reading, time_left};
+use super::clients::{Named, drop_event, ok, unanswered};
 use super::response::Response;
-use super::spelled::{Query, bad};
+use super::routes::Call;
+use super::spelled::bad;
 use crate::fields::Fields;
 use crate::time::UtcTime;
 
 /// Answers for the client of a session.
-pub(super) fn answer(
-    admin: &Admin,
-    name: String,
-    mut query: Query,
-    reading: &Reading<'_>,
-) -> Result<Response, Response> {
+pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    let Named { name, mut query } = Named::by(call)?;
     let topic = query.take("topic").ok_or_else(|| bad("topic is missing"))?;
     TopicName::new(&topic).map_err(|error| bad(&format!("topic: {error}")))?;
     let levels = [("0", QoS::AtMostOnce), ("1", QoS::AtLeastOnce), ("2", QoS::ExactlyOnce)];
@@ -26,7 +21,7 @@ pub(super) fn answer(
     let qos = query.take_as("qos", "0, 1 or 2", read)?.unwrap_or(QoS::AtLeastOnce);
     query.finish("mount_point, topic, qos")?;
     let query = WhyQuery { name: name.into(), topic: topic.into(), qos };
-    let explained = admin.control.why(query, time_left(reading.deadline())).map_err(unanswered)?;
+    let explained = call.admin.control.why(query, call.time_left()).map_err(unanswered)?;
     let findings = explained.findings.iter().map(|finding| {
         let Words { code, text, change } = words(finding);
         Fields::default().with("code", code).with("text", text).with("change", change)

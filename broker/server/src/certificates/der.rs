@@ -1,5 +1,9 @@
 //! The few fields of a certificate (RFC 5280, section 4.1) by which it is seen whether files fit together.
 
+use std::ops::Range;
+
+use crate::time::UtcTime;
+
 /// Fields as they are encoded, but for the time.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fields<'a> {
@@ -36,6 +40,15 @@ pub(super) fn fields(certificate: &[u8]) -> Option<Fields<'_>> {
     let (_, validity) = time(validity)?;
     let (not_after, _) = time(validity)?;
     Some(Fields { serial, issuer, not_after, subject, public_key_info })
+}
+
+/// When a certificate expires, in seconds since 1970.
+pub(crate) fn not_after_unix_s(certificate: &[u8]) -> Option<u64> {
+    let moment = fields(certificate)?.not_after;
+    let number = |range: Range<usize>| moment.get(range)?.parse::<u64>().ok();
+    let (month, day) = (number(4..6)?.try_into().ok()?, number(6..8)?.try_into().ok()?);
+    let clock_s = number(8..10)? * 3_600 + number(10..12)? * 60 + number(12..14)?;
+    UtcTime::unix_s_of(number(0..4)?.try_into().ok()?, month, day)?.checked_add(clock_s)
 }
 
 /// A time with four digits of the year: those before 2050 are written with two (RFC 5280, section 4.1.2.5.1).
@@ -97,6 +110,7 @@ mod tests {
             let found = fields(&certificate).expect("a certificate");
             assert_eq!((found.serial, found.issuer, found.subject), (&[7][..], &b"issuer"[..], &b"subject"[..]));
             assert_eq!((found.public_key_info, &found.not_after[..]), (&key[..], "20500101000000Z"));
+            assert_eq!(not_after_unix_s(&certificate), Some(2_524_608_000));
             for length in 0..certificate.len() {
                 assert_eq!(fields(&certificate[..length]), None, "{length}");
             }

@@ -7,6 +7,7 @@ mod folder;
 mod names;
 mod request;
 
+pub(crate) use der::not_after_unix_s;
 pub(crate) use folder::{Existing, Folder, Pair};
 pub(crate) use names::{ClientName, ServerName};
 pub(crate) use request::Request;

@@ -8,6 +8,7 @@ use tautwire_access::{Request, Subject};
 use tautwire_protocol::{QoS, TopicFilter, TopicName};
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag, value};
+use super::remote::rules as rules_of_broker;
 use super::serve::{configuration_failure, failure};
 use super::{Exit, Stop, parser, print, unknown_command};
 use crate::config::Config;
@@ -71,9 +72,15 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
     match action.as_deref() {
         Some("check") => check(rest),
         Some("explain") => explain(rest),
-        Some("--help") => Err(Stop::Text(format!("{}\n{}", CHECK.help(), EXPLAIN.help()))),
+        Some("list") => rules_of_broker::list(rest),
+        Some("--help") => {
+            let commands = [&CHECK, &EXPLAIN, &rules_of_broker::LIST];
+            Err(Stop::Text(commands.map(Command::help).join("\n")))
+        }
         Some(other) => Err(unknown_command(&format!("acl {other}"))),
-        None => Err(Stop::failure(Exit::Usage, "write `tautwire acl check` or `tautwire acl explain`")),
+        None => {
+            Err(Stop::failure(Exit::Usage, "write `tautwire acl check`, `tautwire acl explain` or `tautwire acl list`"))
+        }
     }
 }
 

@@ -72,7 +72,7 @@ const HELP_COLUMN: usize = 32;
 const HELP_COLUMNS: usize = 100;
 
 impl Command {
-    fn options(&self) -> impl Iterator<Item = &'static OptionSpec> {
+    pub(in crate::cli) fn options(&self) -> impl Iterator<Item = &'static OptionSpec> {
         self.groups.iter().flat_map(|group| group.options)
     }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup};
 use super::contract::http::Admin;
-use super::contract::source::{ADMIN, TOKEN_FILE};
+use super::contract::source::{ADMIN, CA, TOKEN_FILE};
 use super::serve::{CONFIG_OPTIONS, configuration_failure, load, prepare};
 use super::{Exit, Stop, parser, print, unknown_command};
 use crate::config::{to_markdown, to_toml};
@@ -30,19 +30,19 @@ pub(crate) static SHOW: Command = Command {
 
 pub(crate) static DIFF: Command = Command {
     name: "config diff",
-    usage: &["--admin URL --token-file FILE"],
+    usage: &["--admin URL --token-file FILE [--ca FILE]"],
     about: "Asks a running broker what would change if it read its configuration, certificates, rules and contracts again:\n\
             what would hold at once, what after a restart, and everything that is wrong. Nothing changes.",
-    groups: &[OptionGroup { title: "Options", options: &[ADMIN, TOKEN_FILE] }],
+    groups: &[OptionGroup { title: "Options", options: &[ADMIN, TOKEN_FILE, CA] }],
     notes: &[ADMIN_NOTES],
 };
 
 pub(crate) static RELOAD: Command = Command {
     name: "config reload",
-    usage: &["--admin URL --token-file FILE"],
+    usage: &["--admin URL --token-file FILE [--ca FILE]"],
     about: "Has a running broker read its configuration, certificates, rules and contracts again, as SIGHUP does. If anything is\n\
             wrong, nothing changes.",
-    groups: &[OptionGroup { title: "Options", options: &[ADMIN, TOKEN_FILE] }],
+    groups: &[OptionGroup { title: "Options", options: &[ADMIN, TOKEN_FILE, CA] }],
     notes: &[ADMIN_NOTES],
 };
 
@@ -66,8 +66,8 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
             let config = load(Arguments::new(&SHOW, rest))?.map_err(configuration_failure)?;
             Ok(print(&to_toml(&config)))
         }
-        Some("diff") => ask(&DIFF, rest, "GET", "/config/diff"),
-        Some("reload") => ask(&RELOAD, rest, "POST", "/config/reload"),
+        Some("diff") => ask(&DIFF, rest, "GET", "/v1/config/diff"),
+        Some("reload") => ask(&RELOAD, rest, "POST", "/v1/config/reload"),
         Some("doc") => Ok(print(&to_markdown())),
         Some("--help") => Err(Stop::Text([&CHECK, &SHOW, &DIFF, &RELOAD].map(|command| command.help()).join("\n"))),
         Some(other) => Err(unknown_command(&format!("config {other}"))),
@@ -81,11 +81,12 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
 /// Asks a running broker, and tells what it has answered.
 fn ask(command: &'static Command, parser: lexopt::Parser, method: &str, path: &str) -> Result<ExitCode, Stop> {
     let mut arguments = Arguments::new(command, parser);
-    let (mut url, mut token_file) = (None, None);
+    let (mut url, mut token_file, mut ca) = (None, None, None);
     while let Some(argument) = arguments.next()? {
         match argument {
             Argument::Option("admin") => url = Some(arguments.string()?),
             Argument::Option("token-file") => token_file = Some(PathBuf::from(arguments.os_string()?)),
+            Argument::Option("ca") => ca = Some(PathBuf::from(arguments.os_string()?)),
             Argument::Option(_) => return Err(arguments.failure("is not understood here")),
             Argument::Positional(text) => {
                 return Err(arguments.command_failure(&format!("unexpected argument \"{text}\"")));
@@ -95,7 +96,7 @@ fn ask(command: &'static Command, parser: lexopt::Parser, method: &str, path: &s
     let (Some(url), Some(file)) = (url, token_file) else {
         return Err(arguments.command_failure("--admin and --token-file are needed"));
     };
-    let admin = Admin::open(&url, &file).map_err(|error| arguments.command_failure(&error))?;
+    let admin = Admin::open(&url, &file, ca.as_deref()).map_err(|error| arguments.command_failure(&error))?;
     let answer = admin.ask(method, path, "")?;
     let value = json::parse(&answer.body).map_err(|error| {
         Stop::failure(Exit::Connection, format!("the answer of the admin API is not understood: {}", error.message))

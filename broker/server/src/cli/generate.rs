@@ -22,7 +22,7 @@ pub(crate) static COMMAND: Command = Command {
     groups: &[OptionGroup {
         title: "Options",
         options: &[
-            value(None, "lang", "LANGUAGE", "For which client: typescript, go, rust, python or c."),
+            value(None, "lang", "typescript|go|rust|python|c", "For which client."),
             flag(None, "asyncapi", "An AsyncAPI 3.0 document in JSON."),
             value(
                 None,

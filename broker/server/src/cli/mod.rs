@@ -9,6 +9,7 @@ mod contract;
 mod data;
 mod decode;
 mod discover;
+mod doctor;
 mod format;
 mod generate;
 mod import;
@@ -17,7 +18,9 @@ mod publish;
 mod remote;
 mod serve;
 mod server_options;
+mod shell;
 mod subscribe;
+mod token;
 mod user;
 
 use std::ffi::OsString;
@@ -136,18 +139,25 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         "bans" => remote::bans::run(rest),
         "cert" => cert::run(parser(rest)),
         "clients" => remote::clients::run_clients(rest),
+        "completion" => shell::run_completion(parser(rest)),
         "config" => config::run(rest),
         "contract" => contract::run(rest),
         "data" => data::run(rest),
         "discover" => discover::run(parser(rest)),
+        "doctor" => doctor::run(parser(rest)),
         "generate" => generate::run(parser(rest)),
-        "import" => import::run(parser(rest)),
+        "import" => import::run(rest),
         "listeners" => remote::state::run_listeners(rest),
+        "man" => shell::run_man(parser(rest)),
         "pub" => publish::run(parser(rest)),
+        "retained" => remote::retained::run(rest),
         "sessions" => remote::clients::run_sessions(rest),
         "stats" => remote::state::run_stats(rest),
         "sub" => subscribe::run(parser(rest)),
         "subscriptions" => remote::clients::run_subscriptions(rest),
+        "tap" => remote::tap::run(parser(rest)),
+        "top" => remote::top::run(parser(rest)),
+        "token" => token::run(rest),
         "user" => user::run(rest),
         "why" => remote::why::run(parser(rest)),
         _ => Err(unknown_command(&name)),
@@ -178,12 +188,17 @@ const COMMANDS: &[(&Command, &str)] = &[
     (&contract::ADD, "add a contract"),
     (&generate::COMMAND, "write typed code for clients, or an AsyncAPI document"),
     (&remote::why::COMMAND, "say whether a message would reach a client, and why not"),
+    (&remote::top::COMMAND, "show how a running broker is, again and again"),
+    (&remote::tap::COMMAND, "print messages as they are published"),
     (&remote::clients::LIST, "list the clients that are connected"),
     (&remote::clients::SHOW, "show a client"),
     (&remote::clients::DISCONNECT, "disconnect a client"),
     (&remote::clients::SESSIONS, "list sessions"),
     (&remote::clients::DELETE, "end a session"),
     (&remote::clients::SUBSCRIPTIONS, "list the subscriptions of a client"),
+    (&remote::retained::LIST, "list retained messages"),
+    (&remote::retained::SHOW, "show a retained message"),
+    (&remote::retained::DELETE, "remove retained messages"),
     (&remote::bans::LIST, "list who is banned"),
     (&remote::bans::ADD, "ban a client, a user or a network"),
     (&remote::bans::DELETE, "take a ban back"),
@@ -197,16 +212,23 @@ const COMMANDS: &[(&Command, &str)] = &[
     (&data::RESTORE, "put a backup in the place of a data directory"),
     (&acl::CHECK, "say whether a file of access rules is right"),
     (&acl::EXPLAIN, "say which access rule decides, and why"),
+    (&remote::rules::LIST, "list the access rules of a running broker"),
     (&cert::COMMAND, "make an authority and certificates to try TLS"),
     (&user::ADD, "add a user to a password file"),
     (&user::PASSWD, "give a user another password"),
     (&user::REMOVE, "remove a user from a password file"),
     (&user::LIST, "list the users of a password file"),
-    (&import::COMMAND, "write a configuration like one of mosquitto"),
+    (&token::ADD, "add a token for the admin API to a file"),
+    (&token::LIST, "list the tokens of a file"),
+    (&token::REMOVE, "remove a token from a file"),
+    (&import::COMMAND, "take over the configuration and the state of Mosquitto"),
     (&config::CHECK, "say whether a configuration is right"),
+    (&doctor::COMMAND, "say what of the machine and the configuration will hurt"),
     (&config::DIFF, "say what a running broker would change on a reload"),
     (&config::RELOAD, "have a running broker read its configuration again"),
     (&config::SHOW, "print the effective configuration"),
+    (&shell::COMPLETION, "print what makes a shell complete commands"),
+    (&shell::MAN, "write manual pages"),
 ];
 
 fn overview() -> String {
@@ -248,10 +270,13 @@ fn unknown_command(name: &str) -> Stop {
         "config",
         "contract",
         "data",
+        "import",
         "listeners",
+        "retained",
         "sessions",
         "stats",
         "subscriptions",
+        "token",
         "user",
         "help",
     ];

@@ -92,7 +92,7 @@ pub(super) fn load(arguments: Arguments) -> Result<Result<Config, Vec<ConfigErro
 }
 
 /// Where the arguments say that the configuration comes from. Of further options that the command has, `take` knows the names.
-fn source_of(
+pub(super) fn source_of(
     mut arguments: Arguments,
     mut take: impl FnMut(&str) -> bool,
 ) -> Result<Result<Source, Vec<ConfigError>>, Stop> {

@@ -53,6 +53,7 @@ const AT_ONCE: &[&str] = &[
     "limits.connect_rate",
     "limits.connections_per_address",
     "listen",
+    "watch_files_s",
     "auth.anonymous",
     "auth.password_file",
     "auth.plain_passwords",
@@ -83,10 +84,20 @@ const AT_ONCE: &[&str] = &[
     "acl.file",
     "data.ack_topics",
     "memory.limit",
+    "metrics.topics",
     "disk.limit",
     "contracts.path",
     "contracts.discovery",
+    "admin.listen",
+    "admin.certificate",
+    "admin.key",
+    "admin.plain_http",
+    "admin.roles",
+    "admin.session_idle_s",
+    "admin.session_s",
+    "admin.sessions",
     "admin.token_file",
+    "admin.tokens_file",
     "audit.file",
     "limits.connections",
     "limits.client_breaks",
@@ -129,6 +140,17 @@ const AT_ONCE: &[&str] = &[
     "limits.incomplete_packet_timeout_s",
     "limits.write_stall_timeout_s",
     "sys.interval_s",
+    "telemetry.endpoint",
+    "telemetry.headers_file",
+    "telemetry.ca",
+    "telemetry.metrics",
+    "telemetry.metrics_interval_s",
+    "telemetry.logs",
+    "telemetry.traces",
+    "telemetry.trace_ratio",
+    "telemetry.trace_topics",
+    "telemetry.service_name",
+    "telemetry.attributes",
     "log.level",
     "log.format",
     "log.repeat_burst",
@@ -163,8 +185,7 @@ const NEW_CONNECTIONS: &[&str] = &[
     "limits.in_flight_per_client",
 ];
 
-const RESTART: &[&str] =
-    &["threads", "user", "data.path", "admin.listen", "limits.cold_bytes", "limits.shard_queue_batches"];
+const RESTART: &[&str] = &["threads", "user", "data.path", "limits.cold_bytes", "limits.shard_queue_batches"];
 
 /// Keys of a table `[[listener]]`.
 const OF_LISTENERS_AT_ONCE: &[&str] = &[

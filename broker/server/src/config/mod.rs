@@ -3,17 +3,21 @@
 //! [`settings`] says each key once; everything else here derives from it.
 
 mod acks;
+mod admin_roles;
 pub(crate) mod applies;
 pub(crate) mod auth;
 mod certificate_rules;
 mod data_path;
 mod error;
+mod files_read;
 pub(crate) mod listen;
 pub(crate) mod listener;
+mod metered;
 mod registry;
 mod render;
 pub(crate) mod settings;
 mod source;
+mod telemetry;
 mod tls;
 pub(crate) mod value;
 
@@ -22,13 +26,14 @@ mod tests;
 
 pub(crate) use error::{ConfigError, ErrorCode, Place};
 pub(crate) use render::{to_markdown, to_toml};
-pub(crate) use settings::{Config, LogConfig};
+pub(crate) use settings::{Config, KEYS, LogConfig};
 pub(crate) use source::{LISTEN_OPTION, Override};
 pub(crate) use value::LogFormat;
 
 use std::path::Path;
 
 use crate::files;
+use settings::TlsConfig;
 
 /// Largest configuration file read.
 const CONFIG_FILE_MAX_BYTES: usize = 1024 * 1024;
@@ -64,23 +69,89 @@ impl Config {
         if !config.listener.is_empty() {
             config.listen.make_way();
         }
-        if config.admin.listen.0.is_some() && config.admin.token_file.get().is_none() {
-            errors.push(ConfigError {
-                code: ErrorCode::Missing,
-                place: Place::Key { key: "admin.listen" },
-                message: "needs admin.token_file: the API is never open to everybody".to_owned(),
-            });
-        }
+        config.check_admin(&mut errors);
         config.check_listeners(&mut errors);
         if errors.is_empty() { Ok(config) } else { Err(errors) }
+    }
+
+    /// Whether anybody may use the admin API.
+    pub(crate) fn names_administrators(&self) -> bool {
+        let admin = &self.admin;
+        admin.token_file.get().is_some() || admin.tokens_file.get().is_some() || !admin.roles.0.is_empty()
+    }
+
+    /// What serves the admin API, where it is served over TLS. Its clients show tokens and no certificates.
+    pub(crate) fn admin_tls(&self) -> TlsConfig {
+        let (admin, tls) = (&self.admin, &self.tls);
+        let is_own = admin.certificate.len() > 0 || admin.key.len() > 0;
+        let (certificate, key) = if is_own { (&admin.certificate, &admin.key) } else { (&tls.certificate, &tls.key) };
+        TlsConfig {
+            certificate: certificate.clone(),
+            key: key.clone(),
+            minimum_version: tls.minimum_version,
+            cipher_suites: tls.cipher_suites.clone(),
+            ..TlsConfig::default()
+        }
+    }
+
+    fn check_admin(&self, errors: &mut Vec<ConfigError>) {
+        let admin = &self.admin;
+        let mut missing = |key, message: &str| {
+            errors.push(ConfigError {
+                code: ErrorCode::Missing,
+                place: Place::Key { key },
+                message: message.to_owned(),
+            });
+        };
+        if admin.listen.0.is_some() && !self.names_administrators() {
+            missing(
+                "admin.listen",
+                "needs admin.token_file, admin.tokens_file or admin.roles: the API is never open to everybody",
+            );
+        }
+        if let Some(address) = admin.listen.0.filter(|address| address.by_tls) {
+            let tls = self.admin_tls();
+            let (certificates, keys) = (tls.certificate.len(), tls.key.len());
+            if certificates == 0 {
+                missing(
+                    "admin.listen",
+                    &format!(
+                        "{address} needs admin.certificate and admin.key, or tls.certificate and tls.key; `tautwire cert` makes some to try"
+                    ),
+                );
+            } else if certificates != keys {
+                missing(
+                    "admin.key",
+                    &format!(
+                        "there are {keys} keys for {certificates} certificates of {address}: there is one key for each"
+                    ),
+                );
+            }
+        }
+        if let Some(address) = admin.listen.0.filter(|address| address.can_be_overheard() && !admin.plain_http) {
+            missing(
+                "admin.listen",
+                &format!(
+                    "{address} can be reached from the network, and tokens and passwords would go over it in the clear: write \
+                 https://{0}, serve 127.0.0.1, or set admin.plain_http to true where nobody can listen in",
+                    address.socket
+                ),
+            );
+        }
+        if !admin.roles.0.is_empty() && self.auth.password_file.get().is_none() {
+            missing("admin.roles", "needs auth.password_file, which has the passwords of these users");
+        }
     }
 
     fn make_paths_absolute(&mut self, folder: &Path) {
         self.data.path.seen_from(folder);
         self.contracts.path.seen_from(folder);
         self.admin.token_file.seen_from(folder);
+        self.admin.tokens_file.seen_from(folder);
         self.acl.file.seen_from(folder);
         self.audit.file.seen_from(folder);
+        self.telemetry.headers_file.seen_from(folder);
+        self.telemetry.ca.seen_from(folder);
         let auth = &mut self.auth;
         for path in
             [&mut auth.password_file, &mut auth.jwt_keys, &mut auth.jwt_secret_file, &mut auth.hook_authorization_file]
@@ -88,6 +159,8 @@ impl Config {
             path.seen_from(folder);
         }
         auth.https_ca.seen_from(folder);
+        self.admin.certificate.seen_from(folder);
+        self.admin.key.seen_from(folder);
         for paths in [&mut self.tls.certificate, &mut self.tls.key, &mut self.tls.client_ca, &mut self.tls.revoked] {
             paths.seen_from(folder);
         }
@@ -114,14 +187,15 @@ impl Config {
                 ));
             }
         }
-        if let Some(address) = self.admin.listen.0.filter(|address| !address.ip().to_canonical().is_loopback()) {
+        if let Some(address) = self.admin.listen.0.filter(|address| address.can_be_overheard()) {
             warnings.push(format!(
-                "admin.listen ({address}) is open to the network, and the token goes over it in the clear: serve 127.0.0.1 and \
-                 put a proxy that ends TLS in front"
+                "admin.listen ({address}) is open to the network, and tokens and passwords go over it in the clear: write https://{0}, \
+                 or see to it that nobody can listen in",
+                address.socket
             ));
         }
-        if let Some(file) = self.admin.token_file.get().filter(|file| crate::admin::is_open_to_others(file)) {
-            warnings.push(format!("the token file {} can be read by others; run: chmod 600 {0}", file.display()));
+        if let Some(file) = self.admin.token_file.get().filter(|file| files::is_open_to_everybody(file)) {
+            warnings.push(format!("everybody on this machine may read {}; run: chmod o= {0}", file.display()));
         }
         if self.websocket.origins.iter().any(|origin| origin.as_str() == "*") {
             warnings.push(

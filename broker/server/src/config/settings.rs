@@ -7,12 +7,15 @@ use tautwire_tls::{CipherSuites, ClientCertificates, MinimumVersion};
 use tautwire_websocket::AllowedOrigin;
 
 use super::acks::{AckListeners, AckTopics};
+use super::admin_roles::AdminRoles;
 use super::auth::{Algorithms, AnonymousClients, CertificateNames, FailureRules, Text, Texts};
 use super::certificate_rules::CertificateRuleList;
 use super::data_path::DataPath;
 use super::listen::Listen;
 use super::listener::ListenerConfig;
+use super::metered::MeteredTopics;
 use super::registry::settings;
+use super::telemetry::{Attributes, Endpoint, Ratio};
 use super::tls::FilePaths;
 use super::value::{AdminListen, FilePath, LogFormat, SlowConsumer, TopicPrefix};
 
@@ -32,6 +35,10 @@ settings! {
         /// Whom the broker [becomes](operating/running.md#started-as-root) once it listens, where it has been started as root: a name of
         /// `/etc/passwd`, or numbers as `UID:GID`. Empty means that it stays who it is.
         user: Text = Text::default();
+        /// Every so many seconds the broker looks whether the configuration or a file that it names (certificates, users, rules,
+        /// contracts and others) has changed, and if so [reloads](operating/reload.md). A change is taken once it has stayed the
+        /// same from one look to the next. 0 means never.
+        watch_files_s: u64 = 0, in 0..=86_400;
         tables listener: ListenerConfig;
     }
 
@@ -143,8 +150,8 @@ settings! {
         /// The file with the value of the field `Authorization` in requests to the hook.
         hook_authorization_file: FilePath = FilePath::default();
         /// How long the hook may take.
-        hook_timeout_ms: u64 = 2_000, in 10..=60_000;
-        /// Requests to the hook at a time. Clients beyond them are refused with Server busy (0x89).
+        hook_timeout_ms: u64 = 2_000, in 50..=60_000;
+        /// Requests to the hook at a time. Further clients wait, as many as `limits.authentications` allows.
         hook_concurrency: usize = 16, in 1..=256;
         /// How long it is remembered that the hook lets a client in. 0 means not at all.
         hook_positive_s: u64 = 60, in 0..=86_400;
@@ -227,15 +234,44 @@ settings! {
         discovery: bool = true;
     }
 
+    /// What is counted beside what is always counted.
+    metrics: MetricsConfig {
+        /// Topic filters for which messages are counted: published, delivered and dropped, for example `telemetry/#`. A message counts for each
+        /// that matches its topic. See [topics](operating/metrics.md#by-topic-filter).
+        topics: MeteredTopics = MeteredTopics::default();
+    }
+
     /// The HTTP API for those who run the broker: health, metrics, contracts at run time.
     admin: AdminConfig {
-        /// Address and port of the API. A port alone is one of 127.0.0.1; port 0 lets the kernel choose. Empty means off.
-        /// It speaks plain HTTP: where others can listen in, put a proxy that ends TLS in front.
+        /// Address and port of the API. A port alone is one of 127.0.0.1; port 0 lets the kernel choose. Empty means off. With `https://` in
+        /// front it is [served over TLS](operating/administration.md#from-other-machines). Without, it is plain HTTP, and the address must be one of this machine unless
+        /// `admin.plain_http` is set.
         listen: AdminListen = AdminListen::default();
-        /// The file with the token that requests must carry (`Authorization: Bearer …`): one line of 16 to 1,024 visible
-        /// characters without spaces. It is read at start and again at each [reload](operating/reload.md). Needed where
-        /// `admin.listen` is set; there is no default token.
+        /// The certificate that is shown where `admin.listen` begins with `https://`, as `tls.certificate` is. Empty means that of
+        /// `tls.certificate`, with `tls.key`. `tls.minimum_version` and `tls.cipher_suites` hold here, too.
+        certificate: FilePaths = FilePaths::default();
+        /// The private key of `admin.certificate`, one for each file there.
+        key: FilePaths = FilePaths::default();
+        /// Whether plain HTTP is served at an address that others can reach. Tokens and passwords can be read on the way then. It is for
+        /// networks that nobody else is on, such as that of a pod, and for a proxy on another machine that ends TLS.
+        plain_http: bool = false;
+        /// The file with a token that requests may carry (`Authorization: Bearer …`): one line of 16 to 1,024 visible
+        /// characters without spaces. Whoever has it may do everything. It is read at start and again at each
+        /// [reload](operating/reload.md). Where `admin.listen` is set, this is needed, `admin.tokens_file` or
+        /// `admin.roles`; there is no default token.
         token_file: FilePath = FilePath::default();
+        /// The file with [tokens that have names and roles](operating/administration.md#tokens), as `tautwire token` writes it. It has
+        /// digests alone. It is read at start and again at each reload.
+        tokens_file: FilePath = FilePath::default();
+        /// Users of `auth.password_file` that may log in to the admin API and the dashboard, each with its
+        /// [role](operating/administration.md#roles): `ann = operate`, or `ann = operate payloads` for one that may see payloads, too.
+        roles: AdminRoles = AdminRoles::default();
+        /// Sessions of those who have logged in. When there are as many, the one that has rested longest ends for the next.
+        sessions: usize = 64, in 1..=10_000;
+        /// A session ends when nothing has been asked for so long.
+        session_idle_s: u32 = 1_800, in 60..=86_400;
+        /// A session ends so long after the login in any case.
+        session_s: u32 = 43_200, in 60..=2_592_000;
     }
 
     /// Bounds on what clients may make the broker hold.
@@ -382,6 +418,34 @@ settings! {
     sys: SysConfig {
         /// Time between two publications of the `$SYS` topics. 0 turns them off.
         interval_s: u32 = 10, in 0..=86_400;
+    }
+
+    /// Metrics, log records and traces for a collector of [OpenTelemetry](operating/telemetry.md), by OTLP over HTTP.
+    telemetry: TelemetryConfig {
+        /// The URL of the collector, for example `http://127.0.0.1:4318`; `/v1/metrics`, `/v1/logs` and `/v1/traces` are appended. Empty
+        /// means that nothing is sent.
+        endpoint: Endpoint = Endpoint::default();
+        /// The file with fields of the requests' heads, a line `NAME: VALUE` for each, such as `Authorization: Bearer …`. It is read at start and
+        /// again at each [reload](operating/reload.md). It needs `https://`, or a collector on this machine.
+        headers_file: FilePath = FilePath::default();
+        /// The authorities that issue the collector's certificate. Empty means those of the system.
+        ca: FilePaths = FilePaths::default();
+        /// Whether [metrics](operating/metrics.md) are sent.
+        metrics: bool = true;
+        /// Time between two of these.
+        metrics_interval_s: u32 = 60, in 1..=3_600;
+        /// Whether the lines of the log are sent as well, those of `log.level`.
+        logs: bool = true;
+        /// Whether [traces](operating/telemetry.md#traces) are sent: of messages whose publisher says by the user property `traceparent` that they are followed.
+        traces: bool = false;
+        /// The share of the other messages that are followed as well, those that have no `traceparent`.
+        trace_ratio: Ratio = Ratio::default();
+        /// Whether traces tell topics.
+        trace_topics: bool = true;
+        /// What the broker is called there (`service.name`).
+        service_name: Text = Text("tautwire".to_owned());
+        /// What else is said of the broker, for example `["deployment.environment.name=production"]`.
+        attributes: Attributes = Attributes::default();
     }
 
     /// The log, written to standard error.

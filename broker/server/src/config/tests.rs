@@ -392,15 +392,28 @@ fn the_admin_api_is_local_unless_told_and_never_without_a_token() {
         from_options(&[&format!("admin.listen={value}"), token])
             .map(|config| config.admin.listen.0.map(|to| to.to_string()))
     };
-    assert_eq!(listen("9183"), Ok(Some("127.0.0.1:9183".to_owned())));
-    assert_eq!(listen("'9183'"), Ok(Some("127.0.0.1:9183".to_owned())));
-    assert_eq!(listen("[::1]:9183"), Ok(Some("[::1]:9183".to_owned())));
+    assert_eq!(listen("9183"), Ok(Some("http://127.0.0.1:9183".to_owned())));
+    assert_eq!(listen("'9183'"), Ok(Some("http://127.0.0.1:9183".to_owned())));
+    assert_eq!(listen("[::1]:9183"), Ok(Some("http://[::1]:9183".to_owned())));
+    assert_eq!(listen("http://127.0.0.1:9183/"), Ok(Some("http://127.0.0.1:9183".to_owned())));
     assert_eq!(listen(""), Ok(None));
     assert!(listen("localhost:9183").is_err() && listen("65536").is_err() && listen("true").is_err());
     let alone = one_error(from_options(&["admin.listen=9183"]));
-    assert_eq!(alone, "admin.listen: needs admin.token_file: the API is never open to everybody [config_missing]");
-    let open = from_options(&["admin.listen=0.0.0.0:9183", "admin.token_file=token"]).expect("reads");
-    assert!(open.warnings().iter().any(|warning| warning.contains("the token goes over it in the clear")));
+    assert_eq!(
+        alone,
+        "admin.listen: needs admin.token_file, admin.tokens_file or admin.roles: the API is never open to everybody [config_missing]"
+    );
+    let open = |more: &[&str]| from_options(&[&["admin.token_file=token"], more].concat());
+    let refused = one_error(open(&["admin.listen=0.0.0.0:9183"]));
+    assert!(refused.contains("write https://0.0.0.0:9183") && refused.contains("admin.plain_http"), "{refused}");
+    let allowed = open(&["admin.listen=0.0.0.0:9183", "admin.plain_http=true"]).expect("reads");
+    assert!(allowed.warnings().iter().any(|warning| warning.contains("tokens and passwords go over it in the clear")));
+    let bare = one_error(open(&["admin.listen=https://0.0.0.0:9183"]));
+    assert!(bare.starts_with("admin.listen: https://0.0.0.0:9183 needs admin.certificate"), "{bare}");
+    let by_tls = open(&["admin.listen=https://0.0.0.0:9183", "tls.certificate=c", "tls.key=k"]).expect("reads");
+    assert_eq!(by_tls.warnings(), [""; 0]);
+    let half = one_error(open(&["admin.listen=https://9183", "admin.certificate=c", "tls.certificate=c", "tls.key=k"]));
+    assert!(half.starts_with("admin.key: there are 0 keys"), "{half}");
 }
 
 #[test]

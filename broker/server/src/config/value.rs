@@ -1,5 +1,6 @@
 //! The types a key may have, each with its way from and to TOML.
 
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -67,7 +68,27 @@ impl FilePath {
 
 /// Where the admin API is served; nowhere by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct AdminListen(pub(crate) Option<SocketAddr>);
+pub(crate) struct AdminListen(pub(crate) Option<AdminAddress>);
+
+/// An address of the admin API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AdminAddress {
+    pub(crate) socket: SocketAddr,
+    pub(crate) by_tls: bool,
+}
+
+impl AdminAddress {
+    /// Whether others can reach it, and whoever is on the way can read what goes over it.
+    pub(crate) fn can_be_overheard(self) -> bool {
+        !self.by_tls && !self.socket.ip().to_canonical().is_loopback()
+    }
+}
+
+impl fmt::Display for AdminAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http{}://{}", if self.by_tls { "s" } else { "" }, self.socket)
+    }
+}
 
 /// The form of the log's lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -226,31 +247,43 @@ impl Setting for FilePath {
 
 impl Setting for AdminListen {
     fn takes(_: Option<&RangeInclusive<u64>>) -> String {
-        "\"ADDRESS:PORT\" or a port, \"\" for none".to_owned()
+        "\"https://ADDRESS:PORT\", \"ADDRESS:PORT\" or a port, \"\" for none".to_owned()
     }
 
     fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
-        let local = |port| Self(Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))));
+        let at = |socket, by_tls| Self(Some(AdminAddress { socket, by_tls }));
+        let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         if let Some(port) = whole_number(value) {
             let port = u16::try_from(port);
-            return port.map(local).map_err(|_| Problem::Range("a port is at most 65535".to_owned()));
+            return port
+                .map(|port| at(local(port), false))
+                .map_err(|_| Problem::Range("a port is at most 65535".to_owned()));
         }
-        let text = value.as_str().ok_or_else(|| wrong_type::<Self>(value, None))?;
-        if text.is_empty() {
+        let given = value.as_str().ok_or_else(|| wrong_type::<Self>(value, None))?;
+        if given.is_empty() {
             return Ok(Self(None));
         }
+        let (by_tls, text) = match given.strip_prefix("https://") {
+            Some(rest) => (true, rest),
+            None => (false, given.strip_prefix("http://").unwrap_or(given)),
+        };
+        let text = text.strip_suffix('/').unwrap_or(text);
         match (text.parse(), text.parse()) {
-            (Ok(address), _) => Ok(Self(Some(address))),
-            (_, Ok(port)) => Ok(local(port)),
+            (Ok(socket), _) => Ok(at(socket, by_tls)),
+            (_, Ok(port)) => Ok(at(local(port), by_tls)),
             _ => Err(Problem::Range(format!(
-                "\"{}\" is not an IP address and port; write it like \"127.0.0.1:9183\" or \"[::1]:9183\"",
-                text.escape_debug()
+                "\"{}\" is not an IP address and port; write it like \"127.0.0.1:9183\" or \"https://[::]:9183\"",
+                given.escape_debug()
             ))),
         }
     }
 
     fn to_toml(&self) -> String {
-        self.0.map_or_else(|| "\"\"".to_owned(), |address| format!("\"{address}\""))
+        match self.0 {
+            None => "\"\"".to_owned(),
+            Some(AdminAddress { socket, by_tls: false }) => format!("\"{socket}\""),
+            Some(by_tls) => format!("\"{by_tls}\""),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tautwire_contracts::{Catalogue, Limits, LoadError, MANIFEST};
+use tautwire_contracts::{Catalogue, LoadError, LoadLimits, MANIFEST};
 
 use super::entry::Entry;
 use super::folder;
@@ -39,7 +39,7 @@ pub(crate) fn append(folder: &Path, name: &str, entry: &Entry, schema: &Path, te
     manifest.push('\n');
     manifest.push_str(&entry.to_toml(&file));
     files.insert(MANIFEST.to_owned(), manifest.clone());
-    Catalogue::load(&files, &Limits::default()).map_err(AppendError::Wrong)?;
+    Catalogue::load(&files, &LoadLimits::default()).map_err(AppendError::Wrong)?;
     let written = if held.is_none() { folder::write(&folder.join(&file), text) } else { Ok(()) };
     written
         .and_then(|()| folder::write(&folder.join(MANIFEST), &manifest))

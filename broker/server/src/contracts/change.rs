@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
-use tautwire_contracts::{Catalogue, ErrorCode, Files, Limits, LoadError, MANAGED};
+use tautwire_contracts::{Catalogue, ErrorCode, Files, LoadError, LoadLimits, MANAGED};
 
 use super::entry::Entry;
 use super::folder;
@@ -59,7 +59,7 @@ impl Change {
     /// # Errors
     /// Everything that would be wrong with the folder then.
     pub(crate) fn remove(mut files: Files, name: &str) -> Result<Option<Change>, Vec<LoadError>> {
-        let limits = Limits::default();
+        let limits = LoadLimits::default();
         let Ok(manifest) = manifest(name) else { return Ok(None) };
         if Catalogue::load(&files, &limits)?.named(name).is_none() {
             return Ok(None);
@@ -80,7 +80,7 @@ impl Change {
         writes: Vec<(String, String)>,
         mut removals: Vec<String>,
     ) -> Result<Change, Vec<LoadError>> {
-        let catalogue = Catalogue::load(&files, &Limits::default())?;
+        let catalogue = Catalogue::load(&files, &LoadLimits::default())?;
         let is_schema = |file: &&String| file.starts_with(MANAGED) && !file.ends_with(".toml");
         let is_used = |file: &str| catalogue.contracts().iter().any(|contract| *contract.schema().file == *file);
         removals.extend(files.keys().filter(is_schema).filter(|file| !is_used(file)).cloned());

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
-use tautwire_contracts::{Catalogue, ErrorCode, Files, Limits, LoadError, MANAGED, MANIFEST};
+use tautwire_contracts::{Catalogue, ErrorCode, Files, LoadError, LoadLimits, MANAGED, MANIFEST};
 
 /// Folders within folders that are looked into.
 const DEPTH_MAX: usize = 8;
@@ -16,13 +16,13 @@ const ENTRIES_MAX: usize = 10_000;
 /// # Errors
 /// Everything that is wrong, or what cannot be read.
 pub(crate) fn load(folder: &Path) -> Result<Catalogue, Vec<LoadError>> {
-    let limits = Limits::default();
+    let limits = LoadLimits::default();
     Catalogue::load(&read(folder)?, &limits)
 }
 
 /// The manifest, the schemas and the managed contracts. Other files do not count, nor do names that begin with a dot.
 pub(crate) fn read(folder: &Path) -> Result<Files, Vec<LoadError>> {
-    let mut reading = Reading { limits: Limits::default(), files: Files::new(), errors: Vec::new(), entries: 0 };
+    let mut reading = Reading { limits: LoadLimits::default(), files: Files::new(), errors: Vec::new(), entries: 0 };
     reading.folder(folder, "", 0);
     if reading.errors.is_empty() { Ok(reading.files) } else { Err(reading.errors) }
 }
@@ -33,7 +33,7 @@ pub(crate) fn told(folder: &Path, errors: &[LoadError]) -> Vec<String> {
 }
 
 struct Reading {
-    limits: Limits,
+    limits: LoadLimits,
     files: Files,
     errors: Vec<LoadError>,
     entries: usize,

@@ -1,4 +1,4 @@
-//! The file with the bans that operators have made, so that a restart does not forget them.
+//! The file with the bans that hold, so that a restart does not forget them.
 
 use std::fmt::Write as _;
 use std::io;
@@ -81,19 +81,32 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Ban>, String> {
 
 /// Where bans are kept.
 #[derive(Debug)]
-pub(crate) struct BanFile(PathBuf);
+pub(crate) struct BanFile {
+    path: PathBuf,
+    /// How many bans rules had made when the file was last written.
+    by_rule: u64,
+}
 
 impl BanFile {
+    /// Before rules have made any.
     pub(crate) fn new(path: PathBuf) -> BanFile {
-        BanFile(path)
+        BanFile { path, by_rule: 0 }
     }
 
-    /// Replaces what is kept.
+    /// Whether the file lacks a ban by rule. `by_rule`: how many rules have made so far.
+    pub(crate) fn is_behind(&self, by_rule: u64) -> bool {
+        self.by_rule != by_rule
+    }
+
+    /// Replaces what is kept. `by_rule`: how many bans rules had made before `bans` were listed.
     ///
     /// # Errors
     /// It cannot be written; what was kept before is kept still.
-    pub(crate) fn write(&self, bans: &[Ban]) -> Result<(), String> {
-        write_file(&self.0, &to_json(bans)).map_err(|error| format!("{} cannot be written: {error}", self.0.display()))
+    pub(crate) fn write(&mut self, bans: &[Ban], by_rule: u64) -> Result<(), String> {
+        let path = &self.path;
+        write_file(path, &to_json(bans)).map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+        self.by_rule = by_rule;
+        Ok(())
     }
 }
 
@@ -112,7 +125,9 @@ mod tests {
             ban(Banned::User("ü".into()), Some(u64::MAX)),
             ban(Banned::Network("2001:db8::/32".parse().expect("a network")), Some(7)),
         ];
-        BanFile::new(path.clone()).write(&bans).expect("it is written");
+        let mut file = BanFile::new(path.clone());
+        file.write(&bans, 1).expect("it is written");
+        assert!(!file.is_behind(1) && file.is_behind(2));
         assert_eq!(read(&path), Ok(bans));
         for wrong in [
             "",

@@ -64,6 +64,12 @@ impl Lasting {
         &self.bans
     }
 
+    /// A chain that knows the users of this file alone, for those who do not come by a listener.
+    pub(crate) fn chain_of(&self, file: Arc<PasswordFile>) -> Arc<Chain> {
+        let settings = Settings { allows_plain_passwords: true, key: self.key, bans: self.bans.clone() };
+        Arc::new(Chain::new(vec![Link::PasswordFile(file)], settings).expect("one link is fewer than may be"))
+    }
+
     /// The hook, anew if it is another one.
     fn hook(&mut self, settings: &HookSettings) -> Result<Arc<Hook>, String> {
         match &self.hook {
@@ -194,7 +200,11 @@ fn certificate_rules(auth: &AuthConfig) -> CertificateRules {
     CertificateRules { rules: vec![CertificateRule { user: Some(name()), client_id, ..CertificateRule::default() }] }
 }
 
-fn password_file(path: &Path) -> Result<Arc<PasswordFile>, Vec<String>> {
+/// Reads a password file.
+///
+/// # Errors
+/// Everything that is wrong with it, a line each.
+pub(crate) fn password_file(path: &Path) -> Result<Arc<PasswordFile>, Vec<String>> {
     let text = read_text(path, PASSWORD_FILE_BYTES_MAX).map_err(|error| vec![error])?;
     let file = PasswordFile::parse(&path.display().to_string(), &text);
     file.map(Arc::new).map_err(|errors| errors.iter().map(ToString::to_string).collect())

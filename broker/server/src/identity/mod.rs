@@ -10,8 +10,9 @@ mod users;
 mod workers;
 
 pub(crate) use ask::{ask, from_file};
-pub(crate) use chains::Chains;
+pub(crate) use chains::{Chains, password_file};
 pub(crate) use enforcement::Enforcement;
+pub(crate) use outside::{Http, read_authorities};
 pub(crate) use porter::{Porter, Reading};
 pub(crate) use users::{edit, read};
 pub(crate) use workers::WorkerCounters;

@@ -1,9 +1,13 @@
-//! Requests by HTTP, for hooks and keys.
+//! Requests by HTTP, for hooks, keys and telemetry.
 
+use std::fmt;
 use std::io::Read as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
 use tautwire_identity::{HttpAnswer, HttpFailure, HttpRequest, Outside};
 use ureq::http::HeaderValue;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
@@ -25,16 +29,25 @@ pub(crate) struct Http(Agent);
 impl Http {
     /// Believes servers whose certificates come from these authorities (DER), and where none are given, from those of the system.
     pub(crate) fn new(authorities: &[Vec<u8>]) -> Http {
-        let system;
-        let authorities: Vec<Certificate<'static>> = if authorities.is_empty() {
-            system = rustls_native_certs::load_native_certs();
-            for error in &system.errors {
-                log::warn!("some certification authorities of the system cannot be read: {error}");
-            }
-            system.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect()
-        } else {
-            authorities.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect()
-        };
+        if !authorities.is_empty() {
+            return Http::believing(
+                authorities.iter().map(|certificate| Certificate::from_der(certificate).to_owned()),
+            );
+        }
+        let system = rustls_native_certs::load_native_certs();
+        for error in &system.errors {
+            log::warn!("some certification authorities of the system cannot be read: {error}");
+        }
+        Http::believing(system.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned()))
+    }
+
+    /// For `http://` alone: no certificate is believed.
+    pub(crate) fn without_tls() -> Http {
+        Http::believing([])
+    }
+
+    fn believing(authorities: impl IntoIterator<Item = Certificate<'static>>) -> Http {
+        let authorities: Vec<Certificate<'static>> = authorities.into_iter().collect();
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -76,6 +89,25 @@ impl Http {
             }
         }
     }
+}
+
+/// The authorities in files that `key` names, in DER, as [`Http::new`] takes them.
+///
+/// # Errors
+/// A file cannot be read, or has no certificate: then the authorities of the system would be believed in its place.
+pub(crate) fn read_authorities<'p>(key: &str, paths: impl Iterator<Item = &'p Path>) -> Result<Vec<Vec<u8>>, String> {
+    let mut authorities = Vec::new();
+    for path in paths {
+        let wrong = |why: &dyn fmt::Display| format!("{key}: {}: {why}", path.display());
+        let before = authorities.len();
+        for certificate in CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))? {
+            authorities.push(certificate.map_err(|error| wrong(&error))?.to_vec());
+        }
+        if authorities.len() == before {
+            return Err(wrong(&"has no certificate"));
+        }
+    }
+    Ok(authorities)
 }
 
 impl Outside for Http {
@@ -173,5 +205,15 @@ mod tests {
         assert_eq!(Http::new(&[]).request(&short), Err(HttpFailure::Timeout));
         drop(listener);
         assert!(matches!(Http::new(&[]).request(&request(&url, None, &[])), Err(HttpFailure::Unreachable(_))));
+    }
+    #[test]
+    fn a_file_without_a_certificate_is_refused_by_its_key_and_name() {
+        let path = std::env::temp_dir().join(format!("tautwire-authorities-{}", std::process::id()));
+        std::fs::write(&path, "no certificate\n").expect("it can be written");
+        let refused = read_authorities("auth.https_ca", [&*path].into_iter());
+        assert_eq!(refused, Err(format!("auth.https_ca: {}: has no certificate", path.display())));
+        std::fs::remove_file(&path).expect("it is there");
+        assert!(read_authorities("auth.https_ca", [&*path].into_iter()).is_err());
+        assert_eq!(read_authorities("auth.https_ca", std::iter::empty()), Ok(Vec::new()));
     }
 }

@@ -6,21 +6,18 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject as _;
 use tautwire_access::Identity;
 use tautwire_engine::{Attempt, Certificate, Origin, Peer, Question, Verdict};
-use tautwire_identity::{self as identity, Bans, Exchange, FailureRule, Now, Secret, Step};
+use tautwire_identity::{self as identity, Bans, Exchange, FailureRule, Now, PasswordFile, Secret, Step};
 use tautwire_protocol::{ConnectReason, ProtocolVersion};
 use tautwire_reactor::{Doorkeeper, Ticket};
 
 use super::ban_file::{self, BanFile};
 use super::chains::{Chains, Lasting};
-use super::outside::Http;
+use super::outside::{Http, read_authorities};
 use super::random;
 use super::workers::{Clock, Told, WorkerCounters, WorkerLimits, WorkerTally, Workers};
 use crate::config::Config;
-use crate::config::settings::AuthConfig;
 
 /// Finds out who clients are.
 pub(crate) struct Porter {
@@ -54,7 +51,10 @@ impl Pool {
         if auth.threads > 0 {
             limits.computing_threads = auth.threads;
         }
-        Ok(Pool { limits, authorities: authorities(auth)? })
+        Ok(Pool {
+            limits,
+            authorities: read_authorities("auth.https_ca", auth.https_ca.iter()).map_err(|why| vec![why])?,
+        })
     }
 }
 
@@ -161,7 +161,7 @@ impl Porter {
         &self.bans
     }
 
-    /// Takes on the bans that are kept in a folder, and keeps those that operators make there from now on.
+    /// Takes on the bans that are kept in a folder, and keeps those that are made from now on there.
     ///
     /// # Errors
     /// What is there is not understood.
@@ -183,9 +183,63 @@ impl Porter {
     /// # Errors
     /// The file cannot be written.
     pub(crate) fn keep_bans(&self) -> Result<(), String> {
+        self.keep_bans_if(|_, _| true)
+    }
+
+    /// The same, if rules have made bans that are not written down. One that cannot be written is tried again with the next.
+    pub(crate) fn keep_bans_by_rule(&self) {
+        if let Err(error) = self.keep_bans_if(BanFile::is_behind) {
+            log::error!("bans by rule hold, but a restart forgets them: {error}");
+        }
+    }
+
+    fn keep_bans_if(&self, is_wanted: impl Fn(&BanFile, u64) -> bool) -> Result<(), String> {
         // Under the lock, so that the last to write knows of all.
-        let file = self.ban_file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.as_ref().map_or(Ok(()), |file| file.write(&self.bans.list(self.now())))
+        let mut file = self.ban_file.lock().unwrap_or_else(PoisonError::into_inner);
+        let by_rule = self.bans.counters().by_rule;
+        match file.as_mut().filter(|file| is_wanted(file, by_rule)) {
+            Some(file) => file.write(&self.bans.list(self.now()), by_rule),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether this is the password of a user of a file, who is not banned, for those who use the admin API. It counts as an
+    /// authentication by a listener does, takes as long for a user that is not there, and runs here.
+    pub(crate) fn knows_password(
+        &self,
+        file: &Arc<PasswordFile>,
+        name: &str,
+        password: &Secret,
+        address: IpAddr,
+    ) -> bool {
+        let chain = self.lasting.lock().unwrap_or_else(PoisonError::into_inner).chain_of(file.clone());
+        // A proxy on this machine is not who fails.
+        let address = Some(address).filter(|address| !address.to_canonical().is_loopback());
+        let provenance = identity::Provenance {
+            listener: Arc::from("admin"),
+            address,
+            is_encrypted: false,
+            certificate: None,
+            peer_uid: None,
+        };
+        let attempt = identity::Attempt {
+            provenance: Arc::new(provenance),
+            client_id: "".into(),
+            user_name: Some(name.into()),
+            password: Some(password.clone()),
+            method: None,
+            data: None,
+            is_v5: true,
+            current: None,
+        };
+        let mut step = chain.begin(attempt, self.now(), &mut |_| {});
+        while let Step::Work(work) = step {
+            step = work.run(&(), self.now());
+        }
+        if let Step::Refuse(refusal) = &step {
+            log::info!("admin: nobody is let in: {refusal}");
+        }
+        matches!(step, Step::Admit { .. })
     }
 
     /// What its threads have done.
@@ -216,19 +270,6 @@ impl Told for Asked {
             self.ticket.decide(verdict);
         }
     }
-}
-
-/// The authorities that certificates of hooks and of keys' URLs come from, in DER.
-fn authorities(auth: &AuthConfig) -> Result<Vec<Vec<u8>>, Vec<String>> {
-    let mut authorities = Vec::new();
-    for path in auth.https_ca.iter() {
-        let wrong = |why: &dyn fmt::Display| vec![format!("auth.https_ca: {}: {why}", path.display())];
-        let certificates = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))?;
-        for certificate in certificates {
-            authorities.push(certificate.map_err(|error| wrong(&error))?.to_vec());
-        }
-    }
-    Ok(authorities)
 }
 
 impl fmt::Debug for Porter {
@@ -302,7 +343,7 @@ fn refused(reason: ConnectReason, why: &'static str) -> Verdict {
 fn attempt_of(origin: &Origin, attempt: Attempt) -> identity::Attempt {
     let Attempt { version, client_id, user_name, password, method, data } = attempt;
     identity::Attempt {
-        origin: Arc::new(origin_of(origin)),
+        provenance: Arc::new(provenance_of(origin)),
         client_id,
         user_name,
         password: password.map(|bytes| Secret::new(bytes.into_vec())),
@@ -313,7 +354,7 @@ fn attempt_of(origin: &Origin, attempt: Attempt) -> identity::Attempt {
     }
 }
 
-fn origin_of(origin: &Origin) -> identity::Origin {
+fn provenance_of(origin: &Origin) -> identity::Provenance {
     let (address, peer_uid) = match origin.peer() {
         Some(Peer::Network { ip, .. }) => (Some(ip), None),
         Some(Peer::Local { uid }) => (None, uid),
@@ -324,7 +365,7 @@ fn origin_of(origin: &Origin) -> identity::Origin {
         Some(Certificate::CommonName(name)) => Some(identity::Certificate::CommonName(name.clone())),
         None => None,
     };
-    identity::Origin {
+    identity::Provenance {
         listener: origin.listener().clone(),
         address,
         is_encrypted: origin.is_encrypted(),

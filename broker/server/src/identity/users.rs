@@ -1,19 +1,13 @@
-//! A password file on disk, changed so that nobody sees half of it and no change is lost.
+//! A password file on disk.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 use tautwire_identity::edit::EditError;
 use tautwire_identity::limits::PASSWORD_FILE_BYTES_MAX;
 
-use crate::files;
-
-/// What only the owner may read and write.
-const OWNER_ONLY: u32 = 0o600;
-/// What remains of the rights of a file that is there: its group may read it if it might before.
-const RIGHTS_KEPT: u32 = 0o640;
+use crate::edited::{self, NotChanged};
+use crate::files::{self, ReadError};
 
 /// Why a file has not been changed.
 #[derive(Debug)]
@@ -36,12 +30,13 @@ impl std::fmt::Display for UsersError {
 /// # Errors
 /// It cannot be read.
 pub(crate) fn read(path: &Path) -> Result<String, String> {
-    let text = File::open(path).and_then(|file| text_of(&file));
-    text.map_err(|error| format!("the password file {} cannot be read: {error}", path.display()))
+    files::text(path, PASSWORD_FILE_BYTES_MAX).map_err(|why| match why {
+        ReadError::Read(error) => format!("the password file {} cannot be read: {error}", path.display()),
+        why => format!("the password file {} {why}", path.display()),
+    })
 }
 
-/// Changes a password file: after a crash it has its old text or the new one. Other programs that change it at the same time by
-/// this function wait.
+/// Changes a password file, as [`edited::change`] does.
 ///
 /// # Errors
 /// The change is refused, or the file cannot be read or written; then it is as it was.
@@ -50,57 +45,11 @@ pub(crate) fn edit(
     makes: bool,
     change: impl FnOnce(&str) -> Result<String, EditError>,
 ) -> Result<(), UsersError> {
-    let failed = |error: io::Error| {
-        let hint = if error.kind() == io::ErrorKind::NotFound { "; tautwire user add makes it" } else { "" };
-        UsersError::File(format!("the password file {} cannot be changed: {error}{hint}", path.display()))
-    };
-    let (path, file) = locked(path, makes).map_err(failed)?;
-    let text = text_of(&file).map_err(failed)?;
-    let changed = change(&text).map_err(UsersError::Edit)?;
-    replace(&path, &file, &changed).map_err(failed)
-}
-
-/// The file, locked against others that change it, and where it really is.
-fn locked(path: &Path, makes: bool) -> io::Result<(PathBuf, File)> {
-    loop {
-        let file = OpenOptions::new().read(true).write(true).create(makes).mode(OWNER_ONLY).open(path)?;
-        file.lock()?;
-        // Links stay links. Another program may have put a new file in its place before the lock was there.
-        let place = path.canonicalize()?;
-        let (held, there) = (file.metadata()?, fs::metadata(&place)?);
-        if (held.dev(), held.ino()) == (there.dev(), there.ino()) {
-            return Ok((place, file));
+    edited::change(path, makes, PASSWORD_FILE_BYTES_MAX, change).map_err(|why| match why {
+        NotChanged::Refused(error) => UsersError::Edit(error),
+        NotChanged::File(error) => {
+            let hint = if error.kind() == io::ErrorKind::NotFound { "; tautwire user add makes it" } else { "" };
+            UsersError::File(format!("the password file {} cannot be changed: {error}{hint}", path.display()))
         }
-    }
-}
-
-fn text_of(file: &File) -> io::Result<String> {
-    files::text_of(file, PASSWORD_FILE_BYTES_MAX).map_err(io::Error::other)
-}
-
-/// Puts a file with this text in the place of `old`, for the same owner.
-fn replace(path: &Path, old: &File, text: &str) -> io::Result<()> {
-    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    let name = path.file_name().and_then(|name| name.to_str()).ok_or(io::ErrorKind::InvalidInput)?;
-    let temporary = folder.join(format!(".{name}.{}.tmp", std::process::id()));
-    // What a process of this number has left behind.
-    let _ = fs::remove_file(&temporary);
-    let written = write(&temporary, old, text).and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written?;
-    File::open(folder)?.sync_all()
-}
-
-fn write(path: &Path, old: &File, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(path)?;
-    let (owner, now) = (old.metadata()?, file.metadata()?);
-    if (owner.uid(), owner.gid()) != (now.uid(), now.gid()) {
-        // Else the broker could no longer read what an administrator has changed.
-        fchown(&file, Some(owner.uid()), Some(owner.gid()))?;
-    }
-    file.set_permissions(fs::Permissions::from_mode(owner.mode() & RIGHTS_KEPT | OWNER_ONLY))?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+    })
 }

@@ -6,8 +6,9 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
+use crate::time::since_epoch;
 use tautwire_identity::{Now, Outside, Refusal, RefusalCode, Step, Work};
 
 /// How many threads there are, and how many attempts wait for them.
@@ -59,7 +60,7 @@ impl Clock {
     }
 
     pub(crate) fn now(self) -> Now {
-        let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let unix_s = since_epoch().as_secs();
         let steady_ms = self.0.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
         Now { unix_s, steady_ms }
     }
@@ -268,8 +269,8 @@ mod tests {
     use std::sync::mpsc;
 
     use tautwire_identity::{
-        Attempt, Chain, Hook, HookSettings, HttpAnswer, HttpFailure, HttpRequest, Link, Origin, PasswordFile, Secret,
-        Settings,
+        Attempt, Chain, Hook, HookSettings, HttpAnswer, HttpFailure, HttpRequest, Link, PasswordFile, Provenance,
+        Secret, Settings,
     };
 
     use super::*;
@@ -291,10 +292,15 @@ mod tests {
     }
 
     fn work(chain: &Arc<Chain>, user: &str) -> Work {
-        let origin =
-            Origin { listener: "tcp".into(), address: None, is_encrypted: false, certificate: None, peer_uid: None };
+        let provenance = Provenance {
+            listener: "tcp".into(),
+            address: None,
+            is_encrypted: false,
+            certificate: None,
+            peer_uid: None,
+        };
         let attempt = Attempt {
-            origin: Arc::new(origin),
+            provenance: Arc::new(provenance),
             client_id: "c".into(),
             user_name: Some(user.into()),
             password: Some(Secret::new("password")),

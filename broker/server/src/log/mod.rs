@@ -19,6 +19,7 @@ use tautwire_reactor::Control;
 
 use crate::config::{LogConfig, LogFormat};
 use crate::json;
+use crate::telemetry::logs;
 use crate::time::UtcTime;
 use limiter::{HeldBack, Limiter};
 use queue::Queue;
@@ -122,7 +123,9 @@ impl Log for StderrLog {
             }
         };
         if written {
-            push_line(&mut lines, format(), &now, record.level(), record.target(), &record.args().to_string());
+            let message = record.args().to_string();
+            push_line(&mut lines, format(), &now, record.level(), record.target(), &message);
+            logs::offer(record.level(), record.target(), &message);
         }
         self.queue.push(lines);
     }
@@ -146,6 +149,7 @@ impl StderrLog {
         let (file, line) = held_back.site;
         let message = format!("{} more lines like those from {file}:{line} were held back", held_back.count);
         push_line(lines, format(), now, held_back.level, &held_back.target, &message);
+        logs::offer(held_back.level, &held_back.target, &message);
     }
 }
 

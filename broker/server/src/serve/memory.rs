@@ -37,7 +37,7 @@ impl Budget {
 }
 
 /// What the group of the process may have, or the machine has.
-fn available_bytes(read: impl Fn(&Path) -> Option<String>) -> u64 {
+pub(crate) fn available_bytes(read: impl Fn(&Path) -> Option<String>) -> u64 {
     let groups = GROUP_LIMITS.iter().filter_map(|path| read(Path::new(path))?.trim().parse().ok());
     let machine = read(Path::new(MACHINE)).and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;

@@ -1,18 +1,19 @@
 //! Running the broker.
 
-mod memory;
+pub(crate) mod memory;
 pub(crate) mod reload;
-mod settings;
+pub(crate) mod settings;
 mod tls;
 mod user;
+mod watch;
 
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -20,28 +21,45 @@ use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
 use tautwire_reactor::{Broker, DataDirectory, Doorkeeper, Entrance, OnDamage, Place, StartError};
 
-use crate::admin::{Admin, CurrentToken, Token};
+use crate::admin::{Admin, Credentials, CurrentCredentials, Serving};
 use crate::config::Config;
 use crate::config::listen::{Address, MQTT_PORT};
+use crate::config::listener::Listener;
 use crate::contracts::{self, Store};
 use crate::identity::Porter;
 use crate::rules;
-use reload::{Reloader, Source};
-use tls::TlsServers;
+use crate::telemetry::{Plan, Telemetry};
+use reload::{Outside, Reloader, Source};
+use tls::{ServedCertificate, TlsServers};
 use user::User;
+
+/// The longest that the start waits for each thread to have nothing to do. After a restart to which many clients come back, a thread may be
+/// busy from the beginning.
+const SETTLE: Duration = Duration::from_millis(100);
 
 /// What the configuration names, read and checked.
 pub(crate) struct Prepared {
     contracts: Catalogue,
-    token: Option<Token>,
+    credentials: Credentials,
     tls: TlsServers,
     policy: Arc<Policy>,
     porter: Arc<Porter>,
     /// Whom the broker becomes once it listens.
     user: Option<User>,
+    telemetry: Option<Plan>,
 }
 
 impl Prepared {
+    /// What clients of a listener are shown, where it speaks TLS.
+    pub(crate) fn certificates_of(&self, listener: &Listener) -> Option<Arc<[ServedCertificate]>> {
+        self.tls.certificates_of(listener)
+    }
+
+    /// What clients of the admin API are shown, where it speaks TLS.
+    pub(crate) fn certificates_of_admin(&self, config: &Config) -> Option<Arc<[ServedCertificate]>> {
+        self.tls.certificates_of_admin(config)
+    }
+
     /// Who owns what the broker makes.
     pub(crate) fn owner(&self) -> Option<(u32, u32)> {
         self.user.as_ref().map(|user| (user.uid, user.gid))
@@ -54,18 +72,18 @@ impl Prepared {
 /// Everything that is wrong with them.
 pub(crate) fn prepare(config: &Config) -> Result<Prepared, Vec<String>> {
     let contracts = config.contracts.path.get().map_or_else(|| Ok(Catalogue::default()), read_contracts);
-    let file = config.admin.token_file.get().filter(|_| config.admin.listen.0.is_some());
-    let token = file.map(Token::read).transpose();
-    let listeners = config.listeners();
+    let credentials = Credentials::read(config);
     let porter = Porter::new(config);
     let user = Some(&*config.user.0).filter(|user| !user.is_empty()).map(User::find).transpose();
-    match (contracts, token, TlsServers::read(&listeners), rules::load_all(config), porter, user) {
-        (Ok(contracts), Ok(token), Ok(tls), Ok(policy), Ok(porter), Ok(user)) => {
-            Ok(Prepared { contracts, token, tls, policy, porter: Arc::new(porter), user })
+    let telemetry = Plan::read(config);
+    match (contracts, credentials, TlsServers::read(config), rules::load_all(config), porter, user, telemetry) {
+        (Ok(contracts), Ok(credentials), Ok(tls), Ok(policy), Ok(porter), Ok(user), Ok(telemetry)) => {
+            Ok(Prepared { contracts, credentials, tls, policy, porter: Arc::new(porter), user, telemetry })
         }
-        (contracts, token, tls, policy, porter, user) => {
-            let lists = contracts.err().into_iter().chain(policy.err()).chain(porter.err()).flatten();
-            Err(lists.chain(token.err()).chain(tls.err()).chain(user.err()).collect())
+        (contracts, credentials, tls, policy, porter, user, telemetry) => {
+            let lists = [contracts.err(), policy.err(), porter.err(), credentials.err(), telemetry.err()];
+            let lists = lists.into_iter().flatten().flatten();
+            Err(lists.chain(tls.err()).chain(user.err()).collect())
         }
     }
 }
@@ -79,10 +97,13 @@ fn read_contracts(folder: &Path) -> Result<Catalogue, Vec<String>> {
 }
 
 /// Runs the broker until it is told to stop by SIGINT or SIGTERM. The line `listening on mqtt://ADDRESS:PORT`,
-/// `listening on ws://ADDRESS:PORT/PATH` or `listening on http://ADDRESS:PORT` on standard output says that it is ready, one
+/// `listening on ws://ADDRESS:PORT/PATH` or `listening on http://ADDRESS:PORT` and the like on standard output says that it is ready, one
 /// for each address.
-pub(crate) fn run(source: Source, mut config: Config, prepared: Prepared, on_damage: OnDamage) -> ExitCode {
+pub(crate) fn run(source: Source, mut config: Config, mut prepared: Prepared, on_damage: OnDamage) -> ExitCode {
     tautwire_reactor::keep_large_apart();
+    // As early as may be: the log of the start is sent, too.
+    let telemetry = Arc::new(Telemetry::new());
+    telemetry.adopt(prepared.telemetry.take());
     // From here on a signal ends the broker in order.
     let mut signals = match Signals::new([SIGINT, SIGTERM, SIGHUP]) {
         Ok(signals) => signals,
@@ -99,10 +120,11 @@ pub(crate) fn run(source: Source, mut config: Config, prepared: Prepared, on_dam
     if config.contracts.path.get().is_some() {
         log::info!("{} contracts", prepared.contracts.contracts().len());
     }
-    let Running { broker, reloader, admin } = match start(source, &mut config, prepared, on_damage) {
+    let Running { broker, reloader, admin } = match start(source, &mut config, prepared, on_damage, telemetry.clone()) {
         Ok(running) => running,
         Err(error) => {
             log::error!("{error}");
+            telemetry.stop();
             return ExitCode::FAILURE;
         }
     };
@@ -113,9 +135,11 @@ pub(crate) fn run(source: Source, mut config: Config, prepared: Prepared, on_dam
     };
     let bound: Vec<Address> = config.listeners().into_iter().map(|listener| listener.address).map(bound).collect();
     let mut addresses: Vec<String> = bound.iter().map(ToString::to_string).collect();
-    addresses.extend(admin.map(|address| format!("http://{address}")));
+    addresses.extend(admin);
     let port = bound.iter().filter(|address| address.is_plain()).find_map(Address::socket).map(|socket| socket.port());
-    // All is there now that starting needs; whoever looks at the memory after being told does not see it.
+    // Starting is over when each thread has made its first turn, which publishes the `$SYS` topics; whoever looks at the memory after being
+    // told where the broker listens does not see what that took.
+    broker.settle(SETTLE);
     tautwire_reactor::forget_startup();
     if announce(&addresses, port).is_err() {
         log::warn!("standard output is closed: nobody was told where the broker listens");
@@ -124,16 +148,14 @@ pub(crate) fn run(source: Source, mut config: Config, prepared: Prepared, on_dam
         if signal != SIGHUP {
             break;
         }
-        match reloader.reload() {
-            Ok(reloaded) => log::info!("SIGHUP: {reloaded}"),
-            Err(errors) => {
-                errors.iter().for_each(|line| log::error!("SIGHUP: {line}"));
-                log::error!("SIGHUP: nothing has changed");
-            }
-        }
+        reloader.reload_and_tell("SIGHUP");
     }
     log::info!("stopping");
+    reloader.stop();
+    // The last ones may wait for the next look at who is connected.
+    reloader.porter().keep_bans_by_rule();
     broker.stop();
+    telemetry.stop();
     ExitCode::SUCCESS
 }
 
@@ -142,19 +164,20 @@ struct Running {
     broker: Broker,
     reloader: Arc<Reloader>,
     /// Where the admin API is served.
-    admin: Option<SocketAddr>,
+    admin: Option<String>,
 }
 
 /// Listens, and starts all that there is to start.
-fn start(source: Source, config: &mut Config, prepared: Prepared, on_damage: OnDamage) -> Result<Running, String> {
-    let admin = match (config.admin.listen.0, prepared.token) {
-        (Some(address), Some(token)) => {
-            let listener = TcpListener::bind(address)
-                .map_err(|error| format!("cannot listen on {address} for the admin API: {error}"))?;
-            Some((Arc::new(CurrentToken::new(token)), listener))
-        }
-        _ => None,
-    };
+fn start(
+    source: Source,
+    config: &mut Config,
+    prepared: Prepared,
+    on_damage: OnDamage,
+    telemetry: Arc<Telemetry>,
+) -> Result<Running, String> {
+    let serving = Arc::new(Serving::default());
+    let door = serving.prepare(config.admin.listen.0, prepared.tls.of_admin(config))?;
+    let credentials = Arc::new(CurrentCredentials::new(prepared.credentials));
     let data = config.data.path.directory()?;
     match &data {
         Some(path) => log::info!("state is kept in {}", path.display()),
@@ -174,28 +197,24 @@ fn start(source: Source, config: &mut Config, prepared: Prepared, on_damage: OnD
     let broker = start_broker(config, contracts, doors, &prepared.tls, data).map_err(|error| error.to_string())?;
     let control = broker.control();
     crate::log::count_losses(&control);
+    if let Some(tracer) = telemetry.tracer() {
+        control.trace(Some(tracer));
+    }
     let store = Arc::new(Store::new(config.contracts.path.get(), control.clone()));
     let reloader = Arc::new(Reloader::new(
         source,
         config.clone(),
         control.clone(),
         store.clone(),
-        admin.as_ref().map(|(token, _)| token.clone()),
-        prepared.tls.clone(),
-        porter,
+        (credentials.clone(), serving.clone()),
+        Outside { tls: prepared.tls.clone(), porter, telemetry: telemetry.clone() },
     ));
+    let measured = serving.by(Admin::new(control, credentials, store, reloader.clone()));
+    telemetry.measure(move || measured.metrics());
+    let admin = serving.adopt(door);
     reloader.enforce_bans_by_rule();
-    let admin = admin.map(|(token, listener)| {
-        let address = listener.local_addr()?;
-        Admin::new(control, token, store, reloader.clone()).serve(listener).map(|()| address)
-    });
-    match admin.transpose() {
-        Ok(admin) => Ok(Running { broker, reloader, admin }),
-        Err(error) => {
-            broker.stop();
-            Err(format!("cannot start the admin API: {error}"))
-        }
-    }
+    reloader.watch_files();
+    Ok(Running { broker, reloader, admin })
 }
 
 /// Who lets clients in, and what they may do then.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tautwire_access::Policy;
@@ -12,9 +13,10 @@ use tautwire_engine::{Fate, Known, Visitor};
 use tautwire_identity::Banned;
 use tautwire_reactor::{Change, Control, Place, StartError};
 
-use super::tls::{PreparedTls, TlsServers};
+use super::tls::{PreparedTls, ServedCertificate, TlsServers};
+use super::watch::Watch;
 use super::{read_contracts, settings};
-use crate::admin::{CurrentToken, Token};
+use crate::admin::{Credentials, CurrentCredentials, Serving};
 use crate::config::applies::{self, Applies, ListenerChanges};
 use crate::config::listener::Listener;
 use crate::config::{self, Config, Override};
@@ -23,6 +25,7 @@ use crate::identity::{Chains, Enforcement, Porter, Reading};
 use crate::json;
 use crate::log::audit;
 use crate::rules;
+use crate::telemetry::{Plan, Telemetry};
 
 /// Where the configuration comes from.
 #[derive(Debug, Clone, Default)]
@@ -46,12 +49,23 @@ pub(crate) struct Reloader {
     source: Source,
     control: Control,
     store: Arc<Store>,
-    /// `None` where there is no admin API.
-    token: Option<Arc<CurrentToken>>,
+    credentials: Arc<CurrentCredentials>,
+    serving: Arc<Serving>,
     tls: Mutex<TlsServers>,
     porter: Arc<Porter>,
     /// What the broker has been started with, but for what has been applied since.
     running: Mutex<Config>,
+    /// The broker is about to end.
+    stops: AtomicBool,
+    watch: Watch,
+    telemetry: Arc<Telemetry>,
+}
+
+/// What stands between the broker and others, and changes with a reload as well.
+pub(crate) struct Outside {
+    pub(crate) tls: TlsServers,
+    pub(crate) porter: Arc<Porter>,
+    pub(crate) telemetry: Arc<Telemetry>,
 }
 
 /// What a reload has come to.
@@ -67,6 +81,8 @@ pub(crate) struct Reloaded {
     pub(crate) listeners: ListenerChanges,
     /// Where those listen that have been added.
     pub(crate) addresses: Vec<(String, SocketAddr)>,
+    /// Where the admin API is, if it has moved.
+    pub(crate) admin: Option<String>,
     /// How many contracts there are, where there is a folder of them.
     pub(crate) contracts: Option<usize>,
     /// How many access rules there are, where there is a file of them.
@@ -79,11 +95,23 @@ impl Reloader {
         running: Config,
         control: Control,
         store: Arc<Store>,
-        token: Option<Arc<CurrentToken>>,
-        tls: TlsServers,
-        porter: Arc<Porter>,
+        (credentials, serving): (Arc<CurrentCredentials>, Arc<Serving>),
+        outside: Outside,
     ) -> Reloader {
-        Reloader { source, control, store, token, tls: Mutex::new(tls), porter, running: Mutex::new(running) }
+        let Outside { tls, porter, telemetry } = outside;
+        Reloader {
+            source,
+            control,
+            store,
+            credentials,
+            serving,
+            tls: Mutex::new(tls),
+            porter,
+            running: Mutex::new(running),
+            stops: AtomicBool::new(false),
+            watch: Watch::default(),
+            telemetry,
+        }
     }
 
     /// The configuration that holds now, as a file.
@@ -91,9 +119,31 @@ impl Reloader {
         config::to_toml(&self.running())
     }
 
+    /// The certificates by which listeners are served that speak TLS.
+    pub(crate) fn certificates(&self) -> Vec<(String, Arc<[ServedCertificate]>)> {
+        let (listeners, tls) = (self.running().listeners(), self.tls());
+        let served = |listener: Listener| tls.certificates_of(&listener).map(|found| (listener.name, found));
+        listeners.into_iter().filter_map(served).collect()
+    }
+
+    /// The broker is about to end: nobody is to be sent here any more.
+    pub(crate) fn stop(&self) {
+        self.stops.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the broker is about to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stops.load(Ordering::Relaxed)
+    }
+
     /// Who finds out who clients are.
     pub(crate) fn porter(&self) -> &Porter {
         &self.porter
+    }
+
+    /// What is sent to a collector of telemetry.
+    pub(crate) fn telemetry(&self) -> &Telemetry {
+        &self.telemetry
     }
 
     /// Reads everything again, and says what a reload would come to.
@@ -121,6 +171,35 @@ impl Reloader {
         result
     }
 
+    /// Reads everything again, and logs what has come of it. `cause` is why.
+    pub(crate) fn reload_and_tell(&self, cause: &str) {
+        match self.reload() {
+            Ok(reloaded) => log::info!("{cause}: {reloaded}"),
+            Err(errors) => {
+                errors.iter().for_each(|line| log::error!("{cause}: {line}"));
+                log::error!("{cause}: nothing has changed");
+            }
+        }
+    }
+
+    /// From now on files that have changed are read again, where the configuration wants it.
+    pub(crate) fn watch_files(self: &Arc<Reloader>) {
+        let every_s = self.running().watch_files_s;
+        let files = self.files();
+        self.watch.begin(every_s, &files, Arc::downgrade(self));
+    }
+
+    /// The files that a reload reads.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.files_of(&self.running())
+    }
+
+    fn files_of(&self, config: &Config) -> Vec<PathBuf> {
+        let mut files = config.files_read();
+        files.extend(self.source.file.clone());
+        files
+    }
+
     /// Somebody has been banned: clients are asked who they are from now on, and those who are there are looked at.
     pub(crate) fn enforce_bans(&self) {
         // A reload that has not seen the ban may be about to say that nobody need be asked.
@@ -128,12 +207,13 @@ impl Reloader {
         self.control.review_clients(self.known(self.porter.chains()));
     }
 
-    /// From now on bans by rule are enforced on those who are connected, too.
+    /// From now on bans by rule are enforced on those who are connected, too, and written down where bans are kept.
     pub(crate) fn enforce_bans_by_rule(self: &Arc<Reloader>) {
         let reloader = Arc::downgrade(self);
         let enforcement = Enforcement::new(move || {
             if let Some(reloader) = reloader.upgrade() {
                 reloader.enforce_bans();
+                reloader.porter.keep_bans_by_rule();
             }
         });
         self.porter.bans().tell_of_bans_by_rule(move || enforcement.note());
@@ -180,18 +260,19 @@ impl Reloader {
             config.listen = given_up;
         }
         let listeners = config.listeners();
-        let tls = self.tls().next(&listeners).map_err(|error| vec![error]);
+        let tls = self.tls().next(&config).map_err(|error| vec![error]);
         let policy = rules::load_all(&config);
         let chains = self.porter.read(&config);
         let contracts = config.contracts.path.get().map(|folder| read_contracts(folder).map(Arc::new)).transpose();
-        let token = config.admin.token_file.get().filter(|_| self.token.is_some());
-        let token = token.map(Token::read).transpose().map_err(|error| vec![error]);
-        match (tls, policy, chains, contracts, token) {
-            (Ok(tls), Ok(policy), Ok(chains), Ok(contracts), Ok(token)) => {
-                Ok(Ready { read, config, listeners, tls, policy, chains, contracts, token })
+        let credentials = Credentials::read(&config);
+        let telemetry = Plan::read(&config);
+        match (tls, policy, chains, contracts, credentials, telemetry) {
+            (Ok(tls), Ok(policy), Ok(chains), Ok(contracts), Ok(credentials), Ok(telemetry)) => {
+                Ok(Ready { read, config, listeners, tls, policy, chains, contracts, credentials, telemetry })
             }
-            (tls, policy, chains, contracts, token) => {
-                let lists = [tls.err(), policy.err(), chains.err(), contracts.err(), token.err()];
+            (tls, policy, chains, contracts, credentials, telemetry) => {
+                let lists =
+                    [tls.err(), policy.err(), chains.err(), contracts.err(), credentials.err(), telemetry.err()];
                 Err(lists.into_iter().flatten().flatten().collect())
             }
         }
@@ -210,8 +291,10 @@ impl Reloader {
         let moved = running.audit.file != ready.config.audit.file;
         let audit = moved.then(|| audit::open_next(ready.config.audit.file.get())).transpose();
         let audit = audit.map_err(|error| vec![error])?;
+        let door = self.serving.prepare(ready.config.admin.listen.0, ready.tls.servers.of_admin(&ready.config));
+        let door = door.map_err(|error| vec![error])?;
         // From here on nothing can fail.
-        let Ready { read: _, config, listeners: _, tls, policy, chains, contracts, token } = ready;
+        let Ready { read: _, config, listeners: _, tls, policy, chains, contracts, credentials, telemetry } = ready;
         // Where there was a folder and is none, there are no contracts. Where there never was one, nothing has changed.
         let had_folder = running.contracts.path.get().is_some();
         let contracts = contracts.or_else(|| had_folder.then(Arc::default));
@@ -223,6 +306,8 @@ impl Reloader {
         // Held until the end, so that no thread that serves clients has to free them.
         let _chains_of_before = self.porter.chains();
         let porter = self.porter.clone();
+        self.telemetry.adopt(telemetry);
+        let tracer = self.telemetry.tracer();
         self.control.adopt(Change {
             listeners,
             settings,
@@ -232,6 +317,7 @@ impl Reloader {
             regime: Box::new(move |next| {
                 next.asks = asks;
                 next.policy = policy;
+                next.tracer = tracer;
                 if let Some(contracts) = contracts {
                     next.contracts = contracts;
                 }
@@ -243,8 +329,10 @@ impl Reloader {
                 adopt_certificates();
             }),
         });
-        if let (Some(held), Some(token)) = (&self.token, token) {
-            held.set(token);
+        self.credentials.set(credentials);
+        reloaded.admin = self.serving.adopt(door);
+        if let Some(admin) = &reloaded.admin {
+            log::info!("the admin API is at {admin}");
         }
         if let Some(audit) = audit {
             audit::adopt(audit);
@@ -260,6 +348,7 @@ impl Reloader {
             }
         }
         let folder = config.contracts.path.get().map(Path::to_owned);
+        self.watch.adopt(config.watch_files_s, &self.files_of(&config));
         *running = config;
         Ok((folder, reloaded))
     }
@@ -285,8 +374,8 @@ struct Ready {
     chains: Reading,
     /// `None` where there is no folder of them.
     contracts: Option<Arc<Catalogue>>,
-    /// `None` where there is no admin API, or where the file says no more where its token is: it keeps it then.
-    token: Option<Token>,
+    credentials: Credentials,
+    telemetry: Option<Plan>,
 }
 
 impl Ready {
@@ -304,6 +393,7 @@ impl Ready {
             after_restart: of(Applies::Restart),
             listeners,
             addresses: Vec::new(),
+            admin: None,
             contracts: self.contracts.as_ref().map(|catalogue| catalogue.contracts().len()),
             rules: (!self.policy.is_open()).then(|| self.policy.rule_count()),
         }
@@ -353,7 +443,12 @@ impl Reloaded {
             json::push_string(&mut json, name);
             json.push_str(&format!(":\"{address}\""));
         }
-        json.push_str("},");
+        json.push_str("},\"admin\":");
+        match &self.admin {
+            Some(address) => json::push_string(&mut json, address),
+            None => json.push_str("null"),
+        }
+        json.push(',');
         let number = |count: Option<usize>| count.map_or("null".to_owned(), |count| count.to_string());
         json.push_str(&format!("\"contracts\":{},\"rules\":{}}}\n", number(self.contracts), number(self.rules)));
         json

@@ -3,8 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+use tautwire_identity::CertificateFields;
 use tautwire_tls::{Identity, Material, Pem, Prepared, Protocol, Server};
 
+use crate::certificates;
+use crate::config::Config;
 use crate::config::listener::Listener;
 use crate::config::settings::TlsConfig;
 use crate::files;
@@ -12,7 +17,7 @@ use crate::files;
 /// Largest file read: lists of revoked certificates grow long.
 const FILE_MAX_BYTES: usize = 64 << 20;
 
-/// What serves TLS. Listeners with the same keys share a server, and so the tickets by which clients resume their sessions.
+/// What serves TLS. Listeners, and the admin API, with the same keys share a server, and so the tickets by which clients resume their sessions.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TlsServers(Vec<Served>);
 
@@ -22,43 +27,100 @@ struct Served {
     keys: TlsConfig,
     protocol: Protocol,
     server: Arc<Server>,
+    certificates: Arc<[ServedCertificate]>,
+}
+
+/// What is told of a certificate that clients are shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ServedCertificate {
+    /// The hosts that it is for, or whom it names where it is for none.
+    pub(crate) names: Vec<String>,
+    /// When it expires; `None` where that cannot be read.
+    pub(crate) not_after_unix_s: Option<u64>,
+}
+
+impl ServedCertificate {
+    /// Of the first certificate of a chain.
+    fn of(chain: &Pem) -> Option<ServedCertificate> {
+        let der = CertificateDer::pem_slice_iter(&chain.bytes).next()?.ok()?;
+        let fields = CertificateFields::read(&der).unwrap_or_default();
+        let of = |kinds: &[&str]| -> Vec<String> {
+            fields.iter().filter(|(kind, _)| kinds.contains(kind)).map(|(_, name)| name.to_owned()).collect()
+        };
+        let hosts = of(&["dns", "ip"]);
+        let names = if hosts.is_empty() { of(&["cn"]) } else { hosts };
+        Some(ServedCertificate { names, not_after_unix_s: certificates::not_after_unix_s(&der) })
+    }
 }
 
 impl TlsServers {
-    /// Reads what the listeners need.
+    /// Reads what the listeners and the admin API need.
     ///
     /// # Errors
     /// What is wrong with the files.
-    pub(crate) fn read(listeners: &[Listener]) -> Result<TlsServers, String> {
-        TlsServers::default().next(listeners).map(PreparedTls::adopt)
+    pub(crate) fn read(config: &Config) -> Result<TlsServers, String> {
+        TlsServers::default().next(config).map(PreparedTls::adopt)
     }
 
     /// What serves this listener, where it speaks TLS.
     pub(crate) fn of(&self, listener: &Listener) -> Option<Arc<Server>> {
-        let serves = |served: &&Served| served.protocol == protocol(listener) && served.keys == listener.tls;
-        self.0.iter().find(serves).filter(|_| listener.address.by_tls).map(|served| served.server.clone())
+        self.served(listener).map(|served| served.server.clone())
     }
 
-    /// Reads what other listeners need, to be adopted when all else is right, too. A server with the same keys stays, with its tickets;
-    /// its files are read again.
+    /// What its clients are shown, where it speaks TLS.
+    pub(crate) fn certificates_of(&self, listener: &Listener) -> Option<Arc<[ServedCertificate]>> {
+        self.served(listener).map(|served| served.certificates.clone())
+    }
+
+    /// What serves the admin API of this configuration, where it speaks TLS.
+    pub(crate) fn of_admin(&self, config: &Config) -> Option<Arc<Server>> {
+        self.served_admin(config).map(|served| served.server.clone())
+    }
+
+    /// What its clients are shown, where it speaks TLS.
+    pub(crate) fn certificates_of_admin(&self, config: &Config) -> Option<Arc<[ServedCertificate]>> {
+        self.served_admin(config).map(|served| served.certificates.clone())
+    }
+
+    fn served_admin(&self, config: &Config) -> Option<&Served> {
+        config.admin.listen.0.filter(|address| address.by_tls)?;
+        self.find(Protocol::Http, &config.admin_tls())
+    }
+
+    fn served(&self, listener: &Listener) -> Option<&Served> {
+        self.find(protocol(listener), &listener.tls).filter(|_| listener.address.by_tls)
+    }
+
+    fn find(&self, protocol: Protocol, keys: &TlsConfig) -> Option<&Served> {
+        self.0.iter().find(|served| served.protocol == protocol && served.keys == *keys)
+    }
+
+    /// Reads what another configuration needs, to be adopted when all else is right, too. A server with the same keys stays, with its
+    /// tickets; its files are read again.
     ///
     /// # Errors
     /// What is wrong with the files.
-    pub(crate) fn next(&self, listeners: &[Listener]) -> Result<PreparedTls, String> {
+    pub(crate) fn next(&self, config: &Config) -> Result<PreparedTls, String> {
+        let listeners = config.listeners().into_iter().filter(|listener| listener.address.by_tls);
+        let of_listeners = listeners.map(|listener| (protocol(&listener), listener.tls));
+        let admin = config.admin.listen.0.filter(|address| address.by_tls);
+        let of_admin = admin.map(|_| (Protocol::Http, config.admin_tls()));
         let (mut servers, mut changed) = (TlsServers::default(), Vec::new());
-        for listener in listeners.iter().filter(|listener| listener.address.by_tls) {
-            if servers.of(listener).is_some() {
+        for (protocol, keys) in of_listeners.chain(of_admin) {
+            if servers.find(protocol, &keys).is_some() {
                 continue;
             }
-            let (protocol, material) = (protocol(listener), read(&listener.tls)?);
-            let server = match self.of(listener) {
+            let material = read(&keys)?;
+            let certificates = material.identities.iter().filter_map(|identity| ServedCertificate::of(&identity.chain));
+            let certificates = certificates.collect();
+            let server = match self.find(protocol, &keys).map(|served| served.server.clone()) {
                 Some(server) => {
                     changed.push((server.clone(), server.prepare(material).map_err(|error| error.to_string())?));
                     server
                 }
                 None => Server::new(material, protocol).map(Arc::new).map_err(|error| error.to_string())?,
             };
-            servers.0.push(Served { keys: listener.tls.clone(), protocol, server });
+            servers.0.push(Served { keys, protocol, server, certificates });
         }
         Ok(PreparedTls { servers, changed })
     }
@@ -88,7 +150,7 @@ impl PreparedTls {
 }
 
 fn protocol(listener: &Listener) -> Protocol {
-    if listener.address.websocket.is_some() { Protocol::WebSocket } else { Protocol::Mqtt }
+    if listener.address.websocket.is_some() { Protocol::Http } else { Protocol::Mqtt }
 }
 
 fn read(tls: &TlsConfig) -> Result<Material, String> {

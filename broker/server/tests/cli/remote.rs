@@ -46,6 +46,37 @@ fn clients_are_looked_at_and_ended() {
 }
 
 #[test]
+fn the_api_is_asked_over_tls() {
+    let folder = Folder::new(&[("token", TOKEN)]);
+    let (tls, token) = (folder.path("tls"), folder.path("token"));
+    run(&["cert", "--dir", &tls]).expect(0);
+    let file = |key: &str, name: &str| format!("{key}={tls}/{name}");
+    let settings = [
+        format!("admin.token_file={token}"),
+        file("admin.certificate", "server.pem"),
+        file("admin.key", "server.key"),
+        "admin.listen=https://127.0.0.1:0".to_owned(),
+    ];
+    let broker = Broker::with(&settings.each_ref().map(String::as_str));
+    assert!(broker.admin().starts_with("https://127.0.0.1:"), "{}", broker.admin());
+    let ca = format!("{tls}/ca.pem");
+    let ask = |words: &[&str], more: &[&str]| {
+        run(&[words, &["--admin", broker.admin(), "--token-file", &token], more].concat())
+    };
+    ask(&["clients", "list"], &["--ca", &ca]).expect(0);
+    ask(&["config", "diff"], &["--ca", &ca]).expect(0);
+    // The broker is not believed to be what it says, and the token does not leave.
+    let stranger = ask(&["clients", "list"], &["--ca", &format!("{tls}/server.pem")]);
+    assert!(stranger.code == Some(2) && stranger.stderr.contains("certificate"), "{stranger:?}");
+    let plain = broker.admin().replace("https://", "http://");
+    let plain = run(&["clients", "list", "--admin", &plain, "--token-file", &token]).expect(3);
+    assert!(plain.stderr.contains("[https_needed]"), "{}", plain.stderr);
+    let useless =
+        run(&["clients", "list", "--admin", "http://127.0.0.1:1", "--token-file", &token, "--ca", &ca]).expect(1);
+    assert!(useless.stderr.contains("https://"), "{}", useless.stderr);
+}
+
+#[test]
 fn bans_listeners_and_counters_are_shown() {
     let (broker, secrets) = broker();
     let token = secrets.path("token");
@@ -68,6 +99,65 @@ fn bans_listeners_and_counters_are_shown() {
     assert!(listeners.starts_with("name ") && listeners.contains("127.0.0.1:"), "{listeners}");
     let stats = ask(&["stats", "show", "--search", "publishes_received"]).expect(0).text();
     assert_eq!(stats.split_whitespace().collect::<Vec<_>>(), ["publishes_received", "1"]);
+}
+
+#[test]
+fn retained_messages_are_listed_shown_and_removed() {
+    let (broker, secrets) = broker();
+    let token = secrets.path("token");
+    let ask = |words: &[&str]| -> Ended {
+        let admin = ["--admin", broker.admin(), "--token-file", &token];
+        run(&[words, &admin].concat())
+    };
+    for topic in ["power/3/kwh", "power/4/kwh", "water"] {
+        broker.publish(&["-r", "-q", "1", topic, "17 & more"]).expect(0);
+    }
+    let list = ask(&["retained", "list", "power/#", "--limit", "1"]).expect(0).text();
+    assert!(list.starts_with("topic        qos  bytes") && list.contains("power/3/kwh  1    9"), "{list}");
+    assert!(list.ends_with("1 of 2\nmore: --after 'power/3/kwh'\n"), "{list}");
+    let shown = ask(&["retained", "show", "power/3/kwh"]).expect(0).text();
+    assert!(shown.ends_with("payload       17 & more\n"), "{shown}");
+    ask(&["retained", "show", "power"]).expect(3);
+    assert_eq!(ask(&["retained", "delete", "power/#"]).expect(0).text(), "deleted 2\n");
+    let json = ask(&["retained", "list", "--json"]).expect(0).text();
+    assert!(json.starts_with("{\"matched\":1,\"messages\":[{\"topic\":\"water\""), "{json}");
+    ask(&["retained", "delete", "$SYS/#"]).expect(3);
+    ask(&["retained", "delete"]).expect(1);
+}
+
+#[test]
+fn the_broker_is_looked_at_as_a_whole() {
+    let (broker, secrets) = broker();
+    let token = secrets.path("token");
+    let ask = |words: &[&str]| -> Ended {
+        let admin = ["--admin", broker.admin(), "--token-file", &token];
+        run(&[words, &admin].concat())
+    };
+    broker.publish(&["-r", "-q", "1", "power/3/kwh", "17"]).expect(0);
+    let shown = ask(&["top", "--once"]).expect(0).text();
+    assert!(shown.starts_with("tautwire ") && shown.contains("\nmessages in - out -"), "{shown}");
+    assert!(shown.contains("\npower/#  1\n") && shown.contains("\nclient  connected"), "{shown}");
+    let json = ask(&["top", "--once", "--json"]).expect(0).text();
+    assert!(json.starts_with("{\"overview\":{\"version\":") && json.lines().count() == 1, "{json}");
+    assert!(json.contains(",\"clients\":{\"matched\":") && json.contains(",\"topics\":{\"levels\":["), "{json}");
+    ask(&["top", "--once", "--interval", "0"]).expect(1);
+}
+
+#[test]
+fn what_is_published_is_watched() {
+    let secrets = Folder::new(&[("token", TOKEN)]);
+    let token = secrets.path("token");
+    let setting = format!("admin.token_file={token}");
+    let broker = Broker::with(&[&setting, "admin.listen=127.0.0.1:0", "sys.interval_s=1"]);
+    let admin = ["--admin", broker.admin(), "--token-file", &token];
+    // What the broker says of itself comes each second.
+    let shown = run(&[&["tap", "-C", "2", "$SYS/broker/uptime"], &admin[..]].concat()).expect(0).text();
+    assert_eq!(shown.lines().count(), 2, "{shown}");
+    assert!(shown.lines().all(|line| line.contains(" - $SYS/broker/uptime ")), "{shown}");
+    let json = run(&[&["tap", "-C", "1", "--json", "--rate", "500", "$SYS/#"], &admin[..]].concat()).expect(0).text();
+    assert!(json.starts_with("{\"at_ms\":") && json.contains("\"text\":\""), "{json}");
+    let wrong = run(&[&["tap", "--rate", "501"], &admin[..]].concat()).expect(3);
+    assert!(wrong.stderr.contains("[bad_query]"), "{}", wrong.stderr);
 }
 
 #[test]

@@ -157,7 +157,7 @@ fn a_connection_that_is_cut_amid_thousands_of_filters_leaves_nothing() {
     every_case(|case: Case| {
         let broker = case.broker_set(&["sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
-        let names = names(MOST);
+        let names = names(FILTERS);
         let filters: Vec<_> = names.iter().map(|name| (name.as_str(), options(AtLeastOnce))).collect();
         let all: Vec<&str> = names.iter().map(String::as_str).collect();
         for round in 0..6 {

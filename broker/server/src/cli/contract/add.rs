@@ -97,7 +97,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
         Source::Folder(folder) => add_to_folder(&folder, name, &entry, &schema, &text),
         Source::Admin(admin) => {
             (entry.schema, entry.schema_file) = (Some(text), Some(file.to_owned()));
-            let answer = admin.ask("PUT", &format!("/contracts/{}", escaped(name)), &entry.to_json())?;
+            let answer = admin.ask("PUT", &format!("/v1/contracts/{}", escaped(name)), &entry.to_json())?;
             match answer.status {
                 200 => Ok(print(&format!("the contract {name} is replaced\n"))),
                 201 => Ok(print(&format!("the contract {name} is added\n"))),

@@ -32,6 +32,7 @@ const OPTIONS: &[OptionSpec] = &[
     value(None, "allow", "VERDICT", "Exit with 0 for this verdict too: backward or forward."),
     source::ADMIN,
     source::TOKEN_FILE,
+    source::CA,
 ];
 
 pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {

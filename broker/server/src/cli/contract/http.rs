@@ -1,9 +1,15 @@
 //! Requests to the admin API.
 
-use std::io::{Read as _, Write as _};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
+
+use rustls::crypto::ring;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, ServerName};
 
 use super::super::{Exit, Stop};
 use crate::json::{self, Value};
@@ -13,13 +19,23 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest answer.
 const ANSWER_MAX_BYTES: u64 = 64 * 1024 * 1024;
 const FIELDS_MAX: usize = 64;
+const HEAD_MAX_BYTES: usize = 64 * 1024;
+/// The largest file of authorities.
+const CA_MAX_BYTES: usize = 4 << 20;
 
 /// An admin API.
 pub(in crate::cli) struct Admin {
     /// Host and port.
     authority: String,
     token: String,
+    /// Where it is asked over TLS.
+    tls: Option<Arc<ClientConfig>>,
 }
+
+/// A connection to it.
+trait Stream: Read + Write {}
+
+impl<S: Read + Write> Stream for S {}
 
 impl std::fmt::Debug for Admin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -34,25 +50,39 @@ pub(in crate::cli) struct Answer {
 }
 
 impl Admin {
-    /// The one at `url`, with the token in `token_file`.
+    /// The one at `url`, with the token in `token_file`. `ca` has the authorities that are trusted instead of those of the system.
     ///
     /// # Errors
-    /// What is wrong with the file or the address.
-    pub(in crate::cli) fn open(url: &str, token_file: &Path) -> Result<Admin, String> {
-        Admin::new(url, crate::admin::read_token(token_file)?)
+    /// What is wrong with the files or the address.
+    pub(in crate::cli) fn open(url: &str, token_file: &Path, ca: Option<&Path>) -> Result<Admin, String> {
+        Admin::new(url, crate::admin::read_token(token_file)?, ca)
     }
 
     /// # Errors
-    /// What is wrong with the address.
-    fn new(url: &str, token: String) -> Result<Admin, String> {
-        let authority = url.strip_prefix("http://").map(|rest| rest.strip_suffix('/').unwrap_or(rest));
+    /// What is wrong with the address or the file.
+    fn new(url: &str, token: String, ca: Option<&Path>) -> Result<Admin, String> {
+        let (by_tls, rest) = match url.strip_prefix("https://") {
+            Some(rest) => (true, Some(rest)),
+            None => (false, url.strip_prefix("http://")),
+        };
+        let authority = rest.map(|rest| rest.strip_suffix('/').unwrap_or(rest));
         let has_port = |authority: &&str| {
             authority.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
         };
-        match authority.filter(has_port).filter(|authority| !authority.contains(['/', '\r', '\n', ' '])) {
-            Some(authority) => Ok(Admin { authority: authority.to_owned(), token }),
-            None => Err(format!("{url:?} is not an address of the API; write it like http://127.0.0.1:9183")),
+        let Some(authority) =
+            authority.filter(has_port).filter(|authority| !authority.contains(['/', '\r', '\n', ' ', '@']))
+        else {
+            // It may have a password.
+            let shown = if url.contains('@') { "what was given" } else { url };
+            return Err(format!(
+                "{shown:?} is not an address of the API; write it like http://127.0.0.1:9183 or https://example.org:9183"
+            ));
+        };
+        if ca.is_some() && !by_tls {
+            return Err("--ca is for an address that begins with https://".to_owned());
         }
+        let tls = by_tls.then(|| tls(ca)).transpose()?;
+        Ok(Admin { authority: authority.to_owned(), token, tls })
     }
 
     /// The body of what is at `path`.
@@ -61,10 +91,39 @@ impl Admin {
         if answer.status == 200 { Ok(answer.body) } else { Err(answer.refusal()) }
     }
 
+    /// The body of what is at `path`, as it comes.
+    pub(in crate::cli) fn open_stream(&self, path: &str) -> Result<impl BufRead + use<>, Stop> {
+        let mut stream = self.connect().map_err(|error| self.lost(&error))?;
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\r\n",
+            self.authority, self.token
+        );
+        stream.write_all(request.as_bytes()).map_err(|error| self.lost(&error))?;
+        let mut reader = BufReader::new(stream);
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") && head.len() < HEAD_MAX_BYTES {
+            let count = reader.by_ref().take(HEAD_MAX_BYTES as u64).read_until(b'\n', &mut head);
+            if count.map_err(|error| self.lost(&error))? == 0 {
+                break;
+            }
+        }
+        if head.starts_with(b"HTTP/1.1 200 ") {
+            return Ok(reader);
+        }
+        reader.take(ANSWER_MAX_BYTES).read_to_end(&mut head).map_err(|error| self.lost(&error))?;
+        Err(Answer::read(&head).map_or_else(|| self.no_http(), |answer| answer.refusal()))
+    }
+
+    fn lost(&self, error: &io::Error) -> Stop {
+        Stop::failure(Exit::Connection, format!("the admin API at {}: {error}", self.authority))
+    }
+
+    fn no_http(&self) -> Stop {
+        Stop::failure(Exit::Connection, format!("{} does not speak HTTP, or ended early", self.authority))
+    }
+
     pub(in crate::cli) fn ask(&self, method: &str, path: &str, body: &str) -> Result<Answer, Stop> {
-        let lost = |error: std::io::Error| {
-            Stop::failure(Exit::Connection, format!("the admin API at {}: {error}", self.authority))
-        };
+        let lost = |error| self.lost(&error);
         let mut stream = self.connect().map_err(lost)?;
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nAccept: application/json\r\n\
@@ -81,13 +140,28 @@ impl Admin {
             Some(answer) => Ok(answer),
             None => {
                 written.and(read).map_err(lost)?;
-                Err(Stop::failure(Exit::Connection, format!("{} does not speak HTTP, or ended early", self.authority)))
+                Err(self.no_http())
             }
         }
     }
 
-    fn connect(&self) -> std::io::Result<TcpStream> {
-        let mut last = std::io::Error::new(std::io::ErrorKind::NotFound, "the host name has no address");
+    fn connect(&self) -> io::Result<Box<dyn Stream>> {
+        let socket = self.connect_socket()?;
+        let Some(tls) = &self.tls else { return Ok(Box::new(socket)) };
+        let host = self.authority.rsplit_once(':').map_or(&*self.authority, |(host, _)| host);
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        let connection = ClientConnection::new(tls.clone(), name).map_err(io::Error::other)?;
+        let mut stream = StreamOwned::new(connection, socket);
+        // So that what is wrong with its certificate is said, and not that a request could not be written.
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock)?;
+        }
+        Ok(Box::new(stream))
+    }
+
+    fn connect_socket(&self) -> io::Result<TcpStream> {
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
         for address in self.authority.to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, TIMEOUT) {
                 Ok(stream) => {
@@ -100,6 +174,30 @@ impl Admin {
         }
         Err(last)
     }
+}
+
+/// TLS that trusts the authorities in `ca`, or those of the system.
+fn tls(ca: Option<&Path>) -> Result<Arc<ClientConfig>, String> {
+    let certificates = match ca {
+        None => rustls_native_certs::load_native_certs().certs,
+        Some(path) => {
+            let told = |why: &dyn std::fmt::Display| format!("the file of authorities {} {why}", path.display());
+            let bytes = crate::files::bytes(path, CA_MAX_BYTES).map_err(|why| told(&why))?;
+            let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+            found.map_err(|error| told(&format!("is no PEM: {error}")))?
+        }
+    };
+    let mut authorities = RootCertStore::empty();
+    if authorities.add_parsable_certificates(certificates).0 == 0 {
+        return Err(match ca {
+            Some(path) => format!("{} has no certificate of an authority", path.display()),
+            None => "this system trusts no authority; name one with --ca FILE".to_owned(),
+        });
+    }
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    Ok(Arc::new(config.with_root_certificates(authorities).with_no_client_auth()))
 }
 
 impl Answer {
@@ -149,11 +247,20 @@ mod tests {
 
     #[test]
     fn addresses_are_checked() {
-        let new = |url| Admin::new(url, "token".to_owned());
+        let new = |url| Admin::new(url, "token".to_owned(), None);
         assert_eq!(new("http://127.0.0.1:9183/").map(|admin| admin.authority).as_deref(), Ok("127.0.0.1:9183"));
         assert_eq!(new("http://[::1]:9183").map(|admin| admin.authority).as_deref(), Ok("[::1]:9183"));
-        for wrong in ["127.0.0.1:9183", "https://a:1", "http://a", "http://a:1/x", "http://a b:1", "http://:1"] {
-            assert!(new(wrong).is_err(), "{wrong}");
+        for wrong in [
+            "127.0.0.1:9183",
+            "https://a",
+            "http://ann:secret@a:1",
+            "http://a",
+            "http://a:1/x",
+            "http://a b:1",
+            "http://:1",
+        ] {
+            let told = new(wrong).expect_err(wrong);
+            assert!(!told.contains("secret"), "{told}");
         }
     }
 

@@ -11,13 +11,19 @@ use super::http::Admin;
 use crate::contracts;
 use crate::json::{self, Value};
 
-pub(super) const OPTIONS: &[OptionSpec] = &[PATH, ADMIN, TOKEN_FILE];
+pub(super) const OPTIONS: &[OptionSpec] = &[PATH, ADMIN, TOKEN_FILE, CA];
 pub(super) const PATH: OptionSpec =
     value(None, "path", "DIR", "The folder of the contracts. Default: contracts, unless --admin says otherwise.");
 pub(in crate::cli) const ADMIN: OptionSpec =
     value(None, "admin", "URL", "The admin API of a running broker instead, such as http://127.0.0.1:9183.");
 pub(in crate::cli) const TOKEN_FILE: OptionSpec =
     value(None, "token-file", "FILE", "The file with the token of the admin API.");
+pub(in crate::cli) const CA: OptionSpec = value(
+    None,
+    "ca",
+    "FILE",
+    "For https://: trust the authorities in this PEM file, such as tls/ca.pem of `tautwire cert`. Default: those of the system.",
+);
 
 /// The folder that is meant where none is named.
 const FOLDER: &str = "contracts";
@@ -28,6 +34,7 @@ pub(super) struct SourceOptions {
     path: Option<PathBuf>,
     admin: Option<String>,
     token_file: Option<PathBuf>,
+    ca: Option<PathBuf>,
 }
 
 /// A place with contracts.
@@ -44,16 +51,21 @@ impl SourceOptions {
             "path" => self.path = Some(arguments.os_string()?.into()),
             "admin" => self.admin = Some(arguments.string()?),
             "token-file" => self.token_file = Some(arguments.os_string()?.into()),
+            "ca" => self.ca = Some(arguments.os_string()?.into()),
             _ => return Ok(false),
         }
         Ok(true)
     }
 
     pub(super) fn source(self, arguments: &Arguments) -> Result<Source, Stop> {
+        if self.ca.is_some() && self.admin.is_none() {
+            return Err(arguments.command_failure("--ca is for --admin"));
+        }
         match (self.path, self.admin, self.token_file) {
             (path, None, None) => Ok(Source::Folder(path.unwrap_or_else(|| FOLDER.into()))),
             (None, Some(url), Some(file)) => {
-                let admin = Admin::open(&url, &file).map_err(|error| arguments.command_failure(&error))?;
+                let admin =
+                    Admin::open(&url, &file, self.ca.as_deref()).map_err(|error| arguments.command_failure(&error))?;
                 Ok(Source::Admin(admin))
             }
             (None, Some(_), None) => Err(arguments.command_failure("--admin needs --token-file")),
@@ -73,12 +85,12 @@ impl Source {
         match self {
             Source::Folder(path) => contracts::load(path).map_err(|errors| failure(&contracts::told(path, &errors))),
             Source::Admin(admin) => {
-                let index = admin.get("/contracts")?;
+                let index = admin.get("/v1/contracts")?;
                 let index = json::parse(&index).map_err(|error| not_understood(error.message))?;
                 let names = index.list("contracts").iter().map(|contract: &Value| contract.text("name"));
                 let pages = names
                     .map(|name| {
-                        let answer = admin.get(&format!("/contracts/{name}"))?;
+                        let answer = admin.get(&format!("/v1/contracts/{name}"))?;
                         discovery::read(Format::Json, answer.as_bytes()).map_err(not_understood)
                     })
                     .collect::<Result<Vec<_>, Stop>>()?;

@@ -1,7 +1,6 @@
 //! `tautwire data compact`: the state in a snapshot, without the log that led to it.
 
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use tautwire_durable::{CompactReport, compact_offline};
 use tautwire_journal::{Directory, Epoch, LogError, Settings};
@@ -12,6 +11,7 @@ use super::check::{Asked, JSON};
 use super::grouped::grouped;
 use super::source;
 use crate::fields::Fields;
+use crate::time::since_epoch;
 
 pub(crate) static COMMAND: Command = Command {
     name: "data compact",
@@ -42,7 +42,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
         return Err(failed(LogError::Locked));
     }
     let disk = Directory::open(&path).map_err(|error| failed(error.into()))?;
-    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    let now_ms = since_epoch().as_millis() as u64;
     let done = compact_offline(&disk, Settings::default(), [epoch(), epoch()], now_ms).map_err(failed)?;
     Ok(print(&told(&done, json)))
 }
@@ -72,7 +72,8 @@ fn told(done: &CompactReport, json: bool) -> String {
     text
 }
 
-fn epoch() -> Epoch {
+/// Drawn at random.
+pub(in crate::cli) fn epoch() -> Epoch {
     loop {
         if let Some(epoch) = Epoch::new(tautwire_router::random()) {
             return epoch;

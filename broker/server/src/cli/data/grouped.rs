@@ -1,7 +1,7 @@
 //! Numbers as a person reads them.
 
 /// A number with its thousands apart.
-pub(super) fn grouped(number: u64) -> String {
+pub(in crate::cli) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {

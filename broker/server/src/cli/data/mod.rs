@@ -2,13 +2,13 @@
 
 mod backup;
 mod check;
-mod compact;
+pub(super) mod compact;
 mod dump;
-mod grouped;
-mod place;
+pub(super) mod grouped;
+pub(super) mod place;
 mod record;
 mod restore;
-mod source;
+pub(super) mod source;
 mod stats;
 mod told;
 

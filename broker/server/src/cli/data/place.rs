@@ -1,5 +1,6 @@
 //! A copy of a data directory, in its place as a whole or not at all.
 
+use std::fmt::Display;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,9 +9,11 @@ use tautwire_journal::{Copied, CopyError, Directory, ReadOnlyDirectory, copy, re
 
 use super::super::{Exit, Stop};
 use super::source::failed;
+use crate::contracts::write_file;
+use crate::identity::ban_file;
 
 /// Whether there is nothing at a path, or a directory without anything in it.
-pub(super) fn is_free(path: &Path) -> Result<bool, Stop> {
+pub(in crate::cli) fn is_free(path: &Path) -> Result<bool, Stop> {
     match fs::read_dir(path) {
         Ok(mut entries) => Ok(entries.next().is_none()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
@@ -27,10 +30,19 @@ pub(super) struct Placed {
 
 /// Copies `from` beside `to`, and gives the copy the name `to` when it is whole and durable. What was there is put aside.
 pub(super) fn place(from_path: &Path, from: &ReadOnlyDirectory, to: &Path) -> Result<Placed, Stop> {
+    let (copied, replaced) = put(to, |made| copy_into(from_path, from, made))?;
+    Ok(Placed { copied, replaced })
+}
+
+/// Has a directory beside `to` filled, and gives it the name `to` when it is. What was there is put aside; gives where that is.
+pub(in crate::cli) fn put<T>(
+    to: &Path,
+    mut fill: impl FnMut(&Path) -> Result<T, Stop>,
+) -> Result<(T, Option<PathBuf>), Stop> {
     let is_free = is_free(to)?;
     let made = beside(to, "new")?;
-    let copied = match copy_into(from_path, from, &made) {
-        Ok(copied) => copied,
+    let filled = match fill(&made) {
+        Ok(filled) => filled,
         Err(stop) => {
             discard(&made);
             return Err(stop);
@@ -38,13 +50,13 @@ pub(super) fn place(from_path: &Path, from: &ReadOnlyDirectory, to: &Path) -> Re
     };
     let old = beside(to, "replaced")?;
     match replace_directory(&made, to, &old) {
-        Ok(()) => Ok(Placed { copied, replaced: (!is_free).then_some(old) }),
+        Ok(()) => Ok((filled, (!is_free).then_some(old))),
         Err(error) if is_free && to.is_dir() => {
             // A directory that cannot be renamed, such as one on which a disk is mounted, is filled where it is. `VERSION` comes last:
             // without it nobody takes the rest for a log.
-            log::debug!("{}: {error}; the files are copied into it", to.display());
+            log::debug!("{}: {error}; the files are written into it", to.display());
             discard(&made);
-            Ok(Placed { copied: copy_into(from_path, from, to)?, replaced: None })
+            Ok((fill(to)?, None))
         }
         Err(error) => {
             discard(&made);
@@ -56,10 +68,23 @@ pub(super) fn place(from_path: &Path, from: &ReadOnlyDirectory, to: &Path) -> Re
 /// Copies `from` to the directory `to`.
 fn copy_into(from_path: &Path, from: &ReadOnlyDirectory, to: &Path) -> Result<Copied, Stop> {
     let directory = Directory::open(to).map_err(|error| failed(to, &error.into()))?;
+    copy_bans(from_path, to)?;
     copy(from, &directory).map_err(|error| match error {
         CopyError::Source(error) => failed(from_path, &error),
         CopyError::Target(error) => failed(to, &error),
     })
+}
+
+/// The file of bans, which lies beside the log. It comes first: `VERSION`, the last file of all, says that the rest is there.
+fn copy_bans(from: &Path, to: &Path) -> Result<(), Stop> {
+    let wrong = |path: &Path, error: &dyn Display| {
+        Stop::failure(Exit::Usage, format!("{}: {error}", path.join(ban_file::NAME).display()))
+    };
+    match fs::read_to_string(from.join(ban_file::NAME)) {
+        Ok(bans) => write_file(&to.join(ban_file::NAME), &bans).map_err(|error| wrong(to, &error)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(wrong(from, &error)),
+    }
 }
 
 /// A path beside another one at which there is nothing. Where processes have few numbers, as in containers, an earlier one may have

@@ -87,7 +87,7 @@ pub(super) fn inspect(path: &Path) -> Result<(Inspection, bool), Stop> {
 }
 
 /// A directory that cannot be used, or that is damaged.
-pub(super) fn failed(path: &Path, error: &LogError) -> Stop {
+pub(in crate::cli) fn failed(path: &Path, error: &LogError) -> Stop {
     let exit = match error {
         LogError::Damaged(_) | LogError::SnapshotDamaged(_) | LogError::Refused { .. } => Exit::DAMAGED,
         _ => Exit::Usage,

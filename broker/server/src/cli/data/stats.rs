@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use tautwire_durable::{Inspection, LargeQueue, Stats};
 
@@ -13,6 +12,7 @@ use super::check::{Asked, JSON, exit, snapshot, snapshot_fields, torn_fields};
 use super::grouped::grouped;
 use super::{source, told};
 use crate::fields::Fields;
+use crate::time::since_epoch;
 
 pub(crate) static COMMAND: Command = Command {
     name: "data stats",
@@ -81,7 +81,7 @@ fn as_text(path: &Path, found: &Inspection, stats: &Stats, is_in_use: bool) -> S
 }
 
 fn age_s(found: &Inspection) -> Option<u64> {
-    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_millis() as u64;
+    let now_ms = since_epoch().as_millis() as u64;
     (found.snapshot.written_at_ms > 0).then(|| now_ms.saturating_sub(found.snapshot.written_at_ms) / 1000)
 }
 

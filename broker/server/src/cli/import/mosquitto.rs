@@ -2,11 +2,14 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use tautwire_access::import::mosquitto_acl;
+use tautwire_mosquitto::MountPoints;
 
 use super::options::{self, Answer};
+use super::plugins::Plugins;
 use crate::files;
 use crate::json::push_string;
 
@@ -20,10 +23,13 @@ const DEFAULT_PORT: u16 = 1883;
 /// What has come of a configuration.
 pub(super) struct Imported {
     pub(super) configuration: String,
-    /// Access rules, where there is an `acl_file`.
-    pub(super) rules: Option<String>,
+    /// Files of access rules by their names, one for each file that there was.
+    pub(super) rules: Vec<(String, String)>,
     /// What has no counterpart, in the order of the lines.
     pub(super) notes: Vec<String>,
+    /// Where Mosquitto keeps its state, where it does.
+    pub(super) database: Option<PathBuf>,
+    pub(super) mount_points: MountPoints,
 }
 
 /// A listener of mosquitto, with what was said of it. Before the first `listener` line, the one at the default port.
@@ -42,7 +48,13 @@ pub(super) struct Listener {
     pub(super) minimum_version: Option<&'static str>,
     pub(super) connections: Option<u64>,
     pub(super) mount_point: Option<String>,
+    /// `listener_allow_anonymous`, which goes before all else.
+    pub(super) anonymous: Option<bool>,
     pub(super) security: Security,
+    /// Those that are for it alone, by their places in [`Plugins`].
+    pub(super) plugins: Vec<usize>,
+    /// It is no listener of MQTT.
+    pub(super) is_http_api: bool,
 }
 
 /// Who may come and do what: of all listeners, or of each with `per_listener_settings`.
@@ -53,6 +65,14 @@ pub(super) struct Security {
     pub(super) acl_file: Option<String>,
 }
 
+/// Where Mosquitto keeps its state.
+#[derive(Debug, Default)]
+pub(super) struct StateFile {
+    pub(super) is_kept: bool,
+    pub(super) folder: Option<String>,
+    pub(super) name: Option<String>,
+}
+
 /// Everything that has been read.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
@@ -60,22 +80,24 @@ pub(super) struct Reading {
     pub(super) listeners: Vec<Listener>,
     pub(super) per_listener: bool,
     pub(super) common: Security,
+    pub(super) plugins: Plugins,
     /// Keys of ours that hold for all, with values as TOML.
     pub(super) keys: Vec<(&'static str, String)>,
+    pub(super) state: StateFile,
     notes: Vec<String>,
     included: usize,
     /// Lines belong to a bridge.
     in_bridge: bool,
 }
 
-/// Reads a configuration of mosquitto, and all files that it includes.
+/// Reads a configuration of mosquitto, and all files that it includes. `data`: the data directory that is made of the state.
 ///
 /// # Errors
 /// A file cannot be read.
-pub(super) fn read(file: &Path) -> Result<Imported, String> {
+pub(super) fn read(file: &Path, data: Option<&Path>) -> Result<Imported, String> {
     let mut reading = Reading { listeners: vec![Listener::default()], ..Reading::default() };
     reading.file(file)?;
-    reading.finish(file)
+    reading.finish(file, data)
 }
 
 impl Reading {
@@ -123,7 +145,10 @@ impl Reading {
     }
 
     fn note(&mut self, place: &str, line: &str, why: &str) {
-        self.notes.push(format!("{place}: {line}: {why}"));
+        let key = line.split([' ', '\t']).next().unwrap_or_default();
+        // Passwords of bridges, keys, and what plugins are told are nobody's business who reads over a shoulder.
+        let is_secret = key.contains("opt_") || key.contains("psk") || key.contains("pass") && key != "password_file";
+        self.notes.push(format!("{place}: {}: {why}", if is_secret { key } else { line }));
     }
 
     /// The listener that lines are about now.
@@ -142,8 +167,23 @@ impl Reading {
         self.keys.push((key, value.to_string()));
     }
 
-    fn finish(mut self, file: &Path) -> Result<Imported, String> {
+    fn finish(mut self, file: &Path, data: Option<&Path>) -> Result<Imported, String> {
         let folder = file.parent().unwrap_or(Path::new("")).to_owned();
+        let database = self.state.path(&folder);
+        match (data, &database) {
+            (Some(data), _) => self.set("data.path", quoted(&whole(data.to_owned()).display().to_string())),
+            (None, Some(database)) => self.notes.push(format!(
+                "{}: sessions and messages stay there; `tautwire import mosquitto --data DIR {}` takes them over once Mosquitto is stopped",
+                database.display(),
+                database.display()
+            )),
+            (None, None) => {}
+        }
+        let mounted = self.listeners.iter().filter_map(|listener| {
+            let port = listener.port.unwrap_or(DEFAULT_PORT);
+            listener.mount_point.clone().map(|mount_point| (port, mount_point))
+        });
+        let mount_points = mounted.collect();
         let has_listeners = self.listeners.len() > 1;
         let first = &self.listeners[0];
         // With a `listener` line, the default one is there only if it was spoken of.
@@ -151,10 +191,22 @@ impl Reading {
         let skipped = usize::from(!keeps_first);
         // Without any, mosquitto serves this machine alone, and lets in everybody.
         let is_local = !has_listeners && first.port.is_none() && first.address.is_none();
-        let rules = self.rules(&folder)?;
+        let mut listeners: Vec<Listener> = self.listeners.drain(..).skip(skipped).collect();
+        listeners.retain(|listener| !listener.is_http_api);
+        for listener in &mut listeners {
+            let mut security = if self.per_listener { listener.security.clone() } else { self.common.clone() };
+            self.plugins.apply(&listener.plugins, &mut security);
+            security.anonymous = listener.anonymous.or(security.anonymous);
+            listener.security = security;
+        }
+        let rules = self.rules(&listeners, &folder)?;
+        // One file for all is said once.
+        let is_common =
+            |file: &String| listeners.iter().all(|listener| listener.security.acl_file.as_ref() == Some(file));
+        let common_rules = rules.iter().find(|rules| is_common(&rules.file)).map(|rules| rules.name.clone());
         let mut text = format!("# Made from {} of mosquitto.\n\n", file.display());
-        if rules.is_some() {
-            self.set("acl.file", quoted("access.toml"));
+        if let Some(name) = &common_rules {
+            self.set("acl.file", quoted(name));
         }
         let mut section = String::new();
         self.keys.sort_by_key(|(key, _)| key.split_once('.').map(|(table, _)| table_order(table)));
@@ -166,37 +218,56 @@ impl Reading {
             }
             let _ = writeln!(text, "{leaf} = {value}");
         }
-        for listener in self.listeners.iter().skip(skipped) {
+        for listener in &listeners {
             text.push('\n');
-            listener.write(
-                &mut text,
-                if self.per_listener { &listener.security } else { &self.common },
-                is_local,
-                &folder,
-            );
+            let own = rules.iter().find(|rules| Some(&rules.file) == listener.security.acl_file.as_ref());
+            let own = own.filter(|_| common_rules.is_none()).map(|rules| &*rules.name);
+            listener.write(&mut text, own, is_local, &folder);
         }
-        Ok(Imported { configuration: text, rules, notes: self.notes })
+        let rules = rules.into_iter().map(|rules| (rules.name, rules.text)).collect();
+        Ok(Imported { configuration: text, rules, notes: self.notes, database, mount_points })
     }
 
-    /// Access rules; there is one file of them here, whatever listener it is for.
-    fn rules(&mut self, folder: &Path) -> Result<Option<String>, String> {
-        let all = std::iter::once(&self.common).chain(self.listeners.iter().map(|listener| &listener.security));
-        let mut files: Vec<String> = all.filter_map(|security| security.acl_file.clone()).collect();
-        files.dedup();
-        let Some(first) = files.first() else { return Ok(None) };
-        if files.len() > 1 {
-            self.notes.push(format!("acl_file: {} is taken alone; the others are for other listeners", first));
+    /// Access rules, a file of ours for each that the listeners have.
+    fn rules(&mut self, listeners: &[Listener], folder: &Path) -> Result<Vec<Rules>, String> {
+        let mut all: Vec<Rules> = Vec::new();
+        for file in listeners.iter().filter_map(|listener| listener.security.acl_file.as_ref()) {
+            if all.iter().any(|rules| rules.file == *file) {
+                continue;
+            }
+            let path = seen_from(folder, file);
+            let imported = mosquitto_acl(&text(&path)?);
+            let notes = imported.notes.iter().map(|note| format!("{}:{}: {}", path.display(), note.line, note.message));
+            self.notes.extend(notes);
+            let number = if all.is_empty() { String::new() } else { format!("-{}", all.len() + 1) };
+            all.push(Rules { file: file.clone(), name: format!("access{number}.toml"), text: imported.text });
         }
-        let path = seen_from(folder, first);
-        let imported = mosquitto_acl(&text(&path)?);
-        let notes = imported.notes.iter().map(|note| format!("{}:{}: {}", path.display(), note.line, note.message));
-        self.notes.extend(notes);
-        Ok(Some(imported.text))
+        Ok(all)
     }
 }
 
+impl StateFile {
+    /// The file, if there is one.
+    fn path(&self, folder: &Path) -> Option<PathBuf> {
+        const DEFAULT_NAME: &str = "mosquitto.db";
+        let place = self.folder.as_ref().map_or(folder.to_owned(), |place| folder.join(place));
+        self.is_kept.then(|| whole(place.join(self.name.as_deref().unwrap_or(DEFAULT_NAME))))
+    }
+}
+
+/// Access rules of some listeners.
+struct Rules {
+    /// Where they were.
+    file: String,
+    /// Where they are now.
+    name: String,
+    text: String,
+}
+
 impl Listener {
-    fn write(&self, text: &mut String, security: &Security, is_local: bool, folder: &Path) {
+    /// `rules`: the file of access rules that is for this listener and not for all.
+    fn write(&self, text: &mut String, rules: Option<&str>, is_local: bool, folder: &Path) {
+        let security = &self.security;
         let path = |file: &str| quoted(&seen_from(folder, file).display().to_string());
         let is_secured = self.certificate.is_some();
         let scheme = match (is_secured, self.is_websocket) {
@@ -205,13 +276,18 @@ impl Listener {
             (false, true) => "ws",
             (true, true) => "wss",
         };
+        let mut is_on_this_machine = is_local;
         let address = match (self.port, &self.address) {
-            (Some(0), Some(socket)) if socket.starts_with('/') => format!("unix:{socket}"),
+            (Some(0), Some(socket)) if socket.starts_with('/') => {
+                is_on_this_machine = true;
+                format!("unix:{socket}")
+            }
             (port, address) => {
                 let everywhere = if self.is_ipv6 { "::" } else { "0.0.0.0" };
                 let host = address.as_deref().unwrap_or(if is_local { "127.0.0.1" } else { everywhere });
-                let host =
-                    if host.contains(':') { format!("[{host}]") } else { host.replace("localhost", "127.0.0.1") };
+                let host = if host == "localhost" { "127.0.0.1" } else { host };
+                is_on_this_machine |= host.parse().is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback());
+                let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
                 format!("{scheme}://{host}:{}", port.unwrap_or(DEFAULT_PORT))
             }
         };
@@ -226,9 +302,12 @@ impl Listener {
         let _ = writeln!(text, "auth.anonymous = {anonymous}");
         if let Some(file) = &security.password_file {
             let _ = writeln!(text, "auth.password_file = {}", path(file));
-            if !is_secured && !is_local {
+            if !is_secured && !is_on_this_machine {
                 text.push_str("# As before, passwords can be read by others on their way. Better serve TLS.\nauth.plain_passwords = true\n");
             }
+        }
+        if let Some(name) = rules {
+            let _ = writeln!(text, "acl.file = {}", quoted(name));
         }
         if !is_secured {
             return;
@@ -260,7 +339,11 @@ fn table_order(table: &str) -> Option<usize> {
 
 /// Paths in the new file are whole, since it may lie elsewhere.
 fn seen_from(folder: &Path, file: &str) -> PathBuf {
-    std::path::absolute(folder.join(file)).unwrap_or_else(|_| PathBuf::from(file))
+    whole(folder.join(file))
+}
+
+fn whole(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
 }
 
 pub(super) fn quoted(text: &str) -> String {

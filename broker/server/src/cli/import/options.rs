@@ -3,6 +3,7 @@
 use tautwire_engine::MountPoint;
 
 use super::mosquitto::{Listener, Reading, quoted};
+use super::plugins;
 
 /// What has come of a line.
 pub(super) enum Answer {
@@ -17,6 +18,7 @@ pub(super) enum Answer {
 pub(super) fn read(reading: &mut Reading, key: &str, value: &str) -> Answer {
     of_listeners(reading, key, value)
         .or_else(|| of_clients(reading, key, value))
+        .or_else(|| plugins::read(reading, key, value))
         .or_else(|| of_all(reading, key, value))
         .or_else(|| without_counterpart(key).map(Answer::Noted))
         .unwrap_or(Answer::Unknown)
@@ -40,6 +42,12 @@ fn of_listeners(reading: &mut Reading, key: &str, value: &str) -> Option<Answer>
         "protocol" => match value {
             "mqtt" => {}
             "websockets" => reading.listener().is_websocket = true,
+            "http_api" => {
+                reading.listener().is_http_api = true;
+                return Some(Answer::Noted(
+                    "this listener is left out; admin.listen serves an API and a dashboard of our own",
+                ));
+            }
             _ => return Some(Answer::Noted("there is no such protocol")),
         },
         "socket_domain" => reading.listener().is_ipv6 = value == "ipv6",
@@ -68,6 +76,7 @@ fn of_listeners(reading: &mut Reading, key: &str, value: &str) -> Option<Answer>
 fn of_clients(reading: &mut Reading, key: &str, value: &str) -> Option<Answer> {
     match key {
         "per_listener_settings" => reading.per_listener = is_true(value),
+        "listener_allow_anonymous" => reading.listener().anonymous = Some(is_true(value)),
         "allow_anonymous" => reading.security().anonymous = Some(is_true(value)),
         "password_file" => reading.security().password_file = Some(value.to_owned()),
         "acl_file" => reading.security().acl_file = Some(value.to_owned()),
@@ -80,9 +89,16 @@ fn of_clients(reading: &mut Reading, key: &str, value: &str) -> Option<Answer> {
 fn of_all(reading: &mut Reading, key: &str, value: &str) -> Option<Answer> {
     let number = value.parse::<u64>().ok();
     let wrong = Some(Answer::Noted("the number is not understood"));
+    if NUMBERS.contains(&key) && number.is_none() {
+        return wrong;
+    }
     match key {
-        "persistence" if is_true(value) => reading.set("data.path", quoted("auto")),
-        "persistence" => reading.set("data.path", quoted("")),
+        "persistence" | "retained_persistence" => {
+            reading.state.is_kept = is_true(value);
+            reading.set("data.path", quoted(if is_true(value) { "auto" } else { "" }));
+        }
+        "persistence_location" => reading.state.folder = Some(value.to_owned()),
+        "persistence_file" => reading.state.name = Some(value.to_owned()),
         "persistent_client_expiration" => match seconds(value) {
             Some(seconds) => reading.set("mqtt.max_session_expiry_s", seconds),
             None => return wrong,
@@ -93,11 +109,12 @@ fn of_all(reading: &mut Reading, key: &str, value: &str) -> Option<Answer> {
             _ => return wrong,
         },
         "max_topic_alias" => reading.set("mqtt.topic_alias_maximum", number?.min(65_535)),
-        "max_qos" => reading.set("mqtt.max_qos", number?.min(2)),
+        "max_qos" | "maximum_qos" => reading.set("mqtt.max_qos", number?.min(2)),
         "retain_available" => reading.set("mqtt.retain_available", is_true(value)),
-        "max_inflight_messages" => {
-            reading.set("limits.in_flight_per_client", number.filter(|count| *count > 0)?.min(65_535));
-        }
+        "max_inflight_messages" => match number? {
+            0 => reading.set("limits.in_flight_per_client", 65_535),
+            count => reading.set("limits.in_flight_per_client", count.min(65_535)),
+        },
         "max_queued_messages" => match number? {
             0 => reading.set("limits.session_queue_messages", 1_000_000_000),
             count => reading.set("limits.session_queue_messages", count.min(1_000_000_000)),
@@ -126,19 +143,59 @@ fn of_all(reading: &mut Reading, key: &str, value: &str) -> Option<Answer> {
     Some(Answer::Taken)
 }
 
+/// Options that are of no use without a number.
+const NUMBERS: &[&str] = &[
+    "max_keepalive",
+    "max_topic_alias",
+    "max_qos",
+    "maximum_qos",
+    "max_inflight_messages",
+    "max_queued_messages",
+    "max_queued_bytes",
+    "global_max_connections",
+    "global_max_clients",
+    "sys_interval",
+];
+
+/// Options of bridges, which begin with `bridge_` or are one of these.
+const OF_BRIDGES: &[&str] = &[
+    "address",
+    "addresses",
+    "cleansession",
+    "clientid",
+    "connection",
+    "idle_timeout",
+    "keepalive_interval",
+    "local_cleansession",
+    "local_clientid",
+    "local_password",
+    "local_username",
+    "notification_topic",
+    "notifications",
+    "notifications_local_only",
+    "password",
+    "remote_clientid",
+    "remote_password",
+    "remote_username",
+    "restart_timeout",
+    "round_robin",
+    "start_type",
+    "threshold",
+    "topic",
+    "try_private",
+    "username",
+];
+
 /// Options that are known and have no counterpart, with the reason.
 fn without_counterpart(key: &str) -> Option<&'static str> {
     Some(match key {
         "autosave_interval" | "autosave_on_changes" => "needless: what is acknowledged is on disk already",
-        "persistence_file" | "persistence_location" => {
-            "state is kept in data.path, and that of mosquitto is not taken over"
-        }
         "message_size_limit" => "mqtt.maximum_packet_size bounds the whole packet",
         "queue_qos0_messages" => "messages of QoS 0 are never queued for clients that are away",
         "set_tcp_nodelay" => "needless: it is always so",
         "upgrade_outgoing_qos" => "messages keep the lower QoS, as the standard says",
         "allow_zero_length_clientid" => "clients without an identifier are given one, as the standard says",
-        "auto_id_prefix" => "identifiers that the broker gives begin with auto-",
+        "auto_id_prefix" | "listener_auto_id_prefix" => "identifiers that the broker gives begin with auto-",
         "clientid_prefixes" => "a rule by client_id says what such clients may do",
         "use_username_as_clientid" => {
             "auth.certificate and auth.jwt_client_id_claim tie identifiers to what clients show"
@@ -160,18 +217,18 @@ fn without_counterpart(key: &str) -> Option<&'static str> {
         "log_facility" | "log_timestamp" | "log_timestamp_format" | "connection_messages" => {
             "the log has no such setting"
         }
-        "plugin"
-        | "global_plugin"
-        | "plugin_opt_"
-        | "auth_plugin"
-        | "auth_plugin_deny_special_chars"
-        | "plugin_use"
-        | "plugin_load" => "there are no plugins; auth.hook_url asks a service who clients are",
+        "auth_plugin_deny_special_chars" => "needless: names with wildcards never widen a rule",
+        "accept_protocol_versions" => "all versions are served: 3.1, 3.1.1 and 5.0",
+        "disable_client_cert_date_checks" => "certificates that have expired are always refused",
+        "enable_proxy_protocol" | "proxy_protocol_v2_require_tls" => {
+            "say in proxy.trusted of this listener at which addresses the proxies are; until then their clients cannot connect"
+        }
+        "max_topic_alias_broker" => "topics to clients are aliased as far as they allow it",
+        "packet_buffer_size" => "buffers have no such setting",
         "enable_control_api" | "allow_duplicate_messages" | "max_log_entries" | "retry_interval" => {
             "there is no such setting"
         }
-        key if key.starts_with("plugin_opt_") || key.starts_with("auth_opt_") => "there are no plugins",
-        key if key.starts_with("bridge_") => "there are no bridges",
+        key if key.starts_with("bridge_") || OF_BRIDGES.contains(&key) => "there are no bridges",
         _ => return None,
     })
 }
@@ -180,16 +237,18 @@ fn is_true(value: &str) -> bool {
     matches!(value, "true" | "1")
 }
 
-/// A time such as `14d`: hours, days, weeks, months or years.
+/// A time such as `14d`: seconds, hours, days, weeks, months or years.
 fn seconds(value: &str) -> Option<u64> {
     let (number, unit) = value.split_at_checked(value.len().checked_sub(1)?)?;
-    let days = match unit {
-        "h" => return Some(number.parse::<u64>().ok()?.saturating_mul(3_600).min(u64::from(u32::MAX))),
-        "d" => 1,
-        "w" => 7,
-        "m" => 30,
-        "y" => 365,
+    const DAY_S: u64 = 86_400;
+    let unit_s = match unit {
+        "s" => 1,
+        "h" => 3_600,
+        "d" => DAY_S,
+        "w" => 7 * DAY_S,
+        "m" => 30 * DAY_S,
+        "y" => 365 * DAY_S,
         _ => return None,
     };
-    Some(number.parse::<u64>().ok()?.saturating_mul(days * 86_400).min(u64::from(u32::MAX)))
+    Some(number.parse::<u64>().ok()?.saturating_mul(unit_s).min(u64::from(u32::MAX)))
 }

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use super::super::arguments::{Arguments, Command, OptionGroup, value};
 use super::super::{Stop, parser, print};
 use super::clients::split;
-use super::{ADMIN, EXITS, Given, JSON, TOKEN_FILE, moment, parsed, shown, table, wrong_group};
+use super::{ADMIN, CA, EXITS, Given, JSON, TOKEN_FILE, moment, parsed, shown, table, wrong_group};
 use crate::json::push_string;
 
-const BROKER: OptionGroup = OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, JSON] };
+const BROKER: OptionGroup = OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] };
 const KIND: &str = "client_id, user or network";
 
 pub(crate) static LIST: Command = Command {
@@ -58,7 +58,7 @@ pub(in crate::cli) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
 fn list(mut arguments: Arguments) -> Result<ExitCode, Stop> {
     let given = Given::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
     let [] = given.word(&arguments, "no more")?;
-    let answer = given.ask(&arguments, "GET", "/bans")?;
+    let answer = given.ask(&arguments, "GET", "/v1/bans")?;
     if given.json {
         return Ok(print(&answer.body));
     }
@@ -99,6 +99,6 @@ fn change(mut arguments: Arguments, method: &str) -> Result<ExitCode, Stop> {
         push_string(&mut body, &why);
     }
     body.push('}');
-    given.ask_with(&arguments, method, "/bans", &body)?;
+    given.ask_with(&arguments, method, "/v1/bans", &body)?;
     Ok(print(""))
 }

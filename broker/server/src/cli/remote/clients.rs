@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use super::super::arguments::{Arguments, Command, OptionGroup, OptionSpec, flag, value};
 use super::super::{Stop, parser, print};
 use super::{
-    ADMIN, EXITS, Given, JSON, MOUNT_POINT, TOKEN_FILE, moment, parsed, percent_encoded, shown, table, wrong_group,
+    ADMIN, CA, EXITS, Given, JSON, MOUNT_POINT, TOKEN_FILE, moment, parsed, percent_encoded, shown, table, wrong_group,
 };
 
-const BROKER: OptionGroup = OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, JSON] };
+const BROKER: OptionGroup = OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] };
 const CLIENT: OptionGroup = OptionGroup { title: "The client", options: &[MOUNT_POINT] };
 const PAGE: [OptionSpec; 2] = [
     value(None, "limit", "N", "So many rows, 1 to 1,000. Default: 100."),

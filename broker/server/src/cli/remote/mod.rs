@@ -2,14 +2,19 @@
 
 pub(super) mod bans;
 pub(super) mod clients;
+pub(super) mod retained;
+pub(super) mod rules;
 pub(super) mod state;
+pub(super) mod tap;
+pub(super) mod top;
 pub(super) mod why;
 
+use std::io::BufRead;
 use std::path::PathBuf;
 
 use super::arguments::{Argument, Arguments, Command, OptionSpec, flag};
 use super::contract::http::{Admin, Answer};
-use super::contract::source::{ADMIN, TOKEN_FILE};
+use super::contract::source::{ADMIN, CA, TOKEN_FILE};
 use super::{Exit, Stop};
 use crate::json::{self, Value};
 use crate::time::UtcTime;
@@ -27,6 +32,7 @@ const EXITS: &str =
 struct Given {
     admin: Option<String>,
     token_file: Option<PathBuf>,
+    ca: Option<PathBuf>,
     json: bool,
     words: Vec<String>,
     /// What the address says behind `?`.
@@ -44,6 +50,7 @@ impl Given {
             match argument {
                 Argument::Option("admin") => given.admin = Some(arguments.string()?),
                 Argument::Option("token-file") => given.token_file = Some(arguments.os_string()?.into()),
+                Argument::Option("ca") => given.ca = Some(arguments.os_string()?.into()),
                 Argument::Option("json") => given.json = true,
                 Argument::Option("mount-point") => given.query.push(("mount_point", arguments.string()?)),
                 Argument::Option(name) => take(&mut given, name, arguments)?,
@@ -66,15 +73,27 @@ impl Given {
 
     /// The same with a body.
     fn ask_with(&self, arguments: &Arguments, method: &str, path: &str, body: &str) -> Result<Answer, Stop> {
+        let answer = self.api(arguments)?.ask(method, &self.with_query(path), body)?;
+        if answer.status < 300 { Ok(answer) } else { Err(answer.refusal()) }
+    }
+
+    /// What is at `path`, with the query, as it comes.
+    fn open(&self, arguments: &Arguments, path: &str) -> Result<impl BufRead + use<>, Stop> {
+        self.api(arguments)?.open_stream(&self.with_query(path))
+    }
+
+    fn api(&self, arguments: &Arguments) -> Result<Admin, Stop> {
         let (Some(url), Some(file)) = (&self.admin, &self.token_file) else {
             return Err(arguments.command_failure("--admin and --token-file are needed"));
         };
-        let admin = Admin::open(url, file).map_err(|error| arguments.command_failure(&error))?;
+        Admin::open(url, file, self.ca.as_deref()).map_err(|error| arguments.command_failure(&error))
+    }
+
+    fn with_query(&self, path: &str) -> String {
         let query: Vec<String> =
             self.query.iter().map(|(name, value)| format!("{name}={}", percent_encoded(value))).collect();
         let separator = if query.is_empty() { "" } else { "?" };
-        let answer = admin.ask(method, &format!("{path}{separator}{}", query.join("&")), body)?;
-        if answer.status < 300 { Ok(answer) } else { Err(answer.refusal()) }
+        format!("{path}{separator}{}", query.join("&"))
     }
 }
 
@@ -105,6 +124,13 @@ fn shown(value: Option<&Value>) -> String {
         Some(Value::List(items)) => items.iter().map(|item| shown(Some(item))).collect::<Vec<_>>().join(", "),
         Some(Value::Null | Value::Object(_)) | None => "-".to_owned(),
     }
+}
+
+/// A value as JSON on one line.
+fn compact(value: &Value) -> String {
+    let mut text = String::new();
+    value.push_json(&mut text);
+    text
 }
 
 /// A moment as a person reads it, from a number of which so many make a second.
@@ -150,6 +176,13 @@ mod tests {
     fn columns_are_as_wide_as_their_widest_cell() {
         let rows = [vec!["a".to_owned(), "1".to_owned()], vec!["long name".to_owned(), "2".to_owned()]];
         assert_eq!(table(&["name", "n"], &rows), "name       n\na          1\nlong name  2\n");
+    }
+
+    #[test]
+    fn a_value_is_written_as_it_was_read() {
+        for text in [r#"{"a":[1,-2.5e3,true,null,"x\"\n"],"b":{}}"#, "[]", "\"\""] {
+            assert_eq!(compact(&json::parse(text).expect("it is JSON")), text);
+        }
     }
 
     #[test]

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use super::super::arguments::{Arguments, Command, OptionGroup, value};
 use super::super::{Stop, parser, print};
 use super::clients::split;
-use super::{ADMIN, EXITS, Given, JSON, TOKEN_FILE, parsed, shown, table, wrong_group};
+use super::{ADMIN, CA, EXITS, Given, JSON, TOKEN_FILE, parsed, shown, table, wrong_group};
 use crate::json::Value;
 
-const BROKER: OptionGroup = OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, JSON] };
+const BROKER: OptionGroup = OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] };
 
 pub(crate) static LISTENERS: Command = Command {
     name: "listeners list",

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::super::arguments::{Arguments, Command, OptionGroup, value};
 use super::super::{Exit, Stop, print};
 use super::clients::drops;
-use super::{ADMIN, Given, JSON, MOUNT_POINT, TOKEN_FILE, parsed, percent_encoded, shown};
+use super::{ADMIN, CA, Given, JSON, MOUNT_POINT, TOKEN_FILE, parsed, percent_encoded, shown};
 
 pub(crate) static COMMAND: Command = Command {
     name: "why",
@@ -20,7 +20,7 @@ pub(crate) static COMMAND: Command = Command {
                 MOUNT_POINT,
             ],
         },
-        OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, JSON] },
+        OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] },
     ],
     notes: &[
         "TOPIC is the topic in full, mount point included.",

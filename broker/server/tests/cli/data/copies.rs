@@ -136,6 +136,21 @@ fn a_backup_is_restored_to_where_nothing_is_and_with_force_elsewhere() {
 }
 
 #[test]
+fn bans_go_along_with_a_backup_and_come_back_with_it() {
+    const BANS: &str = "{\"bans\":[{\"user\":\"eve\",\"until_unix_s\":null,\"why\":\"a test\"}]}\n";
+    let world = World::closed(6_000);
+    let (backup, target) = (world.beside("backup"), world.beside("target"));
+    fs::write(world.path().join("bans.json"), BANS).expect("written");
+    world.data("backup", &[&backup]).expect(0);
+    run(&["data", "restore", "--data", &target, &backup]).expect(0);
+    assert_eq!(fs::read_to_string(format!("{target}/bans.json")).expect("is there"), BANS);
+    // Those of the backup, not those of now.
+    fs::write(format!("{target}/bans.json"), "{\"bans\":[]}\n").expect("written");
+    run(&["data", "restore", "--data", &target, "--force", &backup]).expect(0);
+    assert_eq!(fs::read_to_string(format!("{target}/bans.json")).expect("is there"), BANS);
+}
+
+#[test]
 fn compacting_leaves_the_state_and_lets_go_of_the_log() {
     let world = World::closed(6_000);
     let segments = |world: &World| world.files().into_keys().filter(|name| name.starts_with("segment-")).count();

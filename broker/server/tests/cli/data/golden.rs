@@ -1,6 +1,6 @@
 //! Directories of earlier versions: they stay readable, by the tools and by the broker.
 //!
-//! A file under `golden` has the files of a directory as text: `file NAME SIZE`, then lines `OFFSET HEXADECIMAL` for what is not 0.
+//! Each file under `golden` is a directory as text.
 //! `TAUTWIRE_WRITE_GOLDEN=1` writes those of the present version; do that for a new version alone, and keep the older ones.
 
 use std::fmt::Write as _;
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tautwire_journal::{Directory, Epoch, Settings};
 
+use crate::data::golden_files::from_text;
 use crate::data::world::{MESSAGES, World, files, receive, topics};
 
 const ROW_BYTES: usize = 32;
@@ -32,35 +33,6 @@ fn to_text(directory: &Path) -> String {
         }
     }
     text
-}
-
-fn from_text(text: &str, directory: &Path) {
-    fs::create_dir_all(directory).expect("can be made");
-    let mut open: Option<(PathBuf, Vec<u8>)> = None;
-    let put = |open: Option<(PathBuf, Vec<u8>)>| {
-        if let Some((path, bytes)) = open {
-            fs::write(path, bytes).expect("can be written");
-        }
-    };
-    for line in text.lines() {
-        let words: Vec<&str> = line.split(' ').collect();
-        match words[..] {
-            ["file", name, size] => {
-                let bytes = vec![0; size.parse().expect("a number")];
-                put(open.replace((directory.join(name), bytes)));
-            }
-            [offset, digits] => {
-                let (_, bytes) = open.as_mut().expect("a file comes first");
-                let offset: usize = offset.parse().expect("a number");
-                for (at, pair) in digits.as_bytes().chunks(2).enumerate() {
-                    let pair = std::str::from_utf8(pair).expect("ASCII");
-                    bytes[offset + at] = u8::from_str_radix(pair, 16).expect("hexadecimal");
-                }
-            }
-            _ => panic!("{line}"),
-        }
-    }
-    put(open);
 }
 
 /// Makes the directory of the present version: a log alone, and one with a snapshot and frames behind it.

@@ -3,5 +3,6 @@
 mod copies;
 mod damage;
 mod golden;
+mod golden_files;
 mod looking;
 mod world;

@@ -97,6 +97,12 @@ fn one_client_is_shown_with_its_subscriptions() {
             assert!(shown.body.contains(part), "{part}: {}", shown.body);
         }
         assert_eq!(shown.number("subscriptions"), 5);
+        let (connected_ms, received_ms) = (shown.number("connected_ms"), shown.number("last_received_ms"));
+        assert!(
+            connected_ms > 0 && connected_ms <= received_ms && received_ms - connected_ms < 60_000,
+            "{}",
+            shown.body
+        );
         let first = world.get("/v1/clients/a%2Fb%20c/subscriptions?limit=3").expect(200);
         assert_eq!(texts(&first.body, "filter"), ["f0", "f1", "f2"]);
         assert_eq!(texts(&first.body, "next"), ["f2"]);
@@ -191,5 +197,15 @@ fn why_a_message_does_not_reach_a_client_is_said() {
         for wrong in ["", "topic=", "topic=%2B", "topic=a&qos=3", "topic=a&colour=red"] {
             world.get(&format!("/v1/clients/c/why?{wrong}")).expect(400);
         }
+    }
+}
+
+#[test]
+fn the_version_before_a_path_may_stand_there_once_or_not_at_all() {
+    let world = World::new(1, "", &[]);
+    for path in ["/clients", "/bans", "/config", "/listeners", "/metrics", "/contracts"] {
+        world.get(path).expect(200);
+        world.get(&format!("/v1{path}")).expect(200);
+        world.get(&format!("/v1/v1{path}")).expect(404);
     }
 }

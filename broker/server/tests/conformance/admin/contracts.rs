@@ -30,6 +30,39 @@ fn contracts_are_listed_and_shown_with_their_schemas() {
 }
 
 #[test]
+fn a_contract_tells_how_often_it_was_broken_and_why_but_not_by_what() {
+    for threads in [1, 2] {
+        let world = World::new(threads);
+        let address = world.broker.admin_address();
+        // Enough names that some clients belong to each thread.
+        for number in 0..8 {
+            let mut client = world.connect(V5, &format!("c{number}"));
+            assert_eq!(client.publish("strict/a", AtLeastOnce, b"{\"n\": \"secret\"}"), 0x99);
+            assert_eq!(client.publish("watched/a", AtLeastOnce, b"{}"), 0x10);
+        }
+        let mut client = world.connect(V5, "last");
+        assert_eq!(client.publish("strict/b", AtLeastOnce, b"secret"), 0x99);
+        let one = admin(address, "GET", "/v1/contracts/strict", "").expect(200);
+        assert_eq!(one.number("violations"), 9);
+        let sample = "{\"path\":\"n\",\"expected\":\"an integer\",\"rule\":\"type\",\"topic\":\"strict/a\",\"count\":";
+        assert!(one.body.contains(sample), "{}", one.body);
+        assert!(one.body.contains("\"rule\":\"malformed\",\"topic\":\"strict/b\",\"count\":1,"), "{}", one.body);
+        let all = admin(address, "GET", "/contracts", "").expect(200).body;
+        assert!(!all.contains("secret") && !one.body.contains("secret"), "{all}");
+        let (_, watched) = all.split_once("\"name\":\"watched\"").expect("it is there");
+        assert!(watched.contains("\"violations\":8,\"samples\":[{\"path\":\"n\","), "{watched}");
+        let (_, aside) = all.split_once("\"name\":\"aside\"").expect("it is there");
+        let first = aside.find("\"violations\":").expect("it is there");
+        assert!(aside[first..].starts_with("\"violations\":0,\"samples\":[]"), "{aside}");
+        admin(address, "DELETE", "/contracts/strict", "").expect(204);
+        let body = OBJECT.replace("new/#", "strict/#");
+        admin(address, "PUT", "/contracts/strict", &body).expect(201);
+        let again = admin(address, "GET", "/v1/contracts/strict", "").expect(200);
+        assert_eq!(again.number("violations"), 0, "it is another one");
+    }
+}
+
+#[test]
 fn what_is_changed_lasts_and_the_operators_file_is_never_written() {
     let mut world = World::new(1);
     for status in [201, 200] {

@@ -1,16 +1,18 @@
 //! Health and metrics.
 
+use std::time::Instant;
+
 use crate::contracts::support::World;
 use crate::support::http::exchange;
-use crate::support::{AtLeastOnce, TOKEN, V5};
+use crate::support::{AtLeastOnce, AtMostOnce, Broker, EXPECTATION, ExactlyOnce, Folder, TOKEN, V5, admin};
 
 #[test]
-fn health_is_said_to_everybody_and_nothing_else_is() {
+fn health_is_said_to_everybody_and_nothing_else_of_the_broker_is() {
     let world = World::new(1);
     let address = world.broker.admin_address();
     let answer = exchange(address, b"GET /health HTTP/1.1\r\n\r\n").expect(200);
     assert_eq!(answer.body, "{\"status\":\"ok\"}\n");
-    for path in ["/metrics", "/contracts", "/contracts/reading", "/", "/nothing"] {
+    for path in ["/metrics", "/contracts", "/contracts/reading", "/v1/clients", "/nothing"] {
         let answer = exchange(address, format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes()).expect(401);
         assert!(answer.head.contains("WWW-Authenticate: Bearer"), "{}", answer.head);
     }
@@ -39,7 +41,10 @@ fn metrics_are_in_the_format_of_prometheus_unless_json_is_asked_for() {
         lines.filter_map(|line| line.split([' ', '{']).next()).collect()
     };
     let (helped, typed, mut valued) = (names_after("# HELP "), names_after("# TYPE "), names_after("tautwire_"));
-    // Those of listeners have a value for each.
+    // Those of listeners have a value for each, and a histogram has several of its own.
+    for histogram in ["data_sync_seconds", "delivery_seconds", "acknowledgement_seconds"] {
+        valued.iter_mut().filter(|name| name.starts_with(histogram)).for_each(|name| *name = histogram);
+    }
     valued.dedup();
     let valued: Vec<String> = valued.into_iter().map(|name| format!("tautwire_{name}")).collect();
     assert!(helped == typed && typed == valued);
@@ -48,4 +53,111 @@ fn metrics_are_in_the_format_of_prometheus_unless_json_is_asked_for() {
     names.dedup();
     assert_eq!(names.len(), typed.len());
     assert_eq!(world.count("violations_rejected"), 1);
+}
+
+/// A value of `/metrics`, which is there.
+fn metric(broker: &Broker, name: &str) -> f64 {
+    let request = format!("GET /metrics HTTP/1.1\r\nauthorization: bearer {TOKEN}\r\n\r\n");
+    let answer = exchange(broker.admin_address(), request.as_bytes()).expect(200);
+    let value = answer.body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name}: {}", answer.body))
+}
+
+#[test]
+fn messages_and_acknowledgements_are_timed_by_qos_and_what_waited_for_the_client_is_not() {
+    for threads in [1, 2] {
+        let folder = Folder::new(&[]);
+        let path = format!("data.path={}", folder.path().join("data").display());
+        let world = crate::reload::World::new(threads, "[sys]\ninterval_s = 0\n", &[&path]);
+        let broker = &world.broker;
+        // Clients of all threads.
+        let mut publishers: Vec<_> = (0..4).map(|at| broker.connect(V5, &format!("publisher-{at}"))).collect();
+        let mut subscriber = broker.connecting(V5, "subscriber").persistent().open();
+        subscriber.subscribe("a", ExactlyOnce);
+        let mut away = broker.connecting(V5, "away").persistent().open();
+        away.subscribe("a", ExactlyOnce);
+        away.disconnect();
+        for publisher in &mut publishers {
+            for qos in [AtMostOnce, AtLeastOnce, ExactlyOnce] {
+                publisher.publish("a", qos, b"x");
+                subscriber.receive();
+            }
+        }
+        // What came on waits for no client; what waited in the queue is not timed.
+        let mut away = broker.connecting(V5, "away").persistent().open();
+        (0..8).for_each(|_| drop(away.receive()));
+        // A turn is counted when it has written; the next one of the same thread answers this.
+        [&mut subscriber, &mut away].into_iter().chain(&mut publishers).for_each(|client| client.ping());
+        for (name, count) in [
+            ("delivery_seconds_count{qos=\"0\"}", 4.0),
+            ("delivery_seconds_count{qos=\"1\"}", 4.0),
+            ("delivery_seconds_count{qos=\"2\"}", 4.0),
+            ("delivery_seconds_bucket{qos=\"2\",le=\"+Inf\"}", 4.0),
+            ("acknowledgement_seconds_count{qos=\"1\"}", 4.0),
+            ("acknowledgement_seconds_count{qos=\"2\"}", 4.0),
+        ] {
+            assert_eq!(metric(broker, &format!("tautwire_{name}")), count, "{name}, {threads} threads");
+        }
+        // The acknowledgements have waited for the log, and so did the messages of QoS 2.
+        let fastest_sync = metric(broker, "tautwire_data_sync_seconds_bucket{le=\"0.000008\"}");
+        assert_eq!(fastest_sync, 0.0, "no disk is as fast");
+        for name in ["acknowledgement_seconds_bucket{qos=\"1\"", "delivery_seconds_bucket{qos=\"2\""] {
+            assert_eq!(metric(broker, &format!("tautwire_{name},le=\"0.000008\"}}")), 0.0, "{name}");
+        }
+    }
+}
+
+#[test]
+fn messages_are_counted_by_the_topic_filters_that_are_named() {
+    const CONFIG: &str = "[sys]\ninterval_s = 0\n[limits]\nsession_queue_messages = 2\n[metrics]\ntopics = [\"a/#\", \"+/b\", \"\\\"/c\"]\n";
+    for threads in [1, 2] {
+        let world = crate::reload::World::new(threads, CONFIG, &["data.path="]);
+        let broker = &world.broker;
+        let mut publisher = broker.connect(V5, "publisher");
+        let mut subscribers: Vec<_> = (0..4).map(|at| broker.connect(V5, &format!("subscriber-{at}"))).collect();
+        for (at, subscriber) in subscribers.iter_mut().enumerate() {
+            subscriber.subscribe("a/b", if at < 2 { AtMostOnce } else { ExactlyOnce });
+        }
+        let mut member = broker.connect(V5, "member");
+        member.subscribe("$share/group/a/shared", AtLeastOnce);
+        let mut away = broker.connecting(V5, "away").persistent().open();
+        away.subscribe("a/away", AtLeastOnce);
+        away.disconnect();
+
+        for qos in [AtMostOnce, AtLeastOnce, ExactlyOnce] {
+            publisher.publish("a/b", qos, b"12345");
+            subscribers.iter_mut().for_each(|subscriber| drop(subscriber.receive()));
+        }
+        publisher.publish("a/shared", AtLeastOnce, b"1");
+        member.receive();
+        for text in [b"1", b"2", b"3"] {
+            publisher.publish("a/away", AtLeastOnce, text);
+        }
+        publisher.publish("other", AtLeastOnce, b"nobody counts this");
+
+        // The thread of the client that is away may take its messages later.
+        let deadline = Instant::now() + EXPECTATION;
+        let answer = loop {
+            let answer = admin(broker.admin_address(), "GET", "/v1/topic-metrics", "").expect(200);
+            if answer.body.contains("\"messages_dropped\":1") {
+                break answer;
+            }
+            assert!(Instant::now() < deadline, "nothing was dropped: {}", answer.body);
+        };
+        let all = "{\"filter\":\"a/#\",\"messages_received\":7,\"messages_received_by_qos\":[1,5,1],\"bytes_received\":19,\
+                   \"messages_delivered\":15,\"bytes_delivered\":63,\"messages_dropped\":1}";
+        let b = "{\"filter\":\"+/b\",\"messages_received\":3,\"messages_received_by_qos\":[1,1,1],\"bytes_received\":15,\
+                 \"messages_delivered\":12,\"bytes_delivered\":60,\"messages_dropped\":0}";
+        assert!(answer.body.contains(all) && answer.body.contains(b), "{threads} threads: {}", answer.body);
+        for (name, value) in [
+            ("messages_received_total{filter=\"a/#\",qos=\"1\"}", 5.0),
+            ("messages_delivered_total{filter=\"a/#\"}", 15.0),
+            ("bytes_delivered_total{filter=\"+/b\"}", 60.0),
+            ("messages_dropped_total{filter=\"a/#\"}", 1.0),
+            ("bytes_received_total{filter=\"\\\"/c\"}", 0.0),
+        ] {
+            assert_eq!(metric(broker, &format!("tautwire_topic_{name}")), value, "{name}");
+        }
+        admin(broker.admin_address(), "GET", "/v1/topic-metrics?colour=red", "").expect(400);
+    }
 }

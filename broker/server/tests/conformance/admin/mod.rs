@@ -2,6 +2,13 @@
 
 mod clients;
 mod contracts;
+mod explain;
 mod hostile;
 mod messages;
 mod metrics;
+mod overview;
+mod pages;
+mod retained;
+mod roles;
+mod sessions;
+mod tap;

@@ -10,10 +10,11 @@ use super::{absent, comes_true, expect_kept, payload, publish, refusal, run_by, 
 use crate::support::{AtLeastOnce, Broker, Folder, V5};
 
 /// The system calls that change what is on a disk. A kill comes before one of them.
-const CHANGING: &str = "pwrite64,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,openat";
+pub(super) const CHANGING: &str =
+    "pwrite64,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,openat";
 
 /// A disk on which syncing costs nothing; none where that or `strace` cannot be had, which has been said then.
-fn disk() -> Option<SmallDisk> {
+pub(super) fn disk() -> Option<SmallDisk> {
     wrapper(&[])?;
     SmallDisk::new("size=256m")
 }
@@ -55,7 +56,7 @@ enum Fault {
 }
 
 /// Before how many of the calls of one kind a command is killed: `TAUTWIRE_FAULTS_EACH`, or two.
-fn each() -> usize {
+pub(super) fn each() -> usize {
     std::env::var("TAUTWIRE_FAULTS_EACH").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
 }
 
@@ -113,7 +114,7 @@ fn queued(disk: &SmallDisk, path: &str, what: &str) -> usize {
 }
 
 #[track_caller]
-fn expect_queued(disk: &SmallDisk, path: &str, count: usize, what: &str) {
+pub(super) fn expect_queued(disk: &SmallDisk, path: &str, count: usize, what: &str) {
     assert_eq!(queued(disk, path, what), count, "{what}");
 }
 
@@ -137,7 +138,7 @@ fn a_compaction_that_ends_early_changes_nothing(fault: Fault) {
 }
 
 /// Removes what has a name that begins so.
-fn clear(disk: &SmallDisk, beginning: &str) {
+pub(super) fn clear(disk: &SmallDisk, beginning: &str) {
     for name in disk.names("").into_iter().filter(|name| name.starts_with(beginning)) {
         fs::remove_dir_all(disk.outside(&name)).expect("is ours");
     }

@@ -3,6 +3,8 @@
 //! The faults are real: a small file system of the test's own, and system calls that fail under `strace`. Where that cannot be had, a
 //! test says so in one line and ends; with `TAUTWIRE_REQUIRED=1` that is a failure.
 
+mod again;
+mod beside;
 mod clock;
 mod failing;
 mod full;
@@ -10,6 +12,7 @@ mod killed;
 mod places;
 mod small_disk;
 mod strace;
+mod upgrade;
 
 use std::io::Write as _;
 use std::process::{Command, Output};
@@ -67,7 +70,11 @@ fn metric(broker: &Broker, name: &str) -> u64 {
 }
 
 fn health(broker: &Broker) -> (u16, String) {
-    let answer = admin(broker.admin_address(), "GET", "/health", "");
+    let get = |path| admin(broker.admin_address(), "GET", path, "");
+    let answer = get("/health");
+    // Clients are not to be sent where the disk has failed, and the process need not be started anew.
+    assert_eq!(get("/health/ready").status, answer.status);
+    get("/health/live").expect(200);
     (answer.status, answer.body.trim().to_owned())
 }
 

@@ -1,10 +1,12 @@
 //! A ban ends the connections that it is about at once, and outlives the broker.
 
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use super::World;
+use super::files::await_line;
 use super::listeners::added;
-use crate::support::{Broker, Client, Connecting, Folder, V3_1_1, V5, Way, admin};
+use crate::support::{Broker, Client, Connecting, EXPECTATION, Folder, V3_1_1, V5, Way, admin};
 
 fn ban(world: &World, who: &str) {
     admin(world.broker.admin_address(), "POST", "/bans", &format!("{{{who},\"why\":\"a test\"}}")).expect(201);
@@ -90,6 +92,49 @@ fn bans_outlive_the_broker_where_it_keeps_its_state() {
     assert!(said.contains("bans.json") && said.contains("bans_file"), "{said}");
 }
 
+/// Whoever has been banned for failing stays banned, and no longer than the rule says, whether the broker has been ended or killed.
+#[test]
+fn bans_by_rule_outlive_the_broker_and_end_when_they_should() {
+    let rules = "auth.ban=2 failures by user in 60 ban 600, 2 by client_id in 60 ban 3";
+    for is_killed in [false, true] {
+        let folder = Folder::new(&[("users", &format!("{DAVE}{}", DAVE.replace("dave", "ada")))]);
+        let data = format!("data.path={}", folder.path().join("data").display());
+        let users = "[auth]\npassword_file = \"users\"\n";
+        let world = World::within(folder, 2, users, &[&data, rules]);
+        // Bans that follow each other within a second, of which the last must not be forgotten either.
+        for user in ["ada", "dave"] {
+            let wrong = || world.broker.connecting(V5, user).user_name(user).password(b"wrong").refused();
+            assert_eq!([wrong(), wrong()], [0x86, 0x86]);
+        }
+        if is_killed {
+            await_line(&world.folder, "data/bans.json", "\"dave\"");
+        }
+        let World { broker, folder, threads } = world;
+        if is_killed {
+            drop(broker);
+        } else {
+            broker.end();
+        }
+        let kept = folder.read("data/bans.json");
+        for who in ["\"user\":\"ada\"", "\"user\":\"dave\"", "\"client_id\":\"ada\"", "\"client_id\":\"dave\""] {
+            assert!(kept.contains(who) && kept.contains("failures within 60 s"), "no {who}: {kept}");
+        }
+        let world = World::within(folder, threads, users, &[&data]);
+        let comes = |client_id: &str, user: &str| {
+            let mut client = world.broker.connecting(V5, client_id).user_name(user).password(b"password").send();
+            client.expect_connack_code()
+        };
+        assert_eq!([comes("x", "dave"), comes("x", "ada")], [0x8A; 2]);
+        // Of the two bans that hit this name, the one of the Client Identifier is over soon.
+        take_back(&world, "\"user\":\"dave\"");
+        let deadline = Instant::now() + EXPECTATION;
+        while comes("dave", "dave") != 0 {
+            assert!(Instant::now() < deadline, "a ban of three seconds outlasts its time");
+        }
+        assert_eq!(comes("x", "ada"), 0x8A);
+    }
+}
+
 #[test]
 fn a_broker_that_keeps_nothing_keeps_no_bans() {
     let world = World::new(1, "", &[]);
@@ -100,7 +145,8 @@ fn a_broker_that_keeps_nothing_keeps_no_bans() {
     world.broker.connect(V5, "eve").ping();
 }
 
-const DAVE: &str = "dave:$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4\n";
+pub(super) const DAVE: &str =
+    "dave:$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4\n";
 
 /// A ban is a ban, whoever made it.
 #[test]

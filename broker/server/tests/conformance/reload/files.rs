@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::{World, keys};
 use crate::support::http::exchange;
-use crate::support::{AtLeastOnce, AtMostOnce, EXPECTATION, Folder, TOKEN, V5, admin};
+use crate::support::{AtLeastOnce, AtMostOnce, Broker, Client, EXPECTATION, Folder, TOKEN, V5, admin};
 
 const OBJECT: &str = "{\"type\": \"object\"}";
 const NEW: &str =
@@ -96,7 +96,7 @@ fn another_token_counts_from_the_reload_on() {
 
 /// Waits until the broker has written this to a file.
 #[track_caller]
-fn await_line(folder: &Folder, name: &str, text: &str) {
+pub(super) fn await_line(folder: &Folder, name: &str, text: &str) {
     let deadline = Instant::now() + EXPECTATION;
     let read = || fs::read_to_string(folder.path().join(name)).unwrap_or_default();
     while !read().contains(text) {
@@ -141,4 +141,45 @@ fn the_audit_log_is_opened_anew_and_may_be_another_file() {
     let has = |at: usize, client_id: &str| all[at].contains(&line(client_id));
     assert!(has(0, "one") && !has(0, "two") && has(1, "three") && !has(1, "four") && has(2, "six"), "{all:?}");
     assert!(!has(2, "five") && !all.concat().contains("nobody-looks"), "{all:?}");
+}
+
+#[test]
+fn files_that_change_are_read_again_without_being_asked() {
+    let rules = |denied: &str| {
+        format!(
+            "[[assign]]\neveryone = true\nroles = \"all\"\n[[role]]\nname = \"all\"\nrules = [\n    \
+             {denied}{{ allow = [\"publish\", \"subscribe\"], topics = \"#\" }},\n]\n"
+        )
+    };
+    let (open, closed) = (rules(""), rules("{ deny = \"publish\", topics = \"secret\" },\n    "));
+    let folder = Folder::new(&[("rules.toml", &open)]);
+    let file = "[auth]\nanonymous = true\n[acl]\nfile = \"rules.toml\"\n[audit]\nfile = \"audit.log\"\n";
+    let world = World::within(folder, 1, &format!("watch_files_s = 1\n{file}"), &[]);
+    let mut client = world.broker.connect(V5, "c");
+    let is_refused = |client: &mut Client| client.publish("secret", AtLeastOnce, b"") == 0x87;
+    assert!(!is_refused(&mut client));
+
+    // As most programs replace a file.
+    world.folder.write("next", &closed);
+    fs::rename(world.folder.path().join("next"), world.folder.path().join("rules.toml")).expect("renamed");
+    await_that(|| is_refused(&mut client));
+
+    // One that is wrong changes nothing, and the next one is taken.
+    world.folder.write("rules.toml", "[[role]]\n");
+    await_that(|| world.folder.read("audit.log").contains("\"done\":\"no\""));
+    assert!(is_refused(&mut client));
+    world.folder.write("rules.toml", &open);
+    await_that(|| !is_refused(&mut client));
+
+    // The configuration itself is one of them, and may say that nobody is to look any more.
+    Broker::write_file(1, &world.folder, file);
+    await_that(|| !world.config().contains("watch_files_s = 1"));
+}
+
+#[track_caller]
+fn await_that(mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + EXPECTATION;
+    while !holds() {
+        assert!(Instant::now() < deadline);
+    }
 }

@@ -1,5 +1,6 @@
 //! The configuration changes while the broker runs: all of it in one step, or nothing.
 
+mod admin;
 mod bans;
 mod files;
 mod limits;

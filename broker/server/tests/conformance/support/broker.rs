@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
@@ -76,8 +77,18 @@ impl Broker {
     pub(crate) fn with_listeners(threads: usize, folder: &Folder, tables: &str, settings: &[&str]) -> Broker {
         let mut command = Command::new(program());
         command.args(Broker::file_arguments(threads, folder, tables, settings));
-        let has_admin = settings.iter().any(|setting| setting.starts_with("admin.listen="));
+        let has_admin = tables.starts_with("admin.") && tables.contains("admin.listen")
+            || settings.iter().any(|setting| setting.starts_with("admin.listen="));
         Broker::spawn_with(command, tables.matches("[[listener]]").count(), has_admin)
+    }
+
+    /// The same without tables, of one that writes its log to a file.
+    pub(crate) fn logging_to(log: &Path, threads: usize, folder: &Folder, file: &str, settings: &[&str]) -> Broker {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg("log=$1; shift; exec \"$0\" \"$@\" 2>\"$log\"").arg(program()).arg(log);
+        command.args(Broker::file_arguments(threads, folder, file, settings));
+        let has_admin = settings.iter().any(|setting| setting.starts_with("admin.listen="));
+        Broker::spawn_with(command, 0, has_admin)
     }
 
     /// The same of one that must not start; gives what it says.
@@ -124,6 +135,24 @@ impl Broker {
     /// The same for one that must not start; gives what it says.
     pub(crate) fn refused_by(wrapper: &[String], options: &[&str], settings: &[&str]) -> String {
         Broker::said(&mut Broker::command_by(wrapper, options, settings))
+    }
+
+    /// Starts a broker by another program, which may kill it; says whether it was killed before it listened. It is over in any case.
+    pub(crate) fn is_killed_at_start(wrapper: &[String], settings: &[&str]) -> bool {
+        let mut command = Broker::command_by(wrapper, &[], settings);
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        let mut said = String::new();
+        let stdout = child.stdout.take().expect("stdout is a pipe");
+        let _ = BufReader::new(stdout).read_line(&mut said);
+        let _ = child.kill();
+        let status = child.wait().expect("it ends");
+        assert!(!said.is_empty() || status.code().is_none(), "it gave up by itself: {status}");
+        said.is_empty()
     }
 
     fn command_by(wrapper: &[String], options: &[&str], settings: &[&str]) -> Command {

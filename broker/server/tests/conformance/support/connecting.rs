@@ -65,7 +65,8 @@ impl<'a> Connecting<'a> {
             version,
             client_id,
             clean_start: true,
-            keep_alive_s: 60,
+            // No test is silent for so long, however busy the machine is.
+            keep_alive_s: 600,
             user_name: None,
             password: None,
             properties: Vec::new(),

@@ -74,3 +74,15 @@ impl Answer {
         digits.and_then(|digits| digits.parse().ok()).expect("a number")
     }
 }
+
+/// A request with these fields, each with its line end, and without the token.
+#[track_caller]
+pub(crate) fn ask(address: SocketAddr, method: &str, path: &str, fields: &str, body: &str) -> Answer {
+    let length = format!("Content-Length: {}\r\n", body.len());
+    exchange(address, format!("{method} {path} HTTP/1.1\r\nHost: admin\r\n{fields}{length}\r\n{body}").as_bytes())
+}
+
+/// The field by which a request carries a token.
+pub(crate) fn bearer(token: &str) -> String {
+    format!("Authorization: Bearer {token}\r\n")
+}

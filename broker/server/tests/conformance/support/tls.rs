@@ -10,6 +10,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::client::EXPECTATION;
 use super::folder::Folder;
+use super::http::Answer;
 
 /// Whom broker and clients trust.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -78,6 +79,14 @@ impl Secured {
     pub(crate) fn exchange(&mut self, bytes: &[u8], answer: &mut [u8]) -> io::Result<()> {
         self.0.write_all(bytes)?;
         self.0.read_exact(answer)
+    }
+
+    /// Sends a request of HTTP, and reads until the server closes.
+    pub(crate) fn ask(&mut self, request: &[u8]) -> io::Result<Answer> {
+        self.0.write_all(request)?;
+        let mut bytes = Vec::new();
+        self.0.read_to_end(&mut bytes)?;
+        Ok(Answer::read(&bytes))
     }
 
     /// Sends a CONNECT and expects to be accepted.

@@ -1,0 +1,106 @@
+//! Logins that have failed: whoever goes on failing has to wait before the next is looked at.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// So many failures cost nothing: people mistype.
+const FREE_FAILURES: u32 = 3;
+/// The wait after the first failure that costs; it doubles with each.
+const WAIT_FIRST: Duration = Duration::from_secs(1);
+/// No wait is longer. A stranger who fails on purpose keeps a user out no longer than this, and nobody who has a token.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// After so long without a failure, those before are forgotten.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(900);
+/// Names that are remembered. Beyond it, the one that has waited enough the longest is forgotten.
+const NAMES_MAX: usize = 1_024;
+
+/// Failures by name.
+#[derive(Debug, Default)]
+pub(super) struct Attempts(Mutex<HashMap<Box<str>, Failures>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Failures {
+    count: u32,
+    last: Instant,
+}
+
+impl Failures {
+    fn wait(self) -> Duration {
+        match self.count.checked_sub(FREE_FAILURES) {
+            None => Duration::ZERO,
+            Some(more) => WAIT_FIRST.saturating_mul(1 << more.min(16)).min(WAIT_MAX),
+        }
+    }
+}
+
+impl Attempts {
+    /// How long this name still has to wait; `None`: not at all.
+    pub(super) fn wait(&self, name: &str, now: Instant) -> Option<Duration> {
+        let failures = *self.locked().get(name)?;
+        failures.wait().checked_sub(now.saturating_duration_since(failures.last)).filter(|left| !left.is_zero())
+    }
+
+    /// It has failed.
+    pub(super) fn failed(&self, name: &str, now: Instant) {
+        let mut names = self.locked();
+        if names.len() >= NAMES_MAX && !names.contains_key(name) {
+            names.retain(|_, failures| now.saturating_duration_since(failures.last) < FORGOTTEN_AFTER);
+            let first = names.iter().min_by_key(|(_, failures)| failures.last + failures.wait());
+            if let Some(first) = first.map(|(name, _)| name.clone()).filter(|_| names.len() >= NAMES_MAX) {
+                names.remove(&first);
+            }
+        }
+        let failures = names.entry(name.into()).or_insert(Failures { count: 0, last: now });
+        if now.saturating_duration_since(failures.last) >= FORGOTTEN_AFTER {
+            failures.count = 0;
+        }
+        *failures = Failures { count: failures.count.saturating_add(1), last: now };
+    }
+
+    /// It has not.
+    pub(super) fn succeeded(&self, name: &str) {
+        self.locked().remove(name);
+    }
+
+    fn locked(&self) -> MutexGuard<'_, HashMap<Box<str>, Failures>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_makes_the_wait_longer_up_to_a_bound() {
+        let (attempts, start) = (Attempts::default(), Instant::now());
+        let mut waits = Vec::new();
+        for _ in 0..12 {
+            attempts.failed("ann", start);
+            waits.push(attempts.wait("ann", start).unwrap_or_default().as_secs());
+        }
+        assert_eq!(waits, [0, 0, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60]);
+        assert_eq!(attempts.wait("bob", start), None);
+        assert_eq!(attempts.wait("ann", start + Duration::from_secs(59)), Some(Duration::from_secs(1)));
+        assert_eq!(attempts.wait("ann", start + WAIT_MAX), None);
+        attempts.failed("ann", start + FORGOTTEN_AFTER);
+        assert_eq!(attempts.wait("ann", start + FORGOTTEN_AFTER), None, "it begins anew");
+        attempts.failed("bob", start);
+        attempts.succeeded("bob");
+        assert_eq!(attempts.locked().len(), 1);
+    }
+
+    #[test]
+    fn names_are_bounded_and_those_that_wait_are_kept() {
+        let (attempts, start) = (Attempts::default(), Instant::now());
+        for _ in 0..10 {
+            attempts.failed("waits", start);
+        }
+        for number in 0..2 * NAMES_MAX {
+            attempts.failed(&number.to_string(), start);
+        }
+        assert_eq!(attempts.locked().len(), NAMES_MAX);
+        assert!(attempts.wait("waits", start).is_some());
+    }
+}

@@ -1,0 +1,68 @@
+//! Who asks.
+
+use std::time::Instant;
+
+use super::Admin;
+use super::credentials::{Held, Holder};
+use super::request::Head;
+use super::response::{Response, Status};
+use super::roles::Needs;
+use super::routes::unauthorized;
+use super::sessions::Found;
+use super::token::Token;
+
+/// Somebody who has shown who it is.
+#[derive(Debug, Clone)]
+pub(super) struct Caller {
+    pub(super) holder: Holder,
+    pub(super) held: Held,
+    /// Where it has come by a cookie, which browsers send whoever makes them ask. Without, it has shown a token.
+    pub(super) session: Option<Box<Found>>,
+}
+
+impl Admin {
+    /// Who sends a request.
+    ///
+    /// # Errors
+    /// The answer to one that does not show who sends it, or whose cookie may have been sent without its owner's will.
+    pub(super) fn caller(&self, head: &Head) -> Result<Caller, Response> {
+        let credentials = self.credentials.get();
+        if let Some(token) = &head.token {
+            let (holder, held) = credentials.holder_of(token).ok_or_else(unauthorized)?;
+            return Ok(Caller { holder, held, session: None });
+        }
+        let limits = credentials.limits();
+        let find = |cookie: &String| self.sessions.find(cookie, &credentials, limits, Instant::now());
+        let found = head.cookies.iter().find_map(find).ok_or_else(unauthorized)?;
+        if head.method != "GET" {
+            is_from_here(head)?;
+            let is_known = head.csrf.as_ref().is_some_and(|given| Token::of_text(&found.csrf).is(given));
+            if !is_known {
+                let message =
+                    "requests with a cookie that are not GET need the field X-CSRF-Token, as GET /session has it";
+                return Err(Response::error(Status::FORBIDDEN, "csrf", message));
+            }
+        }
+        Ok(Caller { holder: found.holder.clone(), held: found.held, session: Some(Box::new(found)) })
+    }
+}
+
+impl Admin {
+    /// Whether a caller whose request goes on for long may still do what it does: a reload may have taken its role, or it has logged out.
+    pub(super) fn still_may(&self, caller: &Caller, needs: Needs) -> bool {
+        let is_here = caller.session.as_ref().is_none_or(|found| self.sessions.has(&found.digest));
+        let held = self.credentials.get().held_by(&caller.holder).filter(|_| is_here);
+        held.is_some_and(|held| needs.check(held.grant).is_ok())
+    }
+}
+
+/// Whether a page of this address makes the request, or no page at all. Browsers say so, and pages cannot make them say something else.
+///
+/// # Errors
+/// The answer to a request that another page makes.
+pub(super) fn is_from_here(head: &Head) -> Result<(), Response> {
+    match head.fetch_site.as_deref() {
+        None | Some("same-origin" | "none") => Ok(()),
+        Some(_) => Err(Response::error(Status::FORBIDDEN, "csrf", "a page of another address makes this request")),
+    }
+}

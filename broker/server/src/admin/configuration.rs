@@ -1,0 +1,30 @@
+//! The configuration that holds, and reading it again.
+
+use super::response::{JSON, Response, Status, TOML};
+use super::routes::Call;
+use crate::serve::reload::Reloaded;
+
+pub(super) fn show(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    Ok(Response::new(Status::OK, TOML, call.admin.reloader.running_toml()))
+}
+
+pub(super) fn diff(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    told(call.admin.reloader.compare())
+}
+
+/// Has the broker read its configuration again.
+pub(super) fn reload(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    let result = call.admin.reloader.reload();
+    match &result {
+        Ok(reloaded) => log::info!("admin: {reloaded}"),
+        Err(_) => log::warn!("admin: a reload was asked for, and refused; nothing has changed"),
+    }
+    told(result)
+}
+
+fn told(result: Result<Reloaded, Vec<String>>) -> Result<Response, Response> {
+    match result {
+        Ok(reloaded) => Ok(Response::new(Status::OK, JSON, reloaded.to_json())),
+        Err(errors) => Err(Response::wrong_configuration(&errors)),
+    }
+}

@@ -1,0 +1,46 @@
+//! Contracts at run time.
+
+use tautwire_contracts::{Catalogue, discovery};
+
+use super::response::{JSON, Response, Status};
+use super::routes::{Call, not_found};
+use crate::contracts::{Entry, StoreError};
+use crate::json;
+
+pub(super) fn put(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    let name = call.name(0);
+    let body = call.reading.body(call.head)?;
+    let bad = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
+    let text = str::from_utf8(body).map_err(|_| bad("the body is not UTF-8"))?;
+    let value = json::parse(text)
+        .map_err(|error| bad(&format!("the body is no JSON: {} at byte {}", error.message, error.offset)))?;
+    let entry = Entry::from_json(&value)
+        .map_err(|message| Response::error(Status::UNPROCESSABLE, "contract_value", &message))?;
+    let (catalogue, is_new) = call.admin.store.put(name, &entry).map_err(|error| not_changed(name, &error))?;
+    log::info!("the contract {name} is {}", if is_new { "added" } else { "replaced" });
+    shown(if is_new { Status::CREATED } else { Status::OK }, &catalogue, name)
+}
+
+pub(super) fn delete(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    let name = call.name(0);
+    call.admin.store.remove(name).map_err(|error| not_changed(name, &error))?;
+    log::info!("the contract {name} is removed");
+    Ok(Response::new(Status::NO_CONTENT, JSON, ""))
+}
+
+fn shown(status: Status, catalogue: &Catalogue, name: &str) -> Result<Response, Response> {
+    let contract = catalogue.named(name).ok_or_else(|| not_found("there is no contract of that name"))?;
+    Ok(Response::new(status, JSON, discovery::describe(contract)))
+}
+
+fn not_changed(name: &str, error: &StoreError) -> Response {
+    match error {
+        StoreError::Wrong(errors) => Response::wrong_contracts(errors),
+        StoreError::Unknown => not_found("there is no contract of that name"),
+        StoreError::NoFolder => Response::error(Status::CONFLICT, "contracts_not_configured", &error.to_string()),
+        StoreError::Write(_) => {
+            log::error!("the contract {} is not changed: {error}", name.escape_debug());
+            Response::error(Status::INTERNAL, "contracts_not_written", &error.to_string())
+        }
+    }
+}

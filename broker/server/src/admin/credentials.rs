@@ -1,0 +1,211 @@
+//! Who may use the API: the token of `admin.token_file`, tokens with names, and users of the password file that have a role here.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tautwire_identity::{Account, PasswordFile};
+
+use super::roles::{Grant, Role};
+use super::sessions::SessionLimits;
+use super::token::Token;
+use super::tokens_file::{self, NamedToken};
+use crate::config::Config;
+use crate::identity::password_file;
+use crate::time::since_epoch;
+
+/// What the token of `admin.token_file` is called. No other can be called so: one of `admin.tokens_file` is told apart by its kind.
+const ONLY_TOKEN: &str = "admin.token_file";
+
+/// All who may use the API.
+#[derive(Debug, Default)]
+pub(crate) struct Credentials {
+    token: Option<Token>,
+    tokens: Vec<NamedToken>,
+    /// Where users have roles.
+    passwords: Option<Arc<PasswordFile>>,
+    users: Vec<(Box<str>, Grant)>,
+    limits: SessionLimits,
+}
+
+/// Somebody who has shown who it is, and by what.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// The token of `admin.token_file`.
+    OnlyToken(Token),
+    Token(Box<str>, Token),
+    /// A user, as it was in the password file: with another password it is another one.
+    User(Box<str>, Account),
+}
+
+impl Holder {
+    /// What it is called.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Holder::OnlyToken(_) => ONLY_TOKEN,
+            Holder::Token(name, _) | Holder::User(name, _) => name,
+        }
+    }
+
+    /// Who it is for the audit log.
+    pub(super) fn by(&self) -> String {
+        let kind = if matches!(self, Holder::User(..)) { "user" } else { "token" };
+        format!("{kind} {}", self.name())
+    }
+}
+
+impl fmt::Debug for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.by())
+    }
+}
+
+/// What a holder may do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) grant: Grant,
+    /// When it ends, where it does.
+    pub(super) expires_unix_s: Option<u64>,
+}
+
+impl Credentials {
+    /// Reads what a configuration names.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the files, a line each. Never says what is secret.
+    pub(crate) fn read(config: &Config) -> Result<Credentials, Vec<String>> {
+        let admin = &config.admin;
+        if admin.listen.0.is_none() {
+            return Ok(Credentials::default());
+        }
+        let token = admin.token_file.get().map(Token::read).transpose().map_err(|error| vec![error]);
+        let tokens = admin.tokens_file.get().map_or_else(|| Ok(Vec::new()), tokens_file::read);
+        let passwords = config.auth.password_file.get().filter(|_| !admin.roles.0.is_empty());
+        let passwords = passwords.map(password_file).transpose();
+        match (token, tokens, passwords) {
+            (Ok(token), Ok(tokens), Ok(passwords)) => {
+                let limits = SessionLimits {
+                    sessions: admin.sessions,
+                    idle: Duration::from_secs(admin.session_idle_s.into()),
+                    longest: Duration::from_secs(admin.session_s.into()),
+                };
+                Ok(Credentials { token, tokens, passwords, users: admin.roles.0.clone(), limits })
+            }
+            (token, tokens, passwords) => {
+                Err([token.err(), tokens.err(), passwords.err()].into_iter().flatten().flatten().collect())
+            }
+        }
+    }
+
+    /// Those who have these tokens.
+    #[cfg(test)]
+    pub(super) fn of_tokens(tokens: Vec<NamedToken>, limits: SessionLimits) -> Credentials {
+        Credentials { tokens, limits, ..Credentials::default() }
+    }
+
+    /// How they may be logged in.
+    pub(super) fn limits(&self) -> SessionLimits {
+        self.limits
+    }
+
+    /// Whose token it is. Looks at all of them, so that the time does not tell which is like it.
+    pub(super) fn holder_of(&self, given: &[u8]) -> Option<(Holder, Held)> {
+        let mut found = self.token.as_ref().filter(|token| token.is(given)).cloned().map(Holder::OnlyToken);
+        for named in &self.tokens {
+            if named.token.is(given) {
+                found = Some(Holder::Token(named.name.clone(), named.token.clone()));
+            }
+        }
+        let holder = found?;
+        self.held_by(&holder).map(|held| (holder, held))
+    }
+
+    /// What a holder may do now: `None` where it is not known any more, or has expired.
+    pub(super) fn held_by(&self, holder: &Holder) -> Option<Held> {
+        match holder {
+            Holder::OnlyToken(token) => {
+                let grant = Grant { role: Role::Administer, payloads: true };
+                (self.token.as_ref() == Some(token)).then_some(Held { grant, expires_unix_s: None })
+            }
+            Holder::Token(name, token) => {
+                let named = self.tokens.iter().find(|known| known.name == *name && known.token == *token)?;
+                let now_unix_s = since_epoch().as_secs();
+                let is_over = named.expires_unix_s.is_some_and(|expires_unix_s| expires_unix_s <= now_unix_s);
+                (!is_over).then_some(Held { grant: named.grant, expires_unix_s: named.expires_unix_s })
+            }
+            Holder::User(name, account) => {
+                let is_known = self.passwords.as_ref().is_some_and(|file| file.user(name) == Some(account));
+                let grant = self.users.iter().find(|(known, _)| known == name).filter(|_| is_known)?.1;
+                Some(Held { grant, expires_unix_s: None })
+            }
+        }
+    }
+
+    /// The file with the users that may have a role; `None` where none has.
+    pub(super) fn passwords(&self) -> Option<&Arc<PasswordFile>> {
+        self.passwords.as_ref()
+    }
+
+    /// A user who has shown to be it.
+    pub(super) fn user(&self, name: &str) -> Option<(Holder, Held)> {
+        let account = self.passwords.as_ref()?.user(name)?.clone();
+        let holder = Holder::User(name.into(), account);
+        self.held_by(&holder).map(|held| (holder, held))
+    }
+}
+
+/// Those who may use the API now.
+#[derive(Debug)]
+pub(crate) struct CurrentCredentials(RwLock<Arc<Credentials>>);
+
+impl CurrentCredentials {
+    pub(crate) fn new(credentials: Credentials) -> CurrentCredentials {
+        CurrentCredentials(RwLock::new(Arc::new(credentials)))
+    }
+
+    /// From now on it is these.
+    pub(crate) fn set(&self, credentials: Credentials) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(credentials);
+    }
+
+    pub(super) fn get(&self) -> Arc<Credentials> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str, role: Role, expires_unix_s: Option<u64>) -> NamedToken {
+        let grant = Grant { role, payloads: false };
+        NamedToken { name: name.into(), grant, expires_unix_s, token: Token::of_text(&format!("token-of-{name}")) }
+    }
+
+    #[test]
+    fn a_token_opens_until_it_expires_or_is_not_there_any_more() {
+        let before = Credentials {
+            token: Some(Token::of_text("the only token")),
+            tokens: vec![
+                named("a", Role::Read, None),
+                named("b", Role::Operate, Some(1)),
+                named("c", Role::Operate, Some(u64::MAX)),
+            ],
+            ..Credentials::default()
+        };
+        let role = |given: &str| before.holder_of(given.as_bytes()).map(|(_, held)| held.grant.role);
+        assert_eq!(role("the only token"), Some(Role::Administer));
+        assert_eq!(role("token-of-a"), Some(Role::Read));
+        assert_eq!(role("token-of-b"), None, "it has expired");
+        assert_eq!(role("token-of-c"), Some(Role::Operate));
+        assert_eq!(role("token-of-d"), None);
+        let (holder, _) = before.holder_of(b"token-of-a").expect("it is known");
+        let mut other = named("a", Role::Administer, None);
+        let after = |token: NamedToken| Credentials { tokens: vec![token], ..Credentials::default() };
+        assert_eq!(after(other.clone()).held_by(&holder).map(|held| held.grant.role), Some(Role::Administer));
+        other.token = Token::of_text("another token of the same name");
+        assert_eq!(after(other).held_by(&holder), None);
+        let (only, _) = before.holder_of(b"the only token").expect("it is known");
+        assert_eq!(Credentials::default().held_by(&only), None);
+    }
+}

@@ -1,0 +1,133 @@
+//! Which access rule decides, and why.
+
+use tautwire_access::{Request, RoleReason, RuleText, Subject, Verdict};
+use tautwire_protocol::{QoS, TopicFilter, TopicName};
+
+use super::clients::ok;
+use super::response::{Response, Status};
+use super::routes::Call;
+use crate::fields::Fields;
+use crate::json::{self, Value};
+
+/// `POST /v1/explain`: what `tautwire acl explain` says, by the rules that hold now.
+pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    let bad = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
+    let text = str::from_utf8(call.reading.body(call.head)?).map_err(|_| bad("the body is not UTF-8"))?;
+    let value = json::parse(text)
+        .map_err(|error| bad(&format!("the body is no JSON: {} at byte {}", error.message, error.offset)))?;
+    let body = Body { value: &value };
+    body.has_only(&["client_id", "user", "listener", "claims", "roles", "action", "topic", "filter", "qos", "retain"])?;
+    let listener = body.text("listener")?;
+    let listener = match listener {
+        None => call.admin.control.listeners().first().map_or_else(String::new, |first| first.name.to_string()),
+        Some(name) if call.admin.control.listeners().iter().any(|known| *known.name == *name) => name.to_owned(),
+        Some(_) => return Err(wrong("listener: there is no such listener")),
+    };
+    let (claims, roles) = (body.claims()?, body.roles()?);
+    let subject = Subject {
+        client_id: body.text("client_id")?.ok_or_else(|| wrong("client_id is missing"))?,
+        user: body.text("user")?,
+        listener: &listener,
+        claims: &claims,
+        roles: &roles,
+    };
+    let explanation = call.admin.control.policy().explain(&subject, &body.request()?);
+    let rule = explanation.rule.as_ref().map(|RuleText { file, line, role, text }| {
+        Fields::default().with("file", &**file).with("line", *line).with("role", &**role).with("text", &**text)
+    });
+    let roles = explanation
+        .roles
+        .iter()
+        .map(|RoleReason { role, because }| Fields::default().with("role", &**role).with("because", &**because));
+    Ok(ok(Fields::default()
+        .with("allowed", explanation.verdict.is_allowed())
+        .with(
+            "verdict",
+            match explanation.verdict {
+                Verdict::Allowed => "allowed",
+                Verdict::Denied(denial) => denial.as_str(),
+            },
+        )
+        .with("request", &*explanation.request)
+        .with("rule", rule)
+        .with("example", explanation.example.as_deref())
+        .with("reason", &*explanation.reason)
+        .with("roles", roles.collect::<Vec<_>>())
+        .with("notes", explanation.notes.iter().map(|note| &**note).collect::<Vec<_>>())
+        .with("text", explanation.to_string())))
+}
+
+/// What the request says.
+struct Body<'v> {
+    value: &'v Value,
+}
+
+impl<'v> Body<'v> {
+    fn has_only(&self, known: &[&str]) -> Result<(), Response> {
+        let Value::Object(members) = self.value else { return Err(wrong("expected an object")) };
+        match members.iter().find(|(name, _)| !known.contains(&&**name)) {
+            Some((name, _)) => Err(wrong(&format!("there is no {name:?}; there are {}", known.join(", ")))),
+            None => Ok(()),
+        }
+    }
+
+    fn text(&self, name: &str) -> Result<Option<&'v str>, Response> {
+        match self.value.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(text)),
+            Some(_) => Err(wrong(&format!("{name}: expected a text"))),
+        }
+    }
+
+    fn claims(&self) -> Result<Vec<(&'v str, &'v str)>, Response> {
+        let claims = match self.value.get("claims") {
+            None | Some(Value::Null) => &[],
+            Some(Value::Object(claims)) => claims.as_slice(),
+            Some(_) => return Err(wrong("claims: expected an object")),
+        };
+        let pair = |(name, value): &'v (String, Value)| value.as_text().map(|text| (&**name, text));
+        claims.iter().map(|claim| pair(claim).ok_or_else(|| wrong("claims: expected texts"))).collect()
+    }
+
+    fn roles(&self) -> Result<Vec<&'v str>, Response> {
+        let roles = match self.value.get("roles") {
+            None | Some(Value::Null) => &[],
+            Some(Value::List(roles)) => roles.as_slice(),
+            Some(_) => return Err(wrong("roles: expected a list")),
+        };
+        roles.iter().map(|role| role.as_text().ok_or_else(|| wrong("roles: expected texts"))).collect()
+    }
+
+    fn request(&self) -> Result<Request<'v>, Response> {
+        let qos = match self.value.get("qos") {
+            None | Some(Value::Null) => QoS::AtMostOnce,
+            Some(Value::Number(number)) => match &**number {
+                "0" => QoS::AtMostOnce,
+                "1" => QoS::AtLeastOnce,
+                "2" => QoS::ExactlyOnce,
+                _ => return Err(wrong("qos: expected 0, 1 or 2")),
+            },
+            Some(_) => return Err(wrong("qos: expected 0, 1 or 2")),
+        };
+        let retain = match self.value.get("retain") {
+            None | Some(Value::Null) => false,
+            Some(Value::Bool(retain)) => *retain,
+            Some(_) => return Err(wrong("retain: expected true or false")),
+        };
+        match (self.text("action")?, self.text("topic")?, self.text("filter")?) {
+            (Some("publish"), Some(topic), None) => {
+                let topic = TopicName::new(topic).map_err(|error| wrong(&format!("topic: {error}")))?;
+                Ok(Request::Publish { topic: topic.as_str(), qos, retain })
+            }
+            (Some("subscribe"), None, Some(filter)) => {
+                let filter = TopicFilter::new(filter).map_err(|error| wrong(&format!("filter: {error}")))?;
+                Ok(Request::Subscribe { filter, qos })
+            }
+            _ => Err(wrong("action: expected \"publish\" with topic, or \"subscribe\" with filter")),
+        }
+    }
+}
+
+fn wrong(message: &str) -> Response {
+    Response::error(Status::UNPROCESSABLE, "explain_value", message)
+}

@@ -1,0 +1,38 @@
+//! Whether the broker is well.
+
+use super::Admin;
+use super::response::{JSON, Response, Status};
+use super::routes::Call;
+
+/// `GET /health`: whether the broker does all that it is there for. One whose disk has failed goes on for those who ask for nothing
+/// lasting. One that cannot read some messages back goes on for all but the clients who wait for them.
+pub(super) fn whole(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    Ok(whole_of(call.admin))
+}
+
+/// `GET /health/live`: whether the process answers. If it does not, starting it anew may help.
+pub(super) fn live(_: &mut Call<'_, '_>) -> Result<Response, Response> {
+    Ok(Response::new(Status::OK, JSON, "{\"status\":\"ok\"}\n"))
+}
+
+/// `GET /health/ready`: whether clients should be sent here. Not while the broker stops, nor once its disk has failed.
+pub(super) fn ready(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    if call.admin.reloader.is_stopping() {
+        return Ok(Response::new(Status::SERVICE_UNAVAILABLE, JSON, "{\"status\":\"stopping\"}\n"));
+    }
+    Ok(whole_of(call.admin))
+}
+
+fn whole_of(admin: &Admin) -> Response {
+    let (status, body) = match admin.control.data() {
+        Some(data) if data.failure.is_some() => {
+            (Status::SERVICE_UNAVAILABLE, "{\"status\":\"failed\",\"disk\":\"failed\"}\n")
+        }
+        Some(_) if admin.control.totals().cold_unreadable > 0 => {
+            (Status::OK, "{\"status\":\"degraded\",\"disk\":\"unreadable\"}\n")
+        }
+        Some(data) if data.is_full => (Status::OK, "{\"status\":\"degraded\",\"disk\":\"full\"}\n"),
+        _ => (Status::OK, "{\"status\":\"ok\"}\n"),
+    };
+    Response::new(status, JSON, body)
+}

@@ -1,0 +1,226 @@
+//! The last hour in numbers, a row every ten seconds: some 50 KiB, and one look at the counters for each row.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use tautwire_engine::Latencies;
+use tautwire_reactor::{Control, Durations};
+
+use crate::fields::{Fields, Value};
+use crate::time::since_epoch;
+
+/// Time between two rows.
+const STEP_MS: u64 = 10_000;
+/// Rows that are kept.
+const ROWS_MAX: usize = 360;
+/// Steps over which percentiles are told: a minute.
+const RECENT_STEPS: usize = 6;
+
+/// The series in the order of a row. Those that are rates count in tenths.
+const SERIES: [(&str, bool); 8 + Timed::COUNT] = [
+    ("connections", false),
+    ("messages_received", true),
+    ("messages_sent", true),
+    ("bytes_received", true),
+    ("bytes_sent", true),
+    ("memory_bytes", false),
+    ("disk_bytes", false),
+    ("dropped", true),
+    // Of what is timed, in the order of `Timed`.
+    ("log_sync_p99_us", false),
+    ("delivery_p99_us", false),
+    ("acknowledgement_p99_us", false),
+];
+
+type Row = [Option<u64>; SERIES.len()];
+
+/// What is looked at for a row, in the order of [`SERIES`]; rates as totals so far.
+#[derive(Debug, Clone)]
+pub(super) struct Sample {
+    pub(super) at_ms: u64,
+    pub(super) values: Row,
+    pub(super) timed: Timed,
+}
+
+/// What is timed, as it has been so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Timed {
+    /// Until what was written to the log was durable, where there is one.
+    pub(super) syncs: Option<Durations>,
+    /// Until messages of whichever QoS were written to clients.
+    pub(super) delivery: Durations,
+    /// Until they were acknowledged.
+    pub(super) acknowledgement: Durations,
+}
+
+impl Timed {
+    const COUNT: usize = 3;
+
+    pub(super) fn now(control: &Control, syncs: Option<Durations>) -> Timed {
+        let Latencies { delivery, acknowledgement } = control.latencies();
+        let together = |parts: &[Durations]| parts.iter().fold(Durations::default(), |sum, part| sum.and(part));
+        Timed { syncs, delivery: together(&delivery), acknowledgement: together(&acknowledgement) }
+    }
+
+    fn since(&self, earlier: &Timed) -> Timed {
+        Timed {
+            syncs: self.syncs.zip(earlier.syncs).map(|(now, earlier)| now.since(&earlier)),
+            delivery: self.delivery.since(&earlier.delivery),
+            acknowledgement: self.acknowledgement.since(&earlier.acknowledgement),
+        }
+    }
+
+    fn p99_us(&self) -> [Option<u64>; Timed::COUNT] {
+        [self.syncs, Some(self.delivery), Some(self.acknowledgement)].map(|durations| durations?.percentile_us(99))
+    }
+}
+
+/// The rows.
+#[derive(Debug, Default)]
+pub(super) struct History(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    rows: VecDeque<Row>,
+    last: Option<Sample>,
+    /// What was timed in the last minute, the oldest first.
+    timed: VecDeque<Timed>,
+}
+
+impl History {
+    /// Adds a row every ten seconds for as long as the process lives.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(super) fn keep(self: &Arc<History>, control: &Control) -> std::io::Result<()> {
+        let (history, control) = (self.clone(), control.clone());
+        history.add(sample(&control));
+        let run = move || loop {
+            thread::sleep(Duration::from_millis(STEP_MS));
+            history.add(sample(&control));
+        };
+        thread::Builder::new().name("admin-history".to_owned()).spawn(run).map(|_| ())
+    }
+
+    fn add(&self, sample: Sample) {
+        let mut kept = self.kept();
+        if let Some(last) = kept.last.take() {
+            let elapsed_ms = sample.at_ms.saturating_sub(last.at_ms);
+            // The machine may have slept.
+            let missed = ((elapsed_ms + STEP_MS / 2) / STEP_MS).saturating_sub(1).min(ROWS_MAX as u64);
+            kept.rows.extend((0..missed).map(|_| Row::default()));
+            kept.rows.push_back(row(&sample, &last, elapsed_ms));
+        }
+        let surplus = kept.rows.len().saturating_sub(ROWS_MAX);
+        kept.rows.drain(..surplus);
+        kept.timed.push_back(sample.timed);
+        let surplus = kept.timed.len().saturating_sub(RECENT_STEPS);
+        kept.timed.drain(..surplus);
+        kept.last = Some(sample);
+    }
+
+    /// What has been timed since at most a minute, up to `now`.
+    pub(super) fn recent(&self, now: &Timed) -> Timed {
+        self.kept().timed.front().map_or(*now, |before| now.since(before))
+    }
+
+    /// The last hour, as it is answered.
+    pub(super) fn told(&self) -> Fields {
+        let kept = self.kept();
+        let mut series = Fields::default();
+        for (at, (name, is_rate)) in SERIES.into_iter().enumerate() {
+            let value = |row: &Row| match row[at] {
+                Some(tenths) if is_rate => Value::Json(format!("{}.{}", tenths / 10, tenths % 10)),
+                value => Value::from(value),
+            };
+            series.add(name, kept.rows.iter().map(value).collect::<Vec<Value>>());
+        }
+        let ends_ms = kept.last.as_ref().map(|last| last.at_ms);
+        Fields::default().with("step_ms", STEP_MS).with("ends_ms", ends_ms).with("series", series)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn row(sample: &Sample, last: &Sample, elapsed_ms: u64) -> Row {
+    let mut row = sample.values;
+    for ((value, before), (_, is_rate)) in row.iter_mut().zip(last.values).zip(SERIES) {
+        if is_rate {
+            let rate = |now: u64, before: u64| {
+                (u128::from(now.wrapping_sub(before)) * 10_000)
+                    .checked_div(u128::from(elapsed_ms))
+                    .map(|rate| rate as u64)
+            };
+            *value = value.zip(before).and_then(|(now, before)| rate(now, before));
+        }
+    }
+    row[SERIES.len() - Timed::COUNT..].copy_from_slice(&sample.timed.since(&last.timed).p99_us());
+    row
+}
+
+fn sample(control: &Control) -> Sample {
+    let totals = control.totals();
+    let data = control.data();
+    let values = [
+        Some(totals.connections),
+        Some(totals.publishes_received),
+        Some(totals.publishes_sent),
+        Some(totals.bytes_received),
+        Some(totals.bytes_sent),
+        Some(control.buffered_bytes()),
+        data.as_ref().map(|data| data.log_bytes + data.snapshot_bytes),
+        Some(super::overview::drops(&totals).iter().map(|(_, count)| count).sum()),
+        None,
+        None,
+        None,
+    ];
+    Sample { at_ms: now_ms(), values, timed: Timed::now(control, data.map(|data| data.sync_times)) }
+}
+
+pub(super) fn now_ms() -> u64 {
+    since_epoch().as_millis() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(step: u64, received: u64, connections: u64) -> Sample {
+        let mut values = Row::default();
+        (values[0], values[1]) = (Some(connections), Some(received));
+        Sample { at_ms: 1_000_000 + step * STEP_MS, values, timed: Timed::default() }
+    }
+
+    fn told(history: &History) -> String {
+        let mut text = String::new();
+        history.told().push_json(&mut text);
+        text
+    }
+
+    #[test]
+    fn rates_are_per_second_and_what_is_missing_is_null() {
+        let history = History::default();
+        assert!(told(&history).starts_with("{\"step_ms\":10000,\"ends_ms\":null,\"series\":{\"connections\":[],"));
+        history.add(sample(0, 5, 1));
+        history.add(sample(1, 30, 2));
+        history.add(sample(4, 35, 3));
+        let told = told(&history);
+        assert!(told.contains("\"connections\":[2,null,null,3],\"messages_received\":[2.5,null,null,0.1],"), "{told}");
+        assert!(told.contains("\"disk_bytes\":[null,null,null,null]"), "{told}");
+        assert!(told.starts_with("{\"step_ms\":10000,\"ends_ms\":1040000,"), "{told}");
+    }
+
+    #[test]
+    fn no_more_than_an_hour_is_kept() {
+        let history = History::default();
+        (0..500).for_each(|step| history.add(sample(step, step, step)));
+        assert_eq!(history.kept().rows.len(), ROWS_MAX);
+        history.add(sample(1_000_000, 0, 0));
+        let kept = history.kept();
+        assert_eq!((kept.rows.len(), kept.rows[0]), (ROWS_MAX, Row::default()));
+    }
+}

@@ -1,0 +1,42 @@
+//! The access rules that hold.
+
+use tautwire_access::{ListedRule, RuleText};
+
+use super::clients::{limit, ok};
+use super::response::Response;
+use super::routes::Call;
+use super::spelled::Query;
+use crate::fields::Fields;
+
+/// `GET /v1/rules`.
+pub(super) fn list(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    let mut query = Query::parse(&call.head.query)?;
+    let after = query.take_as("after", "`next` of the answer before", |text| text.parse::<usize>().ok())?;
+    let role = query.take("role");
+    let limit = limit(&mut query)?;
+    query.finish("role, limit, after")?;
+    let policy = call.admin.control.policy();
+    let rules = policy.list(role.as_deref(), after.unwrap_or_default(), limit);
+    let next = rules.last().filter(|_| rules.len() == limit).map(|last| last.number.to_string());
+    Ok(ok(Fields::default()
+        .with("open", policy.is_open())
+        .with("all", policy.rule_count())
+        .with("rules", rules.into_iter().map(described).collect::<Vec<_>>())
+        .with("next", next)))
+}
+
+fn described(listed: ListedRule) -> Fields {
+    let ListedRule { number, listener, allows, publish, subscribe, filter, rule } = listed;
+    let RuleText { file, line, role, text } = rule;
+    let actions = [("publish", publish), ("subscribe", subscribe)];
+    Fields::default()
+        .with("number", number)
+        .with("listener", listener)
+        .with("file", file)
+        .with("line", line)
+        .with("role", role)
+        .with("effect", if allows { "allow" } else { "deny" })
+        .with("actions", actions.into_iter().filter(|(_, is)| *is).map(|(name, _)| name).collect::<Vec<_>>())
+        .with("filter", filter)
+        .with("text", text)
+}

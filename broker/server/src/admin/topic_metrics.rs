@@ -1,0 +1,65 @@
+//! Messages by topic filters that the operator has named.
+
+use std::fmt::Write as _;
+
+use tautwire_engine::TopicTotals;
+
+use super::Admin;
+use super::clients::ok;
+use super::metrics::label;
+use super::response::Response;
+use super::routes::Call;
+use super::spelled::Query;
+use crate::fields::Fields;
+
+/// `GET /v1/topic-metrics`.
+pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    Query::parse(&call.head.query)?.finish("none")?;
+    let topics: Vec<Fields> = call.admin.control.topic_totals().into_iter().map(described).collect();
+    Ok(ok(Fields::default().with("topics", topics)))
+}
+
+fn described(totals: TopicTotals) -> Fields {
+    let TopicTotals { filter, received, received_bytes, delivered, delivered_bytes, dropped } = totals;
+    Fields::default()
+        .with("filter", &*filter)
+        .with("messages_received", received.iter().sum::<u64>())
+        .with("messages_received_by_qos", received.to_vec())
+        .with("bytes_received", received_bytes)
+        .with("messages_delivered", delivered)
+        .with("bytes_delivered", delivered_bytes)
+        .with("messages_dropped", dropped)
+}
+
+/// The same for Prometheus, where any are named.
+pub(super) fn push(text: &mut String, admin: &Admin) {
+    let topics = admin.control.topic_totals();
+    if topics.is_empty() {
+        return;
+    }
+    let name = "tautwire_topic_messages_received_total";
+    let _ = writeln!(text, "# HELP {name} Messages published on topics that a filter of metrics.topics matches.");
+    let _ = writeln!(text, "# TYPE {name} counter");
+    for topic in &topics {
+        for (qos, count) in topic.received.iter().enumerate() {
+            let _ = writeln!(text, "{name}{{filter=\"{}\",qos=\"{qos}\"}} {count}", label(&topic.filter));
+        }
+    }
+    type Value = fn(&TopicTotals) -> u64;
+    let metrics: [(&str, &str, Value); 4] = [
+        ("bytes_received", "Bytes of their payloads.", |topic| topic.received_bytes),
+        ("messages_delivered", "Such messages given to clients, or to the queues of their sessions.", |topic| {
+            topic.delivered
+        }),
+        ("bytes_delivered", "Bytes of their payloads, as they were published.", |topic| topic.delivered_bytes),
+        ("messages_dropped", "Such messages that somebody did not get.", |topic| topic.dropped),
+    ];
+    for (name, meaning, value) in metrics {
+        let name = format!("tautwire_topic_{name}_total");
+        let _ = writeln!(text, "# HELP {name} {meaning}");
+        let _ = writeln!(text, "# TYPE {name} counter");
+        for topic in &topics {
+            let _ = writeln!(text, "{name}{{filter=\"{}\"}} {}", label(&topic.filter), value(topic));
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Contracts as the admin API gives them: with how often they were broken, and why.
+
+use tautwire_contracts::discovery;
+use tautwire_engine::{ContractViolations, ViolationSample};
+
+use super::clients::unanswered;
+use super::response::{JSON, Response, Status};
+use super::routes::{Call, not_found};
+use crate::json::{self, Value};
+
+/// `GET /v1/contracts`.
+pub(super) fn all(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    told(call, None)
+}
+
+/// `GET /v1/contracts/{+name}`.
+pub(super) fn one(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    told(call, Some(call.name(0)))
+}
+
+fn told(call: &Call<'_, '_>, name: Option<&str>) -> Result<Response, Response> {
+    let admin = call.admin;
+    let catalogue = admin.control.contracts();
+    let book = admin.control.violations(call.time_left()).map_err(unanswered)?;
+    let document = match name {
+        Some(name) => {
+            let contract = catalogue.named(name).ok_or_else(|| not_found("there is no contract of that name"))?;
+            discovery::describe(contract)
+        }
+        None if catalogue.contracts().is_empty() => b"{\"contracts\":[]}".to_vec(),
+        None => discovery::index_json(&catalogue),
+    };
+    let mut document = str::from_utf8(&document).ok().and_then(|text| json::parse(text).ok()).unwrap_or(Value::Null);
+    match (name, &mut document) {
+        (Some(name), Value::Object(members)) => members.extend(of(book.of(name))),
+        (None, Value::Object(members)) => {
+            let contracts = members.iter_mut().filter(|(name, _)| name == "contracts");
+            for contract in contracts
+                .flat_map(|(_, list)| if let Value::List(items) = list { items.iter_mut() } else { [].iter_mut() })
+            {
+                let violations = book.of(contract.text("name"));
+                if let Value::Object(members) = contract {
+                    members.extend(of(violations));
+                }
+            }
+        }
+        _ => {}
+    }
+    let mut text = String::new();
+    document.push_json(&mut text);
+    Ok(Response::new(Status::OK, JSON, text))
+}
+
+fn of(violations: Option<&ContractViolations>) -> [(String, Value); 2] {
+    let count = violations.map_or(0, |violations| violations.count);
+    let samples = violations.into_iter().flat_map(|violations| &violations.samples).map(sample).collect();
+    [("violations".to_owned(), Value::Number(count.to_string())), ("samples".to_owned(), Value::List(samples))]
+}
+
+fn sample(sample: &ViolationSample) -> Value {
+    let text = |text: &str| Value::Text(text.to_owned());
+    let number = |number: u64| Value::Number(number.to_string());
+    let members = [
+        ("path", text(&sample.path)),
+        ("expected", text(&sample.expected)),
+        ("rule", text(sample.rule)),
+        ("topic", text(&sample.topic)),
+        ("count", number(sample.count)),
+        ("last_ms", number(sample.last_ms)),
+    ];
+    Value::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}

@@ -1,0 +1,135 @@
+//! The data directory's disk: room, kind, and how long a sync takes.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{statfs, statvfs};
+
+use super::super::data::grouped::grouped;
+use super::Finding;
+use super::system::shown;
+use crate::config::Config;
+use crate::serve::settings;
+
+const SYNCS: usize = 50;
+const BLOCK: [u8; 4096] = [0; 4096];
+/// Acknowledgements wait for a sync: half of them longer than this is slow, one of a hundred longer than that too.
+const MEDIAN_MAX: Duration = Duration::from_millis(10);
+const P99_MAX: Duration = Duration::from_millis(100);
+/// Less than this is free: the broker keeps a reserve, and refuses what must be kept.
+const FREE_MIN_BYTES: u64 = 1 << 30;
+/// File systems by what they are called in the kernel: those in memory, and those of other machines.
+const KINDS: [(u64, &str, &str); 4] = [
+    (0x0102_1994, "tmpfs", "it is memory: a restart of the machine loses all"),
+    (0x8584_58F6, "ramfs", "it is memory: a restart of the machine loses all"),
+    (0x6969, "NFS", "it is another machine's: locks and syncs are only as good as its server"),
+    (0xFF53_4D42, "SMB", "it is another machine's: locks and syncs are only as good as its server"),
+];
+
+pub(super) fn all(config: &Config) -> Vec<Finding> {
+    let path = match config.data.path.directory() {
+        Ok(Some(path)) => path,
+        Ok(None) => {
+            let text = "everything is in memory: a restart loses it".to_owned();
+            return vec![Finding::well("disk", text)];
+        }
+        Err(why) => return vec![Finding::wrong("disk", why.to_owned(), "set data.path")],
+    };
+    let folder = nearest_folder(&path);
+    let mut findings = Vec::new();
+    findings.extend(kind(&folder));
+    findings.extend(room(config, &folder));
+    findings.push(match sync_times(&folder) {
+        Ok(times) => judged(&folder, times),
+        Err(error) => Finding::wrong(
+            "disk",
+            format!("{}: cannot be written: {error}", folder.display()),
+            format!("install -d -o USER -m 700 {}, where USER is whom the broker runs as", path.display()),
+        ),
+    });
+    findings
+}
+
+/// The directory, or the one in which it would be made.
+fn nearest_folder(path: &Path) -> PathBuf {
+    path.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/")).to_owned()
+}
+
+fn kind(folder: &Path) -> Option<Finding> {
+    let kind = statfs(folder).ok()?.f_type as u64;
+    let (_, name, why) = KINDS.iter().find(|(number, ..)| *number == kind)?;
+    let text = format!("{} is {name}: {why}", folder.display());
+    Some(Finding::warning("disk", text, "set data.path to a directory on a disk of this machine"))
+}
+
+fn room(config: &Config, folder: &Path) -> Option<Finding> {
+    let system = statvfs(folder).ok()?;
+    let free = system.f_bavail.saturating_mul(system.f_frsize);
+    let wanted = settings::disk_limit(config);
+    let shown = format!("{} bytes are free in {}", grouped(free), folder.display());
+    if free < FREE_MIN_BYTES {
+        return Some(Finding::warning("disk", shown, "free some: what must be kept is refused when it is full"));
+    }
+    match wanted.filter(|wanted| *wanted > free) {
+        Some(wanted) => {
+            let text = format!("{shown}, and disk.limit is {}", grouped(wanted));
+            Some(Finding::warning("disk", text, "set disk.limit = 0, which goes by what is free"))
+        }
+        None => Some(Finding::well("disk", shown)),
+    }
+}
+
+fn judged(folder: &Path, mut times: Vec<Duration>) -> Finding {
+    times.sort_unstable();
+    let (median, p99) = (times[times.len() / 2], times[times.len() * 99 / 100]);
+    let text = format!("a sync in {} takes {} (median), {} (p99)", folder.display(), shown(median), shown(p99));
+    if median > MEDIAN_MAX || p99 > P99_MAX {
+        let fix = "acknowledgements of QoS 1 and 2 wait as long: use another disk, or data.ack = \"os\" where a power cut may lose something";
+        return Finding::warning("disk", text, fix);
+    }
+    Finding::well("disk", text)
+}
+
+fn sync_times(folder: &Path) -> io::Result<Vec<Duration>> {
+    let path = folder.join(format!(".tautwire-doctor-{}", std::process::id()));
+    let times = File::options().write(true).create_new(true).open(&path).and_then(|mut file| {
+        (0..SYNCS)
+            .map(|_| {
+                file.write_all(&BLOCK)?;
+                let begun = Instant::now();
+                file.sync_data().map(|()| begun.elapsed())
+            })
+            .collect()
+    });
+    let removed = fs::remove_file(&path);
+    times.and_then(|times| removed.map(|()| times))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+
+    #[test]
+    fn slow_syncs_are_a_warning() {
+        let of = |slow: usize, took_ms| {
+            let mut times = vec![Duration::from_micros(100); 100];
+            times[..slow].fill(Duration::from_millis(took_ms));
+            judged(Path::new("/x"), times).verdict
+        };
+        assert_eq!(
+            (of(0, 0), of(1, 50), of(1, 200), of(60, 11)),
+            (Verdict::Well, Verdict::Well, Verdict::Warning, Verdict::Warning)
+        );
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_yet_is_judged_by_where_it_would_be() {
+        let folder = std::env::temp_dir();
+        assert_eq!(nearest_folder(&folder.join("not/there/yet")), folder);
+        assert_eq!(sync_times(&folder).expect("it can be written").len(), SYNCS);
+        assert!(sync_times(Path::new("/proc")).is_err());
+    }
+}

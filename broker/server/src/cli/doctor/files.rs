@@ -1,0 +1,79 @@
+//! Certificates that expire, and secrets that others may read.
+
+use std::path::Path;
+
+use super::Finding;
+use crate::config::Config;
+use crate::files;
+use crate::serve::Prepared;
+use crate::time::since_epoch;
+
+/// Who renews by hand needs some days for it.
+const SOON_S: u64 = 14 * 86_400;
+
+pub(super) fn certificates(config: &Config, prepared: &Prepared) -> Vec<Finding> {
+    let now_s = since_epoch().as_secs();
+    let mut findings: Vec<Finding> = Vec::new();
+    let of_listeners = config.listeners().into_iter().filter_map(|listener| prepared.certificates_of(&listener));
+    for served in of_listeners.chain(prepared.certificates_of_admin(config)) {
+        let each = served.iter().filter_map(|certificate| {
+            let names = certificate.names.join(", ");
+            Some(judged(&names, certificate.not_after_unix_s?, now_s))
+        });
+        for finding in each {
+            // Listeners often share one.
+            if !findings.contains(&finding) {
+                findings.push(finding);
+            }
+        }
+    }
+    findings
+}
+
+fn judged(names: &str, not_after_s: u64, now_s: u64) -> Finding {
+    let days = not_after_s.saturating_sub(now_s) / 86_400;
+    let fix = "renew it, then: systemctl reload tautwire (nobody is disconnected)";
+    if not_after_s <= now_s {
+        return Finding::wrong("certificate", format!("that for {names} has expired: clients refuse it"), fix);
+    }
+    let text = format!("that for {names} is valid for {days} more days");
+    if not_after_s - now_s < SOON_S {
+        Finding::warning("certificate", text, fix)
+    } else {
+        Finding::well("certificate", text)
+    }
+}
+
+/// Keys, tokens and users that all of this machine may read.
+pub(super) fn secrets(config: &Config) -> Vec<Finding> {
+    let listeners = config.listeners();
+    let keys = listeners.iter().flat_map(|listener| listener.tls.key.iter());
+    let users = listeners.iter().filter_map(|listener| listener.auth.password_file.get());
+    let (admin, auth) = (&config.admin, &config.auth);
+    let words = [admin.token_file.get(), auth.jwt_secret_file.get(), auth.hook_authorization_file.get()];
+    let mut paths: Vec<&Path> = keys.chain(users).chain(admin.key.iter()).chain(words.into_iter().flatten()).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let open = paths.into_iter().filter(|path| files::is_open_to_everybody(path));
+    open.map(|path| {
+        let text = format!("everybody on this machine may read {}", path.display());
+        Finding::warning("secret", text, format!("chmod o= {}", path.display()))
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_judged_by_the_time_that_is_left() {
+        let of =
+            |left_s: i64| judged("a.example", 2_000_000_000u64.saturating_add_signed(left_s), 2_000_000_000).verdict;
+        assert_eq!(
+            (of(-1), of(0), of(86_400), of(15 * 86_400)),
+            (Verdict::Wrong, Verdict::Wrong, Verdict::Warning, Verdict::Well)
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! `tautwire doctor`: what of the machine and the configuration will hurt, with what to do about it.
+
+mod disk;
+mod files;
+mod system;
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use super::arguments::{Arguments, Command, OptionGroup, OptionSpec, flag};
+use super::serve::{CONFIG_OPTIONS, configuration_failure, prepare, source_of};
+use super::{Exit, Stop, print};
+use crate::config::Config;
+use crate::fields::Fields;
+
+const JSON: OptionSpec = flag(None, "json", "Print a JSON object.");
+
+pub(crate) static COMMAND: Command = Command {
+    name: "doctor",
+    usage: &["[--config FILE] [--listen ADDRESS]… [--threads N] [--memory] [--set KEY=VALUE]… [--json]"],
+    about: "Looks at the machine for a broker with this configuration: open files, connections that wait, memory, the disk and how long its\n\
+            syncs take, the clock, certificates, settings that will hurt. To measure the disk it writes a file of 4 KiB in the data\n\
+            directory and removes it. Run it as the user that the broker runs as.",
+    groups: &[
+        OptionGroup { title: "Options", options: CONFIG_OPTIONS },
+        OptionGroup { title: "Output", options: &[JSON] },
+    ],
+    notes: &["Exit codes: 0 nothing was found; 1 the configuration is wrong; 3 something will hurt, or does already."],
+};
+
+/// How well something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Verdict {
+    Well,
+    /// It will hurt.
+    Warning,
+    /// It does hurt, or keeps the broker from starting.
+    Wrong,
+}
+
+impl Verdict {
+    fn name(self) -> &'static str {
+        match self {
+            Verdict::Well => "ok",
+            Verdict::Warning => "warning",
+            Verdict::Wrong => "wrong",
+        }
+    }
+}
+
+/// What was looked at.
+#[derive(Debug, PartialEq, Eq)]
+struct Finding {
+    /// In a word.
+    what: &'static str,
+    verdict: Verdict,
+    /// What was found.
+    text: String,
+    /// The command or the setting that mends it.
+    fix: Option<String>,
+}
+
+impl Finding {
+    fn well(what: &'static str, text: String) -> Finding {
+        Finding { what, verdict: Verdict::Well, text, fix: None }
+    }
+
+    fn warning(what: &'static str, text: String, fix: impl Into<String>) -> Finding {
+        Finding { what, verdict: Verdict::Warning, text, fix: Some(fix.into()) }
+    }
+
+    fn wrong(what: &'static str, text: String, fix: impl Into<String>) -> Finding {
+        Finding { what, verdict: Verdict::Wrong, text, fix: Some(fix.into()) }
+    }
+}
+
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+    let mut as_json = false;
+    let source = source_of(Arguments::new(&COMMAND, parser), |option| {
+        as_json |= option == JSON.name;
+        option == JSON.name
+    })?;
+    let config = source.and_then(|source| source.load()).map_err(configuration_failure)?;
+    let findings = findings(&config)?;
+    let is_well = findings.iter().all(|finding| finding.verdict == Verdict::Well);
+    let printed = print(&if as_json { to_json(&findings) } else { to_text(&findings) });
+    Ok(if is_well { printed } else { Exit::Refused.into() })
+}
+
+fn findings(config: &Config) -> Result<Vec<Finding>, Stop> {
+    let prepared = prepare(config)?;
+    let mut findings = vec![
+        system::descriptors(config),
+        system::backlog(),
+        system::memory(config),
+        system::threads(config),
+        system::clock(),
+    ];
+    findings.extend(disk::all(config));
+    findings.extend(files::certificates(config, &prepared));
+    findings.extend(files::secrets(config));
+    let hurts = |warning| Finding::warning("setting", warning, "see `tautwire config show` for the keys");
+    findings.extend(config.warnings().into_iter().map(hurts));
+    Ok(findings)
+}
+
+fn to_text(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for Finding { what, verdict, text: found, fix } in findings {
+        let _ = writeln!(text, "{:<8} {what:<12} {found}", verdict.name());
+        if let Some(fix) = fix {
+            let _ = writeln!(text, "{:<8} {:<12} {fix}", "", "");
+        }
+    }
+    text
+}
+
+fn to_json(findings: &[Finding]) -> String {
+    let told = findings.iter().map(|Finding { what, verdict, text, fix }| {
+        Fields::default()
+            .with("what", *what)
+            .with("verdict", verdict.name())
+            .with("text", text.as_str())
+            .with("fix", fix.as_deref())
+    });
+    let mut text = String::new();
+    Fields::default().with("findings", told.collect::<Vec<_>>()).push_json(&mut text);
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_found_is_told_with_what_to_do() {
+        let findings =
+            [Finding::well("clock", "runs".into()), Finding::wrong("disk", "is \"full\"".into(), "free some")];
+        assert_eq!(
+            to_text(&findings),
+            "ok       clock        runs\nwrong    disk         is \"full\"\n                      free some\n"
+        );
+        assert_eq!(
+            to_json(&findings),
+            "{\"findings\":[{\"what\":\"clock\",\"verdict\":\"ok\",\"text\":\"runs\",\"fix\":null},\
+             {\"what\":\"disk\",\"verdict\":\"wrong\",\"text\":\"is \\\"full\\\"\",\"fix\":\"free some\"}]}\n"
+        );
+    }
+}

@@ -1,0 +1,147 @@
+//! The kernel's limits, the memory, the processors, the clock.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::{Resource, getrlimit};
+
+use super::super::data::grouped::grouped;
+use super::Finding;
+use crate::config::Config;
+use crate::serve::memory::{Budget, available_bytes};
+use crate::time::since_epoch;
+
+/// Descriptors besides those of clients: the log, listeners, threads, the admin API.
+const DESCRIPTORS_BESIDES: u64 = 256;
+/// As many connections as the broker lets wait.
+const BACKLOG: u64 = 4_096;
+/// Files that say that a service of time has set the clock.
+const SYNCHRONISED: &str = "/run/systemd/timesync/synchronized";
+/// Services of time that leave no such file.
+const KEEPERS: [&str; 3] = ["chronyd", "ntpd", "openntpd"];
+/// Nobody runs this before it was written: 2026-01-01.
+const EARLIEST_UNIX_S: u64 = 1_767_225_600;
+
+pub(super) fn descriptors(config: &Config) -> Finding {
+    let needed = config.limits.connections as u64 + DESCRIPTORS_BESIDES;
+    // The broker raises the soft limit to the hard one.
+    match getrlimit(Resource::Nofile).maximum {
+        Some(allowed) if allowed < needed => Finding::warning(
+            "descriptors",
+            format!(
+                "{} may be open, and limits.connections is {}",
+                grouped(allowed),
+                grouped(config.limits.connections as u64)
+            ),
+            format!("systemd: LimitNOFILE={needed}; a shell: ulimit -n {needed}"),
+        ),
+        allowed => {
+            let shown = allowed.map_or_else(|| "as many as there are".to_owned(), grouped);
+            Finding::well("descriptors", format!("{shown} may be open"))
+        }
+    }
+}
+
+pub(super) fn backlog() -> Finding {
+    match number("/proc/sys/net/core/somaxconn") {
+        Some(allowed) if allowed < BACKLOG => Finding::warning(
+            "backlog",
+            format!(
+                "{} connections may wait to be accepted; of a fleet that comes back at once, others are turned away",
+                grouped(allowed)
+            ),
+            format!("sysctl -w net.core.somaxconn={BACKLOG}"),
+        ),
+        Some(allowed) => Finding::well("backlog", format!("{} connections may wait to be accepted", grouped(allowed))),
+        None => Finding::well("backlog", "the system does not say how many connections may wait".to_owned()),
+    }
+}
+
+pub(super) fn memory(config: &Config) -> Finding {
+    let there = available_bytes(|path| fs::read_to_string(path).ok());
+    let budget = Budget::of(config);
+    let shown = format!(
+        "{} bytes, of which clients may make the broker hold {}",
+        grouped(there),
+        grouped(budget.buffered_bytes as u64)
+    );
+    if config.memory.limit > there {
+        let text = format!("memory.limit is {}, and there are {} bytes", grouped(config.memory.limit), grouped(there));
+        return Finding::warning("memory", text, "set memory.limit = 0, which takes three quarters of what there is");
+    }
+    Finding::well("memory", shown)
+}
+
+pub(super) fn threads(config: &Config) -> Finding {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if config.threads > cores {
+        let text = format!(
+            "threads is {}, and there are {cores} cores: threads that share a core wait for each other",
+            config.threads
+        );
+        return Finding::warning("threads", text, "set threads = 0, which leaves a core to the kernel");
+    }
+    Finding::well("threads", format!("{cores} cores"))
+}
+
+pub(super) fn clock() -> Finding {
+    let now_s = since_epoch().as_secs();
+    let fix = "timedatectl set-ntp true";
+    if now_s < EARLIEST_UNIX_S {
+        let text =
+            "it stands before this program was written: certificates are not valid yet, and messages expire late";
+        return Finding::wrong("clock", text.to_owned(), fix);
+    }
+    if Path::new(SYNCHRONISED).exists() || is_kept() {
+        return Finding::well("clock", "a service of time sets it".to_owned());
+    }
+    let text = "no service of time was found: expiry of sessions, messages, tokens and certificates goes by it";
+    Finding::warning("clock", text.to_owned(), fix)
+}
+
+/// Whether one of the services of time runs.
+fn is_kept() -> bool {
+    let Ok(processes) = fs::read_dir("/proc") else { return false };
+    let name = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("comm")).ok();
+    processes.flatten().filter_map(name).any(|name| KEEPERS.contains(&name.trim()))
+}
+
+fn number(path: &str) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// Times as people read them.
+pub(super) fn shown(time: Duration) -> String {
+    match time.as_micros() {
+        micros @ 0..=9_999 => format!("{micros} µs"),
+        micros => format!("{} ms", micros / 1_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+
+    #[test]
+    fn more_connections_than_descriptors_are_a_warning_that_says_how_many_are_needed() {
+        let mut config = Config::default();
+        assert_eq!(getrlimit(Resource::Nofile).maximum.is_some(), descriptors(&config).text.contains("may be open"));
+        config.limits.connections = 2_000_000_000;
+        let found = descriptors(&config);
+        if getrlimit(Resource::Nofile).maximum.is_some() {
+            assert_eq!(found.verdict, Verdict::Warning);
+            assert!(found.fix.is_some_and(|fix| fix.contains("LimitNOFILE=2000000256")));
+        }
+    }
+
+    #[test]
+    fn more_threads_than_cores_and_more_memory_than_there_is_are_warnings() {
+        let mut config = Config { threads: 64, ..Config::default() };
+        assert_eq!(threads(&config).verdict, Verdict::Warning);
+        assert_eq!(memory(&config).verdict, Verdict::Well);
+        config.memory.limit = 1 << 60;
+        assert_eq!(memory(&config).verdict, Verdict::Warning);
+    }
+}

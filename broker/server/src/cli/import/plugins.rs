@@ -1,0 +1,112 @@
+//! Plugins of mosquitto: those that read files of users and of access rules are what we do, too.
+
+use std::path::Path;
+
+use super::mosquitto::{Reading, Security};
+use super::options::Answer;
+
+const NONE: &str =
+    "there are no plugins; auth.hook_url asks a service who clients are, and acl.file says what they may do";
+
+/// The plugins that have been named so far.
+#[derive(Debug, Default)]
+pub(super) struct Plugins {
+    all: Vec<Plugin>,
+    /// Those that are for all listeners.
+    common: Vec<usize>,
+    /// What options are for.
+    current: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Plugin {
+    /// By which listeners use it.
+    name: Option<String>,
+    kind: Kind,
+    file: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// It has a file of users.
+    Users,
+    /// It has a file of access rules.
+    Rules,
+    Other,
+}
+
+impl Plugins {
+    /// What plugins say of a listener, those that are for it alone behind those that are for all.
+    pub(super) fn apply(&self, own: &[usize], security: &mut Security) {
+        for plugin in self.common.iter().chain(own).filter_map(|index| self.all.get(*index)) {
+            match (plugin.kind, &plugin.file) {
+                (Kind::Users, Some(file)) => security.password_file = Some(file.clone()),
+                (Kind::Rules, Some(file)) => security.acl_file = Some(file.clone()),
+                (Kind::Other, _) | (_, None) => {}
+            }
+        }
+    }
+
+    fn load(&mut self, name: Option<&str>, path: &str) -> (usize, Answer) {
+        let stem = Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let (kind, answer) = match &*stem {
+            "mosquitto_password_file" => (Kind::Users, Answer::Taken),
+            "mosquitto_acl_file" => (Kind::Rules, Answer::Taken),
+            "mosquitto_dynamic_security" => {
+                let why = "its file is not read: add users by `tautwire user`, and write roles in acl.file";
+                (Kind::Other, Answer::Noted(why))
+            }
+            "mosquitto_persist_sqlite" => {
+                (Kind::Other, Answer::Noted("needless: what is acknowledged is on disk already"))
+            }
+            _ => (Kind::Other, Answer::Noted(NONE)),
+        };
+        self.all.push(Plugin { name: name.map(str::to_owned), kind, file: None });
+        let index = self.all.len() - 1;
+        self.current = Some(index);
+        (index, answer)
+    }
+}
+
+/// Takes a line that is about plugins.
+pub(super) fn read(reading: &mut Reading, key: &str, value: &str) -> Option<Answer> {
+    match key {
+        "global_plugin" => {
+            let (index, answer) = reading.plugins.load(None, value);
+            reading.plugins.common.push(index);
+            Some(answer)
+        }
+        "plugin" | "auth_plugin" => {
+            let (index, answer) = reading.plugins.load(None, value);
+            if reading.per_listener {
+                reading.listener().plugins.push(index);
+            } else {
+                reading.plugins.common.push(index);
+            }
+            Some(answer)
+        }
+        "plugin_load" => {
+            let (name, path) = value.split_once([' ', '\t']).unwrap_or((value, ""));
+            Some(reading.plugins.load(Some(name), path.trim()).1)
+        }
+        "plugin_use" => {
+            let found = reading.plugins.all.iter().position(|plugin| plugin.name.as_deref() == Some(value));
+            let Some(index) = found else { return Some(Answer::Noted("there is no plugin of this name above")) };
+            reading.plugins.current = Some(index);
+            reading.listener().plugins.push(index);
+            Some(if reading.plugins.all[index].kind == Kind::Other { Answer::Noted(NONE) } else { Answer::Taken })
+        }
+        _ => {
+            let option = key.strip_prefix("plugin_opt_").or_else(|| key.strip_prefix("auth_opt_"))?;
+            let current = reading.plugins.current.and_then(|index| reading.plugins.all.get_mut(index));
+            match (current, option) {
+                (Some(plugin @ Plugin { kind: Kind::Users, .. }), "password_file")
+                | (Some(plugin @ Plugin { kind: Kind::Rules, .. }), "acl_file") => {
+                    plugin.file = Some(value.to_owned());
+                    Some(Answer::Taken)
+                }
+                _ => Some(Answer::Noted(NONE)),
+            }
+        }
+    }
+}

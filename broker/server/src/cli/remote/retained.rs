@@ -1,0 +1,152 @@
+//! `tautwire retained`: the retained messages of a running broker.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use super::super::arguments::{Arguments, Command, OptionGroup, value};
+use super::super::{Stop, parser, print};
+use super::clients::split;
+use super::{
+    ADMIN, CA, EXITS, Given, JSON, TOKEN_FILE, compact, moment, parsed, percent_encoded, shown, table, wrong_group,
+};
+use crate::json::Value;
+
+const BROKER: OptionGroup = OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] };
+
+pub(crate) static LIST: Command = Command {
+    name: "retained list",
+    usage: &["--admin URL --token-file FILE [OPTION]… [FILTER]"],
+    about: "Lists retained messages in the order of their topics: all of them, or those whose topics FILTER covers.",
+    groups: &[
+        OptionGroup {
+            title: "Options",
+            options: &[
+                value(None, "limit", "N", "So many rows, 1 to 1,000. Default: 100."),
+                value(None, "after", "TOPIC", "Only what follows this topic."),
+            ],
+        },
+        BROKER,
+    ],
+    notes: &["`tautwire retained list '$SYS/#'` lists those of the broker itself.", EXITS],
+};
+
+pub(crate) static SHOW: Command = Command {
+    name: "retained show",
+    usage: &["--admin URL --token-file FILE [OPTION]… TOPIC"],
+    about: "Shows the message that TOPIC retains, and its payload: as JSON where the contract of the topic knows it, else as text or base64.",
+    groups: &[BROKER],
+    notes: &[EXITS],
+};
+
+pub(crate) static DELETE: Command = Command {
+    name: "retained delete",
+    usage: &["--admin URL --token-file FILE [OPTION]… FILTER"],
+    about: "Removes the retained messages whose topics FILTER covers, as an empty retained message to each topic would. Clients that\n\
+            subscribe to such a topic get an empty message.",
+    groups: &[BROKER],
+    notes: &["Quote FILTER: '#' begins a comment in most shells.", EXITS],
+};
+
+pub(in crate::cli) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
+    let (action, rest) = split(arguments);
+    match action.as_deref() {
+        Some("list") => list(Arguments::new(&LIST, parser(rest))),
+        Some("show") => show(Arguments::new(&SHOW, parser(rest))),
+        Some("delete") => delete(Arguments::new(&DELETE, parser(rest))),
+        other => Err(wrong_group(&[&LIST, &SHOW, &DELETE], other)),
+    }
+}
+
+fn list(mut arguments: Arguments) -> Result<ExitCode, Stop> {
+    let mut given = Given::read(&mut arguments, |given, name, arguments| {
+        given.query.push((name, arguments.string()?));
+        Ok(())
+    })?;
+    if !given.words.is_empty() {
+        let [filter] = given.word(&arguments, "one FILTER at most")?.map(str::to_owned);
+        given.query.push(("filter", filter));
+    }
+    let answer = given.ask(&arguments, "GET", "/v1/retained")?;
+    if given.json {
+        return Ok(print(&answer.body));
+    }
+    let value = parsed(&answer)?;
+    const COLUMNS: [&str; 6] = ["topic", "qos", "payload_bytes", "expires_ms", "content_type", "contract"];
+    let row = |message: &Value| {
+        let cell = |name: &&str| match *name {
+            "expires_ms" => moment(message.get(name), 1_000),
+            name => shown(message.get(name)),
+        };
+        COLUMNS.iter().map(cell).collect()
+    };
+    let rows: Vec<Vec<String>> = value.list("messages").iter().map(row).collect();
+    let mut text = table(&["topic", "qos", "bytes", "expires", "content type", "contract"], &rows);
+    text.push_str(&format!("{} of {}\n", rows.len(), shown(value.get("matched"))));
+    if !value.text("next").is_empty() {
+        text.push_str(&format!("more: --after '{}'\n", shown(value.get("next"))));
+    }
+    Ok(print(&text))
+}
+
+fn show(mut arguments: Arguments) -> Result<ExitCode, Stop> {
+    let given = Given::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
+    let [topic] = given.word(&arguments, "the TOPIC")?;
+    let answer = given.ask(&arguments, "GET", &format!("/v1/retained/{}", percent_encoded(topic)))?;
+    if given.json {
+        return Ok(print(&answer.body));
+    }
+    let value = parsed(&answer)?;
+    let mut text = String::new();
+    for (name, shown) in [
+        ("topic", shown(value.get("topic"))),
+        ("qos", shown(value.get("qos"))),
+        ("bytes", shown(value.get("payload_bytes"))),
+        ("expires", moment(value.get("expires_ms"), 1_000)),
+        ("content type", shown(value.get("content_type"))),
+        ("contract", shown(value.get("contract"))),
+        ("payload", payload(&value)),
+    ] {
+        text.push_str(&format!("{name:<13} {shown}\n"));
+    }
+    Ok(print(&text))
+}
+
+/// A payload as a person reads it.
+pub(super) fn payload(value: &Value) -> String {
+    let visible = |text: &str| text.chars().filter(|character| *character == '\n' || !character.is_control()).collect();
+    match (value.get("decoded"), value.get("text"), value.get("payload_base64")) {
+        (Some(decoded), ..) => compact(decoded),
+        (None, Some(Value::Text(text)), _) => visible(text),
+        (_, _, Some(Value::Text(base64))) => format!("{base64} (base64)"),
+        _ => String::new(),
+    }
+}
+
+fn delete(mut arguments: Arguments) -> Result<ExitCode, Stop> {
+    let mut given = Given::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
+    let [filter] = given.word(&arguments, "the FILTER")?.map(str::to_owned);
+    given.query.push(("filter", filter));
+    let mut deleted = 0;
+    loop {
+        let answer = given.ask(&arguments, "DELETE", "/v1/retained")?;
+        let value = parsed(&answer)?;
+        let number = |name| shown(value.get(name)).parse::<u64>().unwrap_or(0);
+        deleted += number("deleted");
+        let has_more = matches!(value.get("more"), Some(Value::Bool(true)));
+        if has_more && number("deleted") > 0 {
+            continue;
+        }
+        let refused = number("refused");
+        if given.json {
+            return Ok(print(&format!("{{\"deleted\":{deleted},\"refused\":{refused},\"more\":{has_more}}}\n")));
+        }
+        let mut text = format!("deleted {deleted}\n");
+        if refused > 0 {
+            text.push_str(&format!("not allowed: {refused}\n"));
+        }
+        if has_more {
+            text.push_str("some are left: the broker is behind; try again\n");
+        }
+        return Ok(print(&text));
+    }
+}

@@ -1,0 +1,55 @@
+//! `tautwire acl list`: the access rules of a running broker.
+
+use std::process::ExitCode;
+
+use super::super::arguments::{Arguments, Command, OptionGroup, value};
+use super::super::{Stop, print};
+use super::{ADMIN, EXITS, Given, JSON, TOKEN_FILE, parsed, shown, table};
+use crate::json::Value;
+
+pub(crate) static LIST: Command = Command {
+    name: "acl list",
+    usage: &["--admin URL --token-file FILE [OPTION]…"],
+    about: "Lists the access rules that hold in a running broker, in the order in which they are asked, with file and line.",
+    groups: &[
+        OptionGroup {
+            title: "Options",
+            options: &[
+                value(None, "role", "NAME", "The rules of this role alone."),
+                value(None, "limit", "N", "How many, 1 to 1,000. Default: 100."),
+                value(None, "after", "NUMBER", "Those behind this one."),
+            ],
+        },
+        OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, JSON] },
+    ],
+    notes: &[EXITS],
+};
+
+pub(in crate::cli) fn list(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+    let mut arguments = Arguments::new(&LIST, parser);
+    let given = Given::read(&mut arguments, |given, name, arguments| {
+        given.query.push((name, arguments.string()?));
+        Ok(())
+    })?;
+    let [] = given.word(&arguments, "no more")?;
+    let answer = given.ask(&arguments, "GET", "/v1/rules")?;
+    if given.json {
+        return Ok(print(&answer.body));
+    }
+    let value = parsed(&answer)?;
+    if value.get("open") == Some(&Value::Bool(true)) {
+        return Ok(print("there are no access rules: clients may publish and subscribe to everything\n"));
+    }
+    let row = |rule: &Value| {
+        let place = format!("{}:{}", shown(rule.get("file")), shown(rule.get("line")));
+        let cells = ["number", "listener", "role"].map(|name| shown(rule.get(name)));
+        cells.into_iter().chain([shown(rule.get("text")), place]).collect()
+    };
+    let rows: Vec<Vec<String>> = value.list("rules").iter().map(row).collect();
+    let mut text = table(&["number", "listener", "role", "rule", "place"], &rows);
+    text.push_str(&format!("{} of {}\n", rows.len(), shown(value.get("all"))));
+    if !value.text("next").is_empty() {
+        text.push_str(&format!("more: --after {}\n", shown(value.get("next"))));
+    }
+    Ok(print(&text))
+}

@@ -1,0 +1,170 @@
+//! `tautwire completion` and `tautwire man`: what shells and `man` know of the commands, from the tables that parsing and help use.
+
+mod bash;
+mod fish;
+mod man;
+mod zsh;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::arguments::{Argument, Arguments, Command, OptionSpec};
+use super::{COMMANDS, Exit, Stop, print};
+use crate::config::KEYS;
+
+pub(crate) static COMPLETION: Command = Command {
+    name: "completion",
+    usage: &["bash|zsh|fish"],
+    about: "Prints what makes a shell complete commands, options and keys of the configuration.",
+    groups: &[],
+    notes: &[
+        "To have it in each new shell:\n  \
+         bash    tautwire completion bash > ~/.local/share/bash-completion/completions/tautwire\n  \
+         zsh     tautwire completion zsh > DIR/_tautwire, where DIR is one of $fpath\n  \
+         fish    tautwire completion fish > ~/.config/fish/completions/tautwire.fish",
+        "Exit codes: 0 printed; 1 there is no such shell.",
+    ],
+};
+
+pub(crate) static MAN: Command = Command {
+    name: "man",
+    usage: &["DIR"],
+    about: "Writes manual pages into a directory that is there: one for each command, and tautwire.toml(5).",
+    groups: &[],
+    notes: &["Exit codes: 0 written; 1 not."],
+};
+
+pub(super) fn run_completion(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+    let mut arguments = Arguments::new(&COMPLETION, parser);
+    let script = match only(&mut arguments)?.as_deref() {
+        Some("bash") => bash::script(),
+        Some("zsh") => zsh::script(),
+        Some("fish") => fish::script(),
+        _ => return Err(arguments.command_failure("write bash, zsh or fish")),
+    };
+    Ok(print(&script))
+}
+
+pub(super) fn run_man(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+    let mut arguments = Arguments::new(&MAN, parser);
+    let Some(folder) = only(&mut arguments)?.map(PathBuf::from) else {
+        return Err(arguments.command_failure("write the directory for the pages"));
+    };
+    for page in man::pages() {
+        let path = folder.join(page.file);
+        std::fs::write(&path, page.text)
+            .map_err(|error| Stop::failure(Exit::Usage, format!("{}: cannot be written: {error}", path.display())))?;
+    }
+    Ok(Exit::Success.into())
+}
+
+/// The one argument of a command that has no options.
+fn only(arguments: &mut Arguments) -> Result<Option<String>, Stop> {
+    let mut given = None;
+    while let Some(argument) = arguments.next()? {
+        if let Argument::Positional(text) = argument {
+            if given.is_some() {
+                return Err(arguments.command_failure(&format!("unexpected argument \"{text}\"")));
+            }
+            given = Some(text);
+        }
+    }
+    Ok(given)
+}
+
+/// What may stand behind an option.
+enum Takes {
+    Nothing,
+    File,
+    Directory,
+    /// One of these.
+    Words(Vec<&'static str>),
+    /// A key of the configuration, `=` and a value.
+    Key,
+    Anything,
+}
+
+impl Takes {
+    fn of(option: &OptionSpec) -> Takes {
+        match option.values {
+            None => Takes::Nothing,
+            Some("FILE" | "PATH") => Takes::File,
+            Some("DIR") => Takes::Directory,
+            Some("KEY=VALUE") => Takes::Key,
+            Some("QOS") => Takes::Words(vec!["0", "1", "2"]),
+            Some(words) if words.contains('|') => Takes::Words(words.split('|').collect()),
+            Some(_) => Takes::Anything,
+        }
+    }
+}
+
+/// The first words of commands, each once, with what they stand for: a command, or several.
+fn first_words() -> Vec<(&'static str, String)> {
+    let mut found: Vec<(&str, String)> = Vec::new();
+    for (command, summary) in COMMANDS {
+        match command.name.split_once(' ') {
+            None => found.push((command.name, (*summary).to_owned())),
+            Some((first, second)) => match found.iter_mut().find(|(word, _)| *word == first) {
+                Some((_, seconds)) => {
+                    seconds.push_str(", ");
+                    seconds.push_str(second);
+                }
+                None => found.push((first, second.to_owned())),
+            },
+        }
+    }
+    found.push(("help", "explain a command".to_owned()));
+    found
+}
+
+/// The second words of commands that begin with `first`, with what each does.
+fn second_words(first: &str) -> Vec<(&'static str, &'static str)> {
+    COMMANDS
+        .iter()
+        .filter_map(|(command, summary)| {
+            let (word, second) = command.name.split_once(' ')?;
+            (word == first).then_some((second, *summary))
+        })
+        .collect()
+}
+
+/// The commands, those of two words first: a shell that compares by the beginning finds them before those of one.
+fn longest_first() -> Vec<&'static Command> {
+    let mut commands: Vec<&Command> = COMMANDS.iter().map(|(command, _)| *command).collect();
+    commands.sort_by_key(|command| !command.name.contains(' '));
+    commands
+}
+
+/// The first sentence of a help, for a line of a menu.
+fn first_sentence(help: &str) -> &str {
+    let end = help.find(". ").unwrap_or(help.len());
+    help[..end].trim_end_matches('.')
+}
+
+/// The keys that `--set` takes, with spaces between them.
+fn keys() -> String {
+    let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+    names.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_words_are_each_there_once() {
+        let words: Vec<&str> = first_words().iter().map(|(word, _)| *word).collect();
+        let mut once = words.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(words.len(), once.len());
+        assert!(words.contains(&"serve") && words.contains(&"clients"));
+        assert!(second_words("clients").iter().any(|(word, _)| *word == "show"));
+    }
+
+    #[test]
+    fn a_menu_gets_the_first_sentence() {
+        assert_eq!(first_sentence("Set a key. May be repeated."), "Set a key");
+        assert_eq!(first_sentence("Set a key, for example mqtt.max_qos=1."), "Set a key, for example mqtt.max_qos=1");
+    }
+}

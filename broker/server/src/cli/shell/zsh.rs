@@ -1,0 +1,100 @@
+//! Completion for zsh, by its function `_arguments`.
+
+use std::fmt::Write as _;
+
+use super::{Takes, first_sentence, first_words, keys, longest_first, second_words};
+use crate::cli::arguments::{Command, OptionSpec};
+
+pub(super) fn script() -> String {
+    let mut script = format!(
+        "#compdef tautwire\n\
+         # Completion of tautwire for zsh: tautwire completion zsh\n\n\
+         _tautwire_keys() {{\n    \
+             compadd -S = -- {}\n\
+         }}\n\n\
+         _tautwire() {{\n    \
+             local -a commands\n    \
+             if (( CURRENT == 2 )); then\n        \
+                 commands=(\n",
+        keys()
+    );
+    let firsts = first_words();
+    for (word, summary) in &firsts {
+        push_described(&mut script, 12, word, summary);
+    }
+    script.push_str("        )\n        _describe -t commands command commands\n        return\n    fi\n    if (( CURRENT == 3 )); then\n        case $words[2] in\n");
+    for (first, _) in &firsts {
+        let seconds = second_words(first);
+        if seconds.is_empty() {
+            continue;
+        }
+        let _ = writeln!(script, "        {first})\n            commands=(");
+        for (word, summary) in seconds {
+            push_described(&mut script, 16, word, summary);
+        }
+        script.push_str(
+            "            )\n            _describe -t commands command commands\n            return\n            ;;\n",
+        );
+    }
+    script.push_str("        esac\n    fi\n    case \"$words[2] $words[3] \" in\n");
+    for command in longest_first() {
+        push_command(&mut script, command);
+    }
+    script.push_str(
+        "    esac\n\
+         }\n\n\
+         # Sourced, it registers itself; found in $fpath, it is called.\n\
+         if [[ $funcstack[1] == _tautwire ]]; then\n    \
+             _tautwire \"$@\"\n\
+         else\n    \
+             compdef _tautwire tautwire\n\
+         fi\n",
+    );
+    script
+}
+
+fn push_described(script: &mut String, indent: usize, word: &str, summary: &str) {
+    let _ = writeln!(script, "{:indent$}{}", "", quoted(&format!("{word}:{summary}")));
+}
+
+fn push_command(script: &mut String, command: &Command) {
+    let words = command.name.split(' ').count();
+    let _ = writeln!(
+        script,
+        "    '{} '*)\n        shift {words} words\n        (( CURRENT -= {words} ))\n        _arguments \\",
+        command.name
+    );
+    for option in command.options() {
+        let help = escaped(first_sentence(option.help));
+        let takes = action(option);
+        let (equals, short_argument) = if takes.is_empty() { ("", "") } else { ("=", "+") };
+        if let Some(short) = option.short {
+            let _ = writeln!(script, "            {} \\", quoted(&format!("*-{short}{short_argument}[{help}]{takes}")));
+        }
+        let _ = writeln!(script, "            {} \\", quoted(&format!("*--{}{equals}[{help}]{takes}", option.name)));
+    }
+    script.push_str("            '--help[Explain the command]' \\\n            '*:file:_files'\n        ;;\n");
+}
+
+/// What completes the value of an option, as `_arguments` has it.
+fn action(option: &OptionSpec) -> String {
+    let Some(values) = option.values else { return String::new() };
+    let action = match Takes::of(option) {
+        Takes::Nothing => return String::new(),
+        Takes::File => "_files".to_owned(),
+        Takes::Directory => "_files -/".to_owned(),
+        Takes::Words(words) => format!("({})", words.join(" ")),
+        Takes::Key => "_tautwire_keys".to_owned(),
+        Takes::Anything => " ".to_owned(),
+    };
+    format!(":{}:{action}", escaped(values))
+}
+
+/// Without what `_arguments` would take for its own.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('[', "\\[").replace(']', "\\]").replace(':', "\\:")
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}

@@ -1,0 +1,67 @@
+//! The files that a configuration names.
+
+use std::path::PathBuf;
+
+use toml::de::{DeTable, DeValue};
+
+use super::registry::Key;
+use super::settings::KEYS;
+use super::{Config, listener};
+
+/// What the broker writes, where it keeps its own.
+const WRITTEN: &[&str] = &["data.path", "audit.file"];
+
+impl Config {
+    /// What is read at a reload beside the configuration itself: files, and the folder of contracts.
+    pub(crate) fn files_read(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for key in KEYS.iter().filter(|key| !WRITTEN.contains(&key.name)) {
+            push_paths(&mut found, key, self);
+        }
+        for (table, _) in self.tables() {
+            listener::KEYS.iter().for_each(|key| push_paths(&mut found, key, table));
+        }
+        found
+    }
+}
+
+fn push_paths<C>(found: &mut Vec<PathBuf>, key: &Key<C>, config: &C) {
+    if !key.takes().starts_with("path") {
+        return;
+    }
+    let shown = format!("it = {}", (key.show)(config));
+    let Ok(table) = DeTable::parse(&shown) else { return };
+    let Some(value) = table.get_ref().get("it") else { return };
+    let mut push = |value: &DeValue<'_>| {
+        if let Some(path) = value.as_str().filter(|path| !path.is_empty()) {
+            found.push(PathBuf::from(path));
+        }
+    };
+    match value.get_ref() {
+        DeValue::Array(paths) => paths.iter().for_each(|path| push(path.get_ref())),
+        path => push(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::source;
+    use super::*;
+
+    #[test]
+    fn every_file_is_named_those_of_listeners_too() {
+        let mut config = Config::default();
+        let text = "[tls]\ncertificate = [\"/a.pem\", \"/b.pem\"]\nkey = [\"/a.key\", \"/b.key\"]\n[acl]\nfile = \"/rules\"\n\
+             [audit]\nfile = \"/log\"\n[data]\npath = \"/state\"\n[contracts]\npath = \"/contracts\"\n\
+             [[listener]]\naddress = \"mqtts://127.0.0.1:0\"\ntls.client_ca = \"/ca.pem\"\n";
+        let mut errors = Vec::new();
+        source::apply_file(&mut config, Path::new("tautwire.toml"), text, &mut errors);
+        assert_eq!(errors, []);
+        let files = config.files_read();
+        let expected = ["/a.pem", "/b.pem", "/a.key", "/b.key", "/rules", "/contracts", "/ca.pem"];
+        assert!(expected.iter().all(|path| files.iter().any(|file| file == Path::new(path))), "{files:?}");
+        assert_eq!(files.len(), expected.len(), "{files:?}");
+    }
+}

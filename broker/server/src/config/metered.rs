@@ -1,0 +1,68 @@
+//! Topic filters by which messages are counted.
+
+use std::ops::RangeInclusive;
+
+use tautwire_engine::METERED_FILTERS_MAX;
+use tautwire_protocol::TopicFilter;
+use toml::de::DeValue;
+
+use super::value::{Problem, Setting, quoted, texts};
+
+/// Filters without a share, each once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct MeteredTopics(pub(crate) Vec<Box<str>>);
+
+impl Setting for MeteredTopics {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        format!("list of topic filters, at most {METERED_FILTERS_MAX}")
+    }
+
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        let mut filters: Vec<Box<str>> = Vec::new();
+        for text in texts::<Self>(value)? {
+            let is_right = TopicFilter::new(text).is_ok_and(|filter| filter.share().is_none());
+            if !is_right {
+                let text = text.escape_debug();
+                return Err(Problem::Range(format!("\"{text}\" is not a topic filter; write it like \"telemetry/#\"")));
+            }
+            if filters.iter().any(|known| **known == *text) {
+                return Err(Problem::Range(format!("\"{}\" stands there twice", text.escape_debug())));
+            }
+            filters.push(text.into());
+        }
+        if filters.len() > METERED_FILTERS_MAX {
+            let count = filters.len();
+            return Err(Problem::Range(format!("there are {count} topic filters, and {METERED_FILTERS_MAX} may be")));
+        }
+        Ok(Self(filters))
+    }
+
+    fn to_toml(&self) -> String {
+        format!("[{}]", self.0.iter().map(|filter| quoted(filter)).collect::<Vec<_>>().join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(list: &str) -> Result<MeteredTopics, Problem> {
+        let text = format!("x = {list}");
+        let value = toml::de::DeTable::parse(&text).expect("TOML");
+        MeteredTopics::from_toml(value.get_ref().get("x").expect("there").get_ref(), None)
+    }
+
+    #[test]
+    fn filters_are_read_and_shown_alike() {
+        let list = "[\"a/#\", \"+/b\"]";
+        assert_eq!(read(list).expect("two filters").to_toml(), list);
+    }
+
+    #[test]
+    fn what_is_no_filter_or_stands_there_twice_or_is_too_many_is_refused() {
+        let many: Vec<String> = (0..=METERED_FILTERS_MAX).map(|at| format!("\"a/{at}\"")).collect();
+        for list in ["[\"a/#/b\"]", "[\"\"]", "[\"$share/g/a\"]", "[\"a\", \"a\"]", &format!("[{}]", many.join(", "))] {
+            assert!(matches!(read(list), Err(Problem::Range(_))), "{list}");
+        }
+    }
+}

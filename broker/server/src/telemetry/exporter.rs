@@ -1,0 +1,359 @@
+//! The thread that sends.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use tautwire_identity::{HttpAnswer, HttpRequest, Outside as _, Secret};
+
+use super::logs::{self, LogRecord};
+use super::metrics::{self, Span};
+use super::otlp::{self, Signal};
+use super::plan::Plan;
+use super::queue::RECORDS_MAX;
+use super::traces::EndedSpan;
+use super::{Counters, Shared};
+use crate::identity::Http;
+use crate::json;
+use crate::time::since_epoch;
+
+/// How long records wait at most before they are sent, while the collector takes them.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+/// Records in one request.
+const BATCH_RECORDS_MAX: usize = 512;
+/// How long a request may take.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest answer of the collector.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+/// The pause after the first failure; it doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// For so long it is tried to send the same records.
+const KEEP_TRYING: Duration = Duration::from_secs(300);
+
+/// Statuses after which the same may be sent again (OTLP 1.x, "Retryable Response Codes").
+const RETRYABLE: [u16; 4] = [429, 502, 503, 504];
+
+/// What the thread knows.
+pub(super) struct Exporter {
+    shared: Arc<Shared>,
+    /// When the metrics are due.
+    metrics_at: Instant,
+    /// When it is looked for records.
+    records_at: Instant,
+    /// Records that the collector has not taken yet.
+    pending: Option<Batch>,
+    /// Failures, one after the other.
+    failures: u32,
+    /// Nothing is sent before.
+    pause_until: Instant,
+}
+
+/// Records of one request.
+struct Batch {
+    signal: Signal,
+    items: Vec<String>,
+    since: Instant,
+}
+
+/// A plan that is carried out.
+struct Running {
+    plan: Arc<Plan>,
+    http: Http,
+    resource: String,
+}
+
+/// What has become of a request.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    /// All was taken but for so many.
+    Taken { refused: u64 },
+    /// It may be tried again.
+    Later(String),
+    /// The same would be refused again.
+    Refused(String),
+}
+
+impl Exporter {
+    pub(super) fn new(shared: Arc<Shared>) -> Exporter {
+        let now = Instant::now();
+        Exporter { shared, metrics_at: now, records_at: now, pending: None, failures: 0, pause_until: now }
+    }
+
+    /// Sends for as long as the process lives.
+    pub(super) fn run(mut self) {
+        logs::exclude_this_thread();
+        let mut running: Option<Running> = None;
+        loop {
+            let (plan, end) = self.next(running.as_ref());
+            if let Some(plan) = &plan
+                && running.as_ref().is_none_or(|running| !Arc::ptr_eq(&running.plan, plan))
+            {
+                self.begin(plan);
+                let resource = plan.resource(&self.shared.instance);
+                running = Some(Running { http: plan.http(), resource, plan: plan.clone() });
+            } else if plan.is_none() {
+                running = None;
+                self.give_up();
+            }
+            if let Some(running) = &running {
+                self.send_due(running, end);
+            }
+            if end.is_some() {
+                self.shared.state().has_ended = true;
+                self.shared.ended.notify_all();
+                return;
+            }
+        }
+    }
+
+    /// Waits until something is to be done: gives the plan, and when all must be done if the broker ends.
+    fn next(&self, running: Option<&Running>) -> (Option<Arc<Plan>>, Option<Instant>) {
+        let mut state = self.shared.state();
+        loop {
+            let is_new = match (&state.plan, running) {
+                (Some(plan), Some(running)) => !Arc::ptr_eq(plan, &running.plan),
+                (plan, running) => plan.is_some() != running.is_some(),
+            };
+            let wait = match running {
+                Some(running) => self.due(&running.plan).saturating_duration_since(Instant::now()),
+                None => Duration::MAX,
+            };
+            if is_new || state.end.is_some() || wait.is_zero() {
+                return (state.plan.clone(), state.end);
+            }
+            let woken = self.shared.changed.wait_timeout(state, wait.min(LONGEST_PAUSE));
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// When something is to be sent next.
+    fn due(&self, plan: &Plan) -> Instant {
+        let metrics = plan.config.metrics.then_some(self.metrics_at);
+        let records = (plan.config.logs || plan.config.traces).then_some(self.records_at);
+        let first = metrics.into_iter().chain(records).min();
+        first.unwrap_or_else(|| Instant::now() + LONGEST_PAUSE).max(self.pause_until)
+    }
+
+    /// Another collector, or the same with other keys: what has failed before does not count.
+    fn begin(&mut self, plan: &Plan) {
+        let now = Instant::now();
+        self.metrics_at = now + Duration::from_secs(plan.config.metrics_interval_s.into());
+        self.records_at = now + FLUSH_INTERVAL;
+        self.pause_until = now;
+        self.failures = 0;
+    }
+
+    /// Nobody wants any of it any more.
+    fn give_up(&mut self) {
+        if let Some(batch) = self.pending.take() {
+            self.drop_some(&batch);
+        }
+        logs::QUEUE.drop_some(logs::QUEUE.take(usize::MAX).len() as u64);
+        let spans = &self.shared.spans.queue;
+        spans.drop_some(spans.take(usize::MAX).len() as u64);
+    }
+
+    /// Counts what the collector has not taken.
+    fn drop_some(&self, batch: &Batch) {
+        let count = batch.items.len() as u64;
+        match batch.signal {
+            Signal::Metrics => {}
+            Signal::Logs => logs::QUEUE.drop_some(count),
+            Signal::Traces => self.shared.spans.queue.drop_some(count),
+        }
+    }
+
+    /// Sends what is due; at the end, all that there is.
+    fn send_due(&mut self, running: &Running, end: Option<Instant>) {
+        if end.is_none() && Instant::now() < self.pause_until {
+            return;
+        }
+        let config = &running.plan.config;
+        if config.metrics && (end.is_some() || Instant::now() >= self.metrics_at) {
+            let interval = Duration::from_secs(config.metrics_interval_s.into());
+            if !self.send_metrics(running, end) {
+                return;
+            }
+            self.metrics_at = Instant::now() + interval;
+        }
+        self.records_at = Instant::now() + FLUSH_INTERVAL;
+        if self.pending.is_some() && !self.send_pending(running, end) {
+            return;
+        }
+        for signal in [Signal::Logs, Signal::Traces] {
+            // What comes meanwhile is for the next time.
+            for _ in 0..RECORDS_MAX / BATCH_RECORDS_MAX + 1 {
+                let items = self.take(signal);
+                if items.is_empty() {
+                    break;
+                }
+                self.pending = Some(Batch { signal, items, since: Instant::now() });
+                if !self.send_pending(running, end) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The records of a request, those that have waited longest.
+    fn take(&self, signal: Signal) -> Vec<String> {
+        match signal {
+            Signal::Metrics => Vec::new(),
+            Signal::Logs => logs::QUEUE.take(BATCH_RECORDS_MAX).iter().map(LogRecord::to_json).collect(),
+            Signal::Traces => self.shared.spans.queue.take(BATCH_RECORDS_MAX).iter().map(EndedSpan::to_json).collect(),
+        }
+    }
+
+    /// Says whether to go on. What is not taken is not kept: the next metrics have it in them.
+    fn send_metrics(&mut self, running: &Running, end: Option<Instant>) -> bool {
+        let Some(source) = self.shared.source.get() else { return true };
+        let span = Span { start_ns: self.shared.start_ns, now_ns: since_epoch().as_nanos() as u64 };
+        let measured = metrics::measured(&source(), span);
+        let outcome = self.send(running, Signal::Metrics, &measured.items, end);
+        let goes_on = self.note(Signal::Metrics, &outcome, measured.points);
+        if matches!(outcome, Outcome::Refused(_)) {
+            // The next are due as if these had been taken.
+            return true;
+        }
+        goes_on
+    }
+
+    /// Says whether to go on.
+    fn send_pending(&mut self, running: &Running, end: Option<Instant>) -> bool {
+        let Some(batch) = self.pending.take() else { return true };
+        let outcome = self.send(running, batch.signal, &batch.items, end);
+        let count = batch.items.len() as u64;
+        let goes_on = self.note(batch.signal, &outcome, count);
+        if matches!(outcome, Outcome::Later(_)) {
+            if end.is_some() || batch.since.elapsed() >= KEEP_TRYING {
+                self.drop_some(&batch);
+            } else {
+                self.pending = Some(batch);
+            }
+        }
+        goes_on
+    }
+
+    fn send(&self, running: &Running, signal: Signal, items: &[String], end: Option<Instant>) -> Outcome {
+        let left = end.map_or(REQUEST_TIMEOUT, |end| end.saturating_duration_since(Instant::now()));
+        if left.is_zero() {
+            return Outcome::Later("the broker ends".to_owned());
+        }
+        let url = format!("{}{}", running.plan.url, signal.path());
+        let body = Secret::new(otlp::message(signal, &running.resource, items));
+        let request = HttpRequest {
+            url: &url,
+            fields: &running.plan.headers,
+            body: Some(&body),
+            timeout_ms: left.min(REQUEST_TIMEOUT).as_millis() as u64,
+            answer_bytes_max: ANSWER_BYTES_MAX,
+        };
+        match running.http.request(&request) {
+            Ok(answer) => outcome(&answer),
+            Err(failure) => Outcome::Later(failure.to_string()),
+        }
+    }
+
+    /// Counts what has become of a request, and pauses after a failure. Says whether to go on.
+    fn note(&mut self, signal: Signal, outcome: &Outcome, count: u64) -> bool {
+        let Counters { requests, requests_failed, items_sent, items_refused } = &self.shared.counters;
+        requests.fetch_add(1, Ordering::Relaxed);
+        let why = match outcome {
+            Outcome::Taken { refused } => {
+                let refused = (*refused).min(count);
+                items_sent.fetch_add(count - refused, Ordering::Relaxed);
+                items_refused.fetch_add(refused, Ordering::Relaxed);
+                if self.failures > 0 {
+                    log::info!("the collector takes telemetry again");
+                }
+                self.failures = 0;
+                return true;
+            }
+            Outcome::Refused(why) => {
+                items_refused.fetch_add(count, Ordering::Relaxed);
+                why
+            }
+            Outcome::Later(why) => why,
+        };
+        requests_failed.fetch_add(1, Ordering::Relaxed);
+        if self.failures == 0 {
+            log::warn!("the collector does not take telemetry ({}): {why}; it is tried again", signal.path());
+        }
+        self.pause_until = Instant::now() + pause(self.failures);
+        self.failures = self.failures.saturating_add(1);
+        false
+    }
+}
+
+/// The pause after so many failures before this one. Where many brokers have one collector, they do not come back all at once.
+fn pause(failures: u32) -> Duration {
+    let whole = FIRST_PAUSE.saturating_mul(1 << failures.min(5)).min(LONGEST_PAUSE);
+    let share = since_epoch().subsec_nanos() % 512;
+    whole - whole * share / 1_024
+}
+
+fn outcome(answer: &HttpAnswer) -> Outcome {
+    match answer.status {
+        200..=299 => Outcome::Taken { refused: refused(&answer.body) },
+        status if RETRYABLE.contains(&status) => Outcome::Later(format!("its answer has status {status}")),
+        status => Outcome::Refused(format!("its answer has status {status}")),
+    }
+}
+
+/// How many items the collector has refused of a request that it has taken: `partialSuccess`.
+fn refused(body: &[u8]) -> u64 {
+    let Some(answer) = str::from_utf8(body).ok().and_then(|text| json::parse(text).ok()) else { return 0 };
+    let Some(partial) = answer.get("partialSuccess") else { return 0 };
+    let names = ["rejectedDataPoints", "rejectedLogRecords", "rejectedSpans"];
+    let count = names.iter().find_map(|name| partial.get(name));
+    match count {
+        // Numbers of 64 bits are strings in the JSON of Protocol Buffers, and may be numbers.
+        Some(json::Value::Text(count) | json::Value::Number(count)) => count.parse().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome_of(status: u16, body: &str) -> Outcome {
+        outcome(&HttpAnswer { status, body: body.into() })
+    }
+
+    #[test]
+    fn what_may_be_tried_again_is_told_from_what_may_not() {
+        assert_eq!(outcome_of(200, "{}"), Outcome::Taken { refused: 0 });
+        for status in RETRYABLE {
+            assert!(matches!(outcome_of(status, ""), Outcome::Later(_)), "{status}");
+        }
+        for status in [301, 400, 401, 404, 500, 501] {
+            assert!(matches!(outcome_of(status, ""), Outcome::Refused(_)), "{status}");
+        }
+    }
+
+    #[test]
+    fn a_collector_may_refuse_some() {
+        assert_eq!(
+            outcome_of(200, "{\"partialSuccess\":{\"rejectedDataPoints\":\"3\"}}"),
+            Outcome::Taken { refused: 3 }
+        );
+        assert_eq!(outcome_of(200, "{\"partialSuccess\":{\"rejectedLogRecords\":4}}"), Outcome::Taken { refused: 4 });
+        for body in
+            ["", "null", "{\"partialSuccess\":{}}", "{\"partialSuccess\":{\"rejectedSpans\":\"x\"}}", "\u{fffd}"]
+        {
+            assert_eq!(outcome_of(200, body), Outcome::Taken { refused: 0 }, "{body}");
+        }
+    }
+
+    #[test]
+    fn pauses_grow_up_to_half_a_minute() {
+        for failures in [0, 1, 4, 5, 31, 32, u32::MAX] {
+            let pause = pause(failures);
+            let whole = FIRST_PAUSE.saturating_mul(1 << failures.min(5)).min(LONGEST_PAUSE);
+            assert!(pause > whole / 2 - Duration::from_millis(1) && pause <= whole, "{failures}: {pause:?}");
+        }
+    }
+}

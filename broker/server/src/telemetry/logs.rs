@@ -1,0 +1,99 @@
+//! Lines of the log as records of OTLP.
+
+use std::cell::Cell;
+use std::fmt::Write as _;
+
+use log::Level;
+
+use super::otlp::push_attributes;
+use super::queue::{Queue, Record};
+use crate::json::push_string;
+use crate::time::since_epoch;
+
+/// The log is the process's own, and so is this.
+pub(super) static QUEUE: Queue<LogRecord> = Queue::new();
+
+thread_local! {
+    /// What this thread logs is not sent: it would log that it sends it, for ever.
+    static IS_EXPORTER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A line of the log.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct LogRecord {
+    at_ns: u64,
+    level: Level,
+    target: String,
+    message: String,
+}
+
+impl Record for LogRecord {
+    fn bytes(&self) -> usize {
+        self.target.len() + self.message.len()
+    }
+}
+
+/// What the calling thread logs is not sent.
+pub(super) fn exclude_this_thread() {
+    IS_EXPORTER.set(true);
+}
+
+/// Offers a line to whoever sends the log to a collector. Costs a look where nobody does; never waits.
+pub(crate) fn offer(level: Level, target: &str, message: &str) {
+    if QUEUE.is_wanted() && !IS_EXPORTER.get() {
+        let at_ns = since_epoch().as_nanos() as u64;
+        QUEUE.offer(LogRecord { at_ns, level, target: target.to_owned(), message: message.to_owned() });
+    }
+}
+
+impl LogRecord {
+    /// As an object of JSON, with the attributes that a line of `log.format = "json"` has.
+    pub(super) fn to_json(&self) -> String {
+        let LogRecord { at_ns, level, target, message } = self;
+        let mut out = String::with_capacity(message.len() + 256);
+        let number = severity(*level);
+        let _ = write!(out, "{{\"timeUnixNano\":\"{at_ns}\",\"observedTimeUnixNano\":\"{at_ns}\",");
+        let _ = write!(out, "\"severityNumber\":{number},\"severityText\":\"{level}\",\"body\":{{\"stringValue\":");
+        push_string(&mut out, message);
+        out.push_str("},\"attributes\":");
+        push_attributes(&mut out, [("target", target.as_str())]);
+        out.push('}');
+        out
+    }
+}
+
+/// The number of a severity in the data model of logs.
+fn severity(level: Level) -> u8 {
+    match level {
+        Level::Error => 17,
+        Level::Warn => 13,
+        Level::Info => 9,
+        Level::Debug => 5,
+        Level::Trace => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::is_json;
+
+    #[test]
+    fn a_line_is_a_record() {
+        let record = LogRecord {
+            at_ns: 1_700_000_000_250_000_000,
+            level: Level::Warn,
+            target: "a::b".into(),
+            message: "a \"b\"\n".into(),
+        };
+        let json = record.to_json();
+        assert!(is_json(json.as_bytes()), "{json}");
+        assert_eq!(
+            json,
+            "{\"timeUnixNano\":\"1700000000250000000\",\"observedTimeUnixNano\":\"1700000000250000000\",\"severityNumber\":13,\
+             \"severityText\":\"WARN\",\"body\":{\"stringValue\":\"a \\\"b\\\"\\n\"},\"attributes\":[{\"key\":\"target\",\
+             \"value\":{\"stringValue\":\"a::b\"}}]}"
+        );
+        assert_eq!(record.bytes(), 10);
+    }
+}

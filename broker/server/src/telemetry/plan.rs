@@ -1,0 +1,148 @@
+//! What the configuration says of telemetry, with the files that it names.
+
+use std::fmt;
+use std::path::Path;
+
+use tautwire_identity::Secret;
+
+use super::otlp::push_attributes;
+use crate::config::settings::{Config, TelemetryConfig};
+use crate::files;
+use crate::identity::{Http, read_authorities};
+
+/// Longest file with fields of requests.
+const HEADERS_FILE_MAX_BYTES: usize = 16 << 10;
+/// Fields that it may have.
+const HEADERS_MAX: usize = 32;
+
+/// What is sent, and where.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(super) url: String,
+    pub(super) config: TelemetryConfig,
+    pub(super) headers: Headers,
+    authorities: Vec<Vec<u8>>,
+}
+
+impl Plan {
+    /// Reads what a configuration names; `None` where nothing is to be sent.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the files, a line each. Never says what is secret.
+    pub(crate) fn read(config: &Config) -> Result<Option<Plan>, Vec<String>> {
+        let config = &config.telemetry;
+        let Some(url) = config.endpoint.get() else { return Ok(None) };
+        let headers = config.headers_file.get().map_or_else(|| Ok(Vec::new()), read_headers);
+        let headers = headers.and_then(|headers| {
+            if !headers.is_empty() && !config.endpoint.is_safe() {
+                return Err(
+                    "telemetry.headers_file: what is in it is sent by https://, or by http:// on this machine; change \
+                            telemetry.endpoint"
+                        .to_owned(),
+                );
+            }
+            Ok(headers)
+        });
+        match (headers, read_authorities("telemetry.ca", config.ca.iter())) {
+            (Ok(headers), Ok(authorities)) => {
+                Ok(Some(Plan { url: url.to_owned(), config: config.clone(), headers, authorities }))
+            }
+            (headers, authorities) => Err([headers.err(), authorities.err()].into_iter().flatten().collect()),
+        }
+    }
+
+    /// Who is asked. Reads the certificates of the system where they are needed.
+    pub(super) fn http(&self) -> Http {
+        if self.url.starts_with("http://") { Http::without_tls() } else { Http::new(&self.authorities) }
+    }
+
+    /// The attributes of the broker, as a list of JSON.
+    pub(super) fn resource(&self, instance: &str) -> String {
+        let host = rustix::system::uname();
+        let process = std::process::id().to_string();
+        let own = [
+            ("service.name", self.config.service_name.0.as_str()),
+            ("service.version", env!("CARGO_PKG_VERSION")),
+            ("service.instance.id", instance),
+            ("host.name", host.nodename().to_str().unwrap_or_default()),
+            ("process.pid", &process),
+            ("telemetry.sdk.name", "tautwire"),
+            ("telemetry.sdk.language", "rust"),
+            ("telemetry.sdk.version", env!("CARGO_PKG_VERSION")),
+        ];
+        let added = &self.config.attributes.0;
+        let is_own = |name: &str| added.iter().all(|(known, _)| known != name);
+        let own = own.into_iter().filter(|(name, text)| is_own(name) && !text.is_empty());
+        let mut out = String::new();
+        push_attributes(&mut out, own.chain(added.iter().map(|(name, text)| (name.as_str(), text.as_str()))));
+        out
+    }
+}
+
+/// Fields of requests are secrets.
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plan").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+/// Fields of requests, by name and value.
+type Headers = Vec<(Box<str>, Secret)>;
+
+fn read_headers(path: &Path) -> Result<Headers, String> {
+    let place = || format!("telemetry.headers_file: {}", path.display());
+    let text = files::text(path, HEADERS_FILE_MAX_BYTES).map_err(|why| format!("{} {why}", place()))?;
+    headers(&text).map_err(|(line, why)| format!("{}:{line}: {why}", place()))
+}
+
+/// The fields in a text, or the number of the line that is wrong, and why.
+fn headers(text: &str) -> Result<Headers, (usize, &'static str)> {
+    let mut headers = Vec::new();
+    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#')) {
+        let wrong = |why| (at + 1, why);
+        let (name, value) = line.split_once(':').ok_or(wrong("is no field; write NAME: VALUE"))?;
+        let (name, value) = (name.trim(), value.trim());
+        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        if name.is_empty() || !name.bytes().all(is_token) {
+            return Err(wrong("the name of the field has characters that it may not have"));
+        }
+        if ["host", "content-length", "content-type", "transfer-encoding", "connection"]
+            .contains(&&*name.to_ascii_lowercase())
+        {
+            return Err(wrong("this field is the broker's own"));
+        }
+        if !value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte)) {
+            return Err(wrong("the value of the field has characters that it may not have"));
+        }
+        if headers.len() == HEADERS_MAX {
+            return Err(wrong("there are more fields than may be"));
+        }
+        headers.push((name.into(), Secret::new(value)));
+    }
+    Ok(headers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_stand_a_line_each() {
+        let read = headers("# of the collector\nAuthorization: Bearer a:b\n\n x-org : 7\n").expect("they are right");
+        let expected = [("Authorization", "Bearer a:b"), ("x-org", "7")];
+        assert_eq!(read, expected.map(|(name, value)| (Box::from(name), Secret::new(value))));
+    }
+
+    #[test]
+    fn a_wrong_field_is_told_by_its_line_and_without_its_value() {
+        for (text, line) in
+            [("a: b\nsecret", 2), ("a b: secret", 1), ("Host: secret", 1), ("a: s\u{e9}cret", 1), (": secret", 1)]
+        {
+            let (at, why) = headers(text).expect_err(text);
+            assert_eq!(at, line, "{text}");
+            assert!(!why.contains("secret"), "{why}");
+        }
+        let many: String = (0..=HEADERS_MAX).map(|number| format!("a{number}: b\n")).collect();
+        assert!(headers(&many).is_err());
+    }
+}

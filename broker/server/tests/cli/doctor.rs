@@ -1,0 +1,74 @@
+//! What `tautwire doctor` finds.
+
+use crate::contracts::Folder;
+use crate::process::{Ended, run};
+
+fn doctor(arguments: &[&str]) -> Ended {
+    run(&[&["doctor"], arguments].concat())
+}
+
+fn line<'a>(ended: &'a str, what: &str) -> &'a str {
+    ended.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("no {what}: {ended}"))
+}
+
+#[test]
+fn what_is_well_and_what_hurts_is_told_with_what_to_do() {
+    let folder = Folder::new(&[]);
+    let data = format!("data.path={}", folder.path("data"));
+    // What this machine is like decides how it ends.
+    let text = doctor(&["--set", &data]).text();
+    for what in ["descriptors", "backlog", "memory", "clock", "a sync in "] {
+        line(&text, what);
+    }
+    let ended = doctor(&["--set", &data, "--threads", "64", "--set", "limits.connections=1000000"]).expect(3);
+    assert!(line(&ended.text(), "threads").starts_with("warning"), "{}", ended.text());
+    let json = doctor(&["--memory", "--threads", "64", "--json"]).expect(3).text();
+    assert!(json.contains("{\"what\":\"threads\",\"verdict\":\"warning\","), "{json}");
+    assert!(json.contains("everything is in memory"), "{json}");
+    assert_eq!(std::fs::read_dir(folder.path("")).expect("a folder").count(), 0, "nothing is left");
+}
+
+#[test]
+fn certificates_that_expire_soon_and_keys_that_all_may_read_are_found() {
+    let folder = Folder::new(&[]);
+    run(&["cert", "--dir", &folder.path("tls"), "--days", "3", "here.example"]).expect(0);
+    let (certificate, key) = (folder.path("tls/server.pem"), folder.path("tls/server.key"));
+    let (set_certificate, set_key) = (format!("tls.certificate={certificate}"), format!("tls.key={key}"));
+    let by_tls = ["--memory", "--listen", "mqtts://127.0.0.1:0", "--set", &set_certificate, "--set", &set_key];
+    let text = doctor(&by_tls).expect(3).text();
+    let found = line(&text, "here.example");
+    assert!(found.starts_with("warning") && found.contains("more days"), "{found}");
+    assert!(!text.contains("everybody on this machine may read"), "{text}");
+
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).expect("it is ours");
+    let text = doctor(&by_tls).expect(3).text();
+    assert!(text.contains(&format!("chmod o= {key}")), "{text}");
+
+    // Of the admin API, too; a group may read, as packages have it.
+    let token = folder.path("token");
+    std::fs::write(&token, "0123456789abcdef").expect("writes");
+    let mode = |path: &str, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("it is ours");
+    };
+    let set =
+        [format!("admin.certificate={certificate}"), format!("admin.key={key}"), format!("admin.token_file={token}")];
+    let [set_certificate, set_key, set_token] = set.each_ref().map(String::as_str);
+    let admin =
+        ["--memory", "--set", "admin.listen=https://0", "--set", set_certificate, "--set", set_key, "--set", set_token];
+    mode(&token, 0o640);
+    let text = doctor(&admin).expect(3).text();
+    assert!(text.contains(&format!("chmod o= {key}")) && line(&text, "here.example").contains("more days"), "{text}");
+    assert!(!text.contains(&format!("chmod o= {token}")), "{text}");
+    mode(&token, 0o644);
+    let text = doctor(&admin).expect(3).text();
+    assert!(text.contains(&format!("chmod o= {token}")), "{text}");
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_and_a_wrong_configuration_are_told() {
+    let ended = doctor(&["--set", "data.path=/proc/tautwire"]).expect(3);
+    assert!(line(&ended.text(), "cannot be written").starts_with("wrong"), "{}", ended.text());
+    let ended = doctor(&["--listen", "mqtts://127.0.0.1:0", "--set", "tls.certificate=/no/such/file"]).expect(1);
+    assert!(ended.stderr.contains("tautwire: "), "{}", ended.stderr);
+}

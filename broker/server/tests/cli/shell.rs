@@ -1,0 +1,113 @@
+//! Completions, asked as the shells ask them, and manual pages as `man` reads them.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use crate::contracts::Folder;
+use crate::process::run;
+
+/// The script for a shell, in a file.
+fn script(shell: &str, folder: &Folder) -> String {
+    let path = folder.path(shell);
+    fs::write(&path, run(&["completion", shell]).expect(0).stdout).expect("written");
+    path
+}
+
+/// What a program prints; `None` where it is not installed and need not be.
+fn said(program: &str, arguments: &[&str]) -> Option<String> {
+    // A shell that waits for ever fails the test.
+    match Command::new("timeout").arg("60").arg(program).args(arguments).env("LC_ALL", "C.UTF-8").output() {
+        Ok(Output { status, .. }) if status.code() == Some(127) => {
+            assert!(std::env::var_os("TAUTWIRE_REQUIRED").is_none(), "{program} is not installed");
+            None
+        }
+        Ok(output) => {
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && told.is_empty(), "{program}: {}: {told}", output.status);
+            Some(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
+        Err(error) => panic!("timeout: {error}"),
+    }
+}
+
+#[test]
+fn bash_completes_commands_options_and_keys() {
+    let folder = Folder::new(&[]);
+    let ask = format!(
+        "source {}; compopt() {{ :; }}; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _tautwire; echo \"${{COMPREPLY[@]}}\"",
+        script("bash", &folder)
+    );
+    for (typed, expected) in [
+        (&["clie"][..], "clients"),
+        (&["clients", ""], "list show disconnect"),
+        (&["serve", "--lis"], "--listen"),
+        (&["clients", "list", "--des"], "--descending"),
+        (&["serve", "--set", "mqtt.max_q"], "mqtt.max_qos="),
+        (&["sub", "-q", ""], "0 1 2"),
+        (&["generate", "--lang", "p"], "python"),
+        (&["pub", "--host", "x"], ""),
+    ] {
+        let words = [&["-c", &ask, "bash", "tautwire"], typed].concat();
+        assert_eq!(said("bash", &words).expect("bash is there").trim_end(), expected, "{typed:?}");
+    }
+}
+
+#[test]
+fn fish_completes_commands_options_and_keys() {
+    let folder = Folder::new(&[]);
+    let script = script("fish", &folder);
+    for (typed, expected) in [
+        ("tautwire clie", "clients\t"),
+        ("tautwire clients ", "disconnect\tdisconnect a client"),
+        ("tautwire serve --lis", "--listen\t"),
+        ("tautwire serve --set mqtt.max_q", "mqtt.max_qos=\t"),
+        ("tautwire generate --lang p", "python\t"),
+    ] {
+        let ask = format!("source {script}; complete -C '{typed}'");
+        let Some(answer) = said("fish", &["--no-config", "-c", &ask]) else { return };
+        assert!(answer.lines().any(|line| line.starts_with(expected)), "{typed}: {answer}");
+    }
+}
+
+#[test]
+fn zsh_completes_commands_options_and_keys() {
+    let folder = Folder::new(&[]);
+    let script = script("zsh", &folder);
+    for (typed, expected) in [
+        ("tautwire clie", "tautwire clients"),
+        ("tautwire serve --lis", "--listen"),
+        ("tautwire serve --set mqtt.max_q", "mqtt.max_qos="),
+        ("tautwire user add --no-s", "--no-scram"),
+    ] {
+        // A shell in a terminal of its own is typed to; each read waits for what is to come.
+        let ask = format!(
+            "zmodload zsh/zpty; zpty tty zsh -f -i; \
+             zpty -w tty 'PS1=; autoload -U compinit; compinit -u -D; source {script}; echo rea\"\"dy'; \
+             zpty -r tty text $'*ready\\r*'; zpty -w -n tty $'{typed}\\t'; zpty -r tty text '*{expected}*'; zpty -d tty"
+        );
+        if said("zsh", &["-f", "-c", &ask]).is_none() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn each_command_has_a_page_that_man_reads_without_a_warning() {
+    let folder = Folder::new(&[]);
+    let _ = run(&["man", &folder.path("")]).expect(0);
+    let overview = run(&["--help"]).expect(0).text();
+    let pages: Vec<_> =
+        fs::read_dir(folder.path("")).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
+    for line in overview.lines().filter(|line| line.starts_with("  ") && !line.starts_with("  tautwire")) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let names = [format!("tautwire-{}.1", words[0]), format!("tautwire-{}-{}.1", words[0], words[1])];
+        let is_there = pages.iter().any(|page| names.iter().any(|name| page.ends_with(name)));
+        assert!(is_there || words[0] == "help", "{line}");
+    }
+    for page in &pages {
+        let Some(text) = said("man", &["--warnings", "-E", "UTF-8", "-l", &page.display().to_string()]) else { return };
+        assert!(text.contains("NAME") && text.contains("SEE ALSO"), "{}: {text}", page.display());
+    }
+    let _ = run(&["man", "/no/such/folder"]).expect(1);
+    let _ = run(&["completion", "csh"]).expect(1);
+}

@@ -1,0 +1,30 @@
+//! Runs that are killed soon, one after the other.
+
+use super::{absent, expect_kept, publish, settings, start};
+use crate::support::Folder;
+
+/// Segments that there may be: eight times the 32 MiB at which a snapshot is due, the one that is written to, and the next.
+const SEGMENTS_MAX: usize = 18;
+const RUNS: usize = SEGMENTS_MAX + 4;
+
+/// None of the runs lasts until the thread that makes snapshots looks at the log.
+#[test]
+fn runs_that_end_soon_do_not_make_the_log_longer_without_an_end() {
+    let folder = Folder::new(&[]);
+    let data = folder.path().join("data");
+    let settings = settings(&folder, &data.display().to_string(), &[]);
+    for run in 0..RUNS {
+        let broker = start(&settings);
+        if run == 0 {
+            absent(&broker);
+        }
+        publish(&broker, run..run + 1, 100);
+        // By SIGKILL.
+        drop(broker);
+        let names = folder.names("data");
+        let segments = names.iter().filter(|name| name.starts_with("segment-")).count();
+        assert!(segments <= SEGMENTS_MAX, "run {run}: {names:?}");
+    }
+    let broker = start(&settings);
+    expect_kept(&broker, 0..RUNS);
+}

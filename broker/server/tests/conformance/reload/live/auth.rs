@@ -1,0 +1,413 @@
+//! Who clients are: passwords, certificates, tokens, the hook, bans.
+
+use std::fs;
+use std::time::Instant;
+
+use super::{ACCEPTED, After, NO, Row, Scene, YES, told, told_to, try_all, yes_if};
+use crate::support::{AtLeastOnce, Connecting, V5, Way};
+use crate::tokens::{now_s, token};
+
+/// A listener that asks for certificates of clients.
+const BY_CERTIFICATE: &str = "auth.password_file = \"users\"\ntls.certificate = \"all.pem\"\ntls.key = \"all.key\"\n\
+     tls.client_ca = \"all-ca.pem\"\n{}\n\
+     [[listener]]\nname = \"own\"\naddress = \"mqtts://127.0.0.1:0\"\ntls.client_certificates = \"required\"\n";
+const BY_SECRET: &str = "auth.jwt_secret_file = \"secret\"\n{}\n";
+const BY_HOOK: &str = "auth.hook_url = \"SERVICE/auth\"\n{}\n";
+
+const SECRET: &str = "a secret of at least thirty-two bytes";
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        keys: &["auth.anonymous"],
+        file: "auth.password_file = \"users\"\n{}\n",
+        off: "",
+        on: "auth.anonymous = true",
+        see: After(|scene| told(&Connecting::new(Way::Tcp(scene.broker.address()), V5, &scene.name()))),
+        without: "0x87",
+        with: ACCEPTED,
+    },
+    Row {
+        keys: &["auth.password_file"],
+        file: "{}\n",
+        off: "",
+        on: "auth.password_file = \"users\"",
+        see: After(|scene| told(&scene.connecting(&scene.name()).password(b"wrong"))),
+        without: ACCEPTED,
+        with: "0x86",
+    },
+    Row {
+        keys: &["auth.plain_passwords"],
+        file: "auth.password_file = \"users\"\n{}\n[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\n\
+               proxy.trusted = [\"127.0.0.1\"]\n",
+        off: "",
+        on: "auth.plain_passwords = true",
+        see: After(from_elsewhere),
+        without: "0x87",
+        with: ACCEPTED,
+    },
+    Row {
+        keys: &["auth.certificate"],
+        file: BY_CERTIFICATE,
+        off: "",
+        on: "auth.certificate = \"nobody\"",
+        see: After(by_certificate),
+        without: ACCEPTED,
+        with: "0x87",
+    },
+    Row {
+        keys: &["auth.certificate_rules"],
+        file: BY_CERTIFICATE,
+        off: "",
+        on: "auth.certificate_rules = [{ cn = \"other-*\", user = \"{*}\" }]",
+        see: After(by_certificate),
+        without: ACCEPTED,
+        with: "0x87",
+    },
+    Row {
+        keys: &["auth.jwt_keys"],
+        file: "{}\n",
+        off: "auth.jwt_keys = \"jwks-1.json\"",
+        on: "auth.jwt_keys = \"jwks-2.json\"",
+        see: After(|scene| by_token(scene, &scene.service.token(0, &claims("ann", 3_600, "")))),
+        without: ACCEPTED,
+        with: "0x86",
+    },
+    Row {
+        keys: &["auth.jwt_url"],
+        file: "{}\n",
+        off: "",
+        on: "auth.jwt_url = \"SERVICE/keys\"",
+        see: After(|scene| by_token(scene, &scene.service.token(1, &claims("ann", 3_600, "")))),
+        without: ACCEPTED,
+        with: "0x86",
+    },
+    Row {
+        keys: &["auth.jwt_secret_file"],
+        file: "{}\n",
+        off: "auth.jwt_secret_file = \"secret\"",
+        on: "auth.jwt_secret_file = \"secret-2\"",
+        see: After(|scene| by_secret(scene, "ann", 3_600, "")),
+        without: ACCEPTED,
+        with: "0x86",
+    },
+    Row {
+        keys: &["auth.jwt_algorithms"],
+        file: BY_SECRET,
+        off: "",
+        on: "auth.jwt_algorithms = [\"HS384\"]",
+        see: After(|scene| by_secret(scene, "ann", 3_600, "")),
+        without: ACCEPTED,
+        with: "0x86",
+    },
+    Row {
+        keys: &["auth.jwt_issuers"],
+        file: BY_SECRET,
+        off: "",
+        on: "auth.jwt_issuers = [\"somebody\"]",
+        see: After(|scene| by_secret(scene, "ann", 3_600, "")),
+        without: ACCEPTED,
+        with: "0x86",
+    },
+    Row {
+        keys: &["auth.jwt_audiences"],
+        file: BY_SECRET,
+        off: "",
+        on: "auth.jwt_audiences = [\"somebody\"]",
+        see: After(|scene| by_secret(scene, "ann", 3_600, "")),
+        without: ACCEPTED,
+        with: "0x86",
+    },
+    Row {
+        keys: &["auth.jwt_leeway_s"],
+        file: BY_SECRET,
+        off: "auth.jwt_leeway_s = 300",
+        on: "auth.jwt_leeway_s = 0",
+        see: After(|scene| by_secret(scene, "ann", -20, "")),
+        without: ACCEPTED,
+        with: "0x87",
+    },
+    Row {
+        keys: &["auth.jwt_user_claim"],
+        file: BY_SECRET,
+        off: "",
+        on: "auth.jwt_user_claim = \"name\"",
+        see: After(|scene| by_secret(scene, "ann", 3_600, "")),
+        without: ACCEPTED,
+        with: "0x86",
+    },
+    Row {
+        keys: &["auth.jwt_client_id_claim"],
+        file: BY_SECRET,
+        off: "",
+        on: "auth.jwt_client_id_claim = \"device\"",
+        see: After(|scene| {
+            let device = format!(",\"device\":\"device-{}\"", scene.name());
+            let bytes = token(&claims("ann", 3_600, &device), SECRET);
+            let name = scene.name();
+            let connecting = |id| scene.connecting(id).user_name("").password(&bytes);
+            let mut first = connecting(&name).open();
+            // The same client, if the token says who it is.
+            let second = connecting("second").open();
+            let is_taken_over = first.anything_arrives_within(scene.patience(YES));
+            if is_taken_over {
+                assert_eq!(first.expect_disconnect(), 0x8E);
+            }
+            drop(second);
+            yes_if(is_taken_over)
+        }),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["auth.jwt_roles_claim"],
+        file: "auth.jwt_secret_file = \"secret\"\nacl.file = \"roles.toml\"\n{}\n",
+        off: "",
+        on: "auth.jwt_roles_claim = \"roles\"",
+        see: After(|scene| {
+            let bytes = token(&claims("ann", 3_600, ",\"roles\":[\"all\"]"), SECRET);
+            let name = scene.name();
+            let mut client = scene.connecting(&name).user_name("").password(&bytes).open();
+            super::code(client.publish("x", AtLeastOnce, b""))
+        }),
+        without: "0x87",
+        with: "0x10",
+    },
+    Row {
+        keys: &["auth.hook_url"],
+        file: "{}\n",
+        off: "",
+        on: "auth.hook_url = \"SERVICE/auth\"",
+        see: After(|scene| asks_as(scene, "bad")),
+        without: ACCEPTED,
+        with: "0x86",
+    },
+    Row {
+        keys: &["auth.hook_authorization_file"],
+        file: BY_HOOK,
+        off: "",
+        on: "auth.hook_authorization_file = \"authorization\"",
+        see: After(|scene| asks_as(scene, "secret")),
+        without: "0x86",
+        with: ACCEPTED,
+    },
+    Row {
+        keys: &["auth.hook_timeout_ms"],
+        file: BY_HOOK,
+        off: "auth.hook_timeout_ms = 60000",
+        on: "auth.hook_timeout_ms = 50",
+        see: After(|scene| asks_as(scene, "slow")),
+        without: ACCEPTED,
+        with: "0x88",
+    },
+    Row {
+        keys: &["auth.hook_concurrency"],
+        file: BY_HOOK,
+        off: "",
+        on: "auth.hook_concurrency = 1",
+        see: After(|scene| {
+            let held = begin_held(scene);
+            let name = format!("good-{}", scene.name());
+            let mut next = scene.connecting(&name).send();
+            let is_answered = next.anything_arrives_within(scene.patience(YES));
+            scene.service.hold(false);
+            assert_eq!(told_to(&mut next), ACCEPTED);
+            drop(held);
+            yes_if(is_answered)
+        }),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["limits.authentications"],
+        file: "auth.hook_url = \"SERVICE/auth\"\nauth.hook_concurrency = 1\n{}\n",
+        off: "",
+        on: "limits.authentications = 1",
+        see: After(|scene| {
+            let held = begin_held(scene);
+            let names = ["second", "third"].map(|name| format!("good-{name}-{}", scene.name()));
+            let mut waiting = names.each_ref().map(|name| scene.connecting(name).send());
+            // One of them may wait.
+            let until = Instant::now() + scene.patience(NO);
+            let soon = std::time::Duration::from_millis(50);
+            let is_refused = loop {
+                if waiting.iter().any(|client| client.anything_arrives_within(soon)) {
+                    break true;
+                }
+                if Instant::now() > until {
+                    break false;
+                }
+            };
+            scene.service.hold(false);
+            let told = waiting.each_mut().map(told_to);
+            assert_eq!(told.iter().any(|told| told == "0x89"), is_refused, "{told:?}");
+            drop(held);
+            yes_if(!is_refused)
+        }),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["auth.hook_positive_s"],
+        file: BY_HOOK,
+        off: "auth.hook_positive_s = 3600",
+        on: "auth.hook_positive_s = 0",
+        see: After(|scene| asked_for_two(scene, "good")),
+        without: "1",
+        with: "2",
+    },
+    Row {
+        keys: &["auth.hook_negative_s"],
+        file: BY_HOOK,
+        off: "auth.hook_negative_s = 3600",
+        on: "auth.hook_negative_s = 0",
+        see: After(|scene| asked_for_two(scene, "bad")),
+        without: "1",
+        with: "2",
+    },
+    Row {
+        keys: &["auth.hook_failures"],
+        file: "auth.hook_url = \"SERVICE/auth\"\nauth.hook_pause_s = 3600\n{}\n",
+        off: "",
+        on: "auth.hook_failures = 1",
+        see: After(|scene| asked_for_two(scene, "broken")),
+        without: "2",
+        with: "1",
+    },
+    Row {
+        keys: &["auth.hook_pause_s"],
+        file: "auth.hook_url = \"SERVICE/auth\"\nauth.hook_failures = 1\n{}\n",
+        off: "auth.hook_pause_s = 3600",
+        on: "auth.hook_pause_s = 1",
+        see: After(|scene| {
+            assert_eq!(asks_as(scene, "broken"), "0x88");
+            let until = Instant::now() + scene.patience(YES);
+            while Instant::now() < until {
+                if asks_as(scene, "good") == ACCEPTED {
+                    return YES.to_owned();
+                }
+            }
+            NO.to_owned()
+        }),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["auth.hook_unreachable"],
+        file: "auth.hook_url = \"SERVICE/auth\"\nauth.password_file = \"users\"\nauth.anonymous = true\n{}\n",
+        off: "",
+        on: "auth.hook_unreachable = \"ask_next\"",
+        see: After(|scene| {
+            // The password file does not know it, and the hook fails: nobody does then.
+            let name = format!("broken-{}", scene.name());
+            told(&Connecting::new(Way::Tcp(scene.broker.address()), V5, &name))
+        }),
+        without: "0x88",
+        with: ACCEPTED,
+    },
+    Row {
+        keys: &["auth.https_ca"],
+        file: "auth.hook_url = \"SECURE/auth\"\n{}\n",
+        off: "auth.https_ca = \"other-ca.pem\"",
+        on: "auth.https_ca = \"all-ca.pem\"",
+        see: After(|scene| asks_as(scene, "good")),
+        without: "0x88",
+        with: ACCEPTED,
+    },
+    Row {
+        keys: &["auth.ban"],
+        file: "auth.password_file = \"users\"\n{}\n",
+        off: "",
+        on: "auth.ban = [\"2 by user in 600 ban 600\"]",
+        see: After(|scene| {
+            let name = scene.name();
+            for _ in 0..2 {
+                assert_eq!(told(&scene.connecting(&name).password(b"wrong")), "0x86");
+            }
+            scene.comes()
+        }),
+        without: ACCEPTED,
+        with: "0x8a",
+    },
+    Row {
+        keys: &["auth.threads"],
+        file: "auth.password_file = \"users\"\n{}\n",
+        off: "auth.threads = 1",
+        on: "auth.threads = 3",
+        see: After(threads_that_hash),
+        without: "1",
+        with: "3",
+    },
+];
+
+#[test]
+fn who_clients_are_is_asked_by_the_keys_of_now() {
+    try_all(ROWS, &[]);
+}
+
+/// What somebody is told whose password has come a long way without TLS.
+pub(super) fn from_elsewhere(scene: &Scene) -> String {
+    let mut client = crate::support::Client::dial(Way::Tcp(scene.own()), V5);
+    client.send_bytes(b"PROXY TCP4 192.0.2.7 192.0.2.1 40000 1883\r\n");
+    client.send_bytes(&scene.connecting(&scene.name()).bytes());
+    told_to(&mut client)
+}
+
+/// What the holder of a certificate is told that says nothing else of itself.
+pub(super) fn by_certificate(scene: &Scene) -> String {
+    let stream = std::net::TcpStream::connect(scene.own()).expect("the broker listens");
+    let mut client = scene.all.connect(stream, Some(scene.all.client("device")));
+    let name = scene.name();
+    super::code(client.connack(&Connecting::new(Way::Tcp(scene.own()), V5, &name).bytes())[1])
+}
+
+fn claims(user: &str, left_s: i64, more: &str) -> String {
+    format!("{{\"sub\":\"{user}\",\"exp\":{}{more}}}", now_s().saturating_add_signed(left_s))
+}
+
+fn by_token(scene: &Scene, token: &[u8]) -> String {
+    told(&scene.connecting(&scene.name()).user_name("").password(token))
+}
+
+fn by_secret(scene: &Scene, user: &str, left_s: i64, more: &str) -> String {
+    by_token(scene, &token(&claims(user, left_s, more), SECRET))
+}
+
+/// What somebody is told about whom the hook does this.
+fn asks_as(scene: &Scene, what: &str) -> String {
+    let name = format!("{what}-{}", scene.name());
+    told(&scene.connecting(&name))
+}
+
+/// How often the hook is asked when the same client comes twice.
+fn asked_for_two(scene: &Scene, what: &str) -> String {
+    let before = scene.service.asked();
+    for _ in 0..2 {
+        asks_as(scene, what);
+    }
+    (scene.service.asked() - before).to_string()
+}
+
+/// A client that the hook is being asked about.
+fn begin_held(scene: &Scene) -> crate::support::Client {
+    scene.service.hold(true);
+    let before = scene.service.asked();
+    let name = format!("held-{}", scene.name());
+    let held = scene.connecting(&name).send();
+    scene.service.await_asked(before + 1);
+    held
+}
+
+/// How many threads compute hashes, once those of before have ended.
+fn threads_that_hash(scene: &Scene) -> String {
+    assert_eq!(scene.comes(), ACCEPTED);
+    let count = || {
+        let tasks = fs::read_dir(format!("/proc/{}/task", scene.broker.pid())).expect("the broker runs");
+        let names = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+        names.filter(|name| name.trim() == "auth-hash").count().to_string()
+    };
+    let until = Instant::now() + crate::support::EXPECTATION;
+    while count() != scene.expected.get() && Instant::now() < until {
+        std::thread::yield_now();
+    }
+    count()
+}

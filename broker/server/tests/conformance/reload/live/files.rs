@@ -1,0 +1,325 @@
+//! What is named by the file: rules, contracts, the audit log, the token of operators; what is kept on disk; the log.
+
+use std::fs;
+use std::time::Instant;
+
+use super::{
+    ACCEPTED, After, Before, NO, OTHER_TOKEN, QUOTA_EXCEEDED, Row, Scene, YES, code, try_all, try_with, yes_if,
+};
+use crate::support::{AtLeastOnce, AtMostOnce, Client, EXPECTATION, Folder, Outgoing, TOKEN, V5};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        keys: &["acl.file"],
+        file: "{}\n",
+        off: "",
+        on: "acl.file = \"rules.toml\"",
+        see: Before(may_publish),
+        without: "0x10",
+        with: "0x87",
+    },
+    Row {
+        keys: &["contracts.path"],
+        file: "{}\n",
+        off: "",
+        on: "contracts.path = \"contracts\"",
+        see: Before(|_, mut client| code(client.publish("strict", AtLeastOnce, b"7"))),
+        without: "0x10",
+        with: "0x99",
+    },
+    Row {
+        keys: &["contracts.discovery"],
+        file: "contracts.path = \"contracts\"\n{}\n",
+        off: "",
+        on: "contracts.discovery = false",
+        see: Before(|_, mut client| {
+            client.subscribe("$SYS/contracts/index.json", AtMostOnce);
+            client.ping();
+            yes_if(client.waiting_message().is_some())
+        }),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["limits.transcoded_bytes"],
+        file: "contracts.path = \"contracts\"\n{}\n",
+        off: "",
+        on: "limits.transcoded_bytes = 1024",
+        see: Before(|_, mut client| {
+            client.subscribe("$as/msgpack/anything", AtLeastOnce);
+            let payload = format!("\"{}\"", "x".repeat(2_000));
+            assert_eq!(client.publish("anything", AtLeastOnce, payload.as_bytes()), 0);
+            yes_if(client.receive().payload().len() > 2_000)
+        }),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["metrics.topics"],
+        file: "{}\n",
+        off: "",
+        on: "metrics.topics = [\"counted\"]",
+        see: Before(|scene, mut client| {
+            client.publish("counted", AtLeastOnce, b"7");
+            yes_if(scene.ask("GET", "/v1/topic-metrics").body.contains("\"messages_received\":1,"))
+        }),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["admin.token_file"],
+        file: "{}\n",
+        off: "",
+        on: "admin.token_file = \"token-2\"",
+        see: After(|scene| {
+            let status = |token| scene.ask_by(token, "GET", "/metrics").status;
+            format!("{} {}", status(TOKEN), status(OTHER_TOKEN))
+        }),
+        without: "200 401",
+        with: "401 200",
+    },
+    Row {
+        keys: &["audit.file"],
+        file: "{}\n",
+        off: "audit.file = \"audit-1\"",
+        on: "audit.file = \"audit-2\"",
+        see: After(|scene| {
+            assert_eq!(scene.comes(), ACCEPTED);
+            let line = format!("\"event\":\"connect\",\"client_id\":\"{}\"", scene.name());
+            let deadline = Instant::now() + EXPECTATION;
+            loop {
+                let is_in = |name: &&str| {
+                    fs::read_to_string(scene.folder.path().join(name)).is_ok_and(|text| text.contains(&line))
+                };
+                if let Some(name) = ["audit-1", "audit-2"].iter().find(|name| is_in(name)) {
+                    return (*name).to_owned();
+                }
+                assert!(Instant::now() < deadline, "no audit log has {line}");
+            }
+        }),
+        without: "audit-1",
+        with: "audit-2",
+    },
+];
+
+/// Of a broker that keeps its state on disk.
+pub(super) const KEPT: &[Row] = &[
+    Row {
+        keys: &["data.ack"],
+        file: "{}\n",
+        off: "",
+        on: "data.ack = \"memory\"",
+        see: After(waits_for_the_disk),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["data.ack_topics"],
+        file: "{}\n",
+        off: "",
+        on: "data.ack_topics = [\"kept/# = memory\"]",
+        see: Before(waits),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["data.ack_listeners"],
+        file: "{}\n",
+        off: "",
+        on: "data.ack_listeners = [\"127.0.0.1:0 = memory\"]",
+        see: After(waits_for_the_disk),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["listener ack"],
+        file: "[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\n{}\n",
+        off: "",
+        on: "ack = \"memory\"",
+        see: After(waits_for_the_disk),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["limits.hot_bytes"],
+        file: "{}\n",
+        off: "",
+        on: "limits.hot_bytes = 65536",
+        see: Before(|scene, mut client| {
+            let topics = [1, 2, 3, 4, 5].map(|number| format!("hot/{}/{number}", scene.name()));
+            let before = scene.metric("cold_writes");
+            let mut set = |payload: &[u8]| {
+                topics
+                    .iter()
+                    .for_each(|topic| _ = client.deliver(&Outgoing::new(topic, AtLeastOnce, payload).retained()));
+            };
+            set(&[b'x'; 100_000]);
+            let until = Instant::now() + scene.patience(YES);
+            let mut has_left = false;
+            while !has_left && Instant::now() < until {
+                has_left = scene.metric("cold_writes") > before;
+            }
+            set(b"");
+            yes_if(has_left)
+        }),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["disk.limit"],
+        file: "limits.session_queue_bytes = 1000000000\n{}\n",
+        off: "",
+        on: "disk.limit = 67108864",
+        see: Before(|scene, mut client| {
+            let name = scene.name();
+            let away_id = format!("away-{name}");
+            // Where there is no room it may not come either.
+            let mut away = scene.connecting(&away_id).persistent().send();
+            let told = super::told_to(&mut away);
+            if told != ACCEPTED {
+                return told;
+            }
+            away.subscribe(&name, AtLeastOnce);
+            away.disconnect();
+            let payload = vec![b'x'; 1 << 20];
+            let refused = (0..80).map(|_| client.publish(&name, AtLeastOnce, &payload)).find(|code| *code != 0);
+            scene.connecting(&away_id).open().disconnect();
+            code(refused.unwrap_or(0))
+        }),
+        without: ACCEPTED,
+        with: QUOTA_EXCEEDED,
+    },
+];
+
+pub(super) const LOG: &[Row] = &[
+    Row {
+        keys: &["log.level"],
+        file: "log.repeat_burst = 0\n{}\n",
+        off: "log.level = \"debug\"",
+        on: "log.level = \"error\"",
+        see: After(|scene| yes_if(is_logged(scene, |log| lines(log, "a CONNECT was refused")))),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["log.format"],
+        file: "log.repeat_burst = 0\n{}\n",
+        off: "",
+        on: "log.format = \"json\"",
+        see: After(|scene| yes_if(is_logged(scene, |log| lines(log, "{\"time\"")))),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["log.repeat_burst"],
+        file: "log.repeat_interval_s = 3600\n{}\n",
+        off: "log.repeat_burst = 0",
+        on: "log.repeat_burst = 1",
+        see: After(|scene| yes_if(are_five_logged(scene))),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["log.repeat_interval_s"],
+        file: "log.repeat_burst = 1\n{}\n",
+        off: "log.repeat_interval_s = 3600",
+        on: "log.repeat_interval_s = 1",
+        see: After(|scene| yes_if(is_logged(scene, |log| lines(log, "were held back")))),
+        without: NO,
+        with: YES,
+    },
+];
+
+#[test]
+fn what_the_file_names_is_what_it_names_now() {
+    try_all(ROWS, &[]);
+}
+
+#[test]
+fn what_acknowledgements_wait_for_and_what_is_kept_changes() {
+    let folder = Folder::new(&[]);
+    let data = |threads: usize| format!("data.path={}", folder.path().join(threads.to_string()).display());
+    try_with(1, KEPT, &[&data(1)]);
+    try_with(2, KEPT, &[&data(2)]);
+}
+
+#[test]
+fn the_log_is_written_as_is_said_now() {
+    let log: Vec<String> = LOG.iter().map(|row| row.keys.concat()).collect();
+    assert!(log.iter().all(|key| key.starts_with("log.")));
+    try_with(1, LOG, &[]);
+}
+
+/// What comes of a message of a client.
+pub(super) fn may_publish(_: &Scene, mut client: Client) -> String {
+    code(client.publish("x", AtLeastOnce, b""))
+}
+
+/// Whether what is acknowledged to a client that comes now waits for the disk.
+fn waits_for_the_disk(scene: &Scene) -> String {
+    let name = scene.name();
+    let client = scene.connecting(&name).open();
+    waits(scene, client)
+}
+
+/// Whether each of some messages that must be kept has waited for a write of its own: then there are as many.
+fn waits(scene: &Scene, mut client: Client) -> String {
+    const MESSAGES: u64 = 60;
+    let topic = format!("kept/{}", scene.name());
+    let until = Instant::now() + EXPECTATION;
+    let waits = loop {
+        let before = scene.metric("data_syncs");
+        // Where nothing waits, the log writes at its ease, and several of them at a time, unless this thread is the slower one.
+        for number in 0..MESSAGES {
+            let text = number.to_string();
+            let outgoing = Outgoing::new(&topic, AtLeastOnce, text.as_bytes()).retained();
+            assert_eq!(code(client.deliver(&outgoing)), "0x10");
+        }
+        let waits = scene.metric("data_syncs") - before >= MESSAGES;
+        if !waits || scene.expected.get() == YES || Instant::now() >= until {
+            break waits;
+        }
+    };
+    let _ = client.deliver(&Outgoing::new(&topic, AtLeastOnce, b"").retained());
+    yes_if(waits)
+}
+
+fn lines(log: &str, text: &str) -> usize {
+    log.lines().filter(|line| line.contains(text)).count()
+}
+
+fn log(scene: &Scene) -> String {
+    fs::read_to_string(scene.folder.path().join("log")).unwrap_or_default()
+}
+
+/// Whether each of five refusals has a line.
+fn are_five_logged(scene: &Scene) -> bool {
+    let count = || lines(&log(scene), "a CONNECT was refused");
+    let before = count();
+    (0..5).for_each(|_| is_refused(scene));
+    let until = Instant::now() + scene.patience(YES);
+    while Instant::now() < until && count() < before + 5 {}
+    count() >= before + 5
+}
+
+/// Whether there are more of such lines soon, while clients are refused.
+fn is_logged(scene: &Scene, count: impl Fn(&str) -> usize) -> bool {
+    let before = count(&log(scene));
+    let until = Instant::now() + scene.patience(YES);
+    while Instant::now() < until {
+        is_refused(scene);
+        if count(&log(scene)) > before {
+            return true;
+        }
+    }
+    false
+}
+
+/// A client comes that nobody can know.
+fn is_refused(scene: &Scene) {
+    let connecting = scene.broker.connecting(V5, "nobody").property(METHOD);
+    assert_eq!(super::told(&connecting), "0x8c");
+}
+
+pub(super) const METHOD: tautwire_protocol::Property<'static> =
+    tautwire_protocol::Property::AuthenticationMethod("KERBEROS");

@@ -1,0 +1,478 @@
+//! Limits for everybody.
+
+use std::time::Instant;
+
+use tautwire_protocol::{Packet, ReasonCode};
+
+use super::{
+    ACCEPTED, After, Before, CLOSED, NO, QUOTA_EXCEEDED, Row, Scene, YES, code, told, told_to, try_all, yes_if,
+};
+use crate::support::{AtLeastOnce, AtMostOnce, Client, EXPECTATION, Outgoing, options, packet_id, time_passes};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        keys: &["limits.connections"],
+        file: "{}\n",
+        off: "",
+        on: "limits.connections = 3",
+        see: After(five_come),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["limits.connections_per_address"],
+        file: "{}\n",
+        off: "",
+        on: "limits.connections_per_address = 3",
+        see: After(five_come),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["limits.connect_rate"],
+        file: "{}\n",
+        off: "",
+        on: "limits.connect_rate = 1",
+        see: After(five_come),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["limits.connect_burst"],
+        file: "limits.connect_rate = 1\n{}\n",
+        off: "",
+        on: "limits.connect_burst = 1000",
+        see: After(five_come),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["limits.connect_rate_per_address"],
+        file: "{}\n",
+        off: "",
+        on: "limits.connect_rate_per_address = 1",
+        see: After(five_come),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["limits.connect_burst_per_address"],
+        file: "limits.connect_rate_per_address = 1\n{}\n",
+        off: "",
+        on: "limits.connect_burst_per_address = 1000",
+        see: After(five_come),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["limits.sessions"],
+        file: "{}\n",
+        off: "",
+        on: "limits.sessions = 3",
+        see: After(five_come),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["limits.client_id_bytes"],
+        file: "{}\n",
+        off: "",
+        on: "limits.client_id_bytes = 23",
+        see: After(|scene| told(&scene.connecting(&format!("an-identifier-of-some-length-{}", scene.name())))),
+        without: ACCEPTED,
+        with: "0x85",
+    },
+    Row {
+        keys: &["limits.client_breaks"],
+        file: "limits.client_breaks_s = 3600\n{}\n",
+        off: "",
+        on: "limits.client_breaks = 2",
+        see: After(|scene| breaks_off(scene, 2)),
+        without: ACCEPTED,
+        with: "0x9f",
+    },
+    Row {
+        keys: &["limits.client_breaks_s"],
+        file: "limits.client_breaks = 2\n{}\n",
+        off: "limits.client_breaks_s = 3600",
+        on: "limits.client_breaks_s = 1",
+        see: After(|scene| {
+            assert_eq!(breaks_off(scene, 1), ACCEPTED);
+            time_passes(std::time::Duration::from_millis(1_100));
+            breaks_off(scene, 1)
+        }),
+        without: "0x9f",
+        with: ACCEPTED,
+    },
+    Row {
+        keys: &["limits.client_hold_s"],
+        file: "limits.client_breaks = 1\n{}\n",
+        off: "limits.client_hold_s = 3600",
+        on: "limits.client_hold_s = 1",
+        see: After(|scene| {
+            breaks_off(scene, 1);
+            let until = Instant::now() + scene.patience(YES);
+            loop {
+                match breaks_off(scene, 0) == ACCEPTED {
+                    true => return YES.to_owned(),
+                    false if Instant::now() > until => return NO.to_owned(),
+                    false => {}
+                }
+            }
+        }),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["limits.topic_bytes"],
+        file: "{}\n",
+        off: "",
+        on: "limits.topic_bytes = 20",
+        see: Before(|scene, mut client| {
+            code(client.publish(&format!("a/topic/of/some/length/{}", scene.name()), AtLeastOnce, b""))
+        }),
+        without: "0x10",
+        with: "0x90",
+    },
+    Row {
+        keys: &["limits.topic_levels"],
+        file: "{}\n",
+        off: "",
+        on: "limits.topic_levels = 4",
+        see: Before(|_, mut client| code(client.publish("a/b/c/d/e", AtLeastOnce, b""))),
+        without: "0x10",
+        with: "0x90",
+    },
+    Row {
+        keys: &["limits.subscriptions_per_session"],
+        file: "{}\n",
+        off: "",
+        on: "limits.subscriptions_per_session = 1",
+        see: Before(subscribes_twice),
+        without: ACCEPTED,
+        with: QUOTA_EXCEEDED,
+    },
+    Row {
+        keys: &["limits.subscriptions_per_packet"],
+        file: "{}\n",
+        off: "",
+        on: "limits.subscriptions_per_packet = 1",
+        see: Before(|_, mut client| {
+            client.send_subscribe(&[("a", options(AtMostOnce)), ("b", options(AtMostOnce))], &[]);
+            match client.next().as_packet() {
+                Packet::Disconnect(disconnect) => code(ReasonCode::from(disconnect.reason).as_u8()),
+                _ => ACCEPTED.to_owned(),
+            }
+        }),
+        without: ACCEPTED,
+        with: QUOTA_EXCEEDED,
+    },
+    Row {
+        keys: &["limits.retained_messages"],
+        file: "{}\n",
+        off: "",
+        on: "limits.retained_messages = 1",
+        see: Before(retains_two),
+        without: "0x10",
+        with: QUOTA_EXCEEDED,
+    },
+    Row {
+        keys: &["limits.retained_bytes"],
+        file: "{}\n",
+        off: "",
+        on: "limits.retained_bytes = 1500",
+        see: Before(retains_two),
+        without: "0x10",
+        with: QUOTA_EXCEEDED,
+    },
+    Row {
+        keys: &["limits.retained_messages_per_client"],
+        file: "{}\n",
+        off: "",
+        on: "limits.retained_messages_per_client = 1",
+        see: Before(retains_two),
+        without: "0x10",
+        with: QUOTA_EXCEEDED,
+    },
+    Row {
+        keys: &["limits.retained_bytes_per_client"],
+        file: "{}\n",
+        off: "",
+        on: "limits.retained_bytes_per_client = 1500",
+        see: Before(retains_two),
+        without: "0x10",
+        with: QUOTA_EXCEEDED,
+    },
+    Row {
+        keys: &["limits.session_queue_messages"],
+        file: "limits.slow_consumer = \"drop_old\"\n{}\n",
+        off: "",
+        on: "limits.session_queue_messages = 1",
+        see: Before(first_of_two_that_wait),
+        without: "1",
+        with: "2",
+    },
+    Row {
+        keys: &["limits.session_queue_bytes"],
+        file: "limits.slow_consumer = \"drop_old\"\n{}\n",
+        off: "",
+        on: "limits.session_queue_bytes = 1024",
+        see: Before(first_of_two_that_wait),
+        without: "1",
+        with: "2",
+    },
+    Row {
+        keys: &["limits.slow_consumer"],
+        file: "limits.session_queue_messages = 1\n{}\n",
+        off: "",
+        on: "limits.slow_consumer = \"drop_old\"",
+        see: Before(first_of_two_that_wait),
+        without: "1",
+        with: "2",
+    },
+    Row {
+        keys: &["limits.publish_messages_per_s"],
+        file: "{}\n",
+        off: "",
+        on: "limits.publish_messages_per_s = 1",
+        see: Before(is_held_up),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["limits.publish_burst_messages"],
+        file: "limits.publish_messages_per_s = 1\n{}\n",
+        off: "",
+        on: "limits.publish_burst_messages = 1000",
+        see: After(is_held_up_who_comes),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["limits.publish_bytes_per_s"],
+        file: "{}\n",
+        off: "",
+        on: "limits.publish_bytes_per_s = 1000",
+        see: Before(is_held_up),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["limits.publish_burst_bytes"],
+        file: "limits.publish_bytes_per_s = 1000\n{}\n",
+        off: "",
+        on: "limits.publish_burst_bytes = 1000000",
+        see: After(is_held_up_who_comes),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["limits.connection_output_bytes"],
+        file: "{}\n",
+        off: "",
+        on: "limits.connection_output_bytes = 1024",
+        see: Before(gets_all_of_one_write),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["limits.buffered_bytes"],
+        file: "{}\n",
+        off: "",
+        on: "limits.buffered_bytes = 1048576",
+        see: Before(stores_two_megabytes),
+        without: ACCEPTED,
+        with: QUOTA_EXCEEDED,
+    },
+    Row {
+        keys: &["memory.limit"],
+        file: "{}\n",
+        off: "",
+        on: "memory.limit = 2097152",
+        see: Before(stores_two_megabytes),
+        without: ACCEPTED,
+        with: QUOTA_EXCEEDED,
+    },
+    Row {
+        keys: &["limits.client_bytes"],
+        file: "{}\n",
+        off: "",
+        on: "limits.client_bytes = 65536",
+        see: Before(stores_two_megabytes),
+        without: ACCEPTED,
+        with: QUOTA_EXCEEDED,
+    },
+    Row {
+        keys: &["limits.incomplete_packet_timeout_s"],
+        file: "{}\n",
+        off: "limits.incomplete_packet_timeout_s = 3600",
+        on: "limits.incomplete_packet_timeout_s = 1",
+        see: Before(|scene, mut client| {
+            client.send_bytes(&[0x30, 0x10]);
+            yes_if(client.anything_arrives_within(scene.patience(YES)))
+        }),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["limits.write_stall_timeout_s"],
+        file: "{}\n",
+        off: "limits.write_stall_timeout_s = 0",
+        on: "limits.write_stall_timeout_s = 1",
+        see: Before(is_closed_for_taking_nothing),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["sys.interval_s"],
+        file: "{}\n",
+        off: "sys.interval_s = 0",
+        on: "sys.interval_s = 1",
+        see: Before(|scene, mut client| {
+            client.subscribe("$SYS/broker/uptime", AtMostOnce);
+            let until = Instant::now() + scene.patience(YES);
+            // What has been retained is no news.
+            let news = std::iter::from_fn(|| client.publish_before(until)).find(|message| !message.retain());
+            yes_if(news.is_some())
+        }),
+        without: NO,
+        with: YES,
+    },
+];
+
+#[test]
+fn limits_hold_for_those_who_are_connected_and_can_be_taken_back() {
+    try_all(ROWS, &[]);
+}
+
+/// Whether five clients that come at once are all let in.
+pub(super) fn five_come(scene: &Scene) -> String {
+    let names = [1, 2, 3, 4, 5].map(|number| format!("{}-{number}", scene.name()));
+    let mut clients = names.each_ref().map(|name| scene.connecting(name).send_unless_closed());
+    let told = clients.each_mut().map(told_to);
+    if told.iter().all(|told| told == ACCEPTED) {
+        // Their places are free when they have gone.
+        clients.into_iter().for_each(Client::disconnect);
+        return YES.to_owned();
+    }
+    assert!(told.iter().all(|told| [ACCEPTED, CLOSED, QUOTA_EXCEEDED].contains(&&**told)), "{told:?}");
+    NO.to_owned()
+}
+
+/// A client breaks off so often; what it is told who comes once more then.
+fn breaks_off(scene: &Scene, times: usize) -> String {
+    let name = format!("breaks-{}", scene.name());
+    for _ in 0..times {
+        let mut client = scene.connecting(&name).send();
+        match told_to(&mut client) {
+            told if told == ACCEPTED => client.cut(),
+            told => return told,
+        }
+    }
+    let mut client = scene.connecting(&name).send();
+    let told = told_to(&mut client);
+    if told == ACCEPTED {
+        client.disconnect();
+    }
+    told
+}
+
+pub(super) fn subscribes_twice(scene: &Scene, mut client: Client) -> String {
+    client.subscribe(&format!("one/{}", scene.name()), AtMostOnce);
+    code(client.subscribe_all(&[(&format!("two/{}", scene.name()), options(AtMostOnce))], &[])[0])
+}
+
+/// What comes of the second of two messages of a kilobyte that are to be retained. Both are taken back.
+pub(super) fn retains_two(scene: &Scene, mut client: Client) -> String {
+    let topics = [1, 2].map(|number| format!("{}/{number}", scene.name()));
+    let codes =
+        topics.each_ref().map(|topic| client.deliver(&Outgoing::new(topic, AtLeastOnce, &[b'r'; 1000]).retained()));
+    assert_eq!(code(codes[0]), "0x10");
+    topics.iter().for_each(|topic| _ = client.deliver(&Outgoing::new(topic, AtLeastOnce, b"").retained()));
+    code(codes[1])
+}
+
+/// The first of what a client gets that comes back, after two messages of 600 bytes have come meanwhile.
+pub(super) fn first_of_two_that_wait(scene: &Scene, mut client: Client) -> String {
+    let name = scene.name();
+    let away_id = format!("away-{name}");
+    let connecting = || scene.connecting(&away_id).user_name(&name);
+    let mut away = connecting().persistent().open();
+    away.subscribe(&name, AtLeastOnce);
+    away.disconnect();
+    for first in [b'1', b'2'] {
+        let mut payload = [b'x'; 600];
+        payload[0] = first;
+        assert_eq!(client.publish(&name, AtLeastOnce, &payload), 0);
+    }
+    let mut away = connecting().clean_start(false).open();
+    char::from(away.receive().payload()[0]).to_string()
+}
+
+/// Whether a client that publishes twenty messages of 1,000 bytes at once is not read from for a while.
+pub(super) fn is_held_up(scene: &Scene, mut client: Client) -> String {
+    const MESSAGES: usize = 20;
+    let before = scene.metric("clients_paused_for_rate");
+    for _ in 0..MESSAGES {
+        client.send_publish(&Outgoing::new("x", AtLeastOnce, &[b'x'; 1_000]));
+    }
+    let deadline = Instant::now() + EXPECTATION;
+    let mut answered = 0;
+    while answered < MESSAGES {
+        if scene.metric("clients_paused_for_rate") > before {
+            return YES.to_owned();
+        }
+        let soon = Instant::now() + std::time::Duration::from_millis(50);
+        answered += usize::from(client.next_before(soon).is_some());
+        assert!(Instant::now() < deadline, "{answered} of {MESSAGES} are answered, and the client is not paused");
+    }
+    NO.to_owned()
+}
+
+/// The same of a client that comes only now, and so has sent nothing for long.
+pub(super) fn is_held_up_who_comes(scene: &Scene) -> String {
+    is_held_up(scene, scene.connecting(&scene.name()).open())
+}
+
+/// Whether all of five messages of QoS 0 arrive that are published by one write, and so leave by one.
+fn gets_all_of_one_write(scene: &Scene, mut client: Client) -> String {
+    let name = scene.name();
+    client.subscribe(&name, AtLeastOnce);
+    let mut publisher = scene.connecting("publisher").open();
+    let small = Outgoing::new(&name, AtMostOnce, &[b'x'; 1_500]);
+    let one = publisher.encoded(&Packet::Publish(small.publish(packet_id(1))));
+    publisher.send_bytes(&one.repeat(5));
+    publisher.publish(&name, AtLeastOnce, b"last");
+    let before_last = (0..).find(|_| client.receive().payload() == b"last").unwrap_or(0);
+    yes_if(before_last == 5)
+}
+
+/// What comes of twenty messages of 100 kB for a session that is away, which is ended then.
+fn stores_two_megabytes(scene: &Scene, mut client: Client) -> String {
+    let name = scene.name();
+    let away_id = format!("away-{name}");
+    let mut away = scene.connecting(&away_id).persistent().open();
+    away.subscribe(&name, AtLeastOnce);
+    away.disconnect();
+    let codes: Vec<u8> = (0..20).map(|_| client.publish(&name, AtLeastOnce, &[b'x'; 100_000])).collect();
+    scene.connecting(&away_id).open().disconnect();
+    code(codes.into_iter().max().unwrap_or(0))
+}
+
+/// Whether a client that takes nothing is cut off.
+fn is_closed_for_taking_nothing(scene: &Scene, mut client: Client) -> String {
+    let before = scene.metric("write_stall_timeouts");
+    client.subscribe("flood", AtMostOnce);
+    let mut publisher = scene.connecting("publisher").open();
+    for _ in 0..200 {
+        publisher.publish("flood", AtMostOnce, &[b'x'; 64 << 10]);
+    }
+    publisher.ping();
+    let until = Instant::now() + scene.patience(YES);
+    while Instant::now() < until {
+        if scene.metric("write_stall_timeouts") > before {
+            return YES.to_owned();
+        }
+    }
+    NO.to_owned()
+}

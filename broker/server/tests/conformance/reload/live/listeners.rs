@@ -1,0 +1,461 @@
+//! Listeners, TLS, and what a table `[[listener]]` says otherwise than for all.
+
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+use std::sync::Arc;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::io::Write as _;
+use tautwire_protocol::PropertyId;
+
+use super::auth::by_certificate;
+use super::limits::five_come;
+use super::offer::told;
+use super::{ACCEPTED, After, Before, NO, Row, Scene, YES, code, try_all, yes_if};
+use crate::support::{AtLeastOnce, Client, Connecting, V5, Way, program};
+
+const PLAIN: &str = "[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\n{}\n";
+const FOR_ALL: &str = "tls.certificate = \"all.pem\"\ntls.key = \"all.key\"\n{}\n[[listener]]\nname = \"own\"\naddress = \"mqtts://127.0.0.1:0\"\n";
+const TRUSTING: &str = "tls.client_ca = \"all-ca.pem\"\ntls.certificate = \"all.pem\"\ntls.key = \"all.key\"\n{}\n[[listener]]\nname = \"own\"\naddress = \"mqtts://127.0.0.1:0\"\n";
+const OF_ONE: &str = "tls.certificate = \"all.pem\"\ntls.key = \"all.key\"\n[[listener]]\nname = \"own\"\naddress = \"mqtts://127.0.0.1:0\"\n{}\n";
+const WITH_CLIENTS: &str = "tls.certificate = \"all.pem\"\ntls.key = \"all.key\"\ntls.client_certificates = \"required\"\n{}\n\
+     [[listener]]\nname = \"own\"\naddress = \"mqtts://127.0.0.1:0\"\n";
+const OF_ONE_WITH_CLIENTS: &str = "tls.certificate = \"all.pem\"\ntls.key = \"all.key\"\n[[listener]]\nname = \"own\"\n\
+     address = \"mqtts://127.0.0.1:0\"\ntls.client_certificates = \"required\"\n{}\n";
+const REVOKING: &str = "tls.certificate = \"made/server.pem\"\ntls.key = \"made/server.key\"\ntls.client_ca = \"made/ca.pem\"\n\
+     tls.client_certificates = \"required\"\n{}\n[[listener]]\nname = \"own\"\naddress = \"mqtts://127.0.0.1:0\"\n";
+const ONE_REVOKING: &str = "tls.certificate = \"made/server.pem\"\ntls.key = \"made/server.key\"\ntls.client_ca = \"made/ca.pem\"\n\
+     tls.client_certificates = \"required\"\n[[listener]]\nname = \"own\"\naddress = \"mqtts://127.0.0.1:0\"\n{}\n";
+const BY_CERTIFICATE: &str = "auth.password_file = \"users\"\ntls.certificate = \"all.pem\"\ntls.key = \"all.key\"\n\
+     tls.client_ca = \"all-ca.pem\"\n[[listener]]\nname = \"own\"\naddress = \"mqtts://127.0.0.1:0\"\n\
+     tls.client_certificates = \"required\"\n{}\n";
+
+const SUITE: &str = "TLS13_CHACHA20_POLY1305_SHA256";
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        keys: &["listen"],
+        file: "{}\n",
+        off: "",
+        on: "listen = [\"127.0.0.1:0\", \"ws://127.0.0.1:0/mqtt\", \"unix:SOCKET\"]",
+        see: After(|scene| yes_if(scene.folder.path().join("socket").exists())),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["limits.tls_handshakes"],
+        file: FOR_ALL,
+        off: "",
+        on: "limits.tls_handshakes = 1",
+        see: After(|scene| {
+            let silent = [1, 2].map(|_| Client::dial(Way::Tcp(scene.own()), V5));
+            let one = |client: &Client| client.anything_arrives_within(scene.patience(NO) / 2);
+            yes_if(!silent.iter().any(one))
+        }),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["tls.certificate", "tls.key"],
+        file: "{}\n[[listener]]\nname = \"own\"\naddress = \"mqtts://127.0.0.1:0\"\n",
+        off: "tls.certificate = \"all.pem\"\ntls.key = \"all.key\"",
+        on: "tls.certificate = \"other.pem\"\ntls.key = \"other.key\"",
+        see: After(is_the_other_shown),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["tls.client_certificates"],
+        file: TRUSTING,
+        off: "tls.client_certificates = \"optional\"",
+        on: "tls.client_certificates = \"required\"",
+        see: After(comes_without_certificate),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["tls.client_ca"],
+        file: WITH_CLIENTS,
+        off: "tls.client_ca = \"all-ca.pem\"",
+        on: "tls.client_ca = \"other-ca.pem\"",
+        see: After(comes_with_certificate),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["tls.revoked"],
+        file: REVOKING,
+        off: "",
+        on: "tls.revoked = \"made/revoked.pem\"",
+        see: After(comes_though_revoked),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["tls.minimum_version"],
+        file: FOR_ALL,
+        off: "",
+        on: "tls.minimum_version = \"1.3\"",
+        see: After(speaks_the_old_version),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["tls.cipher_suites"],
+        file: FOR_ALL,
+        off: "",
+        on: "tls.cipher_suites = [\"TLS13_CHACHA20_POLY1305_SHA256\"]",
+        see: After(|scene| yes_if(suite(scene) == SUITE)),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["listener name"],
+        file: "[[listener]]\naddress = \"127.0.0.1:0\"\n{}\n",
+        off: "name = \"own\"",
+        on: "name = \"another\"",
+        see: After(|scene| yes_if(scene.ask("GET", "/config").body.contains("name = \"another\""))),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["listener address"],
+        file: "[[listener]]\nname = \"own\"\n{}\n",
+        off: "address = \"127.0.0.1:0\"",
+        on: "address = \"127.0.0.2:0\"",
+        see: After(|scene| {
+            assert_eq!(scene.comes(), ACCEPTED);
+            scene.own().ip().to_string()
+        }),
+        without: "127.0.0.1",
+        with: "127.0.0.2",
+    },
+    Row {
+        keys: &["listener connections"],
+        file: PLAIN,
+        off: "",
+        on: "connections = 3",
+        see: After(five_come),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["listener mode"],
+        file: "[[listener]]\nname = \"own\"\naddress = \"unix:SOCKET\"\n{}\n",
+        off: "",
+        on: "mode = \"600\"",
+        see: After(|scene| {
+            let metadata = fs::metadata(scene.folder.path().join("socket")).expect("it is there");
+            format!("{:o}", metadata.permissions().mode() & 0o777)
+        }),
+        without: "660",
+        with: "600",
+    },
+    Row {
+        keys: &["listener auth.anonymous"],
+        file: "auth.password_file = \"users\"\n[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\n{}\n",
+        off: "",
+        on: "auth.anonymous = true",
+        see: After(|scene| super::told(&Connecting::new(Way::Tcp(scene.own()), V5, &scene.name()))),
+        without: "0x87",
+        with: ACCEPTED,
+    },
+    Row {
+        keys: &["listener auth.password_file"],
+        file: PLAIN,
+        off: "",
+        on: "auth.password_file = \"users\"",
+        see: After(|scene| super::told(&scene.connecting(&scene.name()).password(b"wrong"))),
+        without: ACCEPTED,
+        with: "0x86",
+    },
+    Row {
+        keys: &["listener auth.plain_passwords"],
+        file: "auth.password_file = \"users\"\n[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\n\
+               proxy.trusted = [\"127.0.0.1\"]\n{}\n",
+        off: "",
+        on: "auth.plain_passwords = true",
+        see: After(super::auth::from_elsewhere),
+        without: "0x87",
+        with: ACCEPTED,
+    },
+    Row {
+        keys: &["listener auth.certificate"],
+        file: BY_CERTIFICATE,
+        off: "",
+        on: "auth.certificate = \"nobody\"",
+        see: After(by_certificate),
+        without: ACCEPTED,
+        with: "0x87",
+    },
+    Row {
+        keys: &["listener auth.certificate_rules"],
+        file: BY_CERTIFICATE,
+        off: "",
+        on: "auth.certificate_rules = [{ cn = \"other-*\", user = \"{*}\" }]",
+        see: After(by_certificate),
+        without: ACCEPTED,
+        with: "0x87",
+    },
+    Row {
+        keys: &["listener acl.file"],
+        file: PLAIN,
+        off: "",
+        on: "acl.file = \"rules.toml\"",
+        see: Before(super::files::may_publish),
+        without: "0x10",
+        with: "0x87",
+    },
+    Row {
+        keys: &["listener limits.connections_per_address"],
+        file: PLAIN,
+        off: "",
+        on: "limits.connections_per_address = 3",
+        see: After(five_come),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["listener limits.connect_rate"],
+        file: PLAIN,
+        off: "",
+        on: "limits.connect_rate = 1",
+        see: After(five_come),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["listener limits.connect_burst"],
+        file: "[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\nlimits.connect_rate = 1\n{}\n",
+        off: "",
+        on: "limits.connect_burst = 1000",
+        see: After(five_come),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["listener limits.connect_rate_per_address"],
+        file: PLAIN,
+        off: "",
+        on: "limits.connect_rate_per_address = 1",
+        see: After(five_come),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["listener limits.connect_burst_per_address"],
+        file: "[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\nlimits.connect_rate_per_address = 1\n{}\n",
+        off: "",
+        on: "limits.connect_burst_per_address = 1000",
+        see: After(five_come),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["listener mount_point"],
+        file: PLAIN,
+        off: "",
+        on: "mount_point = \"inside/\"",
+        see: After(|scene| {
+            let name = scene.name();
+            let mut outside = scene.broker.connect(V5, "outside");
+            outside.subscribe(&format!("+/{name}"), AtLeastOnce);
+            outside.subscribe(&name, AtLeastOnce);
+            assert_eq!(scene.connecting(&name).open().publish(&name, AtLeastOnce, b""), 0);
+            outside.receive().topic().trim_end_matches(&name).to_owned()
+        }),
+        without: "",
+        with: "inside/",
+    },
+    Row {
+        keys: &["listener mqtt.receive_maximum"],
+        file: PLAIN,
+        off: "",
+        on: "mqtt.receive_maximum = 7",
+        see: After(|scene| told(scene, PropertyId::ReceiveMaximum)),
+        without: "1024",
+        with: "7",
+    },
+    Row {
+        keys: &["listener mqtt.maximum_packet_size"],
+        file: PLAIN,
+        off: "",
+        on: "mqtt.maximum_packet_size = 5000",
+        see: After(|scene| told(scene, PropertyId::MaximumPacketSize)),
+        without: "16777216",
+        with: "5000",
+    },
+    Row {
+        keys: &["listener mqtt.max_keep_alive_s"],
+        file: PLAIN,
+        off: "",
+        on: "mqtt.max_keep_alive_s = 5",
+        see: After(|scene| told(scene, PropertyId::ServerKeepAlive)),
+        without: "none",
+        with: "5",
+    },
+    Row {
+        keys: &["listener mqtt.max_session_expiry_s"],
+        file: PLAIN,
+        off: "",
+        on: "mqtt.max_session_expiry_s = 5",
+        see: After(|scene| told(scene, PropertyId::SessionExpiryInterval)),
+        without: "none",
+        with: "5",
+    },
+    Row {
+        keys: &["listener proxy.trusted"],
+        file: PLAIN,
+        off: "",
+        on: "proxy.trusted = [\"127.0.0.1\"]",
+        see: After(|scene| scene.comes()),
+        without: ACCEPTED,
+        with: super::CLOSED,
+    },
+    Row {
+        keys: &["listener tls.certificate", "listener tls.key"],
+        file: "[[listener]]\nname = \"own\"\naddress = \"mqtts://127.0.0.1:0\"\n{}\n",
+        off: "tls.certificate = \"all.pem\"\ntls.key = \"all.key\"",
+        on: "tls.certificate = \"other.pem\"\ntls.key = \"other.key\"",
+        see: After(is_the_other_shown),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["listener tls.client_certificates"],
+        file: "tls.client_ca = \"all-ca.pem\"\ntls.certificate = \"all.pem\"\ntls.key = \"all.key\"\n[[listener]]\nname = \"own\"\n\
+               address = \"mqtts://127.0.0.1:0\"\n{}\n",
+        off: "tls.client_certificates = \"optional\"",
+        on: "tls.client_certificates = \"required\"",
+        see: After(comes_without_certificate),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["listener tls.client_ca"],
+        file: OF_ONE_WITH_CLIENTS,
+        off: "tls.client_ca = \"all-ca.pem\"",
+        on: "tls.client_ca = \"other-ca.pem\"",
+        see: After(comes_with_certificate),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["listener tls.revoked"],
+        file: ONE_REVOKING,
+        off: "",
+        on: "tls.revoked = \"made/revoked.pem\"",
+        see: After(comes_though_revoked),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["listener tls.minimum_version"],
+        file: OF_ONE,
+        off: "",
+        on: "tls.minimum_version = \"1.3\"",
+        see: After(speaks_the_old_version),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["listener tls.cipher_suites"],
+        file: OF_ONE,
+        off: "",
+        on: "tls.cipher_suites = [\"TLS13_CHACHA20_POLY1305_SHA256\"]",
+        see: After(|scene| yes_if(suite(scene) == SUITE)),
+        without: NO,
+        with: YES,
+    },
+];
+
+#[test]
+fn keys_of_listeners_and_of_tls_hold_and_can_be_taken_back() {
+    try_all(ROWS, &[]);
+}
+
+/// Certificates that can be revoked, in the folder `made`.
+pub(super) fn make_certificates(folder: &crate::support::Folder) {
+    let made = folder.path().join("made");
+    let run = |arguments: &[&str]| {
+        let output = Command::new(program()).args(["cert", "--dir"]).arg(&made).args(arguments).output();
+        let output = output.expect("the program starts");
+        assert!(output.status.success(), "{output:?}");
+    };
+    run(&["--client", "device"]);
+    run(&["--revoke", &made.join("device.pem").display().to_string()]);
+}
+
+fn connect_bytes(scene: &Scene) -> Vec<u8> {
+    scene.connecting(&scene.name()).bytes()
+}
+
+fn is_the_other_shown(scene: &Scene) -> String {
+    let shows = |authority| scene.secured(authority).exchange(&connect_bytes(scene), &mut [0; 4]).is_ok();
+    let (all, other) = (shows(&scene.all), shows(&scene.other));
+    assert_ne!(all, other, "one of the two is shown");
+    yes_if(other)
+}
+
+fn comes_without_certificate(scene: &Scene) -> String {
+    yes_if(scene.secured(&scene.all).exchange(&connect_bytes(scene), &mut [0; 4]).is_ok())
+}
+
+fn comes_with_certificate(scene: &Scene) -> String {
+    let stream = TcpStream::connect(scene.own()).expect("the broker listens");
+    let mut client = scene.all.connect(stream, Some(scene.all.client("device")));
+    yes_if(client.exchange(&connect_bytes(scene), &mut [0; 4]).is_ok())
+}
+
+fn comes_though_revoked(scene: &Scene) -> String {
+    let made = scene.folder.path().join("made");
+    let mut roots = RootCertStore::empty();
+    roots.add(pem(&made.join("ca.pem"))).expect("an authority");
+    let config = builder(rustls::ALL_VERSIONS).with_root_certificates(roots);
+    let key = rustls::pki_types::pem::PemObject::from_pem_file(made.join("device.key")).expect("a key");
+    let config = config.with_client_auth_cert(vec![pem(&made.join("device.pem"))], key).expect("they fit");
+    yes_if(greets(config, scene.own(), &connect_bytes(scene)).is_some())
+}
+
+fn speaks_the_old_version(scene: &Scene) -> String {
+    yes_if(greets(trusting(scene, &[&rustls::version::TLS12]), scene.own(), &connect_bytes(scene)).is_some())
+}
+
+/// The suite that is agreed on with a client that leaves it to the broker.
+fn suite(scene: &Scene) -> String {
+    greets(trusting(scene, rustls::ALL_VERSIONS), scene.own(), &connect_bytes(scene)).expect("it is let in")
+}
+
+fn builder(
+    versions: &[&'static rustls::SupportedProtocolVersion],
+) -> rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    ClientConfig::builder_with_provider(provider).with_protocol_versions(versions).expect("versions")
+}
+
+fn trusting(scene: &Scene, versions: &[&'static rustls::SupportedProtocolVersion]) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(pem(&scene.folder.path().join("all-ca.pem"))).expect("an authority");
+    builder(versions).with_root_certificates(roots).with_no_client_auth()
+}
+
+fn pem(path: &std::path::Path) -> rustls::pki_types::CertificateDer<'static> {
+    rustls::pki_types::pem::PemObject::from_pem_file(path).expect("a certificate")
+}
+
+/// Connects by this; gives the suite that is spoken once CONNACK has come.
+fn greets(config: ClientConfig, address: SocketAddr, connect: &[u8]) -> Option<String> {
+    let name = ServerName::try_from("localhost").expect("a name");
+    let connection = ClientConnection::new(Arc::new(config), name).expect("a client");
+    let stream = TcpStream::connect(address).expect("the broker listens");
+    stream.set_read_timeout(Some(crate::support::EXPECTATION)).expect("a timeout");
+    let mut stream = StreamOwned::new(connection, stream);
+    stream.write_all(connect).ok()?;
+    let mut start = [0; 4];
+    std::io::Read::read_exact(&mut stream, &mut start).ok()?;
+    assert_eq!(code(start[3]), ACCEPTED);
+    stream.conn.negotiated_cipher_suite()?.suite().as_str().map(str::to_owned)
+}

@@ -1,0 +1,200 @@
+//! What is offered to those who connect: in CONNACK, by TLS, by WebSocket.
+
+use std::io::Write as _;
+
+use tautwire_protocol::{Property, PropertyId};
+
+use super::users::come_of_two;
+use super::{After, NO, Row, Scene, YES, try_all, yes_if};
+use crate::support::websocket::{BINARY, FIN, WebSocket, request};
+use crate::support::{Client, V5, Way};
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        keys: &["mqtt.receive_maximum"],
+        file: "{}\n",
+        off: "",
+        on: "mqtt.receive_maximum = 7",
+        see: After(|scene| told(scene, PropertyId::ReceiveMaximum)),
+        without: "1024",
+        with: "7",
+    },
+    Row {
+        keys: &["mqtt.maximum_packet_size"],
+        file: "{}\n",
+        off: "",
+        on: "mqtt.maximum_packet_size = 5000",
+        see: After(|scene| told(scene, PropertyId::MaximumPacketSize)),
+        without: "16777216",
+        with: "5000",
+    },
+    Row {
+        keys: &["mqtt.topic_alias_maximum"],
+        file: "{}\n",
+        off: "",
+        on: "mqtt.topic_alias_maximum = 3",
+        see: After(|scene| told(scene, PropertyId::TopicAliasMaximum)),
+        without: "64",
+        with: "3",
+    },
+    Row {
+        keys: &["mqtt.max_keep_alive_s"],
+        file: "{}\n",
+        off: "",
+        on: "mqtt.max_keep_alive_s = 5",
+        see: After(|scene| told(scene, PropertyId::ServerKeepAlive)),
+        without: "none",
+        with: "5",
+    },
+    Row {
+        keys: &["mqtt.max_qos"],
+        file: "{}\n",
+        off: "",
+        on: "mqtt.max_qos = 1",
+        see: After(|scene| told(scene, PropertyId::MaximumQoS)),
+        without: "none",
+        with: "AtLeastOnce",
+    },
+    Row {
+        keys: &["mqtt.retain_available"],
+        file: "{}\n",
+        off: "",
+        on: "mqtt.retain_available = false",
+        see: After(|scene| told(scene, PropertyId::RetainAvailable)),
+        without: "none",
+        with: "false",
+    },
+    Row {
+        keys: &["mqtt.wildcard_subscription_available"],
+        file: "{}\n",
+        off: "",
+        on: "mqtt.wildcard_subscription_available = false",
+        see: After(|scene| told(scene, PropertyId::WildcardSubscriptionAvailable)),
+        without: "none",
+        with: "false",
+    },
+    Row {
+        keys: &["mqtt.shared_subscription_available"],
+        file: "{}\n",
+        off: "",
+        on: "mqtt.shared_subscription_available = false",
+        see: After(|scene| told(scene, PropertyId::SharedSubscriptionAvailable)),
+        without: "none",
+        with: "false",
+    },
+    Row {
+        keys: &["mqtt.subscription_identifier_available"],
+        file: "{}\n",
+        off: "",
+        on: "mqtt.subscription_identifier_available = false",
+        see: After(|scene| told(scene, PropertyId::SubscriptionIdentifierAvailable)),
+        without: "none",
+        with: "false",
+    },
+    Row {
+        keys: &["mqtt.response_information"],
+        file: "{}\n",
+        off: "",
+        on: "mqtt.response_information = \"answers/\"",
+        see: After(|scene| yes_if(told(scene, PropertyId::ResponseInformation).contains("answers/"))),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["mqtt.max_session_expiry_s"],
+        file: "{}\n",
+        off: "",
+        on: "mqtt.max_session_expiry_s = 5",
+        see: After(|scene| told(scene, PropertyId::SessionExpiryInterval)),
+        without: "none",
+        with: "5",
+    },
+    Row {
+        keys: &["mqtt.connect_timeout_s"],
+        file: "{}\n",
+        off: "mqtt.connect_timeout_s = 3600",
+        on: "mqtt.connect_timeout_s = 1",
+        see: After(|scene| {
+            let silent = Client::dial(Way::Tcp(scene.broker.address()), V5);
+            yes_if(silent.anything_arrives_within(scene.patience(YES)))
+        }),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["limits.in_flight_per_client"],
+        file: "{}\n",
+        off: "",
+        on: "limits.in_flight_per_client = 1",
+        see: After(|scene| come_of_two(scene, scene.connecting(&scene.name()).open())),
+        without: "2",
+        with: "1",
+    },
+    Row {
+        keys: &["limits.websocket_frame_bytes"],
+        file: "{}\n",
+        off: "",
+        on: "limits.websocket_frame_bytes = 1000",
+        see: After(|scene| takes_by_websocket(scene, 1)),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["limits.websocket_message_bytes"],
+        file: "{}\n",
+        off: "",
+        on: "limits.websocket_message_bytes = 1000",
+        see: After(|scene| takes_by_websocket(scene, 4)),
+        without: YES,
+        with: NO,
+    },
+    Row {
+        keys: &["websocket.origins"],
+        file: "{}\n",
+        off: "",
+        on: "websocket.origins = [\"https://example.org\"]",
+        see: After(|scene| {
+            let mut websocket = WebSocket::dial(scene.broker.websocket_address());
+            let changed = [("Host", "broker.example.com"), ("Origin", "https://example.org")];
+            websocket.stream.write_all(request("/mqtt", &changed).as_bytes()).expect("it is taken");
+            websocket.answer().split(' ').nth(1).unwrap_or_default().to_owned()
+        }),
+        without: "403",
+        with: "101",
+    },
+];
+
+#[test]
+fn what_is_offered_holds_for_those_who_connect_from_then_on() {
+    try_all(ROWS, &[]);
+}
+
+/// What a client is told in CONNACK that asks for a session of a minute, and for Response Information.
+pub(super) fn told(scene: &Scene, property: PropertyId) -> String {
+    let name = scene.name();
+    let connecting = scene.connecting(&name).session_expiry_s(60);
+    let client = connecting.property(Property::RequestResponseInformation(true)).open();
+    let told = client.connack().properties.get(property).map(|property| format!("{property:?}"));
+    // NAME: VALUE
+    let told = told.map_or("none".to_owned(), |told| told.split(": ").skip(1).collect());
+    client.disconnect();
+    told
+}
+
+/// Whether a message of 1,600 bytes is taken by WebSocket, in so many frames.
+fn takes_by_websocket(scene: &Scene, frames: usize) -> String {
+    let name = "n".repeat(1_000);
+    let long = "x".repeat(500);
+    let connect = scene.broker.connecting_by_websocket(V5, &name).user_name(&long).bytes();
+    let mut websocket = WebSocket::open(scene.broker.websocket_address());
+    let piece = connect.len().div_ceil(frames);
+    for (number, bytes) in connect.chunks(piece).enumerate() {
+        let opcode = if number == 0 { BINARY } else { crate::support::websocket::CONTINUATION };
+        let fin = if (number + 1) * piece >= connect.len() { FIN } else { 0 };
+        // It may be closed by then.
+        let _ = websocket.stream.write_all(&crate::support::websocket::frame(fin | opcode, bytes));
+    }
+    yes_if(
+        websocket.frame().is_some_and(|frame| frame.payload.first() == Some(&0x20) && frame.payload.get(3) == Some(&0)),
+    )
+}

@@ -1,0 +1,156 @@
+//! What is sent to a collector of telemetry.
+
+use tautwire_protocol::Property;
+
+use super::{After, Before, NO, Row, Scene, YES, told, try_with, yes_if};
+use crate::support::{AtLeastOnce, Outgoing, V5};
+
+/// Metrics are to be sent as often as may be.
+macro_rules! often {
+    ($endpoint:literal) => {
+        concat!("telemetry.endpoint = \"", $endpoint, "\"\ntelemetry.metrics_interval_s = 1\n{}\n")
+    };
+}
+
+const METRICS: &str = "post /v1/metrics ";
+
+pub(super) const ROWS: &[Row] = &[
+    Row {
+        keys: &["telemetry.endpoint"],
+        file: "telemetry.metrics_interval_s = 1\n{}\n",
+        off: "",
+        on: "telemetry.endpoint = \"SERVICE\"",
+        see: After(|scene| collects(scene, METRICS)),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["telemetry.metrics"],
+        file: often!("SERVICE"),
+        off: "telemetry.metrics = false",
+        on: "",
+        see: After(|scene| collects(scene, METRICS)),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["telemetry.metrics_interval_s"],
+        file: "telemetry.endpoint = \"SERVICE\"\n{}\n",
+        off: "",
+        on: "telemetry.metrics_interval_s = 1",
+        see: After(|scene| collects(scene, METRICS)),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["telemetry.logs"],
+        file: often!("SERVICE"),
+        off: "telemetry.logs = false",
+        on: "",
+        see: After(|scene| {
+            settle(scene);
+            // A line of the log.
+            assert_eq!(told(&scene.broker.connecting(V5, "nobody").property(super::files::METHOD)), "0x8c");
+            yes_if(scene.service.collects("post /v1/logs ", scene.patience(YES)))
+        }),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["telemetry.traces"],
+        file: often!("SERVICE"),
+        off: "",
+        on: "telemetry.traces = true",
+        see: Before(|scene, mut client| {
+            settle(scene);
+            let parent =
+                Property::UserProperty("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+            client.deliver(&Outgoing::new("t", AtLeastOnce, b"").property(parent));
+            yes_if(scene.service.collects("post /v1/traces ", scene.patience(YES)))
+        }),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["telemetry.trace_ratio"],
+        file: concat!(often!("SERVICE"), "telemetry.traces = true\n"),
+        off: "",
+        on: "telemetry.trace_ratio = 1",
+        see: Before(|scene, mut client| {
+            settle(scene);
+            client.publish("t", AtLeastOnce, b"");
+            yes_if(scene.service.collects("post /v1/traces ", scene.patience(YES)))
+        }),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["telemetry.trace_topics"],
+        file: concat!(often!("SERVICE"), "telemetry.traces = true\ntelemetry.trace_ratio = 1\n"),
+        off: "telemetry.trace_topics = false",
+        on: "",
+        see: Before(|scene, mut client| {
+            settle(scene);
+            client.publish("a/topic", AtLeastOnce, b"");
+            yes_if(scene.service.collects("{\"stringValue\":\"a/topic\"}", scene.patience(YES)))
+        }),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["telemetry.headers_file"],
+        file: often!("SERVICE"),
+        off: "",
+        on: "telemetry.headers_file = \"headers\"",
+        see: After(|scene| collects(scene, "\nx-from: the-broker")),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["telemetry.ca"],
+        file: often!("SECURE"),
+        off: "telemetry.ca = \"other-ca.pem\"",
+        on: "telemetry.ca = \"all-ca.pem\"",
+        see: After(|scene| collects(scene, METRICS)),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["telemetry.service_name"],
+        file: often!("SERVICE"),
+        off: "",
+        on: "telemetry.service_name = \"plant-7\"",
+        see: After(|scene| collects(scene, "{\"key\":\"service.name\",\"value\":{\"stringValue\":\"plant-7\"}}")),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        keys: &["telemetry.attributes"],
+        file: often!("SERVICE"),
+        off: "",
+        on: "telemetry.attributes = [\"a.b=c\"]",
+        see: After(|scene| collects(scene, "{\"key\":\"a.b\",\"value\":{\"stringValue\":\"c\"}}")),
+        without: NO,
+        with: YES,
+    },
+];
+
+#[test]
+fn telemetry_is_sent_as_is_said_now() {
+    // One thread sends, however many serve clients.
+    try_with(2, ROWS, &[]);
+}
+
+/// Whether a request comes in which this text is.
+fn collects(scene: &Scene, text: &str) -> String {
+    settle(scene);
+    yes_if(scene.service.collects(text, scene.patience(YES)))
+}
+
+/// What was on its way before the reload may still come.
+fn settle(scene: &Scene) {
+    if scene.expected.get() == NO {
+        scene.service.collects("nothing of this kind", super::SILENCE);
+    }
+    scene.service.forget_collected();
+}
