@@ -32,6 +32,18 @@ static TW_INLINE void copy(uint8_t *to, const uint8_t *from, size_t len) {
     }
 }
 
+/* Copies a topic, and answers whether it is an ordinary one: what is there to be looked at is there to be stored. */
+static TW_INLINE bool copy_plain_topic(uint8_t *to, const uint8_t *from, size_t len) {
+    if (len >= 16 && len <= 32) {
+        const tw_sixteen first = load_sixteen(from), last = load_sixteen(from + len - 16);
+        memcpy(to, &first, 16);
+        memcpy(to + len - 16, &last, 16);
+        return !has_high_bits(either(suspects(first), suspects(last)));
+    }
+    copy(to, from, len);
+    return is_plain_topic(from, len);
+}
+
 /* The end of a long message. Answers `answer`: a call that is the last thing done needs nothing to be saved. */
 static TW_APART tw_result copy_long(uint8_t *to, const uint8_t *from, size_t len, tw_result answer) {
     memcpy(to, from, len);
@@ -51,7 +63,7 @@ tw_result tw_encode_publish(const tw_publish *publish, tw_version version, uint8
     }
     remaining_len = 2 + topic_len + (qos != 0 ? 2u : 0u) + (is_v5 ? 1u : 0u) + payload_len;
     len = remaining_len + (remaining_len < 0x80 ? 2 : 3);
-    if (len > size || !is_plain_topic(publish->topic.data, topic_len)) {
+    if (len > size) {
         return encode_any_publish(publish, version, out, size);
     }
     *at++ = (uint8_t)(TW_PUBLISH << 4 | (unsigned)publish->dup << 3 | qos << 1 | (unsigned)publish->retain);
@@ -63,7 +75,9 @@ tw_result tw_encode_publish(const tw_publish *publish, tw_version version, uint8
     }
     store_u16(at, (unsigned)publish->topic.len);
     at += 2;
-    copy(at, publish->topic.data, topic_len);
+    if (!copy_plain_topic(at, publish->topic.data, topic_len)) {
+        return encode_any_publish(publish, version, out, size);
+    }
     at += topic_len;
     if (qos != 0) {
         store_u16(at, publish->packet_id);

@@ -118,6 +118,32 @@ static void errors_say_what_is_wrong_and_what_to_do(void) {
     CHECK(strcmp(tw_error_text(-1000), "unknown") == 0 && strcmp(tw_error_text(7), "ok") == 0, "no error");
 }
 
+/* Topics are looked at and copied in pieces, whose number depends on the length. */
+static void a_topic_is_looked_at_to_its_last_byte(void) {
+    static const struct {
+        char byte;
+        tw_result error;
+    } BAD[] = {{'+', TW_TOPIC_WILDCARD}, {'#', TW_TOPIC_WILDCARD}, {'\0', TW_UTF8_NULL}, {'\xFF', TW_UTF8_INVALID}};
+    uint8_t out[128];
+    char topic[70];
+    size_t len, at, bad;
+    for (len = 1; len <= sizeof topic; len++) {
+        tw_publish message = tw_message(tw_view(topic, len), tw_str("x"), TW_AT_MOST_ONCE);
+        for (at = 0; at < len; at++) {
+            topic[at] = (char)('0' + at);
+        }
+        CHECK(tw_encode_publish(&message, TW_V5, out, sizeof out) == (tw_result)len + 6, "%zu bytes", len);
+        CHECK(memcmp(out + 4, topic, len) == 0, "%zu bytes as they were", len);
+        for (bad = 0; bad < sizeof BAD / sizeof BAD[0]; bad++) {
+            for (at = 0; at < len; at++) {
+                topic[at] = BAD[bad].byte;
+                CHECK(tw_encode_publish(&message, TW_V5, out, sizeof out) == BAD[bad].error, "byte %zu of %zu", at, len);
+                topic[at] = (char)('0' + at);
+            }
+        }
+    }
+}
+
 static void what_a_receiver_would_refuse_is_not_encoded(void) {
     uint8_t out[64];
     tw_packet packet;
@@ -174,6 +200,7 @@ int main(void) {
     errors_have_a_class();
     texts_say_what_to_do();
     versions_agree();
+    a_topic_is_looked_at_to_its_last_byte();
     what_a_receiver_would_refuse_is_not_encoded();
     return finish("api");
 }

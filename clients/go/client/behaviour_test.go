@@ -100,6 +100,64 @@ func TestAHandlerMayCloseTheClient(t *testing.T) {
 	}
 }
 
+// However deep in its handler, with any context.
+func TestAHandlerMayCloseTheClientFromDeepInside(t *testing.T) {
+	f := echo(t)
+	c := f.connect(client.Options{Timeouts: client.Timeouts{Close: 2 * testTime}})
+	closed := make(chan error, 1)
+	var dive func(depth int)
+	dive = func(depth int) {
+		if depth == 0 {
+			closed <- c.Close(context.Background())
+			return
+		}
+		dive(depth - 1)
+	}
+	_, err := c.Handle(testContext(t), "stop", client.SubscribeOptions{}, func(context.Context, *client.Message) { dive(100) })
+	must(t, err)
+	must(t, c.Publish(testContext(t), client.Publication{Topic: "stop"}))
+	must(t, await(t, closed))
+	await(t, c.Done())
+}
+
+// A handler that closes another client has closed it when Close returns, and so has a goroutine that a handler has started.
+func TestCloseWaitsUnlessItWouldWaitForItsCaller(t *testing.T) {
+	ctx := testContext(t)
+	f := echo(t)
+	from, to := f.connect(client.Options{}), f.connect(client.Options{})
+	ignore := func(context.Context, *client.Message) {}
+	_, err := to.Handle(ctx, "to", client.SubscribeOptions{}, ignore)
+	must(t, err)
+	isOver := make(chan bool, 1)
+	closeAndLook := func(c *client.Client) {
+		if err := c.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		select {
+		case <-c.Done():
+			isOver <- true
+		default:
+			isOver <- false
+		}
+	}
+	_, err = from.Handle(ctx, "other", client.SubscribeOptions{}, func(context.Context, *client.Message) { closeAndLook(to) })
+	must(t, err)
+	_, err = from.Handle(ctx, "own", client.SubscribeOptions{}, func(context.Context, *client.Message) {
+		go closeAndLook(from)
+		// Until Close waits for this handler.
+		for err := error(nil); !errors.Is(err, client.ErrClosed); {
+			_, err = from.Subscribe(ctx, "another", client.SubscribeOptions{})
+		}
+	})
+	must(t, err)
+	for _, topic := range []string{"other", "own"} {
+		must(t, from.Publish(ctx, client.Publication{Topic: topic}))
+		if !await(t, isOver) {
+			t.Errorf("%s: Close has returned before the client was closed", topic)
+		}
+	}
+}
+
 func TestAnEventMayCloseTheClient(t *testing.T) {
 	f := newFake(t, server.Hooks{})
 	closed := make(chan error, 1)

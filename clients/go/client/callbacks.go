@@ -1,33 +1,55 @@
 package client
 
 import (
-	"bytes"
+	"reflect"
 	"runtime"
-	"strconv"
 )
 
-// goroutineID gives the number of the calling goroutine, as stack traces show it; 0 if they do not any more. Only Close asks for it: a
-// handler that closes the client need not hand its own context on, and must not wait for itself.
-func goroutineID() uint64 {
-	var buffer [64]byte
-	text := buffer[:runtime.Stack(buffer[:], false)]
-	number, _, _ := bytes.Cut(bytes.TrimPrefix(text, []byte("goroutine ")), []byte(" "))
-	id, _ := strconv.ParseUint(string(number), 10, 64)
-	return id
+// runCallbacks is the first function of each goroutine that calls functions of the application.
+//
+//go:noinline
+func runCallbacks(run func()) { run() }
+
+var runCallbacksEntry = reflect.ValueOf(runCallbacks).Pointer()
+
+// isCallback says whether the caller is called by this client: a handler, or a function that is told of connections. Close asks for it,
+// because it must not wait for its own caller, and a handler need not hand its context on.
+//
+// Go does not say which client a goroutine serves. So a function that another client calls is taken for one of this client while this
+// client calls functions, too: two handlers that close each other's clients must not wait for each other either.
+func (c *Client) isCallback() bool {
+	return c.isCalling() && isCalledBack()
 }
 
-// isCallback says whether the caller is a handler of this client, or is told of its connections.
-func (c *Client) isCallback() bool {
-	id := goroutineID()
-	if id == 0 {
-		return false
-	}
+// isCalling says whether this client is calling functions of the application.
+func (c *Client) isCalling() bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	for _, worker := range c.workers {
-		if worker == id {
+	for worker := range c.workers {
+		if worker.inbox.isHandled() {
 			return true
 		}
 	}
-	return c.events.runsOn(id)
+	return c.events.isRunning()
+}
+
+// isCalledBack says whether the calling goroutine is one that a client has begun to call functions of the application.
+func isCalledBack() bool {
+	var callers [32]uintptr
+	for skip := 0; ; skip += len(callers) {
+		found := callers[:runtime.Callers(skip, callers[:])]
+		if len(found) == 0 {
+			return false
+		}
+		frames := runtime.CallersFrames(found)
+		for {
+			frame, more := frames.Next()
+			if frame.Entry == runCallbacksEntry {
+				return true
+			}
+			if !more {
+				break
+			}
+		}
+	}
 }

@@ -239,9 +239,9 @@ func (c *Client) beginWait() {
 
 func (c *Client) endWait() { c.waiting.Add(-1) }
 
-// wakeWriter lets the writer see new output. The mutex is held.
+// wakeWriter lets the writer see new output, and what the store is to have soon. The mutex is held.
 func (c *Client) wakeWriter() {
-	if n := c.current; n != nil && n.idle && c.session.HasOutput() {
+	if n := c.current; n != nil && n.idle && (c.session.HasOutput() || n.syncAt.IsZero() && c.session.IsUnsynced()) {
 		n.idle = false
 		signal(n.wake)
 	}
@@ -254,7 +254,8 @@ func (c *Client) wakeWriter() {
 // the client is left; it returns an error if something had to be cut short.
 //
 // In a handler, and in OnConnect and its like, Close begins all that and returns nil at once: it goes on in the background, the message
-// of the handler is acknowledged when the handler returns, and [Client.Done] tells of the end.
+// of the handler is acknowledged when the handler returns, and [Client.Done] tells of the end. In a handler of another client it waits,
+// unless handlers of this one are running at that moment.
 func (c *Client) Close(ctx context.Context) error {
 	if c.isCallback() {
 		c.closeInBackground(ctx)

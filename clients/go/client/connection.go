@@ -20,6 +20,8 @@ const (
 	keptBufferBytes = 1024 * 1024
 	// goodbyeTimeout bounds the wait for a connection to take DISCONNECT.
 	goodbyeTimeout = time.Second
+	// lazySync is how long something may be recorded and not synced, if no output depends on it.
+	lazySync = 100 * time.Millisecond
 )
 
 // connection is one network connection. A reader and a writer serve it.
@@ -32,9 +34,11 @@ type connection struct {
 	once        sync.Once
 	err         error
 
-	// These are guarded by the client's mutex. idle: the writer waits. last: the last output, after which the connection
+	// These are guarded by the client's mutex. idle: the writer waits. syncAt: when it syncs the store although no output
+	// depends on it; zero if it does not. last: the last output, after which the connection
 	// ends with the error farewell.
 	idle     bool
+	syncAt   time.Time
 	last     []byte
 	farewell error
 
@@ -226,9 +230,25 @@ func (n *connection) write(alive session.KeepAlive) {
 			_ = c.session.Append(pingReq(c.options.Version)) // [MQTT-3.1.2-20]
 		}
 		if !c.session.HasOutput() {
+			wait := untilNext(&alive, now)
+			if c.session.IsUnsynced() {
+				if n.syncAt.IsZero() {
+					n.syncAt = now.Add(lazySync)
+				}
+				wait = min(wait, n.syncAt.Sub(now))
+			}
+			if wait <= 0 {
+				n.syncAt = time.Time{}
+				c.session.TakeUnsynced()
+				c.mutex.Unlock()
+				if !c.syncStore(n) {
+					return
+				}
+				continue
+			}
 			n.idle = true
 			c.mutex.Unlock()
-			timer.Reset(untilNext(&alive, now))
+			timer.Reset(wait)
 			select {
 			case <-n.wake:
 			case <-timer.C:
@@ -240,6 +260,7 @@ func (n *connection) write(alive session.KeepAlive) {
 			c.mutex.Unlock()
 			continue
 		}
+		n.syncAt = time.Time{}
 		wasFull := c.session.OutputIsFull()
 		output, sync := c.session.TakeOutput(buffer, now)
 		if wasFull {

@@ -15,6 +15,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/client"
 	"github.com/tautwire/tautwire/clients/go/client/store"
 	"github.com/tautwire/tautwire/clients/go/packets"
+	"github.com/tautwire/tautwire/clients/go/server"
 )
 
 var errPowerCut = errors.New("the power is cut")
@@ -66,6 +67,53 @@ func (d *dying) Sync() error {
 		return errPowerCut
 	}
 	return d.File.Sync()
+}
+
+// observed tells which changes have been synced.
+type observed struct {
+	*store.Memory
+	mutex   sync.Mutex
+	waiting []store.Kind
+	synced  chan store.Kind
+}
+
+func (o *observed) Record(change store.Change) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.waiting = append(o.waiting, change.Kind)
+	o.Memory.Record(change)
+}
+
+func (o *observed) Sync() error {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	for _, kind := range o.waiting {
+		o.synced <- kind
+	}
+	o.waiting = nil
+	return o.Memory.Sync()
+}
+
+// Otherwise a client that has nothing more to send would send again, after a crash, what was acknowledged long before.
+func TestWhatNoOutputDependsOnIsSyncedSoon(t *testing.T) {
+	o := &observed{Memory: store.NewMemory(), synced: make(chan store.Kind, 100)}
+	hooks := newBroker().hooks()
+	onPublish := hooks.Publish
+	arrived, proceed := make(chan struct{}), make(chan struct{})
+	hooks.Publish = func(c *server.Conn, p *packets.Publish) error {
+		close(arrived)
+		<-proceed
+		return onPublish(c, p)
+	}
+	c := newFake(t, hooks).connect(client.Options{ClientID: "one", Store: o})
+	publication := client.Publication{Topic: "up", QoS: packets.AtLeastOnce}
+	_, err := c.PublishAsync(testContext(t), publication)
+	must(t, err)
+	await(t, arrived)
+	eventually(t, "the writer has nothing to do", c.WriterIsIdle)
+	close(proceed)
+	for await(t, o.synced) != store.Done {
+	}
 }
 
 // A process that publishes crashes again and again. All that it published arrives, once each at QoS 2, and in order.

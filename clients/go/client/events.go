@@ -14,9 +14,7 @@ type events struct {
 	mutex   sync.Mutex
 	queue   []func()
 	running chan struct{}
-	// goroutine is the number of the goroutine that runs.
-	goroutine uint64
-	dropped   uint64
+	dropped uint64
 }
 
 func (e *events) add(call func()) {
@@ -29,18 +27,17 @@ func (e *events) add(call func()) {
 	e.queue = append(e.queue, call)
 	if e.running == nil {
 		e.running = make(chan struct{})
-		go e.run(e.running)
+		done := e.running
+		go runCallbacks(func() { e.run(done) })
 	}
 }
 
 func (e *events) run(done chan struct{}) {
 	defer close(done)
-	id := goroutineID()
 	for {
 		e.mutex.Lock()
-		e.goroutine = id
 		if len(e.queue) == 0 {
-			e.running, e.goroutine = nil, 0
+			e.running = nil
 			e.mutex.Unlock()
 			return
 		}
@@ -51,10 +48,10 @@ func (e *events) run(done chan struct{}) {
 	}
 }
 
-func (e *events) runsOn(goroutine uint64) bool {
+func (e *events) isRunning() bool {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
-	return e.goroutine == goroutine
+	return e.running != nil
 }
 
 // wait waits for the calls that were added.

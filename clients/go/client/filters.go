@@ -69,14 +69,14 @@ type subscriptions struct {
 	sentRequests     map[packets.PacketID]*request
 	reauthentication *request
 	unrouted         *Subscription
-	// workers are the subscriptions whose handlers may be called, each with the number of its goroutine.
-	workers map[*Subscription]uint64
+	// workers are the subscriptions whose handlers may be called.
+	workers map[*Subscription]struct{}
 }
 
 func (s *subscriptions) init() {
 	s.entries = map[string]*filterEntry{}
 	s.sentRequests = map[packets.PacketID]*request{}
-	s.workers = map[*Subscription]uint64{}
+	s.workers = map[*Subscription]struct{}{}
 }
 
 // beginSubscriptions makes those of the options, before there is any connection.

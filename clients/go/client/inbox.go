@@ -20,6 +20,8 @@ type inbox struct {
 	stuck bool
 	ended bool
 	err   error
+	// handled says that a message has been taken, and nobody has come back for the next one.
+	handled bool
 
 	ready chan struct{}
 	room  chan struct{}
@@ -104,8 +106,10 @@ func (i *inbox) next() (m *Message, err error, done bool) {
 			signal(i.ready)
 			return nil, i.err, true
 		}
+		i.handled = false
 		return nil, nil, false
 	}
+	i.handled = true
 	m = i.items[i.head]
 	i.items[i.head] = nil
 	i.head++
@@ -123,6 +127,13 @@ func (i *inbox) next() (m *Message, err error, done bool) {
 		}
 	}
 	return m, nil, true
+}
+
+// isHandled says whether the one who takes the messages is busy with one.
+func (i *inbox) isHandled() bool {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	return i.handled
 }
 
 // end lets what is there be taken, and nothing more come.

@@ -146,10 +146,10 @@ func (c *Client) newSubscription(filters []string, o SubscribeOptions, handler H
 // is held.
 func (s *Subscription) startWorker(handler Handler) {
 	s.worker = make(chan struct{})
-	s.client.workers[s] = 0
+	s.client.workers[s] = struct{}{}
 	take, quit := context.WithCancel(s.client.work)
 	s.quit = quit
-	go func() {
+	go runCallbacks(func() {
 		defer func() {
 			quit()
 			s.client.mutex.Lock()
@@ -157,9 +157,6 @@ func (s *Subscription) startWorker(handler Handler) {
 			s.client.mutex.Unlock()
 			close(s.worker)
 		}()
-		s.client.mutex.Lock()
-		s.client.workers[s] = goroutineID()
-		s.client.mutex.Unlock()
 		for take.Err() == nil {
 			m, err := s.inbox.take(take)
 			if m == nil || err != nil {
@@ -170,7 +167,7 @@ func (s *Subscription) startWorker(handler Handler) {
 				m.Ack()
 			}
 		}
-	}()
+	})
 }
 
 // stopWorkers lets no more handlers begin, and waits for those that run.

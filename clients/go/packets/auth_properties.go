@@ -19,7 +19,7 @@ func (p *Auth) UserProperties() iter.Seq2[string, string] { return p.userPropert
 
 // AddUserProperty appends a user property. Text that is not well-formed UTF-8, has U+0000 or more than 65,535 bytes is refused.
 func (p *Auth) AddUserProperty(name, value string) error {
-	return p.add(TypeAuth, Property{ID: UserProperty, Name: name, Text: value})
+	return p.addUserProperty(name, value)
 }
 
 // AuthenticationMethod is the name of the method of an extended authentication (section 4.12).

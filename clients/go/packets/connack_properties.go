@@ -19,7 +19,7 @@ func (p *ConnAck) UserProperties() iter.Seq2[string, string] { return p.userProp
 
 // AddUserProperty appends a user property. Text that is not well-formed UTF-8, has U+0000 or more than 65,535 bytes is refused.
 func (p *ConnAck) AddUserProperty(name, value string) error {
-	return p.add(TypeConnAck, Property{ID: UserProperty, Name: name, Text: value})
+	return p.addUserProperty(name, value)
 }
 
 // SessionExpiryInterval is how long the session outlives its connection, in seconds; without one, as long as CONNECT asked.
@@ -39,7 +39,7 @@ func (p *ConnAck) ReceiveMaximum() (messages uint16) {
 
 // SetReceiveMaximum sets how many QoS 1 and 2 messages the server takes at once. 0 is refused.
 func (p *ConnAck) SetReceiveMaximum(messages uint16) error {
-	return p.set(Property{ID: ReceiveMaximum, Number: uint32(messages)})
+	return p.setChecked(ReceiveMaximum, uint32(messages))
 }
 
 // MaximumPacketSize is the largest packet that the server takes, in bytes; without one there is no limit.
@@ -47,7 +47,7 @@ func (p *ConnAck) MaximumPacketSize() (bytes uint32, ok bool) { return p.getNumb
 
 // SetMaximumPacketSize sets the largest packet that the server takes, in bytes. 0 is refused.
 func (p *ConnAck) SetMaximumPacketSize(bytes uint32) error {
-	return p.set(Property{ID: MaximumPacketSize, Number: bytes})
+	return p.setChecked(MaximumPacketSize, bytes)
 }
 
 // TopicAliasMaximum is the highest topic alias that the server takes; 0 if absent: none.
@@ -70,7 +70,7 @@ func (p *ConnAck) SetMaximumQoS(qos QoS) error {
 		p.remove(MaximumQoS)
 		return nil
 	}
-	return p.set(Property{ID: MaximumQoS, Number: uint32(qos)})
+	return p.setChecked(MaximumQoS, uint32(qos))
 }
 
 // RetainAvailable is whether the server supports retained messages; yes if absent.

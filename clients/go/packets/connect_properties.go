@@ -19,7 +19,7 @@ func (p *Connect) UserProperties() iter.Seq2[string, string] { return p.userProp
 
 // AddUserProperty appends a user property. Text that is not well-formed UTF-8, has U+0000 or more than 65,535 bytes is refused.
 func (p *Connect) AddUserProperty(name, value string) error {
-	return p.add(TypeConnect, Property{ID: UserProperty, Name: name, Text: value})
+	return p.addUserProperty(name, value)
 }
 
 // SessionExpiryInterval is how long the session outlives its connection, in seconds; 0 if absent: not at all.
@@ -39,7 +39,7 @@ func (p *Connect) ReceiveMaximum() (messages uint16) {
 
 // SetReceiveMaximum sets how many QoS 1 and 2 messages the client takes at once. 0 is refused.
 func (p *Connect) SetReceiveMaximum(messages uint16) error {
-	return p.set(Property{ID: ReceiveMaximum, Number: uint32(messages)})
+	return p.setChecked(ReceiveMaximum, uint32(messages))
 }
 
 // MaximumPacketSize is the largest packet that the client takes, in bytes; without one there is no limit.
@@ -47,7 +47,7 @@ func (p *Connect) MaximumPacketSize() (bytes uint32, ok bool) { return p.getNumb
 
 // SetMaximumPacketSize sets the largest packet that the client takes, in bytes. 0 is refused.
 func (p *Connect) SetMaximumPacketSize(bytes uint32) error {
-	return p.set(Property{ID: MaximumPacketSize, Number: bytes})
+	return p.setChecked(MaximumPacketSize, bytes)
 }
 
 // TopicAliasMaximum is the highest topic alias that the client takes; 0 if absent: none.

@@ -19,7 +19,7 @@ func (p *Disconnect) UserProperties() iter.Seq2[string, string] { return p.userP
 
 // AddUserProperty appends a user property. Text that is not well-formed UTF-8, has U+0000 or more than 65,535 bytes is refused.
 func (p *Disconnect) AddUserProperty(name, value string) error {
-	return p.add(TypeDisconnect, Property{ID: UserProperty, Name: name, Text: value})
+	return p.addUserProperty(name, value)
 }
 
 // SessionExpiryInterval is how long the session outlives its connection, in seconds; without one, as long as CONNECT asked.

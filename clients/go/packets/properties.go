@@ -62,8 +62,9 @@ type props struct {
 // the caller asks for a view. There are 27 properties, so that the bit is free.
 const viewBit = 1 << 31
 
-// firstBlockBytes is the memory for the first property that is added: most packets have few more.
-const firstBlockBytes = 64
+// firstBlockBytes is the memory for the first property that is added. Most packets have few more, and to move a block takes longer than
+// to ask for the larger one.
+const firstBlockBytes = 128
 
 func (p *props) isView() bool { return p.seen&viewBit != 0 }
 
@@ -146,38 +147,64 @@ func (p *props) add(where place, property Property) error {
 	return nil
 }
 
-// set puts the property in the place of all of the same identifier, behind the others, if it is well formed. It is one that may
-// stand there.
-func (p *props) set(property Property) error {
-	if cause := property.check(); cause != causeNone {
-		return fieldError(cause, property.ID.String())
-	}
-	p.remove(property.ID)
-	p.append(&property)
-	return nil
-}
-
 // append appends a property that has been checked.
 func (p *props) append(property *Property) {
+	p.block = property.appendTo(p.begin(property.ID))
+}
+
+// begin notes that a property is there, and answers the block that its identifier and value are to be appended to.
+func (p *props) begin(id PropertyID) []byte {
 	if p.block == nil {
 		p.block = make([]byte, 0, firstBlockBytes)
 	}
-	p.block = property.appendTo(p.block)
-	p.seen |= property.ID.bit()
+	p.seen |= id.bit()
+	return p.block
 }
 
-// setNumber is set for values that are always well formed.
+// setNumber is setChecked for values that are always in range.
 func (p *props) setNumber(id PropertyID, number uint32) {
 	p.remove(id)
-	p.append(&Property{ID: id, Number: number})
+	p.block = appendNumber(p.begin(id), id, number)
+}
+
+// setChecked puts a number in the place of all properties of the same identifier, behind the others, if it is in range.
+func (p *props) setChecked(id PropertyID, number uint32) error {
+	if cause := numberCause(id.row(), number); cause != causeNone {
+		return fieldError(cause, id.String())
+	}
+	p.setNumber(id, number)
+	return nil
 }
 
 func (p *props) setText(id PropertyID, text string) error {
-	return p.set(Property{ID: id, Text: text})
+	if cause := textCause(id, text); cause != causeNone {
+		return fieldError(cause, id.String())
+	}
+	p.remove(id)
+	p.block = appendString(append(p.begin(id), byte(id)), text)
+	return nil
 }
 
 func (p *props) setData(id PropertyID, data []byte) error {
-	return p.set(Property{ID: id, Data: data})
+	if len(data) > maxFieldBytes {
+		return fieldError(CauseFieldTooLong, id.String())
+	}
+	p.remove(id)
+	p.block = appendString(append(p.begin(id), byte(id)), viewString(data))
+	return nil
+}
+
+// addUserProperty is for places where user properties may stand, which is everywhere where there are properties.
+func (p *props) addUserProperty(name, value string) error {
+	cause := stringCause(name)
+	if cause == causeNone {
+		cause = stringCause(value)
+	}
+	if cause != causeNone {
+		return fieldError(cause, UserProperty.String())
+	}
+	p.block = appendString(appendString(append(p.begin(UserProperty), byte(UserProperty)), name), value)
+	return nil
 }
 
 // remove takes all properties of that identifier away.

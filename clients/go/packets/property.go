@@ -38,26 +38,9 @@ func (p *Property) check() Cause {
 	if row == nil {
 		return CausePropertyUnknown
 	}
-	isFaulty := p.Number == 0
 	switch row.dataType {
-	case PropertyByte:
-		isFaulty = p.Number > 1
-	case PropertyTwoByteInteger:
-		if p.Number > 0xFFFF {
-			return CausePropertyTypeWrong
-		}
-	case PropertyVariableByteInteger:
-		if p.Number > MaxRemainingLength {
-			return CauseSubscriptionIDTooLarge
-		}
 	case PropertyUTF8String:
-		if cause := stringCause(p.Text); cause != causeNone || p.ID != ResponseTopic {
-			return cause
-		}
-		if responseTopicFault(p.Text) >= 0 {
-			return CauseResponseTopicInvalid
-		}
-		return causeNone
+		return textCause(p.ID, p.Text)
 	case PropertyUTF8StringPair:
 		if cause := stringCause(p.Name); cause != causeNone {
 			return cause
@@ -68,6 +51,25 @@ func (p *Property) check() Cause {
 			return CauseFieldTooLong
 		}
 		return causeNone
+	default:
+		return numberCause(row, p.Number)
+	}
+}
+
+// numberCause says what is wrong with the value of a property that is a number.
+func numberCause(row *propertyRow, number uint32) Cause {
+	isFaulty := number == 0
+	switch row.dataType {
+	case PropertyByte:
+		isFaulty = number > 1
+	case PropertyTwoByteInteger:
+		if number > 0xFFFF {
+			return CausePropertyTypeWrong
+		}
+	case PropertyVariableByteInteger:
+		if number > MaxRemainingLength {
+			return CauseSubscriptionIDTooLarge
+		}
 	}
 	if isFaulty {
 		return row.fault
@@ -77,22 +79,29 @@ func (p *Property) check() Cause {
 
 // appendTo appends the property in wire form. It has been checked.
 func (p *Property) appendTo(block []byte) []byte {
-	block = append(block, byte(p.ID))
 	switch p.ID.row().dataType {
-	case PropertyByte:
-		return append(block, byte(p.Number))
-	case PropertyTwoByteInteger:
-		return binary.BigEndian.AppendUint16(block, uint16(p.Number))
-	case PropertyFourByteInteger:
-		return binary.BigEndian.AppendUint32(block, p.Number)
-	case PropertyVariableByteInteger:
-		return appendVarint(block, int(p.Number))
 	case PropertyUTF8String:
-		return appendString(block, p.Text)
+		return appendString(append(block, byte(p.ID)), p.Text)
 	case PropertyUTF8StringPair:
-		return appendString(appendString(block, p.Name), p.Text)
+		return appendString(appendString(append(block, byte(p.ID)), p.Name), p.Text)
+	case PropertyBinaryData:
+		return appendString(append(block, byte(p.ID)), viewString(p.Data))
 	default:
-		return appendString(block, viewString(p.Data))
+		return appendNumber(block, p.ID, p.Number)
+	}
+}
+
+// appendNumber appends a property whose value is a number.
+func appendNumber(block []byte, id PropertyID, number uint32) []byte {
+	switch id.row().dataType {
+	case PropertyByte:
+		return append(block, byte(id), byte(number))
+	case PropertyTwoByteInteger:
+		return append(block, byte(id), byte(number>>8), byte(number))
+	case PropertyFourByteInteger:
+		return binary.BigEndian.AppendUint32(append(block, byte(id)), number)
+	default:
+		return appendVarint(append(block, byte(id)), int(number))
 	}
 }
 
@@ -139,6 +148,17 @@ func readProperty(block []byte) (p Property, n int) {
 func fieldAt(b []byte) []byte {
 	end := 2 + int(binary.BigEndian.Uint16(b))
 	return b[2:end:end]
+}
+
+// textCause says what is wrong with the value of a property that is a string.
+func textCause(id PropertyID, text string) Cause {
+	if cause := stringCause(text); cause != causeNone || id != ResponseTopic {
+		return cause
+	}
+	if responseTopicFault(text) >= 0 {
+		return CauseResponseTopicInvalid
+	}
+	return causeNone
 }
 
 // responseTopicFault is the byte at which well-formed text is no topic name [MQTT-3.3.2-14]; -1 if it is one.

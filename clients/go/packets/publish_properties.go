@@ -19,7 +19,7 @@ func (p *Publish) UserProperties() iter.Seq2[string, string] { return p.userProp
 
 // AddUserProperty appends a user property. Text that is not well-formed UTF-8, has U+0000 or more than 65,535 bytes is refused.
 func (p *Publish) AddUserProperty(name, value string) error {
-	return p.add(TypePublish, Property{ID: UserProperty, Name: name, Text: value})
+	return p.addUserProperty(name, value)
 }
 
 // PayloadFormat says what the payload is made of; [PayloadBytes] if absent.
@@ -29,7 +29,7 @@ func (p *Publish) PayloadFormat() PayloadFormat {
 
 // SetPayloadFormat sets what the payload is made of. The payload is not looked at.
 func (p *Publish) SetPayloadFormat(format PayloadFormat) error {
-	return p.set(Property{ID: PayloadFormatIndicator, Number: uint32(format)})
+	return p.setChecked(PayloadFormatIndicator, uint32(format))
 }
 
 // MessageExpiryInterval is the lifetime of the message, in seconds; without one it does not expire.
@@ -74,7 +74,7 @@ func (p *Publish) TopicAlias() (alias uint16, ok bool) {
 
 // SetTopicAlias sets the number that stands for the topic on this connection. 0 is refused [MQTT-3.3.2-8].
 func (p *Publish) SetTopicAlias(alias uint16) error {
-	return p.set(Property{ID: TopicAlias, Number: uint32(alias)})
+	return p.setChecked(TopicAlias, uint32(alias))
 }
 
 // SubscriptionIdentifiers identify the subscriptions that the message is for, in their order.

@@ -19,7 +19,7 @@ func (p *Subscribe) UserProperties() iter.Seq2[string, string] { return p.userPr
 
 // AddUserProperty appends a user property. Text that is not well-formed UTF-8, has U+0000 or more than 65,535 bytes is refused.
 func (p *Subscribe) AddUserProperty(name, value string) error {
-	return p.add(TypeSubscribe, Property{ID: UserProperty, Name: name, Text: value})
+	return p.addUserProperty(name, value)
 }
 
 // SubscriptionIdentifier is the identifier that messages for these subscriptions will carry.
@@ -29,5 +29,5 @@ func (p *Subscribe) SubscriptionIdentifier() (id uint32, ok bool) {
 
 // SetSubscriptionIdentifier sets the identifier that messages for these subscriptions will carry, 1 to 268,435,455; others are refused.
 func (p *Subscribe) SetSubscriptionIdentifier(id uint32) error {
-	return p.set(Property{ID: SubscriptionIdentifier, Number: id})
+	return p.setChecked(SubscriptionIdentifier, id)
 }

@@ -41,7 +41,10 @@ func stringCause(text string) Cause {
 	if len(text) > maxFieldBytes {
 		return CauseFieldTooLong
 	}
-	cause, _ := textFault(stringBytes(text))
+	if isPlainASCII(stringBytes(text)) {
+		return causeNone
+	}
+	cause, _ := textFaultSlowly(stringBytes(text))
 	return cause
 }
 

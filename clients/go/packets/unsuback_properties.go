@@ -19,7 +19,7 @@ func (p *UnsubAck) UserProperties() iter.Seq2[string, string] { return p.userPro
 
 // AddUserProperty appends a user property. Text that is not well-formed UTF-8, has U+0000 or more than 65,535 bytes is refused.
 func (p *UnsubAck) AddUserProperty(name, value string) error {
-	return p.add(TypeUnsubAck, Property{ID: UserProperty, Name: name, Text: value})
+	return p.addUserProperty(name, value)
 }
 
 // ReasonString is a reason for people to read.

@@ -19,5 +19,5 @@ func (p *Unsubscribe) UserProperties() iter.Seq2[string, string] { return p.user
 
 // AddUserProperty appends a user property. Text that is not well-formed UTF-8, has U+0000 or more than 65,535 bytes is refused.
 func (p *Unsubscribe) AddUserProperty(name, value string) error {
-	return p.add(TypeUnsubscribe, Property{ID: UserProperty, Name: name, Text: value})
+	return p.addUserProperty(name, value)
 }

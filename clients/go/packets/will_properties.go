@@ -19,7 +19,7 @@ func (p *Will) UserProperties() iter.Seq2[string, string] { return p.userPropert
 
 // AddUserProperty appends a user property. Text that is not well-formed UTF-8, has U+0000 or more than 65,535 bytes is refused.
 func (p *Will) AddUserProperty(name, value string) error {
-	return p.add(inWill, Property{ID: UserProperty, Name: name, Text: value})
+	return p.addUserProperty(name, value)
 }
 
 // WillDelayInterval is how long the will waits after the connection is lost, in seconds; 0 if absent.
@@ -35,7 +35,7 @@ func (p *Will) PayloadFormat() PayloadFormat {
 
 // SetPayloadFormat sets what the payload is made of. The payload is not looked at.
 func (p *Will) SetPayloadFormat(format PayloadFormat) error {
-	return p.set(Property{ID: PayloadFormatIndicator, Number: uint32(format)})
+	return p.setChecked(PayloadFormatIndicator, uint32(format))
 }
 
 // MessageExpiryInterval is the lifetime of the message, in seconds; without one it does not expire.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.metadata
+import json
 import statistics
 import subprocess
 import sys
@@ -59,9 +61,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="The Python client beside aiomqtt and paho-mqtt.")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--quick", action="store_true", help="a fifth of the messages, for a look")
+    parser.add_argument("--json", action="store_true", help="print the rates of each round as JSON, and hold no bars")
     parser.add_argument("--broker", type=Path, default=ROOT / "bin/tautwire")
     options = parser.parse_args()
     is_good = True
+    found = {}
     with broker(options.broker) as (host, port), contextlib.ExitStack() as stack:
         processes = {}
         for name in NAMES:
@@ -69,7 +73,11 @@ def main() -> int:
             stack.callback(processes[name].stop)
         for task, (count, least) in TASKS.items():
             rates = measure(processes, task, count // (QUICK_DIVISOR if options.quick else 1), options.rounds)
-            is_good &= report(task, rates, least)
+            found[task] = {"messages": count, "rates": rates}
+            is_good &= options.json or report(task, rates, least)
+    if options.json:
+        versions = {"python": sys.version.split()[0]} | {name: importlib.metadata.version(name) for name in NAMES[1:]}
+        print(json.dumps({"versions": versions, "tasks": found}))
     return 0 if is_good else 1
 
 

@@ -1,4 +1,4 @@
-"""What type checkers are to make of the package. mypy reads it; nobody runs it."""
+"""What type checkers are to make of the package. mypy and pyright read it; nobody runs it."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ type Session struct {
 	Counters Counters
 
 	output []byte
-	// unsynced says that the output depends on what was recorded since the last TakeOutput.
+	// unsynced says that something was recorded since the last TakeOutput or TakeUnsynced. The output depends on it.
 	unsynced bool
 	aliases  aliases
 
@@ -260,6 +260,12 @@ func (s *Session) record(change store.Change) {
 		s.unsynced = true
 	}
 }
+
+// IsUnsynced says whether something was recorded that no sync has been begun for.
+func (s *Session) IsUnsynced() bool { return s.unsynced }
+
+// TakeUnsynced takes note that the store is synced without output.
+func (s *Session) TakeUnsynced() { s.unsynced = false }
 
 // MarkUnsynced takes note that syncing the store failed: the next output depends on what was recorded before.
 func (s *Session) MarkUnsynced() { s.unsynced = true }

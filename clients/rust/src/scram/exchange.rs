@@ -26,8 +26,8 @@ const HEADER: &str = "n,,";
 /// The keys that the password gives are kept: as long as the server has the same salt and iterations, later connections and
 /// re-authentications cost nothing worth mentioning. The first costs the iterations, on the thread that drives the client.
 ///
-/// Names and passwords are of visible ASCII and spaces: others would have to be normalised (SASLprep, RFC 4013), which this does
-/// not do. There is no channel binding.
+/// Names and passwords are prepared by SASLprep (RFC 4013), so that they are the same however they were typed. There is no channel
+/// binding.
 ///
 /// ```
 /// # use tautwire_client::{Options, Scram};
@@ -62,7 +62,7 @@ impl Scram {
     /// SCRAM-SHA-256.
     ///
     /// # Errors
-    /// [`ScramFault::Credentials`]: user name or password is empty, or not of visible ASCII and spaces.
+    /// [`ScramFault::Credentials`]: user name or password is empty, is no text, or has characters that SASLprep does not allow.
     pub fn sha256(user: &str, password: impl AsRef<[u8]>) -> Result<Scram, Error> {
         Scram::new(Hash::Sha256, user, password.as_ref())
     }
@@ -84,17 +84,16 @@ impl Scram {
     }
 
     fn new(hash: Hash, user: &str, password: &[u8]) -> Result<Scram, Error> {
-        let is_usable = |bytes: &[u8]| !bytes.is_empty() && bytes.iter().all(|byte| matches!(byte, b' '..=b'~'));
-        if !is_usable(user.as_bytes()) {
-            return Err(ScramFault::Credentials("a user name of SCRAM is of visible ASCII and spaces").into());
-        }
-        if !is_usable(password) {
-            return Err(ScramFault::Credentials("a password of SCRAM is of visible ASCII and spaces").into());
-        }
+        let user = prepared(user).ok_or(ScramFault::Credentials(
+            "the user name is empty or has control characters or others that SCRAM does not allow",
+        ))?;
+        let password = str::from_utf8(password).ok().and_then(prepared).ok_or(ScramFault::Credentials(
+            "the password is empty, is no text, or has control characters or others that SCRAM does not allow",
+        ))?;
         Ok(Scram {
             hash,
-            user: user.to_owned(),
-            password: Zeroizing::new(password.to_vec()),
+            user: user.to_string(),
+            password: Zeroizing::new(password.as_bytes().to_vec()),
             iterations_max: ITERATIONS_MAX,
             keys: None,
             step: Step::None,
@@ -141,6 +140,12 @@ impl Scram {
     pub(super) fn forget_password(&mut self) {
         self.password = Zeroizing::default();
     }
+}
+
+/// A name or a password as SCRAM has it (RFC 5802, section 5.1); `None` for one that it does not allow.
+fn prepared(text: &str) -> Option<Zeroizing<String>> {
+    let prepared = stringprep::saslprep(text).ok().filter(|prepared| !prepared.is_empty())?;
+    Some(Zeroizing::new(prepared.into_owned()))
 }
 
 /// Compares in a time that depends on the lengths alone.

@@ -27,7 +27,14 @@ fn run(vector: &serde_json::Value) -> (Vec<Vec<u8>>, Result<(), Error>) {
 fn every_vector_goes_as_it_is_written() {
     let vectors = vectors();
     assert!(vectors.len() > 60);
-    for vector in vectors {
+    for mut vector in vectors {
+        // This client prepares names and passwords.
+        if let Some(prepared) = vector.get("prepared").cloned() {
+            vector["result"] = "valid".into();
+            for (name, text) in prepared.as_object().unwrap() {
+                vector[name] = text.clone();
+            }
+        }
         let (written, result) = run(&vector);
         let expected = ["client_first", "client_final"].map(|name| vector[name].as_str());
         let expected: Vec<&[u8]> = expected.into_iter().flatten().map(str::as_bytes).collect();

@@ -13,6 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use tautwire_protocol::{PacketId, ProtocolVersion};
 
@@ -27,6 +28,8 @@ use ledger::{Ledger, Place};
 const COMPACT_BYTES: u64 = 1 << 20;
 /// A buffer for records with room for more than this is given back.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;
+/// How long a record may be in memory alone if nothing depends on it.
+const LAZY_SYNC: Duration = Duration::from_millis(100);
 
 /// A session in a file, safe against a crash of the process or the machine at any time. Give it to [`crate::Options::store`].
 ///
@@ -76,6 +79,8 @@ struct Book {
     recorded: u64,
     /// The last one on which a packet depends.
     urgent: u64,
+    /// When what is pending is written although nothing depends on it.
+    lazy_due: Option<Instant>,
     /// Those on the disk.
     synced: u64,
     waiters: Vec<Waker>,
@@ -110,6 +115,7 @@ impl FileStore {
             file_bytes,
             recorded: 0,
             urgent: 0,
+            lazy_due: None,
             synced: 0,
             waiters: Vec::new(),
             failure: None,
@@ -157,6 +163,9 @@ impl FileStore {
         if record.is_urgent() {
             book.urgent = book.recorded;
             self.inner.bell.notify_one();
+        } else if book.lazy_due.is_none() {
+            book.lazy_due = Some(Instant::now() + LAZY_SYNC);
+            self.inner.bell.notify_one();
         }
     }
 }
@@ -191,18 +200,30 @@ impl StoreWatch {
 }
 
 impl Inner {
-    /// Writes whenever a packet may wait for it.
+    /// Writes whenever a packet may wait for it, and a little later what nothing waits for.
     fn run(&self) {
-        loop {
-            let mut book = lock(&self.book);
-            while !book.is_closed && book.failure.is_none() && book.urgent <= book.synced {
-                book = self.bell.wait(book).unwrap_or_else(PoisonError::into_inner);
-            }
-            if book.is_closed || book.failure.is_some() {
-                return;
-            }
-            drop(book);
+        while self.wait() {
             self.sync(&mut lock(&self.disk));
+        }
+    }
+
+    /// Waits until there is something to write; `false` if there will be nothing any more.
+    fn wait(&self) -> bool {
+        let mut book = lock(&self.book);
+        loop {
+            if book.is_closed || book.failure.is_some() {
+                return false;
+            }
+            if book.urgent > book.synced {
+                return true;
+            }
+            book = match book.lazy_due {
+                None => self.bell.wait(book).unwrap_or_else(PoisonError::into_inner),
+                Some(due) => match due.checked_duration_since(Instant::now()) {
+                    None => return true,
+                    Some(left) => self.bell.wait_timeout(book, left).unwrap_or_else(PoisonError::into_inner).0,
+                },
+            };
         }
     }
 
@@ -213,6 +234,7 @@ impl Inner {
             if book.failure.is_some() {
                 return;
             }
+            book.lazy_due = None;
             let spare = std::mem::take(&mut book.spare);
             (std::mem::replace(&mut book.pending, spare), book.recorded)
         };

@@ -32,9 +32,10 @@ pub(crate) enum Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Whether something is sent only when the record is on the disk. What is lost of the others is done again.
+    /// Whether something is sent only when the record is on the disk. If `Done` is lost, the exchange is repeated. `Completed` must not be
+    /// lost once PUBCOMP is out: the server may use the identifier for another message, which would be taken for the earlier one.
     pub(super) fn is_urgent(&self) -> bool {
-        !matches!(self, Self::Done { .. } | Self::Completed { .. })
+        !matches!(self, Self::Done { .. })
     }
 
     /// Appends the record; gives its length.

@@ -164,6 +164,32 @@ fn what_depends_on_a_record_waits_until_it_is_written() {
     // Nothing is sent because a message is done.
     store.record(&Record::Done { sequence: 1 });
     assert_eq!(watch.ticket(), None);
+    // PUBCOMP is, because one that was received is completed. It cannot be written meanwhile.
+    let _disk = lock(&store.inner.disk);
+    store.record(&Record::Received { packet_id: id(7) });
+    store.record(&Record::Completed { packet_id: id(7) });
+    assert_eq!(watch.ticket(), Some(4));
+}
+
+#[test]
+fn what_nothing_depends_on_is_written_a_little_later() {
+    let folder = Folder::new();
+    let store = FileStore::open(folder.file()).unwrap();
+    let watch = store.watch();
+    store.record(&queued(1, b"x"));
+    for record in [None, Some(Record::Done { sequence: 1 })] {
+        record.iter().for_each(|record| store.record(record));
+        let ticket = lock(&store.inner.book).recorded;
+        let synced = crate::blocking::block_on(
+            std::future::poll_fn(|cx| watch.poll_synced(ticket, cx)),
+            Some(Instant::now() + Duration::from_secs(30)),
+        );
+        synced.unwrap().unwrap();
+    }
+    let content = fs::read(folder.file()).unwrap();
+    let (_, queued_bytes) = Record::read(&content[record::HEADER_BYTES..]).unwrap();
+    let (last, _) = Record::read(&content[record::HEADER_BYTES + queued_bytes..]).unwrap();
+    assert_eq!(last, Record::Done { sequence: 1 });
 }
 
 /// `tests/data/session-of-go` was written by `clients/go/client/store`.

@@ -11,13 +11,13 @@ const BUDGETS = [
     title: "for a client",
     names: "{ ClientDecoder, encodeClientInto }",
     from: "/client",
-    budget: 7_730,
+    budget: 7_700,
     without: "/(decode/sent-by-clients|decode/short-ascii|decode/frame|encode/sent-by-servers)",
   },
-  { title: "all that is exported", names: "*", budget: 10_250 },
-  { title: "decoder and encoder", names: "{ MqttDecoder, encode, encodeInto, encodedLength, encodePublishHeader }", budget: 9_730 },
-  { title: "decoder", names: "{ MqttDecoder }", budget: 6_340, without: "/encode/" },
-  { title: "encoder", names: "{ encode }", budget: 4_480, without: "/decode/" },
+  { title: "all that is exported", names: "*", budget: 10_210 },
+  { title: "decoder and encoder", names: "{ MqttDecoder, encode, encodeInto, encodedLength, encodePublishHeader }", budget: 9_680 },
+  { title: "decoder", names: "{ MqttDecoder }", budget: 6_280, without: "/encode/" },
+  { title: "encoder", names: "{ encode }", budget: 4_460, without: "/decode/" },
 ];
 
 let isWrong = false;

@@ -167,6 +167,25 @@ test("topics that repeat are one string, and the cache rests where they do not",
   assert.equal(cache.find(bytes, 0, 16), undefined, "it rests");
 });
 
+test("a text is found by all of its bytes, whatever was kept in its place before", () => {
+  const cache = new TextCache(TOPICS);
+  for (let round = 0; round < 40; round++) {
+    for (let length = 1; length <= 64; length++) {
+      const bytes = Uint8Array.from({ length }, (_, at) => 1 + ((at * 37 + round * 11 + length) % 127));
+      const text = Buffer.from(bytes).toString();
+      if (cache.find(bytes, 0, length) === undefined) cache.keep(text, bytes, 0, length);
+      assert.equal(cache.find(bytes, 0, length), text);
+      for (let at = 0; at < length; at++) {
+        for (const bit of [0x01, 0x40, 0x80]) {
+          bytes[at]! ^= bit;
+          assert.notEqual(cache.find(bytes, 0, length), text);
+          bytes[at]! ^= bit;
+        }
+      }
+    }
+  }
+});
+
 test("a text that only a property may hold is not taken for a topic", () => {
   const decoder = new MqttDecoder();
   const properties = { contentType: "a/+/b" };

@@ -13,7 +13,7 @@ import type { Change, StoredSession } from "./change.js";
 import { lock } from "./file/lock.js";
 import { header, HEADER_BYTES, readRecord, recordOf, RECORD_MIN_BYTES } from "./file/record.js";
 import { Ledger } from "./ledger.js";
-import { Store } from "./store.js";
+import { SyncedStore } from "./synced-store.js";
 
 export type { Change, StoredMessage, StoredSession } from "./change.js";
 
@@ -43,7 +43,7 @@ interface Place {
  * A session in a file, safe against a crash of the process or the machine at any time. The format is that of the clients in Go and Rust.
  * One process at a time can have it open. Beside it are, at times, files with the endings `.new`, `.pid` and `.pid.guard`.
  */
-export class FileStore extends Store {
+export class FileStore extends SyncedStore {
   /** Bytes that opening has cut off, because a crash had left them unfinished. */
   readonly droppedBytes: number = 0;
   private readonly ledger = new Ledger();
@@ -56,8 +56,6 @@ export class FileStore extends Store {
   private size = HEADER_BYTES;
   /** Bytes of records of messages that wait. */
   private live = 0;
-  private working: Promise<void> = Promise.resolve();
-  private next: Promise<void> | null = null;
   private failure: MqttError | null = null;
   private closing: Promise<void> | null = null;
   /** The least number of useless bytes for which the file is written anew. */
@@ -161,20 +159,8 @@ export class FileStore extends Store {
     if (this.closing === null && this.note(change, record.length)) this.pending.push(record);
   }
 
-  override sync(): Promise<void> {
-    if (this.next === null) {
-      // Whoever comes while another one works waits for the next, which takes all that has come until it begins.
-      this.next = this.working.then(() => {
-        this.next = null;
-        return this.write();
-      });
-      this.working = this.next.catch(() => undefined);
-    }
-    return this.next;
-  }
-
   /** After an error of writing it can be tried again. One of syncing stays: the system does not tell what of the data is lost. */
-  private async write(): Promise<void> {
+  protected override async write(): Promise<void> {
     if (this.failure !== null) throw this.failure;
     const batch = Buffer.concat(this.pending);
     if (batch.length > 0) {

@@ -7,7 +7,7 @@
 import { asMqttError, messageOf, MqttError } from "../errors.js";
 import type { Change, StoredSession } from "./change.js";
 import { Ledger } from "./ledger.js";
-import { Store } from "./store.js";
+import { SyncedStore } from "./synced-store.js";
 
 export type { Change, StoredMessage, StoredSession } from "./change.js";
 
@@ -39,7 +39,7 @@ interface Stage {
  * A session in IndexedDB. It survives the end of the tab and of the browser; the browser is asked to write to the device before a sync
  * ends. One tab or worker at a time can have it open. It needs a secure context (https, or localhost), for the lock.
  */
-export class IndexedDbStore extends Store {
+export class IndexedDbStore extends SyncedStore {
   private readonly ledger = new Ledger();
   private found: StoredSession | null = null;
   /** What differs from the database. */
@@ -47,8 +47,6 @@ export class IndexedDbStore extends Store {
   private readonly changedMessages = new Set<number>();
   private readonly newPackets = new Map<number, Packet>();
   private readonly changedReceipts = new Set<number>();
-  private working: Promise<void> = Promise.resolve();
-  private next: Promise<void> | null = null;
   private closing: Promise<void> | null = null;
 
   private constructor(
@@ -119,20 +117,8 @@ export class IndexedDbStore extends Store {
     if (change.kind === "queued") this.newPackets.set(change.sequence, { version: change.version, packet: change.packet });
   }
 
-  override sync(): Promise<void> {
-    if (this.next === null) {
-      // Whoever comes while another one works waits for the next, which takes all that has come until it begins.
-      this.next = this.working.then(() => {
-        this.next = null;
-        return this.write();
-      });
-      this.working = this.next.catch(() => undefined);
-    }
-    return this.next;
-  }
-
   /** Brings the database to where the ledger is, in one transaction. */
-  private async write(): Promise<void> {
+  protected override async write(): Promise<void> {
     const { ledger, isNew } = this;
     const messages = [...this.changedMessages];
     const receipts = [...this.changedReceipts];

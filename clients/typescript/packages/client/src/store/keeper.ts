@@ -169,7 +169,8 @@ export class SessionKeeper implements Keeper {
   }
 
   completed(packetId: number): void {
-    this.record({ kind: "completed", packetId }, false);
+    // Before PUBCOMP: after it the server may use the identifier for another message, which would be taken for the earlier one.
+    this.record({ kind: "completed", packetId }, true);
   }
 
   began(isSessionPresent: boolean): void {

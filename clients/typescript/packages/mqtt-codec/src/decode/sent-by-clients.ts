@@ -70,9 +70,9 @@ function readWill(flags: number, version: ProtocolVersion): Will {
 export function subscribe(isV5: boolean): Subscribe {
   const packetId = r.packetId();
   const given = propertiesOf(8, isV5);
-  const requests: SubscriptionRequest[] = [];
-  do requests.push(subscriptionRequest(isV5));
-  while (r.left() > 0);
+  // With its first element in it, a list takes no more room than it needs, and is made faster.
+  const requests = [subscriptionRequest(isV5)];
+  while (r.left() > 0) requests.push(subscriptionRequest(isV5));
   return { type: "subscribe", packetId, properties: given, requests };
 }
 
@@ -116,8 +116,7 @@ function newFilter(from: number, to: number): string {
 export function unsubscribe(isV5: boolean): Unsubscribe {
   const packetId = r.packetId();
   const given = propertiesOf(10, isV5);
-  const filters: string[] = [];
-  do filters.push(topicFilter());
-  while (r.left() > 0);
+  const filters = [topicFilter()];
+  while (r.left() > 0) filters.push(topicFilter());
   return { type: "unsubscribe", packetId, properties: given, filters };
 }

@@ -124,9 +124,8 @@ function suback(isV5: boolean): Suback {
 /** What is left of the packet, as reason codes. Before MQTT 5.0 none is above 0x80. */
 function reasonCodes(packetNumber: number, highest: number): number[] {
   if (r.left() === 0) r.fail("no_reason_codes", r.position(), 0x82);
-  const reasons: number[] = [];
-  do reasons.push(reasonCode(packetNumber, highest));
-  while (r.left() > 0);
+  const reasons = [reasonCode(packetNumber, highest)];
+  while (r.left() > 0) reasons.push(reasonCode(packetNumber, highest));
   return reasons;
 }
 
