@@ -14,7 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 EXECUTABLE = ROOT / "bin" / "tautwire"
 LOGS = ROOT / "target" / "hostile-logs"
-READY_TIMEOUT_S = 20
+# It writes and syncs a segment of its log first, on a disk that others may keep busy.
+READY_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 20
 
 
@@ -25,7 +26,7 @@ class BrokerError(Exception):
 @dataclass
 class Broker:
     process: subprocess.Popen[bytes]
-    # By the scheme of the listener, in the order in which they were asked for.
+    # By the scheme of the listener, in the order in which they were asked for; that of the admin API is `http`.
     ports: dict[str, int]
     log: Path
 
@@ -93,7 +94,7 @@ class Broker:
 def start(
     executable: Path, name: str, settings: dict[str, object], threads: int, stalled_log: bool, schemes: tuple[str, ...] = ()
 ) -> Broker:
-    """Starts a broker that listens by MQTT over TCP and by `schemes`, on ports that the kernel picks.
+    """Starts a broker that listens by MQTT over TCP and by `schemes`, and where `admin.listen` is set for its admin API, on ports that the kernel picks.
 
     With `stalled_log` nobody reads its standard error.
     """
@@ -112,7 +113,7 @@ def start(
         except OSError as error:
             raise BrokerError(f"cannot start {executable} (`make build` makes it): {error}") from None
     try:
-        return Broker(process, _announced_ports(process, log, 1 + len(schemes)), log)
+        return Broker(process, _announced_ports(process, log, 1 + len(schemes) + ("admin.listen" in settings)), log)
     except BaseException:
         process.kill()
         process.wait()

@@ -5,7 +5,7 @@
 
 A round trip begins before the message is given to the kernel and ends when the kernel has the answer, by its time stamp: that
 this process was woken late does not count. In `corrected`, the time does not count either in which a thread of the broker was
-ready to run and had no processor, as the scheduler tells.
+ready to run and had no processor, as the scheduler tells, nor that in which the host gave the processors to other machines.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import wire
 INTERVAL_NS = 2_000_000
 # Where a round trip was shorter, nobody asks why.
 LOOKED_INTO_NS = 2_000_000
+TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
 # When the phase ends, answers to what was sent may still be on their way.
 LAST_ANSWERS_S = 20
 SO_TIMESTAMPNS = 35
@@ -61,18 +62,38 @@ def _percentiles(prefix: str, samples_ns: list[int]) -> dict[str, float]:
     return {f"{prefix}p50_ms": at(0.5), f"{prefix}p99_ms": at(0.99), f"{prefix}longest_ms": at(1.0)}
 
 
-class Waiting:
-    """How long each thread of the broker has been ready without running, since it began."""
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What had been taken from the broker until a moment, since it began."""
+
+    # For each of its threads: how long it was ready without running.
+    ready_ns: list[int]
+    # Of all processors together: what the host gave to other machines.
+    stolen_ticks: int
+
+
+class Machine:
+    """Tells what the machine has taken from the threads of the broker."""
 
     def __init__(self, pid: int) -> None:
         tasks = Path(f"/proc/{pid}/task").iterdir()
-        self._files = [os.open(task / "schedstat", os.O_RDONLY) for task in tasks if _is_shard(task)]
+        self._threads = [os.open(task / "schedstat", os.O_RDONLY) for task in tasks if _is_shard(task)]
+        self._processors = os.open("/proc/stat", os.O_RDONLY)
 
-    def now(self) -> list[int]:
+    def taken(self) -> Taken:
+        # The first line is of all processors, see proc(5): "cpu", user, nice, system, idle, iowait, irq, softirq, steal.
+        stolen_ticks = int(os.pread(self._processors, 256, 0).split(None, 9)[8])
         try:
-            return [int(os.pread(file, 64, 0).split()[1]) for file in self._files]
+            return Taken([int(os.pread(file, 64, 0).split()[1]) for file in self._threads], stolen_ticks)
         except (OSError, IndexError):
-            return []
+            return Taken([], stolen_ticks)
+
+    def taken_since_ns(self, then: Taken) -> int:
+        now = self.taken()
+        ready_ns = max((late - early for late, early in zip(now.ready_ns, then.ready_ns)), default=0)
+        ticks = now.stolen_ticks - then.stolen_ticks
+        # A tick is told when it is full: as much as another one is not told yet.
+        return ready_ns + ((ticks + 1) * TICK_NS if ticks else 0)
 
 
 def _is_shard(task: Path) -> bool:
@@ -83,7 +104,7 @@ def _is_shard(task: Path) -> bool:
 class Sent:
     number: int
     at_ns: int
-    waiting: list[int]
+    taken: Taken
     phase: Phase
 
 
@@ -91,11 +112,11 @@ def main() -> None:
     port, pid = int(sys.argv[1]), int(sys.argv[2])
     client = peer.subscribed(peer.connected(port, "bystander"), [TOPIC], qos=0)
     client.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-    quiet, attack = _look_on(client, Waiting(pid))
+    quiet, attack = _look_on(client, Machine(pid))
     print(json.dumps({"quiet": quiet.summary(), "attack": attack.summary(), "cut_off": client.closed}), flush=True)
 
 
-def _look_on(client: peer.Peer, waiting: Waiting) -> tuple[Phase, Phase]:
+def _look_on(client: peer.Peer, machine: Machine) -> tuple[Phase, Phase]:
     """What it has seen before the first `attack`, and since the last."""
     quiet = phase = Phase()
     number, incoming = 0, bytearray()
@@ -117,7 +138,7 @@ def _look_on(client: peer.Peer, waiting: Waiting) -> tuple[Phase, Phase]:
                 client.send(wire.PING)
                 client.write()
         if client.descriptor in events:
-            _receive(client, incoming, under_way, waiting)
+            _receive(client, incoming, under_way, machine)
             if client.packets:
                 # PINGRESP to the last packet: what is still under way was dropped, as the broker may do with QoS 0.
                 for sent in under_way:
@@ -128,18 +149,18 @@ def _look_on(client: peer.Peer, waiting: Waiting) -> tuple[Phase, Phase]:
             phase.late_ns.append(late_ns)
             # After a pause of its own it does not catch up: the broker is not to blame for the crowd.
             due_ns += INTERVAL_NS * (1 + late_ns // INTERVAL_NS)
-            had_waited = waiting.now()
-            under_way.append(Sent(number, time.time_ns(), had_waited, phase))
+            taken = machine.taken()
+            under_way.append(Sent(number, time.time_ns(), taken, phase))
             client.send(wire.publish(TOPIC, PAYLOAD.pack(number)))
             client.write()
             number += 1
     # What was never answered took at least as long as it has been waited for.
     for sent in under_way:
-        _note(sent, time.time_ns(), waiting)
+        _note(sent, time.time_ns(), machine)
     return quiet, phase
 
 
-def _receive(client: peer.Peer, incoming: bytearray, under_way: deque[Sent], waiting: Waiting) -> None:
+def _receive(client: peer.Peer, incoming: bytearray, under_way: deque[Sent], machine: Machine) -> None:
     try:
         data, ancillary, _, _ = client.socket.recvmsg(1 << 16, 64)
     except BlockingIOError:
@@ -161,18 +182,16 @@ def _receive(client: peer.Peer, incoming: bytearray, under_way: deque[Sent], wai
             while under_way and under_way[0].number < number:
                 # Overtaken: the broker may drop QoS 0.
                 under_way.popleft().phase.lost += 1
-            _note(under_way.popleft(), arrived_ns, waiting)
+            _note(under_way.popleft(), arrived_ns, machine)
         elif taken.type == wire.PINGRESP:
             client.packets.append(taken)
 
 
-def _note(sent: Sent, arrived_ns: int, waiting: Waiting) -> None:
+def _note(sent: Sent, arrived_ns: int, machine: Machine) -> None:
     took_ns = max(0, arrived_ns - sent.at_ns)
-    without_processor_ns = 0
-    if took_ns > LOOKED_INTO_NS:
-        without_processor_ns = max((now - then for now, then in zip(waiting.now(), sent.waiting)), default=0)
+    taken_ns = machine.taken_since_ns(sent.taken) if took_ns > LOOKED_INTO_NS else 0
     sent.phase.round_trips_ns.append(took_ns)
-    sent.phase.corrected_ns.append(max(0, took_ns - without_processor_ns))
+    sent.phase.corrected_ns.append(max(0, took_ns - taken_ns))
 
 
 if __name__ == "__main__":

@@ -201,7 +201,10 @@ def stranger_is_served(arena: Arena, when: str, size: int = 4_000) -> None:
         arena.expect(bool(publisher.acknowledged), f"{when}, a stranger's small message was answered with {answer}")
         if publisher.acknowledged:
             subscriber = returned(arena.port, "small-absent")
-            came = drive([subscriber.peer], lambda: 1 in subscriber.received, peer.ANSWER_TIMEOUT_S, SILENCE_S)
+            # Acknowledged, or the session would hold it from then on.
+            came = drive([subscriber.peer], lambda: 1 in subscriber.received and subscriber.peer.has_sent(),
+                         peer.ANSWER_TIMEOUT_S, SILENCE_S)
+            subscriber.peer.close()
             arena.expect(came, f"{when}, a stranger's small message was acknowledged and lost")
     except Unanswered as error:
         arena.expect(False, f"{when}, a stranger was not served: {error}")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import wire
 
 READ_BYTES = 1 << 16
-CONNECT_TIMEOUT_S = 10
+CONNECT_TIMEOUT_S = 60
 
 
 class Connection:

@@ -23,8 +23,8 @@ KILL_WITHIN = 4_000
 RESTLESS_EVERY = 25
 # One of so many starts is killed before it is over.
 KILLED_STARTS_EVERY = 20
-# So long nothing may come while something is due. Longer than the delays of wills.
-SILENCE_S = 15.0
+# So long nothing may come while something is due. Longer than the delays of wills, and than a disk that others keep busy stands still.
+SILENCE_S = 60.0
 LOOK_AGAIN_S = 0.1
 PUBLISHERS, TOPICS_EACH, KEPT_TOPICS = 6, 2, 12
 # Nothing is dropped for want of room.

@@ -22,8 +22,8 @@ WARM = 50
 # Memory is back so soon, up to so much.
 BACK_WITHIN_S = 10.0
 BACK_MAX = 1.10
-# Where that is more than a tenth: holes in the heap, and tables with places for as many as came at once, which do not shrink.
-LEFT_MAX_BYTES = 4 * MIB
+# Where that is more than a tenth: pages of the program that it has not used before, and holes in the heap.
+LEFT_MAX_BYTES = 3 * MIB // 2
 STRANGER_WITHIN_S = 4.0
 AT_REST_S = 2.0
 LOOK_S = 0.05

@@ -1,0 +1,224 @@
+"""What a broker tells of the way of a message."""
+
+from __future__ import annotations
+
+import time
+import unittest
+
+from google.protobuf.message import Message
+
+from broker import Broker
+from client import Client
+from collector import Collector, Request
+
+TRACES = "/v1/traces"
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+FOLLOWED = [("traceparent", f"00-{TRACE}-{PARENT}-01"), ("tracestate", "a=1,b=2")]
+NOT_FOLLOWED = [("traceparent", f"00-{TRACE}-{PARENT}-00")]
+TRACED = "metrics = false\nlogs = false\ntraces = true\n"
+
+
+def spans_of(requests: list[Request]) -> list[Message]:
+    found = []
+    for request in requests:
+        if request.path == TRACES:
+            for resource in request.message.resource_spans:
+                for scope in resource.scope_spans:
+                    found += scope.spans
+    return found
+
+
+def attributes(span: Message) -> dict[str, object]:
+    values = {attribute.key: attribute.value for attribute in span.attributes}
+    return {name: getattr(value, value.WhichOneof("value")) for name, value in values.items()}
+
+
+class Traces(unittest.TestCase):
+    def scene(self, settings: str = "", **more: object) -> tuple[Collector, Broker]:
+        collector = Collector()
+        self.addCleanup(collector.close)
+        broker = Broker(f'endpoint = "{collector.url}"\n{TRACED}{settings}', **more)
+        self.addCleanup(broker.close)
+        return collector, broker
+
+    def client(self, broker: Broker, client_id: str, **more: object) -> Client:
+        client = Client(broker.port, client_id, **more)
+        self.addCleanup(client.close)
+        return client
+
+    def spans(self, collector: Collector, count: int) -> list[Message]:
+        collector.wait_for(lambda requests: len(spans_of(requests)) >= count, f"{count} spans")
+        return spans_of(collector.requests)
+
+    def test_a_message_is_followed_from_its_publisher_to_each_receiver(self) -> None:
+        # With several threads, receivers are on all of them.
+        for threads in (1, 3):
+            for qos in (0, 1, 2):
+                with self.subTest(threads=threads, qos=qos):
+                    collector, broker = self.scene(threads=threads)
+                    receivers = [self.client(broker, f"receiver-{number}") for number in range(6)]
+                    for receiver in receivers:
+                        receiver.subscribe("plant/+", 1)
+                    begin_ns = time.time_ns()
+                    self.client(broker, "publisher").publish("plant/7", qos, b"hello", [("x", "y"), *FOLLOWED])
+                    for receiver in receivers:
+                        # [MQTT-3.3.2-17], [MQTT-3.3.2-18]
+                        self.assertEqual(receiver.receive().user_properties, [("x", "y"), *FOLLOWED])
+                    spans = self.spans(collector, 7)
+                    [published] = [span for span in spans if span.name == "publish"]
+                    delivered = [span for span in spans if span.name == "deliver"]
+                    self.assertEqual(len(spans), 7)
+                    for span in spans:
+                        self.assertEqual((span.trace_id.hex(), span.trace_state), (TRACE, "a=1,b=2"))
+                        self.assertLessEqual(span.start_time_unix_nano, span.end_time_unix_nano)
+                        # The clock of a turn has milliseconds, and stands behind by what the turn has taken.
+                        self.assertGreater(span.start_time_unix_nano, begin_ns - 2_000_000_000)
+                        self.assertLessEqual(span.end_time_unix_nano, time.time_ns())
+                        told = attributes(span)
+                        self.assertEqual((told["messaging.system"], told["messaging.destination.name"]), ("mqtt", "plant/7"))
+                        self.assertEqual((told["messaging.operation.name"], told["messaging.message.body.size"]), (span.name, 5))
+                    self.assertEqual((published.parent_span_id.hex(), published.kind, published.flags), (PARENT, 2, 0x301))
+                    told = attributes(published)
+                    self.assertEqual((told["messaging.client.id"], told["mqtt.qos"], told["mqtt.reason_code"]), ("publisher", qos, 0))
+                    self.assertEqual({span.parent_span_id for span in delivered}, {published.span_id})
+                    self.assertEqual({(span.kind, span.flags) for span in delivered}, {(4, 0x101)})
+                    self.assertEqual({attributes(span)["messaging.client.id"] for span in delivered}, {f"receiver-{number}" for number in range(6)})
+                    self.assertEqual({attributes(span)["mqtt.qos"] for span in delivered}, {min(qos, 1)})
+                    self.assertEqual({attributes(span)["tautwire.delivery"] for span in delivered}, {"sent"})
+                    self.assertEqual(len({span.span_id for span in spans}), 7)
+                    self.assertEqual(len({attributes(span)["messaging.message.id"] for span in spans}), 1)
+
+    def test_the_payload_is_told_to_nobody(self) -> None:
+        collector, broker = self.scene()
+        self.client(broker, "publisher").publish("t", 1, b"very-secret", FOLLOWED)
+        self.spans(collector, 1)
+        self.assertFalse([request for request in collector.requests if "very-secret" in request.body])
+
+    def test_nobody_is_followed_who_does_not_want_it(self) -> None:
+        collector, broker = self.scene()
+        publisher = self.client(broker, "publisher")
+        wrong = [
+            [], NOT_FOLLOWED, [("traceparent", f"00-{TRACE.upper()}-{PARENT}-01")], [*FOLLOWED, FOLLOWED[0]],
+            [("traceparent", f"ff-{TRACE}-{PARENT}-01")], [("traceparent", f"00-{'0' * 32}-{PARENT}-01")],
+        ]
+        for properties in wrong:
+            publisher.publish("t", 1, b"", properties)
+        publisher.publish("last", 1, b"", FOLLOWED)
+        [span] = self.spans(collector, 1)
+        self.assertEqual(attributes(span)["messaging.destination.name"], "last")
+
+    def test_chance_picks_those_that_do_not_say(self) -> None:
+        collector, broker = self.scene("trace_ratio = 1\n", threads=2)
+        self.client(broker, "receiver").subscribe("t", 0)
+        self.client(broker, "old", version=4).publish("t", 1)
+        publisher = self.client(broker, "publisher")
+        publisher.publish("t", 1, b"", NOT_FOLLOWED)
+        publisher.publish("t", 1)
+        spans = self.spans(collector, 4)
+        self.assertEqual(len(spans), 4)
+        for client_id in ("old", "publisher"):
+            [published] = [span for span in spans if attributes(span)["messaging.client.id"] == client_id]
+            self.assertEqual((published.parent_span_id, published.flags), (b"", 1))
+            [delivered] = [span for span in spans if span.parent_span_id == published.span_id]
+            self.assertEqual(delivered.trace_id, published.trace_id)
+
+    def test_a_share_of_all_is_a_share(self) -> None:
+        collector, broker = self.scene("trace_ratio = 0.1\n")
+        publisher = self.client(broker, "publisher")
+        for _ in range(1_000):
+            publisher.publish("t", 0)
+        publisher.publish("last", 1, b"", FOLLOWED)
+        collector.wait_for(
+            lambda requests: any(span.trace_id.hex() == TRACE for span in spans_of(requests)), "the last"
+        )
+        self.assertIn(len(spans_of(collector.requests)), range(50, 160))
+
+    def test_a_refusal_is_an_error_and_nobody_wanting_it_is_none(self) -> None:
+        rules = '[[role]]\nname = "r"\nrules = [{ deny = ["publish"], topics = "closed" }, { allow = ["publish"], topics = "#" }]\n[[assign]]\neveryone = true\nroles = "r"\n'
+        collector, broker = self.scene(more='acl.file = "rules.toml"', files={"rules.toml": rules})
+        publisher = self.client(broker, "publisher")
+        self.assertEqual(publisher.publish("closed", 1, b"", FOLLOWED), 0x87)
+        self.assertEqual(publisher.publish("open", 1, b"", FOLLOWED), 0x10)
+        refused, unwanted = self.spans(collector, 2)
+        self.assertEqual((attributes(refused)["mqtt.reason_code"], refused.status.code), (0x87, 2))
+        self.assertEqual((attributes(unwanted)["mqtt.reason_code"], unwanted.status.code), (0x10, 0))
+
+    def test_who_is_away_has_it_in_its_queue(self) -> None:
+        collector, broker = self.scene()
+        receiver = self.client(broker, "receiver", expiry_s=300)
+        receiver.subscribe("t", 1)
+        receiver.close()
+        publisher = self.client(broker, "publisher")
+        # Until the broker has seen that it is gone.
+        until = time.monotonic() + 60
+        while broker.metric("sessions_connected") > 1:
+            self.assertLess(time.monotonic(), until)
+        publisher.publish("t", 1, b"", FOLLOWED)
+        spans = self.spans(collector, 2)
+        self.assertEqual([attributes(span).get("tautwire.delivery") for span in spans if span.name == "deliver"], ["queued"])
+
+    def test_the_member_of_a_shared_subscription_is_followed(self) -> None:
+        for threads in (1, 3):
+            with self.subTest(threads=threads):
+                collector, broker = self.scene(threads=threads)
+                for number in range(3):
+                    self.client(broker, f"member-{number}").subscribe("$share/g/t", 1)
+                publisher = self.client(broker, "publisher")
+                for _ in range(6):
+                    self.assertEqual(publisher.publish("t", 1, b"", FOLLOWED), 0)
+                delivered = [span for span in self.spans(collector, 12) if span.name == "deliver"]
+                members = [attributes(span)["messaging.client.id"] for span in delivered]
+                self.assertEqual(sorted(members), sorted([f"member-{number}" for number in range(3)] * 2))
+
+    def test_a_message_with_many_receivers_has_spans_for_some_and_the_rest_is_counted(self) -> None:
+        collector, broker = self.scene()
+        for number in range(20):
+            self.client(broker, f"receiver-{number}").subscribe("t", 0)
+        self.client(broker, "publisher").publish("t", 1, b"", FOLLOWED)
+        self.assertEqual(len(self.spans(collector, 17)), 17)
+        self.assertEqual(broker.metric("telemetry_spans_dropped_total"), 4)
+
+    def test_what_is_kept_is_followed_until_it_is_acknowledged(self) -> None:
+        collector, broker = self.scene(on_disk=True)
+        receiver = self.client(broker, "receiver", expiry_s=300)
+        receiver.subscribe("t", 1)
+        publisher = self.client(broker, "publisher")
+        for _ in range(50):
+            self.assertEqual(publisher.publish("t", 1, b"", FOLLOWED), 0)
+        # None is left behind.
+        spans = self.spans(collector, 100)
+        self.assertEqual(sorted(span.name for span in spans), ["deliver"] * 50 + ["publish"] * 50)
+        ended = {attributes(span)["messaging.message.id"]: span.end_time_unix_nano for span in spans if span.name == "deliver"}
+        published = [span for span in spans if span.name == "publish"]
+        # The acknowledgement waits for the disk; delivery is told when the message is in the window.
+        self.assertTrue(all(span.end_time_unix_nano >= ended[attributes(span)["messaging.message.id"]] for span in published))
+
+    def test_a_publisher_that_is_gone_leaves_no_span_behind(self) -> None:
+        collector, broker = self.scene(on_disk=True)
+        self.client(broker, "receiver", expiry_s=300).subscribe("t", 1)
+        for number in range(20):
+            publisher = self.client(broker, f"publisher-{number}")
+            publisher.send_only("t", FOLLOWED)
+            publisher.close()
+        self.spans(collector, 40)
+
+    def test_topics_are_told_only_where_that_is_wanted(self) -> None:
+        collector, broker = self.scene("trace_topics = false\n")
+        self.client(broker, "publisher").publish("very/secret", 1, b"", FOLLOWED)
+        [span] = self.spans(collector, 1)
+        self.assertNotIn("messaging.destination.name", attributes(span))
+        self.assertNotIn("very/secret", collector.requests[0].body)
+
+    def test_what_the_broker_says_of_itself_is_not_followed(self) -> None:
+        collector, broker = self.scene("trace_ratio = 1\n", more="sys.interval_s = 1", threads=2)
+        self.client(broker, "receiver").subscribe("$SYS/#", 0)
+        watcher = self.client(broker, "watcher")
+        watcher.subscribe("$SYS/broker/uptime", 0)
+        watcher.receive()
+        watcher.publish("last", 1)
+        spans = self.spans(collector, 1)
+        self.assertEqual([attributes(span)["messaging.destination.name"] for span in spans], ["last"])
+
+
+if __name__ == "__main__":
+    unittest.main()
