@@ -71,6 +71,16 @@ def rust_client(data: dict) -> Measured:
     return measured
 
 
+def python_client(data: dict) -> Measured:
+    measured = Measured(versions=data["versions"])
+    for task, metric in {"trips": "round_trips_qos1_per_s", "flood": "flood_qos1_messages_per_s"}.items():
+        measured.parameters[f"{task}_messages"] = data["tasks"][task]["messages"]
+        for library, rates in data["tasks"][task]["rates"].items():
+            for at, rate in enumerate(rates):
+                measured.put(at, library, metric, rate)
+    return measured
+
+
 def go_codec(text: str) -> Measured:
     """What `go test -bench` prints, of all rounds one after the other."""
     measured = Measured()

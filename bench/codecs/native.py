@@ -24,6 +24,7 @@ BROKER = Path(os.environ.get("TAUTWIRE_BIN", ROOT / "bin" / "tautwire"))
 GO = ROOT / "clients" / "go" / "bench"
 C = ROOT / "clients" / "c"
 TYPESCRIPT = ROOT / "clients" / "typescript"
+PYTHON = ROOT / "clients" / "python" / "bench"
 C_PEERS = {"paho": "libpaho-mqtt-dev", "paho_sync": "libpaho-mqtt-dev", "libmosquitto": "libmosquitto-dev"}
 GO_PEERS = ("github.com/eclipse/paho.golang", "github.com/gregoryv/mq", "github.com/mochi-mqtt/server/v2", "github.com/soypat/natiu-mqtt")
 TIMEOUT_S = 3600
@@ -172,6 +173,15 @@ def _client_js(quick: bool) -> Measured:
     return forms.js_client(_node("client", "run.mjs", environment={"TAUTWIRE_BIN": str(BROKER), **short}))
 
 
+def _client_python(quick: bool) -> Measured:
+    _need_broker()
+    python = Path(os.environ.get("PYTHON_VENV", ROOT / "target" / "python-venv")) / "bin" / "python"
+    if not python.exists():
+        raise Unavailable(f"{python} is not there: `make python-venv`")
+    script = [str(python), "-B", str(PYTHON / "run.py"), "--json", "--broker", str(BROKER)]
+    return forms.python_client(json.loads(_say([*script, *(["--quick", "--rounds", "2"] if quick else [])])))
+
+
 BENCHMARKS = {
     "codec-rust": Benchmark("the Rust codec beside three others: CPU time for a packet", "Rust", "codec", _codec_rust),
     "client-rust": Benchmark("the Rust client beside rumqttc: messages a second of its CPU", "Rust", "client", _client_rust),
@@ -181,5 +191,6 @@ BENCHMARKS = {
     "codec-js": Benchmark("the TypeScript codec beside mqtt-packet: CPU time for a packet", "JavaScript", "codec", _codec_js),
     "msgpack-js": Benchmark("MessagePack in TypeScript beside others: CPU time for a value", "JavaScript", "MessagePack", _msgpack_js),
     "client-js": Benchmark("the TypeScript client beside MQTT.js: messages a second of its CPU", "JavaScript", "client", _client_js),
+    "client-python": Benchmark("the Python client beside aiomqtt and paho-mqtt: messages a second", "Python", "client", _client_python),
     "contracts": Benchmark("contracts beside libraries that parse the same bytes: CPU time for a payload", "Rust", "contracts", _contracts),
 }

@@ -69,6 +69,12 @@ class Forms(unittest.TestCase):
         measured = forms.rust_cases(data)
         self.assertEqual(measured.rounds[1], {"tautwire": {"decode_puback_cpu_ns": 6.0}, "mqttbytes": {"decode_puback_cpu_ns": 11.0}})
 
+    def test_a_python_client_has_the_rates_of_each_round(self) -> None:
+        task = {"messages": 500, "rates": {"tautwire": [30.0, 33.0], "aiomqtt": [10.0, 11.0]}}
+        measured = forms.python_client({"versions": {"aiomqtt": "2"}, "tasks": {"trips": task, "flood": task}})
+        self.assertEqual(measured.rounds[1]["aiomqtt"], {"round_trips_qos1_per_s": 11.0, "flood_qos1_messages_per_s": 11.0})
+        self.assertEqual(measured.parameters, {"trips_messages": 500, "flood_messages": 500})
+
     def test_a_rust_client_that_did_not_end_is_an_error_of_its_round(self) -> None:
         sample = {"cpu_s": 0.1, "elapsed_s": 0.5, "p50_us": 0.0}
         result = {"scenario": "flood-qos0-v3", "library": "rumqttc", "messages": 1000, "samples": [None, sample]}

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tautwire_contracts::{Catalogue, Contract, Files, Format, Limits};
+use tautwire_contracts::{Catalogue, Contract, Files, Format, LoadLimits};
 
 /// Twelve fields, one of them a list and one a message.
 const PROTO: &str = r#"
@@ -88,7 +88,7 @@ impl Reading {
             ("reading.json".to_owned(), SCHEMA.to_owned()),
             ("contracts.toml".to_owned(), MANIFEST.to_owned()),
         ]);
-        let catalogue = Catalogue::load(&files, &Limits::default()).expect("the files are right");
+        let catalogue = Catalogue::load(&files, &LoadLimits::default()).expect("the files are right");
         let protobuf = protobuf();
         let plain = catalogue.named("plain").expect("it is in the manifest").clone();
         let made = |to| {

@@ -1,7 +1,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use tautwire_contracts::{Catalogue, Contract, Files, Format, Limits};
+use tautwire_contracts::{Catalogue, Contract, Files, Format, LoadLimits};
 
 use crate::Case;
 
@@ -29,7 +29,7 @@ const READING: &[u8] = br#"{"sequence":"1000000000000017","publisher":17,"run":1
 pub fn cases() -> Vec<Case> {
     let files = [("contracts.toml", MANIFEST), ("reading.proto", SCHEMA)];
     let files = Files::from(files.map(|(name, text)| (name.to_owned(), text.to_owned())));
-    let catalogue = Catalogue::load(&files, &Limits::default()).expect("the contract is right");
+    let catalogue = Catalogue::load(&files, &LoadLimits::default()).expect("the contract is right");
     let contract = catalogue.named("reading").expect("it was loaded");
     vec![
         check("validate/protobuf", contract, Format::Protobuf),
