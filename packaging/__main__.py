@@ -3,17 +3,24 @@
     python3 packaging build [KIND…]      dist/KIND, and dist/SHA256SUMS
     python3 packaging check [--release]  versions, changelogs and licences; --release: changelogs name the version
     python3 packaging versions           write packaging/versions.toml into the manifests
+
+TAUTWIRE_PLATFORMS=host builds the broker for this machine alone, not for all platforms.
 """
 
 import argparse
 import shutil
 import sys
 
+import archive
 import c_library
 import common
 import crates
+import debian
 import go_module
+import helm
+import homebrew
 import npm
+import oci
 import versions
 import wheel
 
@@ -24,6 +31,12 @@ KINDS = {
     "go": go_module.build,
     "c": c_library.build,
     "python": wheel.build,
+    "archive": archive.build,
+    "deb": debian.build,
+    "oci": oci.build,
+    "helm": helm.build,
+    # Names the archives by their sums.
+    "homebrew": homebrew.build,
 }
 
 

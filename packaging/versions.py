@@ -21,6 +21,7 @@ CRATES = {
 GO = "clients/go"
 C = "clients/c"
 PYTHON = "clients/python"
+CHART = "packaging/helm/tautwire"
 # Folders of packages: each has a CHANGELOG.md and both licences. Those of npm get the licences when they are packed.
 FOLDERS = [*CRATES.values(), GO, C, PYTHON]
 NPM_FOLDERS = [f"clients/typescript/packages/{name}" for name in NPM]
@@ -71,6 +72,7 @@ def places(versions: dict) -> Iterator[Place]:
         yield Place(f"{C}/include/tautwire.h", rf"#define TW_VERSION_{part} (\d+)", number)
     yield Place(f"{C}/include/tautwire.h", r'#define TW_VERSION "(.*?)"', versions["c"])
     yield Place(f"{C}/idf_component.yml", r'(?m)^version: "(.*?)"', versions["c"])
+    yield Place(f"{CHART}/Chart.yaml", r'(?m)^(?:version|appVersion): "(.*?)"', versions["rust"])
     for manifest in ["pyproject.toml", "Cargo.toml"]:
         yield Place(f"{PYTHON}/{manifest}", r'(?m)^version = "(.*?)"', versions["python"])
 

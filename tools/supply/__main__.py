@@ -10,6 +10,7 @@ import licences
 import notices
 import packages
 import sbom
+import versions
 from packages import ROOT, CannotRead
 
 SBOMS = ROOT / "target/sbom"
@@ -18,9 +19,9 @@ NOTICES = {"tautwire": (".", "notices.txt"), "client-python": ("clients/python",
 
 
 def check() -> list[str]:
-    """Licences that are not allowed, and a list that is not current."""
+    """Licences that are not allowed, packages that would be there twice or have no checksum, and a list that is not current."""
     products = packages.products()
-    findings = list(licences.refused(products))
+    findings = [*licences.refused(products), *versions.refused(products)]
     page = ROOT / licences.PAGE
     if not page.exists() or page.read_text() != licences.page(products):
         findings.append(f"{licences.PAGE} is not current: run `make licences`, and look at what is new")

@@ -40,12 +40,21 @@ def read_cargo_audit(_code: int, out: str) -> list[str] | None:
 
 
 def read_npm_audit(_code: int, out: str) -> list[str] | None:
-    """Nothing that we give away needs packages of npm: these run where we build and test, and only what is grave counts."""
+    """Of packages that run where we build and test, only what is grave counts."""
+    return of_npm(out, {"high", "critical"})
+
+
+def read_npm_audit_of_shipped(_code: int, out: str) -> list[str] | None:
+    """Of packages that we give away, everything counts."""
+    return of_npm(out, {"info", "low", "moderate", "high", "critical"})
+
+
+def of_npm(out: str, severities: set[str]) -> list[str] | None:
     told = as_json(out)
     if told is None or "vulnerabilities" not in told:
         return None
-    grave = ((name, one) for name, one in told["vulnerabilities"].items() if one["severity"] in ("high", "critical"))
-    return [f"{name} {one.get('range', '')}: {one['severity']}" for name, one in grave]
+    counting = ((name, one) for name, one in told["vulnerabilities"].items() if one["severity"] in severities)
+    return [f"{name} {one.get('range', '')}: {one['severity']}" for name, one in counting]
 
 
 def read_govulncheck(code: int, out: str) -> list[str] | None:
@@ -66,6 +75,8 @@ def as_json(text: str) -> dict | None:
 SOURCES = [
     Source("Cargo.lock", ["cargo", "audit", "--json"], ".", read_cargo_audit),
     Source("clients/python/Cargo.lock", ["cargo", "audit", "--json"], "clients/python", read_cargo_audit),
+    Source("broker/dashboard/package-lock.json, what is shipped", ["npm", "audit", "--json", "--omit=dev"], "broker/dashboard", read_npm_audit_of_shipped),
+    Source("broker/dashboard/package-lock.json", ["npm", "audit", "--json"], "broker/dashboard", read_npm_audit),
     Source("clients/typescript/package-lock.json", ["npm", "audit", "--json"], "clients/typescript", read_npm_audit),
     Source("examples/package-lock.json", ["npm", "audit", "--json"], "examples", read_npm_audit),
     Source("tests/interop/mqttjs/package-lock.json", ["npm", "audit", "--json"], "tests/interop/mqttjs", read_npm_audit),

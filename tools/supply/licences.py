@@ -25,7 +25,7 @@ The binary also holds the standard library of Rust (MIT OR Apache-2.0). On Linux
 licence is LGPL-2.1-or-later: who gives such a binary away has to let others link it again with another glibc, which the source of
 Tautwire allows. A binary of which that is not wanted is built with `RELEASE_RUSTFLAGS= make build`; it finds glibc when it starts.
 
-The packages for TypeScript, Go and C need none of others. The wheel for Python holds those of `client-python`.
+`preact` and `uplot` are in the dashboard, which the binary holds. The packages for TypeScript, Go and C need none of others. The wheel for Python holds those of `client-python`.
 """
 
 

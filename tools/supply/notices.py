@@ -7,8 +7,10 @@ from collections import defaultdict
 from pathlib import Path
 
 from licences import of_others
-from packages import ROOT, TARGET, CannotRead, Product
+from packages import ROOT, TARGET, CannotRead, Package, Product
 
+# The packages of the dashboard, written with its files: whoever builds the broker need not have them.
+DASHBOARD = ROOT / "broker/dashboard/dist/licences.txt"
 TEXT_NAME = re.compile(r"^(licen[cs]e|copying|notice|unlicen[cs]e|copyright)", re.IGNORECASE)
 
 
@@ -18,7 +20,7 @@ def write(product: Product, path: Path, workspace: str = ".") -> list[str]:
     users: dict[str, list[str]] = defaultdict(list)
     without = []
     for package in of_others(product):
-        found = texts(folders[(package.name, package.version)])
+        found = dashboard_texts(package) if package.purl.startswith("pkg:npm/") else texts(folders[(package.name, package.version)])
         for text in found:
             users[text].append(f"{package.name} {package.version} ({package.licence})")
         if not found:
@@ -27,6 +29,14 @@ def write(product: Product, path: Path, workspace: str = ".") -> list[str]:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"\n{'-' * 80}\n\n".join(sorted(blocks)))
     return without
+
+
+def dashboard_texts(package: Package) -> list[str]:
+    """The one of a package of the dashboard: it stands below a line that names the package, up to that of the next."""
+    parts = re.split(r"(?m)^(\S+ \S+ \(.+\))\n\n", DASHBOARD.read_text())
+    by_head = dict(zip(parts[1::2], parts[2::2]))
+    text = by_head.get(f"{package.name} {package.version} ({package.licence})")
+    return [] if text is None else [text.strip()]
 
 
 def texts(folder: Path) -> list[str]:

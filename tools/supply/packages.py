@@ -56,7 +56,7 @@ class CannotRead(Exception):
 def products() -> list[Product]:
     """All that is given away."""
     return [
-        rust("tautwire", "tautwire-server", is_program=True),
+        with_dashboard(rust("tautwire", "tautwire-server", is_program=True)),
         rust("client-rust", "tautwire-client", "--all-features", is_program=False),
         rust("client-python", "tautwire-python", is_program=False, folder="clients/python"),
         *(npm(path) for path in sorted((ROOT / "clients/typescript/packages").iterdir()) if path.is_dir()),
@@ -118,6 +118,17 @@ def lock_checksums(lock: str) -> dict[tuple[str, str], str]:
 def spdx(licence: str) -> str:
     """Older manifests write a slash where SPDX says OR."""
     return re.sub(r"\s*/\s*", " OR ", licence)
+
+
+def with_dashboard(product: Product) -> Product:
+    """The broker holds the dashboard, whose packages are in the files of broker/dashboard/dist."""
+    lock = json.loads((ROOT / "broker/dashboard/package-lock.json").read_text())["packages"]
+    for name in lock[""]["dependencies"]:
+        packages, needs = read_npm(lock, name)
+        product.needs[product.root.purl].add(next(iter(packages)))
+        product.packages |= packages
+        product.needs |= needs
+    return product
 
 
 def npm(folder: Path) -> Product:

@@ -15,6 +15,7 @@ import licences
 import notices
 import packages
 import sbom
+import versions
 from advisories import Source
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
@@ -69,6 +70,24 @@ class Packages(unittest.TestCase):
             packages.go_module(text, "0.1.0")
         with mock.patch.dict(packages.GO_LICENCES, {"example.org/b": "MIT"}):
             self.assertIn("pkg:golang/example.org/b@v1.0.0", packages.go_module(text, "0.1.0").packages)
+
+
+class Versions(unittest.TestCase):
+    def test_what_is_shipped_is_there_once_and_has_a_checksum(self):
+        made = product()
+        for package in made.packages.values():
+            package.hashes = {"SHA-256": "00" * 32}
+            package.is_shipped = package.name != "derive"
+        (twice,) = versions.refused([made])
+        self.assertIn("a would hold same 0.10.0 and 0.9.0+spec", twice)
+        self.assertEqual(list(versions.refused([made], {("a", "same"): "a reason"})), [])
+        made.packages["pkg:cargo/same@0.10.0"].is_shipped = False
+        self.assertEqual(list(versions.refused([made])), [])
+        (stale,) = versions.refused([made], {("a", "same"): "a reason"})
+        self.assertIn("take the exception out", stale)
+        made.packages["pkg:cargo/old@1.0.0"].hashes = {}
+        (unchecked,) = versions.refused([made])
+        self.assertIn("old 1.0.0 has no checksum", unchecked)
 
 
 class Licences(unittest.TestCase):
@@ -149,6 +168,16 @@ class Sboms(unittest.TestCase):
         self.assertEqual(text.count("Do what you like."), 1)
         self.assertTrue(text.startswith("old 1.0.0 (MIT OR Apache-2.0), same 0.10.0 (ISC), same 0.9.0+spec (ISC)\n"))
 
+    def test_the_broker_is_made_of_the_dashboard_too(self):
+        broker = next(product for product in packages.products() if product.name == "tautwire")
+        shipped = [package for package in licences.of_others(broker) if package.purl.startswith("pkg:npm/")]
+        self.assertEqual({package.name for package in shipped}, {"preact", "uplot"})
+        for package in shipped:
+            self.assertIn(package.purl, broker.needs[broker.root.purl])
+            (text,) = notices.dashboard_texts(package)
+            self.assertIn("Permission is hereby granted", text)
+            self.assertEqual(text.count("Copyright"), 1)
+
 
 class Advisories(unittest.TestCase):
     def asked(self, script, read):
@@ -160,6 +189,7 @@ class Advisories(unittest.TestCase):
     def test_what_is_known_is_a_finding(self):
         told = {"vulnerabilities": {"a": {"severity": "high", "range": "<2"}, "b": {"severity": "low"}}}
         self.assertEqual(self.asked(f"print({json.dumps(json.dumps(told))})", advisories.read_npm_audit)[0], ["a.lock: a <2: high"])
+        self.assertEqual(advisories.read_npm_audit_of_shipped(1, json.dumps(told)), ["a <2: high", "b : low"])
         told = {
             "vulnerabilities": {"list": [{"package": {"name": "a", "version": "1.0.0"}, "advisory": {"id": "RUSTSEC-2020-0001"}}]},
             "warnings": {"yanked": [{"package": {"name": "b", "version": "2.0.0"}, "advisory": None}]},

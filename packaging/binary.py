@@ -1,0 +1,94 @@
+"""The broker's binary: one static file for each platform, and what is given away beside it."""
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from common import ROOT, TARGET, Failure, run, time_s
+from versions import LICENCES
+
+SBOMS = ROOT / "target/sbom"
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A kind of machine, by the names that others have for it."""
+
+    # As the kernel says it.
+    machine: str
+    # Of Debian, and of OCI.
+    architecture: str
+
+    @property
+    def triple(self) -> str:
+        return f"{self.machine}-unknown-linux-gnu"
+
+    @property
+    def is_host(self) -> bool:
+        return sys.platform == "linux" and platform.machine() == self.machine
+
+
+ALL = (Platform("x86_64", "amd64"), Platform("aarch64", "arm64"))
+
+
+def platforms() -> list[Platform]:
+    """Those to build for: all, or with TAUTWIRE_PLATFORMS=host this machine's alone."""
+    only_host = os.environ.get("TAUTWIRE_PLATFORMS") == "host"
+    return [each for each in ALL if each.is_host or not only_host]
+
+
+def host() -> Platform:
+    found = [each for each in ALL if each.is_host]
+    if not found:
+        raise Failure(f"the broker's packages are built on Linux on {' or '.join(each.machine for each in ALL)}")
+    return found[0]
+
+
+@cache
+def built(target: Platform) -> Path:
+    """The binary, as `make build` builds it; for another platform with the libraries that Debian has for it."""
+    environment = {"RUSTFLAGS": "-C target-feature=+crt-static"}
+    if not target.is_host:
+        need_libraries(target)
+        if target.triple not in run("rustup", "target", "list", "--installed").split():
+            run("rustup", "target", "add", target.triple)
+        # Not gcc: Debian's compilers for other machines cannot be installed together with gcc-multilib, by which the C library is tested.
+        environment["RUSTFLAGS"] += f" -C linker=clang -C link-arg=--target={target.machine}-linux-gnu"
+        environment[f"CC_{target.triple.replace('-', '_')}"] = "clang"
+    run("cargo", "build", "--release", "--locked", "--target", target.triple, "-p", "tautwire-server", **environment)
+    return TARGET / target.triple / "release/tautwire"
+
+
+def need_libraries(target: Platform) -> None:
+    """What clang links with for another machine."""
+    folder = Path(f"/usr/{target.machine}-linux-gnu/lib")
+    if shutil.which("clang") is None or not (folder / "libc.a").exists():
+        machine, architecture = target.machine.replace("_", "-"), target.architecture
+        packages = f"clang libc6-dev-{architecture}-cross libgcc-12-dev-{architecture}-cross binutils-{machine}-linux-gnu"
+        raise Failure(f"{folder}: nothing to link with (Debian: sudo apt-get install {packages})")
+
+
+@contextmanager
+def beside() -> Iterator[dict[str, Path]]:
+    """What belongs beside a binary, by its name in an archive. Completions and manual pages are printed by the binary of this machine."""
+    run(sys.executable, "-B", "tools/supply", "sbom", SOURCE_DATE_EPOCH=str(time_s()))
+    files = {name: ROOT / name for name in [*LICENCES, "README.md", "CHANGELOG.md"]}
+    files |= {"NOTICES.txt": SBOMS / "notices.txt", "tautwire.cdx.json": SBOMS / "tautwire.cdx.json"}
+    files["tautwire.service"] = ROOT / "packaging/systemd/tautwire.service"
+    files |= {f"monitoring/{name}": ROOT / "packaging/monitoring" / name for name in ["alerts.yml", "grafana.json"]}
+    program = built(host())
+    with TemporaryDirectory(prefix="tautwire-beside-") as made:
+        for shell, name in [("bash", "tautwire"), ("zsh", "_tautwire"), ("fish", "tautwire.fish")]:
+            path = Path(made) / f"completions/{shell}/{name}"
+            path.parent.mkdir(parents=True)
+            path.write_text(run(program, "completion", shell))
+        (Path(made) / "man").mkdir()
+        run(program, "man", Path(made) / "man")
+        yield files | {path.relative_to(made).as_posix(): path for path in sorted(Path(made).rglob("*")) if path.is_file()}

@@ -1,0 +1,108 @@
+"""An image for containers with nothing in it but the broker, for all platforms, as an archive of the OCI image layout. No daemon is needed."""
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import binary
+from common import ROOT, time_s
+from versions import read
+
+SOURCE = ROOT / "packaging/container"
+# Of the user in the image, named in passwd.
+UID = 1883
+CONFIGURATION = "etc/tautwire/tautwire.toml"
+DATA = "var/lib/tautwire"
+INDEX = "application/vnd.oci.image.index.v1+json"
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+CONFIG = "application/vnd.oci.image.config.v1+json"
+LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
+
+
+def build(out: Path) -> None:
+    version = read()["rust"]
+    blobs: dict[str, bytes] = {}
+    manifests = [image(platform, version, blobs) for platform in binary.platforms()]
+    index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests}
+    files = {"oci-layout": b'{"imageLayoutVersion":"1.0.0"}', "index.json": json.dumps(index).encode()}
+    files |= {f"blobs/sha256/{digest.removeprefix('sha256:')}": blob for digest, blob in blobs.items()}
+    with tarfile.open(out / f"tautwire-{version}-oci.tar", "w") as archive:
+        for name, content in sorted(files.items()):
+            archive.addfile(entry(name, len(content), 0o644), io.BytesIO(content))
+
+
+def image(platform: binary.Platform, version: str, blobs: dict[str, bytes]) -> dict:
+    """Adds the image of a platform to the blobs, and gives what the index says of it."""
+    tree = layer(binary.built(platform))
+    created = datetime.fromtimestamp(time_s(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    labels = {
+        "org.opencontainers.image.title": "tautwire",
+        "org.opencontainers.image.version": version,
+        "org.opencontainers.image.licenses": "MIT OR Apache-2.0",
+        "org.opencontainers.image.source": "https://github.com/tautwire/tautwire",
+    }
+    config = {
+        "created": created,
+        "architecture": platform.architecture,
+        "os": "linux",
+        "config": {
+            "User": f"{UID}:{UID}",
+            "Entrypoint": ["/usr/bin/tautwire"],
+            "Cmd": ["serve", "--config", f"/{CONFIGURATION}"],
+            "ExposedPorts": {"1883/tcp": {}, "8083/tcp": {}},
+            "Volumes": {f"/{DATA}": {}},
+            "WorkingDir": f"/{DATA}",
+            "StopSignal": "SIGTERM",
+            "Labels": labels,
+        },
+        "rootfs": {"type": "layers", "diff_ids": [digest(tree)]},
+        "history": [{"created": created, "created_by": "packaging/oci.py"}],
+    }
+    described = add(blobs, CONFIG, json.dumps(config).encode())
+    layers = [add(blobs, LAYER, gzip.compress(tree, 9, mtime=0))]
+    manifest = {"schemaVersion": 2, "mediaType": MANIFEST, "config": described, "layers": layers, "annotations": labels}
+    return add(blobs, MANIFEST, json.dumps(manifest).encode()) | {
+        "platform": {"architecture": platform.architecture, "os": "linux"},
+        "annotations": {"org.opencontainers.image.ref.name": version},
+    }
+
+
+def layer(program: Path) -> bytes:
+    """All files of the image, as a tar."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tree:
+        for folder, owner, mode in [("usr", 0, 0o755), ("usr/bin", 0, 0o755), ("etc", 0, 0o755), ("etc/tautwire", 0, 0o755), ("var", 0, 0o755),
+                                    ("var/lib", 0, 0o755), (DATA, UID, 0o700), ("tmp", 0, 0o1777)]:
+            tree.addfile(entry(folder, 0, mode, owner, tarfile.DIRTYPE))
+        files = {
+            "usr/bin/tautwire": (program.read_bytes(), 0o755),
+            CONFIGURATION: ((SOURCE / "tautwire.toml").read_bytes(), 0o644),
+            # Nobody may come until somebody puts another file in its place.
+            "etc/tautwire/users": (b"", 0o644),
+            "etc/passwd": (f"tautwire:x:{UID}:{UID}:Tautwire:/{DATA}:/sbin/nologin\n".encode(), 0o644),
+            "etc/group": (f"tautwire:x:{UID}:\n".encode(), 0o644),
+        }
+        for name, (content, mode) in files.items():
+            tree.addfile(entry(name, len(content), mode), io.BytesIO(content))
+    return packed.getvalue()
+
+
+def entry(name: str, size: int, mode: int, owner: int = 0, kind: bytes = tarfile.REGTYPE) -> tarfile.TarInfo:
+    told = tarfile.TarInfo(name)
+    told.size, told.mode, told.mtime, told.type = size, mode, time_s(), kind
+    told.uid = told.gid = owner
+    return told
+
+
+def add(blobs: dict[str, bytes], media_type: str, content: bytes) -> dict:
+    """Keeps a blob, and gives how others name it."""
+    blobs[digest(content)] = content
+    return {"mediaType": media_type, "digest": digest(content), "size": len(content)}
+
+
+def digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"

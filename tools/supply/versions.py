@@ -1,0 +1,29 @@
+"""Packages of which a product would hold two versions, or one that nobody can check."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from packages import Product
+
+# Products that hold two versions of a package all the same, and why: `{("tautwire", "base64"): "b needs the older one until 2.0"}`.
+TWICE: dict[tuple[str, str], str] = {}
+
+
+def refused(products: list[Product], allowed: dict[tuple[str, str], str] = TWICE) -> Iterator[str]:
+    """What is there twice or has no checksum, and exceptions that are not needed any more."""
+    found = set()
+    for product in products:
+        versions = defaultdict(set)
+        for package in product.packages.values():
+            if package.is_shipped:
+                versions[package.name].add(package.version)
+            if not (package.is_ours or package.hashes):
+                yield f"{product.name}: {package.name} {package.version} has no checksum in its lock file"
+        for name, held in versions.items():
+            if len(held) > 1:
+                found.add((product.name, name))
+                if (product.name, name) not in allowed:
+                    listed = " and ".join(sorted(held))
+                    yield f"{product.name} would hold {name} {listed}: have those who need it agree on one, or say in tools/supply/versions.py why not"
+    for product_name, name in sorted(allowed.keys() - found):
+        yield f"tools/supply/versions.py: {product_name} holds one {name} only; take the exception out"
