@@ -37,7 +37,13 @@ TEST_PACKAGES = g++=g++ clang=clang arm-none-eabi-gcc=gcc-arm-none-eabi,libnewli
 	/usr/lib32/crt1.o=gcc-multilib chromium=chromium certutil=libnss3-tools valgrind=valgrind \
 	/usr/include/MQTTClient.h=libpaho-mqtt-dev /usr/include/openssl/ssl.h=libssl-dev \
 	/usr/include/mbedtls/ssl.h=libmbedtls-dev javac=default-jdk-headless mvn=maven \
-	strace=strace unshare=util-linux
+	strace=strace unshare=util-linux zsh=zsh fish=fish man=man-db
+
+# What clang links with for the other platform that the broker is given away for. Debian's gcc for it would remove gcc-multilib.
+CROSS_PACKAGES = clang=clang $(if $(filter aarch64-%,$(HOST)),/usr/x86_64-linux-gnu/lib/libc.a=libc6-dev-amd64-cross$(comma)libgcc-12-dev-amd64-cross$(comma)binutils-x86-64-linux-gnu,/usr/aarch64-linux-gnu/lib/libc.a=libc6-dev-arm64-cross$(comma)libgcc-12-dev-arm64-cross$(comma)binutils-aarch64-linux-gnu)
+comma := ,
+# Lints and fills in the chart.
+HELM_VERSION := v3.16.4
 
 say = @printf '\n== %s\n' '$(1)'
 
@@ -61,7 +67,7 @@ run: build ## build and start the broker on 127.0.0.1:1883; Ctrl-C ends it
 # Test.
 
 .PHONY: test
-test: tools lint test-rust test-spec test-supply test-go test-c test-typescript test-python test-examples test-generate test-differential test-scenario test-hostile test-soak test-interop test-nodelay test-packages test-bench test-regressions ## all checks and tests; installs what they need
+test: tools lint test-rust test-spec test-supply test-go test-c test-typescript test-dashboard test-python test-examples test-docs test-generate test-differential test-scenario test-openapi test-telemetry test-hostile test-soak test-interop test-nodelay test-packages test-bench test-regressions ## all checks and tests; installs what they need
 
 .PHONY: tools
 tools:
@@ -113,13 +119,27 @@ test-examples: build ## the examples do what their pages say; after test-typescr
 	@cd examples && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --loglevel=error; }
 	@cd examples && npm test --silent
 
+.PHONY: docs
+docs: .venv/ready ## the site of the documents, into target/docs: open index.html, no server needed
+	@.venv/bin/python -B tools/docs build $(TARGET_DIR)/docs
+
+.PHONY: test-docs
+test-docs: build .venv/ready ## the documents: links, blocks of code, pages whose commands are run, the site
+	$(call say,test-docs)
+	@tools/apt.sh mosquitto=mosquitto mosquitto_sub=mosquitto-clients curl=curl jq=jq xxd=xxd openssl=openssl unshare=util-linux
+	@.venv/bin/python -B -m unittest discover -s tests/docs
+	@.venv/bin/python -B tests/docs/run.py
+	@.venv/bin/python -B tools/docs build $(TARGET_DIR)/docs
+
 .PHONY: test-interop
-test-interop: build .venv/ready ## real clients: mosquitto, MQTT.js, paho (Python, Go, C), rumqttc; by TCP, TLS and TLS with certificates of clients; openssl
+test-interop: build .venv/ready ## real clients: mosquitto, MQTT.js, paho (Python, Go, C), rumqttc; by TCP, TLS and TLS with certificates of clients; openssl; what Mosquitto leaves is taken over
 	$(call say,test-interop)
 	@$(PYTHON) -B tests/interop/run.py
 	@$(PYTHON) -B tests/interop/run.py --transport tls
 	@$(PYTHON) -B tests/interop/run.py --transport mtls
 	@$(PYTHON) -B tests/interop/openssl/matrix.py
+	@tools/apt.sh mosquitto=mosquitto
+	@$(PYTHON) -B tests/moving/test_mosquitto.py
 
 .PHONY: test-nodelay
 test-nodelay: build .venv/ready ## paho (C, Python, Java) and aiomqtt do not wait for acknowledgements of TCP
@@ -134,6 +154,25 @@ test-typescript: build ## the TypeScript packages: types, tests, lint, size, a b
 	@cd clients/typescript && npm run --silent test:browser
 	@cd clients/typescript && npm run --silent test:runtimes
 	@cd clients/typescript && npm run --silent test:recipes
+
+# Installed from the lock file when that is newer.
+dashboard_modules := { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --loglevel=error; }
+
+.PHONY: test-dashboard
+test-dashboard: build ## the dashboard: types, lint, what is committed is current and small, each page in Chromium before a stand-in and before the broker, accessibility
+	$(call say,test-dashboard)
+	@cd broker/dashboard && $(dashboard_modules)
+	@cd broker/dashboard && npm run --silent check && npm run --silent lint && npm run --silent size && TAUTWIRE=../../bin/tautwire npm test --silent
+
+.PHONY: dashboard
+dashboard: ## build the dashboard into broker/dashboard/dist, which is committed
+	@cd broker/dashboard && $(dashboard_modules)
+	@cd broker/dashboard && npm run --silent build && npm run --silent size
+
+.PHONY: dashboard-screenshots
+dashboard-screenshots: ## take the pictures of docs/operating/dashboard.md anew
+	@cd broker/dashboard && $(dashboard_modules)
+	@cd broker/dashboard && npm run --silent screenshots
 
 .PHONY: test-go
 test-go: build ## the Go module: formatting, vet, staticcheck, tests with the race detector
@@ -151,6 +190,7 @@ test-c: build ## the C library: warnings, vectors, sanitizers, fuzz inputs, exam
 test-python: build python-venv ## the Python package: types, tests, the README's examples
 	$(call say,test-python)
 	@cd clients/python && $(PYTHON_VENV)/bin/mypy --cache-dir $(PYTHON_VENV)/mypy
+	@cd clients/python && $(PYTHON_VENV)/bin/pyright
 	@cd clients/python && $(PYTHON_VENV)/bin/python -B -m unittest discover -s tests
 
 .PHONY: python-venv
@@ -174,6 +214,16 @@ test-scenario: build ## the clients of all languages do and say the same beside 
 	$(call say,test-scenario)
 	@$(PYTHON) -B -m unittest discover -s tests/scenario
 	@$(PYTHON) -B tests/scenario/run.py
+
+.PHONY: test-openapi
+test-openapi: build .venv/ready ## what the admin API answers is what its description (OpenAPI) says, on every path and for every role
+	$(call say,test-openapi)
+	@.venv/bin/python -B -m unittest discover -s tests/openapi
+
+.PHONY: test-telemetry
+test-telemetry: build .venv/ready ## what is sent to a collector of OpenTelemetry is right, and nobody waits for one
+	$(call say,test-telemetry)
+	@.venv/bin/python -B -m unittest discover -s tests/telemetry
 
 .PHONY: test-hostile
 test-hostile: build ## hostile clients: memory keeps its limits, nobody waits, nothing acknowledged is lost; short form
@@ -203,15 +253,16 @@ sim: ## the broker core in SIM_SEEDS (10,000) random worlds, with crashes and di
 interop: build ## our clients against five brokers; writes docs/interoperability.md
 	@$(PYTHON) -B tests/interop/matrix.py
 
-.venv/ready: spec/requirements.txt tests/interop/paho-python/requirements.txt tests/nodelay/requirements.txt tools/supply/requirements.txt
+.venv/ready: spec/requirements.txt tests/telemetry/requirements.txt tools/docs/requirements.txt tests/interop/paho-python/requirements.txt tests/nodelay/requirements.txt tools/supply/requirements.txt
 	@PYTHON=$(PYTHON) tools/venv.sh $^
 	@touch $@
 
 # Packages.
 
 .PHONY: packages
-packages: packages-typescript python-venv ## what each registry gets, into dist: npm, crates, the Go module, C, Python; with SHA256SUMS
+packages: packages-typescript python-venv ## what each registry gets, into dist: npm, crates, the Go module, C, Python; the broker as archives, .deb, image, chart, formula; with SHA256SUMS
 	$(call say,packages)
+	@$(if $(filter host,$(TAUTWIRE_PLATFORMS)),,tools/apt.sh $(CROSS_PACKAGES))
 	@$(PYTHON) -B packaging build
 
 # Built again only if a source is newer: `make test` has built it before.
@@ -222,19 +273,23 @@ packages-typescript:
 	    [ -z "$$(find packages/*/src packages/*/*.json tsconfig.base.json -newer $$built)" ] || npm run --silent build; }
 
 .PHONY: test-packages
-test-packages: build packages packages-tests ## the packages, installed into empty projects; short form
+test-packages: export TAUTWIRE_PLATFORMS ?= host
+test-packages: build packages packages-tests ## the packages, installed into empty projects; short form, for this machine's platform alone
 
 .PHONY: packages-tests
 packages-tests:
 	$(call say,test-packages)
-	@tools/apt.sh cmake=cmake pkg-config=pkg-config
+	@tools/apt.sh cmake=cmake pkg-config=pkg-config lintian=lintian runc=runc promtool=prometheus
 	@cd packaging/npm-tools && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --loglevel=error; }
 	@$(PYTHON) -B -m unittest discover -s packaging
 
 .PHONY: test-packages-all
 test-packages-all: ## test-packages, and what takes minutes: all features, source distributions, the tools of PyPI and ESP-IDF
 	@VENV=$(abspath $(TARGET_DIR))/packaging-venv PYTHON=$(PYTHON) tools/venv.sh packaging/requirements.txt
-	@TAUTWIRE_PACKAGES=all $(MAKE) test-packages
+	@tools/apt.sh debootstrap=debootstrap qemu-aarch64=qemu-user qemu-x86_64=qemu-user
+	@if [ "$$(id -u)" = 0 ]; then tools/debian-root.sh $(TARGET_DIR)/debian-root; fi
+	@[ -e $(TARGET_DIR)/helm/bin/helm ] || GOBIN=$(abspath $(TARGET_DIR))/helm/bin go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
+	@TAUTWIRE_PACKAGES=all TAUTWIRE_PLATFORMS=all $(MAKE) test-packages
 
 .PHONY: versions
 versions: ## write the versions of packaging/versions.toml into the manifests
@@ -358,5 +413,5 @@ clean: ## remove everything that was built or installed here
 	@rm -rf bin dist .venv $(addsuffix /target,$(APART)) bench/peers/bin
 	@rm -rf tests/interop/mqttjs/node_modules tests/interop/paho-go/bin
 	@rm -rf clients/typescript/node_modules clients/typescript/runtimes/node_modules clients/typescript/packages/*/dist clients/typescript/packages/*/LICENSE-* packaging/npm-tools/node_modules
-	@rm -rf examples/node_modules examples/live-page/dist
+	@rm -rf examples/node_modules examples/live-page/dist broker/dashboard/node_modules
 	@$(MAKE) -C clients/c --silent clean
