@@ -9,7 +9,7 @@ cd "$(dirname "$0")"
 seconds=${1:-60}
 shift || true
 targets=("$@")
-[[ ${#targets[@]} -gt 0 ]] || targets=(decode tls websocket proxy_header payload schema access users scram jwt hook journal snapshot replay broker durable)
+[[ ${#targets[@]} -gt 0 ]] || targets=(decode tls websocket proxy_header payload schema access users scram jwt hook journal snapshot replay mosquitto_db broker durable)
 
 # shellcheck source=broker/fuzz/build.sh
 source build.sh
