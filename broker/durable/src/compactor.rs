@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tautwire_journal::{Disk, Epoch, LogError, LogId, WriterHandle};
+use tautwire_journal::{Disk, Epoch, LogError, LogId, Position, WriterHandle};
 
 use crate::cooling::ColdStore;
 use crate::merge::compact;
@@ -20,9 +20,12 @@ const LEFT_BEHIND: u64 = 8;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// After a failure, so many looks are left out.
 const LOOKS_LEFT_OUT: u32 = 60;
+/// A log that is full rests so many times as long as the last snapshot took.
+const RESTS: u32 = 9;
 
 /// Makes snapshots of a log on a thread of its own, from what is on disk alone: no shard stands still for it, and none gives it
-/// anything. A snapshot is due when the log behind the last one has [`LOG_MIN_BYTES`], and half of what that one has.
+/// anything. A snapshot is due when the log behind the last one has [`LOG_MIN_BYTES`], and half of what that one has. While the log is full,
+/// one is due after any change, since it may be the one that makes room; these take a tenth of the time at most.
 #[derive(Debug)]
 pub struct Compactor {
     wish: Arc<Wish>,
@@ -61,7 +64,15 @@ impl Compactor {
         now_ms: impl Fn() -> u64 + Send + 'static,
     ) -> std::io::Result<Compactor> {
         let wish = Arc::new(Wish::default());
-        let mut work = Work { compacted, new_epoch, now_ms, wish: wish.clone(), looks_left_out: 0 };
+        let mut work = Work {
+            compacted,
+            new_epoch,
+            now_ms,
+            wish: wish.clone(),
+            tried: Position::START,
+            looks_left_out: 0,
+            looks_at_rest: 0,
+        };
         let builder = thread::Builder::new().name("compactor".to_owned());
         let thread = builder.spawn(move || work.run())?;
         Ok(Compactor { wish, thread: Some(thread) })
@@ -102,7 +113,11 @@ struct Work<D, E, N> {
     new_epoch: E,
     now_ms: N,
     wish: Arc<Wish>,
+    /// Up to where the last attempt went.
+    tried: Position,
     looks_left_out: u32,
+    /// So many looks pass before a snapshot is made only because the log is full.
+    looks_at_rest: u32,
 }
 
 /// Why no snapshot could be made.
@@ -143,14 +158,20 @@ impl From<RecoveryError> for CompactError {
 impl<D: Disk, E: Fn() -> Epoch, N: Fn() -> u64> Work<D, E, N> {
     fn run(&mut self) {
         while self.wish.wait() {
+            self.looks_at_rest = self.looks_at_rest.saturating_sub(1);
             if self.looks_left_out > 0 {
                 self.looks_left_out -= 1;
                 continue;
             }
-            if !is_due(&self.compacted.writer) || self.compacted.writer.failure().is_some() {
+            let writer = &self.compacted.writer;
+            if !(is_due(writer) || self.may_make_room()) || writer.failure().is_some() {
                 continue;
             }
-            let compacted = self.compact();
+            self.tried = writer.durable();
+            let began = Instant::now();
+            let compacted = self.compact(self.tried);
+            let looks_taken = began.elapsed().as_millis() / LOOK_EVERY.as_millis();
+            self.looks_at_rest = u32::try_from(looks_taken).unwrap_or(u32::MAX).saturating_add(1).saturating_mul(RESTS);
             (self.compacted.freed)();
             if let Err(error) = compacted {
                 log::warn!("no snapshot of the log could be made, so it grows: {error}");
@@ -160,10 +181,15 @@ impl<D: Disk, E: Fn() -> Epoch, N: Fn() -> u64> Work<D, E, N> {
         }
     }
 
-    /// Makes a snapshot of all that is durable now, and has the log let go of what it covers.
-    fn compact(&self) -> Result<(), CompactError> {
+    /// Whether the log is full and has changed since the last attempt: even a few bytes may have taken all that a snapshot holds.
+    fn may_make_room(&self) -> bool {
+        let writer = &self.compacted.writer;
+        self.looks_at_rest == 0 && writer.is_full() && writer.durable() > self.tried
+    }
+
+    /// Makes a snapshot of what is durable so far, and has the log let go of what it covers.
+    fn compact(&self, until: Position) -> Result<(), CompactError> {
         let Compacted { disk, log, writer, .. } = &self.compacted;
-        let until = writer.durable();
         let goes_on = || !self.wish.ends();
         let mut store = (self.compacted.new_store)().map_err(CompactError::Store)?;
         let head = SnapshotHead { log: *log, epoch: (self.new_epoch)(), covered: until, now_ms: (self.now_ms)() };

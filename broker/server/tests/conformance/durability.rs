@@ -5,13 +5,15 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+use std::time::Instant;
 
 use tautwire_protocol::{Packet, PacketId};
 
 use crate::support::http::post;
 use crate::support::{
-    AtLeastOnce, Broker, Client, ExactlyOnce, Folder, Outgoing, QoS, TOKEN, V3_1_1, V5, WillMessage, back,
-    every_version,
+    AtLeastOnce, Broker, Client, EXPECTATION, ExactlyOnce, Folder, Outgoing, QoS, TOKEN, V3_1_1, V5, WillMessage, back,
+    every_version, program,
 };
 
 /// How often the broker is killed, for each version.
@@ -32,6 +34,15 @@ fn start_with(threads: usize, folder: &Folder) -> Broker {
 fn kill(broker: Broker) {
     broker.signal("KILL");
     drop(broker);
+}
+
+/// Publishes until the broker takes it, which a snapshot makes true.
+#[track_caller]
+fn wait_for_room(publisher: &mut Client) {
+    let deadline = Instant::now() + EXPECTATION;
+    while publisher.publish("kept/x", AtLeastOnce, b"small") == 0x97 {
+        assert!(Instant::now() < deadline, "there is no room again within {EXPECTATION:?}");
+    }
 }
 
 /// What a subscriber has received over all its connections.
@@ -267,7 +278,37 @@ fn a_full_disk_refuses_what_must_be_kept_until_there_is_room() {
         assert_eq!(subscriber.receive().text().len(), payload.len());
     }
     // A snapshot makes the log short again.
-    while publisher.publish("kept/x", AtLeastOnce, b"small") == 0x97 {}
+    wait_for_room(&mut publisher);
+    assert_eq!(subscriber.receive().text(), "small");
+}
+
+/// A few bytes that say that messages have been taken are enough, where a snapshot holds all of them and next to nothing follows it.
+#[test]
+fn a_disk_that_a_snapshot_fills_has_room_again_when_its_messages_were_taken() {
+    let folder = Folder::new(&[]);
+    let data = folder.path().join("data").display().to_string();
+    let path = format!("data.path={data}");
+    let payload = vec![b'x'; 200_000];
+    let broker = Broker::set(&[&path, "disk.limit=1000000000", "limits.session_queue_bytes=1000000000"]);
+    let mut subscriber = broker.connecting(V5, "subscriber").persistent().open();
+    subscriber.subscribe("kept/#", AtLeastOnce);
+    subscriber.disconnect();
+    let mut publisher = broker.connect(V5, "publisher");
+    for _ in 0..400 {
+        assert_eq!(publisher.publish("kept/x", AtLeastOnce, &payload), 0);
+    }
+    broker.end();
+    let compacted = Command::new(program()).args(["data", "compact", "--data", &data]).output().expect("starts");
+    assert!(compacted.status.success(), "{compacted:?}");
+
+    let broker = Broker::set(&[&path, "disk.limit=67108864", "limits.session_queue_bytes=1000000000"]);
+    let mut publisher = broker.connect(V5, "publisher");
+    assert_eq!(publisher.publish("kept/x", AtLeastOnce, b"small"), 0x97);
+    let mut subscriber = back(&broker, V5, "subscriber");
+    for _ in 0..400 {
+        assert_eq!(subscriber.receive().text().len(), payload.len());
+    }
+    wait_for_room(&mut publisher);
     assert_eq!(subscriber.receive().text(), "small");
 }
 
