@@ -17,9 +17,8 @@ mod upgrade;
 use std::io::Write as _;
 use std::process::{Command, Output};
 use std::thread;
-use std::time::Instant;
 
-use crate::support::{AtLeastOnce, Broker, Client, EXPECTATION, Folder, TOKEN, V5, admin, back, program};
+use crate::support::{AtLeastOnce, Broker, Client, Folder, TOKEN, V5, admin, back, comes_true, program};
 
 /// Says that a test cannot do what it is there for.
 pub(crate) fn skipped(why: &str) {
@@ -76,16 +75,6 @@ fn health(broker: &Broker) -> (u16, String) {
     assert_eq!(get("/health/ready").status, answer.status);
     get("/health/live").expect(200);
     (answer.status, answer.body.trim().to_owned())
-}
-
-/// Waits until something holds that other threads bring about.
-#[track_caller]
-fn comes_true(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + EXPECTATION;
-    while !holds() {
-        assert!(Instant::now() < deadline, "{what}: not within {EXPECTATION:?}");
-        thread::yield_now();
-    }
 }
 
 /// Runs `tautwire` by another program.

@@ -27,5 +27,5 @@ pub(crate) use message::{Message, Outgoing};
 pub(crate) use scatter::Scatter;
 pub(crate) use tautwire_protocol::ProtocolVersion::{self, V3_1, V3_1_1, V5};
 pub(crate) use tautwire_protocol::QoS::{self, AtLeastOnce, AtMostOnce, ExactlyOnce};
-pub(crate) use time::{left_of, time_passes};
+pub(crate) use time::{comes_true, left_of, time_passes};
 pub(crate) use wire::{Way, Wire};

@@ -1,8 +1,10 @@
-//! Time, for the tests whose subject it is.
+//! Time, for the tests whose subject it is, and waiting for what takes some.
 
 use std::ops::RangeInclusive;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use super::EXPECTATION;
 
 /// Lets real time pass, because the standard counts seconds: an expiry is due only after it.
 ///
@@ -16,4 +18,14 @@ pub(crate) fn time_passes(duration: Duration) {
 pub(crate) fn left_of(interval_s: u32, since: Instant) -> RangeInclusive<u32> {
     let passed_s = u32::try_from(since.elapsed().as_secs() + 2).unwrap_or(u32::MAX);
     interval_s.saturating_sub(passed_s)..=interval_s
+}
+
+/// Waits until something holds that other threads bring about.
+#[track_caller]
+pub(crate) fn comes_true(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + EXPECTATION;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}: not within {EXPECTATION:?}");
+        thread::yield_now();
+    }
 }
