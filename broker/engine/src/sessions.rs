@@ -197,6 +197,13 @@ impl Sessions {
         }
     }
 
+    /// Frees the room that lists do not need any more. Places stay, since they count how often they were taken.
+    pub(crate) fn free_unused(&mut self) {
+        let Sessions { places, directory, hasher, vacant, .. } = self;
+        directory.shrink_to_fit(|index| hasher.hash_one(places[index.number()].session.name()));
+        vacant.shrink_to_fit();
+    }
+
     /// How many places there are, vacant ones included.
     pub(crate) fn places(&self) -> usize {
         self.places.len()

@@ -541,6 +541,7 @@ impl<J: Journal> Shard<J> {
     /// Frees what is kept for reuse. To be called when fewer will use it than have.
     pub fn free_unused(&mut self) {
         self.hub.connections.free_unused();
+        self.hub.sessions.free_unused();
     }
 
     /// What this shard has entered into the account of memory.

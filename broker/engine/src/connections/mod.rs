@@ -126,9 +126,12 @@ impl Connections {
         self.places[index.number()].output_or_take(&mut self.pool)
     }
 
-    /// Frees the outputs that are kept for reuse.
+    /// Frees the outputs that are kept for reuse, and the room that lists do not need any more.
     pub(crate) fn free_unused(&mut self) {
         self.pool.free_all();
+        self.vacant.shrink_to_fit();
+        self.fresh.shrink_to_fit();
+        self.late.shrink_to_fit();
     }
 
     /// All output of a connection has been written: it needs no buffer.

@@ -57,6 +57,13 @@ impl Handshakes {
         self.begun.push_back((now_ms, id));
     }
 
+    /// Frees what those took who are through.
+    pub(crate) fn free_unused(&mut self, mut is_shaking: impl FnMut(ConnectionId) -> bool) {
+        self.begun.retain(|(_, id)| is_shaking(*id));
+        self.begun.shrink_to_fit();
+        self.waiting.shrink_to_fit();
+    }
+
     /// One whose client has been silent for too long, so that it must make room. `due` tells what a handshake waits for, unless it is over.
     pub(crate) fn silent(
         &mut self,

@@ -289,8 +289,10 @@ impl Connections {
         self.write(shard, id);
     }
 
-    /// Frees the room of lists that are empty.
+    /// Frees the room that lists do not need any more.
     pub(crate) fn free_unused(&mut self) {
+        self.handshakes.free_unused(|id| self.sockets.shaking_layers(id).is_some());
+        self.sockets.free_unused();
         for list in [&mut self.readable, &mut self.signalled, &mut self.ended] {
             list.shrink_to_fit();
         }

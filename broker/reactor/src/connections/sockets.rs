@@ -89,6 +89,13 @@ impl Sockets {
         }
     }
 
+    /// Frees the room that lists do not need any more.
+    pub(crate) fn free_unused(&mut self) {
+        let needed = self.layers.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        self.layers.truncate(needed);
+        self.layers.shrink_to_fit();
+    }
+
     pub(crate) fn insert(
         &mut self,
         id: ConnectionId,
