@@ -63,6 +63,11 @@ impl<'a> Reader<'a> {
         core::str::from_utf8(self.block()?).ok()
     }
 
+    /// All that has not been read.
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.rest)
+    }
+
     pub(crate) fn is_at_end(&self) -> bool {
         self.rest.is_empty()
     }

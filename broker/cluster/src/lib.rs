@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+pub mod delivery;
 mod lanes;
 mod lease;
 mod member;

@@ -1,8 +1,11 @@
 //! What a node asks of the store, and what it tells the engine.
 
 use std::num::NonZeroU16;
+use std::sync::Arc;
 
-use crate::names::{ClientKey, Incarnation, Key, LogSubject};
+use crate::delivery::Span;
+use crate::names::{ClientKey, Incarnation, Key, LogSubject, PARTITIONS, Partition};
+use crate::record::Place;
 
 /// Names an operation that is under way. Never given again by one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +44,26 @@ pub enum Operation {
         /// What is appended.
         group: Vec<u8>,
     },
+    /// Which sequence the next group of a partition is going to have, as the leader knows it.
+    End(Partition),
+    /// Read groups of a partition, in order.
+    Read {
+        /// Of which.
+        partition: Partition,
+        /// From where on.
+        from: Sequence,
+        /// No more once there are so many bytes, but one at least.
+        max_bytes: usize,
+    },
+    /// The same; but where there is none, wait until there is one, or for some seconds.
+    Follow {
+        /// Of which.
+        partition: Partition,
+        /// From where on.
+        from: Sequence,
+        /// No more once there are so many bytes, but one at least.
+        max_bytes: usize,
+    },
 }
 
 /// What has become of an operation.
@@ -54,6 +77,15 @@ pub enum Answer {
     Last(Option<(Sequence, Vec<u8>)>),
     /// Of `Append`: it is in the log.
     Appended(Sequence),
+    /// Of `End`.
+    End(Sequence),
+    /// Of `Read` and `Follow`.
+    Groups {
+        /// Where the log goes on from the sequence that was asked for. What is before it, is gone.
+        first: Sequence,
+        /// What there is from there on, in order.
+        groups: Vec<(Sequence, Vec<u8>)>,
+    },
     /// Of `Put` and `Append`: what was expected does not hold, or the store was busy with another write of the same key or subject. It has
     /// not been done by this attempt.
     Conflict,
@@ -143,6 +175,31 @@ pub enum Decision {
         client: ClientKey,
         /// Which.
         number: u64,
+    },
+    /// Once, and before anybody is served: where the node begins to follow the log, for each partition in order.
+    Begin {
+        /// The first place of each that is going to arrive.
+        next: Box<[Place; PARTITIONS as usize]>,
+    },
+    /// What comes next in the log, for all shards; each says [`took`](crate::Member::took).
+    Arrived(Arc<Span>),
+    /// The answer to [`read`](crate::Member::read).
+    Read {
+        /// Which shard asked.
+        shard: usize,
+        /// The number of the question.
+        number: u64,
+        /// What is there.
+        span: Arc<Span>,
+    },
+    /// A group cannot be read by this broker; a newer one can. Nothing arrives of this partition any more.
+    Unreadable {
+        /// Of which partition.
+        partition: Partition,
+        /// Which group.
+        sequence: Sequence,
+        /// What is wrong with it.
+        error: crate::record::RecordError,
     },
     /// The lease has run out. Nothing is read from clients and nothing sent to them until `Resumed` or `Fenced`.
     Suspended,

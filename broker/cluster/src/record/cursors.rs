@@ -34,7 +34,7 @@ impl Place {
     }
 
     /// The first place behind a message: no message lies in between.
-    fn behind(self) -> Place {
+    pub fn behind(self) -> Place {
         match self.index.checked_add(1) {
             Some(index) => Place { index, ..self },
             None => Place { sequence: Sequence(self.sequence.0.saturating_add(1)), index: 0 },

@@ -46,6 +46,18 @@ impl Group {
         writer.0
     }
 
+    /// How many messages a group's bytes hold, and their blocks; `None` for a fence. The blocks are not looked at.
+    pub(crate) fn messages(bytes: &[u8]) -> Result<Option<(u32, &[u8])>, RecordError> {
+        read(bytes, "group", |reader| {
+            let (kind, _, _) = (reader.u8()?, reader.u64()?, reader.u64()?);
+            match kind {
+                MESSAGES => Some(Some((reader.u32()?, reader.rest()))),
+                FENCE => Some(None),
+                _ => None,
+            }
+        })
+    }
+
     /// The group of these bytes.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 mod cursors;
 mod group;
+mod message;
 mod node;
 mod session;
 
@@ -9,6 +10,7 @@ use std::fmt;
 
 pub use cursors::{Cursors, OPEN_MAX, Place};
 pub use group::{Body, Group};
+pub use message::Publisher;
 pub use node::{End, NodeRecord, NodeState};
 pub use session::{Claim, Intent, SessionRecord, Taken};
 

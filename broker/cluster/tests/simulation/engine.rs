@@ -174,6 +174,7 @@ impl Engine {
             }
             Decision::Saved { client, number } => self.saved(client, number, member.incarnation(), ledger),
             Decision::Suspended => ledger.tally.suspended += 1,
+            Decision::Begin { .. } | Decision::Arrived(_) | Decision::Read { .. } | Decision::Unreadable { .. } => {}
             Decision::Resumed => {}
             Decision::Fenced => {
                 ledger.tally.fenced += 1;

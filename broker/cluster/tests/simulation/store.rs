@@ -1,8 +1,8 @@
 //! A model of the store: what a key-value store with revisions and a replicated log do when an operation arrives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use tautwire_cluster::names::{Key, LogSubject};
+use tautwire_cluster::names::{Key, LogSubject, Partition};
 use tautwire_cluster::{Answer, Operation, Revision, Sequence};
 
 #[derive(Default)]
@@ -10,13 +10,22 @@ pub(crate) struct Store {
     last: u64,
     keys: BTreeMap<Key, (Revision, Vec<u8>)>,
     subjects: BTreeMap<LogSubject, (Sequence, Vec<u8>)>,
+    streams: BTreeMap<Partition, Stream>,
+}
+
+/// One partition of the log.
+#[derive(Default)]
+struct Stream {
+    /// Groups that are gone by age.
+    gone: u64,
+    groups: VecDeque<Vec<u8>>,
 }
 
 /// What an operation has changed.
 pub(crate) enum Change {
     Nothing,
     Key(Key, Revision, Vec<u8>),
-    Group(Vec<u8>),
+    Group(Partition, Sequence, Vec<u8>),
 }
 
 impl Store {
@@ -39,11 +48,42 @@ impl Store {
                 if self.subjects.get(&subject).map(|(sequence, _)| *sequence) != expected {
                     return (Answer::Conflict, Change::Nothing);
                 }
-                self.last += 1;
-                let sequence = Sequence(self.last);
+                let stream = self.streams.entry(subject.partition).or_default();
+                let sequence = stream.end();
+                stream.groups.push_back(group.clone());
                 self.subjects.insert(subject, (sequence, group.clone()));
-                (Answer::Appended(sequence), Change::Group(group))
+                (Answer::Appended(sequence), Change::Group(subject.partition, sequence, group))
+            }
+            Operation::End(partition) => (Answer::End(self.end(partition)), Change::Nothing),
+            Operation::Read { partition, from, max_bytes } | Operation::Follow { partition, from, max_bytes } => {
+                (self.read(partition, from, max_bytes), Change::Nothing)
             }
         }
+    }
+
+    pub(crate) fn end(&self, partition: Partition) -> Sequence {
+        self.streams.get(&partition).map_or(Sequence(1), Stream::end)
+    }
+
+    fn read(&self, partition: Partition, from: Sequence, max_bytes: usize) -> Answer {
+        let Some(stream) = self.streams.get(&partition) else {
+            return Answer::Groups { first: from, groups: Vec::new() };
+        };
+        let first = from.0.max(stream.gone + 1);
+        let (mut groups, mut bytes) = (Vec::new(), 0);
+        for (group, sequence) in stream.groups.iter().skip((first - stream.gone - 1) as usize).zip(first..) {
+            if !groups.is_empty() && bytes + group.len() > max_bytes {
+                break;
+            }
+            bytes += group.len();
+            groups.push((Sequence(sequence), group.clone()));
+        }
+        Answer::Groups { first: Sequence(first), groups }
+    }
+}
+
+impl Stream {
+    fn end(&self) -> Sequence {
+        Sequence(self.gone + self.groups.len() as u64 + 1)
     }
 }

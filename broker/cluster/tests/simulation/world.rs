@@ -298,7 +298,7 @@ impl World {
         let (answer, change) = self.store.apply(operation, is_busy);
         match change {
             Change::Nothing => {}
-            Change::Group(group) => self.ledger.logged(&group),
+            Change::Group(.., group) => self.ledger.logged(&group),
             Change::Key(Key::Node(node), revision, value) => self.report(node, revision, &value),
             Change::Key(Key::Session(_), ..) => {}
         }
