@@ -2,12 +2,13 @@
 
 use std::num::NonZeroU16;
 
+use crate::delivery::{DeliveryCounters, Log, ReadRequest};
 use crate::lanes::{LaneEvent, Lanes};
 use crate::lease::{Lease, LeaseEvent};
 use crate::mutant::{Mutant, is};
-use crate::names::{ClientKey, Incarnation, Seed};
+use crate::names::{ClientKey, Incarnation, Partition, Seed};
 use crate::nodes::Nodes;
-use crate::operation::{Answer, Decision, OperationId, Output, Revision, Start};
+use crate::operation::{Answer, Decision, OperationId, Output, Revision, Sequence, Start};
 use crate::outbox::{Outbox, Purpose};
 use crate::peer_message::{PeerMessage, PeerMessageKind};
 use crate::record::{NodeRecord, NodeState};
@@ -35,6 +36,7 @@ pub struct Member {
     nodes: Nodes,
     lanes: Lanes,
     sessions: Sessions,
+    log: Log,
     out: Outbox,
 }
 
@@ -59,6 +61,8 @@ impl Member {
         }
         let mut lease = Lease::new(me, name.to_owned());
         lease.advance(now_ms, &mut out);
+        let mut log = Log::new(&settings);
+        log.advance(now_ms, &settings, &mut out);
         Member {
             me,
             seed,
@@ -70,6 +74,7 @@ impl Member {
             nodes,
             lanes: Lanes::new(me),
             sessions: Sessions::default(),
+            log,
             out,
         }
     }
@@ -81,7 +86,7 @@ impl Member {
 
     /// Whether clients may be read from and written to at this moment. To be asked at the beginning of each turn.
     pub fn is_serving(&self, now_ms: u64) -> bool {
-        !self.is_over && self.lease.holds(now_ms)
+        !self.is_over && self.log.has_begun() && self.lease.holds(now_ms)
     }
 
     /// The next thing that is to be done.
@@ -100,6 +105,7 @@ impl Member {
             self.nodes.advance(now_ms, &self.settings, &mut self.out);
         }
         self.with_sessions(now_ms, Sessions::advance);
+        self.log.advance(now_ms, &self.settings, &mut self.out);
     }
 
     /// The record of a node has been seen, as the store reports changes.
@@ -159,6 +165,11 @@ impl Member {
             Some(Purpose::Session(key)) => {
                 self.with_sessions(now_ms, |sessions, cx| sessions.answer(key, id, answer, cx));
             }
+            Some(Purpose::Log(partition)) => {
+                self.log.answer(now_ms, partition, id, answer, &self.settings, &mut self.out);
+                self.look_whether_to_serve(now_ms);
+            }
+            Some(Purpose::Read) => self.log.read_answer(now_ms, id, answer, &self.settings, &mut self.out),
         }
     }
 
@@ -197,7 +208,7 @@ impl Member {
         if !self.lanes.has_room(partition, &self.settings) {
             return Err(Full(message));
         }
-        self.with_sessions(now_ms, |sessions, cx| sessions.publish(client, partition, ticket, packet_id, message, cx));
+        self.with_sessions(now_ms, |sessions, cx| sessions.publish(client, partition, ticket, packet_id, &message, cx));
         Ok(())
     }
 
@@ -214,6 +225,25 @@ impl Member {
     /// The connection of a client that was served has ended, by itself or by `Surrender`. With an empty state, so has the session.
     pub fn left(&mut self, now_ms: u64, client: ClientKey, state: Vec<u8>) {
         self.with_sessions(now_ms, |sessions, cx| sessions.leave(client, state, cx));
+    }
+
+    /// A shard has taken what has arrived of a partition, up to a sequence: more may come.
+    pub fn took(&mut self, now_ms: u64, shard: usize, partition: Partition, until: Sequence) {
+        if !self.is_over {
+            self.log.took(now_ms, shard, partition, until, &self.settings, &mut self.out);
+        }
+    }
+
+    /// A shard wants to read for sessions that are behind. The answer is [`Decision::Read`].
+    pub fn read(&mut self, shard: usize, request: ReadRequest) {
+        if !self.is_over {
+            self.log.read(shard, request, &self.settings, &mut self.out);
+        }
+    }
+
+    /// What delivery has done so far.
+    pub fn delivery_counters(&self) -> DeliveryCounters {
+        self.log.counters
     }
 
     fn with_sessions(&mut self, now_ms: u64, act: impl FnOnce(&mut Sessions, &mut Surroundings<'_>)) {
@@ -239,7 +269,12 @@ impl Member {
             self.nodes.count_anew(now_ms);
         }
         self.last_renewal_ms = Some(now_ms);
-        if !self.is_serving && self.lease.holds(now_ms) {
+        self.look_whether_to_serve(now_ms);
+    }
+
+    /// Tells the engine if clients may be served now.
+    fn look_whether_to_serve(&mut self, now_ms: u64) {
+        if !self.is_serving && self.log.has_begun() && self.lease.holds(now_ms) {
             self.is_serving = true;
             self.out.decide(Decision::Resumed);
             self.with_sessions(now_ms, Sessions::resume);

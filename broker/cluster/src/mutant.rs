@@ -45,6 +45,22 @@ pub enum Mutant {
     CompletesTooEarly,
     /// The engine is told that state is safe before it is.
     SavesTooEarly,
+    /// What is missing in what was followed counts as gone.
+    TrustsGaps,
+    /// A session goes on where the node stands, and not where it was.
+    ResumesAtPosition,
+    /// A session that is behind is saved as if it had kept up.
+    SavesPosition,
+    /// Messages that were handed out are not saved as open.
+    SavesNothingOpen,
+    /// Open messages are not sent again.
+    ForgetsOpen,
+    /// What arrives is offered to sessions that are behind as well.
+    OffersToThoseBehind,
+    /// A session that had no room for a message goes on with the next one.
+    ForgetsToHold,
+    /// A session that has read once counts as caught up.
+    CatchesUpTooEarly,
 }
 
 #[cfg(feature = "mutants")]

@@ -15,6 +15,10 @@ pub(crate) enum Purpose {
     Burial(Incarnation),
     Lane(Partition),
     Session(ClientKey),
+    /// What comes next in a partition.
+    Log(Partition),
+    /// A part of the log for those who are behind.
+    Read,
 }
 
 #[derive(Debug, Default)]

@@ -21,6 +21,16 @@ pub struct Settings {
     pub group_messages_max: usize,
     /// What waits in one partition for the group before it. Beyond it, messages are given back.
     pub waiting_max_bytes: usize,
+    /// Shards of this node: each gets what arrives.
+    pub shards: usize,
+    /// What is read from the log at once, in bytes; one group at least.
+    pub read_max_bytes: usize,
+    /// Of one partition, what has arrived and has not been taken by all shards, in bytes. Beyond it, nothing is asked for.
+    pub handed_max_bytes: usize,
+    /// Groups that stay in memory for those who are a little behind, in bytes.
+    pub kept_max_bytes: usize,
+    /// Reads under way for those who are behind. Beyond it, they wait.
+    pub reads_max: usize,
 }
 
 impl Default for Settings {
@@ -35,6 +45,11 @@ impl Default for Settings {
             group_max_bytes: 512 * 1024,
             group_messages_max: 1024,
             waiting_max_bytes: 16 * 1024 * 1024,
+            shards: 1,
+            read_max_bytes: 256 * 1024,
+            handed_max_bytes: 2 * 1024 * 1024,
+            kept_max_bytes: 32 * 1024 * 1024,
+            reads_max: 64,
         }
     }
 }

@@ -61,6 +61,18 @@ impl Cursors {
         Cursors { cursors: next.map(|next| Cursor { next, open: BTreeSet::new() }).into() }
     }
 
+    /// Cursors with these open messages, which are all before `next`, and no more than [`OPEN_MAX`].
+    pub(crate) fn with_open(
+        next: [Place; PARTITIONS as usize],
+        open: impl Iterator<Item = (Partition, Place)>,
+    ) -> Cursors {
+        let mut cursors = Cursors::new(next);
+        open.take(OPEN_MAX).for_each(|(partition, place)| {
+            cursors.cursors[partition.index()].open.insert(place);
+        });
+        cursors
+    }
+
     /// The first place that the session has not looked at.
     pub fn next(&self, partition: Partition) -> Place {
         self.cursors[partition.index()].next

@@ -192,7 +192,7 @@ impl Sessions {
         partition: Partition,
         ticket: u64,
         packet_id: Option<NonZeroU16>,
-        message: Vec<u8>,
+        message: &[u8],
         cx: &mut Surroundings<'_>,
     ) {
         self.with_open(key, cx, |service, cx| match packet_id {

@@ -11,7 +11,7 @@ use crate::mutant::{Mutant, is};
 use crate::names::{ClientKey, Incarnation, Key, Partition};
 use crate::operation::{Answer, Decision, Operation, OperationId, Revision};
 use crate::outbox::Purpose;
-use crate::record::{Intent, SessionRecord, Taken};
+use crate::record::{Intent, Publisher, SessionRecord, Taken};
 
 use super::{Request, Surroundings};
 
@@ -132,10 +132,10 @@ impl Service {
         }
     }
 
-    pub(super) fn publish(&mut self, partition: Partition, ticket: u64, message: Vec<u8>, cx: &mut Surroundings<'_>) {
+    pub(super) fn publish(&mut self, partition: Partition, ticket: u64, message: &[u8], cx: &mut Surroundings<'_>) {
         self.line.push_back((ticket, false));
         self.under_way += 1;
-        let entry = self.entry(ticket, message);
+        let entry = self.entry(ticket, None, message);
         cx.lanes.push(partition, entry, cx.settings, cx.out);
         if is(Mutant::AcknowledgesBeforeStored) {
             self.stored(ticket, false, cx);
@@ -147,7 +147,7 @@ impl Service {
         packet_id: NonZeroU16,
         partition: Partition,
         ticket: u64,
-        message: Vec<u8>,
+        message: &[u8],
         cx: &mut Surroundings<'_>,
     ) {
         match self.taken.get(&packet_id) {
@@ -162,7 +162,7 @@ impl Service {
         }
         self.line.push_back((ticket, false));
         self.under_way += 1;
-        let (entry, ordinal) = (self.entry(ticket, message), cx.lanes.intend(partition));
+        let (entry, ordinal) = (self.entry(ticket, Some(packet_id), message), cx.lanes.intend(partition));
         if is(Mutant::ForgetsIntents) {
             return cx.lanes.resolve(partition, ordinal, Some(entry), cx.settings, cx.out);
         }
@@ -171,8 +171,10 @@ impl Service {
         self.is_changed = true;
     }
 
-    fn entry(&self, ticket: u64, message: Vec<u8>) -> Entry {
-        Entry { message, origin: Origin { client: self.key, epoch: self.record.epoch, ticket } }
+    fn entry(&self, ticket: u64, packet_id: Option<NonZeroU16>, message: &[u8]) -> Entry {
+        let (client, epoch) = (self.key, self.record.epoch);
+        let message = Publisher { client, epoch, packet_id }.sign(message);
+        Entry { message, origin: Origin { client, epoch, ticket } }
     }
 
     pub(super) fn release(&mut self, packet_id: NonZeroU16, cx: &mut Surroundings<'_>) {

@@ -1,0 +1,246 @@
+//! The node's own way through the log: each partition is followed once, and all shards get what arrives.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::mutant::{Mutant, is};
+use crate::names::{PARTITIONS, Partition};
+use crate::operation::{Answer, Decision, Operation, OperationId, Sequence};
+use crate::outbox::{Outbox, Purpose};
+use crate::queue::pop_front_if;
+use crate::record::{Place, RecordError};
+use crate::settings::Settings;
+
+use super::ReadRequest;
+use super::counters::DeliveryCounters;
+use super::decode::{Gaps, span_of};
+use super::reads::Reads;
+
+#[derive(Debug)]
+pub(crate) struct Log {
+    followers: Vec<Follower>,
+    has_begun: bool,
+    reads: Reads,
+    pub(crate) counters: DeliveryCounters,
+}
+
+#[derive(Debug)]
+struct Follower {
+    partition: Partition,
+    /// The first sequence that has not arrived.
+    next: Option<Sequence>,
+    step: Step,
+    /// Up to where each shard has taken what arrived.
+    taken: Vec<Sequence>,
+    /// Where spans end that not all shards have taken, and their bytes.
+    handed: VecDeque<(Sequence, usize)>,
+    handed_bytes: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Resting {
+        until_ms: u64,
+    },
+    /// Where the log ends.
+    Looking(OperationId),
+    Following(OperationId),
+    /// What was followed began later than it should.
+    Reading(OperationId),
+    /// A newer broker has to go on.
+    Stopped,
+}
+
+impl Log {
+    pub(crate) fn new(settings: &Settings) -> Log {
+        let follower = |partition| Follower {
+            partition,
+            next: None,
+            step: Step::Resting { until_ms: 0 },
+            taken: vec![Sequence(0); settings.shards.max(1)],
+            handed: VecDeque::new(),
+            handed_bytes: 0,
+        };
+        Log {
+            followers: Partition::all().map(follower).collect(),
+            has_begun: false,
+            reads: Reads::default(),
+            counters: DeliveryCounters::default(),
+        }
+    }
+
+    /// Whether it is known where all partitions begin: clients may be served.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Where the node stands in each partition.
+    pub(crate) fn position(&self) -> [Place; PARTITIONS as usize] {
+        let mut next = [Place::START; PARTITIONS as usize];
+        for (next, follower) in next.iter_mut().zip(&self.followers) {
+            *next = Place { sequence: follower.next.unwrap_or(Sequence(0)), index: 0 };
+        }
+        next
+    }
+
+    pub(crate) fn advance(&mut self, now_ms: u64, settings: &Settings, out: &mut Outbox) {
+        for follower in &mut self.followers {
+            follower.go_on(now_ms, settings, &mut self.counters, out);
+        }
+        self.reads.advance(now_ms, settings, &mut self.counters, out);
+    }
+
+    pub(crate) fn answer(
+        &mut self,
+        now_ms: u64,
+        partition: Partition,
+        id: OperationId,
+        answer: &Answer,
+        settings: &Settings,
+        out: &mut Outbox,
+    ) {
+        let Log { followers, reads, counters, .. } = self;
+        let Some(follower) = followers.get_mut(partition.index()) else { return };
+        match (follower.step, answer) {
+            (Step::Looking(op), Answer::End(end)) if op == id => {
+                follower.next = Some(*end);
+                follower.step = Step::Resting { until_ms: now_ms };
+                self.begin(out);
+                return self.followers[partition.index()].go_on(now_ms, settings, &mut self.counters, out);
+            }
+            (Step::Following(op), Answer::Groups { first, groups }) if op == id => {
+                let is_late = follower.next.is_some_and(|next| next < *first);
+                let gaps = if is(Mutant::TrustsGaps) { Gaps::Lost } else { Gaps::End };
+                let arrived = follower.arrive(*first, groups, gaps, reads, counters, settings, out);
+                if !arrived && is_late {
+                    counters.gaps += 1;
+                    return follower.read_again(settings, out);
+                }
+                follower.rest(now_ms);
+            }
+            (Step::Reading(op), Answer::Groups { first, groups }) if op == id => {
+                follower.arrive(*first, groups, Gaps::Lost, reads, counters, settings, out);
+                follower.rest(now_ms);
+            }
+            (Step::Looking(op) | Step::Following(op) | Step::Reading(op), _) if op == id => {
+                follower.step = Step::Resting { until_ms: now_ms + settings.ask_again_ms };
+            }
+            _ => return,
+        }
+        follower.go_on(now_ms, settings, counters, out);
+    }
+
+    fn begin(&mut self, out: &mut Outbox) {
+        if !self.has_begun && self.followers.iter().all(|follower| follower.next.is_some()) {
+            self.has_begun = true;
+            out.decide(Decision::Begin { next: Box::new(self.position()) });
+        }
+    }
+
+    /// A shard has taken what arrived, up to here.
+    pub(crate) fn took(
+        &mut self,
+        now_ms: u64,
+        shard: usize,
+        partition: Partition,
+        until: Sequence,
+        settings: &Settings,
+        out: &mut Outbox,
+    ) {
+        let follower = &mut self.followers[partition.index()];
+        if let Some(taken) = follower.taken.get_mut(shard) {
+            *taken = until.max(*taken);
+        }
+        let all = follower.taken.iter().min().copied().unwrap_or(until);
+        while let Some((_, bytes)) = pop_front_if(&mut follower.handed, |(until, _)| *until <= all) {
+            follower.handed_bytes -= bytes;
+        }
+        follower.go_on(now_ms, settings, &mut self.counters, out);
+    }
+
+    /// A shard wants to read for those of its sessions that are behind.
+    pub(crate) fn read(&mut self, shard: usize, request: ReadRequest, settings: &Settings, out: &mut Outbox) {
+        self.reads.ask(shard, request, settings, &mut self.counters, out);
+    }
+
+    pub(crate) fn read_answer(
+        &mut self,
+        now_ms: u64,
+        id: OperationId,
+        answer: &Answer,
+        settings: &Settings,
+        out: &mut Outbox,
+    ) {
+        self.reads.answer(now_ms, id, answer, settings, &mut self.counters, out);
+    }
+}
+
+impl Follower {
+    fn rest(&mut self, now_ms: u64) {
+        if !matches!(self.step, Step::Stopped) {
+            self.step = Step::Resting { until_ms: now_ms };
+        }
+    }
+
+    /// Asks for what comes next, if the shards can take it.
+    fn go_on(&mut self, now_ms: u64, settings: &Settings, counters: &mut DeliveryCounters, out: &mut Outbox) {
+        let Step::Resting { until_ms } = self.step else { return };
+        if now_ms < until_ms {
+            return;
+        }
+        let (partition, max_bytes) = (self.partition, settings.read_max_bytes);
+        self.step = match self.next {
+            None => Step::Looking(out.ask(Purpose::Log(partition), Operation::End(partition))),
+            Some(_) if self.handed_bytes >= settings.handed_max_bytes => {
+                counters.stalls += 1;
+                return;
+            }
+            Some(from) => {
+                Step::Following(out.ask(Purpose::Log(partition), Operation::Follow { partition, from, max_bytes }))
+            }
+        };
+    }
+
+    fn read_again(&mut self, settings: &Settings, out: &mut Outbox) {
+        let Some(from) = self.next else { return };
+        let (partition, max_bytes) = (self.partition, settings.read_max_bytes);
+        self.step = Step::Reading(out.ask(Purpose::Log(partition), Operation::Read { partition, from, max_bytes }));
+    }
+
+    /// Hands out what goes on where the node stands. Gives whether there was anything.
+    #[expect(clippy::too_many_arguments, reason = "parts of one node")]
+    fn arrive(
+        &mut self,
+        first: Sequence,
+        groups: &[(Sequence, Vec<u8>)],
+        gaps: Gaps,
+        reads: &mut Reads,
+        counters: &mut DeliveryCounters,
+        settings: &Settings,
+        out: &mut Outbox,
+    ) -> bool {
+        let Some(from) = self.next else { return false };
+        let (span, stop) = span_of(self.partition, from, first, groups, gaps);
+        let has_arrived = from < span.until;
+        if has_arrived {
+            self.next = Some(span.until);
+            let bytes = span.groups.iter().map(|group| group.messages.bytes()).sum();
+            self.handed.push_back((span.until, bytes));
+            self.handed_bytes += bytes;
+            counters.groups += span.groups.len() as u64;
+            counters.lost_groups += span.lost;
+            reads.keep(&span, settings, counters);
+            out.decide(Decision::Arrived(Arc::new(span)));
+        }
+        if let Some(error) = stop {
+            self.stop(error, out);
+        }
+        has_arrived
+    }
+
+    fn stop(&mut self, error: RecordError, out: &mut Outbox) {
+        self.step = Step::Stopped;
+        let sequence = self.next.unwrap_or(Sequence(0));
+        out.decide(Decision::Unreadable { partition: self.partition, sequence, error });
+    }
+}

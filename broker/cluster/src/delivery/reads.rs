@@ -1,0 +1,127 @@
+//! Reads for sessions that are behind. Shards that want the same share one.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::names::Partition;
+use crate::operation::{Answer, Decision, Operation, OperationId, Sequence};
+use crate::outbox::{Outbox, Purpose};
+use crate::queue::pop_front_if;
+use crate::settings::Settings;
+
+use super::Span;
+use super::counters::DeliveryCounters;
+use super::decode::{Gaps, span_of};
+use super::kept::Kept;
+
+/// What a shard wants to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadRequest {
+    /// Comes back with the answer.
+    pub number: u64,
+    /// Of which partition.
+    pub partition: Partition,
+    /// From where on.
+    pub from: Sequence,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    under_way: BTreeMap<OperationId, Read>,
+    waiting: VecDeque<Read>,
+    /// What was not answered, and when it is asked again, in order.
+    again: VecDeque<(u64, Read)>,
+    kept: Kept,
+}
+
+#[derive(Debug)]
+struct Read {
+    partition: Partition,
+    from: Sequence,
+    /// Shard and number of each who wants it.
+    asked_by: Vec<(usize, u64)>,
+}
+
+impl Reads {
+    pub(crate) fn keep(&mut self, span: &Span, settings: &Settings, counters: &mut DeliveryCounters) {
+        counters.dropped_from_memory += self.kept.keep(span, settings.kept_max_bytes);
+    }
+
+    pub(crate) fn ask(
+        &mut self,
+        shard: usize,
+        request: ReadRequest,
+        settings: &Settings,
+        counters: &mut DeliveryCounters,
+        out: &mut Outbox,
+    ) {
+        let ReadRequest { number, partition, from } = request;
+        if let Some(span) = self.kept.span(partition, from, settings.read_max_bytes) {
+            counters.reads_kept += 1;
+            return tell(span, &[(shard, number)], out);
+        }
+        let again = self.again.iter_mut().map(|(_, read)| read);
+        let same = self.under_way.values_mut().chain(&mut self.waiting).chain(again);
+        match { same }.find(|read| read.partition == partition && read.from == from) {
+            Some(read) => read.asked_by.push((shard, number)),
+            None => self.start(Read { partition, from, asked_by: vec![(shard, number)] }, settings, counters, out),
+        }
+    }
+
+    fn start(&mut self, read: Read, settings: &Settings, counters: &mut DeliveryCounters, out: &mut Outbox) {
+        if self.under_way.len() >= settings.reads_max {
+            counters.reads_waited += 1;
+            return self.waiting.push_back(read);
+        }
+        counters.reads_stored += 1;
+        let (partition, from, max_bytes) = (read.partition, read.from, settings.read_max_bytes);
+        let id = out.ask(Purpose::Read, Operation::Read { partition, from, max_bytes });
+        self.under_way.insert(id, read);
+    }
+
+    pub(crate) fn advance(
+        &mut self,
+        now_ms: u64,
+        settings: &Settings,
+        counters: &mut DeliveryCounters,
+        out: &mut Outbox,
+    ) {
+        while let Some((_, read)) = pop_front_if(&mut self.again, |(at_ms, _)| *at_ms <= now_ms) {
+            self.start(read, settings, counters, out);
+        }
+    }
+
+    pub(crate) fn answer(
+        &mut self,
+        now_ms: u64,
+        id: OperationId,
+        answer: &Answer,
+        settings: &Settings,
+        counters: &mut DeliveryCounters,
+        out: &mut Outbox,
+    ) {
+        let Some(read) = self.under_way.remove(&id) else { return };
+        let span = match answer {
+            Answer::Groups { first, groups } => Some(span_of(read.partition, read.from, *first, groups, Gaps::Lost).0),
+            _ => None,
+        };
+        match span.filter(|span| read.from < span.until) {
+            Some(span) => {
+                self.keep(&span, settings, counters);
+                tell(span, &read.asked_by, out);
+            }
+            // A replica that is behind, or a broker that is too old for the group that comes next.
+            None => self.again.push_back((now_ms + settings.ask_again_ms, read)),
+        }
+        if let Some(read) = self.waiting.pop_front() {
+            self.start(read, settings, counters, out);
+        }
+    }
+}
+
+fn tell(span: Span, asked_by: &[(usize, u64)], out: &mut Outbox) {
+    let span = Arc::new(span);
+    for (shard, number) in asked_by {
+        out.decide(Decision::Read { shard: *shard, number: *number, span: span.clone() });
+    }
+}

@@ -1,0 +1,105 @@
+//! How far one session, or one group of a shared subscription, has come.
+
+use std::collections::BTreeSet;
+
+use crate::names::{PARTITIONS, Partition};
+use crate::record::Place;
+
+/// A receiver shares the position of its shard, except in the partitions that are listed in `apart`.
+#[derive(Debug, Default)]
+pub(super) struct Receiver {
+    /// In which partitions it takes part, one bit for each.
+    pub(super) partitions: u16,
+    pub(super) open: BTreeSet<(Partition, Place)>,
+    pub(super) apart: Vec<Apart>,
+    /// Acknowledgements since it was saved.
+    pub(super) acknowledged: u32,
+    /// When it is to be saved.
+    pub(super) due_ms: u64,
+}
+
+/// A partition in which a receiver has a place of its own.
+#[derive(Debug)]
+pub(super) struct Apart {
+    pub(super) partition: Partition,
+    /// The first place that it has not looked at.
+    pub(super) next: Place,
+    /// Open messages that are to be sent again, all before `next`.
+    pub(super) again: BTreeSet<Place>,
+    /// Where there was no room for a message.
+    pub(super) held_at: Option<Place>,
+    /// There is room again, and a walk is still under way.
+    pub(super) has_room_again: bool,
+    /// It is part of a walk.
+    pub(super) is_riding: bool,
+}
+
+pub(super) const EVERYWHERE: u16 = u16::MAX;
+const _: () = assert!(u16::BITS == PARTITIONS as u32);
+
+impl Receiver {
+    pub(super) fn takes_part(&self, partition: Partition) -> bool {
+        self.partitions & bit(partition) != 0
+    }
+
+    pub(super) fn set_part(&mut self, partition: Partition, takes_part: bool) {
+        self.partitions = self.partitions & !bit(partition) | if takes_part { bit(partition) } else { 0 };
+    }
+
+    pub(super) fn apart(&self, partition: Partition) -> Option<&Apart> {
+        self.apart.iter().find(|apart| apart.partition == partition)
+    }
+
+    pub(super) fn apart_mut(&mut self, partition: Partition) -> Option<&mut Apart> {
+        self.apart.iter_mut().find(|apart| apart.partition == partition)
+    }
+
+    /// The place of its own in a partition; `position` where it had none.
+    pub(super) fn set_apart(&mut self, partition: Partition, position: Place) -> &mut Apart {
+        let at = self.apart.iter().position(|apart| apart.partition == partition).unwrap_or_else(|| {
+            self.apart.push(Apart::new(partition, position));
+            self.apart.len() - 1
+        });
+        &mut self.apart[at]
+    }
+
+    pub(super) fn share(&mut self, partition: Partition) {
+        self.apart.retain(|apart| apart.partition != partition);
+        if self.apart.is_empty() {
+            self.apart.shrink_to_fit();
+        }
+    }
+
+    /// Open messages of a partition, in order.
+    pub(super) fn open_in(&self, partition: Partition) -> impl DoubleEndedIterator<Item = Place> {
+        let last = Place { sequence: crate::Sequence(u64::MAX), index: u32::MAX };
+        self.open.range((partition, Place::START)..=(partition, last)).map(|(_, place)| *place)
+    }
+
+    /// The first place that has not been looked at, where the shard stands at `position`. What was handed out is before it, even while the shard
+    /// has not passed it.
+    pub(super) fn next(&self, partition: Partition, position: Place) -> Place {
+        let next = self.apart(partition).map_or(position, |apart| apart.next);
+        self.open_in(partition).next_back().map_or(next, |last| next.max(last.behind()))
+    }
+}
+
+impl Apart {
+    pub(super) fn new(partition: Partition, next: Place) -> Apart {
+        Apart { partition, next, again: BTreeSet::new(), held_at: None, has_room_again: false, is_riding: false }
+    }
+
+    /// What it has to read next.
+    pub(super) fn wanted(&self) -> Place {
+        self.again.first().copied().unwrap_or(self.next)
+    }
+
+    /// Whether it takes what arrives at a shard that stands at `position`: then it misses nothing in between.
+    pub(super) fn keeps_up(&self, position: Place) -> bool {
+        self.again.is_empty() && self.held_at.is_none() && !self.is_riding && position <= self.next
+    }
+}
+
+fn bit(partition: Partition) -> u16 {
+    1 << partition.index()
+}

@@ -1,0 +1,479 @@
+//! The receivers of one shard: sessions, and the groups that are at home there.
+//!
+//! A receiver that is behind reads the log itself. Of each partition one span is read at a time, and all who are in it ride along. Like a lift, the
+//! next read begins at the next one who waits, and at the lowest when there is none above: nobody waits for ever, and those who stand close
+//! together become one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::mutant::{Mutant, is};
+use crate::names::{PARTITIONS, Partition};
+use crate::record::{Cursors, OPEN_MAX, Place};
+
+use super::receiver::{Apart, EVERYWHERE, Receiver};
+use super::{ReadRequest, Span};
+
+/// A receiver is saved when so many of its messages have been acknowledged.
+pub(super) const CHECKPOINT_ACKNOWLEDGEMENTS: u32 = 256;
+/// Or so long after the first of them, in milliseconds.
+pub(super) const CHECKPOINT_AFTER_MS: u64 = 200;
+/// Or so long after it was saved last, in milliseconds: so that nobody has to look for messages in what is older.
+pub(super) const CHECKPOINT_IDLE_MS: u64 = 600_000;
+
+/// The engine's index of a receiver in its shard.
+pub type Slot = u32;
+
+/// How a message comes to be offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Walk {
+    /// It has arrived.
+    Live,
+    /// It was read for those who are behind.
+    Read,
+}
+
+/// How far the receivers of one shard have come.
+#[derive(Debug)]
+pub struct Receivers {
+    ways: Vec<Way>,
+    receivers: Vec<Option<Receiver>>,
+    /// When each is to be saved.
+    due: BTreeSet<(u64, Slot)>,
+    last_read: u64,
+    /// The partition that reads next.
+    turn: usize,
+}
+
+/// A partition, as the shard sees it.
+#[derive(Debug)]
+struct Way {
+    partition: Partition,
+    /// All before it has been offered to those who share it.
+    position: Place,
+    /// Who has to read, by what is wanted first.
+    behind: BTreeSet<(Place, Slot)>,
+    /// Who waits for the position to come to its place.
+    ahead: BTreeSet<(Place, Slot)>,
+    read: Option<Read>,
+    /// Where the next read begins, if somebody waits there or above.
+    lift: Place,
+}
+
+#[derive(Debug)]
+enum Read {
+    Asked(u64),
+    Walking { riders: BTreeSet<Slot>, again: BTreeMap<Place, Vec<Slot>> },
+}
+
+impl Receivers {
+    /// A shard that begins here, in the order of the partitions.
+    pub fn new(next: &[Place; PARTITIONS as usize]) -> Receivers {
+        let way = |(partition, position): (Partition, &Place)| Way {
+            partition,
+            position: *position,
+            behind: BTreeSet::new(),
+            ahead: BTreeSet::new(),
+            read: None,
+            lift: Place::START,
+        };
+        Receivers {
+            ways: Partition::all().zip(next).map(way).collect(),
+            receivers: Vec::new(),
+            due: BTreeSet::new(),
+            last_read: 0,
+            turn: 0,
+        }
+    }
+
+    /// Up to where the shard has offered what arrives.
+    pub fn position(&self, partition: Partition) -> Place {
+        self.ways[partition.index()].position
+    }
+
+    /// A session that begins here.
+    pub fn begin(&mut self, slot: Slot, now_ms: u64) {
+        self.insert(slot, Receiver { partitions: EVERYWHERE, ..Receiver::default() }, now_ms);
+    }
+
+    /// A session that goes on where it was. Its open messages are sent again [MQTT-4.4.0-1].
+    pub fn resume(&mut self, slot: Slot, cursors: &Cursors, now_ms: u64) {
+        let mut receiver = Receiver { partitions: EVERYWHERE, ..Receiver::default() };
+        for partition in Partition::all() {
+            let is_moved = is(Mutant::ResumesAtPosition);
+            let next = if is_moved { self.position(partition) } else { cursors.next(partition) };
+            receiver.set_back(partition, next, cursors.open(partition));
+        }
+        self.insert(slot, receiver, now_ms);
+        Partition::all().for_each(|partition| self.list(slot, partition));
+    }
+
+    /// A partition of a group goes on here. A group begins with its first one.
+    pub fn lease(
+        &mut self,
+        slot: Slot,
+        partition: Partition,
+        next: Place,
+        open: impl Iterator<Item = Place>,
+        now_ms: u64,
+    ) {
+        if self.receiver(slot).is_none() {
+            self.insert(slot, Receiver::default(), now_ms);
+        }
+        self.unlist(slot, partition);
+        let Some(receiver) = self.receiver(slot) else { return };
+        receiver.set_part(partition, true);
+        receiver.set_back(partition, next, open);
+        self.list(slot, partition);
+    }
+
+    /// A partition of a group goes elsewhere: how far it has come, and what is open.
+    pub fn recall(&mut self, slot: Slot, partition: Partition) -> (Place, Vec<Place>) {
+        self.unlist(slot, partition);
+        let position = self.position(partition);
+        let Some(receiver) = self.receiver(slot) else { return (position, Vec::new()) };
+        let (next, open) = (receiver.next(partition, position), receiver.open_in(partition).collect::<Vec<_>>());
+        receiver.set_part(partition, false);
+        receiver.share(partition);
+        receiver.open.retain(|(of, _)| *of != partition);
+        (next, open)
+    }
+
+    /// A receiver is gone. Its slot may be given again.
+    pub fn remove(&mut self, slot: Slot) {
+        Partition::all().for_each(|partition| self.unlist(slot, partition));
+        if let Some(receiver) = self.receivers.get_mut(slot as usize).and_then(Option::take) {
+            self.due.remove(&(receiver.due_ms, slot));
+        }
+    }
+
+    /// How far a receiver has come, as it is saved. Where a group has no lease, this says nothing.
+    pub fn cursors(&self, slot: Slot) -> Option<Cursors> {
+        let receiver = self.receivers.get(slot as usize)?.as_ref()?;
+        let mut next = self.ways.iter().map(|way| match is(Mutant::SavesPosition) {
+            true => way.position,
+            false => receiver.next(way.partition, way.position),
+        });
+        let next = std::array::from_fn(|_| next.next().unwrap_or(Place::START));
+        let open = receiver.open.iter().copied().filter(|_| !is(Mutant::SavesNothingOpen));
+        Some(Cursors::with_open(next, open))
+    }
+
+    /// Whether a receiver is to get the message at a place, if it matches.
+    pub fn wants(&self, slot: Slot, partition: Partition, place: Place, walk: Walk) -> bool {
+        let Some(Some(receiver)) = self.receivers.get(slot as usize) else { return false };
+        if !receiver.takes_part(partition) {
+            return false;
+        }
+        match (receiver.apart(partition), walk) {
+            (None, Walk::Live) => true,
+            (None, Walk::Read) => false,
+            (Some(apart), Walk::Live) => {
+                let keeps_up = apart.keeps_up(self.position(partition));
+                apart.next <= place && (keeps_up || is(Mutant::OffersToThoseBehind) && apart.held_at.is_none())
+            }
+            (Some(apart), Walk::Read) => apart.is_riding && apart.held_at.is_none() && apart.next <= place,
+        }
+    }
+
+    /// A message goes to a receiver that wants it, and is open until [`complete`](Receivers::complete).
+    pub fn hand_out(&mut self, slot: Slot, partition: Partition, place: Place) {
+        let is_listed = self.unlist_unless_riding(slot, partition);
+        let Some(receiver) = self.receiver(slot) else { return };
+        receiver.open.insert((partition, place));
+        if let Some(apart) = receiver.apart_mut(partition) {
+            apart.next = apart.next.max(place.behind());
+        }
+        if is_listed {
+            self.list(slot, partition);
+        }
+    }
+
+    /// There is no room for a message that a receiver wants. It gets the message, and all behind it, when [`has_room`](Receivers::has_room) has
+    /// been said.
+    pub fn hold(&mut self, slot: Slot, partition: Partition, place: Place) {
+        if is(Mutant::ForgetsToHold) {
+            return;
+        }
+        let is_listed = self.unlist_unless_riding(slot, partition);
+        let position = self.position(partition);
+        let Some(receiver) = self.receiver(slot) else { return };
+        let is_open = receiver.open.contains(&(partition, place));
+        let apart = receiver.set_apart(partition, position);
+        (apart.held_at, apart.has_room_again) = (Some(place), false);
+        if is_open {
+            apart.again.insert(place);
+        } else {
+            apart.next = place;
+        }
+        if is_listed {
+            self.list(slot, partition);
+        }
+    }
+
+    /// A receiver that had no room has some again.
+    pub fn has_room(&mut self, slot: Slot) {
+        let Some(receiver) = self.receiver(slot) else { return };
+        let mut free = Vec::new();
+        for apart in receiver.apart.iter_mut().filter(|apart| apart.held_at.is_some()) {
+            if apart.is_riding {
+                // What is behind the held message has been passed over in this walk.
+                apart.has_room_again = true;
+            } else {
+                apart.held_at = None;
+                free.push(apart.partition);
+            }
+        }
+        free.into_iter().for_each(|partition| self.list(slot, partition));
+    }
+
+    /// The message at a place has been acknowledged. Gives whether it was open.
+    pub fn complete(&mut self, slot: Slot, partition: Partition, place: Place, now_ms: u64) -> bool {
+        let is_listed = self.unlist_unless_riding(slot, partition);
+        let Some(receiver) = self.receiver(slot) else { return false };
+        let was_open = receiver.open.remove(&(partition, place));
+        if let Some(apart) = receiver.apart_mut(partition) {
+            apart.again.remove(&place);
+        }
+        receiver.acknowledged += u32::from(was_open);
+        let due_ms = match receiver.acknowledged {
+            CHECKPOINT_ACKNOWLEDGEMENTS.. => receiver.due_ms.min(now_ms),
+            _ => receiver.due_ms.min(now_ms + CHECKPOINT_AFTER_MS),
+        };
+        if was_open {
+            self.set_due(slot, due_ms);
+        }
+        if is_listed {
+            self.list(slot, partition);
+        }
+        was_open
+    }
+
+    /// Who had a message of a group is gone without having acknowledged it. It is offered again.
+    pub fn put_back(&mut self, slot: Slot, partition: Partition, place: Place) {
+        let is_listed = self.unlist_unless_riding(slot, partition);
+        let position = self.position(partition);
+        let Some(receiver) = self.receiver(slot) else { return };
+        if receiver.open.contains(&(partition, place)) {
+            let next = receiver.next(partition, position);
+            let apart = receiver.set_apart(partition, next);
+            apart.again.insert(place);
+        }
+        if is_listed {
+            self.list(slot, partition);
+        }
+    }
+
+    /// All before `next` has been offered to all who keep up.
+    pub fn pass(&mut self, partition: Partition, next: Place) {
+        let way = &mut self.ways[partition.index()];
+        way.position = way.position.max(next);
+        while let Some((place, slot)) = way.ahead.first().copied()
+            && place <= way.position
+        {
+            way.ahead.remove(&(place, slot));
+            if let Some(Some(receiver)) = self.receivers.get_mut(slot as usize) {
+                receiver.share(partition);
+            }
+        }
+    }
+
+    /// What is to be read next; `None` where all is being read that has to be.
+    pub fn next_read(&mut self) -> Option<ReadRequest> {
+        for _ in 0..self.ways.len() {
+            self.turn = (self.turn + 1) % self.ways.len();
+            let way = &mut self.ways[self.turn];
+            if way.read.is_some() {
+                continue;
+            }
+            let above = way.behind.range((way.lift, 0)..).next();
+            let Some((place, _)) = above.or(way.behind.first()) else { continue };
+            self.last_read += 1;
+            way.read = Some(Read::Asked(self.last_read));
+            let from = place.sequence;
+            return Some(ReadRequest { number: self.last_read, partition: way.partition, from });
+        }
+        None
+    }
+
+    /// A span has been read. Gives whether anybody still wants it; then [`end_walk`](Receivers::end_walk) follows.
+    pub fn begin_walk(&mut self, number: u64, span: &Span) -> bool {
+        let way = &mut self.ways[span.partition.index()];
+        if !matches!(way.read, Some(Read::Asked(asked)) if asked == number) {
+            return false;
+        }
+        way.lift = span.end();
+        let first = Place { sequence: span.from, index: 0 };
+        let inside: Vec<_> = way.behind.range((first, 0)..(span.end(), 0)).copied().collect();
+        let (mut riders, mut again) = (BTreeSet::new(), BTreeMap::<_, Vec<_>>::new());
+        for (wanted, slot) in inside {
+            way.behind.remove(&(wanted, slot));
+            let receiver = self.receivers.get_mut(slot as usize).and_then(Option::as_mut);
+            let Some(apart) = receiver.and_then(|receiver| receiver.apart_mut(span.partition)) else { continue };
+            apart.is_riding = true;
+            apart.again.range(..span.end()).for_each(|place| again.entry(*place).or_default().push(slot));
+            riders.insert(slot);
+        }
+        let is_wanted = !riders.is_empty();
+        way.read = is_wanted.then_some(Read::Walking { riders, again });
+        is_wanted
+    }
+
+    /// Who rides along in the walk through a partition.
+    pub fn riders(&self, partition: Partition) -> impl Iterator<Item = Slot> {
+        let riders = match &self.ways[partition.index()].read {
+            Some(Read::Walking { riders, .. }) => Some(riders),
+            _ => None,
+        };
+        riders.into_iter().flatten().copied()
+    }
+
+    /// Who is to get the message at a place again.
+    pub fn again(&mut self, partition: Partition, place: Place) -> Vec<Slot> {
+        let Some(Read::Walking { again, .. }) = &mut self.ways[partition.index()].read else { return Vec::new() };
+        let mut slots = again.remove(&place).unwrap_or_default();
+        slots.retain(|slot| {
+            let receiver = self.receivers.get_mut(*slot as usize).and_then(Option::as_mut);
+            let apart = receiver.and_then(|receiver| receiver.apart_mut(partition));
+            apart.is_some_and(|apart| apart.is_riding && apart.held_at.is_none() && apart.again.remove(&place))
+        });
+        slots
+    }
+
+    /// A walk is over: all of the span has been offered. Gives the messages that were open and are not in the log any more.
+    pub fn end_walk(&mut self, span: &Span) -> Vec<(Slot, Place)> {
+        let partition = span.partition;
+        let Some(Read::Walking { riders, .. }) = self.ways[partition.index()].read.take() else { return Vec::new() };
+        let mut lost = Vec::new();
+        for slot in riders {
+            let Some(receiver) = self.receiver(slot) else { continue };
+            let Some(apart) = receiver.apart_mut(partition) else { continue };
+            apart.is_riding = false;
+            let until = apart.held_at.unwrap_or(span.end());
+            let gone: Vec<_> = apart.again.range(..until).copied().collect();
+            if apart.held_at.is_none() {
+                apart.next = apart.next.max(span.end());
+            }
+            if std::mem::take(&mut apart.has_room_again) {
+                apart.held_at = None;
+            }
+            gone.iter().for_each(|place| {
+                apart.again.remove(place);
+            });
+            for place in gone {
+                receiver.open.remove(&(partition, place));
+                lost.push((slot, place));
+            }
+            if is(Mutant::CatchesUpTooEarly) {
+                receiver.share(partition);
+            }
+            self.list(slot, partition);
+        }
+        lost
+    }
+
+    /// A receiver has been saved as [`cursors`](Receivers::cursors) says.
+    pub fn checkpointed(&mut self, slot: Slot, now_ms: u64) {
+        if let Some(receiver) = self.receiver(slot) {
+            receiver.acknowledged = 0;
+            self.set_due(slot, now_ms + CHECKPOINT_IDLE_MS);
+        }
+    }
+
+    /// The next receiver that is to be saved, and counts as saved now.
+    pub fn next_due(&mut self, now_ms: u64) -> Option<Slot> {
+        let (_, slot) = self.due.first().copied().filter(|(due_ms, _)| *due_ms <= now_ms)?;
+        self.checkpointed(slot, now_ms);
+        Some(slot)
+    }
+
+    /// When [`next_due`](Receivers::next_due) gives something next.
+    pub fn next_due_ms(&self) -> Option<u64> {
+        self.due.first().map(|(due_ms, _)| *due_ms)
+    }
+
+    /// Whether a receiver may be handed anything: it has fewer open messages than a record may name.
+    pub fn has_place_for_one(&self, slot: Slot) -> bool {
+        let receiver = self.receivers.get(slot as usize).and_then(Option::as_ref);
+        receiver.is_some_and(|receiver| receiver.open.len() < OPEN_MAX)
+    }
+
+    fn receiver(&mut self, slot: Slot) -> Option<&mut Receiver> {
+        self.receivers.get_mut(slot as usize)?.as_mut()
+    }
+
+    fn insert(&mut self, slot: Slot, receiver: Receiver, now_ms: u64) {
+        self.remove(slot);
+        let at = slot as usize;
+        if self.receivers.len() <= at {
+            self.receivers.resize_with(at + 1, || None);
+        }
+        self.receivers[at] = Some(receiver);
+        self.set_due(slot, now_ms + CHECKPOINT_IDLE_MS);
+    }
+
+    fn set_due(&mut self, slot: Slot, due_ms: u64) {
+        let Some(receiver) = self.receivers.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        if receiver.due_ms == due_ms {
+            return;
+        }
+        self.due.remove(&(receiver.due_ms, slot));
+        receiver.due_ms = due_ms;
+        self.due.insert((due_ms, slot));
+    }
+
+    /// Puts a receiver where it belongs in a partition: it shares the position, waits for it, or has to read.
+    fn list(&mut self, slot: Slot, partition: Partition) {
+        let way = &mut self.ways[partition.index()];
+        let Some(receiver) = self.receivers.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        let Some(apart) = receiver.apart(partition).filter(|apart| !apart.is_riding && apart.held_at.is_none()) else {
+            return;
+        };
+        if !apart.keeps_up(way.position) {
+            way.behind.insert((apart.wanted(), slot));
+        } else if apart.next == way.position {
+            receiver.share(partition);
+        } else {
+            way.ahead.insert((apart.next, slot));
+        }
+    }
+
+    /// Takes a receiver off all lists of a partition, and out of the walk.
+    fn unlist(&mut self, slot: Slot, partition: Partition) {
+        self.unlist_unless_riding(slot, partition);
+        let way = &mut self.ways[partition.index()];
+        if let Some(Read::Walking { riders, .. }) = &mut way.read {
+            riders.remove(&slot);
+        }
+        if let Some(apart) = self.receiver(slot).and_then(|receiver| receiver.apart_mut(partition)) {
+            apart.is_riding = false;
+        }
+    }
+
+    /// Gives whether the receiver is to be listed again.
+    fn unlist_unless_riding(&mut self, slot: Slot, partition: Partition) -> bool {
+        let way = &mut self.ways[partition.index()];
+        let receiver = self.receivers.get(slot as usize).and_then(Option::as_ref);
+        let Some(apart) = receiver.and_then(|receiver| receiver.apart(partition)) else { return true };
+        if apart.is_riding {
+            return false;
+        }
+        way.behind.remove(&(apart.wanted(), slot));
+        way.ahead.remove(&(apart.next, slot));
+        true
+    }
+}
+
+impl Receiver {
+    /// Sets a partition to where it was saved.
+    fn set_back(&mut self, partition: Partition, next: Place, open: impl Iterator<Item = Place>) {
+        let mut apart = Apart::new(partition, next);
+        for place in open {
+            self.open.insert((partition, place));
+            if !is(Mutant::ForgetsOpen) {
+                apart.again.insert(place);
+            }
+        }
+        self.share(partition);
+        self.apart.push(apart);
+    }
+}
