@@ -84,7 +84,8 @@ impl Log {
     }
 
     pub(crate) fn advance(&mut self, now_ms: u64, settings: &Settings, out: &mut Outbox) {
-        for follower in &mut self.followers {
+        let has_begun = self.has_begun;
+        for follower in self.followers.iter_mut().filter(|follower| has_begun || follower.next.is_none()) {
             follower.go_on(now_ms, settings, &mut self.counters, out);
         }
         self.reads.advance(now_ms, settings, &mut self.counters, out);
@@ -105,8 +106,7 @@ impl Log {
             (Step::Looking(op), Answer::End(end)) if op == id => {
                 follower.next = Some(*end);
                 follower.step = Step::Resting { until_ms: now_ms };
-                self.begin(out);
-                return self.followers[partition.index()].go_on(now_ms, settings, &mut self.counters, out);
+                return self.begin(now_ms, settings, out);
             }
             (Step::Following(op), Answer::Groups { first, groups }) if op == id => {
                 let is_late = follower.next.is_some_and(|next| next < *first);
@@ -130,10 +130,12 @@ impl Log {
         follower.go_on(now_ms, settings, counters, out);
     }
 
-    fn begin(&mut self, out: &mut Outbox) {
+    /// Nothing arrives before all ends are known, so that the engine begins where they are.
+    fn begin(&mut self, now_ms: u64, settings: &Settings, out: &mut Outbox) {
         if !self.has_begun && self.followers.iter().all(|follower| follower.next.is_some()) {
             self.has_begun = true;
             out.decide(Decision::Begin { next: Box::new(self.position()) });
+            self.advance(now_ms, settings, out);
         }
     }
 

@@ -1,25 +1,53 @@
 //! Clients that publish, lose their connections and come back, as MQTT wants it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroU16;
 
+use tautwire_cluster::names::Partition;
+use tautwire_cluster::record::Place;
+
 use crate::engine::ConnectionId;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Message};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FromClient {
-    Connect { client: usize, is_clean: bool },
-    Publish { packet_id: NonZeroU16, topic: u8, is_once: bool, number: u64 },
+    Connect {
+        client: usize,
+        is_clean: bool,
+    },
+    Publish {
+        packet_id: NonZeroU16,
+        topic: u8,
+        is_once: bool,
+        number: u64,
+    },
     Release(NonZeroU16),
+    Subscribe(u8),
+    /// PUBACK or PUBREC.
+    Got(NonZeroU16),
+    /// PUBCOMP.
+    Completed(NonZeroU16),
     Closed,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ToClient {
-    Connected { is_present: bool },
+    Connected {
+        is_present: bool,
+    },
     Acknowledged(NonZeroU16),
     Received(NonZeroU16),
     Completed(NonZeroU16),
+    Subscribed,
+    /// Whether it is QoS 2 follows from the message.
+    Deliver {
+        packet_id: NonZeroU16,
+        partition: Partition,
+        place: Place,
+        message: Message,
+    },
+    /// PUBREL.
+    Release(NonZeroU16),
     Closed,
 }
 
@@ -39,6 +67,13 @@ pub(crate) struct Client {
     in_flight: VecDeque<InFlight>,
     /// What has been published on this connection and not been answered, in order.
     unanswered: VecDeque<NonZeroU16>,
+    /// Topics that it wants, one bit for each.
+    pub(crate) topics: u8,
+    pub(crate) is_subscribed: bool,
+    /// QoS 2 messages from the broker that have come and have not been released.
+    received: BTreeSet<NonZeroU16>,
+    /// Answers that the client is slow with.
+    late: Vec<FromClient>,
 }
 
 struct InFlight {
@@ -61,6 +96,10 @@ impl InFlight {
 }
 
 impl Client {
+    pub(crate) fn new(topics: u8) -> Client {
+        Client { topics, ..Client::default() }
+    }
+
     /// Whoever has thrown its state away starts clean until that has worked.
     pub(crate) fn connect(
         &mut self,
@@ -76,7 +115,9 @@ impl Client {
         self.heard_at_ms = now_ms;
         if is_clean {
             self.in_flight.clear();
+            self.received.clear();
             self.has_session = false;
+            self.is_subscribed = false;
         }
         FromClient::Connect { client, is_clean }
     }
@@ -84,6 +125,7 @@ impl Client {
     pub(crate) fn disconnect(&mut self) {
         self.connection = None;
         self.is_connected = false;
+        self.late.clear();
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -106,7 +148,18 @@ impl Client {
         Some(packet)
     }
 
-    pub(crate) fn receive(&mut self, packet: ToClient, now_ms: u64, ledger: &mut Ledger) -> Vec<FromClient> {
+    /// What it has been slow with.
+    pub(crate) fn late_answers(&mut self) -> Vec<FromClient> {
+        std::mem::take(&mut self.late)
+    }
+
+    pub(crate) fn receive(
+        &mut self,
+        client: usize,
+        packet: ToClient,
+        now_ms: u64,
+        ledger: &mut Ledger,
+    ) -> Vec<FromClient> {
         self.heard_at_ms = now_ms;
         match packet {
             ToClient::Closed => {
@@ -121,7 +174,27 @@ impl Client {
                 // All that is not done is sent again, in the same order [MQTT-4.4.0-1].
                 self.unanswered =
                     self.in_flight.iter().filter(|one| !one.is_received).map(|one| one.packet_id).collect();
-                self.in_flight.iter().map(InFlight::packet).collect()
+                let subscribe = (!self.is_subscribed && self.topics != 0).then_some(FromClient::Subscribe(self.topics));
+                self.in_flight.iter().map(InFlight::packet).chain(subscribe).collect()
+            }
+            ToClient::Subscribed => {
+                self.is_subscribed = true;
+                ledger.subscribed(client, self.topics);
+                Vec::new()
+            }
+            ToClient::Deliver { packet_id, partition, place, message } => {
+                let is_new = !message.is_once || self.received.insert(packet_id);
+                let connection = self.connection.unwrap_or_default();
+                ledger.delivered(client, connection, partition, place, &message, is_new);
+                if message.number % 4 == 0 {
+                    self.late.push(FromClient::Got(packet_id));
+                    return Vec::new();
+                }
+                vec![FromClient::Got(packet_id)]
+            }
+            ToClient::Release(packet_id) => {
+                self.received.remove(&packet_id);
+                vec![FromClient::Completed(packet_id)]
             }
             ToClient::Acknowledged(packet_id) => {
                 self.answered(packet_id);

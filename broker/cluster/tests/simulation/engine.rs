@@ -8,13 +8,14 @@ use tautwire_cluster::{Decision, Member, Start};
 
 use crate::client::{FromClient, ToClient};
 use crate::ledger::{Ledger, Message};
+use crate::session::Session;
+use crate::shard::Shards;
 
 pub(crate) const SEED: Seed = Seed([9; 16]);
 
 /// A connection, in the whole run.
 pub(crate) type ConnectionId = u64;
 
-#[derive(Default)]
 pub(crate) struct Engine {
     connections: BTreeMap<ConnectionId, Connection>,
     /// Which connection has a client that is served.
@@ -26,6 +27,7 @@ pub(crate) struct Engine {
     /// Which message a ticket stands for.
     messages: BTreeMap<u64, (ConnectionId, NonZeroU16, Message)>,
     last_ticket: u64,
+    shards: Shards,
     pub(crate) to_clients: Vec<(ConnectionId, ToClient)>,
 }
 
@@ -33,8 +35,6 @@ struct Connection {
     client: usize,
     epoch: Option<u64>,
     is_confirmed: bool,
-    /// Stands for all that a session has: it grows.
-    state: u64,
     is_present: bool,
 }
 
@@ -43,6 +43,48 @@ pub(crate) fn name_of(client: usize) -> String {
 }
 
 impl Engine {
+    pub(crate) fn new(seed: u64) -> Engine {
+        Engine {
+            connections: BTreeMap::new(),
+            served: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            claims: BTreeMap::new(),
+            messages: BTreeMap::new(),
+            last_ticket: 0,
+            shards: Shards::new(seed),
+            to_clients: Vec::new(),
+        }
+    }
+
+    /// Does some of what the shards have to do, if the node may serve.
+    pub(crate) fn work(&mut self, now_ms: u64, member: &mut Member, ledger: &mut Ledger) {
+        if member.is_serving(now_ms) {
+            for client in self.shards.work(now_ms, member) {
+                self.save(now_ms, client, member);
+            }
+            self.send(member.incarnation(), ledger);
+        }
+    }
+
+    fn save(&mut self, now_ms: u64, client: usize, member: &mut Member) {
+        if let Some((number, state)) = self.shards.save(now_ms, client) {
+            member.save(now_ms, SEED.client(&name_of(client)), number, state);
+        }
+    }
+
+    /// Sends what sessions have for their clients, behind CONNACK.
+    fn send(&mut self, me: Incarnation, ledger: &mut Ledger) {
+        for id in self.served.values().copied().collect::<Vec<_>>() {
+            let Some(connection) = self.connections.get(&id).filter(|connection| connection.is_confirmed) else {
+                continue;
+            };
+            let Some(session) = self.shards.session(connection.client) else { continue };
+            for packet in std::mem::take(&mut session.outgoing) {
+                self.answer(id, packet, me, ledger);
+            }
+        }
+    }
+
     pub(crate) fn receive(&mut self, connection: ConnectionId, packet: FromClient) {
         self.waiting.push_back((connection, packet));
     }
@@ -70,7 +112,7 @@ impl Engine {
 
     fn read(&mut self, now_ms: u64, id: ConnectionId, packet: FromClient, member: &mut Member, ledger: &mut Ledger) {
         if let FromClient::Connect { client, is_clean } = packet {
-            let connection = Connection { client, epoch: None, is_confirmed: false, state: 0, is_present: false };
+            let connection = Connection { client, epoch: None, is_confirmed: false, is_present: false };
             self.connections.insert(id, connection);
             self.last_ticket += 1;
             self.claims.insert(self.last_ticket, (id, is_clean));
@@ -82,22 +124,30 @@ impl Engine {
             return self.close(now_ms, id, member, false);
         }
         let Some(epoch) = connection.epoch else { return };
-        let key = SEED.client(&name_of(connection.client));
-        ledger.served(connection.client, epoch, member.incarnation());
+        let client = connection.client;
+        let key = SEED.client(&name_of(client));
+        ledger.served(client, epoch, member.incarnation());
         match packet {
             FromClient::Publish { packet_id, topic, is_once, number } => {
-                let message = Message { client: connection.client, topic, is_once, number, epoch };
+                let message = Message { client, topic, is_once, number, epoch };
                 self.last_ticket += 1;
                 self.messages.insert(self.last_ticket, (id, packet_id, message));
                 if number % 3 == 0 {
-                    connection.state += 1;
-                    member.save(now_ms, key, connection.state, connection.state.to_le_bytes().to_vec());
+                    self.save(now_ms, client, member);
                 }
                 let once = is_once.then_some(packet_id);
                 let topic = format!("topic/{topic}");
                 member.publish(now_ms, key, self.last_ticket, &topic, once, message.encode()).expect("there is room");
             }
             FromClient::Release(packet_id) => member.release(now_ms, key, packet_id),
+            FromClient::Subscribe(topics) => {
+                if let Some(session) = self.shards.session(client) {
+                    session.subscribe(topics);
+                }
+                self.save(now_ms, client, member);
+            }
+            FromClient::Got(packet_id) => self.shards.acknowledged(now_ms, client, packet_id),
+            FromClient::Completed(packet_id) => self.shards.completed(client, packet_id),
             FromClient::Connect { .. } | FromClient::Closed => {}
         }
     }
@@ -113,8 +163,10 @@ impl Engine {
         }
         if self.served.get(&key) == Some(&id) {
             self.served.remove(&key);
-            if !is_lost {
-                member.left(now_ms, key, connection.state.to_le_bytes().to_vec());
+            let state = self.shards.save(now_ms, connection.client);
+            self.shards.remove(connection.client);
+            if let Some((_, state)) = state.filter(|_| !is_lost) {
+                member.left(now_ms, key, state);
             }
         }
     }
@@ -132,16 +184,15 @@ impl Engine {
             Decision::Serve { ticket, client, epoch, is_present, taken, state } => {
                 let (id, is_clean) = self.claims.remove(&ticket).expect("somebody asked");
                 assert!(is_present || taken.is_empty() && state.is_empty());
-                let state = state.try_into().ok().map(u64::from_le_bytes);
                 let connection = self.connections.get_mut(&id).expect("its claim would have been abandoned");
-                ledger.resumed(connection.client, is_clean, state);
+                ledger.resumed(connection.client, is_clean, Session::number_of(&state));
                 connection.epoch = Some(epoch);
                 connection.is_present = is_present;
-                // A session begins with a record that says so, and CONNACK waits for it.
-                connection.state = state.unwrap_or_default() + 1;
-                let (number, state) = (connection.state, connection.state.to_le_bytes().to_vec());
+                let of = connection.client;
                 self.served.insert(client, id);
-                member.save(now_ms, client, number, state);
+                self.shards.serve(now_ms, of, &state);
+                // A session begins with a record that says so, and CONNACK waits for it.
+                self.save(now_ms, of, member);
             }
             Decision::Refuse { ticket, why } => {
                 ledger.tally.refused += u64::from(why == tautwire_cluster::Refusal::Unavailable);
@@ -174,7 +225,10 @@ impl Engine {
             }
             Decision::Saved { client, number } => self.saved(client, number, member.incarnation(), ledger),
             Decision::Suspended => ledger.tally.suspended += 1,
-            Decision::Begin { .. } | Decision::Arrived(_) | Decision::Read { .. } | Decision::Unreadable { .. } => {}
+            Decision::Begin { next } => self.shards.begin(&next),
+            Decision::Arrived(span) => self.shards.arrived(&span),
+            Decision::Read { shard, number, span } => self.shards.read(shard, number, span),
+            Decision::Unreadable { .. } => unreachable!("all nodes have one version"),
             Decision::Resumed => {}
             Decision::Fenced => {
                 ledger.tally.fenced += 1;
@@ -192,6 +246,10 @@ impl Engine {
             let is_present = connection.is_present;
             self.answer(id, ToClient::Connected { is_present }, me, ledger);
         }
+        if let Some(session) = self.connections.get(&id).and_then(|of| self.shards.session(of.client)) {
+            session.saved(number);
+        }
+        self.send(me, ledger);
     }
 
     /// Sends a packet to a client that is served.

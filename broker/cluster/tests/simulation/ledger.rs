@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tautwire_cluster::names::Incarnation;
-use tautwire_cluster::record::{Body, Group};
+use tautwire_cluster::Sequence;
+use tautwire_cluster::names::{Incarnation, Partition};
+use tautwire_cluster::record::{Body, Group, Place, Publisher};
+
+use crate::engine::{ConnectionId, SEED, name_of};
 
 use crate::world::Tally;
 
@@ -27,7 +30,7 @@ impl Message {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Message {
+    pub(crate) fn decode(bytes: &[u8]) -> Message {
         let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         Message {
             client: bytes[0].into(),
@@ -37,6 +40,16 @@ impl Message {
             epoch: number(11),
         }
     }
+}
+
+/// A client with a session that has subscribed.
+#[derive(Default)]
+struct Subscriber {
+    /// One bit for each.
+    topics: u8,
+    /// The end of each partition when SUBACK had come.
+    since: BTreeMap<Partition, Place>,
+    got: BTreeSet<(Partition, Place)>,
 }
 
 #[derive(Default)]
@@ -51,19 +64,29 @@ pub(crate) struct Ledger {
     saved: BTreeMap<usize, u64>,
     /// Clients that have asked for a clean start and not heard that they have it: their state may go at any moment.
     cleaning: BTreeSet<usize>,
+    /// All messages, in the order of the log.
+    log: BTreeMap<(Partition, Place), Message>,
+    subscribers: BTreeMap<usize, Subscriber>,
+    /// What came last on a connection, of each publisher, topic and QoS.
+    last_on: BTreeMap<(ConnectionId, usize, u8, bool), Place>,
     pub(crate) tally: Tally,
 }
 
 impl Ledger {
     /// A group has come into the log.
-    pub(crate) fn logged(&mut self, group: &[u8]) {
+    pub(crate) fn logged(&mut self, partition: Partition, sequence: Sequence, group: &[u8]) {
         let group = Group::decode(group).expect("a group");
         let Body::Messages(messages) = group.body else {
             self.tally.fences += 1;
             return;
         };
-        for message in messages {
-            self.message(Message::decode(&message));
+        for (index, block) in (0..).zip(messages) {
+            let (publisher, stored) = Publisher::split(&block).expect("who published it");
+            let message = Message::decode(stored);
+            assert_eq!(publisher.client, SEED.client(&name_of(message.client)));
+            assert_eq!((publisher.epoch, publisher.packet_id.is_some()), (message.epoch, message.is_once));
+            self.message(message);
+            self.log.insert((partition, Place { sequence, index }), message);
         }
     }
 
@@ -112,6 +135,7 @@ impl Ledger {
     pub(crate) fn cleans(&mut self, client: usize) {
         self.cleaning.insert(client);
         self.saved.remove(&client);
+        self.subscribers.remove(&client);
     }
 
     /// A client has heard that it has its session.
@@ -129,4 +153,52 @@ impl Ledger {
         self.tally.sessions += 1;
         self.tally.resumed += u64::from(state.is_some());
     }
+
+    /// A client has heard that it has subscribed: from now on it gets everything.
+    pub(crate) fn subscribed(&mut self, client: usize, topics: u8) {
+        let since = Partition::all().map(|partition| {
+            let last = self.log.range(..=(partition, LAST)).next_back().filter(|((of, _), _)| *of == partition);
+            (partition, last.map_or(Place::START, |((_, place), _)| place.behind()))
+        });
+        let subscriber = self.subscribers.entry(client).or_default();
+        // Who has not heard of it may subscribe again.
+        if subscriber.topics == 0 {
+            (subscriber.topics, subscriber.since) = (topics, since.collect());
+        }
+    }
+
+    /// A client gets a message; of QoS 2, as a new one or as one that it has already.
+    pub(crate) fn delivered(
+        &mut self,
+        client: usize,
+        connection: ConnectionId,
+        partition: Partition,
+        place: Place,
+        message: &Message,
+        is_new: bool,
+    ) {
+        assert_eq!(self.log.get(&(partition, place)), Some(message), "what is delivered is in the log");
+        let Message { topic, is_once, .. } = *message;
+        let last = self.last_on.insert((connection, message.client, topic, is_once), place);
+        assert!(last < Some(place), "client {client} gets {message:?} at {place:?} after {last:?}");
+        let subscriber = self.subscribers.entry(client).or_default();
+        let is_first = subscriber.got.insert((partition, place));
+        assert!(is_first || !is_once || !is_new, "client {client} gets {message:?} of QoS 2 twice");
+        self.tally.delivered += 1;
+        self.tally.delivered_once += u64::from(is_once && is_new);
+        self.tally.delivered_again += u64::from(!is_first);
+    }
+
+    /// All is well again, and has been for long: each subscriber has everything.
+    pub(crate) fn finish(&self) {
+        for (client, Subscriber { topics, since, got }) in &self.subscribers {
+            for ((partition, place), message) in &self.log {
+                let is_due = topics & 1 << message.topic != 0 && since[partition] <= *place;
+                let has_it = got.contains(&(*partition, *place));
+                assert!(has_it || !is_due, "client {client} never gets {message:?} at {place:?} of {partition}");
+            }
+        }
+    }
 }
+
+const LAST: Place = Place { sequence: Sequence(u64::MAX), index: u32::MAX };

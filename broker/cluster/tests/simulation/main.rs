@@ -5,6 +5,8 @@ mod engine;
 mod ledger;
 mod mutants;
 mod random;
+mod session;
+mod shard;
 mod store;
 mod world;
 

@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::num::NonZeroU64;
 use std::ops::AddAssign;
 
-use tautwire_cluster::names::{Incarnation, Key};
+use tautwire_cluster::names::{Incarnation, Key, Partition};
 use tautwire_cluster::{Answer, Member, Operation, OperationId, Output, Revision, Settings, TICK_MS};
 
 use crate::client::{Client, FromClient, TOPICS, ToClient};
 use crate::engine::{ConnectionId, Engine, SEED};
 use crate::ledger::Ledger;
 use crate::random::Random;
+use crate::shard::SHARDS;
 use crate::store::{Change, Store};
 
 /// When an operation counts as one of unknown fate.
@@ -21,6 +22,9 @@ const CLIENT_PATIENCE_MS: u64 = 8000;
 /// For how long things go wrong, and after that, how long all may take to be well.
 const TROUBLE_MS: u64 = 60_000;
 const PEACE_MS: u64 = 90_000;
+
+/// What each client subscribes to, one bit for each topic.
+const TOPICS_OF: [u8; 5] = [0b001, 0b111, 0b110, 0, 0b010];
 
 /// What goes wrong in one run.
 #[derive(Debug, Clone)]
@@ -33,6 +37,8 @@ pub(crate) struct Plan {
     pub(crate) doubled: u64,
     /// Writes that are refused although what they expect holds: percent.
     busy: u64,
+    /// Answers about the log that have less in them than they should: percent.
+    gappy: u64,
     /// Time between two faults.
     pub(crate) fault_every_ms: u64,
     /// The only fault there is: some need many of a kind to do harm.
@@ -57,11 +63,12 @@ impl Plan {
         let mut random = Random::new(seed ^ 0xfa17);
         Plan {
             nodes: random.between(2, 5) as usize,
-            clients: random.between(1, 5) as usize,
+            clients: random.between(2, 6) as usize,
             lost: [0, 1, 5][random.below(3) as usize],
             late: [0, 1, 5][random.below(3) as usize],
             doubled: [0, 5][random.below(2) as usize],
             busy: [0, 3][random.below(2) as usize],
+            gappy: [0, 5][random.below(2) as usize],
             fault_every_ms: [1000, 3000, 8000][random.below(3) as usize],
             only: [None, None, Some(FLAP), Some(FLAP), Some(BUS_DOWN)][random.below(5) as usize],
             vanish: [30, 80][random.below(2) as usize],
@@ -83,6 +90,9 @@ pub(crate) struct Tally {
     pub(crate) suspended: u64,
     pub(crate) fenced: u64,
     pub(crate) fences: u64,
+    pub(crate) delivered: u64,
+    pub(crate) delivered_once: u64,
+    pub(crate) delivered_again: u64,
 }
 
 impl Tally {
@@ -105,6 +115,9 @@ impl AddAssign for Tally {
         self.suspended += other.suspended;
         self.fenced += other.fenced;
         self.fences += other.fences;
+        self.delivered += other.delivered;
+        self.delivered_once += other.delivered_once;
+        self.delivered_again += other.delivered_again;
     }
 }
 
@@ -164,6 +177,8 @@ pub(crate) struct World {
     queue: BinaryHeap<Reverse<(u64, u64)>>,
     events: BTreeMap<u64, Event>,
     store: Store,
+    /// Who waits for the next group of a partition.
+    following: BTreeMap<Partition, Vec<(Incarnation, OperationId, Operation)>>,
     /// No operation is done before.
     store_down_until_ms: u64,
     /// Nodes hear nothing of each other, while the store does what it is asked for.
@@ -185,10 +200,11 @@ impl World {
             queue: BinaryHeap::new(),
             events: BTreeMap::new(),
             store: Store::default(),
+            following: BTreeMap::new(),
             store_down_until_ms: 0,
             bus_down_until_ms: 0,
             places: (0..plan.nodes).map(|_| Place::default()).collect(),
-            clients: (0..plan.clients).map(|_| Client::default()).collect(),
+            clients: (0..plan.clients).map(|client| Client::new(TOPICS_OF[client])).collect(),
             connections: BTreeMap::new(),
             last_connection: 0,
             ledger: Ledger::default(),
@@ -213,7 +229,9 @@ impl World {
         for (client, state) in self.clients.iter().enumerate() {
             assert!(state.is_idle(), "client {client} waits for an answer at the end");
             assert!(state.is_connected, "client {client} is not served at the end");
+            assert!(state.is_subscribed || state.topics == 0, "client {client} has not subscribed at the end");
         }
+        self.ledger.finish();
         self.ledger.tally
     }
 
@@ -277,10 +295,17 @@ impl World {
         let (offset_ms, speed) = (self.random.below(1_000_000), self.random.between(970, 1031));
         let former = self.places[place].former.filter(|_| knows_former);
         let now_ms = offset_ms + self.now_ms * speed / 1000;
-        let member = Member::new(now_ms, me, &format!("node-{place}"), former, SEED, Settings::default());
+        let settings = Settings {
+            shards: SHARDS,
+            read_max_bytes: 300,
+            handed_max_bytes: 1000,
+            kept_max_bytes: 3000,
+            ..Settings::default()
+        };
+        let member = Member::new(now_ms, me, &format!("node-{place}"), former, SEED, settings);
         self.places[place].former = Some(me);
         self.places[place].life =
-            Some(Life { member, engine: Engine::default(), offset_ms, speed, arrivals: BTreeMap::new() });
+            Some(Life { member, engine: Engine::new(self.random.next()), offset_ms, speed, arrivals: BTreeMap::new() });
         self.carry_out(place);
         self.after(0, Event::ToNode(me, Input::Tick));
     }
@@ -294,20 +319,45 @@ impl World {
             }
             return;
         }
+        if let Operation::Follow { partition, from: next, .. } = operation
+            && self.store.end(partition) <= next
+        {
+            return self.following.entry(partition).or_default().push((from, id, operation));
+        }
+        let is_followed = matches!(operation, Operation::Follow { .. });
         let is_busy = self.chance(self.plan.busy);
         let (answer, change) = self.store.apply(operation, is_busy);
         match change {
             Change::Nothing => {}
-            Change::Group(.., group) => self.ledger.logged(&group),
+            Change::Group(partition, sequence, group) => {
+                self.ledger.logged(partition, sequence, &group);
+                for (node, id, operation) in self.following.remove(&partition).unwrap_or_default() {
+                    self.after(0, Event::ToStore(node, id, operation));
+                }
+            }
             Change::Key(Key::Node(node), revision, value) => self.report(node, revision, &value),
             Change::Key(Key::Session(_), ..) => {}
         }
+        let answer = if self.chance(self.plan.gappy) { self.spoil(answer, is_followed) } else { answer };
         let hears = self.place_of(from).is_some_and(|place| self.hears(place));
         for _ in 0..if self.chance(self.plan.doubled) { 2 } else { 1 } {
             if let Some(way_ms) = self.way_ms().filter(|_| hears) {
                 self.after(way_ms, Event::ToNode(from, Input::Answer(id, answer.clone())));
             }
         }
+    }
+
+    /// Groups get lost on the way, or a replica has not got them yet.
+    fn spoil(&mut self, answer: Answer, is_followed: bool) -> Answer {
+        let Answer::Groups { first, mut groups } = answer else { return answer };
+        let count = self.random.below(groups.len() as u64 + 1) as usize;
+        if is_followed {
+            groups.drain(..count);
+        } else {
+            groups.truncate(count);
+        }
+        let first = groups.first().map_or(first, |(sequence, _)| *sequence);
+        Answer::Groups { first, groups }
     }
 
     /// All nodes that watch the records of nodes are told.
@@ -380,6 +430,7 @@ impl World {
 
     /// Carries out what a node has given, and has it read what clients have sent.
     fn carry_out(&mut self, place: usize) {
+        let mut has_worked = false;
         loop {
             let World { places, ledger, now_ms, .. } = self;
             let Some(life) = &mut places[place].life else { return };
@@ -388,6 +439,10 @@ impl World {
             // What has been decided is done before anything else is read.
             let Some(output) = life.member.next_output() else {
                 if life.engine.read_next(local_ms, &mut life.member, ledger) {
+                    continue;
+                }
+                if !std::mem::replace(&mut has_worked, true) {
+                    life.engine.work(local_ms, &mut life.member, ledger);
                     continue;
                 }
                 break;
@@ -461,7 +516,7 @@ impl World {
         if matches!(packet, ToClient::Connected { .. }) {
             self.ledger.connected(client);
         }
-        for packet in self.clients[client].receive(packet, self.now_ms, &mut self.ledger) {
+        for packet in self.clients[client].receive(client, packet, self.now_ms, &mut self.ledger) {
             self.send_packet(connection, packet);
         }
     }
@@ -479,6 +534,9 @@ impl World {
         let pause_ms = self.random.between(20, 200);
         self.after(pause_ms, Event::Client(client));
         if let Some(connection) = self.clients[client].connection {
+            for packet in self.clients[client].late_answers() {
+                self.send_packet(connection, packet);
+            }
             let is_patient = self.now_ms < self.clients[client].heard_at_ms + CLIENT_PATIENCE_MS;
             let is_waiting = !self.clients[client].is_idle() || !self.clients[client].is_connected;
             // It may vanish, and the node may learn of that late or never; or come to another node at once.
