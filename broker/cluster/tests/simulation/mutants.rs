@@ -8,7 +8,7 @@ use tautwire_cluster::mutant::{Mutant, mutate};
 const SEEDS_MAX: u64 = 200;
 
 /// All but `LeaseFromConfirmation`, which does harm too rarely here: `tests/lease.rs` finds it.
-const FOUND: [Mutant; 20] = [
+const FOUND: [Mutant; 28] = [
     Mutant::ServesWithoutLease,
     Mutant::IgnoresDeath,
     Mutant::BuriesEarly,
@@ -29,6 +29,14 @@ const FOUND: [Mutant; 20] = [
     Mutant::BelievesIntents,
     Mutant::CompletesTooEarly,
     Mutant::SavesTooEarly,
+    Mutant::TrustsGaps,
+    Mutant::ResumesAtPosition,
+    Mutant::SavesPosition,
+    Mutant::SavesNothingOpen,
+    Mutant::ForgetsOpen,
+    Mutant::OffersToThoseBehind,
+    Mutant::ForgetsToHold,
+    Mutant::CatchesUpTooEarly,
 ];
 
 #[test]
