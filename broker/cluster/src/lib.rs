@@ -9,6 +9,7 @@
 
 mod bytes;
 pub mod delivery;
+pub mod interest;
 mod lanes;
 mod lease;
 mod member;

@@ -3,6 +3,7 @@
 use std::num::NonZeroU16;
 
 use crate::delivery::{DeliveryCounters, Log, ReadRequest};
+use crate::interest::Interest;
 use crate::lanes::{LaneEvent, Lanes};
 use crate::lease::{Lease, LeaseEvent};
 use crate::mutant::{Mutant, is};
@@ -37,6 +38,7 @@ pub struct Member {
     lanes: Lanes,
     sessions: Sessions,
     log: Log,
+    interest: Interest,
     out: Outbox,
 }
 
@@ -75,6 +77,7 @@ impl Member {
             lanes: Lanes::new(me),
             sessions: Sessions::default(),
             log,
+            interest: Interest::default(),
             out,
         }
     }
@@ -239,6 +242,40 @@ impl Member {
         if !self.is_over {
             self.log.read(shard, request, &self.settings, &mut self.out);
         }
+    }
+
+    /// A connected client of this node has subscribed to a filter, whose share is not part of it. Each one is counted.
+    pub fn listen(&mut self, filter: &str) {
+        if !self.is_over {
+            let changes = self.interest.add(filter);
+            self.out.change_interest(changes);
+        }
+    }
+
+    /// A connected client of this node does not subscribe to a filter any more.
+    pub fn unlisten(&mut self, filter: &str) {
+        if !self.is_over {
+            let changes = self.interest.remove(filter);
+            self.out.change_interest(changes);
+        }
+    }
+
+    /// The bus brings what matches a pattern from now on.
+    pub fn listening(&mut self, pattern: &str) {
+        if !self.is_over {
+            let changes = self.interest.confirm(pattern);
+            self.out.change_interest(changes);
+        }
+    }
+
+    /// Whether this copy of a message of QoS 0 is for the engine: of those that came by several patterns, one is.
+    pub fn counts(&self, pattern: &str, subject: &str) -> bool {
+        self.interest.counts(pattern, subject)
+    }
+
+    /// To how many patterns of subjects the node listens, and whether they are shortened because there were too many.
+    pub fn patterns(&self) -> (usize, bool) {
+        (self.interest.len(), self.interest.is_coarse())
     }
 
     /// What delivery has done so far.

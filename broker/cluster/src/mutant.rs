@@ -61,6 +61,10 @@ pub enum Mutant {
     ForgetsToHold,
     /// A session that has read once counts as caught up.
     CatchesUpTooEarly,
+    /// Each copy of a message of QoS 0 counts.
+    CountsAllCopies,
+    /// Patterns go before those that take their place have come.
+    UnlistensFirst,
 }
 
 #[cfg(feature = "mutants")]

@@ -100,6 +100,10 @@ pub enum Output {
     Operation(OperationId, Operation),
     /// For another node, by the bus.
     Send(Incarnation, Vec<u8>),
+    /// Messages of QoS 0 are wanted whose subjects match this pattern; [`listening`](crate::Member::listening) says that the bus knows.
+    Listen(String),
+    /// They are not wanted any more by this pattern.
+    Unlisten(String),
     /// For the engine.
     Decision(Decision),
 }

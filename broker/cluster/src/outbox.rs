@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::interest::Change;
 use crate::names::{ClientKey, Incarnation, Partition};
 use crate::operation::{Decision, Operation, OperationId, Output};
 use crate::peer_message::PeerMessage;
@@ -44,6 +45,13 @@ impl Outbox {
 
     pub(crate) fn send(&mut self, to: Incarnation, message: PeerMessage) {
         self.outputs.push_back(Output::Send(to, message.encode()));
+    }
+
+    pub(crate) fn change_interest(&mut self, changes: Vec<Change>) {
+        self.outputs.extend(changes.into_iter().map(|change| match change {
+            Change::Listen(pattern) => Output::Listen(pattern),
+            Change::Unlisten(pattern) => Output::Unlisten(pattern),
+        }));
     }
 
     pub(crate) fn decide(&mut self, decision: Decision) {

@@ -1,0 +1,232 @@
+//! What a node listens to on the bus: the patterns of its clients' filters, counted by reference.
+//!
+//! Each pattern costs the bus memory on every node. So from [`PATTERNS_MAX`] on, a node listens to prefixes, and gets more than it wants.
+
+mod patterns;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::mutant::{Mutant, is};
+use crate::subject::{DIGESTS, patterns_of};
+use patterns::Patterns;
+
+/// A node that would listen to more patterns listens to their first two levels; if these are more, to one level; and if these are, to everything.
+pub const PATTERNS_MAX: usize = 20_000;
+/// It listens to longer ones again when there are no more of them than this.
+pub const PATTERNS_FEW: usize = PATTERNS_MAX / 2;
+
+/// How many levels of a pattern count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Depth {
+    All,
+    Two,
+    One,
+    None,
+}
+
+const DEPTHS: [Depth; 4] = [Depth::All, Depth::Two, Depth::One, Depth::None];
+
+/// Something for the bus to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Bring what matches this pattern.
+    Listen(String),
+    /// Bring it no more.
+    Unlisten(String),
+}
+
+/// To what a node listens.
+#[derive(Debug)]
+pub struct Interest {
+    /// Patterns of the filters, cut to each depth, and how often each is wanted.
+    wanted: [BTreeMap<String, u64>; DEPTHS.len()],
+    depth: Depth,
+    /// What the bus has been told to listen to.
+    told: BTreeSet<String>,
+    /// Patterns that the bus has confirmed: one of these counts for each message.
+    confirmed: Patterns,
+    /// Patterns of another depth. They go when nothing is awaited any more.
+    leaving: BTreeSet<String>,
+    /// Patterns that take their place, and are not confirmed.
+    awaited: BTreeSet<String>,
+    max: usize,
+    few: usize,
+}
+
+impl Default for Interest {
+    fn default() -> Interest {
+        Interest::with_limits(PATTERNS_MAX, PATTERNS_FEW)
+    }
+}
+
+impl Interest {
+    /// Nothing is listened to. More than `max` patterns become shorter, and longer again from `few` on.
+    pub fn with_limits(max: usize, few: usize) -> Interest {
+        Interest {
+            wanted: Default::default(),
+            depth: Depth::All,
+            told: BTreeSet::new(),
+            confirmed: Patterns::default(),
+            leaving: BTreeSet::new(),
+            awaited: BTreeSet::new(),
+            max,
+            few,
+        }
+    }
+
+    /// A filter of a connected client.
+    pub fn add(&mut self, filter: &str) -> Vec<Change> {
+        let mut changes = Vec::new();
+        if self.wanted[0].is_empty() {
+            // Topics whose subject is a digest match any filter, as far as a subject can tell.
+            self.want(DIGESTS, &mut changes);
+        }
+        for pattern in patterns_of(filter) {
+            self.want(&pattern, &mut changes);
+        }
+        self.settle(&mut changes);
+        changes
+    }
+
+    /// A filter is gone. Each is counted, so nothing is said twice that was said once.
+    pub fn remove(&mut self, filter: &str) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for pattern in patterns_of(filter) {
+            self.unwant(&pattern, &mut changes);
+        }
+        if self.wanted[0].len() == 1 && self.wanted[0].contains_key(DIGESTS) {
+            self.unwant(DIGESTS, &mut changes);
+        }
+        self.settle(&mut changes);
+        changes
+    }
+
+    /// The bus listens to a pattern now.
+    pub fn confirm(&mut self, pattern: &str) -> Vec<Change> {
+        let mut changes = Vec::new();
+        if self.told.contains(pattern) {
+            self.confirmed.insert(pattern);
+            self.awaited.remove(pattern);
+            self.leave(&mut changes);
+        }
+        changes
+    }
+
+    /// Whether the copy of a message that came by this pattern is the one that counts: the first pattern in the order of bytes, of those that the
+    /// bus has confirmed and that match.
+    pub fn counts(&self, pattern: &str, subject: &str) -> bool {
+        match self.confirmed.first_match(subject) {
+            _ if is(Mutant::CountsAllCopies) => true,
+            Some(first) => first == pattern,
+            // It came before its confirmation. Nobody else can have brought it.
+            None => {
+                self.told.iter().find(|told| crate::subject::matches(told, subject)).is_some_and(|told| told == pattern)
+            }
+        }
+    }
+
+    /// To how many patterns the node listens.
+    pub fn len(&self) -> usize {
+        self.told.len()
+    }
+
+    /// Whether it listens to nothing.
+    pub fn is_empty(&self) -> bool {
+        self.told.is_empty()
+    }
+
+    /// Whether it listens to prefixes.
+    pub fn is_coarse(&self) -> bool {
+        self.depth != Depth::All
+    }
+
+    fn want(&mut self, pattern: &str, changes: &mut Vec<Change>) {
+        for (depth, wanted) in DEPTHS.into_iter().zip(&mut self.wanted) {
+            let pattern = cut(pattern, depth);
+            let count = wanted.entry(pattern.clone()).or_default();
+            *count += 1;
+            if *count > 1 {
+                // What is wanted already was counted in all shorter forms when it was wanted first.
+                return;
+            }
+            if depth == self.depth {
+                self.leaving.remove(&pattern);
+                if !self.leaving.is_empty() && !self.confirmed.contains(&pattern) {
+                    self.awaited.insert(pattern.clone());
+                }
+                if self.told.insert(pattern.clone()) {
+                    changes.push(Change::Listen(pattern));
+                }
+            }
+        }
+    }
+
+    fn unwant(&mut self, pattern: &str, changes: &mut Vec<Change>) {
+        let mut gone = None;
+        for (depth, wanted) in DEPTHS.into_iter().zip(&mut self.wanted) {
+            let pattern = cut(pattern, depth);
+            let Some(count) = wanted.get_mut(&pattern) else { break };
+            *count -= 1;
+            if *count > 0 {
+                break;
+            }
+            wanted.remove(&pattern);
+            gone = if depth == self.depth { Some(pattern) } else { gone };
+        }
+        if let Some(pattern) = gone {
+            self.awaited.remove(&pattern);
+            self.unlisten(pattern, changes);
+        }
+    }
+
+    /// Changes the depth if there are too many patterns, or so few that longer ones will do.
+    fn settle(&mut self, changes: &mut Vec<Change>) {
+        let is_too_much = |depth: &Depth, max| self.wanted[*depth as usize].len() > max && *depth != Depth::None;
+        let finest = |max| DEPTHS.into_iter().find(|depth| !is_too_much(depth, max)).unwrap_or(Depth::None);
+        let depth = match is_too_much(&self.depth, self.max) {
+            true => finest(self.max),
+            false => self.depth.min(finest(self.few)),
+        };
+        if depth == self.depth {
+            return self.leave(changes);
+        }
+        self.depth = depth;
+        let wanted = &self.wanted[depth as usize];
+        self.leaving = self.told.iter().filter(|pattern| !wanted.contains_key(*pattern)).cloned().collect();
+        self.awaited = wanted.keys().filter(|pattern| !self.confirmed.contains(pattern)).cloned().collect();
+        for pattern in wanted.keys().filter(|pattern| !self.told.contains(*pattern)) {
+            changes.push(Change::Listen(pattern.clone()));
+        }
+        self.told.extend(wanted.keys().cloned());
+        self.leave(changes);
+    }
+
+    /// Lets go of patterns of another depth, once what takes their place is confirmed.
+    fn leave(&mut self, changes: &mut Vec<Change>) {
+        if self.awaited.is_empty() || is(Mutant::UnlistensFirst) {
+            for pattern in std::mem::take(&mut self.leaving) {
+                self.unlisten(pattern, changes);
+            }
+        }
+    }
+
+    fn unlisten(&mut self, pattern: String, changes: &mut Vec<Change>) {
+        self.told.remove(&pattern);
+        self.confirmed.remove(&pattern);
+        changes.push(Change::Unlisten(pattern));
+    }
+}
+
+/// A pattern that matches all that `pattern` does, with this many levels.
+fn cut(pattern: &str, depth: Depth) -> String {
+    let levels = match depth {
+        Depth::All => return pattern.to_owned(),
+        Depth::Two => 2,
+        Depth::One => 1,
+        Depth::None => return ">".to_owned(),
+    };
+    match pattern.match_indices('.').nth(levels - 1) {
+        Some((at, _)) => format!("{}.>", &pattern[..at]),
+        None => pattern.to_owned(),
+    }
+}

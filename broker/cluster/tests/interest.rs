@@ -1,0 +1,195 @@
+//! What a node listens to, beside a bus that brings each message once for each pattern that matches.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use tautwire_cluster::interest::{Change, Interest, PATTERNS_FEW, PATTERNS_MAX};
+use tautwire_cluster::mutant::{Mutant, mutate};
+use tautwire_cluster::names::Seed;
+use tautwire_cluster::subject::{DIGESTS, matches, patterns_of, subject_of};
+
+const SEED: Seed = Seed([3; 16]);
+const FILTERS: [&str; 14] =
+    ["a", "a/b", "a/+", "a/#", "#", "+/b", "+/#", "a/b/c", "a/b/+", "a/b/#", "c/d/e", "c/d/f", "!/b", "/"];
+const TOPICS: [&str; 9] = ["a", "a/b", "a/b/c", "a/x", "c/d/e", "c/d/f", "!/b", "/", "z/z/z"];
+
+/// A node and its part of the bus.
+struct Bus {
+    interest: Interest,
+    filters: BTreeMap<&'static str, usize>,
+    patterns: BTreeSet<String>,
+    unconfirmed: Vec<String>,
+}
+
+impl Bus {
+    fn new(max: usize, few: usize) -> Bus {
+        let interest = Interest::with_limits(max, few);
+        Bus { interest, filters: BTreeMap::new(), patterns: BTreeSet::new(), unconfirmed: Vec::new() }
+    }
+
+    fn add(&mut self, filter: &'static str) {
+        *self.filters.entry(filter).or_default() += 1;
+        let changes = self.interest.add(filter);
+        self.take(changes);
+    }
+
+    fn remove(&mut self, filter: &'static str) {
+        let Some(count) = self.filters.get_mut(filter) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.filters.remove(filter);
+        }
+        let changes = self.interest.remove(filter);
+        self.take(changes);
+    }
+
+    fn confirm(&mut self, nth: usize) {
+        if self.unconfirmed.is_empty() {
+            return;
+        }
+        let pattern = self.unconfirmed.remove(nth % self.unconfirmed.len());
+        let changes = self.interest.confirm(&pattern);
+        self.take(changes);
+    }
+
+    fn take(&mut self, changes: Vec<Change>) {
+        for change in changes {
+            match change {
+                Change::Listen(pattern) => {
+                    assert!(self.patterns.insert(pattern.clone()), "{pattern} is listened to already");
+                    self.unconfirmed.push(pattern);
+                }
+                Change::Unlisten(pattern) => {
+                    assert!(self.patterns.remove(&pattern), "{pattern} is not listened to");
+                    self.unconfirmed.retain(|unconfirmed| *unconfirmed != pattern);
+                }
+            }
+        }
+    }
+
+    /// How many copies of a message count, where the bus brings what these patterns match.
+    fn copies(&self, topic: &str, patterns: impl Iterator<Item = String>) -> usize {
+        let subject = subject_of(topic, SEED);
+        patterns.filter(|pattern| matches(pattern, &subject) && self.interest.counts(pattern, &subject)).count()
+    }
+
+    fn is_wanted(&self, topic: &str) -> bool {
+        self.filters.keys().any(|filter| is_for(filter, topic))
+    }
+}
+
+fn is_for(filter: &str, topic: &str) -> bool {
+    patterns_of(filter).iter().any(|pattern| matches(pattern, &subject_of(topic, SEED)))
+}
+
+/// The same, or for the filter's first level.
+fn may_be_for(filter: &str, topic: &str) -> bool {
+    let first = patterns_of(filter)[0].split('.').next().map(|level| format!("{level}.>")).unwrap_or_default();
+    is_for(filter, topic) || matches(&first, &subject_of(topic, SEED))
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Add(usize),
+    Remove(usize),
+    Confirm(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (0..FILTERS.len()).prop_map(Step::Add),
+        2 => (0..FILTERS.len()).prop_map(Step::Remove),
+        3 => any::<usize>().prop_map(Step::Confirm),
+    ]
+}
+
+fn live(steps: &[Step], max: usize) {
+    let mut bus = Bus::new(max, max / 2);
+    for step in steps {
+        // What came before has to come all the time, also while patterns change; unless it came for a filter that is gone.
+        let settled: Vec<_> = TOPICS.into_iter().filter(|topic| brings(&bus, topic)).collect();
+        match *step {
+            Step::Add(filter) => bus.add(FILTERS[filter]),
+            Step::Remove(filter) => bus.remove(FILTERS[filter]),
+            Step::Confirm(nth) => bus.confirm(nth),
+        }
+        assert!(bus.patterns.len() <= 2 * (max + 1) || bus.interest.is_coarse());
+        let gone = match *step {
+            Step::Remove(filter) if !bus.filters.contains_key(FILTERS[filter]) => Some(FILTERS[filter]),
+            _ => None,
+        };
+        let is_left = |topic: &&str| !gone.is_some_and(|gone| may_be_for(gone, topic));
+        for topic in settled.into_iter().filter(is_left).filter(|topic| bus.is_wanted(topic)) {
+            assert!(brings(&bus, topic), "{topic} does not come any more: {:?}", bus.patterns);
+        }
+        for topic in TOPICS {
+            // The bus brings it by all patterns that it knows: all of the confirmed ones, and any of the others.
+            assert!(bus.copies(topic, bus.patterns.iter().cloned()) <= 1, "{topic} comes twice");
+        }
+    }
+    while !bus.unconfirmed.is_empty() {
+        bus.confirm(0);
+    }
+    for topic in TOPICS {
+        let copies = bus.copies(topic, bus.patterns.iter().cloned());
+        assert!(copies == 1 || !bus.is_wanted(topic) && copies <= 1, "{topic}: {copies} by {:?}", bus.patterns);
+    }
+    assert_eq!(brings(&bus, &"deep/".repeat(40)), !bus.filters.is_empty(), "{DIGESTS} is in what is listened to");
+    assert_eq!(bus.patterns.is_empty(), bus.filters.is_empty());
+}
+
+/// Whether a message comes by those patterns alone that are confirmed.
+fn brings(bus: &Bus, topic: &str) -> bool {
+    let confirmed = bus.patterns.iter().filter(|pattern| !bus.unconfirmed.contains(pattern)).cloned();
+    bus.copies(topic, confirmed) == 1
+}
+
+proptest! {
+    #[test]
+    fn each_message_comes_once_whatever_changes(steps in prop::collection::vec(step(), 1..60), max in 2usize..30) {
+        live(&steps, max);
+    }
+}
+
+#[test]
+fn faults_of_it_are_found() {
+    let steps: Vec<_> = (0..FILTERS.len())
+        .flat_map(|filter| [Step::Add(filter), Step::Confirm(0), Step::Confirm(0), Step::Confirm(0)])
+        .chain((0..FILTERS.len()).flat_map(|filter| [Step::Remove(filter), Step::Confirm(0)]))
+        .collect();
+    live(&steps, 6);
+    for mutant in [Mutant::CountsAllCopies, Mutant::UnlistensFirst] {
+        mutate(Some(mutant));
+        let found = std::panic::catch_unwind(|| live(&steps, 6)).is_err();
+        mutate(None);
+        assert!(found, "{mutant:?}");
+    }
+}
+
+#[test]
+fn too_many_patterns_become_prefixes_and_come_back_when_there_are_few() {
+    let mut interest = Interest::default();
+    let filters: Vec<_> = (0..PATTERNS_MAX).map(|n| format!("site/{}/sensor/{n}", n % 50)).collect();
+    for filter in &filters {
+        for change in interest.add(filter) {
+            if let Change::Listen(pattern) = change
+                && !interest.is_coarse()
+            {
+                interest.confirm(&pattern);
+            }
+        }
+    }
+    // Those of the clients and the one for digests: one too many.
+    assert!(
+        interest.is_coarse() && interest.len() > PATTERNS_MAX,
+        "the old ones stay until the new ones are confirmed"
+    );
+    let prefixes: Vec<_> = (0..50).map(|n| format!("site.{n}.>")).collect();
+    let changes: Vec<_> = prefixes.iter().map(|prefix| interest.confirm(prefix).len()).collect();
+    assert_eq!((changes[..49].iter().sum::<usize>(), changes[49]), (0, PATTERNS_MAX));
+    assert_eq!(interest.len(), 51);
+    assert!(interest.counts("site.7.>", "site.7.sensor.7"));
+    let changed_at = filters.iter().position(|filter| !interest.remove(filter).is_empty());
+    assert_eq!(changed_at, Some(PATTERNS_MAX - PATTERNS_FEW), "not before half of them are gone");
+    assert!(!interest.is_coarse());
+}
