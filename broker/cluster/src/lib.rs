@@ -9,6 +9,7 @@
 
 mod bytes;
 pub mod delivery;
+mod groups;
 pub mod interest;
 mod lanes;
 mod lease;

@@ -3,16 +3,17 @@
 use std::num::NonZeroU16;
 
 use crate::delivery::{DeliveryCounters, Log, ReadRequest};
+use crate::groups::{GroupMessage, GroupSurroundings, Groups};
 use crate::interest::Interest;
 use crate::lanes::{LaneEvent, Lanes};
 use crate::lease::{Lease, LeaseEvent};
 use crate::mutant::{Mutant, is};
-use crate::names::{ClientKey, Incarnation, Partition, Seed};
+use crate::names::{ClientKey, GroupKey, Incarnation, Partition, Seed};
 use crate::nodes::Nodes;
 use crate::operation::{Answer, Decision, OperationId, Output, Revision, Sequence, Start};
 use crate::outbox::{Outbox, Purpose};
 use crate::peer_message::{PeerMessage, PeerMessageKind};
-use crate::record::{NodeRecord, NodeState};
+use crate::record::{NodeRecord, NodeState, Place};
 use crate::sessions::{Request, Sessions, Surroundings};
 use crate::settings::Settings;
 
@@ -39,6 +40,7 @@ pub struct Member {
     sessions: Sessions,
     log: Log,
     interest: Interest,
+    groups: Groups,
     out: Outbox,
 }
 
@@ -78,6 +80,7 @@ impl Member {
             sessions: Sessions::default(),
             log,
             interest: Interest::default(),
+            groups: Groups::default(),
             out,
         }
     }
@@ -109,6 +112,7 @@ impl Member {
         }
         self.with_sessions(now_ms, Sessions::advance);
         self.log.advance(now_ms, &self.settings, &mut self.out);
+        self.with_groups(now_ms, Groups::advance);
     }
 
     /// The record of a node has been seen, as the store reports changes.
@@ -128,6 +132,9 @@ impl Member {
     pub fn heard(&mut self, now_ms: u64, bytes: &[u8]) {
         if self.is_over {
             return;
+        }
+        if let Some(message) = GroupMessage::decode(bytes) {
+            self.with_groups(now_ms, |groups, cx| groups.heard(message, cx));
         }
         if let Some(PeerMessage { from, client, epoch, kind }) = PeerMessage::decode(bytes) {
             self.with_sessions(now_ms, |sessions, cx| match kind {
@@ -151,8 +158,11 @@ impl Member {
                 LeaseEvent::Over => self.end(),
             },
             Some(Purpose::Look(node)) => {
-                if let Answer::Got(Some((revision, record))) = answer {
-                    self.saw_node(now_ms, node, *revision, record);
+                match answer {
+                    Answer::Got(Some((revision, record))) => self.saw_node(now_ms, node, *revision, record),
+                    // Whoever owns something had a record before.
+                    Answer::Got(None) => self.nodes.forget(node),
+                    _ => {}
                 }
             }
             Some(Purpose::Burial(node)) => self.nodes.answer(now_ms, node, id, answer, &mut self.out),
@@ -172,6 +182,7 @@ impl Member {
                 self.log.answer(now_ms, partition, id, answer, &self.settings, &mut self.out);
                 self.look_whether_to_serve(now_ms);
             }
+            Some(Purpose::Group(key)) => self.with_groups(now_ms, |groups, cx| groups.answer(key, id, answer, cx)),
             Some(Purpose::Read) => self.log.read_answer(now_ms, id, answer, &self.settings, &mut self.out),
         }
     }
@@ -244,6 +255,41 @@ impl Member {
         }
     }
 
+    /// A session that this node serves has subscribed to `$share/name/filter`, or comes with that subscription. The answer is
+    /// [`Decision::Joined`]. The epoch is that of [`Decision::Serve`].
+    pub fn join(&mut self, now_ms: u64, client: ClientKey, epoch: u64, share: &str) {
+        let group = self.seed.group(share);
+        self.with_groups(now_ms, |groups, cx| groups.join(group, share, client, epoch, cx));
+    }
+
+    /// A session with the subscription `$share/name/filter` is not served here any more. It stays a member.
+    pub fn leave(&mut self, now_ms: u64, client: ClientKey, share: &str) {
+        let group = self.seed.group(share);
+        self.with_groups(now_ms, |groups, cx| groups.leave(group, client, cx));
+    }
+
+    /// A session has unsubscribed from `$share/name/filter`, or has ended.
+    pub fn part(&mut self, now_ms: u64, client: ClientKey, epoch: u64, share: &str) {
+        let group = self.seed.group(share);
+        self.with_groups(now_ms, |groups, cx| groups.part(group, share, client, epoch, cx));
+    }
+
+    /// How far a group has come, as [`Receivers::leases`](crate::delivery::Receivers::leases) says.
+    pub fn checkpoint(&mut self, now_ms: u64, group: GroupKey, leases: Vec<(Partition, Place, Vec<Place>)>) {
+        self.with_groups(now_ms, |groups, cx| groups.checkpoint(group, leases, cx));
+    }
+
+    /// The engine has stopped to deliver a partition of a group: how far it has come, and what is open.
+    pub fn returned(&mut self, now_ms: u64, group: GroupKey, partition: Partition, next: Place, open: Vec<Place>) {
+        let open = open.into_iter().collect();
+        self.with_groups(now_ms, |groups, cx| groups.returned(group, partition, next, open, cx));
+    }
+
+    /// How many groups this node has to do with.
+    pub fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
     /// A connected client of this node has subscribed to a filter, whose share is not part of it. Each one is counted.
     pub fn listen(&mut self, filter: &str) {
         if !self.is_over {
@@ -290,6 +336,19 @@ impl Member {
         self.look_at_lease(now_ms);
         let Member { me, is_serving, settings, nodes, lanes, sessions, out, .. } = self;
         act(sessions, &mut Surroundings { me: *me, now_ms, is_serving: *is_serving, settings, nodes, lanes, out });
+    }
+
+    fn with_groups(&mut self, now_ms: u64, act: impl FnOnce(&mut Groups, &mut GroupSurroundings<'_>)) {
+        if self.is_over {
+            return;
+        }
+        let position = self.log.position();
+        let Member { me, is_serving, settings, nodes, groups, out, .. } = self;
+        let ask_again_ms = settings.ask_again_ms;
+        act(
+            groups,
+            &mut GroupSurroundings { me: *me, now_ms, is_serving: *is_serving, ask_again_ms, position, nodes, out },
+        );
     }
 
     /// Tells the engine if the lease has run out.

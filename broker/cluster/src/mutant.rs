@@ -65,6 +65,18 @@ pub enum Mutant {
     CountsAllCopies,
     /// Patterns go before those that take their place have come.
     UnlistensFirst,
+    /// A node takes partitions of groups that a living one delivers.
+    LeasesFromLiving,
+    /// A node leaves partitions of groups to the dead.
+    IgnoresDeadHolders,
+    /// A node goes on delivering for a group without members.
+    KeepsLeases,
+    /// A partition of a group goes on where the node stands.
+    LeasesFromPosition,
+    /// Messages that were open when a partition of a group changed hands are forgotten.
+    LeasesWithoutOpen,
+    /// A partition of a group is given back as it was taken.
+    ReturnsWithoutCursor,
 }
 
 #[cfg(feature = "mutants")]

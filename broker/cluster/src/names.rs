@@ -28,6 +28,11 @@ impl Seed {
         ClientKey(self.digest(client_id.as_bytes()))
     }
 
+    /// The key of a group, which is all that share the subscription `$share/name/filter`.
+    pub fn group(self, share: &str) -> GroupKey {
+        GroupKey(self.digest(share.as_bytes()))
+    }
+
     pub(crate) fn digest(self, bytes: &[u8]) -> u128 {
         let mut hasher = sip128::SipHasher13::new_with_key(&self.0);
         hasher.write(bytes);
@@ -90,6 +95,16 @@ impl fmt::Display for ClientKey {
     }
 }
 
+/// Stands for a shared subscription. The record behind it has the subscription itself, which is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupKey(pub u128);
+
+impl fmt::Display for GroupKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&digest_text(self.0))
+    }
+}
+
 /// A key of the store. It is written as bucket, point, and key in the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
@@ -97,6 +112,8 @@ pub enum Key {
     Node(Incarnation),
     /// The record of a session.
     Session(ClientKey),
+    /// The record of a group.
+    Group(GroupKey),
 }
 
 impl fmt::Display for Key {
@@ -104,6 +121,7 @@ impl fmt::Display for Key {
         match self {
             Key::Node(incarnation) => write!(f, "tw_node.{incarnation}"),
             Key::Session(client) => write!(f, "tw_session.{client}"),
+            Key::Group(group) => write!(f, "tw_group.{group}"),
         }
     }
 }
@@ -151,6 +169,7 @@ mod tests {
         assert_eq!(Key::Node(node).to_string(), "tw_node.000000000000009f");
         assert_eq!(SEED.partition("a/b").to_string(), "10");
         assert_eq!(Key::Session(SEED.client("c")).to_string(), "tw_session.bff4tg7y3wkycdqugtkwpx7tyu");
+        assert_eq!(Key::Group(SEED.group("$share/g/#")).to_string(), "tw_group.csinfakqzfxzssfg2rcuzjmfmj");
         let subject = LogSubject { partition: SEED.partition("a/b"), writer: node };
         assert_eq!(subject.to_string(), "tw.m.10.000000000000009f");
     }

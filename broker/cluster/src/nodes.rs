@@ -1,6 +1,6 @@
 //! The other nodes: what has been seen of them, and the burial of those whose lease has run out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::mutant::{Mutant, is};
 use crate::names::{Incarnation, Key, LogSubject, PARTITIONS, Partition};
@@ -16,6 +16,8 @@ pub(crate) struct Nodes {
     me: Incarnation,
     seen: BTreeMap<Incarnation, Seen>,
     burials: BTreeMap<Incarnation, Burial>,
+    /// Lives whose records are not there any more: they were buried long ago.
+    forgotten: BTreeSet<Incarnation>,
 }
 
 #[derive(Debug)]
@@ -60,7 +62,7 @@ impl Step {
 
 impl Nodes {
     pub(crate) fn new(me: Incarnation) -> Nodes {
-        Nodes { me, seen: BTreeMap::new(), burials: BTreeMap::new() }
+        Nodes { me, seen: BTreeMap::new(), burials: BTreeMap::new(), forgotten: BTreeSet::new() }
     }
 
     /// How far the groups of a buried node go; `None` while it may still write.
@@ -69,6 +71,21 @@ impl Nodes {
             NodeState::Buried { ends } => Some(ends),
             _ => None,
         }
+    }
+
+    /// Whether it is known how it is with a node.
+    pub(crate) fn knows(&self, node: Incarnation) -> bool {
+        self.seen.contains_key(&node) || self.forgotten.contains(&node)
+    }
+
+    /// Whether nothing of a node is under way any more.
+    pub(crate) fn is_over(&self, node: Incarnation) -> bool {
+        self.ends(node).is_some() || self.forgotten.contains(&node)
+    }
+
+    /// The store has no record of a node that has had one.
+    pub(crate) fn forget(&mut self, node: Incarnation) {
+        self.forgotten.insert(node);
     }
 
     /// Whether a node is being buried.

@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use crate::delivery::Span;
-use crate::names::{ClientKey, Incarnation, Key, LogSubject, PARTITIONS, Partition};
+use crate::names::{ClientKey, GroupKey, Incarnation, Key, LogSubject, PARTITIONS, Partition};
 use crate::record::Place;
 
 /// Names an operation that is under way. Never given again by one node.
@@ -196,7 +196,32 @@ pub enum Decision {
         /// What is there.
         span: Arc<Span>,
     },
-    /// A group cannot be read by this broker; a newer one can. Nothing arrives of this partition any more.
+    /// A session is a member of a group: SUBACK may leave.
+    Joined {
+        /// Whose session.
+        client: ClientKey,
+        /// Which group.
+        group: GroupKey,
+    },
+    /// This node delivers a partition of a group to its members.
+    Lease {
+        /// Which group.
+        group: GroupKey,
+        /// Which partition.
+        partition: Partition,
+        /// From where on.
+        next: Place,
+        /// Messages before that which any member has still to get.
+        open: Vec<Place>,
+    },
+    /// This node delivers a partition of a group no more; the engine says [`returned`](crate::Member::returned).
+    Recall {
+        /// Which group.
+        group: GroupKey,
+        /// Which partition.
+        partition: Partition,
+    },
+    /// A group of the log cannot be read by this broker; a newer one can. Nothing arrives of this partition any more.
     Unreadable {
         /// Of which partition.
         partition: Partition,

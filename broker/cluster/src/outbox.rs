@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::interest::Change;
-use crate::names::{ClientKey, Incarnation, Partition};
+use crate::names::{ClientKey, GroupKey, Incarnation, Partition};
 use crate::operation::{Decision, Operation, OperationId, Output};
 use crate::peer_message::PeerMessage;
 
@@ -18,6 +18,7 @@ pub(crate) enum Purpose {
     Session(ClientKey),
     /// What comes next in a partition.
     Log(Partition),
+    Group(GroupKey),
     /// A part of the log for those who are behind.
     Read,
 }
@@ -45,6 +46,10 @@ impl Outbox {
 
     pub(crate) fn send(&mut self, to: Incarnation, message: PeerMessage) {
         self.outputs.push_back(Output::Send(to, message.encode()));
+    }
+
+    pub(crate) fn send_bytes(&mut self, to: Incarnation, bytes: Vec<u8>) {
+        self.outputs.push_back(Output::Send(to, bytes));
     }
 
     pub(crate) fn change_interest(&mut self, changes: Vec<Change>) {

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use tautwire_cluster::mutant::{Mutant, mutate};
 use tautwire_cluster::names::{Incarnation, Seed};
-use tautwire_cluster::{Answer, Decision, Member, Operation, OperationId, Output, Revision, Settings};
+use tautwire_cluster::{Answer, Decision, Member, Operation, OperationId, Output, Revision, Sequence, Settings};
 
 struct Node {
     member: Member,
@@ -24,9 +24,12 @@ impl Node {
     fn collect(&mut self) {
         while let Some(output) = self.member.next_output() {
             match output {
+                // The log is as it should be.
+                Output::Operation(id, Operation::End(_)) => self.member.answer(0, id, &Answer::End(Sequence(1))),
+                Output::Operation(_, Operation::Follow { .. }) | Output::Decision(Decision::Begin { .. }) => {}
                 Output::Operation(id, operation) => self.asked.push((id, operation)),
                 Output::Decision(decision) => self.decisions.push(decision),
-                Output::Send(..) => {}
+                Output::Send(..) | Output::Listen(_) | Output::Unlisten(_) => {}
             }
         }
     }

@@ -146,7 +146,18 @@ impl Receivers {
         }
     }
 
-    /// How far a receiver has come, as it is saved. Where a group has no lease, this says nothing.
+    /// How far a group has come in the partitions that are leased here, and what is open.
+    pub fn leases(&self, slot: Slot) -> Vec<(Partition, Place, Vec<Place>)> {
+        let Some(Some(receiver)) = self.receivers.get(slot as usize) else { return Vec::new() };
+        let leased = self.ways.iter().filter(|way| receiver.takes_part(way.partition));
+        let lease = |way: &Way| {
+            let open = receiver.open_in(way.partition).collect();
+            (way.partition, receiver.next(way.partition, way.position), open)
+        };
+        leased.map(lease).collect()
+    }
+
+    /// How far a session has come, as it is saved.
     pub fn cursors(&self, slot: Slot) -> Option<Cursors> {
         let receiver = self.receivers.get(slot as usize)?.as_ref()?;
         let mut next = self.ways.iter().map(|way| match is(Mutant::SavesPosition) {
@@ -342,33 +353,34 @@ impl Receivers {
     /// A walk is over: all of the span has been offered. Gives the messages that were open and are not in the log any more.
     pub fn end_walk(&mut self, span: &Span) -> Vec<(Slot, Place)> {
         let partition = span.partition;
-        let Some(Read::Walking { riders, .. }) = self.ways[partition.index()].read.take() else { return Vec::new() };
-        let mut lost = Vec::new();
+        let Some(Read::Walking { riders, again }) = self.ways[partition.index()].read.take() else { return Vec::new() };
+        // What has been offered is not in `again` any more.
+        let left = again.into_iter().flat_map(|(place, slots)| slots.into_iter().map(move |slot| (slot, place)));
+        let lost: Vec<_> = left.filter(|(slot, place)| self.forget(*slot, partition, *place)).collect();
         for slot in riders {
-            let Some(receiver) = self.receiver(slot) else { continue };
-            let Some(apart) = receiver.apart_mut(partition) else { continue };
+            let Some(apart) = self.receiver(slot).and_then(|receiver| receiver.apart_mut(partition)) else { continue };
             apart.is_riding = false;
-            let until = apart.held_at.unwrap_or(span.end());
-            let gone: Vec<_> = apart.again.range(..until).copied().collect();
             if apart.held_at.is_none() {
                 apart.next = apart.next.max(span.end());
             }
             if std::mem::take(&mut apart.has_room_again) {
                 apart.held_at = None;
             }
-            gone.iter().for_each(|place| {
-                apart.again.remove(place);
-            });
-            for place in gone {
-                receiver.open.remove(&(partition, place));
-                lost.push((slot, place));
-            }
-            if is(Mutant::CatchesUpTooEarly) {
+            if is(Mutant::CatchesUpTooEarly)
+                && let Some(receiver) = self.receiver(slot)
+            {
                 receiver.share(partition);
             }
             self.list(slot, partition);
         }
         lost
+    }
+
+    /// An open message that was to be sent again is not in the log any more. Gives whether there was one.
+    fn forget(&mut self, slot: Slot, partition: Partition, place: Place) -> bool {
+        let Some(receiver) = self.receiver(slot) else { return false };
+        let apart = receiver.apart_mut(partition).filter(|apart| apart.is_riding);
+        apart.is_some_and(|apart| apart.again.remove(&place)) && receiver.open.remove(&(partition, place))
     }
 
     /// A receiver has been saved as [`cursors`](Receivers::cursors) says.

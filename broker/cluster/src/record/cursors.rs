@@ -116,6 +116,11 @@ impl Cursors {
         self.cursors.iter().map(|cursor| cursor.open.len()).sum()
     }
 
+    /// Sets one partition to what somebody else says of it.
+    pub(crate) fn set(&mut self, partition: Partition, next: Place, open: BTreeSet<Place>) {
+        self.cursors[partition.index()] = Cursor { next, open };
+    }
+
     /// The bytes of the cursors.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();

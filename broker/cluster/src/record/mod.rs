@@ -5,6 +5,7 @@ mod group;
 mod message;
 mod node;
 mod session;
+mod share;
 
 use std::fmt;
 
@@ -13,6 +14,7 @@ pub use group::{Body, Group};
 pub use message::Publisher;
 pub use node::{End, NodeRecord, NodeState};
 pub use session::{Claim, Intent, SessionRecord, Taken};
+pub use share::ShareRecord;
 
 /// The version of all records. A node that finds a newer one does not touch it.
 pub const VERSION: u8 = 1;

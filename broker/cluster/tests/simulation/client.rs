@@ -22,7 +22,10 @@ pub(crate) enum FromClient {
         number: u64,
     },
     Release(NonZeroU16),
-    Subscribe(u8),
+    Subscribe {
+        topics: u8,
+        is_member: bool,
+    },
     /// PUBACK or PUBREC.
     Got(NonZeroU16),
     /// PUBCOMP.
@@ -45,6 +48,7 @@ pub(crate) enum ToClient {
         partition: Partition,
         place: Place,
         message: Message,
+        is_shared: bool,
     },
     /// PUBREL.
     Release(NonZeroU16),
@@ -69,6 +73,8 @@ pub(crate) struct Client {
     unanswered: VecDeque<NonZeroU16>,
     /// Topics that it wants, one bit for each.
     pub(crate) topics: u8,
+    /// It shares a subscription with others.
+    pub(crate) is_member: bool,
     pub(crate) is_subscribed: bool,
     /// QoS 2 messages from the broker that have come and have not been released.
     received: BTreeSet<NonZeroU16>,
@@ -96,8 +102,8 @@ impl InFlight {
 }
 
 impl Client {
-    pub(crate) fn new(topics: u8) -> Client {
-        Client { topics, ..Client::default() }
+    pub(crate) fn new(topics: u8, is_member: bool) -> Client {
+        Client { topics, is_member, ..Client::default() }
     }
 
     /// Whoever has thrown its state away starts clean until that has worked.
@@ -174,15 +180,20 @@ impl Client {
                 // All that is not done is sent again, in the same order [MQTT-4.4.0-1].
                 self.unanswered =
                     self.in_flight.iter().filter(|one| !one.is_received).map(|one| one.packet_id).collect();
-                let subscribe = (!self.is_subscribed && self.topics != 0).then_some(FromClient::Subscribe(self.topics));
+                let (topics, is_member) = (self.topics, self.is_member);
+                let subscribe = (!self.is_subscribed).then_some(FromClient::Subscribe { topics, is_member });
                 self.in_flight.iter().map(InFlight::packet).chain(subscribe).collect()
             }
             ToClient::Subscribed => {
                 self.is_subscribed = true;
-                ledger.subscribed(client, self.topics);
+                ledger.subscribed(client, self.topics, self.is_member);
                 Vec::new()
             }
-            ToClient::Deliver { packet_id, partition, place, message } => {
+            ToClient::Deliver { packet_id, partition, place, message, is_shared: true } => {
+                ledger.shared(partition, place, &message);
+                vec![FromClient::Got(packet_id)]
+            }
+            ToClient::Deliver { packet_id, partition, place, message, .. } => {
                 let is_new = !message.is_once || self.received.insert(packet_id);
                 let connection = self.connection.unwrap_or_default();
                 ledger.delivered(client, connection, partition, place, &message, is_new);

@@ -9,7 +9,7 @@ use tautwire_cluster::{Decision, Member, Start};
 use crate::client::{FromClient, ToClient};
 use crate::ledger::{Ledger, Message};
 use crate::session::Session;
-use crate::shard::Shards;
+use crate::shard::{GROUP, SHARE, Shards};
 
 pub(crate) const SEED: Seed = Seed([9; 16]);
 
@@ -59,8 +59,12 @@ impl Engine {
     /// Does some of what the shards have to do, if the node may serve.
     pub(crate) fn work(&mut self, now_ms: u64, member: &mut Member, ledger: &mut Ledger) {
         if member.is_serving(now_ms) {
-            for client in self.shards.work(now_ms, member) {
-                self.save(now_ms, client, member);
+            for slot in self.shards.work(now_ms, member, ledger) {
+                if slot == GROUP {
+                    member.checkpoint(now_ms, SEED.group(SHARE), self.shards.leases());
+                } else {
+                    self.save(now_ms, slot as usize, member);
+                }
             }
             self.send(member.incarnation(), ledger);
         }
@@ -140,9 +144,12 @@ impl Engine {
                 member.publish(now_ms, key, self.last_ticket, &topic, once, message.encode()).expect("there is room");
             }
             FromClient::Release(packet_id) => member.release(now_ms, key, packet_id),
-            FromClient::Subscribe(topics) => {
+            FromClient::Subscribe { topics, is_member } => {
                 if let Some(session) = self.shards.session(client) {
-                    session.subscribe(topics);
+                    session.subscribe(topics, is_member);
+                }
+                if is_member {
+                    member.join(now_ms, key, epoch, SHARE);
                 }
                 self.save(now_ms, client, member);
             }
@@ -164,6 +171,7 @@ impl Engine {
         if self.served.get(&key) == Some(&id) {
             self.served.remove(&key);
             let state = self.shards.save(now_ms, connection.client);
+            member.leave(now_ms, key, SHARE);
             self.shards.remove(connection.client);
             if let Some((_, state)) = state.filter(|_| !is_lost) {
                 member.left(now_ms, key, state);
@@ -191,6 +199,9 @@ impl Engine {
                 let of = connection.client;
                 self.served.insert(client, id);
                 self.shards.serve(now_ms, of, &state);
+                if self.shards.session(of).is_some_and(|session| session.is_member) {
+                    member.join(now_ms, client, epoch, SHARE);
+                }
                 // A session begins with a record that says so, and CONNACK waits for it.
                 self.save(now_ms, of, member);
             }
@@ -228,6 +239,22 @@ impl Engine {
             Decision::Begin { next } => self.shards.begin(&next),
             Decision::Arrived(span) => self.shards.arrived(&span),
             Decision::Read { shard, number, span } => self.shards.read(shard, number, span),
+            Decision::Joined { client, .. } => {
+                let id = self.served.get(&client).and_then(|id| self.connections.get(id));
+                if let Some(session) = id.and_then(|of| self.shards.session(of.client)) {
+                    // SUBACK leaves when the next state is safe.
+                    (session.has_joined, session.is_changed) = (true, true);
+                    self.shards.has_member();
+                }
+            }
+            Decision::Lease { partition, next, open, .. } => {
+                ledger.leased(partition, member.incarnation());
+                self.shards.lease(now_ms, partition, next, open);
+            }
+            Decision::Recall { group, partition } => {
+                let (next, open) = self.shards.recall(partition);
+                member.returned(now_ms, group, partition, next, open);
+            }
             Decision::Unreadable { .. } => unreachable!("all nodes have one version"),
             Decision::Resumed => {}
             Decision::Fenced => {

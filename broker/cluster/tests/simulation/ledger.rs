@@ -8,6 +8,7 @@ use tautwire_cluster::record::{Body, Group, Place, Publisher};
 
 use crate::engine::{ConnectionId, SEED, name_of};
 
+use crate::shard::is_for_group;
 use crate::world::Tally;
 
 /// A message as it stands in the log.
@@ -52,6 +53,16 @@ struct Subscriber {
     got: BTreeSet<(Partition, Place)>,
 }
 
+/// All who share a subscription.
+#[derive(Default)]
+struct Sharers {
+    /// The end of each partition when the first SUBACK had come.
+    since: Option<BTreeMap<Partition, Place>>,
+    got: BTreeSet<(Partition, Place)>,
+    /// Who delivers each partition.
+    holders: BTreeMap<Partition, Incarnation>,
+}
+
 #[derive(Default)]
 pub(crate) struct Ledger {
     /// Messages in the log, by client and number.
@@ -67,6 +78,7 @@ pub(crate) struct Ledger {
     /// All messages, in the order of the log.
     log: BTreeMap<(Partition, Place), Message>,
     subscribers: BTreeMap<usize, Subscriber>,
+    sharers: Sharers,
     /// What came last on a connection, of each publisher, topic and QoS.
     last_on: BTreeMap<(ConnectionId, usize, u8, bool), Place>,
     pub(crate) tally: Tally,
@@ -155,16 +167,40 @@ impl Ledger {
     }
 
     /// A client has heard that it has subscribed: from now on it gets everything.
-    pub(crate) fn subscribed(&mut self, client: usize, topics: u8) {
-        let since = Partition::all().map(|partition| {
+    pub(crate) fn subscribed(&mut self, client: usize, topics: u8, is_member: bool) {
+        let end = |partition| {
             let last = self.log.range(..=(partition, LAST)).next_back().filter(|((of, _), _)| *of == partition);
             (partition, last.map_or(Place::START, |((_, place), _)| place.behind()))
-        });
+        };
+        let since: BTreeMap<_, _> = Partition::all().map(end).collect();
+        if is_member && self.sharers.since.is_none() {
+            self.sharers.since = Some(since.clone());
+        }
         let subscriber = self.subscribers.entry(client).or_default();
         // Who has not heard of it may subscribe again.
         if subscriber.topics == 0 {
-            (subscriber.topics, subscriber.since) = (topics, since.collect());
+            (subscriber.topics, subscriber.since) = (topics, since);
         }
+    }
+
+    /// A node delivers a partition of the group from now on.
+    pub(crate) fn leased(&mut self, partition: Partition, node: Incarnation) {
+        self.sharers.holders.insert(partition, node);
+        self.tally.leases += 1;
+    }
+
+    /// A node gives a message of the group to one of its members.
+    pub(crate) fn dispatched(&mut self, partition: Partition, node: Incarnation) {
+        let holder = self.sharers.holders.get(&partition);
+        assert_eq!(holder, Some(&node), "{node} delivers partition {partition} of the group beside another node");
+    }
+
+    /// A member gets a message.
+    pub(crate) fn shared(&mut self, partition: Partition, place: Place, message: &Message) {
+        assert_eq!(self.log.get(&(partition, place)), Some(message), "what is delivered is in the log");
+        let is_first = self.sharers.got.insert((partition, place));
+        self.tally.shared += u64::from(is_first);
+        self.tally.shared_again += u64::from(!is_first);
     }
 
     /// A client gets a message; of QoS 2, as a new one or as one that it has already.
@@ -191,6 +227,11 @@ impl Ledger {
 
     /// All is well again, and has been for long: each subscriber has everything.
     pub(crate) fn finish(&self) {
+        for ((partition, place), message) in &self.log {
+            let is_due = self.sharers.since.as_ref().is_some_and(|since| since[partition] <= *place);
+            let has_it = !is_for_group(message) || self.sharers.got.contains(&(*partition, *place));
+            assert!(has_it || !is_due, "no member gets {message:?} at {place:?} of {partition}");
+        }
         for (client, Subscriber { topics, since, got }) in &self.subscribers {
             for ((partition, place), message) in &self.log {
                 let is_due = topics & 1 << message.topic != 0 && since[partition] <= *place;

@@ -8,7 +8,7 @@ use tautwire_cluster::mutant::{Mutant, mutate};
 const SEEDS_MAX: u64 = 200;
 
 /// All but `LeaseFromConfirmation`, which does harm too rarely here: `tests/lease.rs` finds it.
-const FOUND: [Mutant; 28] = [
+const FOUND: [Mutant; 34] = [
     Mutant::ServesWithoutLease,
     Mutant::IgnoresDeath,
     Mutant::BuriesEarly,
@@ -37,6 +37,12 @@ const FOUND: [Mutant; 28] = [
     Mutant::OffersToThoseBehind,
     Mutant::ForgetsToHold,
     Mutant::CatchesUpTooEarly,
+    Mutant::LeasesFromLiving,
+    Mutant::IgnoresDeadHolders,
+    Mutant::KeepsLeases,
+    Mutant::LeasesFromPosition,
+    Mutant::LeasesWithoutOpen,
+    Mutant::ReturnsWithoutCursor,
 ];
 
 #[test]

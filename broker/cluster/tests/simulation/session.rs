@@ -18,6 +18,9 @@ pub(crate) struct Session {
     pub(crate) number: u64,
     /// Topics, one bit for each.
     pub(crate) topics: u8,
+    /// It is a member of the group, and the group's record says so.
+    pub(crate) is_member: bool,
+    pub(crate) has_joined: bool,
     /// The state with this number says so.
     subscribing: Option<u64>,
     window: Vec<Flight>,
@@ -32,7 +35,15 @@ struct Flight {
     partition: Partition,
     place: Place,
     is_once: bool,
+    is_shared: bool,
     step: Step,
+}
+
+/// What a client has acknowledged.
+pub(crate) struct Done {
+    pub(crate) partition: Partition,
+    pub(crate) place: Place,
+    pub(crate) is_shared: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,6 +64,8 @@ impl Session {
             client,
             number: 0,
             topics: 0,
+            is_member: false,
+            has_joined: false,
             subscribing: None,
             window: Vec::new(),
             last_packet_id: 0,
@@ -73,22 +86,22 @@ impl Session {
         self.topics & 1 << message.topic != 0
     }
 
-    pub(crate) fn subscribe(&mut self, topics: u8) {
-        self.topics = topics;
+    pub(crate) fn subscribe(&mut self, topics: u8, is_member: bool) {
+        (self.topics, self.is_member) = (topics, is_member);
         self.subscribing = Some(self.number + 1);
         self.is_changed = true;
     }
 
     /// A message goes to the client. QoS 2 waits for the record.
-    pub(crate) fn start(&mut self, partition: Partition, place: Place, message: Message) {
+    pub(crate) fn start(&mut self, partition: Partition, place: Place, message: Message, is_shared: bool) {
         let packet_id = self.free_packet_id();
-        let is_once = message.is_once;
-        let mut flight = Flight { packet_id, partition, place, is_once, step: Step::Sent };
+        let is_once = message.is_once && !is_shared;
+        let mut flight = Flight { packet_id, partition, place, is_once, is_shared, step: Step::Sent };
         if is_once {
             flight.step = Step::Saving(self.number + 1, message);
             self.is_changed = true;
         } else {
-            self.outgoing.push(ToClient::Deliver { packet_id, partition, place, message });
+            self.outgoing.push(ToClient::Deliver { packet_id, partition, place, message, is_shared });
         }
         self.window.push(flight);
     }
@@ -111,18 +124,18 @@ impl Session {
         assert!(flight.step == Step::Unread, "it is sent again once");
         flight.step = Step::Sent;
         let packet_id = flight.packet_id;
-        self.outgoing.push(ToClient::Deliver { packet_id, partition, place, message });
+        self.outgoing.push(ToClient::Deliver { packet_id, partition, place, message, is_shared: false });
     }
 
-    /// An open message is not in the log any more.
-    pub(crate) fn forget(&mut self, place: Place, partition: Partition) {
-        self.window.retain(|flight| flight.partition != partition || flight.place != place);
+    /// Messages of the group that have not been acknowledged.
+    pub(crate) fn shared(&self) -> impl Iterator<Item = (Partition, Place)> {
+        self.window.iter().filter(|flight| flight.is_shared).map(|flight| (flight.partition, flight.place))
     }
 
     /// PUBACK or PUBREC. Gives the place that is done.
-    pub(crate) fn acknowledged(&mut self, packet_id: NonZeroU16) -> Option<(Partition, Place)> {
+    pub(crate) fn acknowledged(&mut self, packet_id: NonZeroU16) -> Option<Done> {
         let at = self.window.iter().position(|flight| flight.packet_id == packet_id)?;
-        let Flight { partition, place, is_once, step, .. } = self.window[at];
+        let Flight { partition, place, is_once, is_shared, step, .. } = self.window[at];
         // A late answer to what was sent before the session came here.
         if step != Step::Sent {
             return None;
@@ -133,7 +146,7 @@ impl Session {
         } else {
             self.window.remove(at);
         }
-        Some((partition, place))
+        Some(Done { partition, place, is_shared })
     }
 
     /// PUBCOMP.
@@ -143,7 +156,7 @@ impl Session {
 
     /// The state with this number is safe.
     pub(crate) fn saved(&mut self, number: u64) {
-        if self.subscribing.take_if(|at| *at <= number).is_some() {
+        if self.has_joined == self.is_member && self.subscribing.take_if(|at| *at <= number).is_some() {
             self.outgoing.push(ToClient::Subscribed);
         }
         for flight in &mut self.window {
@@ -151,7 +164,7 @@ impl Session {
             match flight.step {
                 Step::Saving(at, message) if at <= number => {
                     flight.step = Step::Sent;
-                    self.outgoing.push(ToClient::Deliver { packet_id, partition, place, message });
+                    self.outgoing.push(ToClient::Deliver { packet_id, partition, place, message, is_shared: false });
                 }
                 Step::Receiving(at) if at <= number => {
                     flight.step = Step::Released;
@@ -167,10 +180,11 @@ impl Session {
         self.number += 1;
         self.is_changed = false;
         let mut bytes = self.number.to_le_bytes().to_vec();
-        bytes.push(self.topics);
+        bytes.push(self.topics | u8::from(self.is_member) << 7);
         bytes.extend(self.last_packet_id.to_le_bytes());
-        bytes.push(self.window.len() as u8);
-        for flight in &self.window {
+        let window = self.window.iter().filter(|flight| !flight.is_shared);
+        bytes.push(window.clone().count() as u8);
+        for flight in window {
             bytes.extend(flight.packet_id.get().to_le_bytes());
             bytes.push(flight.partition.index() as u8);
             bytes.extend(flight.place.sequence.0.to_le_bytes());
@@ -187,7 +201,7 @@ impl Session {
         let mut session = Session::new(client);
         let (head, mut rest) = bytes.split_at(12);
         session.number = u64::from_le_bytes(head[..8].try_into().expect("eight bytes"));
-        session.topics = head[8];
+        (session.topics, session.is_member) = (head[8] & 0x7f, head[8] & 0x80 != 0);
         session.last_packet_id = u16::from_le_bytes([head[9], head[10]]);
         for _ in 0..head[11] {
             let (flight, behind) = rest.split_at(17);
@@ -201,7 +215,14 @@ impl Session {
                 session.outgoing.push(ToClient::Release(packet_id));
             }
             let step = if is_released { Step::Released } else { Step::Unread };
-            session.window.push(Flight { packet_id, partition, place, is_once: flight[15] == 1, step });
+            session.window.push(Flight {
+                packet_id,
+                partition,
+                place,
+                is_once: flight[15] == 1,
+                is_shared: false,
+                step,
+            });
         }
         (session, Cursors::decode(rest).expect("cursors"))
     }

@@ -1,21 +1,33 @@
 //! The shards of a node's engine: sessions, and what the log brings for them. A shard does what it has to do in pieces and in any order.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use tautwire_cluster::Member;
 use tautwire_cluster::delivery::{LogGroup, Receivers, Slot, Span, Walk};
-use tautwire_cluster::names::PARTITIONS;
+use tautwire_cluster::names::{Incarnation, PARTITIONS, Partition};
 use tautwire_cluster::record::Place;
 
-use crate::ledger::Message;
+use crate::ledger::{Ledger, Message};
 use crate::random::Random;
 use crate::session::Session;
 
 pub(crate) const SHARDS: usize = 2;
+/// Where the group is at home, and its slot.
+const HOME: usize = 0;
+pub(crate) const GROUP: Slot = 1000;
+pub(crate) const SHARE: &str = "$share/group/topic/+";
+
+/// Stands for the filter of the group.
+pub(crate) fn is_for_group(message: &Message) -> bool {
+    message.topic < 2
+}
 
 pub(crate) struct Shards {
     shards: Vec<Shard>,
+    /// Of all shards, by slot.
+    sessions: BTreeMap<Slot, Session>,
     random: Random,
 }
 
@@ -27,20 +39,12 @@ struct Shard {
     offered: usize,
     /// Spans for those who are behind, and how many groups of each have been offered.
     walks: Vec<(Arc<Span>, usize)>,
-    sessions: BTreeMap<Slot, Session>,
 }
 
 impl Shards {
     pub(crate) fn new(seed: u64) -> Shards {
-        let shard = |index| Shard {
-            index,
-            receivers: None,
-            live: VecDeque::new(),
-            offered: 0,
-            walks: Vec::new(),
-            sessions: BTreeMap::new(),
-        };
-        Shards { shards: (0..SHARDS).map(shard).collect(), random: Random::new(seed) }
+        let shard = |index| Shard { index, receivers: None, live: VecDeque::new(), offered: 0, walks: Vec::new() };
+        Shards { shards: (0..SHARDS).map(shard).collect(), sessions: BTreeMap::new(), random: Random::new(seed) }
     }
 
     pub(crate) fn begin(&mut self, next: &[Place; PARTITIONS as usize]) {
@@ -71,129 +75,182 @@ impl Shards {
             receivers.resume(slot, &cursors, now_ms);
             session
         };
-        shard.sessions.insert(slot, session);
+        self.sessions.insert(slot, session);
     }
 
     pub(crate) fn session(&mut self, client: usize) -> Option<&mut Session> {
-        self.shards[client % SHARDS].sessions.get_mut(&(client as Slot))
+        self.sessions.get_mut(&(client as Slot))
     }
 
     /// The state of a session, as it is written down.
     pub(crate) fn save(&mut self, now_ms: u64, client: usize) -> Option<(u64, Vec<u8>)> {
         let (shard, slot) = (&mut self.shards[client % SHARDS], client as Slot);
-        let (receivers, session) = (shard.receivers.as_mut()?, shard.sessions.get_mut(&slot)?);
+        let (receivers, session) = (shard.receivers.as_mut()?, self.sessions.get_mut(&slot)?);
         let state = session.encode(&receivers.cursors(slot)?);
         receivers.checkpointed(slot, now_ms);
         Some((session.number, state))
     }
 
-    /// A session goes elsewhere.
+    /// A session goes elsewhere. What it had of the group and has not acknowledged is for another member.
     pub(crate) fn remove(&mut self, client: usize) {
-        let (shard, slot) = (&mut self.shards[client % SHARDS], client as Slot);
-        shard.sessions.remove(&slot);
-        if let Some(receivers) = &mut shard.receivers {
+        let slot = client as Slot;
+        if let Some(receivers) = &mut self.shards[client % SHARDS].receivers {
             receivers.remove(slot);
+        }
+        let Some(session) = self.sessions.remove(&slot) else { return };
+        if let Some(home) = &mut self.shards[HOME].receivers {
+            for (partition, place) in session.shared() {
+                home.put_back(GROUP, partition, place);
+            }
         }
     }
 
     /// PUBACK or PUBREC.
-    pub(crate) fn acknowledged(&mut self, now_ms: u64, client: usize, packet_id: std::num::NonZeroU16) {
-        let (shard, slot) = (&mut self.shards[client % SHARDS], client as Slot);
-        let (Some(receivers), Some(session)) = (&mut shard.receivers, shard.sessions.get_mut(&slot)) else { return };
-        if let Some((partition, place)) = session.acknowledged(packet_id) {
-            assert!(receivers.complete(slot, partition, place, now_ms), "what is in the window is open");
-        }
-        if session.is_half_empty() {
-            receivers.has_room(slot);
-        }
+    pub(crate) fn acknowledged(&mut self, now_ms: u64, client: usize, packet_id: NonZeroU16) {
+        let slot = client as Slot;
+        let Some(session) = self.sessions.get_mut(&slot) else { return };
+        let Some(done) = session.acknowledged(packet_id) else { return };
+        let (home, of) = if done.is_shared { (HOME, GROUP) } else { (client % SHARDS, slot) };
+        let receivers = self.shards[home].receivers.as_mut().expect("it has begun");
+        let was_open = receivers.complete(of, done.partition, done.place, now_ms);
+        assert!(was_open || done.is_shared, "what is in the window is open");
+        self.has_room(client);
     }
 
     /// PUBCOMP.
-    pub(crate) fn completed(&mut self, client: usize, packet_id: std::num::NonZeroU16) {
-        let (shard, slot) = (&mut self.shards[client % SHARDS], client as Slot);
-        let (Some(receivers), Some(session)) = (&mut shard.receivers, shard.sessions.get_mut(&slot)) else { return };
-        session.completed(packet_id);
-        if session.is_half_empty() {
-            receivers.has_room(slot);
+    pub(crate) fn completed(&mut self, client: usize, packet_id: NonZeroU16) {
+        if let Some(session) = self.sessions.get_mut(&(client as Slot)) {
+            session.completed(packet_id);
+            self.has_room(client);
         }
     }
 
-    /// Does some of what there is to do. Gives the clients whose sessions have to be saved.
-    pub(crate) fn work(&mut self, now_ms: u64, member: &mut Member) -> Vec<usize> {
+    fn has_room(&mut self, client: usize) {
+        if self.sessions[&(client as Slot)].is_half_empty() {
+            self.shards[client % SHARDS].receivers.as_mut().expect("it has begun").has_room(client as Slot);
+            self.shards[HOME].receivers.as_mut().expect("it has begun").has_room(GROUP);
+        }
+    }
+
+    /// There is a member that may have room.
+    pub(crate) fn has_member(&mut self) {
+        self.shards[HOME].receivers.as_mut().expect("it has begun").has_room(GROUP);
+    }
+
+    /// The group delivers a partition here.
+    pub(crate) fn lease(&mut self, now_ms: u64, partition: Partition, next: Place, open: Vec<Place>) {
+        let home = self.shards[HOME].receivers.as_mut().expect("it has begun");
+        home.lease(GROUP, partition, next, open.into_iter(), now_ms);
+    }
+
+    pub(crate) fn recall(&mut self, partition: Partition) -> (Place, Vec<Place>) {
+        // Members keep what they have. It may be sent to others as well.
+        self.shards[HOME].receivers.as_mut().expect("it has begun").recall(GROUP, partition)
+    }
+
+    pub(crate) fn leases(&self) -> Vec<(Partition, Place, Vec<Place>)> {
+        self.shards[HOME].receivers.as_ref().map(|home| home.leases(GROUP)).unwrap_or_default()
+    }
+
+    /// Does some of what there is to do. Gives the slots that have to be saved.
+    pub(crate) fn work(&mut self, now_ms: u64, member: &mut Member, ledger: &mut Ledger) -> Vec<Slot> {
         let mut due = Vec::new();
         for shard in &mut self.shards {
             // A shard is busy with something else at times.
             for _ in 0..self.random.below(4) {
-                shard.step(now_ms, self.random.next(), member);
+                shard.step(now_ms, self.random.next(), &mut self.sessions, member, ledger);
             }
             if let Some(receivers) = &mut shard.receivers {
                 while let Some(slot) = receivers.next_due(now_ms) {
-                    due.push(slot as usize);
+                    due.push(slot);
                 }
                 while let Some(request) = receivers.next_read() {
                     member.read(shard.index, request);
                 }
             }
-            let changed = shard.sessions.values().filter(|session| session.is_changed);
-            due.extend(changed.map(|session| session.client));
         }
+        due.extend(self.sessions.values().filter(|session| session.is_changed).map(|session| session.client as Slot));
         due
     }
 }
 
 impl Shard {
-    fn step(&mut self, now_ms: u64, chance: u64, member: &mut Member) {
+    fn step(
+        &mut self,
+        now_ms: u64,
+        chance: u64,
+        sessions: &mut BTreeMap<Slot, Session>,
+        member: &mut Member,
+        ledger: &mut Ledger,
+    ) {
         let ways = self.walks.len() as u64 + 1;
+        let me = member.incarnation();
         match (chance % ways) as usize {
-            0 => self.offer_live(now_ms, member),
-            walk => self.walk_on(walk - 1),
+            0 => {
+                let Some(span) = self.live.front().cloned() else { return };
+                if let Some(group) = span.groups.get(self.offered) {
+                    self.offered += 1;
+                    return self.offer(&span, group, Walk::Live, sessions, me, ledger);
+                }
+                self.receivers.as_mut().expect("it has begun").pass(span.partition, span.end());
+                self.live.pop_front();
+                self.offered = 0;
+                member.took(now_ms, self.index, span.partition, span.until);
+            }
+            walk => {
+                let (span, offered) = &mut self.walks[walk - 1];
+                let span = span.clone();
+                if let Some(group) = span.groups.get(*offered) {
+                    *offered += 1;
+                    return self.offer(&span, group, Walk::Read, sessions, me, ledger);
+                }
+                self.walks.remove(walk - 1);
+                let lost = self.receivers.as_mut().expect("it has begun").end_walk(&span);
+                assert_eq!(lost, [], "nothing goes out of the log here");
+            }
         }
     }
 
-    fn offer_live(&mut self, now_ms: u64, member: &mut Member) {
-        let Some(span) = self.live.front().cloned() else { return };
-        if let Some(group) = span.groups.get(self.offered) {
-            self.offered += 1;
-            return self.offer(&span, group, Walk::Live);
-        }
-        self.receivers.as_mut().expect("it has begun").pass(span.partition, span.end());
-        self.live.pop_front();
-        self.offered = 0;
-        member.took(now_ms, self.index, span.partition, span.until);
-    }
-
-    fn walk_on(&mut self, walk: usize) {
-        let (span, offered) = &mut self.walks[walk];
-        let span = span.clone();
-        if let Some(group) = span.groups.get(*offered) {
-            *offered += 1;
-            return self.offer(&span, group, Walk::Read);
-        }
-        self.walks.remove(walk);
-        for (slot, place) in self.receivers.as_mut().expect("it has begun").end_walk(&span) {
-            self.sessions.get_mut(&slot).expect("it is there").forget(place, span.partition);
-        }
-    }
-
-    fn offer(&mut self, span: &Span, group: &LogGroup, walk: Walk) {
+    fn offer(
+        &mut self,
+        span: &Span,
+        group: &LogGroup,
+        walk: Walk,
+        sessions: &mut BTreeMap<Slot, Session>,
+        me: Incarnation,
+        ledger: &mut Ledger,
+    ) {
         let receivers = self.receivers.as_mut().expect("it has begun");
+        let partition = span.partition;
         for message in group.messages.iter() {
-            let (partition, place, content) = (span.partition, group.place(&message), Message::decode(message.stored));
+            let (place, content) = (group.place(&message), Message::decode(message.stored));
             assert_eq!(message.publisher.epoch, content.epoch);
-            if walk == Walk::Read {
-                for slot in receivers.again(partition, place) {
-                    self.sessions.get_mut(&slot).expect("it is there").send_again(partition, place, content);
+            let again = if walk == Walk::Read { receivers.again(partition, place) } else { Vec::new() };
+            for slot in &again {
+                if *slot != GROUP {
+                    sessions.get_mut(slot).expect("it is there").send_again(partition, place, content);
                 }
             }
-            for (slot, session) in &mut self.sessions {
-                if !session.wants(&content) || !receivers.wants(*slot, partition, place, walk) {
-                    continue;
+            let here = sessions.iter_mut().filter(|(slot, _)| **slot as usize % SHARDS == self.index);
+            for (slot, session) in here {
+                if session.wants(&content) && receivers.wants(*slot, partition, place, walk) {
+                    if session.has_room() {
+                        receivers.hand_out(*slot, partition, place);
+                        session.start(partition, place, content, false);
+                    } else {
+                        receivers.hold(*slot, partition, place);
+                    }
                 }
-                if session.has_room() {
-                    receivers.hand_out(*slot, partition, place);
-                    session.start(partition, place, content);
-                } else {
-                    receivers.hold(*slot, partition, place);
+            }
+            let is_new = is_for_group(&content) && receivers.wants(GROUP, partition, place, walk);
+            if self.index == HOME && (is_new || again.contains(&GROUP)) {
+                match sessions.values_mut().find(|session| session.has_joined && session.has_room()) {
+                    Some(member) => {
+                        ledger.dispatched(partition, me);
+                        receivers.hand_out(GROUP, partition, place);
+                        member.start(partition, place, content, true);
+                    }
+                    None => receivers.hold(GROUP, partition, place),
                 }
             }
             if walk == Walk::Live {

@@ -1,0 +1,296 @@
+//! One group, as one node sees it.
+//!
+//! The record is read, changed as a whole, and written by its revision. What has become of a write is seen by the record alone: whatever it says
+//! holds, whoever has written it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::mutant::{Mutant, is};
+use crate::names::{ClientKey, GroupKey, Incarnation, Key, Partition};
+use crate::operation::{Answer, Decision, Operation, OperationId, Revision};
+use crate::outbox::Purpose;
+use crate::record::{Place, ShareRecord};
+
+use super::{ASK_MS, GroupMessage, GroupMessageKind, GroupSurroundings, LOOK_MS, YIELD_MS};
+
+#[derive(Debug)]
+pub(super) struct Group {
+    key: GroupKey,
+    share: String,
+    /// As it was seen last; a group that nobody knows has none.
+    seen: Option<(Option<Revision>, ShareRecord)>,
+    step: Step,
+    /// Members whose sessions are on this node, and their epochs.
+    here: BTreeMap<ClientKey, u64>,
+    /// Those of them who wait for the record.
+    joining: BTreeSet<ClientKey>,
+    parting: BTreeMap<ClientKey, u64>,
+    /// How far the engine has come in the partitions that it delivers.
+    progress: BTreeMap<Partition, (Place, BTreeSet<Place>)>,
+    leases: BTreeMap<Partition, Lease>,
+    /// Partitions that this node leaves to others, and until when.
+    yielded: BTreeMap<Partition, u64>,
+    /// A node that wants some of these.
+    asked_by: Option<Incarnation>,
+    look_at_ms: u64,
+}
+
+#[derive(Debug)]
+enum Step {
+    Resting,
+    Reading(OperationId),
+    Writing(OperationId, Box<ShareRecord>),
+    /// The store does not answer, or the record is a newer broker's.
+    Waiting {
+        until_ms: u64,
+    },
+}
+
+/// A partition that the engine delivers.
+#[derive(Debug, PartialEq, Eq)]
+enum Lease {
+    Held,
+    /// The engine has been asked to give it back.
+    Recalled,
+    /// It has; how far it had come.
+    Returned(Place, BTreeSet<Place>),
+}
+
+impl Group {
+    pub(super) fn new(key: GroupKey, share: &str) -> Group {
+        Group {
+            key,
+            share: share.to_owned(),
+            seen: None,
+            step: Step::Resting,
+            here: BTreeMap::new(),
+            joining: BTreeSet::new(),
+            parting: BTreeMap::new(),
+            progress: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            yielded: BTreeMap::new(),
+            asked_by: None,
+            look_at_ms: 0,
+        }
+    }
+
+    pub(super) fn join(&mut self, client: ClientKey, epoch: u64) {
+        self.here.insert(client, epoch);
+        self.joining.insert(client);
+    }
+
+    /// The session goes to another node, or its client is away.
+    pub(super) fn leave(&mut self, client: ClientKey) {
+        self.here.remove(&client);
+        self.joining.remove(&client);
+    }
+
+    pub(super) fn part(&mut self, client: ClientKey, epoch: u64) {
+        self.leave(client);
+        self.parting.insert(client, epoch);
+    }
+
+    pub(super) fn checkpoint(&mut self, progress: Vec<(Partition, Place, Vec<Place>)>) {
+        for (partition, next, open) in progress {
+            if self.leases.contains_key(&partition) {
+                self.progress.insert(partition, (next, open.into_iter().collect()));
+            }
+        }
+    }
+
+    pub(super) fn returned(&mut self, partition: Partition, next: Place, open: BTreeSet<Place>) {
+        if let Some(lease) = self.leases.get_mut(&partition) {
+            *lease = Lease::Returned(next, open);
+        }
+    }
+
+    /// The record is to be read again.
+    pub(super) fn look(&mut self) {
+        if matches!(self.step, Step::Resting) {
+            self.seen = None;
+        }
+    }
+
+    /// Another node delivers less than this one.
+    pub(super) fn asked(&mut self, by: Incarnation, holds: u8, cx: &mut GroupSurroundings<'_>) {
+        let held: Vec<_> = self.leases.iter().filter(|(_, lease)| **lease == Lease::Held).map(|(of, _)| *of).collect();
+        // Both have as many as the other, or one less.
+        let spare = held.len().saturating_sub(holds.into()) / 2;
+        if by == cx.me || held.len() < self.leases.len() {
+            return;
+        }
+        self.asked_by = Some(by);
+        for partition in held.into_iter().rev().take(spare) {
+            self.yielded.insert(partition, cx.now_ms + YIELD_MS);
+        }
+    }
+
+    pub(super) fn advance(&mut self, cx: &mut GroupSurroundings<'_>) {
+        self.yielded.retain(|_, until_ms| cx.now_ms < *until_ms);
+        if matches!(self.step, Step::Waiting { until_ms } if until_ms <= cx.now_ms) {
+            self.step = Step::Resting;
+        }
+        if self.here.is_empty() || cx.now_ms < self.look_at_ms || !matches!(self.step, Step::Resting) {
+            return;
+        }
+        self.ask_for_more(cx);
+        self.seen = None;
+    }
+
+    /// Asks the node that delivers most, if this one delivers less than its share.
+    fn ask_for_more(&mut self, cx: &mut GroupSurroundings<'_>) {
+        self.look_at_ms = cx.now_ms + LOOK_MS;
+        let Some((_, record)) = &self.seen else { return };
+        let mut held = BTreeMap::from([(cx.me, 0u8)]);
+        for holder in record.holders.iter().flatten() {
+            *held.entry(*holder).or_default() += 1;
+            if *holder != cx.me && !cx.nodes.knows(*holder) {
+                cx.out.ask(Purpose::Look(*holder), Operation::Get(Key::Node(*holder)));
+            }
+        }
+        let holds = held[&cx.me];
+        if let Some((most, count)) = held.iter().max_by_key(|(_, count)| **count)
+            && holds + 1 < *count
+        {
+            self.look_at_ms = cx.now_ms + ASK_MS;
+            let kind = GroupMessageKind::Ask { holds };
+            cx.out.send_bytes(*most, GroupMessage { from: cx.me, group: self.key, kind }.encode());
+        }
+    }
+
+    pub(super) fn answer(&mut self, id: OperationId, answer: &Answer, cx: &mut GroupSurroundings<'_>) {
+        match (std::mem::replace(&mut self.step, Step::Resting), answer) {
+            (Step::Reading(op), Answer::Got(found)) if op == id => match found {
+                None => self.saw(None, ShareRecord::new(&self.share, cx.position), cx),
+                Some((revision, value)) => match ShareRecord::decode(value) {
+                    Ok(record) if record.share == self.share => self.saw(Some(*revision), record, cx),
+                    _ => self.wait(cx),
+                },
+            },
+            (Step::Writing(op, record), Answer::Put(revision)) if op == id => self.saw(Some(*revision), *record, cx),
+            // Whether it was written, the record says.
+            (Step::Writing(op, _), _) if op == id => self.seen = None,
+            (Step::Reading(op), _) if op == id => self.wait(cx),
+            (step, _) => self.step = step,
+        }
+    }
+
+    fn wait(&mut self, cx: &GroupSurroundings<'_>) {
+        self.seen = None;
+        self.step = Step::Waiting { until_ms: cx.now_ms + cx.ask_again_ms };
+    }
+
+    /// The record says this: the engine is told what follows.
+    fn saw(&mut self, revision: Option<Revision>, record: ShareRecord, cx: &mut GroupSurroundings<'_>) {
+        for (client, epoch) in &self.here {
+            if record.members.get(client) == Some(epoch) && self.joining.remove(client) {
+                cx.out.decide(Decision::Joined { client: *client, group: self.key });
+            }
+        }
+        self.parting.retain(|client, epoch| record.members.get(client).is_some_and(|known| known <= epoch));
+        let mut is_free_again = false;
+        for partition in Partition::all() {
+            let is_mine = record.holder(partition) == Some(cx.me);
+            match self.leases.get(&partition) {
+                None if is_mine => {
+                    self.leases.insert(partition, Lease::Held);
+                    let open = record.cursors.open(partition).filter(|_| !is(Mutant::LeasesWithoutOpen)).collect();
+                    let next = match is(Mutant::LeasesFromPosition) {
+                        true => cx.position[partition.index()],
+                        false => record.cursors.next(partition),
+                    };
+                    cx.out.decide(Decision::Lease { group: self.key, partition, next, open });
+                }
+                Some(Lease::Held) if !is_mine => cx.out.decide(Decision::Recall { group: self.key, partition }),
+                _ => {}
+            }
+            if !is_mine {
+                self.progress.remove(&partition);
+                is_free_again |= self.leases.remove(&partition).is_some() && record.holder(partition).is_none();
+            }
+        }
+        if is_free_again {
+            let others: BTreeSet<_> = record.holders.iter().flatten().filter(|holder| **holder != cx.me).collect();
+            for other in others.into_iter().chain(&self.asked_by.take()) {
+                let look = GroupMessage { from: cx.me, group: self.key, kind: GroupMessageKind::Look };
+                cx.out.send_bytes(*other, look.encode());
+            }
+        }
+        self.seen = Some((revision, record));
+    }
+
+    /// Reads the record, or writes what is to be changed in it, if nothing is under way.
+    pub(super) fn go_on(&mut self, cx: &mut GroupSurroundings<'_>) {
+        if !matches!(self.step, Step::Resting) || self.is_idle(cx.me) {
+            return;
+        }
+        let key = Key::Group(self.key);
+        let Some((revision, seen)) = self.seen.take() else {
+            self.step = Step::Reading(cx.out.ask(Purpose::Group(self.key), Operation::Get(key)));
+            return;
+        };
+        self.recall(cx);
+        let wanted = self.wanted(&seen, cx);
+        if wanted == seen {
+            self.seen = Some((revision, seen));
+            return;
+        }
+        let put = Operation::Put { key, expected: revision, value: wanted.encode() };
+        self.step = Step::Writing(cx.out.ask(Purpose::Group(self.key), put), Box::new(wanted));
+    }
+
+    /// Asks the engine for what this node is not to deliver any more.
+    fn recall(&mut self, cx: &mut GroupSurroundings<'_>) {
+        let is_over = self.here.is_empty() && !is(Mutant::KeepsLeases);
+        for (partition, lease) in &mut self.leases {
+            if *lease == Lease::Held && (is_over || self.yielded.contains_key(partition)) {
+                *lease = Lease::Recalled;
+                cx.out.decide(Decision::Recall { group: self.key, partition: *partition });
+            }
+        }
+    }
+
+    /// The record as it should be.
+    fn wanted(&self, seen: &ShareRecord, cx: &GroupSurroundings<'_>) -> ShareRecord {
+        let mut record = seen.clone();
+        if record.members.is_empty() && !self.here.is_empty() {
+            // The group begins anew: what was published while it had no members is not for it.
+            record = ShareRecord::new(&self.share, cx.position);
+        }
+        for (client, epoch) in &self.here {
+            let known = record.members.entry(*client).or_default();
+            *known = (*known).max(*epoch);
+        }
+        // Whoever has come to another node and subscribed there is a member by a higher epoch.
+        record.members.retain(|client, known| self.parting.get(client).is_none_or(|epoch| epoch < known));
+        for partition in Partition::all() {
+            match (self.leases.get(&partition), self.progress.get(&partition)) {
+                (Some(Lease::Returned(next, open)), _) => {
+                    record.holders[partition.index()] = None;
+                    if !is(Mutant::ReturnsWithoutCursor) {
+                        record.cursors.set(partition, *next, open.clone());
+                    }
+                }
+                (Some(_), Some((next, open))) => record.cursors.set(partition, *next, open.clone()),
+                (Some(_), None) => {}
+                (None, _) => {
+                    let is_free = seen.holder(partition).is_none_or(|holder| {
+                        is(Mutant::LeasesFromLiving) || cx.nodes.is_over(holder) && !is(Mutant::IgnoresDeadHolders)
+                    });
+                    let is_left = self.yielded.contains_key(&partition);
+                    if is_free && !is_left && !self.here.is_empty() && cx.is_serving {
+                        record.holders[partition.index()] = Some(cx.me);
+                    }
+                }
+            }
+        }
+        record
+    }
+
+    /// Whether this node has nothing to do with the group any more.
+    pub(super) fn is_idle(&self, me: Incarnation) -> bool {
+        let holds = self.seen.as_ref().is_some_and(|(_, record)| record.held_by(me).next().is_some());
+        let is_done = self.parting.is_empty() && self.leases.is_empty();
+        self.here.is_empty() && is_done && !holds && matches!(self.step, Step::Resting | Step::Waiting { .. })
+    }
+}

@@ -1,0 +1,74 @@
+//! What nodes send each other about groups.
+
+use std::num::NonZeroU64;
+
+use crate::bytes::{Reader, Writer};
+use crate::names::{GroupKey, Incarnation};
+use crate::record::VERSION;
+
+const ASK: u8 = 16;
+const LOOK: u8 = 17;
+
+/// A message from node to node. It may be lost, late or doubled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GroupMessage {
+    pub(crate) from: Incarnation,
+    pub(crate) group: GroupKey,
+    pub(crate) kind: GroupMessageKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GroupMessageKind {
+    /// The sender has members and delivers so many partitions; the receiver delivers more.
+    Ask { holds: u8 },
+    /// There are partitions that nobody delivers.
+    Look,
+}
+
+impl GroupMessage {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let (kind, holds) = match self.kind {
+            GroupMessageKind::Ask { holds } => (ASK, holds),
+            GroupMessageKind::Look => (LOOK, 0),
+        };
+        let mut writer = Writer::default();
+        writer.u8(VERSION).u8(kind).u64(self.from.0.get());
+        writer.0.extend_from_slice(&self.group.0.to_le_bytes());
+        writer.u8(holds);
+        writer.0
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<GroupMessage> {
+        let mut reader = Reader::new(bytes);
+        if reader.u8()? != VERSION {
+            return None;
+        }
+        let kind = reader.u8()?;
+        let from = Incarnation(NonZeroU64::new(reader.u64()?)?);
+        let group = GroupKey(u128::from_le_bytes(reader.bytes(16)?.try_into().ok()?));
+        let kind = match (kind, reader.u8()?) {
+            (ASK, holds) => GroupMessageKind::Ask { holds },
+            (LOOK, 0) => GroupMessageKind::Look,
+            _ => return None,
+        };
+        reader.is_at_end().then_some(GroupMessage { from, group, kind })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_and_nothing_else() {
+        let from = Incarnation(NonZeroU64::new(1).expect("not 0"));
+        for kind in [GroupMessageKind::Ask { holds: 3 }, GroupMessageKind::Look] {
+            let message = GroupMessage { from, group: GroupKey(2), kind };
+            let bytes = message.encode();
+            assert_eq!(GroupMessage::decode(&bytes), Some(message));
+            assert!((0..bytes.len()).all(|length| GroupMessage::decode(&bytes[..length]).is_none()));
+            assert_eq!(GroupMessage::decode(&[&bytes[..], &[0]].concat()), None);
+            assert_eq!(crate::PeerMessage::decode(&bytes), None);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Shared subscriptions over nodes. Of each group, a node with members delivers some partitions to them: those that the group's record says.
+//!
+//! Whoever dies is buried, and then its partitions are free. Whoever has no members any more gives its partitions back. Whoever delivers fewer than
+//! its share asks the one who delivers most.
+
+mod group;
+mod message;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::names::{ClientKey, GroupKey, Incarnation, PARTITIONS, Partition};
+use crate::nodes::Nodes;
+use crate::operation::{Answer, OperationId};
+use crate::outbox::Outbox;
+use crate::record::Place;
+
+use group::Group;
+pub(crate) use message::{GroupMessage, GroupMessageKind};
+
+/// A node that has members looks so often whether there is something to deliver for it, in milliseconds.
+pub(crate) const LOOK_MS: u64 = 5000;
+/// One that delivers less than its share looks, and asks, so often.
+pub(crate) const ASK_MS: u64 = 1000;
+/// A node leaves the partitions that it gives to another one alone for so long, in milliseconds.
+pub(crate) const YIELD_MS: u64 = 3000;
+
+/// What groups need of the node.
+pub(crate) struct GroupSurroundings<'a> {
+    pub(crate) me: Incarnation,
+    pub(crate) now_ms: u64,
+    pub(crate) is_serving: bool,
+    pub(crate) ask_again_ms: u64,
+    /// Where the node stands in the log: a group without members begins there.
+    pub(crate) position: [Place; PARTITIONS as usize],
+    pub(crate) nodes: &'a Nodes,
+    pub(crate) out: &'a mut Outbox,
+}
+
+/// The groups that have something to do with this node.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    groups: BTreeMap<GroupKey, Group>,
+}
+
+impl Groups {
+    /// A session of this node has subscribed.
+    pub(crate) fn join(
+        &mut self,
+        key: GroupKey,
+        share: &str,
+        client: ClientKey,
+        epoch: u64,
+        cx: &mut GroupSurroundings<'_>,
+    ) {
+        self.groups.entry(key).or_insert_with(|| Group::new(key, share)).join(client, epoch);
+        self.go_on(key, cx);
+    }
+
+    /// A member is on this node no more.
+    pub(crate) fn leave(&mut self, key: GroupKey, client: ClientKey, cx: &mut GroupSurroundings<'_>) {
+        if let Some(group) = self.groups.get_mut(&key) {
+            group.leave(client);
+            self.go_on(key, cx);
+        }
+    }
+
+    /// A session has unsubscribed, or has ended.
+    pub(crate) fn part(
+        &mut self,
+        key: GroupKey,
+        share: &str,
+        client: ClientKey,
+        epoch: u64,
+        cx: &mut GroupSurroundings<'_>,
+    ) {
+        self.groups.entry(key).or_insert_with(|| Group::new(key, share)).part(client, epoch);
+        self.go_on(key, cx);
+    }
+
+    /// How far the partitions have come that this node delivers.
+    pub(crate) fn checkpoint(
+        &mut self,
+        key: GroupKey,
+        progress: Vec<(Partition, Place, Vec<Place>)>,
+        cx: &mut GroupSurroundings<'_>,
+    ) {
+        if let Some(group) = self.groups.get_mut(&key) {
+            group.checkpoint(progress);
+            self.go_on(key, cx);
+        }
+    }
+
+    /// The engine delivers a partition no more.
+    pub(crate) fn returned(
+        &mut self,
+        key: GroupKey,
+        partition: Partition,
+        next: Place,
+        open: BTreeSet<Place>,
+        cx: &mut GroupSurroundings<'_>,
+    ) {
+        if let Some(group) = self.groups.get_mut(&key) {
+            group.returned(partition, next, open);
+            self.go_on(key, cx);
+        }
+    }
+
+    pub(crate) fn advance(&mut self, cx: &mut GroupSurroundings<'_>) {
+        for key in self.groups.keys().copied().collect::<Vec<_>>() {
+            if let Some(group) = self.groups.get_mut(&key) {
+                group.advance(cx);
+            }
+            self.go_on(key, cx);
+        }
+    }
+
+    pub(crate) fn answer(&mut self, key: GroupKey, id: OperationId, answer: &Answer, cx: &mut GroupSurroundings<'_>) {
+        if let Some(group) = self.groups.get_mut(&key) {
+            group.answer(id, answer, cx);
+            self.go_on(key, cx);
+        }
+    }
+
+    pub(crate) fn heard(&mut self, message: GroupMessage, cx: &mut GroupSurroundings<'_>) {
+        if let Some(group) = self.groups.get_mut(&message.group) {
+            match message.kind {
+                GroupMessageKind::Ask { holds } => group.asked(message.from, holds, cx),
+                GroupMessageKind::Look => group.look(),
+            }
+            self.go_on(message.group, cx);
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    fn go_on(&mut self, key: GroupKey, cx: &mut GroupSurroundings<'_>) {
+        if let Some(group) = self.groups.get_mut(&key) {
+            group.go_on(cx);
+            if group.is_idle(cx.me) {
+                self.groups.remove(&key);
+            }
+        }
+    }
+}
