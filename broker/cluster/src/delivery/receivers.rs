@@ -403,10 +403,12 @@ impl Receivers {
         self.due.first().map(|(due_ms, _)| *due_ms)
     }
 
-    /// Whether a receiver may be handed anything: it has fewer open messages than a record may name.
-    pub fn has_place_for_one(&self, slot: Slot) -> bool {
-        let receiver = self.receivers.get(slot as usize).and_then(Option::as_ref);
-        receiver.is_some_and(|receiver| receiver.open.len() < OPEN_MAX)
+    /// Whether a receiver has as many open messages as a record may name. It has no room then, whatever its clients could take.
+    pub fn is_full(&self, slot: Slot) -> bool {
+        self.receivers
+            .get(slot as usize)
+            .and_then(Option::as_ref)
+            .is_some_and(|receiver| receiver.open.len() >= OPEN_MAX)
     }
 
     fn receiver(&mut self, slot: Slot) -> Option<&mut Receiver> {
