@@ -229,7 +229,9 @@ impl Lane {
                 self.append(under_way.group, under_way.origins, out);
                 LaneEvent::Nothing
             }
-            None if self.last.is_none() => {
+            // There was none yet, or all have gone out of the log by age, which takes longer than any append.
+            None => {
+                self.last = None;
                 self.append(under_way.group, under_way.origins, out);
                 LaneEvent::Nothing
             }

@@ -1,0 +1,243 @@
+//! A node follows the log, whatever the store answers.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+
+use tautwire_cluster::delivery::{ReadRequest, Span};
+use tautwire_cluster::names::{ClientKey, Incarnation, Partition, Seed};
+use tautwire_cluster::record::{Body, Group, Publisher, VERSION};
+use tautwire_cluster::{Answer, Decision, Member, Operation, OperationId, Output, Revision, Sequence, Settings, Start};
+
+const SEED: Seed = Seed([0; 16]);
+
+fn partition() -> Partition {
+    Partition::new(3).expect("there is one")
+}
+
+fn publisher() -> Publisher {
+    Publisher { client: ClientKey(7), epoch: 1, packet_id: None }
+}
+
+/// A group of one message, which says where it stands.
+fn group(sequence: u64) -> (Sequence, Vec<u8>) {
+    let body = Body::Messages(vec![publisher().sign(&sequence.to_le_bytes())]);
+    (Sequence(sequence), Group { number: sequence, ordinal: 0, body }.encode())
+}
+
+fn groups(first: u64, sequences: &[u64]) -> Answer {
+    Answer::Groups { first: Sequence(first), groups: sequences.iter().map(|sequence| group(*sequence)).collect() }
+}
+
+/// Sequences of the groups of a span, and how many are lost.
+fn content(span: &Span) -> (Vec<u64>, u64) {
+    for group in &span.groups {
+        let messages: Vec<_> = group.messages.iter().collect();
+        assert!(messages.iter().all(|message| message.stored == group.sequence.0.to_le_bytes()));
+        assert!(messages.iter().all(|message| message.publisher == publisher()));
+    }
+    (span.groups.iter().map(|group| group.sequence.0).collect(), span.lost)
+}
+
+struct Node {
+    member: Member,
+    now_ms: u64,
+    asked: BTreeMap<OperationId, Operation>,
+    decisions: Vec<Decision>,
+}
+
+impl Node {
+    /// A node that serves, and whose log begins at 1.
+    fn begin(settings: Settings) -> Node {
+        let me = Incarnation(NonZeroU64::new(1).expect("not 0"));
+        let member = Member::new(0, me, "a", None, SEED, settings);
+        let mut node = Node { member, now_ms: 0, asked: BTreeMap::new(), decisions: Vec::new() };
+        node.collect();
+        node.answer(|operation| matches!(operation, Operation::Put { .. }), Answer::Put(Revision(1)));
+        assert!(!node.member.is_serving(0) && node.decisions.is_empty(), "it does not know where the log begins");
+        while node.asked.values().any(|operation| matches!(operation, Operation::End(_))) {
+            node.answer(|operation| matches!(operation, Operation::End(_)), Answer::End(Sequence(1)));
+        }
+        assert!(matches!(node.decisions[..], [Decision::Begin { .. }, Decision::Resumed]), "{:?}", node.decisions);
+        node.decisions.clear();
+        node
+    }
+
+    fn collect(&mut self) {
+        while let Some(output) = self.member.next_output() {
+            match output {
+                Output::Operation(id, operation) => drop(self.asked.insert(id, operation)),
+                Output::Decision(decision) => self.decisions.push(decision),
+                _ => {}
+            }
+        }
+    }
+
+    fn answer(&mut self, which: impl Fn(&Operation) -> bool, answer: Answer) {
+        let id = *self.asked.iter().find(|(_, operation)| which(operation)).expect("it was asked").0;
+        self.asked.remove(&id);
+        self.member.answer(self.now_ms, id, &answer);
+        self.collect();
+    }
+
+    fn advance(&mut self, by_ms: u64) {
+        self.now_ms += by_ms;
+        self.member.advance(self.now_ms);
+        self.collect();
+    }
+
+    /// Where the partition is followed, and where it is read.
+    fn follows(&self) -> Vec<u64> {
+        let follows = |operation: &Operation| match operation {
+            Operation::Follow { partition: of, from, .. } if *of == partition() => Some(from.0),
+            _ => None,
+        };
+        self.asked.values().filter_map(follows).collect()
+    }
+
+    fn reads(&self) -> Vec<u64> {
+        let reads = |operation: &Operation| match operation {
+            Operation::Read { from, .. } => Some(from.0),
+            _ => None,
+        };
+        self.asked.values().filter_map(reads).collect()
+    }
+
+    fn answer_follow(&mut self, answer: Answer) {
+        let is_it =
+            |operation: &Operation| matches!(operation, Operation::Follow { partition: of, .. } if *of == partition());
+        self.answer(is_it, answer);
+    }
+
+    fn answer_read(&mut self, answer: Answer) {
+        self.answer(|operation| matches!(operation, Operation::Read { .. }), answer);
+    }
+
+    fn arrived(&mut self) -> Vec<(Vec<u64>, u64)> {
+        let arrived = |decision: Decision| match decision {
+            Decision::Arrived(span) => Some(content(&span)),
+            _ => None,
+        };
+        self.decisions.drain(..).filter_map(arrived).collect()
+    }
+}
+
+#[test]
+fn what_is_followed_arrives_in_order_and_once() {
+    let mut node = Node::begin(Settings::default());
+    assert_eq!(node.follows(), [1]);
+    node.answer_follow(groups(1, &[1, 2]));
+    assert_eq!((node.arrived(), node.follows()), (vec![(vec![1, 2], 0)], vec![3]));
+    // Nothing has come for long, and what comes then begins with what is known.
+    node.answer_follow(groups(3, &[]));
+    node.answer_follow(groups(2, &[2, 3]));
+    assert_eq!((node.arrived(), node.follows()), (vec![(vec![3], 0)], vec![4]));
+}
+
+#[test]
+fn a_gap_in_what_is_followed_is_read_again() {
+    let mut node = Node::begin(Settings::default());
+    node.answer_follow(groups(1, &[1, 3]));
+    assert_eq!(node.arrived(), [(vec![1], 0)], "what comes behind the gap waits");
+    node.answer_follow(groups(3, &[3]));
+    assert_eq!((node.arrived(), node.follows(), node.reads()), (vec![], vec![], vec![2]));
+    node.answer_read(groups(2, &[2, 3]));
+    assert_eq!((node.arrived(), node.follows()), (vec![(vec![2, 3], 0)], vec![4]));
+    assert_eq!(node.member.delivery_counters().lost_groups, 0);
+}
+
+#[test]
+fn what_has_gone_by_age_is_counted_as_lost() {
+    let mut node = Node::begin(Settings::default());
+    node.answer_follow(groups(5, &[5]));
+    node.answer_read(groups(5, &[5, 7]));
+    assert_eq!(node.arrived(), [(vec![5, 7], 5)]);
+    assert_eq!(node.member.delivery_counters().lost_groups, 5);
+    // All of it, up to where the log is going to go on.
+    node.answer_follow(groups(10, &[]));
+    node.answer_read(groups(10, &[]));
+    assert_eq!((node.arrived(), node.follows()), (vec![(vec![], 2)], vec![10]));
+}
+
+#[test]
+fn damage_is_lost_and_a_newer_version_ends_the_partition() {
+    let mut node = Node::begin(Settings::default());
+    let Answer::Groups { first, mut groups } = groups(1, &[1, 2, 3, 4]) else { unreachable!("they are groups") };
+    groups[1].1.pop();
+    groups[3].1[0] = VERSION + 1;
+    node.answer_follow(Answer::Groups { first, groups });
+    let unreadable = node.decisions.pop();
+    assert!(matches!(unreadable, Some(Decision::Unreadable { sequence: Sequence(4), .. })), "{unreadable:?}");
+    assert_eq!(node.arrived(), [(vec![1, 3], 1)]);
+    node.advance(1000);
+    assert_eq!(node.follows(), []);
+}
+
+#[test]
+fn no_more_arrives_than_all_shards_take() {
+    let settings = Settings { shards: 2, handed_max_bytes: 1, ..Settings::default() };
+    let mut node = Node::begin(settings);
+    node.answer_follow(groups(1, &[1]));
+    assert_eq!(node.follows(), []);
+    node.member.took(0, 0, partition(), Sequence(2));
+    node.advance(10);
+    assert_eq!(node.follows(), [], "one has not taken it");
+    node.member.took(10, 1, partition(), Sequence(2));
+    node.collect();
+    assert_eq!(node.follows(), [2]);
+    assert!(node.member.delivery_counters().stalls > 0);
+}
+
+#[test]
+fn those_who_are_behind_share_a_read_and_what_is_kept_is_not_read() {
+    let mut node = Node::begin(Settings::default());
+    let request = |number, from| ReadRequest { number, partition: partition(), from: Sequence(from) };
+    node.member.read(0, request(1, 1));
+    node.member.read(1, request(9, 1));
+    node.collect();
+    assert_eq!(node.reads(), [1]);
+    // A replica has not got it yet: it is asked again later.
+    node.answer_read(groups(1, &[]));
+    assert_eq!((node.reads(), node.decisions.len()), (vec![], 0));
+    node.advance(Settings::default().ask_again_ms);
+    node.answer_read(groups(1, &[1, 2, 4]));
+    node.member.read(0, request(2, 2));
+    node.collect();
+    let read = |decision: &Decision| match decision {
+        Decision::Read { shard, number, span } => Some((*shard, *number, span.from.0, span.until.0, content(span))),
+        _ => None,
+    };
+    let read: Vec<_> = node.decisions.iter().filter_map(read).collect();
+    let all = (vec![1, 2, 4], 1);
+    assert_eq!(read, [(0, 1, 1, 5, all.clone()), (1, 9, 1, 5, all), (0, 2, 2, 3, (vec![2], 0))]);
+    let counters = node.member.delivery_counters();
+    assert_eq!((counters.reads_stored, counters.reads_kept), (2, 1));
+}
+
+#[test]
+fn a_lane_goes_on_when_all_its_groups_have_gone_by_age() {
+    let mut node = Node::begin(Settings::default());
+    node.member.claim(0, 1, "c", Start::Clean);
+    node.collect();
+    node.answer(|operation| matches!(operation, Operation::Get(_)), Answer::Got(None));
+    node.answer(|operation| matches!(operation, Operation::Put { .. }), Answer::Put(Revision(2)));
+    let publish = |node: &mut Node, ticket| {
+        node.member.publish(0, SEED.client("c"), ticket, "t", None, vec![1]).expect("there is room");
+        node.collect();
+    };
+    let expected = |node: &Node| {
+        node.asked.values().find_map(|operation| match operation {
+            Operation::Append { expected, .. } => Some(*expected),
+            _ => None,
+        })
+    };
+    let is_append = |operation: &Operation| matches!(operation, Operation::Append { .. });
+    publish(&mut node, 1);
+    node.answer(is_append, Answer::Appended(Sequence(5)));
+    publish(&mut node, 2);
+    assert_eq!(expected(&node), Some(Some(Sequence(5))));
+    node.answer(is_append, Answer::Conflict);
+    node.answer(|operation| matches!(operation, Operation::Last(_)), Answer::Last(None));
+    assert_eq!(expected(&node), Some(None));
+    node.answer(is_append, Answer::Appended(Sequence(9)));
+    assert!(matches!(node.decisions.last(), Some(Decision::Stored { ticket: 2, .. })), "{:?}", node.decisions);
+}
