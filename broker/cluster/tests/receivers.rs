@@ -1,0 +1,346 @@
+//! The receivers of shards: whatever comes in which order, each session gets each of its messages once.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use tautwire_cluster::Sequence;
+use tautwire_cluster::delivery::{LogGroup, Messages, ReadRequest, Receivers, Slot, Span, Walk};
+use tautwire_cluster::names::{ClientKey, Partition};
+use tautwire_cluster::record::{Body, Cursors, Group, OPEN_MAX, Place, Publisher};
+
+const SESSIONS: Slot = 4;
+const WINDOW: usize = 2;
+
+fn partition() -> Partition {
+    Partition::new(3).expect("there is one")
+}
+
+fn place(sequence: u64, index: u32) -> Place {
+    Place { sequence: Sequence(sequence), index }
+}
+
+/// A log of one partition that has groups of these sizes, from sequence 1 on.
+struct Log(Vec<u32>);
+
+impl Log {
+    fn group(&self, sequence: u64) -> LogGroup {
+        let publisher = Publisher { client: ClientKey(1), epoch: 1, packet_id: None };
+        let messages = (0..self.0[sequence as usize - 1]).map(|_| publisher.sign(&[])).collect();
+        let group = Group { number: 1, ordinal: 0, body: Body::Messages(messages) }.encode();
+        LogGroup { sequence: Sequence(sequence), messages: Messages::new(&group).expect("a group") }
+    }
+
+    fn span(&self, from: u64, count: u64) -> Span {
+        let until = (from + count).min(self.0.len() as u64 + 1);
+        let groups = (from..until).map(|sequence| self.group(sequence)).collect();
+        Span { partition: partition(), from: Sequence(from), until: Sequence(until), groups, lost: 0 }
+    }
+
+    fn places(&self) -> impl Iterator<Item = Place> {
+        (1..).zip(&self.0).flat_map(|(sequence, size)| (0..*size).map(move |index| place(sequence, index)))
+    }
+}
+
+fn is_for(slot: Slot, place: Place) -> bool {
+    (u64::from(slot) + place.sequence.0 + u64::from(place.index)) % 3 > 0
+}
+
+struct Shard {
+    receivers: Receivers,
+    request: Option<ReadRequest>,
+}
+
+struct World {
+    log: Log,
+    shards: [Shard; 2],
+    /// Where each session is, what it has got, and what of it is not acknowledged.
+    sessions: Vec<(usize, Vec<Place>, Vec<Place>)>,
+    /// What is to be sent again after a move.
+    again: Vec<BTreeSet<Place>>,
+}
+
+impl World {
+    fn new(log: Log) -> World {
+        let shard = || Shard { receivers: Receivers::new(&[place(1, 0); 16]), request: None };
+        let mut world = World {
+            log,
+            shards: [shard(), shard()],
+            sessions: (0..SESSIONS).map(|slot| (slot as usize % 2, Vec::new(), Vec::new())).collect(),
+            again: vec![BTreeSet::new(); SESSIONS as usize],
+        };
+        (0..SESSIONS).for_each(|slot| world.shards[slot as usize % 2].receivers.begin(slot, 0));
+        world
+    }
+
+    fn offer(&mut self, shard: usize, group: &LogGroup, walk: Walk) {
+        let receivers = &mut self.shards[shard].receivers;
+        for message in group.messages.iter() {
+            let place = group.place(&message);
+            if walk == Walk::Read {
+                for slot in receivers.again(partition(), place) {
+                    assert!(self.again[slot as usize].remove(&place), "{place:?} is sent again to {slot} once");
+                }
+            }
+            for slot in (0..SESSIONS).filter(|slot| is_for(*slot, place)) {
+                let (_, got, open) = &mut self.sessions[slot as usize];
+                if !receivers.wants(slot, partition(), place, walk) {
+                    continue;
+                }
+                if open.len() < WINDOW {
+                    receivers.hand_out(slot, partition(), place);
+                    assert!(got.last() < Some(&place), "{slot} gets {place:?} after {:?}", got.last());
+                    assert!(self.again[slot as usize].is_empty(), "what is sent again comes first");
+                    got.push(place);
+                    open.push(place);
+                } else {
+                    receivers.hold(slot, partition(), place);
+                }
+            }
+            if walk == Walk::Live {
+                receivers.pass(partition(), place.behind());
+            }
+        }
+    }
+
+    fn live(&mut self, shard: usize) -> bool {
+        let sequence = self.shards[shard].receivers.position(partition()).sequence.0;
+        if sequence > self.log.0.len() as u64 {
+            return false;
+        }
+        let group = self.log.group(sequence);
+        self.offer(shard, &group, Walk::Live);
+        self.shards[shard].receivers.pass(partition(), place(sequence + 1, 0));
+        true
+    }
+
+    fn read(&mut self, shard: usize, count: u64) -> bool {
+        let Shard { receivers, request } = &mut self.shards[shard];
+        let Some(asked) = request.take() else {
+            *request = receivers.next_read();
+            assert!(receivers.next_read().is_none(), "a partition is read once at a time");
+            return request.is_some();
+        };
+        let span = self.log.span(asked.from.0, count);
+        assert!(!receivers.begin_walk(asked.number + 1, &span), "it is no answer to what was asked");
+        if receivers.begin_walk(asked.number, &span) {
+            for group in &span.groups {
+                self.offer(shard, group, Walk::Read);
+            }
+            assert_eq!(self.shards[shard].receivers.end_walk(&span), []);
+        }
+        true
+    }
+
+    fn acknowledge(&mut self, slot: Slot) -> bool {
+        let (shard, _, open) = &mut self.sessions[slot as usize];
+        if open.is_empty() {
+            return false;
+        }
+        let receivers = &mut self.shards[*shard].receivers;
+        let place = open.remove(0);
+        self.again[slot as usize].remove(&place);
+        assert!(receivers.complete(slot, partition(), place, 0));
+        assert!(!receivers.complete(slot, partition(), place, 0));
+        receivers.has_room(slot);
+        true
+    }
+
+    fn go_elsewhere(&mut self, slot: Slot) {
+        let (shard, _, open) = &mut self.sessions[slot as usize];
+        let cursors = self.shards[*shard].receivers.cursors(slot).expect("it is there");
+        assert_eq!(cursors.open(partition()).collect::<Vec<_>>(), *open);
+        self.shards[*shard].receivers.remove(slot);
+        assert_eq!(self.shards[*shard].receivers.cursors(slot), None);
+        *shard = 1 - *shard;
+        let cursors = Cursors::decode(&cursors.encode()).expect("cursors");
+        self.shards[*shard].receivers.resume(slot, &cursors, 0);
+        self.again[slot as usize] = open.iter().copied().collect();
+    }
+
+    /// Does what there is to do until there is nothing more.
+    fn finish(&mut self) {
+        loop {
+            let mut is_busy = false;
+            for shard in 0..2 {
+                is_busy |= self.live(shard) | self.read(shard, 3);
+            }
+            for slot in 0..SESSIONS {
+                is_busy |= self.acknowledge(slot);
+            }
+            if !is_busy {
+                break;
+            }
+        }
+        for (slot, (_, got, _)) in (0..).zip(&self.sessions) {
+            let wanted: Vec<_> = self.log.places().filter(|place| is_for(slot, *place)).collect();
+            assert_eq!(*got, wanted, "session {slot}");
+        }
+        assert!(self.again.iter().all(BTreeSet::is_empty));
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Live(usize),
+    Read(usize, u64),
+    Acknowledge(Slot),
+    GoElsewhere(Slot),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (0usize..2).prop_map(Step::Live),
+        4 => (0usize..2, 1u64..5).prop_map(|(shard, count)| Step::Read(shard, count)),
+        4 => (0..SESSIONS).prop_map(Step::Acknowledge),
+        2 => (0..SESSIONS).prop_map(Step::GoElsewhere),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn each_session_gets_each_message_once_and_in_order(
+        steps in prop::collection::vec(step(), 1..150),
+        sizes in prop::collection::vec(0u32..4, 1..30),
+    ) {
+        let mut world = World::new(Log(sizes));
+        for step in steps {
+            match step {
+                Step::Live(shard) => drop(world.live(shard)),
+                Step::Read(shard, count) => drop(world.read(shard, count)),
+                Step::Acknowledge(slot) => drop(world.acknowledge(slot)),
+                Step::GoElsewhere(slot) => world.go_elsewhere(slot),
+            }
+        }
+        world.finish();
+    }
+}
+
+#[test]
+fn many_who_come_at_once_read_the_log_once() {
+    let log = Log(vec![1; 100]);
+    let mut receivers = Receivers::new(&[place(101, 0); 16]);
+    let mut next = [place(101, 0); 16];
+    for slot in 0..1000 {
+        next[3] = place(1 + u64::from(slot) % 50, 0);
+        receivers.resume(slot, &Cursors::new(next), 0);
+    }
+    let mut reads = Vec::new();
+    while let Some(request) = receivers.next_read() {
+        let span = log.span(request.from.0, 10);
+        assert!(receivers.begin_walk(request.number, &span));
+        assert_eq!(receivers.end_walk(&span), []);
+        reads.push(request.from.0);
+    }
+    assert_eq!(reads, (0..10).map(|nth| 10 * nth + 1).collect::<Vec<_>>());
+    assert!((0..1000).all(|slot| receivers.wants(slot, partition(), place(101, 0), Walk::Live)));
+}
+
+#[test]
+fn nobody_waits_for_ever_for_those_who_stand_lower() {
+    let mut receivers = Receivers::new(&[place(1000, 0); 16]);
+    let at = |sequence: u64| {
+        let mut next = [place(1000, 0); 16];
+        next[3] = place(sequence, 0);
+        Cursors::new(next)
+    };
+    receivers.resume(0, &at(500), 0);
+    let mut reads = Vec::new();
+    for slot in 1..4 {
+        // One more comes before each read, far below.
+        receivers.resume(slot, &at(u64::from(slot)), 0);
+        let request = receivers.next_read().expect("somebody is behind");
+        let until = Sequence(request.from.0 + 1);
+        let span = Span { partition: partition(), from: request.from, until, groups: Vec::new(), lost: 0 };
+        assert!(receivers.begin_walk(request.number, &span));
+        receivers.end_walk(&span);
+        reads.push(request.from.0);
+    }
+    assert_eq!(reads, [1, 2, 3]);
+    receivers.resume(4, &at(1), 0);
+    assert_eq!(receivers.next_read().map(|request| request.from.0), Some(4), "it goes on upwards");
+}
+
+#[test]
+fn open_messages_that_are_not_in_the_log_any_more_are_named() {
+    let mut receivers = Receivers::new(&[place(9, 0); 16]);
+    let mut next = [place(9, 0); 16];
+    next[3] = place(2, 0);
+    let mut before = Receivers::new(&next);
+    before.begin(0, 0);
+    for sequence in [2, 3] {
+        before.hand_out(0, partition(), place(sequence, 0));
+        before.pass(partition(), place(sequence + 1, 0));
+    }
+    receivers.resume(0, &before.cursors(0).expect("it is there"), 0);
+    let request = receivers.next_read().expect("it is behind");
+    assert_eq!(request.from, Sequence(2));
+    let span = Span { partition: partition(), from: Sequence(2), until: Sequence(8), groups: Vec::new(), lost: 6 };
+    assert!(receivers.begin_walk(request.number, &span));
+    assert_eq!(receivers.end_walk(&span), [(0, place(2, 0)), (0, place(3, 0))]);
+    let cursors = receivers.cursors(0).expect("it is there");
+    assert_eq!((cursors.open_count(), cursors.next(partition())), (0, place(8, 0)));
+}
+
+#[test]
+fn a_group_takes_part_where_it_has_a_lease_and_offers_again_what_is_put_back() {
+    let log = Log(vec![1; 3]);
+    let mut receivers = Receivers::new(&[place(2, 0); 16]);
+    let slot = 7;
+    assert_eq!(receivers.leases(slot), []);
+    receivers.lease(slot, partition(), place(2, 0), [place(1, 0)].into_iter(), 0);
+    let walk = |receivers: &mut Receivers| {
+        let request = receivers.next_read()?;
+        let span = log.span(request.from.0, 1);
+        let mut again = Vec::new();
+        if receivers.begin_walk(request.number, &span) {
+            again = receivers.again(partition(), place(request.from.0, 0));
+            receivers.end_walk(&span);
+        }
+        Some((request.from.0, again))
+    };
+    assert_eq!(walk(&mut receivers), Some((1, vec![slot])), "what was open elsewhere");
+    assert!(receivers.wants(slot, partition(), place(2, 0), Walk::Live));
+    assert!(!receivers.wants(slot, Partition::new(4).expect("there is one"), place(2, 0), Walk::Live));
+    receivers.hand_out(slot, partition(), place(2, 0));
+    receivers.pass(partition(), place(3, 0));
+    receivers.put_back(slot, partition(), place(2, 0));
+    assert!(!receivers.wants(slot, partition(), place(3, 0), Walk::Live), "one after the other");
+    assert_eq!(walk(&mut receivers), Some((2, vec![slot])));
+    assert_eq!(walk(&mut receivers), None);
+    assert_eq!(receivers.leases(slot), [(partition(), place(3, 0), vec![place(1, 0), place(2, 0)])]);
+    assert!(receivers.complete(slot, partition(), place(1, 0), 0));
+    assert_eq!(receivers.recall(slot, partition()), (place(3, 0), vec![place(2, 0)]));
+    assert!(!receivers.wants(slot, partition(), place(3, 0), Walk::Live) && receivers.leases(slot).is_empty());
+    assert!(!receivers.complete(slot, partition(), place(2, 0), 0), "it is open elsewhere");
+}
+
+#[test]
+fn cursors_are_due_after_many_acknowledgements_or_a_short_time_or_a_long_one() {
+    let mut receivers = Receivers::new(&[place(1, 0); 16]);
+    receivers.begin(0, 1000);
+    assert_eq!((receivers.next_due(1000), receivers.next_due_ms()), (None, Some(601_000)));
+    for sequence in 1..=256 {
+        receivers.hand_out(0, partition(), place(sequence, 0));
+        receivers.pass(partition(), place(sequence + 1, 0));
+    }
+    for sequence in 1..=256 {
+        assert_eq!(receivers.next_due(1100), None, "{sequence}");
+        assert!(receivers.complete(0, partition(), place(sequence, 0), 1100));
+        assert_eq!(receivers.next_due_ms(), Some(if sequence < 256 { 1300 } else { 1100 }));
+    }
+    assert_eq!((receivers.next_due(1100), receivers.next_due(1100)), (Some(0), None));
+    assert_eq!(receivers.next_due(601_100), Some(0), "nothing has happened for long");
+}
+
+#[test]
+fn a_record_never_has_more_open_messages_than_it_may_name() {
+    let mut receivers = Receivers::new(&[place(1, 0); 16]);
+    receivers.begin(0, 0);
+    for sequence in 1..=OPEN_MAX as u64 {
+        assert!(!receivers.is_full(0));
+        receivers.hand_out(0, partition(), place(sequence, 0));
+    }
+    assert!(receivers.is_full(0));
+    let cursors = receivers.cursors(0).expect("it is there");
+    assert_eq!(Cursors::decode(&cursors.encode()), Ok(cursors));
+}
