@@ -1,6 +1,6 @@
 use std::num::{NonZeroU16, NonZeroU64};
 
-use crate::names::{Incarnation, Partition};
+use crate::names::{ClientKey, Incarnation, Partition};
 
 use super::*;
 
@@ -39,6 +39,16 @@ fn groups() -> [Group; 2] {
     [Group { number: 1, ordinal: 2, body: messages }, Group { number: 3, ordinal: 4, body: Body::Fence }]
 }
 
+fn share() -> ShareRecord {
+    let next = Place { sequence: crate::Sequence(300), index: 1 };
+    let mut record = ShareRecord::new("$share/g/a", [next; 16]);
+    record.members = [(ClientKey(1), 2), (ClientKey(3), 4)].into();
+    record.holders[1] = Some(life(5));
+    let partition = Partition::new(1).expect("there is one");
+    record.cursors.set(partition, next, [Place { sequence: crate::Sequence(300), index: 0 }].into());
+    record
+}
+
 /// Reads a record, and writes it again.
 type Again = fn(&[u8]) -> Result<Vec<u8>, RecordError>;
 
@@ -46,9 +56,10 @@ fn samples() -> Vec<(Vec<u8>, Again)> {
     let node: Again = |bytes| Ok(NodeRecord::decode(bytes)?.encode());
     let session: Again = |bytes| Ok(SessionRecord::decode(bytes)?.encode());
     let group: Again = |bytes| Ok(Group::decode(bytes)?.encode());
+    let share: Again = |bytes| Ok(ShareRecord::decode(bytes)?.encode());
     let nodes = nodes().into_iter().map(|record| (record.encode(), node));
     let groups = groups().into_iter().map(|record| (record.encode(), group));
-    nodes.chain([(self::session().encode(), session)]).chain(groups).collect()
+    nodes.chain([(self::session().encode(), session), (self::share().encode(), share)]).chain(groups).collect()
 }
 
 #[test]
@@ -60,6 +71,7 @@ fn what_was_written_is_read() {
         assert_eq!(Group::decode(&group.encode()), Ok(group));
     }
     assert_eq!(SessionRecord::decode(&session().encode()), Ok(session()));
+    assert_eq!(ShareRecord::decode(&share().encode()), Ok(share()));
     let at_rest = SessionRecord { owner: None, taken: Vec::new(), ..session() };
     assert_eq!(SessionRecord::decode(&at_rest.encode()), Ok(at_rest));
 }
@@ -75,6 +87,26 @@ fn bytes_stay_what_they_are() {
         "0103000000000000000400000000000000050000000000000006000000000000000200\
          0700ff0000000000000000080002090000000000000002000000c3bc03000000010203"
     );
+    let (client, epoch) = (ClientKey(1), 2);
+    let message = Publisher { client, epoch, packet_id: NonZeroU16::new(3) }.sign(&[4]);
+    assert_eq!(hex(&message), "010000000000000000000000000000000200000000000000030004");
+    assert_eq!(
+        Publisher::split(&message),
+        Some((Publisher { client, epoch, packet_id: NonZeroU16::new(3) }, &[4][..]))
+    );
+    assert_eq!(Publisher::split(&message[..25]), None);
+    let bytes = hex(&share().encode());
+    let (head, rest) = bytes.split_at(2 * (1 + 4 + 10 + 4 + 2 * 24));
+    assert_eq!(
+        head,
+        "010a0000002473686172652f672f610200000001000000000000000000000000000000020000000000000003000000000000000000000000000000\
+         0400000000000000"
+    );
+    let (holders, cursors) = rest.split_at(2 * 16 * 8);
+    assert!(
+        holders.starts_with("00000000000000000500000000000000") && holders[32..].bytes().all(|digit| digit == b'0')
+    );
+    assert_eq!(cursors, format!("4400000001{}{}{}", "ac020100", "ac020101ac0200", "ac020100".repeat(14)));
     let [messages, fence] = groups();
     assert_eq!(hex(&messages.encode()), "01010100000000000000020000000000000003000000010000000100000000020000000203");
     assert_eq!(hex(&fence.encode()), "010203000000000000000400000000000000");
