@@ -210,7 +210,7 @@ fn those_who_are_behind_share_a_read_and_what_is_kept_is_not_read() {
     let all = (vec![1, 2, 4], 1);
     assert_eq!(read, [(0, 1, 1, 5, all.clone()), (1, 9, 1, 5, all), (0, 2, 2, 3, (vec![2], 0))]);
     let counters = node.member.delivery_counters();
-    assert_eq!((counters.reads_stored, counters.reads_kept), (2, 1));
+    assert_eq!((counters.reads_stored, counters.reads_kept, counters.lost_groups_behind), (2, 1, 1));
 }
 
 #[test]

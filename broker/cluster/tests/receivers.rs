@@ -9,7 +9,6 @@ use tautwire_cluster::names::{ClientKey, Partition};
 use tautwire_cluster::record::{Body, Cursors, Group, OPEN_MAX, Place, Publisher};
 
 const SESSIONS: Slot = 4;
-const WINDOW: usize = 2;
 
 fn partition() -> Partition {
     Partition::new(3).expect("there is one")
@@ -57,6 +56,8 @@ struct World {
     sessions: Vec<(usize, Vec<Place>, Vec<Place>)>,
     /// What is to be sent again after a move.
     again: Vec<BTreeSet<Place>>,
+    /// How many messages each takes before it acknowledges one. It changes with the connection.
+    windows: Vec<usize>,
 }
 
 impl World {
@@ -67,6 +68,7 @@ impl World {
             shards: [shard(), shard()],
             sessions: (0..SESSIONS).map(|slot| (slot as usize % 2, Vec::new(), Vec::new())).collect(),
             again: vec![BTreeSet::new(); SESSIONS as usize],
+            windows: vec![3; SESSIONS as usize],
         };
         (0..SESSIONS).for_each(|slot| world.shards[slot as usize % 2].receivers.begin(slot, 0));
         world
@@ -78,7 +80,13 @@ impl World {
             let place = group.place(&message);
             if walk == Walk::Read {
                 for slot in receivers.again(partition(), place) {
-                    assert!(self.again[slot as usize].remove(&place), "{place:?} is sent again to {slot} once");
+                    let again = &mut self.again[slot as usize];
+                    assert!(again.contains(&place), "{place:?} is sent again to {slot} once");
+                    if self.sessions[slot as usize].2.len() - again.len() < self.windows[slot as usize] {
+                        again.remove(&place);
+                    } else {
+                        receivers.hold(slot, partition(), place);
+                    }
                 }
             }
             for slot in (0..SESSIONS).filter(|slot| is_for(*slot, place)) {
@@ -86,7 +94,7 @@ impl World {
                 if !receivers.wants(slot, partition(), place, walk) {
                     continue;
                 }
-                if open.len() < WINDOW {
+                if open.len() < self.windows[slot as usize] {
                     receivers.hand_out(slot, partition(), place);
                     assert!(got.last() < Some(&place), "{slot} gets {place:?} after {:?}", got.last());
                     assert!(self.again[slot as usize].is_empty(), "what is sent again comes first");
@@ -133,12 +141,10 @@ impl World {
 
     fn acknowledge(&mut self, slot: Slot) -> bool {
         let (shard, _, open) = &mut self.sessions[slot as usize];
-        if open.is_empty() {
-            return false;
-        }
+        let again = &self.again[slot as usize];
+        let Some(at) = open.iter().position(|place| !again.contains(place)) else { return false };
         let receivers = &mut self.shards[*shard].receivers;
-        let place = open.remove(0);
-        self.again[slot as usize].remove(&place);
+        let place = open.remove(at);
         assert!(receivers.complete(slot, partition(), place, 0));
         assert!(!receivers.complete(slot, partition(), place, 0));
         receivers.has_room(slot);
@@ -152,6 +158,8 @@ impl World {
         self.shards[*shard].receivers.remove(slot);
         assert_eq!(self.shards[*shard].receivers.cursors(slot), None);
         *shard = 1 - *shard;
+        let window = &mut self.windows[slot as usize];
+        *window = *window % 3 + 1;
         let cursors = Cursors::decode(&cursors.encode()).expect("cursors");
         self.shards[*shard].receivers.resume(slot, &cursors, 0);
         self.again[slot as usize] = open.iter().copied().collect();

@@ -7,6 +7,8 @@ pub struct DeliveryCounters {
     pub groups: u64,
     /// Groups that were gone, by age or by damage, before this node came to them.
     pub lost_groups: u64,
+    /// The same, before those who are behind came to them. What two shards have read together counts once.
+    pub lost_groups_behind: u64,
     /// How often what was followed began too late, and was read again.
     pub gaps: u64,
     /// How often the shards had not taken `handed_max_bytes`, so that nothing was asked for.

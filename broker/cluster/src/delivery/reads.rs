@@ -107,6 +107,7 @@ impl Reads {
         };
         match span.filter(|span| read.from < span.until) {
             Some(span) => {
+                counters.lost_groups_behind += span.lost;
                 self.keep(&span, settings, counters);
                 tell(span, &read.asked_by, out);
             }

@@ -20,6 +20,8 @@ pub(super) struct Group {
     /// As it was seen last; a group that nobody knows has none.
     seen: Option<(Option<Revision>, ShareRecord)>,
     step: Step,
+    /// What a write expected whose fate is unknown: while the record has this revision, it may still come.
+    doubt: Option<Option<Revision>>,
     /// Members whose sessions are on this node, and their epochs.
     here: BTreeMap<ClientKey, u64>,
     /// Those of them who wait for the record.
@@ -39,7 +41,8 @@ pub(super) struct Group {
 enum Step {
     Resting,
     Reading(OperationId),
-    Writing(OperationId, Box<ShareRecord>),
+    /// What it is to say, and the revision that it expects.
+    Writing(OperationId, Box<ShareRecord>, Option<Revision>),
     /// The store does not answer, or the record is a newer broker's.
     Waiting {
         until_ms: u64,
@@ -63,6 +66,7 @@ impl Group {
             share: share.to_owned(),
             seen: None,
             step: Step::Resting,
+            doubt: None,
             here: BTreeMap::new(),
             joining: BTreeSet::new(),
             parting: BTreeMap::new(),
@@ -167,9 +171,16 @@ impl Group {
                     _ => self.wait(cx),
                 },
             },
-            (Step::Writing(op, record), Answer::Put(revision)) if op == id => self.saw(Some(*revision), *record, cx),
+            (Step::Writing(op, record, _), Answer::Put(revision)) if op == id => {
+                self.saw(Some(*revision), *record, cx);
+            }
             // Whether it was written, the record says.
-            (Step::Writing(op, _), _) if op == id => self.seen = None,
+            (Step::Writing(op, _, expected), answer) if op == id => {
+                if *answer == Answer::Unknown {
+                    self.doubt = Some(expected);
+                }
+                self.seen = None;
+            }
             (Step::Reading(op), _) if op == id => self.wait(cx),
             (step, _) => self.step = step,
         }
@@ -231,12 +242,14 @@ impl Group {
         };
         self.recall(cx);
         let wanted = self.wanted(&seen, cx);
-        if wanted == seen {
+        // Whatever is written keeps a late write of this node from coming after all.
+        self.doubt = self.doubt.filter(|expected| *expected == revision);
+        if wanted == seen && self.doubt.is_none() {
             self.seen = Some((revision, seen));
             return;
         }
         let put = Operation::Put { key, expected: revision, value: wanted.encode() };
-        self.step = Step::Writing(cx.out.ask(Purpose::Group(self.key), put), Box::new(wanted));
+        self.step = Step::Writing(cx.out.ask(Purpose::Group(self.key), put), Box::new(wanted), revision);
     }
 
     /// Asks the engine for what this node is not to deliver any more.
@@ -290,7 +303,7 @@ impl Group {
     /// Whether this node has nothing to do with the group any more.
     pub(super) fn is_idle(&self, me: Incarnation) -> bool {
         let holds = self.seen.as_ref().is_some_and(|(_, record)| record.held_by(me).next().is_some());
-        let is_done = self.parting.is_empty() && self.leases.is_empty();
+        let is_done = self.parting.is_empty() && self.leases.is_empty() && self.doubt.is_none();
         self.here.is_empty() && is_done && !holds && matches!(self.step, Step::Resting | Step::Waiting { .. })
     }
 }

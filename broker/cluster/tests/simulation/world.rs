@@ -96,6 +96,10 @@ pub(crate) struct Tally {
     pub(crate) delivered: u64,
     pub(crate) delivered_once: u64,
     pub(crate) delivered_again: u64,
+    pub(crate) reads_stored: u64,
+    pub(crate) reads_kept: u64,
+    pub(crate) gaps: u64,
+    pub(crate) stalls: u64,
     pub(crate) leases: u64,
     pub(crate) shared: u64,
     pub(crate) shared_again: u64,
@@ -104,7 +108,13 @@ pub(crate) struct Tally {
 impl Tally {
     pub(crate) fn is_rich(&self) -> bool {
         let all = [self.done, self.done_once, self.resumed, self.refused, self.takeovers, self.suspended, self.fenced];
-        self.acknowledged > 10_000 && self.fences > 100 && all.iter().all(|count| *count > 10)
+        let delivery =
+            [self.delivered_again, self.shared_again, self.reads_kept, self.reads_stored, self.gaps, self.stalls];
+        let is_delivered = self.delivered_once > 10_000 && self.shared > 10_000 && self.leases > 1000;
+        self.acknowledged > 10_000
+            && self.fences > 100
+            && is_delivered
+            && all.iter().chain(&delivery).all(|count| *count > 10)
     }
 }
 
@@ -124,6 +134,10 @@ impl AddAssign for Tally {
         self.delivered += other.delivered;
         self.delivered_once += other.delivered_once;
         self.delivered_again += other.delivered_again;
+        self.reads_stored += other.reads_stored;
+        self.reads_kept += other.reads_kept;
+        self.gaps += other.gaps;
+        self.stalls += other.stalls;
         self.leases += other.leases;
         self.shared += other.shared;
         self.shared_again += other.shared_again;
@@ -240,6 +254,7 @@ impl World {
             assert!(state.is_connected, "client {client} is not served at the end");
             assert!(state.is_subscribed, "client {client} has not subscribed at the end");
         }
+        (0..self.places.len()).for_each(|place| self.count(place));
         self.ledger.finish();
         self.ledger.tally
     }
@@ -509,8 +524,21 @@ impl World {
         }
     }
 
+    /// Counts what a life has read. Nothing goes out of the log here, so nothing may be taken for lost.
+    fn count(&mut self, place: usize) {
+        let Some(life) = &self.places[place].life else { return };
+        let counters = life.member.delivery_counters();
+        assert_eq!((counters.lost_groups, counters.lost_groups_behind), (0, 0));
+        let tally = &mut self.ledger.tally;
+        tally.reads_stored += counters.reads_stored;
+        tally.reads_kept += counters.reads_kept;
+        tally.gaps += counters.gaps;
+        tally.stalls += counters.stalls;
+    }
+
     /// A node's life ends; another one follows.
     fn end(&mut self, place: usize) {
+        self.count(place);
         self.places[place].life = None;
         self.places[place].paused_until_ms = 0;
         self.places[place].missed.clear();
