@@ -193,6 +193,19 @@ onPage("topics are opened level by level, down to a message that its contract de
   await page.getByText("00 01 ff 41").waitFor();
 });
 
+onPage("messages are counted by topic filters, and the page says how to name one", "#/topics", {}, async ({ page, server }) => {
+  const row = page.getByRole("row", { name: "power/+/kwh" });
+  await row.getByText("12,345", { exact: true }).waitFor();
+  await row.getByText("12,342 / 2 / 1").waitFor();
+  await row.getByText("12.1 MiB").waitFor();
+  assert.deepEqual(await findings(page), []);
+  server.answerOnce("/v1/topic-metrics", { status: 200, body: { topics: [] } });
+  await page.getByRole("region", { name: "Messages by topic filter" }).getByRole("button", { name: "Refresh" }).click();
+  await page.getByText("No topic filter is counted.").waitFor();
+  await page.getByText("metrics.topics").waitFor();
+  assert.deepEqual(await findings(page), []);
+});
+
 onPage("retained messages are deleted by a filter, after a question that says how many", "#/topics?filter=power/%2B/state", {}, async ({ page, server }) => {
   await page.getByText("1 to 100 of 150").waitFor();
   await page.getByRole("button", { name: "Next" }).click();

@@ -254,6 +254,21 @@ export interface ViolationSample {
   last_ms: number;
 }
 
+/** What has been counted of a topic filter that `metrics.topics` names. */
+export interface TopicTotals {
+  filter: string;
+  messages_received: number;
+  messages_received_by_qos: number[];
+  bytes_received: number;
+  messages_delivered: number;
+  bytes_delivered: number;
+  messages_dropped: number;
+}
+
+export interface TopicMetrics {
+  topics: TopicTotals[];
+}
+
 export interface ContractSchema {
   sha256: string;
   file: string;

@@ -1,10 +1,11 @@
-// Topics with retained messages: as a tree, or by a filter.
+// Topics with retained messages, as a tree or by a filter; and what is counted by topic filters.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Page } from "../ui/page";
 import { go, href } from "../router";
 import { RetainedList } from "./retained";
+import { TopicMetricsTable } from "./topic-metrics";
 import { Tree } from "./topic-tree";
 
 export function TopicsPage({ query }: { query: Readonly<Record<string, string>> }): JSX.Element {
@@ -13,10 +14,13 @@ export function TopicsPage({ query }: { query: Readonly<Record<string, string>> 
     <Page title="Topics">
       <FilterForm key={filter} filter={filter} />
       {filter === "" ? (
-        <section aria-labelledby="tree">
-          <h2 id="tree">Topics with retained messages</h2>
-          <Tree />
-        </section>
+        <>
+          <section aria-labelledby="tree">
+            <h2 id="tree">Topics with retained messages</h2>
+            <Tree />
+          </section>
+          <TopicMetricsTable />
+        </>
       ) : (
         <RetainedList key={filter} filter={filter} topic={topic} />
       )}

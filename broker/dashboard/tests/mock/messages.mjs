@@ -16,6 +16,7 @@ export function makeRetained() {
 
 export const MESSAGE_ROUTES = [
   ["GET", /^\/v1\/topics$/, topics],
+  ["GET", /^\/v1\/topic-metrics$/, topicMetrics],
   ["GET", /^\/v1\/retained$/, list],
   ["DELETE", /^\/v1\/retained$/, remove, "operate"],
   ["GET", /^\/v1\/retained\/(.+)$/, show, "read", true],
@@ -41,6 +42,19 @@ function topics(state, _match, { query }) {
     levels.set(level, rest.length === 0 ? { ...known, retained: true } : { ...known, below: known.below + 1 });
   }
   return paged([...levels.values()], (level) => level.level, query, "levels");
+}
+
+function topicMetrics() {
+  const totals = (filter, received, delivered) => ({
+    filter,
+    messages_received: received,
+    messages_received_by_qos: [received - 3, 2, 1],
+    bytes_received: received * 512,
+    messages_delivered: delivered,
+    bytes_delivered: delivered * 512,
+    messages_dropped: 4,
+  });
+  return { topics: [totals("power/+/kwh", 12_345, 24_690), totals("firmware/#", 7, 0)] };
 }
 
 function list(state, _match, { query }) {
