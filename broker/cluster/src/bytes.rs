@@ -63,9 +63,13 @@ impl<'a> Reader<'a> {
         core::str::from_utf8(self.block()?).ok()
     }
 
-    /// All that has not been read.
-    pub(crate) fn rest(&mut self) -> &'a [u8] {
-        std::mem::take(&mut self.rest)
+    /// A byte that says whether a value follows, and the value.
+    pub(crate) fn option<T>(&mut self, value: impl FnOnce(&mut Reader<'a>) -> Option<T>) -> Option<Option<T>> {
+        match self.u8()? {
+            0 => Some(None),
+            1 => value(self).map(Some),
+            _ => None,
+        }
     }
 
     pub(crate) fn is_at_end(&self) -> bool {
@@ -95,6 +99,15 @@ impl Writer {
 
     pub(crate) fn u64(&mut self, value: u64) -> &mut Writer {
         self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+
+    /// A byte that says whether a value follows, and the value.
+    pub(crate) fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Writer, T)) -> &mut Writer {
+        self.u8(value.is_some().into());
+        if let Some(value) = value {
+            write(self, value);
+        }
         self
     }
 

@@ -7,10 +7,11 @@ use std::collections::VecDeque;
 
 use crate::mutant::{Mutant, is};
 use crate::names::{Incarnation, Key};
+use crate::nodes::Ends;
 use crate::operation::{Answer, Operation, OperationId, Revision};
 use crate::outbox::{Outbox, Purpose};
 use crate::queue::pop_front_if;
-use crate::record::{NodeRecord, NodeState};
+use crate::record::{Load, NodeRecord, NodeState};
 use crate::settings::Settings;
 
 /// Beats that were sent and may still turn out to have been written.
@@ -20,6 +21,7 @@ const ATTEMPTS_MAX: usize = 64;
 pub(crate) struct Lease {
     me: Incarnation,
     name: String,
+    reference: String,
     /// Of the last beat that was confirmed.
     revision: Option<Revision>,
     /// Number of the last beat that was sent.
@@ -28,13 +30,19 @@ pub(crate) struct Lease {
     attempts: VecDeque<(u64, u64)>,
     until_ms: u64,
     step: Step,
+    /// The node wants to end, and all that it has written ends so.
+    retiring: Option<Box<Ends>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    Resting { until_ms: u64 },
+    Resting {
+        until_ms: u64,
+    },
     Beating(OperationId),
     Looking(OperationId),
+    /// It writes `buried` itself.
+    Retiring(OperationId),
     Over,
 }
 
@@ -45,12 +53,24 @@ pub(crate) enum LeaseEvent {
     Renewed,
     /// The node has been taken for dead.
     Over,
+    /// The node has buried itself.
+    Retired,
 }
 
 impl Lease {
-    pub(crate) fn new(me: Incarnation, name: String) -> Lease {
+    pub(crate) fn new(me: Incarnation, name: String, reference: String) -> Lease {
         let step = Step::Resting { until_ms: 0 };
-        Lease { me, name, revision: None, beat: 0, attempts: VecDeque::new(), until_ms: 0, step }
+        Lease {
+            me,
+            name,
+            reference,
+            revision: None,
+            beat: 0,
+            attempts: VecDeque::new(),
+            until_ms: 0,
+            step,
+            retiring: None,
+        }
     }
 
     /// Whether clients may be served at this moment.
@@ -59,21 +79,31 @@ impl Lease {
         is_alive && (now_ms < self.until_ms || self.revision.is_some() && is(Mutant::ServesWithoutLease))
     }
 
-    pub(crate) fn advance(&mut self, now_ms: u64, out: &mut Outbox) {
-        if let Step::Resting { until_ms } = self.step
-            && until_ms <= now_ms
-        {
-            self.beat(now_ms, out);
+    pub(crate) fn advance(&mut self, now_ms: u64, load: Load, out: &mut Outbox) {
+        let Step::Resting { until_ms } = self.step else { return };
+        if let (Some(ends), Some(revision)) = (&self.retiring, self.revision) {
+            let state = NodeState::Buried { ends: ends.clone() };
+            let record = NodeRecord { name: self.name.clone(), reference: String::new(), state };
+            let put = Operation::Put { key: Key::Node(self.me), expected: Some(revision), value: record.encode() };
+            self.step = Step::Retiring(out.ask(Purpose::Lease, put));
+        } else if until_ms <= now_ms {
+            self.beat(now_ms, load, out);
         }
     }
 
-    fn beat(&mut self, now_ms: u64, out: &mut Outbox) {
+    /// Nothing of this life is under way, and nothing will be: it ends when its record says so.
+    pub(crate) fn retire(&mut self, ends: Box<Ends>) {
+        self.retiring = Some(ends);
+    }
+
+    fn beat(&mut self, now_ms: u64, load: Load, out: &mut Outbox) {
         self.beat += 1;
         self.attempts.push_back((self.beat, now_ms));
         if self.attempts.len() > ATTEMPTS_MAX {
             self.attempts.pop_front();
         }
-        let record = NodeRecord { name: self.name.clone(), state: NodeState::Alive { beat: self.beat } };
+        let state = NodeState::Alive { beat: self.beat, load };
+        let record = NodeRecord { name: self.name.clone(), reference: self.reference.clone(), state };
         let key = Key::Node(self.me);
         let put = Operation::Put { key, expected: self.revision, value: record.encode() };
         self.step = Step::Beating(out.ask(Purpose::Lease, put));
@@ -92,7 +122,11 @@ impl Lease {
                 self.confirm(now_ms, self.beat, *revision, settings)
             }
             (Step::Looking(op), Answer::Got(found)) if op == id => self.look_at(now_ms, found.as_ref(), settings),
-            (Step::Beating(op) | Step::Looking(op), _) if op == id => {
+            (Step::Retiring(op), Answer::Put(_)) if op == id => {
+                self.step = Step::Over;
+                LeaseEvent::Retired
+            }
+            (Step::Beating(op) | Step::Looking(op) | Step::Retiring(op), _) if op == id => {
                 self.step = Step::Looking(out.ask(Purpose::Lease, Operation::Get(Key::Node(self.me))));
                 LeaseEvent::Nothing
             }
@@ -103,12 +137,17 @@ impl Lease {
     fn look_at(&mut self, now_ms: u64, found: Option<&(Revision, Vec<u8>)>, settings: &Settings) -> LeaseEvent {
         let state = found.map(|(revision, value)| (*revision, NodeRecord::decode(value).map(|record| record.state)));
         match state {
-            Some((revision, Ok(NodeState::Alive { beat }))) if Some(revision) > self.revision => {
+            Some((revision, Ok(NodeState::Alive { beat, .. }))) if Some(revision) > self.revision => {
                 self.confirm(now_ms, beat, revision, settings)
             }
             // The beat has not been written, at least not yet.
             Some((_, Ok(NodeState::Alive { .. }))) => self.beat_again(now_ms),
-            None if self.revision.is_none() => self.beat_again(now_ms),
+            Some((_, Ok(NodeState::Buried { ends }))) if self.retiring.as_ref() == Some(&ends) => {
+                self.step = Step::Over;
+                LeaseEvent::Retired
+            }
+            // Without a record, it may be that the first beat has never arrived. But it may also have arrived, been taken for dead, buried and
+            // removed. Another life costs nothing, since this one has never served anybody.
             Some((revision, _)) if is(Mutant::IgnoresDeath) => self.confirm(now_ms, self.beat, revision, settings),
             _ => self.end(),
         }

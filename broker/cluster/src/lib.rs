@@ -8,7 +8,9 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod config;
 pub mod delivery;
+mod drain;
 mod groups;
 pub mod interest;
 mod lanes;
@@ -22,11 +24,26 @@ mod outbox;
 mod peer_message;
 mod queue;
 pub mod record;
+mod retained;
 mod sessions;
 mod settings;
+mod status;
 pub mod subject;
+mod sweep;
+mod wills;
 
-pub use member::{Full, Member, TICK_MS};
-pub use operation::{Answer, Decision, Operation, OperationId, Output, Refusal, Revision, Sequence, Start};
+pub use config::ConfigStatus;
+pub use lanes::LaneStatus;
+pub use member::{Full, Member, Publish, TICK_MS};
+pub use nodes::{NodeStanding, NodeStatus};
+pub use operation::{
+    Answer, Decision, Elsewhere, Kept, Operation, OperationId, Output, Proposal, Refusal, Revision, Scanned, Sequence,
+    Start,
+};
 pub use peer_message::{PeerMessage, PeerMessageKind};
+pub use retained::MirrorStatus;
+pub use sessions::SessionsStatus;
 pub use settings::Settings;
+pub use status::{Counters, Status};
+pub use sweep::SweepStatus;
+pub use wills::Terms;

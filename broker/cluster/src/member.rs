@@ -1,21 +1,29 @@
 //! One node of a cluster.
 
+mod delivery;
+mod keeping;
+
 use std::num::NonZeroU16;
 
-use crate::delivery::{DeliveryCounters, Log, ReadRequest};
-use crate::groups::{GroupMessage, GroupSurroundings, Groups};
+use crate::config::Config;
+use crate::delivery::Log;
+use crate::drain::Drain;
+use crate::groups::{GroupMessage, Groups};
 use crate::interest::Interest;
-use crate::lanes::{LaneEvent, Lanes};
+use crate::lanes::{Keeping, LaneEvent, Lanes};
 use crate::lease::{Lease, LeaseEvent};
 use crate::mutant::{Mutant, is};
-use crate::names::{ClientKey, GroupKey, Incarnation, Partition, Seed};
+use crate::names::{ClientKey, Incarnation, Key, Seed};
 use crate::nodes::Nodes;
-use crate::operation::{Answer, Decision, OperationId, Output, Revision, Sequence, Start};
+use crate::operation::{Answer, Decision, Operation, OperationId, Output, Revision, Sequence, Start};
 use crate::outbox::{Outbox, Purpose};
 use crate::peer_message::{PeerMessage, PeerMessageKind};
-use crate::record::{NodeRecord, NodeState, Place};
-use crate::sessions::{Request, Sessions, Surroundings};
+use crate::record::{Load, NodeRecord, NodeState, Retain};
+use crate::retained::{Mirror, Writer};
+use crate::sessions::{Publishing, Request, Sessions, Surroundings};
 use crate::settings::Settings;
+use crate::status::Counters;
+use crate::sweep::Sweeper;
 
 /// [`Member::advance`] is to be called so often, in milliseconds. What is safe does not depend on it.
 pub const TICK_MS: u64 = 100;
@@ -34,6 +42,8 @@ pub struct Member {
     last_renewal_ms: Option<u64>,
     /// What the engine has been told last.
     is_serving: bool,
+    /// Whether it has ever been told that clients may be served.
+    has_begun: bool,
     is_over: bool,
     nodes: Nodes,
     lanes: Lanes,
@@ -41,7 +51,28 @@ pub struct Member {
     log: Log,
     interest: Interest,
     groups: Groups,
+    retained: Writer,
+    mirror: Mirror,
+    config: Config,
+    drain: Drain,
+    sweeper: Sweeper,
+    counters: Counters,
     out: Outbox,
+}
+
+/// What a client that is served has published.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Publish<'a> {
+    /// Comes back with the answer, and is another one for each message of a service.
+    pub ticket: u64,
+    /// Where it goes.
+    pub topic: &'a str,
+    /// For QoS 2, its Packet Identifier. A message with RETAIN comes here even with QoS 0, since it needs a place in the log; nobody is told then.
+    pub packet_id: Option<NonZeroU16>,
+    /// With RETAIN: how it is kept, and where in their stream the retained messages of this node's own store have what the topic has so far.
+    pub retain: Option<(Retain, Option<Sequence>)>,
+    /// The message, as the log is to have it.
+    pub message: Vec<u8>,
 }
 
 /// There is no room for the message now: its publisher is not to be read from, and it is given back.
@@ -63,10 +94,13 @@ impl Member {
         if let Some(former) = former {
             nodes.bury_at_once(former, &mut out);
         }
-        let mut lease = Lease::new(me, name.to_owned());
-        lease.advance(now_ms, &mut out);
-        let mut log = Log::new(&settings);
+        let mut lease = Lease::new(me, name.to_owned(), settings.reference.clone());
+        lease.advance(now_ms, Load::default(), &mut out);
+        let sweeper = Sweeper::new(now_ms, settings.patrol_ms);
+        let (mut log, mut mirror, mut config) = (Log::new(&settings), Mirror::default(), Config::new(me));
         log.advance(now_ms, &settings, &mut out);
+        mirror.advance(&settings, &mut out);
+        config.advance(now_ms, &settings, &mut out);
         Member {
             me,
             seed,
@@ -74,6 +108,7 @@ impl Member {
             lease,
             last_renewal_ms: None,
             is_serving: false,
+            has_begun: false,
             is_over: false,
             nodes,
             lanes: Lanes::new(me),
@@ -81,6 +116,12 @@ impl Member {
             log,
             interest: Interest::default(),
             groups: Groups::default(),
+            retained: Writer::default(),
+            mirror,
+            config,
+            drain: Drain::default(),
+            sweeper,
+            counters: Counters::default(),
             out,
         }
     }
@@ -92,7 +133,7 @@ impl Member {
 
     /// Whether clients may be read from and written to at this moment. To be asked at the beginning of each turn.
     pub fn is_serving(&self, now_ms: u64) -> bool {
-        !self.is_over && self.log.has_begun() && self.lease.holds(now_ms)
+        !self.is_over && self.is_ready() && self.lease.holds(now_ms)
     }
 
     /// The next thing that is to be done.
@@ -106,13 +147,16 @@ impl Member {
             return;
         }
         self.look_at_lease(now_ms);
-        self.lease.advance(now_ms, &mut self.out);
+        let load = self.load();
+        self.lease.advance(now_ms, load, &mut self.out);
         if self.is_serving {
             self.nodes.advance(now_ms, &self.settings, &mut self.out);
         }
         self.with_sessions(now_ms, Sessions::advance);
         self.log.advance(now_ms, &self.settings, &mut self.out);
         self.with_groups(now_ms, Groups::advance);
+        self.keep_house(now_ms);
+        self.begin_to_serve(now_ms);
     }
 
     /// The record of a node has been seen, as the store reports changes.
@@ -123,7 +167,8 @@ impl Member {
             return;
         }
         if node == self.me && !is_alive && !is(Mutant::IgnoresDeath) {
-            return self.end();
+            let is_retired = self.drain.is_retiring && matches!(record.state, NodeState::Buried { .. });
+            return self.end(if is_retired { Decision::Drained } else { Decision::Fenced });
         }
         self.nodes.saw(now_ms, node, revision, record);
     }
@@ -136,10 +181,10 @@ impl Member {
         if let Some(message) = GroupMessage::decode(bytes) {
             self.with_groups(now_ms, |groups, cx| groups.heard(message, cx));
         }
-        if let Some(PeerMessage { from, client, epoch, kind }) = PeerMessage::decode(bytes) {
+        if let Some(PeerMessage { from, client, claim, kind }) = PeerMessage::decode(bytes) {
             self.with_sessions(now_ms, |sessions, cx| match kind {
-                PeerMessageKind::Release => sessions.wanted(client, from, epoch, cx),
-                PeerMessageKind::Released => sessions.released(client, from, epoch, cx),
+                PeerMessageKind::Release => sessions.wanted(client, from, claim, cx),
+                PeerMessageKind::Released => sessions.released(client, from, claim, cx),
             });
         }
     }
@@ -155,24 +200,27 @@ impl Member {
             Some(Purpose::Lease) => match self.lease.answer(now_ms, id, answer, &self.settings, &mut self.out) {
                 LeaseEvent::Nothing => {}
                 LeaseEvent::Renewed => self.renewed(now_ms),
-                LeaseEvent::Over => self.end(),
+                LeaseEvent::Over => self.end(Decision::Fenced),
+                LeaseEvent::Retired => self.end(Decision::Drained),
             },
-            Some(Purpose::Look(node)) => {
-                match answer {
-                    Answer::Got(Some((revision, record))) => self.saw_node(now_ms, node, *revision, record),
-                    // Whoever owns something had a record before.
-                    Answer::Got(None) => self.nodes.forget(node),
-                    _ => {}
-                }
+            Some(Purpose::Look(node)) => self.looked_at(now_ms, node, answer),
+            Some(Purpose::Burial(node)) => {
+                self.nodes.answer(now_ms, node, id, answer, &mut self.out);
+                self.repair();
             }
-            Some(Purpose::Burial(node)) => self.nodes.answer(now_ms, node, id, answer, &mut self.out),
             Some(Purpose::Lane(partition)) => {
-                match self.lanes.answer(partition, id, answer, &self.settings, &mut self.out) {
+                match self.lanes.answer(now_ms, partition, id, answer, &self.settings, &mut self.out) {
                     LaneEvent::Nothing => {}
-                    LaneEvent::Stored { origins, ordinal } => self.with_sessions(now_ms, |sessions, cx| {
-                        sessions.stored(partition, ordinal, &origins, cx);
-                    }),
-                    LaneEvent::Fenced => self.end(),
+                    LaneEvent::Stored { mut origins, ordinal, retaining } => {
+                        if is(Mutant::AcknowledgesBeforeRetained) {
+                            origins.extend(retaining.iter().map(|retaining| retaining.origin));
+                        }
+                        let in_log = origins.iter().chain(retaining.iter().map(|retaining| &retaining.origin));
+                        self.sessions.settle(partition, ordinal, in_log.copied());
+                        self.retain(partition, retaining);
+                        self.with_sessions(now_ms, |sessions, cx| sessions.stored(&origins, cx));
+                    }
+                    LaneEvent::Fenced => self.end(Decision::Fenced),
                 }
             }
             Some(Purpose::Session(key)) => {
@@ -180,10 +228,41 @@ impl Member {
             }
             Some(Purpose::Log(partition)) => {
                 self.log.answer(now_ms, partition, id, answer, &self.settings, &mut self.out);
-                self.look_whether_to_serve(now_ms);
+                self.begin_to_serve(now_ms);
             }
             Some(Purpose::Group(key)) => self.with_groups(now_ms, |groups, cx| groups.answer(key, id, answer, cx)),
             Some(Purpose::Read) => self.log.read_answer(now_ms, id, answer, &self.settings, &mut self.out),
+            Some(Purpose::Retained(subject)) => self.answer_retained(now_ms, subject, id, answer),
+            Some(Purpose::Mirror) => {
+                self.mirror.answer(now_ms, id, answer, &self.settings, &mut self.out);
+                self.begin_to_serve(now_ms);
+            }
+            Some(Purpose::Config) => {
+                self.config.answer(id, answer, &mut self.out);
+                self.begin_to_serve(now_ms);
+            }
+            Some(Purpose::Nodes) => {
+                if let Answer::Nodes(nodes) = answer {
+                    nodes.iter().for_each(|(node, revision, record)| self.saw_node(now_ms, *node, *revision, record));
+                }
+            }
+            Some(Purpose::Sweep) => self.answer_sweep(now_ms, id, None, answer),
+            Some(Purpose::Freeing(client)) => self.answer_sweep(now_ms, id, Some(client), answer),
+            Some(Purpose::Forgetting(node)) => match answer {
+                Answer::Removed => self.nodes.forget(node),
+                _ => {
+                    self.out.ask(Purpose::Look(node), Operation::Get(Key::Node(node)));
+                }
+            },
+        }
+    }
+
+    fn looked_at(&mut self, now_ms: u64, node: Incarnation, answer: &Answer) {
+        match answer {
+            Answer::Got(Some((revision, record))) => self.saw_node(now_ms, node, *revision, record),
+            // A life writes its record before it does anything else, so there has been one.
+            Answer::Got(None) if node != self.me => self.nodes.forget(node),
+            _ => {}
         }
     }
 
@@ -192,6 +271,9 @@ impl Member {
     pub fn claim(&mut self, now_ms: u64, ticket: u64, client_id: &str, start: Start) {
         if self.is_over {
             return;
+        }
+        if self.is_closed() {
+            return self.turn_away(now_ms, ticket);
         }
         let deadline_ms = now_ms + self.settings.claim_timeout_ms;
         let (key, request) = (self.seed.client(client_id), Request::new(ticket, client_id, start, deadline_ms));
@@ -204,25 +286,21 @@ impl Member {
         self.with_sessions(now_ms, |sessions, cx| sessions.abandon(client, ticket, cx));
     }
 
-    /// A client that is served has published: with a Packet Identifier for QoS 2, without one for QoS 1. `ticket` comes back with `Stored`, and
-    /// is another one for each message of a service.
+    /// A client that is served has published. The answer is `Stored` or `NotStored`.
     ///
     /// # Errors
     /// There is no room for it now.
-    pub fn publish(
-        &mut self,
-        now_ms: u64,
-        client: ClientKey,
-        ticket: u64,
-        topic: &str,
-        packet_id: Option<NonZeroU16>,
-        message: Vec<u8>,
-    ) -> Result<(), Full> {
+    pub fn publish(&mut self, now_ms: u64, client: ClientKey, publish: Publish<'_>) -> Result<(), Full> {
+        let Publish { ticket, topic, packet_id, retain, message } = publish;
         let partition = self.seed.partition(topic);
-        if !self.lanes.has_room(partition, &self.settings) {
+        let is_full = retain.is_some() && !self.retained.has_room(&self.settings);
+        if is_full || !self.lanes.has_room(partition, &self.settings) {
+            self.counters.full += 1;
             return Err(Full(message));
         }
-        self.with_sessions(now_ms, |sessions, cx| sessions.publish(client, partition, ticket, packet_id, &message, cx));
+        let keeps = retain.map(|(retain, known)| Keeping { retain, topic: topic.to_owned(), known });
+        let publishing = Publishing { partition, ticket, packet_id, keeps, message };
+        self.with_sessions(now_ms, |sessions, cx| sessions.publish(client, publishing, cx));
         Ok(())
     }
 
@@ -241,114 +319,15 @@ impl Member {
         self.with_sessions(now_ms, |sessions, cx| sessions.leave(client, state, cx));
     }
 
-    /// A shard has taken what has arrived of a partition, up to a sequence: more may come.
-    pub fn took(&mut self, now_ms: u64, shard: usize, partition: Partition, until: Sequence) {
-        if !self.is_over {
-            self.log.took(now_ms, shard, partition, until, &self.settings, &mut self.out);
-        }
-    }
-
-    /// A shard wants to read for sessions that are behind. The answer is [`Decision::Read`].
-    pub fn read(&mut self, shard: usize, request: ReadRequest) {
-        if !self.is_over {
-            self.log.read(shard, request, &self.settings, &mut self.out);
-        }
-    }
-
-    /// A session that this node serves has subscribed to `$share/name/filter`, or comes with that subscription. The answer is
-    /// [`Decision::Joined`]. The epoch is that of [`Decision::Serve`].
-    pub fn join(&mut self, now_ms: u64, client: ClientKey, epoch: u64, share: &str) {
-        let group = self.seed.group(share);
-        self.with_groups(now_ms, |groups, cx| groups.join(group, share, client, epoch, cx));
-    }
-
-    /// A session with the subscription `$share/name/filter` is not served here any more. It stays a member.
-    pub fn leave(&mut self, now_ms: u64, client: ClientKey, share: &str) {
-        let group = self.seed.group(share);
-        self.with_groups(now_ms, |groups, cx| groups.leave(group, client, cx));
-    }
-
-    /// A session has unsubscribed from `$share/name/filter`, or has ended.
-    pub fn part(&mut self, now_ms: u64, client: ClientKey, epoch: u64, share: &str) {
-        let group = self.seed.group(share);
-        self.with_groups(now_ms, |groups, cx| groups.part(group, share, client, epoch, cx));
-    }
-
-    /// How far a group has come, as [`Receivers::leases`](crate::delivery::Receivers::leases) says.
-    pub fn checkpoint(&mut self, now_ms: u64, group: GroupKey, leases: Vec<(Partition, Place, Vec<Place>)>) {
-        self.with_groups(now_ms, |groups, cx| groups.checkpoint(group, leases, cx));
-    }
-
-    /// The engine has stopped to deliver a partition of a group: how far it has come, and what is open.
-    pub fn returned(&mut self, now_ms: u64, group: GroupKey, partition: Partition, next: Place, open: Vec<Place>) {
-        let open = open.into_iter().collect();
-        self.with_groups(now_ms, |groups, cx| groups.returned(group, partition, next, open, cx));
-    }
-
-    /// How many groups this node has to do with.
-    pub fn groups(&self) -> usize {
-        self.groups.len()
-    }
-
-    /// A connected client of this node has subscribed to a filter, whose share is not part of it. Each one is counted.
-    pub fn listen(&mut self, filter: &str) {
-        if !self.is_over {
-            let changes = self.interest.add(filter);
-            self.out.change_interest(changes);
-        }
-    }
-
-    /// A connected client of this node does not subscribe to a filter any more.
-    pub fn unlisten(&mut self, filter: &str) {
-        if !self.is_over {
-            let changes = self.interest.remove(filter);
-            self.out.change_interest(changes);
-        }
-    }
-
-    /// The bus brings what matches a pattern from now on.
-    pub fn listening(&mut self, pattern: &str) {
-        if !self.is_over {
-            let changes = self.interest.confirm(pattern);
-            self.out.change_interest(changes);
-        }
-    }
-
-    /// Whether this copy of a message of QoS 0 is for the engine: of those that came by several patterns, one is.
-    pub fn counts(&self, pattern: &str, subject: &str) -> bool {
-        self.interest.counts(pattern, subject)
-    }
-
-    /// To how many patterns of subjects the node listens, and whether they are shortened because there were too many.
-    pub fn patterns(&self) -> (usize, bool) {
-        (self.interest.len(), self.interest.is_coarse())
-    }
-
-    /// What delivery has done so far.
-    pub fn delivery_counters(&self) -> DeliveryCounters {
-        self.log.counters
-    }
-
     fn with_sessions(&mut self, now_ms: u64, act: impl FnOnce(&mut Sessions, &mut Surroundings<'_>)) {
-        if self.is_over {
+        // Whoever buries itself has nothing to do with sessions any more.
+        if self.is_over || self.drain.is_retiring && !is(Mutant::RetiresTooEarly) {
             return;
         }
         self.look_at_lease(now_ms);
-        let Member { me, is_serving, settings, nodes, lanes, sessions, out, .. } = self;
-        act(sessions, &mut Surroundings { me: *me, now_ms, is_serving: *is_serving, settings, nodes, lanes, out });
-    }
-
-    fn with_groups(&mut self, now_ms: u64, act: impl FnOnce(&mut Groups, &mut GroupSurroundings<'_>)) {
-        if self.is_over {
-            return;
-        }
-        let position = self.log.position();
-        let Member { me, is_serving, settings, nodes, groups, out, .. } = self;
-        let ask_again_ms = settings.ask_again_ms;
-        act(
-            groups,
-            &mut GroupSurroundings { me: *me, now_ms, is_serving: *is_serving, ask_again_ms, position, nodes, out },
-        );
+        let Member { me, seed, is_serving, settings, nodes, lanes, sessions, out, .. } = self;
+        let (me, seed, is_serving) = (*me, *seed, *is_serving);
+        act(sessions, &mut Surroundings { me, seed, now_ms, is_serving, settings, nodes, lanes, out });
     }
 
     /// Tells the engine if the lease has run out.
@@ -365,22 +344,28 @@ impl Member {
             self.nodes.count_anew(now_ms);
         }
         self.last_renewal_ms = Some(now_ms);
-        self.look_whether_to_serve(now_ms);
+        self.begin_to_serve(now_ms);
     }
 
-    /// Tells the engine if clients may be served now.
-    fn look_whether_to_serve(&mut self, now_ms: u64) {
-        if !self.is_serving && self.log.has_begun() && self.lease.holds(now_ms) {
-            self.is_serving = true;
+    /// Whether the node knows what it needs before it serves anybody: where the log goes on, once all retained messages, and the configuration.
+    fn is_ready(&self) -> bool {
+        self.has_begun || self.log.has_begun() && self.mirror.is_caught_up() && self.config.is_ready()
+    }
+
+    /// Tells the engine if clients may be served from now on.
+    fn begin_to_serve(&mut self, now_ms: u64) {
+        if !self.is_over && !self.is_serving && self.is_ready() && self.lease.holds(now_ms) {
+            (self.is_serving, self.has_begun) = (true, true);
             self.out.decide(Decision::Resumed);
             self.with_sessions(now_ms, Sessions::resume);
+            self.retained.resume(&mut self.out);
         }
     }
 
-    fn end(&mut self) {
+    fn end(&mut self, why: Decision) {
         self.is_over = true;
         self.lease.end();
         self.out.clear();
-        self.out.decide(Decision::Fenced);
+        self.out.decide(why);
     }
 }

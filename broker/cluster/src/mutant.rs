@@ -77,6 +77,48 @@ pub enum Mutant {
     LeasesWithoutOpen,
     /// A partition of a group is given back as it was taken.
     ReturnsWithoutCursor,
+    /// What a topic retains is replaced whatever place it has in the log.
+    RetainsBlindly,
+    /// PUBACK leaves when the message is in the log, and before it is retained.
+    AcknowledgesBeforeRetained,
+    /// Who buries a node leaves what it has not retained as it is.
+    ForgetsRepair,
+    /// A topic that has been cleared forgets at once where that was.
+    ClearsWithoutTrace,
+    /// Clients are served before the copy of the retained messages is complete.
+    ServesBeforeCaughtUp,
+    /// A copy that has come far enough counts as whole.
+    TakesPartForWhole,
+    /// A search for retained messages looks at once.
+    LooksWithoutAsking,
+    /// A clean start drops the will of the connection before.
+    DropsWills,
+    /// Whoever comes back in time does not cancel a will.
+    IgnoresReturn,
+    /// A will does not wait for its delay.
+    PublishesWillsAtOnce,
+    /// Who takes on a dead node's session publishes its will although it is in the log.
+    PublishesWillsAgain,
+    /// A dead node's sessions are freed without their wills.
+    ForgetsSweptWills,
+    /// What is not of a node's share, it never sweeps.
+    SweepsOnlyItsShare,
+    /// The record of a dead node is removed while sessions name it.
+    ForgetsTooEarly,
+    /// A session is released without a time after which the store removes it.
+    NeverExpires,
+    /// A session expires although its client is connected.
+    ExpiresClaimed,
+    /// A message is refused and stays in its lane.
+    RefusesWithoutWithdrawing,
+    /// A QoS 2 message is refused before the record has forgotten it.
+    RefusesBeforeRecord,
+    /// QoS 2 messages go on behind one that was refused while the record has not forgotten it.
+    PassesWithdrawn,
+    /// A node that is drained buries itself while it serves clients.
+    RetiresTooEarly,
+    /// A proposal replaces whatever configuration is there.
+    ConfiguresBlindly,
 }
 
 #[cfg(feature = "mutants")]

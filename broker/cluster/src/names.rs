@@ -114,6 +114,8 @@ pub enum Key {
     Session(ClientKey),
     /// The record of a group.
     Group(GroupKey),
+    /// The shared configuration.
+    Config,
 }
 
 impl fmt::Display for Key {
@@ -122,6 +124,7 @@ impl fmt::Display for Key {
             Key::Node(incarnation) => write!(f, "tw_node.{incarnation}"),
             Key::Session(client) => write!(f, "tw_session.{client}"),
             Key::Group(group) => write!(f, "tw_group.{group}"),
+            Key::Config => f.write_str("tw_config.current"),
         }
     }
 }

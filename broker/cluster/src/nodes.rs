@@ -1,23 +1,59 @@
 //! The other nodes: what has been seen of them, and the burial of those whose lease has run out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::mutant::{Mutant, is};
 use crate::names::{Incarnation, Key, LogSubject, PARTITIONS, Partition};
 use crate::operation::{Answer, Operation, OperationId, Revision, Sequence};
 use crate::outbox::{Outbox, Purpose};
-use crate::record::{Body, End, Group, NodeRecord, NodeState};
+use crate::record::{Body, End, Group, Keeps, Load, NodeRecord, NodeState, Place, RetainedRecord};
 use crate::settings::Settings;
 
 pub(crate) type Ends = [End; PARTITIONS as usize];
+
+/// Lives that are remembered as gone. Who forgets one asks the store again.
+const GONE_MAX: usize = 4096;
 
 #[derive(Debug)]
 pub(crate) struct Nodes {
     me: Incarnation,
     seen: BTreeMap<Incarnation, Seen>,
     burials: BTreeMap<Incarnation, Burial>,
-    /// Lives whose records are not there any more: they were buried long ago.
-    forgotten: BTreeSet<Incarnation>,
+    /// Lives without a record, in the order in which that was found out. A life whose record is gone never comes back.
+    gone: BTreeSet<Incarnation>,
+    gone_order: VecDeque<Incarnation>,
+    /// Messages of dead nodes that are in the log and may not be retained: for which burial, and which attempt at it.
+    repairs: Vec<(Incarnation, u64, RetainedRecord)>,
+}
+
+/// How a life of a node is seen by another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// Which life.
+    pub incarnation: Incarnation,
+    /// What operators call the node.
+    pub name: String,
+    /// Where its clients reach it.
+    pub reference: String,
+    /// How it is with it.
+    pub standing: NodeStanding,
+    /// Sessions that it owns, as it said with its last beat.
+    pub sessions: u32,
+    /// How long ago its record changed, by this node's clock, in milliseconds: for a living node, the age of its beat.
+    pub age_ms: u64,
+}
+
+/// In which state a life of a node is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeStanding {
+    /// It takes clients.
+    Alive,
+    /// It takes no clients.
+    Closed,
+    /// It is being buried.
+    Dying,
+    /// It is buried, and sessions may still name it as their owner.
+    Buried,
 }
 
 #[derive(Debug)]
@@ -39,6 +75,8 @@ struct Burial {
     ends: Box<Ends>,
     /// Partitions that have been fenced off, in order.
     fenced: usize,
+    /// Of the last of them, how it ends.
+    end: End,
     /// The node is known to be dead, by the lock of its data directory, whatever its record says.
     is_certain: bool,
 }
@@ -48,21 +86,38 @@ enum Step {
     Looking(OperationId),
     Marking(OperationId),
     Reading(OperationId),
-    Fencing(OperationId, End),
+    Fencing(OperationId, Option<Sequence>),
+    /// Behind the fence, groups are read that have messages to retain.
+    Repairing(OperationId),
+    /// These are being retained: how many are not yet, and where their group stands.
+    Settling(usize, Sequence),
     Sealing(OperationId),
 }
 
 impl Step {
-    fn operation(self) -> OperationId {
+    fn operation(self) -> Option<OperationId> {
         match self {
-            Step::Looking(id) | Step::Marking(id) | Step::Reading(id) | Step::Fencing(id, _) | Step::Sealing(id) => id,
+            Step::Looking(id)
+            | Step::Marking(id)
+            | Step::Reading(id)
+            | Step::Fencing(id, _)
+            | Step::Repairing(id)
+            | Step::Sealing(id) => Some(id),
+            Step::Settling(..) => None,
         }
     }
 }
 
 impl Nodes {
     pub(crate) fn new(me: Incarnation) -> Nodes {
-        Nodes { me, seen: BTreeMap::new(), burials: BTreeMap::new(), forgotten: BTreeSet::new() }
+        Nodes {
+            me,
+            seen: BTreeMap::new(),
+            burials: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            gone_order: VecDeque::new(),
+            repairs: Vec::new(),
+        }
     }
 
     /// How far the groups of a buried node go; `None` while it may still write.
@@ -73,19 +128,9 @@ impl Nodes {
         }
     }
 
-    /// Whether it is known how it is with a node.
-    pub(crate) fn knows(&self, node: Incarnation) -> bool {
-        self.seen.contains_key(&node) || self.forgotten.contains(&node)
-    }
-
-    /// Whether nothing of a node is under way any more.
+    /// Whether nothing of a node is under way any more: it is buried, or was and has been forgotten.
     pub(crate) fn is_over(&self, node: Incarnation) -> bool {
-        self.ends(node).is_some() || self.forgotten.contains(&node)
-    }
-
-    /// The store has no record of a node that has had one.
-    pub(crate) fn forget(&mut self, node: Incarnation) {
-        self.forgotten.insert(node);
+        self.ends(node).is_some() || self.is_gone(node)
     }
 
     /// Whether a node is being buried.
@@ -93,8 +138,90 @@ impl Nodes {
         self.seen.get(&node).is_some_and(|seen| matches!(seen.record.state, NodeState::Dying { .. }))
     }
 
+    /// Whether there was a record of this life, and it has been removed.
+    pub(crate) fn is_gone(&self, node: Incarnation) -> bool {
+        self.gone.contains(&node)
+    }
+
+    /// Whether anything is known of this life.
+    pub(crate) fn is_known(&self, node: Incarnation) -> bool {
+        self.seen.contains_key(&node) || self.gone.contains(&node)
+    }
+
+    /// Lives that are buried and may still be named by sessions, with the revisions of their records.
+    pub(crate) fn buried(&self) -> impl Iterator<Item = (Incarnation, Revision)> {
+        let is_buried = |seen: &Seen| matches!(seen.record.state, NodeState::Buried { .. });
+        self.seen.iter().filter(move |(_, seen)| is_buried(seen)).map(|(node, seen)| (*node, seen.revision))
+    }
+
+    /// Nodes other than this one that are alive as far as it is known, with what they have to do and where clients reach them.
+    pub(crate) fn living(&self, now_ms: u64, settings: &Settings) -> impl Iterator<Item = (Incarnation, Load, &str)> {
+        let patience_ms = settings.lease_ms;
+        self.seen.iter().filter_map(move |(node, seen)| match &seen.record.state {
+            NodeState::Alive { load, .. } if *node != self.me && now_ms < seen.since_ms + patience_ms => {
+                Some((*node, *load, seen.record.reference.as_str()))
+            }
+            _ => None,
+        })
+    }
+
+    /// The store has no record of this life: none was ever written, or it has been removed.
+    pub(crate) fn forget(&mut self, node: Incarnation) {
+        self.seen.remove(&node);
+        self.burials.remove(&node);
+        if self.gone.insert(node) {
+            self.gone_order.push_back(node);
+        }
+        if self.gone_order.len() > GONE_MAX
+            && let Some(oldest) = self.gone_order.pop_front()
+        {
+            self.gone.remove(&oldest);
+        }
+    }
+
+    /// Messages that burials have found, to be retained.
+    pub(crate) fn take_repairs(&mut self) -> Vec<(Incarnation, u64, RetainedRecord)> {
+        std::mem::take(&mut self.repairs)
+    }
+
+    /// A message that a burial has found is retained.
+    pub(crate) fn repaired(&mut self, node: Incarnation, attempt: u64, out: &mut Outbox) {
+        if let Some(burial) = self.burials.get_mut(&node).filter(|burial| burial.attempt == attempt)
+            && let Step::Settling(left, sequence) = burial.step
+        {
+            match left - 1 {
+                0 => burial.repair(node, Sequence(sequence.0 + 1), out),
+                left => burial.step = Step::Settling(left, sequence),
+            }
+        }
+    }
+
+    pub(crate) fn status(&self, now_ms: u64) -> Vec<NodeStatus> {
+        let status = |(node, seen): (&Incarnation, &Seen)| {
+            let (standing, sessions) = match &seen.record.state {
+                NodeState::Alive { load, .. } if load.is_closed => (NodeStanding::Closed, load.sessions),
+                NodeState::Alive { load, .. } => (NodeStanding::Alive, load.sessions),
+                NodeState::Dying { .. } => (NodeStanding::Dying, 0),
+                NodeState::Buried { .. } => (NodeStanding::Buried, 0),
+            };
+            NodeStatus {
+                incarnation: *node,
+                name: seen.record.name.clone(),
+                reference: seen.record.reference.clone(),
+                standing,
+                sessions,
+                age_ms: now_ms.saturating_sub(seen.since_ms),
+            }
+        };
+        self.seen.iter().map(status).collect()
+    }
+
     /// A record has been seen, in any order and as often as it likes.
     pub(crate) fn saw(&mut self, now_ms: u64, node: Incarnation, revision: Revision, record: NodeRecord) {
+        // It was removed, and this is from before.
+        if self.gone.contains(&node) && !matches!(record.state, NodeState::Alive { .. }) {
+            return;
+        }
         if self.seen.get(&node).is_none_or(|seen| seen.revision < revision) {
             self.seen.insert(node, Seen { revision, record, since_ms: now_ms });
         }
@@ -110,7 +237,8 @@ impl Nodes {
         let name = String::new();
         let (revision, ends) = (Revision(0), Box::default());
         let step = Step::Looking(out.ask(Purpose::Burial(node), Operation::Get(Key::Node(node))));
-        self.burials.insert(node, Burial { step, name, attempt: 0, revision, ends, fenced: 0, is_certain: true });
+        let (attempt, fenced, end, is_certain) = (0, 0, End::default(), true);
+        self.burials.insert(node, Burial { step, name, attempt, revision, ends, fenced, end, is_certain });
     }
 
     /// Begins to bury those whose record has stood for too long.
@@ -143,11 +271,12 @@ impl Nodes {
             _ => 1,
         };
         let name = seen.record.name.clone();
-        let record = NodeRecord { name: name.clone(), state: NodeState::Dying { by: self.me, attempt } };
+        let record = ended(&name, NodeState::Dying { by: self.me, attempt });
         let put = Operation::Put { key: Key::Node(node), expected: Some(seen.revision), value: record.encode() };
         let (revision, ends) = (seen.revision, Box::default());
         let step = Step::Marking(out.ask(Purpose::Burial(node), put));
-        self.burials.insert(node, Burial { step, name, attempt, revision, ends, fenced: 0, is_certain });
+        let (fenced, end) = (0, End::default());
+        self.burials.insert(node, Burial { step, name, attempt, revision, ends, fenced, end, is_certain });
     }
 
     pub(crate) fn answer(
@@ -159,23 +288,31 @@ impl Nodes {
         out: &mut Outbox,
     ) {
         let me = self.me;
-        let Some(burial) = self.burials.get_mut(&node).filter(|burial| burial.step.operation() == id) else { return };
+        let Some(burial) = self.burials.get_mut(&node).filter(|burial| burial.step.operation() == Some(id)) else {
+            return;
+        };
         match (burial.step, answer) {
             (Step::Looking(_), Answer::Got(found)) => self.look_at(now_ms, node, found.as_ref(), out),
             (Step::Marking(_), Answer::Put(revision)) => {
                 let (revision, state) = (*revision, NodeState::Dying { by: me, attempt: burial.attempt });
                 burial.revision = revision;
-                let record = NodeRecord { name: burial.name.clone(), state };
+                let record = ended(&burial.name, state);
                 burial.go_on(node, out);
                 self.saw(now_ms, node, revision, record);
             }
             (Step::Reading(_), Answer::Last(found)) => burial.fence(node, found.as_ref(), out),
-            (Step::Fencing(_, end), Answer::Appended(_)) => burial.fenced_off(node, end, out),
+            (Step::Fencing(_, unsettled), Answer::Appended(_)) => burial.look_behind(node, unsettled, out),
+            (Step::Repairing(_), Answer::Last(found)) => {
+                let found = burial.read_behind(node, found.as_ref(), out);
+                let attempt = burial.attempt;
+                self.repairs.extend(found.into_iter().map(|record| (node, attempt, record)));
+            }
+            // What has been retained once is not retained again.
+            (Step::Repairing(_), _) => burial.go_on(node, out),
             // Another group has come before the fence, or the fence itself has.
             (Step::Reading(_) | Step::Fencing(..), _) => burial.go_on(node, out),
             (Step::Sealing(_), Answer::Put(revision)) => {
-                let record =
-                    NodeRecord { name: burial.name.clone(), state: NodeState::Buried { ends: burial.ends.clone() } };
+                let record = ended(&burial.name, NodeState::Buried { ends: burial.ends.clone() });
                 let revision = *revision;
                 self.burials.remove(&node);
                 self.saw(now_ms, node, revision, record);
@@ -187,9 +324,8 @@ impl Nodes {
     /// The fate of a record was unknown, or it was not the one that was expected.
     fn look_at(&mut self, now_ms: u64, node: Incarnation, found: Option<&(Revision, Vec<u8>)>, out: &mut Outbox) {
         let Some(mut burial) = self.burials.remove(&node) else { return };
-        let Some((revision, Ok(record))) = found.map(|(revision, value)| (*revision, NodeRecord::decode(value))) else {
-            return;
-        };
+        let Some((revision, value)) = found else { return self.forget(node) };
+        let (revision, Ok(record)) = (*revision, NodeRecord::decode(value)) else { return };
         self.saw(now_ms, node, revision, record.clone());
         match record.state {
             NodeState::Dying { by, attempt } if by == self.me && attempt == burial.attempt => {
@@ -213,8 +349,7 @@ impl Burial {
                 Step::Reading(out.ask(Purpose::Burial(node), Operation::Last(subject)))
             }
             None => {
-                let record =
-                    NodeRecord { name: self.name.clone(), state: NodeState::Buried { ends: self.ends.clone() } };
+                let record = ended(&self.name, NodeState::Buried { ends: self.ends.clone() });
                 let put =
                     Operation::Put { key: Key::Node(node), expected: Some(self.revision), value: record.encode() };
                 Step::Sealing(out.ask(Purpose::Burial(node), put))
@@ -225,27 +360,94 @@ impl Burial {
     /// Appends a fence behind the last group of a partition.
     fn fence(&mut self, node: Incarnation, found: Option<&(Sequence, Vec<u8>)>, out: &mut Outbox) {
         let Some(partition) = Partition::all().nth(self.fenced) else { return };
-        let last = found.map(|(sequence, group)| (*sequence, Group::decode(group)));
-        let (expected, end) = match last {
-            None => (None, End::default()),
-            Some((_, Ok(Group { number, ordinal, body: Body::Fence }))) => {
-                return self.fenced_off(node, End { group: number, ordinal }, out);
-            }
-            Some((sequence, Ok(Group { number, ordinal, .. }))) => (Some(sequence), End { group: number, ordinal }),
-            // Not to be read by this broker. The burial stays as it is, and a newer one takes it up.
-            Some((_, Err(_))) => return,
-        };
-        let fence = Group { number: end.group, ordinal: end.ordinal, body: Body::Fence };
         let subject = LogSubject { partition, writer: node };
-        let append = Operation::Append { subject, expected, group: fence.encode() };
-        self.step = Step::Fencing(out.ask(Purpose::Burial(node), append), end);
+        match found.map(|(sequence, group)| (*sequence, Group::decode(group))) {
+            None => {
+                self.end = End::default();
+                self.append_fence(node, subject, None, None, out);
+            }
+            Some((_, Ok(Group { number, ordinal, unsettled, body: Body::Fence }))) => {
+                self.end = End { group: number, ordinal };
+                self.look_behind(node, unsettled, out);
+            }
+            Some((sequence, Ok(Group { number, ordinal, unsettled, body: Body::Messages { keeps, .. } }))) => {
+                self.end = End { group: number, ordinal };
+                let unsettled = unsettled.or_else(|| (!keeps.is_empty()).then_some(sequence));
+                self.append_fence(node, subject, Some(sequence), unsettled, out);
+            }
+            // Not to be read by this broker. The burial stays as it is, and a newer one takes it up.
+            Some((_, Err(_))) => {}
+        }
     }
 
-    fn fenced_off(&mut self, node: Incarnation, end: End, out: &mut Outbox) {
+    fn append_fence(
+        &mut self,
+        node: Incarnation,
+        subject: LogSubject,
+        expected: Option<Sequence>,
+        unsettled: Option<Sequence>,
+        out: &mut Outbox,
+    ) {
+        let fence = Group { number: self.end.group, ordinal: self.end.ordinal, unsettled, body: Body::Fence };
+        let append = Operation::Append { subject, expected, group: fence.encode() };
+        self.step = Step::Fencing(out.ask(Purpose::Burial(node), append), unsettled);
+    }
+
+    /// The partition is fenced off. What the node has written to the log and perhaps not retained is retained now: who sees the burial
+    /// record takes all in the log for done.
+    fn look_behind(&mut self, node: Incarnation, unsettled: Option<Sequence>, out: &mut Outbox) {
+        match unsettled.filter(|_| !is(Mutant::ForgetsRepair)) {
+            Some(from) => self.repair(node, from, out),
+            None => self.fenced_off(node, out),
+        }
+    }
+
+    fn repair(&mut self, node: Incarnation, from: Sequence, out: &mut Outbox) {
+        let Some(partition) = Partition::all().nth(self.fenced) else { return };
+        let next = Operation::Next { subject: LogSubject { partition, writer: node }, from };
+        self.step = Step::Repairing(out.ask(Purpose::Burial(node), next));
+    }
+
+    /// Gives what the group has that is to be retained.
+    fn read_behind(
+        &mut self,
+        node: Incarnation,
+        found: Option<&(Sequence, Vec<u8>)>,
+        out: &mut Outbox,
+    ) -> Vec<RetainedRecord> {
+        let group = found.map(|(sequence, group)| (*sequence, Group::decode(group)));
+        let (sequence, messages, keeps) = match group {
+            Some((sequence, Ok(Group { body: Body::Messages { messages, keeps }, .. }))) => (sequence, messages, keeps),
+            Some((_, Err(_))) => return Vec::new(),
+            Some((_, Ok(Group { body: Body::Fence, .. }))) | None => {
+                self.fenced_off(node, out);
+                return Vec::new();
+            }
+        };
+        let record = |keeps: Keeps| {
+            let place = Place { sequence, index: keeps.index };
+            let block = messages.get(keeps.index as usize).map(Vec::as_slice).unwrap_or_default();
+            RetainedRecord::of(place, keeps.retain, keeps.topic, block)
+        };
+        let records: Vec<_> = keeps.into_iter().map(record).collect();
+        if records.is_empty() {
+            self.repair(node, Sequence(sequence.0 + 1), out);
+        } else {
+            self.step = Step::Settling(records.len(), sequence);
+        }
+        records
+    }
+
+    fn fenced_off(&mut self, node: Incarnation, out: &mut Outbox) {
         if let Some(known) = self.ends.get_mut(self.fenced) {
-            *known = end;
+            *known = self.end;
         }
         self.fenced += 1;
         self.go_on(node, out);
     }
+}
+
+/// The record of a life that is over: nobody is sent there any more.
+fn ended(name: &str, state: NodeState) -> NodeRecord {
+    NodeRecord { name: name.to_owned(), reference: String::new(), state }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::delivery::Span;
 use crate::names::{ClientKey, GroupKey, Incarnation, Key, LogSubject, PARTITIONS, Partition};
-use crate::record::Place;
+use crate::record::{ConfigPart, Place, RetainedRecord};
 
 /// Names an operation that is under way. Never given again by one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,8 +15,8 @@ pub struct OperationId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
-/// The place of a group in the log of its partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The place of a group in the log of its partition, or of a message in another stream. They begin with 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Sequence(pub u64);
 
 /// Something for the store to do. Each is answered once; where no answer comes in time, by [`Answer::Unknown`].
@@ -64,6 +64,86 @@ pub enum Operation {
         /// No more once there are so many bytes, but one at least.
         max_bytes: usize,
     },
+    /// Write a key if it has this revision, as `Put` does. The store removes it after so long by its own clock, unless it is written again.
+    PutFor {
+        /// Which.
+        key: Key,
+        /// What it has to have.
+        expected: Revision,
+        /// What it gets.
+        value: Vec<u8>,
+        /// After how many seconds it goes.
+        for_s: u32,
+    },
+    /// Remove a key if it has this revision.
+    Remove {
+        /// Which.
+        key: Key,
+        /// What it has to have.
+        expected: Revision,
+    },
+    /// Read the records of sessions behind this revision, in the order of their revisions.
+    Scan {
+        /// Behind which.
+        after: Revision,
+        /// How many at most.
+        max: usize,
+    },
+    /// Read the records of all nodes, from the leader.
+    Nodes,
+    /// Read the first group of a subject that has this sequence or a later one.
+    Next {
+        /// Of which.
+        subject: LogSubject,
+        /// From where on.
+        from: Sequence,
+    },
+    /// Read what a topic retains, from the leader. The subject is relative: that of the topic.
+    LastRetained(String),
+    /// Write what a topic retains, if this is what it had before; without one, if it had nothing.
+    Retain {
+        /// The subject of the topic.
+        subject: String,
+        /// What has to be there.
+        expected: Option<Sequence>,
+        /// What it gets: a [`RetainedRecord`].
+        value: Vec<u8>,
+        /// After how many seconds the store may remove it; without, never.
+        for_s: Option<u32>,
+    },
+    /// Read what the stream of retained messages has behind this sequence, in order. The answer may wait for a moment if there is nothing.
+    Mirror {
+        /// Behind which.
+        after: Sequence,
+        /// How many at most.
+        max: usize,
+    },
+    /// Read the last sequence of the stream of retained messages, from the leader.
+    EndOfRetained,
+}
+
+/// A session's record, as it lies in the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scanned {
+    /// Whose.
+    pub client: ClientKey,
+    /// Its revision.
+    pub revision: Revision,
+    /// How long ago it was written, by the store's clock, in milliseconds.
+    pub age_ms: u64,
+    /// What it says.
+    pub value: Vec<u8>,
+}
+
+/// What a topic retains, as it lies in the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Where in the stream.
+    pub sequence: Sequence,
+    /// How long ago it was written, by the store's clock, in milliseconds.
+    pub age_ms: u64,
+    /// What it says: a [`RetainedRecord`].
+    pub value: Vec<u8>,
 }
 
 /// What has become of an operation.
@@ -71,13 +151,13 @@ pub enum Operation {
 pub enum Answer {
     /// Of `Get`: revision and value, if there is one.
     Got(Option<(Revision, Vec<u8>)>),
-    /// Of `Put`: it is written.
+    /// Of `Put` and `PutFor`: it is written.
     Put(Revision),
-    /// Of `Last`: where the last group stands, and the group, if there is one.
+    /// Of `Last`, `Next` and `LastRetained`: where it stands, and what it is, if there is one.
     Last(Option<(Sequence, Vec<u8>)>),
-    /// Of `Append`: it is in the log.
+    /// Of `Append` and `Retain`: it is in the stream.
     Appended(Sequence),
-    /// Of `End`.
+    /// Of `End`: the sequence that the next group gets.
     End(Sequence),
     /// Of `Read` and `Follow`.
     Groups {
@@ -86,7 +166,30 @@ pub enum Answer {
         /// What there is from there on, in order.
         groups: Vec<(Sequence, Vec<u8>)>,
     },
-    /// Of `Put` and `Append`: what was expected does not hold, or the store was busy with another write of the same key or subject. It has
+    /// Of `Remove`: it is gone.
+    Removed,
+    /// Of `Scan`.
+    Scanned {
+        /// The records, in order.
+        records: Vec<Scanned>,
+        /// Whether there were no more.
+        is_end: bool,
+    },
+    /// Of `Nodes`: their records, with revisions, in any order.
+    Nodes(Vec<(Incarnation, Revision, Vec<u8>)>),
+    /// Of `Mirror`.
+    Mirrored {
+        /// What there is, in order.
+        kept: Vec<Kept>,
+        /// Nothing up to here is to come.
+        through: Sequence,
+        /// Whether there was nothing more when this was read. Only then is a copy what the stream was at some moment: on the way there, a topic
+        /// may be missing because it has something else further on.
+        is_end: bool,
+    },
+    /// Of `EndOfRetained`: the last sequence that there is.
+    EndOfRetained(Sequence),
+    /// Of all that write: what was expected does not hold, or the store was busy with another write of the same key or subject. It has
     /// not been done by this attempt.
     Conflict,
     /// It has been done, or it will be, or it never will.
@@ -128,6 +231,24 @@ pub enum Refusal {
     TooMany,
     /// The record cannot be read, or is another client's: 0x83, Implementation specific error.
     Unreadable,
+    /// The node takes no clients, and knows no other one that does: 0x88, Server unavailable.
+    Closed,
+}
+
+/// What has become of a proposal of a new configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proposal {
+    /// It is the revision with this number.
+    Accepted(u64),
+    /// It was made on another revision than the one that holds, which has this number: it is to be made again, on that one.
+    Outdated(u64),
+    /// Several revisions have come since, and the last has this number. Whether this was one of them is not known: whoever proposed it looks at
+    /// what holds now.
+    Overtaken(u64),
+    /// It has more than [`config_max_bytes`](crate::Settings::config_max_bytes).
+    TooLarge,
+    /// Another proposal of this node is under way, or the configuration that holds cannot be read.
+    Unavailable,
 }
 
 /// Something for the engine to do.
@@ -230,10 +351,72 @@ pub enum Decision {
         /// What is wrong with it.
         error: crate::record::RecordError,
     },
+    /// The message with this ticket is not in the log and never will be: there was no quorum for it in time. PUBACK or PUBREC with 0x83,
+    /// Implementation specific error; a client of 3.1.1 is disconnected. Comes in the order of the messages, as `Stored` does.
+    NotStored {
+        /// Who published it.
+        client: ClientKey,
+        /// Which one.
+        ticket: u64,
+    },
+    /// What a topic retains has changed: this node's own store is to have it so.
+    Retain {
+        /// What it is.
+        record: Box<RetainedRecord>,
+        /// Where it stands in the stream: what the next [`Publish`](crate::Publish) to this topic names.
+        sequence: Sequence,
+        /// When it expires, by the clock of this node.
+        expires_at_ms: Option<u64>,
+    },
+    /// This node's store has all that was retained before [`look`](crate::Member::look) was called with this ticket.
+    Look {
+        /// Who asked.
+        ticket: u64,
+    },
+    /// The client who asked with this ticket is better served elsewhere: CONNACK with 0x9C or 0x9D and a Server Reference.
+    Redirect {
+        /// Who asked.
+        ticket: u64,
+        /// Where to.
+        to: Elsewhere,
+    },
+    /// The client's connection ends with 0x9C or 0x9D, and the engine says [`left`](crate::Member::left). A client of 3.1.1 is just disconnected.
+    MoveOn {
+        /// Whose.
+        client: ClientKey,
+        /// Where to, if it can be told.
+        to: Option<Elsewhere>,
+    },
+    /// The node has been drained, and this life is over: the process may end.
+    Drained,
+    /// A revision of the shared configuration. The engine takes it on as a whole or not at all, and says so with
+    /// [`configured`](crate::Member::configured).
+    Configure {
+        /// Which.
+        number: u64,
+        /// What it says.
+        parts: Vec<ConfigPart>,
+    },
+    /// What has become of a proposal.
+    Proposed {
+        /// Who proposed.
+        ticket: u64,
+        /// What.
+        outcome: Proposal,
+    },
     /// The lease has run out. Nothing is read from clients and nothing sent to them until `Resumed` or `Fenced`.
     Suspended,
     /// The lease has been renewed: everything goes on.
     Resumed,
     /// This life of the node is over. All connections end, and the node begins another life.
     Fenced,
+}
+
+/// Another node, for a client that cannot stay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Where clients reach it: the Server Reference.
+    pub reference: String,
+    /// Whether the client is to go there from now on: 0x9D, Server moved, instead of 0x9C, Use another server.
+    pub is_for_good: bool,
 }

@@ -8,7 +8,7 @@ use crate::operation::{Decision, Operation, OperationId, Output};
 use crate::peer_message::PeerMessage;
 
 /// Which part of the node waits for an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Lease,
     /// How it is with another node.
@@ -21,6 +21,17 @@ pub(crate) enum Purpose {
     Group(GroupKey),
     /// A part of the log for those who are behind.
     Read,
+    /// What a topic retains, by its subject.
+    Retained(String),
+    Mirror,
+    Config,
+    Sweep,
+    /// How it is with all nodes.
+    Nodes,
+    /// A session that is freed, or removed, in the course of a sweep.
+    Freeing(ClientKey),
+    /// The record of a dead node that no session names any more.
+    Forgetting(Incarnation),
 }
 
 #[derive(Debug, Default)]

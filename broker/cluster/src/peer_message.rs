@@ -16,8 +16,8 @@ pub struct PeerMessage {
     pub from: Incarnation,
     /// Whose session it is about.
     pub client: ClientKey,
-    /// The epoch that the record has.
-    pub epoch: u64,
+    /// The number of the owner's claim.
+    pub claim: u64,
     /// What it says.
     pub kind: PeerMessageKind,
 }
@@ -27,7 +27,7 @@ pub struct PeerMessage {
 pub enum PeerMessageKind {
     /// The sender has the client, and the receiver owns the session.
     Release,
-    /// The sender does not serve the client by this epoch or an older one, and never will.
+    /// The sender does not serve the client by this claim or an earlier one, and never will.
     Released,
 }
 
@@ -41,7 +41,7 @@ impl PeerMessage {
         let mut writer = Writer::default();
         writer.u8(VERSION).u8(kind).u64(self.from.0.get());
         writer.0.extend_from_slice(&self.client.0.to_le_bytes());
-        writer.u64(self.epoch);
+        writer.u64(self.claim);
         writer.0
     }
 
@@ -58,7 +58,7 @@ impl PeerMessage {
         };
         let from = Incarnation(NonZeroU64::new(reader.u64()?)?);
         let client = ClientKey(u128::from_le_bytes(reader.bytes(16)?.try_into().ok()?));
-        let message = PeerMessage { from, client, epoch: reader.u64()?, kind };
+        let message = PeerMessage { from, client, claim: reader.u64()?, kind };
         reader.is_at_end().then_some(message)
     }
 }
@@ -71,7 +71,7 @@ mod tests {
     fn what_was_written_is_read_and_nothing_else() {
         let from = Incarnation(NonZeroU64::new(1).expect("not 0"));
         for kind in [PeerMessageKind::Release, PeerMessageKind::Released] {
-            let message = PeerMessage { from, client: ClientKey(2), epoch: 3, kind };
+            let message = PeerMessage { from, client: ClientKey(2), claim: 3, kind };
             let bytes = message.encode();
             assert_eq!(PeerMessage::decode(&bytes), Some(message));
             assert!((0..bytes.len()).all(|length| PeerMessage::decode(&bytes[..length]).is_none()));

@@ -31,6 +31,33 @@ pub struct Settings {
     pub kept_max_bytes: usize,
     /// Reads under way for those who are behind. Beyond it, they wait.
     pub reads_max: usize,
+    /// How long a message waits for its group to be sent before it is refused, in milliseconds.
+    pub publish_timeout_ms: u64,
+    /// Where clients reach this node, as a Server Reference says it; empty where they cannot be told.
+    pub reference: String,
+    /// Bytes of messages that wait to be retained. Beyond it, messages with RETAIN are given back.
+    pub retaining_max_bytes: usize,
+    /// For how long the store keeps at least what a topic retains, in seconds, even if it has expired or the topic was cleared: its place in the
+    /// log is known so long, and nothing older can come after it. Longer than any write may be under way.
+    pub retained_floor_s: u32,
+    /// Retained messages that are read from the store at once.
+    pub mirror_page: usize,
+    /// How much longer than its interval a session is kept, in seconds: for clocks of the store's servers that differ.
+    pub expiry_margin_s: u32,
+    /// Records of sessions that are read at once.
+    pub scan_page: usize,
+    /// Sessions that are freed at once after the death of their node.
+    pub sweeps_max: usize,
+    /// How long a node leaves the share of others to them, in milliseconds.
+    pub share_ms: u64,
+    /// After what time all sessions are looked through for what nobody sees to, in milliseconds.
+    pub patrol_ms: u64,
+    /// Sessions that move to other nodes at once.
+    pub moves_max: usize,
+    /// How often the shared configuration is read, whether the store has reported a change or not, in milliseconds.
+    pub config_poll_ms: u64,
+    /// Bytes of one revision of the shared configuration.
+    pub config_max_bytes: usize,
 }
 
 impl Default for Settings {
@@ -50,6 +77,19 @@ impl Default for Settings {
             handed_max_bytes: 2 * 1024 * 1024,
             kept_max_bytes: 32 * 1024 * 1024,
             reads_max: 64,
+            publish_timeout_ms: 10_000,
+            reference: String::new(),
+            retaining_max_bytes: 16 * 1024 * 1024,
+            retained_floor_s: 3600,
+            mirror_page: 1024,
+            expiry_margin_s: 2,
+            scan_page: 256,
+            sweeps_max: 256,
+            share_ms: 2000,
+            patrol_ms: 600_000,
+            moves_max: 256,
+            config_poll_ms: 5000,
+            config_max_bytes: 768 * 1024,
         }
     }
 }

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 use tautwire_cluster::delivery::{ReadRequest, Span};
-use tautwire_cluster::names::{ClientKey, Incarnation, Partition, Seed};
+use tautwire_cluster::names::{ClientKey, Incarnation, Key, Partition, Seed};
 use tautwire_cluster::record::{Body, Group, Publisher, VERSION};
-use tautwire_cluster::{Answer, Decision, Member, Operation, OperationId, Output, Revision, Sequence, Settings, Start};
+use tautwire_cluster::{
+    Answer, Decision, Member, Operation, OperationId, Output, Publish, Revision, Sequence, Settings, Start,
+};
 
 const SEED: Seed = Seed([0; 16]);
 
@@ -20,8 +22,8 @@ fn publisher() -> Publisher {
 
 /// A group of one message, which says where it stands.
 fn group(sequence: u64) -> (Sequence, Vec<u8>) {
-    let body = Body::Messages(vec![publisher().sign(&sequence.to_le_bytes())]);
-    (Sequence(sequence), Group { number: sequence, ordinal: 0, body }.encode())
+    let body = Body::Messages { messages: vec![publisher().sign(&sequence.to_le_bytes())], keeps: Vec::new() };
+    (Sequence(sequence), Group { number: sequence, ordinal: 0, unsettled: None, body }.encode())
 }
 
 fn groups(first: u64, sequences: &[u64]) -> Answer {
@@ -57,6 +59,12 @@ impl Node {
         while node.asked.values().any(|operation| matches!(operation, Operation::End(_))) {
             node.answer(|operation| matches!(operation, Operation::End(_)), Answer::End(Sequence(1)));
         }
+        // Nothing is retained, and there is no configuration.
+        node.answer(|operation| *operation == Operation::EndOfRetained, Answer::EndOfRetained(Sequence(0)));
+        let whole = Answer::Mirrored { kept: Vec::new(), through: Sequence(0), is_end: true };
+        node.answer(|operation| matches!(operation, Operation::Mirror { .. }), whole);
+        assert!(!node.member.is_serving(0), "it does not know the configuration");
+        node.answer(|operation| *operation == Operation::Get(Key::Config), Answer::Got(None));
         assert!(matches!(node.decisions[..], [Decision::Begin { .. }, Decision::Resumed]), "{:?}", node.decisions);
         node.decisions.clear();
         node
@@ -221,7 +229,8 @@ fn a_lane_goes_on_when_all_its_groups_have_gone_by_age() {
     node.answer(|operation| matches!(operation, Operation::Get(_)), Answer::Got(None));
     node.answer(|operation| matches!(operation, Operation::Put { .. }), Answer::Put(Revision(2)));
     let publish = |node: &mut Node, ticket| {
-        node.member.publish(0, SEED.client("c"), ticket, "t", None, vec![1]).expect("there is room");
+        let publish = Publish { ticket, topic: "t", packet_id: None, retain: None, message: vec![1] };
+        node.member.publish(0, SEED.client("c"), publish).expect("there is room");
         node.collect();
     };
     let expected = |node: &Node| {

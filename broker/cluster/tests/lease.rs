@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use tautwire_cluster::mutant::{Mutant, mutate};
-use tautwire_cluster::names::{Incarnation, Seed};
+use tautwire_cluster::names::{Incarnation, Key, Seed};
 use tautwire_cluster::{Answer, Decision, Member, Operation, OperationId, Output, Revision, Sequence, Settings};
 
 struct Node {
@@ -17,16 +17,30 @@ impl Node {
         let me = Incarnation(NonZeroU64::new(1).expect("not 0"));
         let member = Member::new(0, me, "a", None, Seed([0; 16]), Settings::default());
         let mut node = Node { member, decisions: Vec::new(), asked: Vec::new() };
-        node.collect();
+        node.collect(0);
         node
     }
 
-    fn collect(&mut self) {
+    fn collect(&mut self, now_ms: u64) {
         while let Some(output) = self.member.next_output() {
             match output {
                 // The log is as it should be.
-                Output::Operation(id, Operation::End(_)) => self.member.answer(0, id, &Answer::End(Sequence(1))),
+                Output::Operation(id, Operation::End(_)) => self.member.answer(now_ms, id, &Answer::End(Sequence(1))),
                 Output::Operation(_, Operation::Follow { .. }) | Output::Decision(Decision::Begin { .. }) => {}
+                // Nothing is retained, and there is no configuration.
+                Output::Operation(id, Operation::EndOfRetained) => {
+                    self.member.answer(now_ms, id, &Answer::EndOfRetained(Sequence(0)));
+                }
+                Output::Operation(id, Operation::Mirror { after, .. }) => {
+                    self.member.answer(
+                        now_ms,
+                        id,
+                        &Answer::Mirrored { kept: Vec::new(), through: after, is_end: true },
+                    );
+                }
+                Output::Operation(id, Operation::Get(Key::Config)) => {
+                    self.member.answer(now_ms, id, &Answer::Got(None));
+                }
                 Output::Operation(id, operation) => self.asked.push((id, operation)),
                 Output::Decision(decision) => self.decisions.push(decision),
                 Output::Send(..) | Output::Listen(_) | Output::Unlisten(_) => {}
@@ -36,7 +50,7 @@ impl Node {
 
     fn advance(&mut self, now_ms: u64) {
         self.member.advance(now_ms);
-        self.collect();
+        self.collect(now_ms);
     }
 
     /// Answers the one operation that is under way.
@@ -44,7 +58,7 @@ impl Node {
         let (id, operation) = self.asked.remove(0);
         assert!(self.asked.is_empty());
         self.member.answer(now_ms, id, &answer(operation));
-        self.collect();
+        self.collect(now_ms);
     }
 
     fn confirm(&mut self, now_ms: u64, revision: u64) {
@@ -106,6 +120,7 @@ fn a_beat_that_was_not_written_is_followed_by_another_one() {
 fn a_node_whose_record_is_gone_or_says_that_it_is_dead_never_serves_again() {
     let dying = tautwire_cluster::record::NodeRecord {
         name: "a".to_owned(),
+        reference: String::new(),
         state: tautwire_cluster::record::NodeState::Dying {
             by: Incarnation(NonZeroU64::new(2).expect("not 0")),
             attempt: 1,

@@ -25,7 +25,9 @@ impl Log {
     fn group(&self, sequence: u64) -> LogGroup {
         let publisher = Publisher { client: ClientKey(1), epoch: 1, packet_id: None };
         let messages = (0..self.0[sequence as usize - 1]).map(|_| publisher.sign(&[])).collect();
-        let group = Group { number: 1, ordinal: 0, body: Body::Messages(messages) }.encode();
+        let group =
+            Group { number: 1, ordinal: 0, unsettled: None, body: Body::Messages { messages, keeps: Vec::new() } }
+                .encode();
         LogGroup { sequence: Sequence(sequence), messages: Messages::new(&group).expect("a group") }
     }
 

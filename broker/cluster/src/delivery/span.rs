@@ -70,16 +70,14 @@ impl Messages {
     /// # Errors
     /// They are no group, or one of its messages has no publisher.
     pub fn new(group: &[u8]) -> Result<Messages, RecordError> {
-        let count = Group::messages(group)?.map(|(count, _)| count).unwrap_or_default();
-        let messages = Messages { group: group.into(), count };
-        let is_whole = messages.iter().count() == count as usize;
+        let messages = Messages { count: Group::count(group)?, group: group.into() };
+        let is_whole = messages.iter().count() == messages.len();
         if is_whole { Ok(messages) } else { Err(RecordError::Malformed { record: "group" }) }
     }
 
     /// All of them, in order.
     pub fn iter(&self) -> impl Iterator<Item = LogMessage<'_>> {
-        let blocks = Group::messages(&self.group).ok().flatten().map(|(_, blocks)| blocks).unwrap_or_default();
-        let mut reader = Reader::new(blocks);
+        let mut reader = Reader::new(Group::blocks(&self.group));
         (0..self.count).map_while(move |index| {
             let (publisher, stored) = Publisher::split(reader.block()?)?;
             Some(LogMessage { index, publisher, stored })

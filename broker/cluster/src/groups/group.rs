@@ -148,7 +148,7 @@ impl Group {
         let mut held = BTreeMap::from([(cx.me, 0u8)]);
         for holder in record.holders.iter().flatten() {
             *held.entry(*holder).or_default() += 1;
-            if *holder != cx.me && !cx.nodes.knows(*holder) {
+            if *holder != cx.me && !cx.nodes.is_known(*holder) {
                 cx.out.ask(Purpose::Look(*holder), Operation::Get(Key::Node(*holder)));
             }
         }
@@ -194,7 +194,8 @@ impl Group {
     /// The record says this: the engine is told what follows.
     fn saw(&mut self, revision: Option<Revision>, record: ShareRecord, cx: &mut GroupSurroundings<'_>) {
         for (client, epoch) in &self.here {
-            if record.members.get(client) == Some(epoch) && self.joining.remove(client) {
+            // A session that has begun anew may have a lower epoch than its membership from before.
+            if record.members.get(client) >= Some(epoch) && self.joining.remove(client) {
                 cx.out.decide(Decision::Joined { client: *client, group: self.key });
             }
         }
@@ -291,7 +292,7 @@ impl Group {
                         is(Mutant::LeasesFromLiving) || cx.nodes.is_over(holder) && !is(Mutant::IgnoresDeadHolders)
                     });
                     let is_left = self.yielded.contains_key(&partition);
-                    if is_free && !is_left && !self.here.is_empty() && cx.is_serving {
+                    if is_free && !is_left && !self.here.is_empty() && cx.takes_more {
                         record.holders[partition.index()] = Some(cx.me);
                     }
                 }

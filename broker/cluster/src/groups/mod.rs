@@ -28,7 +28,8 @@ pub(crate) const YIELD_MS: u64 = 3000;
 pub(crate) struct GroupSurroundings<'a> {
     pub(crate) me: Incarnation,
     pub(crate) now_ms: u64,
-    pub(crate) is_serving: bool,
+    /// Whether it may take partitions that nobody delivers.
+    pub(crate) takes_more: bool,
     pub(crate) ask_again_ms: u64,
     /// Where the node stands in the log: a group without members begins there.
     pub(crate) position: [Place; PARTITIONS as usize],

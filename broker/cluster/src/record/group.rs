@@ -1,11 +1,15 @@
 //! A group: what one node appends to one partition at once.
 
-use crate::bytes::Writer;
+use crate::bytes::{Reader, Writer};
 
-use super::{RecordError, VERSION, read};
+use crate::operation::Sequence;
+
+use super::{RecordError, Retain, VERSION, read};
 
 const MESSAGES: u8 = 1;
 const FENCE: u8 = 2;
+/// Where the blocks of messages begin: behind version, kind, three numbers and the count.
+const MESSAGES_AT: usize = 1 + 1 + 3 * 8 + 4;
 
 /// One entry of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +18,9 @@ pub struct Group {
     pub number: u64,
     /// The highest ordinal of a QoS 2 message up to here; 0 if there was none.
     pub ordinal: u64,
+    /// The first group of this life in this partition that may have messages which are not retained yet although they are to be; `None` where
+    /// it is this one. Of a fence: where whoever buries the life has to look from; `None` where nothing is to be looked at.
+    pub unsettled: Option<Sequence>,
     /// What is in it.
     pub body: Body,
 }
@@ -22,9 +29,32 @@ pub struct Group {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
     /// Messages, in order.
-    Messages(Vec<Vec<u8>>),
+    Messages {
+        /// Each as its publisher's node has written it.
+        messages: Vec<Vec<u8>>,
+        /// Which of them are to be retained.
+        keeps: Vec<Keeps>,
+    },
     /// The node is dead: no group of that life follows.
     Fence,
+}
+
+/// A message of a group that its topic is to retain.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Keeps {
+    /// Which message of the group, from 0.
+    pub index: u32,
+    /// How it is kept.
+    pub retain: Retain,
+    /// Its topic.
+    pub topic: String,
+}
+
+impl std::fmt::Debug for Keeps {
+    /// Without the topic.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Keeps({}, {:?})", self.index, self.retain)
+    }
 }
 
 impl Group {
@@ -33,29 +63,53 @@ impl Group {
         let mut writer = Writer::default();
         writer.u8(VERSION);
         match &self.body {
-            Body::Messages(messages) => {
-                writer.u8(MESSAGES).u64(self.number).u64(self.ordinal).u32(messages.len() as u32);
+            Body::Messages { messages, keeps } => {
+                self.write_head(MESSAGES, &mut writer);
+                writer.u32(messages.len() as u32);
                 messages.iter().for_each(|message| {
                     writer.block(message);
                 });
+                writer.u32(keeps.len() as u32);
+                for keeps in keeps {
+                    keeps.retain.write(writer.u32(keeps.index));
+                    writer.block(keeps.topic.as_bytes());
+                }
             }
-            Body::Fence => {
-                writer.u8(FENCE).u64(self.number).u64(self.ordinal);
-            }
+            Body::Fence => self.write_head(FENCE, &mut writer),
         }
         writer.0
     }
 
-    /// How many messages a group's bytes hold, and their blocks; `None` for a fence. The blocks are not looked at.
-    pub(crate) fn messages(bytes: &[u8]) -> Result<Option<(u32, &[u8])>, RecordError> {
+    /// How many messages a group's bytes hold; none in a fence. All is looked at, and no message copied.
+    ///
+    /// # Errors
+    /// They are none of this version.
+    pub(crate) fn count(bytes: &[u8]) -> Result<u32, RecordError> {
         read(bytes, "group", |reader| {
-            let (kind, _, _) = (reader.u8()?, reader.u64()?, reader.u64()?);
+            let (kind, _number, _ordinal, _unsettled) = (reader.u8()?, reader.u64()?, reader.u64()?, reader.u64()?);
             match kind {
-                MESSAGES => Some(Some((reader.u32()?, reader.rest()))),
-                FENCE => Some(None),
+                MESSAGES => {
+                    let count = reader.u32()?;
+                    for _ in 0..count {
+                        reader.block()?;
+                    }
+                    read_keeps(reader, count)?;
+                    Some(count)
+                }
+                FENCE => Some(0),
                 _ => None,
             }
         })
+    }
+
+    /// The blocks of messages in the bytes of a group, and what follows them.
+    pub(crate) fn blocks(bytes: &[u8]) -> &[u8] {
+        bytes.get(MESSAGES_AT..).unwrap_or_default()
+    }
+
+    fn write_head(&self, kind: u8, writer: &mut Writer) {
+        // No group has the sequence 0.
+        writer.u8(kind).u64(self.number).u64(self.ordinal).u64(self.unsettled.map_or(0, |sequence| sequence.0));
     }
 
     /// The group of these bytes.
@@ -65,15 +119,29 @@ impl Group {
     pub fn decode(bytes: &[u8]) -> Result<Group, RecordError> {
         read(bytes, "group", |reader| {
             let (kind, number, ordinal) = (reader.u8()?, reader.u64()?, reader.u64()?);
+            let unsettled = Some(Sequence(reader.u64()?)).filter(|sequence| sequence.0 > 0);
             let body = match kind {
                 MESSAGES => {
                     let count = reader.u32()?;
-                    Body::Messages((0..count).map(|_| reader.block().map(<[u8]>::to_vec)).collect::<Option<_>>()?)
+                    let messages =
+                        (0..count).map(|_| reader.block().map(<[u8]>::to_vec)).collect::<Option<Vec<_>>>()?;
+                    let keeps = read_keeps(reader, count)?;
+                    Body::Messages { messages, keeps }
                 }
                 FENCE => Body::Fence,
                 _ => return None,
             };
-            Some(Group { number, ordinal, body })
+            Some(Group { number, ordinal, unsettled, body })
         })
     }
+}
+
+/// Which of so many messages are to be retained.
+fn read_keeps(reader: &mut Reader<'_>, messages: u32) -> Option<Vec<Keeps>> {
+    (0..reader.u32()?)
+        .map(|_| {
+            let (index, retain) = (reader.u32()?, Retain::read(reader)?);
+            (index < messages).then_some(Keeps { index, retain, topic: reader.text()?.to_owned() })
+        })
+        .collect()
 }

@@ -1,20 +1,26 @@
 //! The records of the store and the groups of the log, byte by byte as `docs/internals/cluster-format.md` has them.
 
+mod config;
 mod cursors;
 mod group;
 mod message;
 mod node;
+mod retained;
 mod session;
 mod share;
+mod will;
 
 use std::fmt;
 
+pub use config::{ConfigPart, ConfigRecord};
 pub use cursors::{Cursors, OPEN_MAX, Place};
-pub use group::{Body, Group};
+pub use group::{Body, Group, Keeps};
 pub use message::Publisher;
-pub use node::{End, NodeRecord, NodeState};
-pub use session::{Claim, Intent, SessionRecord, Taken};
+pub use node::{End, Load, NodeRecord, NodeState};
+pub use retained::{Retain, RetainedRecord};
+pub use session::{Claim, Intent, NEVER_EXPIRES, SessionRecord, Taken};
 pub use share::ShareRecord;
+pub use will::{DueWill, Will};
 
 /// The version of all records. A node that finds a newer one does not touch it.
 pub const VERSION: u8 = 1;

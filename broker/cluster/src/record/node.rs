@@ -16,6 +16,8 @@ const BURIED: u8 = 3;
 pub struct NodeRecord {
     /// What operators call the node.
     pub name: String,
+    /// Where clients reach it, as a Server Reference says it [MQTT 5.0 section 4.11]; empty where they cannot be told.
+    pub reference: String,
     /// How it is with it.
     pub state: NodeState,
 }
@@ -27,6 +29,8 @@ pub enum NodeState {
     Alive {
         /// Counts the beats.
         beat: u64,
+        /// What it has to do.
+        load: Load,
     },
     /// Its lease has run out, and it can never be renewed. What it has written to the log is being brought to an end.
     Dying {
@@ -40,6 +44,15 @@ pub enum NodeState {
         /// How far its groups go in each partition, in order.
         ends: Box<[End; PARTITIONS as usize]>,
     },
+}
+
+/// What others need to know of a living node to send clients to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Load {
+    /// Sessions that it owns.
+    pub sessions: u32,
+    /// It takes no clients: it is being drained, or cannot take on the shared configuration.
+    pub is_closed: bool,
 }
 
 /// The last group that one life of a node has in a partition.
@@ -57,13 +70,13 @@ impl NodeRecord {
         let mut writer = Writer::default();
         writer.u8(VERSION);
         match &self.state {
-            NodeState::Alive { beat } => writer.u8(ALIVE).u64(*beat),
+            NodeState::Alive { beat, load } => writer.u8(ALIVE).u64(*beat).u32(load.sessions).u8(load.is_closed.into()),
             NodeState::Dying { by, attempt } => writer.u8(DYING).u64(by.0.get()).u64(*attempt),
             NodeState::Buried { ends } => {
                 ends.iter().fold(writer.u8(BURIED), |writer, end| writer.u64(end.group).u64(end.ordinal))
             }
         };
-        writer.block(self.name.as_bytes());
+        writer.block(self.name.as_bytes()).block(self.reference.as_bytes());
         writer.0
     }
 
@@ -74,7 +87,13 @@ impl NodeRecord {
     pub fn decode(bytes: &[u8]) -> Result<NodeRecord, RecordError> {
         read(bytes, "node record", |reader| {
             let state = match reader.u8()? {
-                ALIVE => NodeState::Alive { beat: reader.u64()? },
+                ALIVE => {
+                    let (beat, sessions, is_closed) = (reader.u64()?, reader.u32()?, reader.u8()?);
+                    if is_closed > 1 {
+                        return None;
+                    }
+                    NodeState::Alive { beat, load: Load { sessions, is_closed: is_closed == 1 } }
+                }
                 DYING => NodeState::Dying { by: Incarnation(NonZeroU64::new(reader.u64()?)?), attempt: reader.u64()? },
                 BURIED => {
                     let mut ends = Box::new([End::default(); PARTITIONS as usize]);
@@ -85,7 +104,8 @@ impl NodeRecord {
                 }
                 _ => return None,
             };
-            Some(NodeRecord { state, name: reader.text()?.to_owned() })
+            let (name, reference) = (reader.text()?.to_owned(), reader.text()?.to_owned());
+            Some(NodeRecord { name, reference, state })
         })
     }
 }

@@ -2,17 +2,21 @@
 
 use std::num::{NonZeroU16, NonZeroU64};
 
-use crate::bytes::Writer;
+use crate::bytes::{Reader, Writer};
 use crate::names::{Incarnation, Partition};
 
-use super::{RecordError, VERSION, read};
+use super::{DueWill, RecordError, VERSION, Will, read};
+
+/// A Session Expiry Interval that never ends [MQTT 5.0 section 3.1.2.11.2].
+pub const NEVER_EXPIRES: u32 = u32::MAX;
 
 /// What the store knows of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRecord {
     /// The Client Identifier, since a key may stand for another one.
     pub client_id: String,
-    /// Counts those who have owned the session. Each one has a higher number than the one before.
+    /// Counts the claims since the record was made. It begins anew when a session has ended, so it tells claims of one record apart, and
+    /// [`Claim`] all there are.
     pub epoch: u64,
     /// Counts what the owner has written.
     pub write: u64,
@@ -20,6 +24,14 @@ pub struct SessionRecord {
     pub owner: Option<Claim>,
     /// QoS 2 messages that were taken on and not released, by Packet Identifier, in order.
     pub taken: Vec<Taken>,
+    /// Session Expiry Interval, in seconds [MQTT 5.0 section 3.1.2.11.2].
+    pub expiry_s: u32,
+    /// For how long the client had been away when this was written, in milliseconds; `None` while it is connected.
+    pub away_ms: Option<u64>,
+    /// What is to be published when the client's connection ends; or has ended, if the will has a delay.
+    pub will: Option<Will>,
+    /// What is to be published in any case.
+    pub due: Vec<DueWill>,
     /// The rest of the session, which only the engine reads.
     pub state: Vec<u8>,
 }
@@ -62,10 +74,14 @@ impl SessionRecord {
         // A Packet Identifier has 16 bits, and no two entries have the same.
         writer.u16(self.taken.len() as u16);
         for taken in &self.taken {
-            let (partition, ordinal) =
-                taken.intent.map_or((NO_PARTITION, 0), |intent| (intent.partition.index() as u8, intent.ordinal));
-            writer.u16(taken.packet_id.get()).u8(partition).u64(ordinal);
+            write_intent(taken.intent, writer.u16(taken.packet_id.get()));
         }
+        writer.u32(self.expiry_s).option(self.away_ms, |writer, away_ms| {
+            writer.u64(away_ms);
+        });
+        writer.option(self.will.as_ref(), |writer, will| will.write(writer));
+        writer.u16(self.due.len() as u16);
+        self.due.iter().for_each(|due| due.write(&mut writer));
         writer.block(self.client_id.as_bytes()).block(&self.state);
         writer.0
     }
@@ -81,15 +97,27 @@ impl SessionRecord {
             let taken = (0..reader.u16()?)
                 .map(|_| {
                     let packet_id = NonZeroU16::new(reader.u16()?)?;
-                    let intent = match (reader.u8()?, reader.u64()?) {
-                        (NO_PARTITION, _) => None,
-                        (partition, ordinal) => Some(Intent { partition: Partition::new(partition)?, ordinal }),
-                    };
-                    Some(Taken { packet_id, intent })
+                    Some(Taken { packet_id, intent: read_intent(reader)? })
                 })
                 .collect::<Option<Vec<_>>>()?;
-            let client_id = reader.text()?.to_owned();
-            Some(SessionRecord { client_id, epoch, write, owner, taken, state: reader.block()?.to_vec() })
+            let (expiry_s, away_ms) = (reader.u32()?, reader.option(Reader::u64)?);
+            let will = reader.option(Will::read)?;
+            let due = (0..reader.u16()?).map(|_| DueWill::read(reader)).collect::<Option<Vec<_>>>()?;
+            let (client_id, state) = (reader.text()?.to_owned(), reader.block()?.to_vec());
+            Some(SessionRecord { client_id, epoch, write, owner, taken, expiry_s, away_ms, will, due, state })
         })
     }
+}
+
+pub(super) fn write_intent(intent: Option<Intent>, writer: &mut Writer) {
+    let (partition, ordinal) =
+        intent.map_or((NO_PARTITION, 0), |intent| (intent.partition.index() as u8, intent.ordinal));
+    writer.u8(partition).u64(ordinal);
+}
+
+pub(super) fn read_intent(reader: &mut Reader<'_>) -> Option<Option<Intent>> {
+    Some(match (reader.u8()?, reader.u64()?) {
+        (NO_PARTITION, _) => None,
+        (partition, ordinal) => Some(Intent { partition: Partition::new(partition)?, ordinal }),
+    })
 }

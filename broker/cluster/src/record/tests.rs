@@ -1,6 +1,7 @@
 use std::num::{NonZeroU16, NonZeroU64};
 
 use crate::names::{ClientKey, Incarnation, Partition};
+use crate::operation::Sequence;
 
 use super::*;
 
@@ -11,13 +12,15 @@ fn life(number: u64) -> Incarnation {
 fn nodes() -> Vec<NodeRecord> {
     let mut ends = Box::new([End::default(); 16]);
     ends[3] = End { group: 7, ordinal: 9 };
-    [NodeState::Alive { beat: 5 }, NodeState::Dying { by: life(6), attempt: 1 }, NodeState::Buried { ends }]
-        .map(|state| NodeRecord { name: "a".to_owned(), state })
+    let load = Load { sessions: 258, is_closed: true };
+    [NodeState::Alive { beat: 5, load }, NodeState::Dying { by: life(6), attempt: 1 }, NodeState::Buried { ends }]
+        .map(|state| NodeRecord { name: "a".to_owned(), reference: "b:1".to_owned(), state })
         .into()
 }
 
 fn session() -> SessionRecord {
     let packet_id = |id| NonZeroU16::new(id).expect("not 0");
+    let partition = Partition::new(2).expect("below 16");
     SessionRecord {
         client_id: "ü".to_owned(),
         epoch: 3,
@@ -25,27 +28,48 @@ fn session() -> SessionRecord {
         owner: Some(Claim { by: life(5), number: 6 }),
         taken: vec![
             Taken { packet_id: packet_id(7), intent: None },
-            Taken {
-                packet_id: packet_id(8),
-                intent: Partition::new(2).map(|partition| Intent { partition, ordinal: 9 }),
-            },
+            Taken { packet_id: packet_id(8), intent: Some(Intent { partition, ordinal: 9 }) },
         ],
+        expiry_s: 10,
+        away_ms: Some(11),
+        will: Some(will()),
+        due: vec![DueWill { will: Will { retain: None, ..will() }, intent: Some(Intent { partition, ordinal: 12 }) }],
         state: vec![1, 2, 3],
     }
 }
 
+fn will() -> Will {
+    Will { delay_s: 1, topic: "t".to_owned(), retain: Some(Retain::Seconds(5)), message: vec![6] }
+}
+
+fn retained() -> [RetainedRecord; 3] {
+    let place = Place { sequence: Sequence(1), index: 2 };
+    let block = Publisher { client: ClientKey(1), epoch: 2, packet_id: None }.sign(&[4]);
+    [Retain::Always, Retain::Seconds(3), Retain::Clear]
+        .map(|retain| RetainedRecord::of(place, retain, "t".to_owned(), &block))
+}
+
+fn config() -> ConfigRecord {
+    let part = |name: &str, byte| ConfigPart { name: name.to_owned(), bytes: vec![byte] };
+    ConfigRecord { number: 1, by: (life(2), 3), parts: vec![part("a", 4), part("b", 5)] }
+}
+
 fn groups() -> [Group; 2] {
-    let messages = Body::Messages(vec![vec![1], vec![], vec![2, 3]]);
-    [Group { number: 1, ordinal: 2, body: messages }, Group { number: 3, ordinal: 4, body: Body::Fence }]
+    let keeps = vec![Keeps { index: 2, retain: Retain::Clear, topic: "t".to_owned() }];
+    let messages = Body::Messages { messages: vec![vec![1], vec![], vec![2, 3]], keeps };
+    [
+        Group { number: 1, ordinal: 2, unsettled: None, body: messages },
+        Group { number: 3, ordinal: 4, unsettled: Some(Sequence(5)), body: Body::Fence },
+    ]
 }
 
 fn share() -> ShareRecord {
-    let next = Place { sequence: crate::Sequence(300), index: 1 };
+    let next = Place { sequence: Sequence(300), index: 1 };
     let mut record = ShareRecord::new("$share/g/a", [next; 16]);
     record.members = [(ClientKey(1), 2), (ClientKey(3), 4)].into();
     record.holders[1] = Some(life(5));
     let partition = Partition::new(1).expect("there is one");
-    record.cursors.set(partition, next, [Place { sequence: crate::Sequence(300), index: 0 }].into());
+    record.cursors.set(partition, next, [Place { sequence: Sequence(300), index: 0 }].into());
     record
 }
 
@@ -59,7 +83,12 @@ fn samples() -> Vec<(Vec<u8>, Again)> {
     let share: Again = |bytes| Ok(ShareRecord::decode(bytes)?.encode());
     let nodes = nodes().into_iter().map(|record| (record.encode(), node));
     let groups = groups().into_iter().map(|record| (record.encode(), group));
-    nodes.chain([(self::session().encode(), session), (self::share().encode(), share)]).chain(groups).collect()
+    let kept: Again = |bytes| Ok(RetainedRecord::decode(bytes)?.encode());
+    let config: Again = |bytes| Ok(ConfigRecord::decode(bytes)?.encode());
+    let kept = retained().into_iter().map(|record| (record.encode(), kept));
+    let single =
+        [(self::session().encode(), session), (self::config().encode(), config), (self::share().encode(), share)];
+    nodes.chain(single).chain(groups).chain(kept).collect()
 }
 
 #[test]
@@ -72,7 +101,12 @@ fn what_was_written_is_read() {
     }
     assert_eq!(SessionRecord::decode(&session().encode()), Ok(session()));
     assert_eq!(ShareRecord::decode(&share().encode()), Ok(share()));
-    let at_rest = SessionRecord { owner: None, taken: Vec::new(), ..session() };
+    for record in retained() {
+        assert_eq!(RetainedRecord::decode(&record.encode()), Ok(record));
+    }
+    assert_eq!(ConfigRecord::decode(&config().encode()), Ok(config()));
+    let at_rest =
+        SessionRecord { owner: None, taken: Vec::new(), away_ms: None, will: None, due: Vec::new(), ..session() };
     assert_eq!(SessionRecord::decode(&at_rest.encode()), Ok(at_rest));
 }
 
@@ -80,12 +114,19 @@ fn what_was_written_is_read() {
 #[test]
 fn bytes_stay_what_they_are() {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    assert_eq!(hex(&nodes()[0].encode()), "010105000000000000000100000061");
-    assert_eq!(hex(&nodes()[1].encode()), "0102060000000000000001000000000000000100000061");
+    let name = "010000006103000000623a31";
+    assert_eq!(hex(&nodes()[0].encode()), format!("010105000000000000000201000001{name}"));
+    assert_eq!(hex(&nodes()[1].encode()), format!("010206000000000000000100000000000000{name}"));
     assert_eq!(
         hex(&session().encode()),
-        "0103000000000000000400000000000000050000000000000006000000000000000200\
-         0700ff0000000000000000080002090000000000000002000000c3bc03000000010203"
+        "01030000000000000004000000000000000500000000000000060000000000000002000700ff00000000000000000800\
+         0209000000000000000a000000010b000000000000000101000000010000007401020500000001000000060100010000\
+         000100000074000100000006020c0000000000000002000000c3bc03000000010203"
+    );
+    assert_eq!(
+        hex(&config().encode()),
+        "010100000000000000020000000000000003000000000000000200000001000000610100000004010000006201000000\
+         05"
     );
     let (client, epoch) = (ClientKey(1), 2);
     let message = Publisher { client, epoch, packet_id: NonZeroU16::new(3) }.sign(&[4]);
@@ -108,8 +149,16 @@ fn bytes_stay_what_they_are() {
     );
     assert_eq!(cursors, format!("4400000001{}{}{}", "ac020100", "ac020101ac0200", "ac020100".repeat(14)));
     let [messages, fence] = groups();
-    assert_eq!(hex(&messages.encode()), "01010100000000000000020000000000000003000000010000000100000000020000000203");
-    assert_eq!(hex(&fence.encode()), "010203000000000000000400000000000000");
+    assert_eq!(
+        hex(&messages.encode()),
+        "010101000000000000000200000000000000000000000000000003000000010000000100000000020000000203010000\
+         0002000000030100000074"
+    );
+    assert_eq!(hex(&fence.encode()), "0102030000000000000004000000000000000500000000000000");
+    let [always, seconds, clear] = retained();
+    assert_eq!(hex(&always.encode()), "010100000000000000020000000101000000740100000004");
+    assert_eq!(hex(&seconds.encode()), "01010000000000000002000000020300000001000000740100000004");
+    assert_eq!(hex(&clear.encode()), "0101000000000000000200000003010000007400000000");
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! A claim: from a client's CONNECT to the record that says whose the session is.
 
 use crate::mutant::{Mutant, is};
-use crate::names::{ClientKey, Incarnation, Key};
+use crate::names::{ClientKey, Key};
 use crate::operation::{Answer, Operation, OperationId, Refusal, Revision, Start};
 use crate::outbox::Purpose;
 use crate::peer_message::{PeerMessage, PeerMessageKind};
-use crate::record::{Claim, SessionRecord, Taken};
+use crate::record::{Claim, NEVER_EXPIRES, SessionRecord};
+use crate::wills;
 
 use super::Surroundings;
+use super::inheriting::{Inherited, has_intents};
 
 /// A client that wants its session.
 #[derive(Debug)]
@@ -24,8 +26,10 @@ pub(super) struct Claiming {
     key: ClientKey,
     claim: Claim,
     step: Step,
-    /// An owner that has said that it does not serve the client up to this epoch.
-    released: Option<(Incarnation, u64)>,
+    /// The last claim of an owner that has said that it does not serve the client by it.
+    released: Option<Claim>,
+    /// Nobody waits for it any more. It is seen to its end all the same, since the record may be this node's by then.
+    pub(super) is_abandoned: bool,
 }
 
 #[derive(Debug)]
@@ -33,19 +37,18 @@ enum Step {
     Reading(OperationId),
     /// Another node owns the session.
     Blocked {
-        owner: Incarnation,
-        epoch: u64,
+        owner: Claim,
         again_at_ms: u64,
     },
     Writing {
         operation: OperationId,
-        record: SessionRecord,
+        record: Box<SessionRecord>,
         is_present: bool,
     },
     /// The fate of what was written is unknown.
     Checking {
         operation: OperationId,
-        record: SessionRecord,
+        record: Box<SessionRecord>,
         is_present: bool,
     },
 }
@@ -54,7 +57,7 @@ enum Step {
 #[derive(Debug)]
 pub(super) enum Outcome {
     Open,
-    Made { record: SessionRecord, revision: Revision, is_present: bool },
+    Made { record: Box<SessionRecord>, revision: Revision, is_present: bool },
     Refused(Refusal),
 }
 
@@ -62,26 +65,31 @@ impl Claiming {
     pub(super) fn begin(request: Request, key: ClientKey, number: u64, cx: &mut Surroundings<'_>) -> Claiming {
         let claim = Claim { by: cx.me, number };
         let step = Step::Reading(cx.out.ask(Purpose::Session(key), Operation::Get(Key::Session(key))));
-        Claiming { request, key, claim, step, released: None }
+        Claiming { request, key, claim, step, released: None, is_abandoned: false }
     }
 
-    /// The epoch that the record would have by this claim, if it may already be written.
-    pub(super) fn epoch_written(&self) -> Option<u64> {
-        match &self.step {
-            Step::Writing { record, .. } | Step::Checking { record, .. } => Some(record.epoch),
-            Step::Reading(_) | Step::Blocked { .. } => None,
-        }
+    /// Its number among the claims of this life.
+    pub(super) fn number(&self) -> u64 {
+        self.claim.number
+    }
+
+    /// Whether the record may be this node's already.
+    pub(super) fn may_be_written(&self) -> bool {
+        matches!(self.step, Step::Writing { .. } | Step::Checking { .. })
     }
 
     pub(super) fn advance(&mut self, cx: &mut Surroundings<'_>) -> Outcome {
+        if self.is_abandoned {
+            return if self.may_be_written() { Outcome::Open } else { Outcome::Refused(Refusal::Unavailable) };
+        }
         if self.request.deadline_ms <= cx.now_ms {
             return Outcome::Refused(Refusal::Unavailable);
         }
-        if let Step::Blocked { owner, epoch, again_at_ms } = self.step {
-            if cx.nodes.ends(owner).is_some() {
+        if let Step::Blocked { owner, again_at_ms } = self.step {
+            if cx.nodes.is_over(owner.by) {
                 self.read(cx);
             } else if again_at_ms <= cx.now_ms {
-                self.ask(owner, epoch, cx);
+                self.ask(owner, cx);
             }
         }
         Outcome::Open
@@ -92,27 +100,27 @@ impl Claiming {
     }
 
     /// Asks the owner for the session, and the store how it is with the owner.
-    fn ask(&mut self, owner: Incarnation, epoch: u64, cx: &mut Surroundings<'_>) {
-        let message = PeerMessage { from: cx.me, client: self.key, epoch, kind: PeerMessageKind::Release };
-        cx.out.send(owner, message);
-        cx.out.ask(Purpose::Look(owner), Operation::Get(Key::Node(owner)));
-        self.step = Step::Blocked { owner, epoch, again_at_ms: cx.now_ms + cx.settings.ask_again_ms };
+    fn ask(&mut self, owner: Claim, cx: &mut Surroundings<'_>) {
+        let kind = PeerMessageKind::Release;
+        cx.out.send(owner.by, PeerMessage { from: cx.me, client: self.key, claim: owner.number, kind });
+        cx.out.ask(Purpose::Look(owner.by), Operation::Get(Key::Node(owner.by)));
+        self.step = Step::Blocked { owner, again_at_ms: cx.now_ms + cx.settings.ask_again_ms };
     }
 
-    /// An owner does not serve the client up to this epoch.
-    pub(super) fn released(&mut self, by: Incarnation, epoch: u64, cx: &mut Surroundings<'_>) {
-        if let Step::Blocked { owner, epoch: blocked_by, .. } = self.step
-            && owner == by
-            && blocked_by <= epoch
+    /// An owner does not serve the client by this claim or an earlier one.
+    pub(super) fn released(&mut self, claim: Claim, cx: &mut Surroundings<'_>) {
+        if let Step::Blocked { owner, .. } = self.step
+            && owner.by == claim.by
+            && owner.number <= claim.number
         {
-            self.released = Some((by, epoch));
+            self.released = Some(claim);
             self.read(cx);
         }
     }
 
     pub(super) fn answer(&mut self, id: OperationId, answer: &Answer, cx: &mut Surroundings<'_>) -> Outcome {
-        let is_late = self.request.deadline_ms <= cx.now_ms;
-        if is_late && !matches!(answer, Answer::Put(_)) {
+        let is_late = self.request.deadline_ms <= cx.now_ms || self.is_abandoned;
+        if is_late && !self.may_be_written() {
             return Outcome::Refused(Refusal::Unavailable);
         }
         let step = std::mem::replace(&mut self.step, Step::Reading(id));
@@ -149,7 +157,7 @@ impl Claiming {
 
     fn check(
         &mut self,
-        record: SessionRecord,
+        record: Box<SessionRecord>,
         is_present: bool,
         answer: &Answer,
         cx: &mut Surroundings<'_>,
@@ -161,9 +169,10 @@ impl Claiming {
         };
         match found {
             // Claims have numbers, so this is what was written, whenever it arrived.
-            Some((revision, value)) if SessionRecord::decode(value).as_ref() == Ok(&record) => {
+            Some((revision, value)) if SessionRecord::decode(value).as_ref() == Ok(&*record) => {
                 Outcome::Made { record, revision: *revision, is_present }
             }
+            _ if self.is_abandoned => Outcome::Refused(Refusal::Unavailable),
             _ => self.decide(found.as_ref(), cx),
         }
     }
@@ -171,7 +180,7 @@ impl Claiming {
     /// What the record says decides whether the session may be had.
     fn decide(&mut self, found: Option<&(Revision, Vec<u8>)>, cx: &mut Surroundings<'_>) -> Outcome {
         let Some((revision, value)) = found else {
-            self.write(None, None, Vec::new(), cx);
+            self.write(None, None, cx);
             return Outcome::Open;
         };
         let Ok(record) = SessionRecord::decode(value) else { return Outcome::Refused(Refusal::Unreadable) };
@@ -180,61 +189,70 @@ impl Claiming {
         }
         let expected = Some(*revision);
         match self.inherited(&record, cx) {
-            Some(taken) => self.write(expected, Some(record), taken, cx),
+            Some(inherited) => self.write(expected, Some((record, inherited)), cx),
             None => {
                 if let Some(owner) = record.owner {
-                    self.ask(owner.by, record.epoch, cx);
+                    self.ask(owner, cx);
                 }
             }
         }
         Outcome::Open
     }
 
-    /// The QoS 2 messages that the owners before have taken on; `None` while one of them may still serve the client.
-    fn inherited(&self, record: &SessionRecord, cx: &Surroundings<'_>) -> Option<Vec<Taken>> {
-        let Some(owner) = record.owner else { return Some(record.taken.clone()) };
+    /// What the owners before have left; `None` while one of them may still serve the client.
+    fn inherited(&self, record: &SessionRecord, cx: &Surroundings<'_>) -> Option<Inherited> {
+        let Some(owner) = record.owner else { return Some(Inherited::as_it_is(record)) };
         if let Some(ends) = cx.nodes.ends(owner.by) {
-            let is_stored = |taken: &&Taken| match taken.intent {
-                None => true,
-                Some(_) if is(Mutant::DropsIntents) => false,
-                Some(_) if is(Mutant::BelievesIntents) => true,
-                Some(intent) => intent.ordinal <= ends[intent.partition.index()].ordinal,
-            };
-            return Some(record.taken.iter().filter(is_stored).map(|taken| Taken { intent: None, ..*taken }).collect());
+            return Some(Inherited::of_buried(record, ends));
         }
-        let is_released = self.released.is_some_and(|(by, epoch)| by == owner.by && record.epoch <= epoch);
-        // Claims of this node that came too late for their client are not served.
+        let is_released = self.released.is_some_and(|claim| claim.by == owner.by && owner.number <= claim.number);
+        // Claims of this node that came too late for their client are not served. Nor are those of a life whose burial record is gone: no
+        // session named it then, so it is a claim that came too late as well.
         let is_free = owner.by == cx.me
             || is_released
+            || cx.nodes.is_gone(owner.by)
             || is(Mutant::ClaimsFromLiving)
             || is(Mutant::ClaimsFromDying) && cx.nodes.is_dying(owner.by);
         // An owner that never served has taken nothing on.
-        let has_intents = record.taken.iter().any(|taken| taken.intent.is_some());
         let is_careless = is(Mutant::ClaimsFromLiving) || is(Mutant::ClaimsFromDying);
-        (is_free && (!has_intents || is_careless)).then(|| record.taken.clone())
+        (is_free && (!has_intents(record) || is_careless)).then(|| Inherited::as_it_is(record))
     }
 
     fn write(
         &mut self,
         expected: Option<Revision>,
-        before: Option<SessionRecord>,
-        taken: Vec<Taken>,
+        before: Option<(SessionRecord, Inherited)>,
         cx: &mut Surroundings<'_>,
     ) {
-        let epoch = before.as_ref().map_or(0, |record| record.epoch) + 1;
-        // A record whose session has begun is there for good: an empty one stands for no session.
-        let kept = before.filter(|_| self.request.start == Start::Resume);
-        let is_present = kept.as_ref().is_some_and(|record| !record.state.is_empty() || !taken.is_empty());
-        let record = SessionRecord {
+        let start = self.request.start;
+        let epoch = before.as_ref().map_or(0, |(record, _)| record.epoch) + 1;
+        let mut record = SessionRecord {
             client_id: self.request.client_id.clone(),
             epoch,
             write: 0,
             owner: Some(self.claim),
-            taken: if kept.is_some() { taken } else { Vec::new() },
-            state: kept.map(|record| record.state).unwrap_or_default(),
+            taken: Vec::new(),
+            expiry_s: NEVER_EXPIRES,
+            away_ms: None,
+            will: None,
+            due: Vec::new(),
+            state: Vec::new(),
         };
+        let mut is_present = false;
+        if let Some((before, inherited)) = before {
+            // A session without an interval has ended with its connection, even if its node has died and nobody has removed it.
+            let start = if before.expiry_s == 0 { Start::Clean } else { start };
+            // Wills are published even if nothing else is left of the session.
+            record.due = inherited.due;
+            record.due.extend(wills::at_return(&before, start));
+            if start == Start::Resume {
+                // A record without state stands for no session.
+                is_present = !before.state.is_empty() || !inherited.taken.is_empty();
+                (record.taken, record.expiry_s, record.state) = (inherited.taken, before.expiry_s, before.state);
+            }
+        }
         let put = Operation::Put { key: Key::Session(self.key), expected, value: record.encode() };
         let operation = cx.out.ask(Purpose::Session(self.key), put);
-        self.step = Step::Writing { operation, record, is_present };
+        self.step = Step::Writing { operation, record: Box::new(record), is_present };
     }
 }

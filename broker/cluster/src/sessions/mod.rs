@@ -1,26 +1,36 @@
 //! Sessions that this node claims or serves. No more than one of both at a time for each client.
 
+mod adopting;
 mod claiming;
+mod inheriting;
+mod leaving;
+mod moving;
 mod service;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 
-use crate::lanes::{Lanes, Origin};
-use crate::names::{ClientKey, Incarnation, Partition};
+use crate::lanes::{Keeping, Lanes, Origin, What, Withdrawn};
+use crate::names::{ClientKey, Incarnation, Key, Partition, Seed};
 use crate::nodes::Nodes;
-use crate::operation::{Answer, Decision, OperationId, Refusal};
+use crate::operation::{Answer, Decision, Operation, OperationId, Refusal, Revision};
 use crate::outbox::Outbox;
 use crate::peer_message::{PeerMessage, PeerMessageKind};
+use crate::record::{Claim, SessionRecord};
 use crate::settings::Settings;
+use crate::wills::Terms;
 
+use adopting::Adopting;
+pub(crate) use adopting::Swept;
 pub(crate) use claiming::Request;
 use claiming::{Claiming, Outcome};
+pub use moving::SessionsStatus;
 use service::{Service, Standing};
 
 /// What sessions need of the node.
 pub(crate) struct Surroundings<'a> {
     pub(crate) me: Incarnation,
+    pub(crate) seed: Seed,
     pub(crate) now_ms: u64,
     pub(crate) is_serving: bool,
     pub(crate) settings: &'a Settings,
@@ -33,12 +43,30 @@ pub(crate) struct Surroundings<'a> {
 pub(crate) struct Sessions {
     held: BTreeMap<ClientKey, Held>,
     claims: usize,
+    adoptions: usize,
     last_claim: u64,
+    /// When sessions are to be looked at again whose wills have a delay.
+    rests: BTreeSet<(u64, ClientKey)>,
+    /// Clients that have been told to go to another node, and have not gone yet.
+    moving: BTreeSet<ClientKey>,
+    /// Up to where clients have been asked to go, one after the other.
+    moved_to: Option<ClientKey>,
+}
+
+/// What a client publishes, on its way to its partition.
+#[derive(Debug)]
+pub(crate) struct Publishing {
+    pub(crate) partition: Partition,
+    pub(crate) ticket: u64,
+    pub(crate) packet_id: Option<NonZeroU16>,
+    pub(crate) keeps: Option<Keeping>,
+    pub(crate) message: Vec<u8>,
 }
 
 #[derive(Debug)]
 enum Held {
     Claiming(Box<Claiming>),
+    Adopting(Box<Adopting>),
     Serving(Box<Service>),
 }
 
@@ -61,16 +89,21 @@ impl Sessions {
                 }
                 // The engine has ended the connection before this one, or does so now.
                 if service.is_open() {
-                    let epoch = service.epoch();
-                    service.give_up(cx.me, epoch, cx);
-                    self.go_on(key, cx);
+                    let claim = service.claim;
+                    service.give_up(cx.me, claim, cx);
                 }
+                self.go_on(key, cx);
             }
             Some(Held::Claiming(_)) => {
                 self.end_claim(key, Refusal::TakenOver, cx);
                 self.begin_claim(key, request, cx);
             }
-            None if self.claims >= cx.settings.claims_max => request.refuse(Refusal::TooMany, cx),
+            _ if self.claims >= cx.settings.claims_max => request.refuse(Refusal::TooMany, cx),
+            // The claim finds out whether this node has taken the session on meanwhile.
+            Some(Held::Adopting(_)) => {
+                self.drop_adoption(key);
+                self.begin_claim(key, request, cx);
+            }
             None => self.begin_claim(key, request, cx),
         }
     }
@@ -83,21 +116,31 @@ impl Sessions {
     }
 
     fn end_claim(&mut self, key: ClientKey, why: Refusal, cx: &mut Surroundings<'_>) {
-        if let Some(Held::Claiming(claiming)) = self.held.remove(&key) {
-            self.claims -= 1;
+        let Some(Held::Claiming(claiming)) = self.held.get_mut(&key) else { return };
+        if !claiming.is_abandoned {
             claiming.request.refuse(why, cx);
+        }
+        self.give_claim_up(key, why);
+    }
+
+    /// Nobody waits for a claim any more.
+    fn give_claim_up(&mut self, key: ClientKey, why: Refusal) {
+        let Some(Held::Claiming(claiming)) = self.held.get_mut(&key) else { return };
+        claiming.is_abandoned = true;
+        if why == Refusal::TakenOver || !claiming.may_be_written() {
+            self.held.remove(&key);
+            self.claims -= 1;
         }
     }
 
     pub(crate) fn abandon(&mut self, key: ClientKey, ticket: u64, cx: &mut Surroundings<'_>) {
         match self.held.get_mut(&key) {
             Some(Held::Claiming(claiming)) if claiming.request.ticket == ticket => {
-                self.held.remove(&key);
-                self.claims -= 1;
+                self.give_claim_up(key, Refusal::Unavailable);
             }
             Some(Held::Serving(service)) => {
-                service.abandon(ticket);
-                service.go_on(cx);
+                service.abandon(ticket, cx.now_ms);
+                self.go_on(key, cx);
             }
             _ => {}
         }
@@ -112,6 +155,16 @@ impl Sessions {
                 let outcome = claiming.advance(cx);
                 self.take_outcome(key, outcome, cx);
             }
+        }
+        while let Some((until_ms, key)) = self.rests.first().copied()
+            && until_ms <= cx.now_ms
+            && cx.is_serving
+        {
+            self.rests.pop_first();
+            if let Some(Held::Serving(service)) = self.held.get_mut(&key) {
+                service.wake(cx.now_ms);
+            }
+            self.go_on(key, cx);
         }
     }
 
@@ -134,6 +187,7 @@ impl Sessions {
                 let standing = service.answer(id, answer, cx);
                 self.take_standing(key, standing, cx);
             }
+            Some(Held::Adopting(_)) => self.answer_adoption(key, id, answer, cx),
             None => {}
         }
     }
@@ -145,8 +199,13 @@ impl Sessions {
             Outcome::Made { record, revision, is_present } => {
                 if let Some(Held::Claiming(claiming)) = self.held.remove(&key) {
                     self.claims -= 1;
-                    let service = Service::begin(key, claiming.request.ticket, record, revision, is_present, cx);
+                    let service = if claiming.is_abandoned {
+                        Service::adopted(key, *record, revision, 0, cx.now_ms)
+                    } else {
+                        Service::begin(key, claiming.request.ticket, *record, revision, is_present, cx)
+                    };
                     self.held.insert(key, Held::Serving(Box::new(service)));
+                    self.go_on(key, cx);
                 }
             }
         }
@@ -157,6 +216,7 @@ impl Sessions {
             return self.go_on(key, cx);
         }
         let Some(Held::Serving(service)) = self.held.remove(&key) else { return };
+        self.moving.remove(&key);
         if service.is_open() {
             cx.out.decide(Decision::Lost(key));
         }
@@ -168,6 +228,9 @@ impl Sessions {
     fn go_on(&mut self, key: ClientKey, cx: &mut Surroundings<'_>) {
         if let Some(Held::Serving(service)) = self.held.get_mut(&key) {
             service.go_on(cx);
+            if let Some(until_ms) = service.rests_until() {
+                self.rests.insert((until_ms, key));
+            }
         }
     }
 
@@ -182,22 +245,14 @@ impl Sessions {
             && service.is_open()
         {
             act(service, cx);
-            service.go_on(cx);
+            self.go_on(key, cx);
         }
     }
 
-    pub(crate) fn publish(
-        &mut self,
-        key: ClientKey,
-        partition: Partition,
-        ticket: u64,
-        packet_id: Option<NonZeroU16>,
-        message: &[u8],
-        cx: &mut Surroundings<'_>,
-    ) {
-        self.with_open(key, cx, |service, cx| match packet_id {
-            None => service.publish(partition, ticket, message, cx),
-            Some(packet_id) => service.publish_once(packet_id, partition, ticket, message, cx),
+    pub(crate) fn publish(&mut self, key: ClientKey, publishing: Publishing, cx: &mut Surroundings<'_>) {
+        self.with_open(key, cx, |service, cx| match publishing.packet_id {
+            None => service.publish(publishing, cx),
+            Some(packet_id) => service.publish_once(packet_id, publishing, cx),
         });
     }
 
@@ -209,51 +264,104 @@ impl Sessions {
         self.with_open(key, cx, |service, cx| service.save(number, state, cx));
     }
 
-    pub(crate) fn leave(&mut self, key: ClientKey, state: Vec<u8>, cx: &mut Surroundings<'_>) {
-        self.with_open(key, cx, |service, _| service.leave(state));
+    /// What holds when a client's connection ends has changed. It is written with the state that follows.
+    pub(crate) fn keep(&mut self, key: ClientKey, terms: Terms) {
+        if let Some(Held::Serving(service)) = self.held.get_mut(&key)
+            && service.is_open()
+        {
+            service.keep(terms);
+        }
     }
 
-    /// These messages are in the log, and with them all QoS 2 messages of the partition up to an ordinal.
-    pub(crate) fn stored(&mut self, partition: Partition, ordinal: u64, origins: &[Origin], cx: &mut Surroundings<'_>) {
+    pub(crate) fn leave(&mut self, key: ClientKey, state: Vec<u8>, cx: &mut Surroundings<'_>) {
+        self.with_open(key, cx, |service, cx| service.leave(state, cx.now_ms));
+    }
+
+    /// Messages of these are in the log, and with them all QoS 2 messages of the partition up to an ordinal.
+    pub(crate) fn settle(&mut self, partition: Partition, ordinal: u64, origins: impl Iterator<Item = Origin>) {
         for origin in origins {
             if let Some(Held::Serving(service)) = self.held.get_mut(&origin.client)
-                && service.epoch() == origin.epoch
+                && service.claim == origin.claim
             {
                 service.settle(partition, ordinal);
-                service.stored(origin.ticket, true, cx);
-                service.go_on(cx);
+            }
+        }
+    }
+
+    /// These messages are safe.
+    pub(crate) fn stored(&mut self, origins: &[Origin], cx: &mut Surroundings<'_>) {
+        for origin in origins {
+            if let Some(Held::Serving(service)) = self.held.get_mut(&origin.client)
+                && service.claim == origin.claim
+            {
+                service.stored(origin.what, cx);
+                self.go_on(origin.client, cx);
+            }
+        }
+    }
+
+    /// Whether what has become of this can be told to a client.
+    pub(crate) fn hears(&self, origin: &Origin) -> bool {
+        let is_message = matches!(origin.what, What::Message { .. });
+        let is_open =
+            |held: &Held| matches!(held, Held::Serving(service) if service.claim == origin.claim && service.is_open());
+        is_message && self.held.get(&origin.client).is_some_and(is_open)
+    }
+
+    /// These messages will never be in the log.
+    pub(crate) fn withdrawn(&mut self, withdrawn: &[Withdrawn], cx: &mut Surroundings<'_>) {
+        for Withdrawn { origin, intent } in withdrawn {
+            if let Some(Held::Serving(service)) = self.held.get_mut(&origin.client)
+                && service.claim == origin.claim
+            {
+                service.withdrawn(origin.what, *intent, cx);
+                self.go_on(origin.client, cx);
             }
         }
     }
 
     /// Another node asks for a session.
-    pub(crate) fn wanted(&mut self, key: ClientKey, by: Incarnation, epoch: u64, cx: &mut Surroundings<'_>) {
+    pub(crate) fn wanted(&mut self, key: ClientKey, by: Incarnation, claim: u64, cx: &mut Surroundings<'_>) {
         match self.held.get_mut(&key) {
             Some(Held::Serving(service)) => {
-                service.give_up(by, epoch, cx);
+                service.give_up(by, claim, cx);
                 self.go_on(key, cx);
             }
             Some(Held::Claiming(claiming)) => {
                 // The other one has seen a claim of this node that this node does not know to be made.
-                if claiming.epoch_written().is_some_and(|written| written <= epoch) {
+                if claiming.number() <= claim {
                     self.end_claim(key, Refusal::TakenOver, cx);
                 }
-                say_released(key, by, epoch, cx);
+                say_released(key, by, claim, cx);
             }
-            None => say_released(key, by, epoch, cx),
+            Some(Held::Adopting(_)) => {
+                self.drop_adoption(key);
+                say_released(key, by, claim, cx);
+            }
+            None => say_released(key, by, claim, cx),
         }
     }
 
     /// Another node has released a session.
-    pub(crate) fn released(&mut self, key: ClientKey, by: Incarnation, epoch: u64, cx: &mut Surroundings<'_>) {
+    pub(crate) fn released(&mut self, key: ClientKey, by: Incarnation, number: u64, cx: &mut Surroundings<'_>) {
         if let Some(Held::Claiming(claiming)) = self.held.get_mut(&key) {
-            claiming.released(by, epoch, cx);
+            claiming.released(Claim { by, number }, cx);
         }
     }
 }
 
-fn say_released(key: ClientKey, to: Incarnation, epoch: u64, cx: &mut Surroundings<'_>) {
+fn say_released(key: ClientKey, to: Incarnation, claim: u64, cx: &mut Surroundings<'_>) {
     if to != cx.me {
-        cx.out.send(to, PeerMessage { from: cx.me, client: key, epoch, kind: PeerMessageKind::Released });
+        cx.out.send(to, PeerMessage { from: cx.me, client: key, claim, kind: PeerMessageKind::Released });
+    }
+}
+
+/// The operation that gives a session's record a new value, or takes it away.
+fn write_of(key: ClientKey, expected: Revision, record: Option<&SessionRecord>, for_s: Option<u32>) -> Operation {
+    let key = Key::Session(key);
+    match (record.map(SessionRecord::encode), for_s) {
+        (None, _) => Operation::Remove { key, expected },
+        (Some(value), Some(for_s)) => Operation::PutFor { key, expected, value, for_s },
+        (Some(value), None) => Operation::Put { key, expected: Some(expected), value },
     }
 }

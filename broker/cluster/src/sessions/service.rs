@@ -6,38 +6,45 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU16;
 
-use crate::lanes::{Entry, Origin};
+use crate::lanes::{Entry, Origin, What};
 use crate::mutant::{Mutant, is};
 use crate::names::{ClientKey, Incarnation, Key, Partition};
 use crate::operation::{Answer, Decision, Operation, OperationId, Revision};
 use crate::outbox::Purpose;
-use crate::record::{Intent, Publisher, SessionRecord, Taken};
+use crate::record::{Intent, NEVER_EXPIRES, Publisher, SessionRecord, Taken};
+use crate::wills::Terms;
 
-use super::{Request, Surroundings};
+use super::leaving::{Leaving, Wills};
+use super::{Publishing, Request, Surroundings};
 
 #[derive(Debug)]
 pub(super) struct Service {
-    key: ClientKey,
+    pub(super) key: ClientKey,
+    /// Which claim of this node the session is served by.
+    pub(super) claim: u64,
     /// As the store has it for sure.
     record: SessionRecord,
     revision: Revision,
     taken: BTreeMap<NonZeroU16, Option<Intent>>,
-    state: Vec<u8>,
-    is_changed: bool,
+    pub(super) state: Vec<u8>,
+    pub(super) terms: Terms,
+    pub(super) wills: Wills,
+    pub(super) is_changed: bool,
     writing: Option<Writing>,
     /// What waits for the next write.
-    effects: Vec<Effect>,
-    /// Messages of the client in order, and whether they are safe.
-    line: VecDeque<(u64, bool)>,
-    /// Messages of the client that are not in the log yet.
-    under_way: usize,
+    pub(super) effects: Vec<Effect>,
+    /// Messages of the client in order, and what has become of them.
+    line: VecDeque<(u64, Fate)>,
+    /// Messages of the client, and its wills, that are not safe yet.
+    pub(super) under_way: usize,
     /// What the engine is told when the lease holds again.
     held: Vec<Decision>,
     /// The engine has been told of the session, unless this is the ticket of who asked.
     unserved: Option<u64>,
-    has_left: bool,
-    /// Nodes that want the session, and the epoch that they have seen.
-    wanted_by: Vec<(Incarnation, u64)>,
+    /// Since the connection has ended.
+    pub(super) leaving: Option<Leaving>,
+    /// Nodes that want the session, and the claim that they have seen.
+    pub(super) wanted_by: Vec<(Incarnation, u64)>,
     /// A client that has come back to this node before the session was released.
     pub(super) next: Option<Request>,
 }
@@ -46,15 +53,35 @@ pub(super) struct Service {
 struct Writing {
     operation: OperationId,
     is_checking: bool,
-    record: SessionRecord,
+    /// What the record is to say; `None` where it is to be removed.
+    record: Option<SessionRecord>,
+    /// After how many seconds the store removes it.
+    for_s: Option<u32>,
     effects: Vec<Effect>,
 }
 
 #[derive(Debug)]
-enum Effect {
-    Append { partition: Partition, ordinal: u64, entry: Entry },
+pub(super) enum Effect {
+    Append {
+        partition: Partition,
+        ordinal: u64,
+        entry: Entry,
+    },
     Complete(NonZeroU16),
     Saved(u64),
+    /// A QoS 2 message is refused when the record has forgotten it, so that nobody takes the next one of its identifier for a copy.
+    Refuse {
+        ticket: u64,
+        intent: Intent,
+    },
+}
+
+/// What has become of a message of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Open,
+    Stored,
+    Refused,
 }
 
 /// How it is with a service.
@@ -76,47 +103,55 @@ impl Service {
         is_present: bool,
         cx: &mut Surroundings<'_>,
     ) -> Service {
-        let taken: BTreeMap<_, _> = record.taken.iter().map(|taken| (taken.packet_id, taken.intent)).collect();
         let serve = Decision::Serve {
             ticket,
             client: key,
             epoch: record.epoch,
             is_present,
-            taken: taken.keys().copied().collect(),
+            taken: record.taken.iter().map(|taken| taken.packet_id).collect(),
             state: record.state.clone(),
         };
-        let state = record.state.clone();
-        let mut service = Service {
+        let mut service = Service::of(key, record, revision);
+        service.unserved = Some(ticket);
+        service.tell(serve, cx);
+        service
+    }
+
+    /// A session of which this node has just become the owner.
+    pub(super) fn of(key: ClientKey, record: SessionRecord, revision: Revision) -> Service {
+        Service {
             key,
+            claim: record.owner.map_or(0, |claim| claim.number),
+            taken: record.taken.iter().map(|taken| (taken.packet_id, taken.intent)).collect(),
+            state: record.state.clone(),
+            terms: Terms { expiry_s: record.expiry_s, will: record.will.clone() },
+            wills: Wills::new(&record.due),
             record,
             revision,
-            taken,
-            state,
             is_changed: false,
             writing: None,
             effects: Vec::new(),
             line: VecDeque::new(),
             under_way: 0,
             held: Vec::new(),
-            unserved: Some(ticket),
-            has_left: false,
+            unserved: None,
+            leaving: None,
             wanted_by: Vec::new(),
             next: None,
-        };
-        service.tell(serve, cx);
-        service
-    }
-
-    pub(super) fn epoch(&self) -> u64 {
-        self.record.epoch
+        }
     }
 
     /// Whether packets of the client belong to this service.
     pub(super) fn is_open(&self) -> bool {
-        !self.has_left
+        self.leaving.is_none()
     }
 
-    fn tell(&mut self, decision: Decision, cx: &mut Surroundings<'_>) {
+    /// Whether nothing of it is under way, and nothing is to be done before its will is due.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.is_resting() && self.writing.is_none() && !self.is_changed && self.wills.are_published()
+    }
+
+    pub(super) fn tell(&mut self, decision: Decision, cx: &mut Surroundings<'_>) {
         if cx.is_serving {
             self.unserved = self.unserved.filter(|_| !matches!(decision, Decision::Serve { .. }));
             cx.out.decide(decision);
@@ -132,49 +167,50 @@ impl Service {
         }
     }
 
-    pub(super) fn publish(&mut self, partition: Partition, ticket: u64, message: &[u8], cx: &mut Surroundings<'_>) {
-        self.line.push_back((ticket, false));
+    pub(super) fn publish(&mut self, publishing: Publishing, cx: &mut Surroundings<'_>) {
+        let ticket = publishing.ticket;
+        self.line.push_back((ticket, Fate::Open));
         self.under_way += 1;
-        let entry = self.entry(ticket, None, message);
+        let (partition, entry) = self.entry(publishing, cx.now_ms);
         cx.lanes.push(partition, entry, cx.settings, cx.out);
         if is(Mutant::AcknowledgesBeforeStored) {
-            self.stored(ticket, false, cx);
+            self.answered(ticket, Fate::Stored, cx);
         }
     }
 
-    pub(super) fn publish_once(
-        &mut self,
-        packet_id: NonZeroU16,
-        partition: Partition,
-        ticket: u64,
-        message: &[u8],
-        cx: &mut Surroundings<'_>,
-    ) {
+    pub(super) fn publish_once(&mut self, packet_id: NonZeroU16, publishing: Publishing, cx: &mut Surroundings<'_>) {
         match self.taken.get(&packet_id) {
             // Sent again [MQTT-4.3.3-10].
             Some(None) => {
-                self.line.push_back((ticket, true));
-                return self.tell_stored(cx);
+                self.line.push_back((publishing.ticket, Fate::Stored));
+                return self.tell_answers(cx);
             }
             // The answer to the first one is the answer to this one.
             Some(Some(_)) => return,
             None => {}
         }
-        self.line.push_back((ticket, false));
+        self.line.push_back((publishing.ticket, Fate::Open));
         self.under_way += 1;
-        let (entry, ordinal) = (self.entry(ticket, Some(packet_id), message), cx.lanes.intend(partition));
+        let (partition, entry) = self.entry(publishing, cx.now_ms);
+        let ordinal = cx.lanes.intend(partition);
         if is(Mutant::ForgetsIntents) {
-            return cx.lanes.resolve(partition, ordinal, Some(entry), cx.settings, cx.out);
+            return cx.lanes.resolve(cx.now_ms, partition, ordinal, Some(entry), cx.settings, cx.out);
         }
         self.taken.insert(packet_id, Some(Intent { partition, ordinal }));
         self.effects.push(Effect::Append { partition, ordinal, entry });
         self.is_changed = true;
     }
 
-    fn entry(&self, ticket: u64, packet_id: Option<NonZeroU16>, message: &[u8]) -> Entry {
-        let (client, epoch) = (self.key, self.record.epoch);
-        let message = Publisher { client, epoch, packet_id }.sign(message);
-        Entry { message, origin: Origin { client, epoch, ticket } }
+    fn entry(&self, publishing: Publishing, now_ms: u64) -> (Partition, Entry) {
+        let Publishing { partition, ticket, packet_id, keeps, message } = publishing;
+        let message = self.publisher(packet_id).sign(&message);
+        let origin = Origin { client: self.key, claim: self.claim, what: What::Message { ticket, packet_id } };
+        (partition, Entry { message, origin, keeps, since_ms: now_ms })
+    }
+
+    /// Whom the log names for what this service publishes.
+    pub(super) fn publisher(&self, packet_id: Option<NonZeroU16>) -> Publisher {
+        Publisher { client: self.key, epoch: self.record.epoch, packet_id }
     }
 
     pub(super) fn release(&mut self, packet_id: NonZeroU16, cx: &mut Surroundings<'_>) {
@@ -194,59 +230,86 @@ impl Service {
         self.effects.push(Effect::Saved(number));
     }
 
-    /// The client's connection is gone.
-    pub(super) fn leave(&mut self, state: Vec<u8>) {
-        self.state = state;
-        self.has_left = true;
+    /// What holds when the connection ends has changed. It is safe with the state that is saved next.
+    pub(super) fn keep(&mut self, terms: Terms) {
+        (self.terms, self.is_changed) = (terms, true);
+    }
+
+    /// Nothing is told to the client any more.
+    pub(super) fn fall_silent(&mut self) {
         self.line.clear();
         self.held.clear();
     }
 
     /// The client that has asked with this ticket is gone.
-    pub(super) fn abandon(&mut self, ticket: u64) {
+    pub(super) fn abandon(&mut self, ticket: u64, now_ms: u64) {
         self.next.take_if(|next| next.ticket == ticket);
         if self.unserved == Some(ticket) {
             let state = std::mem::take(&mut self.state);
-            self.leave(state);
+            self.leave(state, now_ms);
         }
     }
 
     /// Another node has the client.
-    pub(super) fn give_up(&mut self, to: Incarnation, epoch: u64, cx: &mut Surroundings<'_>) {
-        if epoch < self.record.epoch || is(Mutant::ReleasesTooEarly) || is(Mutant::ServesAfterRelease) {
-            super::say_released(self.key, to, epoch, cx);
+    pub(super) fn give_up(&mut self, to: Incarnation, claim: u64, cx: &mut Surroundings<'_>) {
+        if claim < self.claim || is(Mutant::ReleasesTooEarly) || is(Mutant::ServesAfterRelease) {
+            super::say_released(self.key, to, claim, cx);
         }
-        if epoch < self.record.epoch || is(Mutant::ServesAfterRelease) {
+        if claim < self.claim || is(Mutant::ServesAfterRelease) {
             return;
         }
-        if !self.wanted_by.contains(&(to, epoch)) {
-            self.wanted_by.push((to, epoch));
+        if !self.wanted_by.contains(&(to, claim)) {
+            self.wanted_by.push((to, claim));
         }
-        if self.has_left {
+        if self.leaving.is_some() {
             return;
         }
         match self.unserved.take() {
             Some(ticket) => {
                 cx.out.decide(Decision::Refuse { ticket, why: crate::Refusal::TakenOver });
                 let state = self.state.clone();
-                self.leave(state);
+                self.leave(state, cx.now_ms);
             }
             None => cx.out.decide(Decision::Surrender(self.key)),
         }
     }
 
-    /// A message of the client is in the log.
-    pub(super) fn stored(&mut self, ticket: u64, is_counted: bool, cx: &mut Surroundings<'_>) {
-        if is_counted {
-            self.under_way = self.under_way.saturating_sub(1);
+    /// A message of the client, or a will, is safe.
+    pub(super) fn stored(&mut self, what: What, cx: &mut Surroundings<'_>) {
+        self.under_way = self.under_way.saturating_sub(1);
+        match what {
+            What::Message { ticket, .. } if is(Mutant::AcknowledgesOutOfOrder) && self.is_open() => {
+                self.tell(Decision::Stored { client: self.key, ticket }, cx);
+            }
+            What::Message { ticket, .. } => self.answered(ticket, Fate::Stored, cx),
+            What::Will(id) => {
+                self.wills.published(id);
+                self.is_changed = true;
+            }
         }
-        if is(Mutant::AcknowledgesOutOfOrder) && !self.has_left {
-            return self.tell(Decision::Stored { client: self.key, ticket }, cx);
+    }
+
+    /// A message of the client has been withdrawn: it never comes into the log.
+    pub(super) fn withdrawn(&mut self, what: What, intent: Option<Intent>, cx: &mut Surroundings<'_>) {
+        let What::Message { ticket, packet_id } = what else { return };
+        self.under_way = self.under_way.saturating_sub(1);
+        let (Some(packet_id), Some(intent)) = (packet_id, intent) else {
+            return self.answered(ticket, Fate::Refused, cx);
+        };
+        self.taken.remove(&packet_id);
+        self.is_changed = true;
+        if is(Mutant::RefusesBeforeRecord) {
+            cx.lanes.forget(cx.now_ms, intent, cx.settings, cx.out);
+            return self.answered(ticket, Fate::Refused, cx);
         }
-        if let Some((_, is_safe)) = self.line.iter_mut().find(|(waiting, _)| *waiting == ticket) {
-            *is_safe = true;
+        self.effects.push(Effect::Refuse { ticket, intent });
+    }
+
+    fn answered(&mut self, ticket: u64, fate: Fate, cx: &mut Surroundings<'_>) {
+        if let Some((_, known)) = self.line.iter_mut().find(|(waiting, _)| *waiting == ticket) {
+            *known = fate;
         }
-        self.tell_stored(cx);
+        self.tell_answers(cx);
     }
 
     /// All QoS 2 messages of these identifiers are in the log now.
@@ -256,9 +319,13 @@ impl Service {
         }
     }
 
-    fn tell_stored(&mut self, cx: &mut Surroundings<'_>) {
-        while let Some((ticket, _)) = crate::queue::pop_front_if(&mut self.line, |(_, is_safe)| *is_safe) {
-            self.tell(Decision::Stored { client: self.key, ticket }, cx);
+    fn tell_answers(&mut self, cx: &mut Surroundings<'_>) {
+        while let Some((ticket, fate)) = crate::queue::pop_front_if(&mut self.line, |(_, fate)| *fate != Fate::Open) {
+            let client = self.key;
+            match fate {
+                Fate::Refused => self.tell(Decision::NotStored { client, ticket }, cx),
+                Fate::Open | Fate::Stored => self.tell(Decision::Stored { client, ticket }, cx),
+            }
         }
     }
 
@@ -268,8 +335,9 @@ impl Service {
         if self.writing.is_some() {
             return;
         }
+        self.intend_wills(cx);
         let is_clear = self.effects.is_empty() && (self.under_way == 0 || is(Mutant::ReleasesWithMessagesUnderWay));
-        let is_last = self.has_left && is_clear;
+        let is_last = is_clear && self.leaving.is_some() && self.wills.are_published() && !self.is_resting();
         if !self.is_changed && !is_last {
             return;
         }
@@ -278,32 +346,50 @@ impl Service {
             write: self.record.write + 1,
             owner: self.record.owner.filter(|_| !is_last),
             taken: taken.collect(),
+            expiry_s: self.terms.expiry_s,
+            away_ms: self.leaving.as_ref().map(|leaving| leaving.away_ms(cx.now_ms)),
+            will: self.terms.will.clone(),
+            due: self.wills.records(),
             state: self.state.clone(),
             ..self.record.clone()
         };
         self.is_changed = false;
         let effects = std::mem::take(&mut self.effects);
-        self.put(record, effects, cx);
+        if is_last {
+            let (record, for_s) = record.at_rest(0, cx.settings);
+            return self.put(record, for_s, effects, cx);
+        }
+        let for_s = (is(Mutant::ExpiresClaimed) && record.expiry_s < NEVER_EXPIRES).then_some(record.expiry_s);
+        self.put(Some(record), for_s, effects, cx);
     }
 
-    fn put(&mut self, record: SessionRecord, effects: Vec<Effect>, cx: &mut Surroundings<'_>) {
-        let put = Operation::Put { key: Key::Session(self.key), expected: Some(self.revision), value: record.encode() };
-        let operation = cx.out.ask(Purpose::Session(self.key), put);
-        self.writing = Some(Writing { operation, is_checking: false, record, effects });
+    fn put(
+        &mut self,
+        record: Option<SessionRecord>,
+        for_s: Option<u32>,
+        effects: Vec<Effect>,
+        cx: &mut Surroundings<'_>,
+    ) {
+        let write = super::write_of(self.key, self.revision, record.as_ref(), for_s);
+        let operation = cx.out.ask(Purpose::Session(self.key), write);
+        self.writing = Some(Writing { operation, is_checking: false, record, for_s, effects });
     }
 
     pub(super) fn answer(&mut self, id: OperationId, answer: &Answer, cx: &mut Surroundings<'_>) -> Standing {
         let Some(mut writing) = self.writing.take_if(|writing| writing.operation == id) else { return Standing::Goes };
         match answer {
             Answer::Put(revision) => self.written(*revision, writing, cx),
+            Answer::Removed => self.released(cx),
             Answer::Got(found) if writing.is_checking => match found {
-                Some((revision, value)) if SessionRecord::decode(value).as_ref() == Ok(&writing.record) => {
+                Some((revision, value)) if SessionRecord::decode(value).ok() == writing.record => {
                     self.written(*revision, writing, cx)
                 }
                 Some((revision, _)) if *revision == self.revision => {
-                    self.put(writing.record, writing.effects, cx);
+                    self.put(writing.record, writing.for_s, writing.effects, cx);
                     Standing::Goes
                 }
+                // It has been removed, or its time has passed.
+                None if writing.record.is_none() || writing.for_s.is_some() => self.released(cx),
                 _ => {
                     self.drop_effects(writing.effects, cx);
                     Standing::Lost
@@ -319,26 +405,31 @@ impl Service {
     }
 
     fn written(&mut self, revision: Revision, writing: Writing, cx: &mut Surroundings<'_>) -> Standing {
-        (self.record, self.revision) = (writing.record, revision);
+        (self.record, self.revision) = (writing.record.unwrap_or_else(|| self.record.clone()), revision);
         for effect in writing.effects {
             match effect {
                 Effect::Append { partition, ordinal, entry } => {
-                    cx.lanes.resolve(partition, ordinal, Some(entry), cx.settings, cx.out);
+                    cx.lanes.resolve(cx.now_ms, partition, ordinal, Some(entry), cx.settings, cx.out);
                 }
-                Effect::Complete(packet_id) if !self.has_left => {
+                Effect::Complete(packet_id) if self.is_open() => {
                     self.tell(Decision::Completed { client: self.key, packet_id }, cx);
                 }
-                Effect::Saved(number) if !self.has_left => {
+                Effect::Saved(number) if self.is_open() => {
                     self.tell(Decision::Saved { client: self.key, number }, cx);
+                }
+                Effect::Refuse { ticket, intent } => {
+                    cx.lanes.forget(cx.now_ms, intent, cx.settings, cx.out);
+                    self.answered(ticket, Fate::Refused, cx);
                 }
                 Effect::Complete(_) | Effect::Saved(_) => {}
             }
         }
-        if self.record.owner.is_some() {
-            return Standing::Goes;
-        }
-        for (node, epoch) in std::mem::take(&mut self.wanted_by) {
-            super::say_released(self.key, node, epoch, cx);
+        if self.record.owner.is_some() { Standing::Goes } else { self.released(cx) }
+    }
+
+    fn released(&mut self, cx: &mut Surroundings<'_>) -> Standing {
+        for (node, claim) in std::mem::take(&mut self.wanted_by) {
+            super::say_released(self.key, node, claim, cx);
         }
         Standing::Released
     }
@@ -346,8 +437,12 @@ impl Service {
     /// The session is lost: what has not been appended never will be.
     fn drop_effects(&mut self, effects: Vec<Effect>, cx: &mut Surroundings<'_>) {
         for effect in effects.into_iter().chain(std::mem::take(&mut self.effects)) {
-            if let Effect::Append { partition, ordinal, .. } = effect {
-                cx.lanes.resolve(partition, ordinal, None, cx.settings, cx.out);
+            match effect {
+                Effect::Append { partition, ordinal, .. } => {
+                    cx.lanes.resolve(cx.now_ms, partition, ordinal, None, cx.settings, cx.out);
+                }
+                Effect::Refuse { intent, .. } => cx.lanes.forget(cx.now_ms, intent, cx.settings, cx.out),
+                Effect::Complete(_) | Effect::Saved(_) => {}
             }
         }
     }

@@ -14,13 +14,17 @@ pub(crate) enum FromClient {
     Connect {
         client: usize,
         is_clean: bool,
+        terms: Wishes,
     },
     Publish {
         packet_id: NonZeroU16,
         topic: u8,
         is_once: bool,
+        retain: u8,
         number: u64,
     },
+    /// Without its will [MQTT-3.14.4-3].
+    Disconnect,
     Release(NonZeroU16),
     Subscribe {
         topics: u8,
@@ -40,6 +44,8 @@ pub(crate) enum ToClient {
     },
     Acknowledged(NonZeroU16),
     Received(NonZeroU16),
+    /// PUBACK or PUBREC with an error.
+    Refused(NonZeroU16),
     Completed(NonZeroU16),
     Subscribed,
     /// Whether it is QoS 2 follows from the message.
@@ -55,6 +61,14 @@ pub(crate) enum ToClient {
     Closed,
 }
 
+/// What a client wants for the time when it is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Wishes {
+    pub(crate) expiry_s: Option<u32>,
+    /// Its number, its delay in seconds, its topic, and how it is retained.
+    pub(crate) will: Option<(u64, u32, u8, u8)>,
+}
+
 /// Messages that a client has in flight.
 pub(crate) const WINDOW: usize = 4;
 pub(crate) const TOPICS: u64 = 3;
@@ -65,8 +79,12 @@ pub(crate) struct Client {
     pub(crate) is_connected: bool,
     pub(crate) is_clean: bool,
     has_session: bool,
+    expiry_s: Option<u32>,
     /// When something was heard last, or the connection was made.
     pub(crate) heard_at_ms: u64,
+    /// It does not come back before.
+    pub(crate) away_until_ms: u64,
+    pub(crate) last_will: u64,
     last_number: u64,
     in_flight: VecDeque<InFlight>,
     /// What has been published on this connection and not been answered, in order.
@@ -86,17 +104,18 @@ struct InFlight {
     packet_id: NonZeroU16,
     topic: u8,
     is_once: bool,
+    retain: u8,
     number: u64,
     is_received: bool,
 }
 
 impl InFlight {
     fn packet(&self) -> FromClient {
-        let InFlight { packet_id, topic, is_once, number, .. } = *self;
+        let InFlight { packet_id, topic, is_once, retain, number, .. } = *self;
         if self.is_received {
             FromClient::Release(packet_id)
         } else {
-            FromClient::Publish { packet_id, topic, is_once, number }
+            FromClient::Publish { packet_id, topic, is_once, retain, number }
         }
     }
 }
@@ -112,6 +131,7 @@ impl Client {
         client: usize,
         connection: ConnectionId,
         wants_clean: bool,
+        terms: Wishes,
         now_ms: u64,
     ) -> FromClient {
         let is_clean = wants_clean || self.is_clean;
@@ -119,13 +139,23 @@ impl Client {
         self.is_connected = false;
         self.is_clean = is_clean;
         self.heard_at_ms = now_ms;
+        self.expiry_s = terms.expiry_s;
         if is_clean {
             self.in_flight.clear();
             self.received.clear();
-            self.has_session = false;
             self.is_subscribed = false;
         }
-        FromClient::Connect { client, is_clean }
+        // Without an interval, the session may end before this connection is known to have been made.
+        self.has_session &= !is_clean && terms.expiry_s != Some(0);
+        FromClient::Connect { client, is_clean, terms }
+    }
+
+    /// Its session has ended, which it knows as well as the cluster [MQTT-4.1.0-2].
+    pub(crate) fn forget(&mut self) {
+        self.in_flight.clear();
+        self.received.clear();
+        self.has_session = false;
+        self.is_subscribed = false;
     }
 
     pub(crate) fn disconnect(&mut self) {
@@ -139,7 +169,7 @@ impl Client {
     }
 
     /// The next message, if the window has room.
-    pub(crate) fn publish(&mut self, topic: u8, is_once: bool) -> Option<FromClient> {
+    pub(crate) fn publish(&mut self, topic: u8, is_once: bool, retain: u8) -> Option<FromClient> {
         if self.in_flight.len() >= WINDOW {
             return None;
         }
@@ -147,7 +177,7 @@ impl Client {
         let packet_id =
             (1..).filter_map(NonZeroU16::new).find(|id| self.in_flight.iter().all(|one| one.packet_id != *id))?;
         self.last_number += 1;
-        let message = InFlight { packet_id, topic, is_once, number: self.last_number, is_received: false };
+        let message = InFlight { packet_id, topic, is_once, retain, number: self.last_number, is_received: false };
         let packet = message.packet();
         self.in_flight.push_back(message);
         self.unanswered.push_back(packet_id);
@@ -173,9 +203,18 @@ impl Client {
                 Vec::new()
             }
             ToClient::Connected { is_present } => {
-                assert_eq!(is_present, !self.is_clean && (self.has_session || is_present), "the session is gone");
+                let has_ended = ledger.sessions.ended.remove(&client);
+                assert!(is_present || self.is_clean || !self.has_session || has_ended, "the session is gone");
+                assert!(!is_present || !self.is_clean, "the session is there");
+                // What there is may be the session of a connection that this client gave up before it heard of it.
+                if !is_present || has_ended {
+                    self.in_flight.clear();
+                    self.received.clear();
+                    self.is_subscribed = false;
+                    ledger.session_is_new(client);
+                }
                 self.is_connected = true;
-                self.has_session = true;
+                self.has_session = self.expiry_s != Some(0);
                 self.is_clean = false;
                 // All that is not done is sent again, in the same order [MQTT-4.4.0-1].
                 self.unanswered =
@@ -211,6 +250,11 @@ impl Client {
                 self.answered(packet_id);
                 self.in_flight.retain(|one| one.packet_id != packet_id);
                 ledger.tally.done += 1;
+                Vec::new()
+            }
+            ToClient::Refused(packet_id) => {
+                self.answered(packet_id);
+                self.in_flight.retain(|one| one.packet_id != packet_id);
                 Vec::new()
             }
             ToClient::Received(packet_id) => {

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU16;
 
 use tautwire_cluster::names::{ClientKey, Incarnation, Seed};
-use tautwire_cluster::{Decision, Member, Start};
+use tautwire_cluster::record::Will;
+use tautwire_cluster::{Decision, Member, Publish, Start, Terms};
 
-use crate::client::{FromClient, ToClient};
+use crate::client::{FromClient, ToClient, Wishes};
+use crate::keeping::{Floor, Mirrored, Retaining, list_of, parts_of};
 use crate::ledger::{Ledger, Message};
 use crate::session::Session;
 use crate::shard::{GROUP, SHARE, Shards};
@@ -28,14 +30,26 @@ pub(crate) struct Engine {
     messages: BTreeMap<u64, (ConnectionId, NonZeroU16, Message)>,
     last_ticket: u64,
     shards: Shards,
+    mirror: Mirrored,
+    has_served: bool,
+    /// What was retained when this life began.
+    pub(crate) floor: Floor,
+    ticks: u64,
+    timeouts: u64,
+    /// The configuration that is in force.
+    configuration: (u64, Vec<u64>),
     pub(crate) to_clients: Vec<(ConnectionId, ToClient)>,
 }
 
 struct Connection {
     client: usize,
-    epoch: Option<u64>,
+    /// Of the session that is served.
+    epoch: u64,
+    /// Which claim of all in the run it is served by.
+    claim: Option<u64>,
     is_confirmed: bool,
     is_present: bool,
+    wishes: Wishes,
 }
 
 pub(crate) fn name_of(client: usize) -> String {
@@ -52,6 +66,12 @@ impl Engine {
             messages: BTreeMap::new(),
             last_ticket: 0,
             shards: Shards::new(seed),
+            mirror: Mirrored::default(),
+            has_served: false,
+            floor: Floor::default(),
+            ticks: 0,
+            timeouts: 0,
+            configuration: Default::default(),
             to_clients: Vec::new(),
         }
     }
@@ -104,19 +124,29 @@ impl Engine {
     }
 
     /// Sends something to all clients that are served: there may be messages for them at any moment.
-    pub(crate) fn deliver(&self, now_ms: u64, member: &Member, ledger: &mut Ledger) {
+    pub(crate) fn deliver(&mut self, now_ms: u64, member: &mut Member, ledger: &mut Ledger) {
+        self.ticks += 1;
+        let timeouts = member.status(now_ms).counters.timeouts;
+        if std::mem::replace(&mut self.timeouts, timeouts) < timeouts {
+            self.messages.values().for_each(|(.., message)| ledger.may_be_withdrawn(message));
+        }
+        if self.ticks.is_multiple_of(5) && member.is_serving(now_ms) {
+            let ticket = self.mirror.begin(&ledger.retaining);
+            member.look(now_ms, ticket);
+        }
         for connection in self.served.values().filter_map(|id| self.connections.get(id)) {
-            if let Some(epoch) = connection.epoch
+            if let Some(claim) = connection.claim
                 && member.is_serving(now_ms)
             {
-                ledger.served(connection.client, epoch, member.incarnation());
+                ledger.served(connection.client, claim, member.incarnation());
             }
         }
     }
 
     fn read(&mut self, now_ms: u64, id: ConnectionId, packet: FromClient, member: &mut Member, ledger: &mut Ledger) {
-        if let FromClient::Connect { client, is_clean } = packet {
-            let connection = Connection { client, epoch: None, is_confirmed: false, is_present: false };
+        if let FromClient::Connect { client, is_clean, terms: wishes } = packet {
+            let connection =
+                Connection { client, epoch: 0, claim: None, is_confirmed: false, is_present: false, wishes };
             self.connections.insert(id, connection);
             self.last_ticket += 1;
             self.claims.insert(self.last_ticket, (id, is_clean));
@@ -127,21 +157,23 @@ impl Engine {
         if packet == FromClient::Closed {
             return self.close(now_ms, id, member, false);
         }
-        let Some(epoch) = connection.epoch else { return };
-        let client = connection.client;
+        let Some(claim) = connection.claim else { return };
+        let (client, epoch) = (connection.client, connection.epoch);
         let key = SEED.client(&name_of(client));
-        ledger.served(client, epoch, member.incarnation());
+        ledger.served(client, claim, member.incarnation());
         match packet {
-            FromClient::Publish { packet_id, topic, is_once, number } => {
-                let message = Message { client, topic, is_once, number, epoch };
+            FromClient::Publish { packet_id, topic, is_once, retain, number } => {
+                let message = Message { client, topic, is_once, number, epoch: claim, retain, is_will: false };
                 self.last_ticket += 1;
                 self.messages.insert(self.last_ticket, (id, packet_id, message));
                 if number % 3 == 0 {
                     self.save(now_ms, client, member);
                 }
-                let once = is_once.then_some(packet_id);
-                let topic = format!("topic/{topic}");
-                member.publish(now_ms, key, self.last_ticket, &topic, once, message.encode()).expect("there is room");
+                let topic = &format!("topic/{topic}");
+                let retain = message.retain().map(|retain| (retain, self.mirror.known(topic)));
+                let (ticket, packet_id, message) = (self.last_ticket, is_once.then_some(packet_id), message.encode());
+                let publish = Publish { ticket, topic, packet_id, retain, message };
+                member.publish(now_ms, key, publish).expect("there is room");
             }
             FromClient::Release(packet_id) => member.release(now_ms, key, packet_id),
             FromClient::Subscribe { topics, is_member } => {
@@ -155,6 +187,12 @@ impl Engine {
             }
             FromClient::Got(packet_id) => self.shards.acknowledged(now_ms, client, packet_id),
             FromClient::Completed(packet_id) => self.shards.completed(client, packet_id),
+            FromClient::Disconnect => {
+                let expiry_s = connection.wishes.expiry_s.unwrap_or(u32::MAX);
+                ledger.sessions.disconnected(client, claim);
+                member.keep(key, Terms { expiry_s, will: None });
+                self.close(now_ms, id, member, false);
+            }
             FromClient::Connect { .. } | FromClient::Closed => {}
         }
     }
@@ -194,7 +232,11 @@ impl Engine {
                 assert!(is_present || taken.is_empty() && state.is_empty());
                 let connection = self.connections.get_mut(&id).expect("its claim would have been abandoned");
                 ledger.resumed(connection.client, is_clean, Session::number_of(&state));
-                connection.epoch = Some(epoch);
+                // Epochs begin anew when a session has ended; the order of claims does not.
+                let claim = ledger.sessions.claim(client, member.incarnation(), epoch);
+                (connection.epoch, connection.claim) = (epoch, Some(claim));
+                let terms = terms_of(connection, claim, ledger);
+                member.keep(client, terms);
                 connection.is_present = is_present;
                 let of = connection.client;
                 self.served.insert(client, id);
@@ -226,7 +268,7 @@ impl Engine {
                 let packet =
                     if message.is_once { ToClient::Received(packet_id) } else { ToClient::Acknowledged(packet_id) };
                 if self.answer(id, packet, member.incarnation(), ledger) {
-                    ledger.acknowledged(message.client, message.number);
+                    ledger.acknowledged(&message);
                 }
             }
             Decision::Completed { client, packet_id } => {
@@ -256,7 +298,47 @@ impl Engine {
                 member.returned(now_ms, group, partition, next, open);
             }
             Decision::Unreadable { .. } => unreachable!("all nodes have one version"),
-            Decision::Resumed => {}
+            Decision::NotStored { ticket, .. } => {
+                let (id, packet_id, message) = self.messages.remove(&ticket).expect("somebody published");
+                if self.answer(id, ToClient::Refused(packet_id), member.incarnation(), ledger) {
+                    ledger.refused(&message);
+                }
+            }
+            Decision::Retain { record, sequence, expires_at_ms } => {
+                let remaining_ms = expires_at_ms.map(|at_ms| at_ms as i64 - now_ms as i64);
+                self.mirror.apply(&record, sequence, remaining_ms, &ledger.retaining, ledger.now_ms);
+            }
+            Decision::Look { ticket } => {
+                ledger.tally.looks += 1;
+                self.mirror.look(ticket);
+            }
+            Decision::Redirect { ticket, to } => {
+                assert!(to.reference.starts_with("node-"));
+                let (id, _) = self.claims.remove(&ticket).expect("somebody asked");
+                self.close(now_ms, id, member, false);
+            }
+            Decision::MoveOn { client, .. } => {
+                ledger.tally.moved += 1;
+                if let Some(id) = self.served.get(&client).copied() {
+                    self.close(now_ms, id, member, false);
+                }
+            }
+            Decision::Drained => {
+                ledger.tally.drained += 1;
+                assert!(self.served.is_empty(), "a node has ended and serves clients");
+                self.close_all();
+            }
+            Decision::Configure { number, parts } => {
+                self.configuration = (number, list_of(&parts));
+                member.configured(now_ms, number, true);
+            }
+            Decision::Proposed { ticket, outcome } => ledger.configurations.decided(ticket, outcome),
+            Decision::Resumed => {
+                // Whoever serves for the first time has all that was retained when it began.
+                if !std::mem::replace(&mut self.has_served, true) {
+                    self.mirror.has(&self.floor);
+                }
+            }
             Decision::Fenced => {
                 ledger.tally.fenced += 1;
                 self.close_all();
@@ -279,11 +361,34 @@ impl Engine {
         self.send(me, ledger);
     }
 
+    pub(crate) fn propose(&self, member: &mut Member, ledger: &mut Ledger) {
+        let (number, list) = &self.configuration;
+        let ticket = ledger.configurations.propose();
+        member.propose(ticket, *number, parts_of(&[list, &[ticket][..]].concat()));
+    }
+
+    pub(crate) fn settle(&self, retaining: &Retaining) {
+        self.mirror.has(&retaining.floor());
+    }
+
     /// Sends a packet to a client that is served.
     fn answer(&mut self, id: ConnectionId, packet: ToClient, me: Incarnation, ledger: &mut Ledger) -> bool {
-        let Some(Connection { client, epoch: Some(epoch), .. }) = self.connections.get(&id) else { return false };
-        ledger.served(*client, *epoch, me);
+        let Some(Connection { client, claim: Some(claim), .. }) = self.connections.get(&id) else { return false };
+        ledger.served(*client, *claim, me);
         self.to_clients.push((id, packet));
         true
     }
+}
+
+fn terms_of(connection: &Connection, claim: u64, ledger: &mut Ledger) -> Terms {
+    let Wishes { expiry_s, will } = connection.wishes;
+    let expiry_s = expiry_s.unwrap_or(u32::MAX);
+    let will = will.map(|(number, delay_s, topic, retain)| {
+        let delay_ms = u64::from(delay_s.min(expiry_s)) * 1000;
+        ledger.sessions.given(connection.client, claim, number, delay_ms, ledger.now_ms);
+        let client = connection.client;
+        let message = Message { client, topic, is_once: false, number, epoch: claim, retain, is_will: true };
+        Will { delay_s, topic: format!("topic/{topic}"), retain: message.retain(), message: message.encode() }
+    });
+    Terms { expiry_s, will }
 }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tautwire_cluster::Sequence;
 use tautwire_cluster::names::{Incarnation, Partition};
-use tautwire_cluster::record::{Body, Group, Place, Publisher};
+use tautwire_cluster::record::{Body, Group, Place, Publisher, Retain};
 
 use crate::engine::{ConnectionId, SEED, name_of};
-
+use crate::keeping::{Configurations, Retaining, Sessions};
 use crate::shard::is_for_group;
 use crate::world::Tally;
 
@@ -21,14 +21,25 @@ pub(crate) struct Message {
     pub(crate) number: u64,
     /// By which claim of the session it was published.
     pub(crate) epoch: u64,
+    /// How it is retained: 0 not at all, 1 until the next one, 2 for some seconds, 3 it clears the topic.
+    pub(crate) retain: u8,
+    pub(crate) is_will: bool,
 }
+
+/// For how long some messages are retained.
+const RETAIN_S: u32 = 5;
 
 impl Message {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![self.client as u8, self.topic, u8::from(self.is_once)];
         bytes.extend(self.number.to_le_bytes());
         bytes.extend(self.epoch.to_le_bytes());
+        bytes.extend([self.retain, u8::from(self.is_will)]);
         bytes
+    }
+
+    pub(crate) fn retain(&self) -> Option<Retain> {
+        [None, Some(Retain::Always), Some(Retain::Seconds(RETAIN_S)), Some(Retain::Clear)][usize::from(self.retain)]
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Message {
@@ -39,6 +50,8 @@ impl Message {
             is_once: bytes[2] == 1,
             number: number(3),
             epoch: number(11),
+            retain: bytes[19],
+            is_will: bytes[20] == 1,
         }
     }
 }
@@ -81,6 +94,14 @@ pub(crate) struct Ledger {
     sharers: Sharers,
     /// What came last on a connection, of each publisher, topic and QoS.
     last_on: BTreeMap<(ConnectionId, usize, u8, bool), Place>,
+    /// Messages that were refused, by client, number and epoch.
+    refused: BTreeSet<(usize, u64, u64)>,
+    /// Messages that waited when some were refused: these may be among them, and their clients may never hear of it.
+    withdrawn: BTreeSet<(usize, u64)>,
+    pub(crate) retaining: Retaining,
+    pub(crate) sessions: Sessions,
+    pub(crate) configurations: Configurations,
+    pub(crate) now_ms: u64,
     pub(crate) tally: Tally,
 }
 
@@ -88,25 +109,35 @@ impl Ledger {
     /// A group has come into the log.
     pub(crate) fn logged(&mut self, partition: Partition, sequence: Sequence, group: &[u8]) {
         let group = Group::decode(group).expect("a group");
-        let Body::Messages(messages) = group.body else {
+        let Body::Messages { messages, .. } = group.body else {
             self.tally.fences += 1;
             return;
         };
         for (index, block) in (0..).zip(messages) {
             let (publisher, stored) = Publisher::split(&block).expect("who published it");
-            let message = Message::decode(stored);
-            assert_eq!(publisher.client, SEED.client(&name_of(message.client)));
-            assert_eq!((publisher.epoch, publisher.packet_id.is_some()), (message.epoch, message.is_once));
-            self.message(message);
-            self.log.insert((partition, Place { sequence, index }), message);
+            let (message, place) = (Message::decode(stored), Place { sequence, index });
+            let key = SEED.client(&name_of(message.client));
+            assert_eq!((publisher.client, publisher.packet_id.is_some()), (key, message.is_once));
+            self.log.insert((partition, place), message);
+            self.retaining.logged(&message, place);
+            if message.is_will {
+                self.sessions.published(message.client, message.number, key);
+            } else {
+                self.message(message);
+            }
         }
     }
 
     fn message(&mut self, message: Message) {
         self.tally.messages += 1;
-        let Message { client, topic, is_once, number, epoch } = message;
+        let Message { client, topic, is_once, number, epoch, .. } = message;
+        assert!(!self.refused.contains(&(client, number, epoch)), "{message:?} was refused");
         let is_new = self.logged.insert((client, number));
         assert!(is_new || !is_once, "{message:?} of QoS 2 is there twice");
+        // A refusal may get lost. Then the message is sent again, behind what came after it.
+        if self.withdrawn.contains(&(client, number)) {
+            return;
+        }
         let order = self.order.entry((client, topic, is_once)).or_default();
         let (last_epoch, last, highest) = *order;
         assert!(last_epoch <= epoch, "{message:?} comes after one of epoch {last_epoch}");
@@ -124,14 +155,39 @@ impl Ledger {
             "client {client} is served by {by} in epoch {epoch} beside {served:?}"
         );
         *served = (epoch, by);
+        self.sessions.served(client, epoch, self.now_ms);
+    }
+
+    /// A client is told that a message will never be in the log.
+    pub(crate) fn refused(&mut self, message: &Message) {
+        self.refused.insert((message.client, message.number, message.epoch));
+        self.tally.timeouts += 1;
+    }
+
+    /// A message may have been refused.
+    pub(crate) fn may_be_withdrawn(&mut self, message: &Message) {
+        self.withdrawn.insert((message.client, message.number));
+    }
+
+    /// A session has ended: nothing is left of it.
+    pub(crate) fn session_ended(&mut self, client: usize) {
+        self.saved.remove(&client);
+        self.subscribers.remove(&client);
+    }
+
+    /// A client hears that its session is another one than before.
+    pub(crate) fn session_is_new(&mut self, client: usize) {
+        self.subscribers.remove(&client);
     }
 
     /// A node tells a client that a message is safe.
-    pub(crate) fn acknowledged(&mut self, client: usize, number: u64) {
+    pub(crate) fn acknowledged(&mut self, message: &Message) {
+        let Message { client, number, .. } = *message;
         assert!(
             self.logged.contains(&(client, number)),
             "message {number} of client {client} is acknowledged and not in the log"
         );
+        self.retaining.acknowledged(message);
         self.tally.acknowledged += 1;
     }
 

@@ -2,11 +2,13 @@
 
 mod client;
 mod engine;
+mod keeping;
 mod ledger;
 mod mutants;
 mod random;
 mod session;
 mod shard;
+mod steps;
 mod store;
 mod world;
 

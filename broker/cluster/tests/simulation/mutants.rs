@@ -7,8 +7,8 @@ use tautwire_cluster::mutant::{Mutant, mutate};
 /// A fault that is not found with so many seeds is not found.
 const SEEDS_MAX: u64 = 200;
 
-/// All but `LeaseFromConfirmation`, which does harm too rarely here: `tests/lease.rs` finds it.
-const FOUND: [Mutant; 34] = [
+/// All but those that do harm too rarely here: `tests/lease.rs` and `steps.rs` find these.
+const FOUND: [Mutant; 52] = [
     Mutant::ServesWithoutLease,
     Mutant::IgnoresDeath,
     Mutant::BuriesEarly,
@@ -43,6 +43,24 @@ const FOUND: [Mutant; 34] = [
     Mutant::LeasesFromPosition,
     Mutant::LeasesWithoutOpen,
     Mutant::ReturnsWithoutCursor,
+    Mutant::RetainsBlindly,
+    Mutant::AcknowledgesBeforeRetained,
+    Mutant::ForgetsRepair,
+    Mutant::ClearsWithoutTrace,
+    Mutant::ServesBeforeCaughtUp,
+    Mutant::TakesPartForWhole,
+    Mutant::LooksWithoutAsking,
+    Mutant::DropsWills,
+    Mutant::IgnoresReturn,
+    Mutant::PublishesWillsAtOnce,
+    Mutant::PublishesWillsAgain,
+    Mutant::ForgetsSweptWills,
+    Mutant::ForgetsTooEarly,
+    Mutant::NeverExpires,
+    Mutant::ExpiresClaimed,
+    Mutant::RefusesWithoutWithdrawing,
+    Mutant::RetiresTooEarly,
+    Mutant::ConfiguresBlindly,
 ];
 
 #[test]

@@ -1,16 +1,21 @@
-//! A model of the store: what a key-value store with revisions and a replicated log do when an operation arrives.
+//! A model of the store: what a key-value store with revisions, a replicated log, and a stream with one message for each subject do when an
+//! operation arrives.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tautwire_cluster::names::{Key, LogSubject, Partition};
-use tautwire_cluster::{Answer, Operation, Revision, Sequence};
+use tautwire_cluster::names::{ClientKey, Key, LogSubject, Partition};
+use tautwire_cluster::{Answer, Kept, Operation, Revision, Scanned, Sequence};
 
 #[derive(Default)]
 pub(crate) struct Store {
     last: u64,
-    keys: BTreeMap<Key, (Revision, Vec<u8>)>,
-    subjects: BTreeMap<LogSubject, (Sequence, Vec<u8>)>,
+    /// By its own clock, which jumps when another server leads.
+    pub(crate) now_ms: u64,
+    keys: BTreeMap<Key, Value>,
+    subjects: BTreeMap<LogSubject, BTreeMap<Sequence, Vec<u8>>>,
     streams: BTreeMap<Partition, Stream>,
+    retained: BTreeMap<String, (Sequence, Value)>,
+    retained_end: Sequence,
 }
 
 /// One partition of the log.
@@ -21,44 +26,137 @@ struct Stream {
     groups: VecDeque<Vec<u8>>,
 }
 
+#[derive(Clone)]
+struct Value {
+    revision: Revision,
+    bytes: Vec<u8>,
+    written_at_ms: u64,
+    expires_at_ms: Option<u64>,
+}
+
 /// What an operation has changed.
 pub(crate) enum Change {
     Nothing,
     Key(Key, Revision, Vec<u8>),
+    Removed(Key),
     Group(Partition, Sequence, Vec<u8>),
+    Retained(Vec<u8>),
 }
 
 impl Store {
+    /// What has expired since the last look is gone. Gives the sessions among it.
+    pub(crate) fn expire(&mut self) -> Vec<ClientKey> {
+        let now_ms = self.now_ms;
+        let is_over = |value: &Value| value.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms);
+        self.retained.retain(|_, (_, value)| !is_over(value));
+        let gone: Vec<_> = self.keys.iter().filter(|(_, value)| is_over(value)).map(|(key, _)| *key).collect();
+        gone.iter().for_each(|key| {
+            self.keys.remove(key);
+        });
+        gone.iter().filter_map(|key| if let Key::Session(client) = key { Some(*client) } else { None }).collect()
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (Key, Revision, &[u8])> {
+        self.keys.iter().map(|(key, value)| (*key, value.revision, &value.bytes[..]))
+    }
+
     /// While another write of the same key or subject is under way, a store may refuse one that it would take a moment later.
     pub(crate) fn apply(&mut self, operation: Operation, is_busy: bool) -> (Answer, Change) {
+        let is_write = !matches!(
+            operation,
+            Operation::Get(_)
+                | Operation::Last(_)
+                | Operation::End(_)
+                | Operation::Read { .. }
+                | Operation::Follow { .. }
+                | Operation::Next { .. }
+                | Operation::Scan { .. }
+                | Operation::Nodes
+                | Operation::LastRetained(_)
+                | Operation::Mirror { .. }
+                | Operation::EndOfRetained
+        );
+        if is_busy && is_write {
+            return (Answer::Conflict, Change::Nothing);
+        }
         match operation {
-            Operation::Put { .. } | Operation::Append { .. } if is_busy => (Answer::Conflict, Change::Nothing),
-            Operation::Get(key) => (Answer::Got(self.keys.get(&key).cloned()), Change::Nothing),
-            Operation::Last(subject) => (Answer::Last(self.subjects.get(&subject).cloned()), Change::Nothing),
-            Operation::Put { key, expected, value } => {
-                if self.keys.get(&key).map(|(revision, _)| *revision) != expected {
+            Operation::Get(key) => {
+                let value = self.keys.get(&key).map(|value| (value.revision, value.bytes.clone()));
+                (Answer::Got(value), Change::Nothing)
+            }
+            Operation::Put { key, expected, value } => self.put(key, expected, value, None),
+            Operation::PutFor { key, expected, value, for_s } => self.put(key, Some(expected), value, Some(for_s)),
+            Operation::Remove { key, expected } => {
+                if self.keys.get(&key).map(|value| value.revision) != Some(expected) {
                     return (Answer::Conflict, Change::Nothing);
                 }
-                self.last += 1;
-                let revision = Revision(self.last);
-                self.keys.insert(key, (revision, value.clone()));
-                (Answer::Put(revision), Change::Key(key, revision, value))
+                self.keys.remove(&key);
+                (Answer::Removed, Change::Removed(key))
+            }
+            Operation::Nodes => {
+                let node = |(key, value): (&Key, &Value)| match key {
+                    Key::Node(node) => Some((*node, value.revision, value.bytes.clone())),
+                    _ => None,
+                };
+                (Answer::Nodes(self.keys.iter().filter_map(node).collect()), Change::Nothing)
+            }
+            Operation::Scan { after, max } => (self.scan(after, max), Change::Nothing),
+            Operation::Last(subject) => {
+                let groups = self.subjects.get(&subject);
+                (Answer::Last(groups.and_then(|groups| groups.last_key_value()).map(own)), Change::Nothing)
+            }
+            Operation::Next { subject, from } => {
+                let groups = self.subjects.get(&subject);
+                (Answer::Last(groups.and_then(|groups| groups.range(from..).next()).map(own)), Change::Nothing)
             }
             Operation::Append { subject, expected, group } => {
-                if self.subjects.get(&subject).map(|(sequence, _)| *sequence) != expected {
+                let groups = self.subjects.entry(subject).or_default();
+                if groups.last_key_value().map(|(sequence, _)| *sequence) != expected {
                     return (Answer::Conflict, Change::Nothing);
                 }
                 let stream = self.streams.entry(subject.partition).or_default();
                 let sequence = stream.end();
                 stream.groups.push_back(group.clone());
-                self.subjects.insert(subject, (sequence, group.clone()));
+                groups.insert(sequence, group.clone());
                 (Answer::Appended(sequence), Change::Group(subject.partition, sequence, group))
             }
             Operation::End(partition) => (Answer::End(self.end(partition)), Change::Nothing),
             Operation::Read { partition, from, max_bytes } | Operation::Follow { partition, from, max_bytes } => {
                 (self.read(partition, from, max_bytes), Change::Nothing)
             }
+            Operation::LastRetained(subject) => {
+                let found = self.retained.get(&subject).map(|(sequence, value)| (*sequence, value.bytes.clone()));
+                (Answer::Last(found), Change::Nothing)
+            }
+            Operation::Retain { subject, expected, value, for_s } => {
+                if self.retained.get(&subject).map(|(sequence, _)| *sequence) != expected {
+                    return (Answer::Conflict, Change::Nothing);
+                }
+                let sequence = Sequence(self.retained_end.0 + 1);
+                self.retained_end = sequence;
+                let stored = self.value(Revision(sequence.0), value.clone(), for_s);
+                self.retained.insert(subject, (sequence, stored));
+                (Answer::Appended(sequence), Change::Retained(value))
+            }
+            Operation::Mirror { after, max } => (self.mirror(after, max), Change::Nothing),
+            Operation::EndOfRetained => (Answer::EndOfRetained(self.retained_end), Change::Nothing),
         }
+    }
+
+    fn value(&self, revision: Revision, bytes: Vec<u8>, for_s: Option<u32>) -> Value {
+        let expires_at_ms = for_s.map(|seconds| self.now_ms + u64::from(seconds) * 1000);
+        Value { revision, bytes, written_at_ms: self.now_ms, expires_at_ms }
+    }
+
+    fn put(&mut self, key: Key, expected: Option<Revision>, bytes: Vec<u8>, for_s: Option<u32>) -> (Answer, Change) {
+        if self.keys.get(&key).map(|value| value.revision) != expected {
+            return (Answer::Conflict, Change::Nothing);
+        }
+        self.last += 1;
+        let revision = Revision(self.last);
+        let value = self.value(revision, bytes.clone(), for_s);
+        self.keys.insert(key, value);
+        (Answer::Put(revision), Change::Key(key, revision, bytes))
     }
 
     pub(crate) fn end(&self, partition: Partition) -> Sequence {
@@ -80,10 +178,51 @@ impl Store {
         }
         Answer::Groups { first: Sequence(first), groups }
     }
+
+    fn scan(&self, after: Revision, max: usize) -> Answer {
+        let mut records: Vec<_> = self
+            .keys
+            .iter()
+            .filter_map(|(key, value)| if let Key::Session(client) = key { Some((*client, value)) } else { None })
+            .filter(|(_, value)| after < value.revision)
+            .map(|(client, value)| Scanned {
+                client,
+                revision: value.revision,
+                age_ms: self.now_ms.saturating_sub(value.written_at_ms),
+                value: value.bytes.clone(),
+            })
+            .collect();
+        records.sort_by_key(|record| record.revision);
+        let is_end = records.len() <= max;
+        records.truncate(max);
+        Answer::Scanned { records, is_end }
+    }
+
+    fn mirror(&self, after: Sequence, max: usize) -> Answer {
+        let mut kept: Vec<_> = self
+            .retained
+            .values()
+            .filter(|(sequence, _)| after < *sequence)
+            .map(|(sequence, value)| Kept {
+                sequence: *sequence,
+                age_ms: self.now_ms.saturating_sub(value.written_at_ms),
+                value: value.bytes.clone(),
+            })
+            .collect();
+        kept.sort_by_key(|kept| kept.sequence);
+        let is_end = kept.len() <= max;
+        kept.truncate(max);
+        let last = kept.last().map_or(after, |kept| kept.sequence);
+        Answer::Mirrored { through: if is_end { self.retained_end.max(after) } else { last }, kept, is_end }
+    }
 }
 
 impl Stream {
     fn end(&self) -> Sequence {
         Sequence(self.gone + self.groups.len() as u64 + 1)
     }
+}
+
+fn own((sequence, group): (&Sequence, &Vec<u8>)) -> (Sequence, Vec<u8>) {
+    (*sequence, group.clone())
 }

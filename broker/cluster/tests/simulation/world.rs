@@ -6,13 +6,13 @@ use std::num::NonZeroU64;
 use std::ops::AddAssign;
 
 use tautwire_cluster::names::{Incarnation, Key, Partition};
-use tautwire_cluster::{Answer, Member, Operation, OperationId, Output, Revision, Settings, TICK_MS};
+use tautwire_cluster::{Answer, Decision, Member, Operation, OperationId, Output, Revision, TICK_MS};
 
-use crate::client::{Client, FromClient, TOPICS, ToClient};
+use crate::client::{Client, FromClient, TOPICS, ToClient, Wishes};
 use crate::engine::{ConnectionId, Engine, SEED};
+use crate::keeping::settings;
 use crate::ledger::Ledger;
 use crate::random::Random;
-use crate::shard::SHARDS;
 use crate::store::{Change, Store};
 
 /// When an operation counts as one of unknown fate.
@@ -59,7 +59,8 @@ const FLAP: u64 = 4;
 const BLIND: u64 = 5;
 const BUS_DOWN: u64 = 6;
 const STORE_DOWN: u64 = 7;
-const FAULTS: u64 = 8;
+const LOG_DOWN: u64 = 8;
+const FAULTS: u64 = 9;
 
 impl Plan {
     pub(crate) fn of(seed: u64) -> Plan {
@@ -103,6 +104,14 @@ pub(crate) struct Tally {
     pub(crate) leases: u64,
     pub(crate) shared: u64,
     pub(crate) shared_again: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) looks: u64,
+    pub(crate) moved: u64,
+    pub(crate) drained: u64,
+    pub(crate) wills: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) expired: u64,
+    pub(crate) configured: u64,
 }
 
 impl Tally {
@@ -111,9 +120,20 @@ impl Tally {
         let delivery =
             [self.delivered_again, self.shared_again, self.reads_kept, self.reads_stored, self.gaps, self.stalls];
         let is_delivered = self.delivered_once > 10_000 && self.shared > 10_000 && self.leases > 1000;
-        self.acknowledged > 10_000
-            && self.fences > 100
+        let kept = [
+            self.timeouts,
+            self.looks,
+            self.moved,
+            self.drained,
+            self.wills,
+            self.cancelled,
+            self.expired,
+            self.configured,
+        ];
+        kept.iter().all(|count| *count > 50)
             && is_delivered
+            && self.acknowledged > 10_000
+            && self.fences > 100
             && all.iter().chain(&delivery).all(|count| *count > 10)
     }
 }
@@ -141,10 +161,18 @@ impl AddAssign for Tally {
         self.leases += other.leases;
         self.shared += other.shared;
         self.shared_again += other.shared_again;
+        self.timeouts += other.timeouts;
+        self.looks += other.looks;
+        self.moved += other.moved;
+        self.drained += other.drained;
+        self.wills += other.wills;
+        self.cancelled += other.cancelled;
+        self.expired += other.expired;
+        self.configured += other.configured;
     }
 }
 
-enum Event {
+pub(crate) enum Event {
     ToStore(Incarnation, OperationId, Operation),
     ToNode(Incarnation, Input),
     /// A node that was paused goes on.
@@ -156,20 +184,23 @@ enum Event {
     /// A way that comes and goes is cut so many times more.
     Flap(usize, u64),
     Fault,
+    /// An operator does something.
+    Operate,
 }
 
-enum Input {
+pub(crate) enum Input {
     Answer(OperationId, Answer),
     Peer(Vec<u8>),
     Watch(Incarnation, Revision, Vec<u8>),
+    Removed(Incarnation),
     Tick,
     Packet(ConnectionId, FromClient),
 }
 
 /// A machine on which a node may run.
 #[derive(Default)]
-struct Place {
-    life: Option<Life>,
+pub(crate) struct Place {
+    pub(crate) life: Option<Life>,
     former: Option<Incarnation>,
     paused_until_ms: u64,
     /// What has come meanwhile, in order.
@@ -182,36 +213,40 @@ struct Place {
     blind_until_ms: u64,
 }
 
-struct Life {
-    member: Member,
-    engine: Engine,
+pub(crate) struct Life {
+    pub(crate) member: Member,
+    pub(crate) engine: Engine,
     /// The clock of the machine: where it stands, and how much faster it goes, in thousandths.
-    offset_ms: u64,
-    speed: u64,
+    pub(crate) offset_ms: u64,
+    pub(crate) speed: u64,
     /// Connections, and when the last packet to each arrives: packets of one connection stay in order.
     arrivals: BTreeMap<ConnectionId, u64>,
 }
 
 pub(crate) struct World {
-    random: Random,
+    pub(crate) random: Random,
     plan: Plan,
-    now_ms: u64,
+    pub(crate) now_ms: u64,
     last_event: u64,
     queue: BinaryHeap<Reverse<(u64, u64)>>,
     events: BTreeMap<u64, Event>,
-    store: Store,
+    pub(crate) store: Store,
     /// Who waits for the next group of a partition.
     following: BTreeMap<Partition, Vec<(Incarnation, OperationId, Operation)>>,
+    /// How much the clock of the server that leads the store goes ahead.
+    pub(crate) store_skew_ms: u64,
     /// No operation is done before.
     store_down_until_ms: u64,
+    /// None of the streams.
+    log_down_until_ms: u64,
     /// Nodes hear nothing of each other, while the store does what it is asked for.
     bus_down_until_ms: u64,
-    places: Vec<Place>,
+    pub(crate) places: Vec<Place>,
     clients: Vec<Client>,
     /// Which client and which node a connection is of, and when the last packet to the node arrives.
     connections: BTreeMap<ConnectionId, (usize, Incarnation, u64)>,
     last_connection: ConnectionId,
-    ledger: Ledger,
+    pub(crate) ledger: Ledger,
 }
 
 impl World {
@@ -224,7 +259,9 @@ impl World {
             events: BTreeMap::new(),
             store: Store::default(),
             following: BTreeMap::new(),
+            store_skew_ms: 0,
             store_down_until_ms: 0,
+            log_down_until_ms: 0,
             bus_down_until_ms: 0,
             places: (0..plan.nodes).map(|_| Place::default()).collect(),
             clients: (0..plan.clients).map(|client| Client::new(TOPICS_OF[client], IS_MEMBER[client])).collect(),
@@ -236,6 +273,7 @@ impl World {
         (0..world.places.len()).for_each(|place| world.after(0, Event::Start(place)));
         (0..world.clients.len()).for_each(|client| world.after(100, Event::Client(client)));
         world.after(2000, Event::Fault);
+        world.after(1000, Event::Operate);
         world
     }
 
@@ -246,6 +284,8 @@ impl World {
                 break;
             }
             self.now_ms = at_ms;
+            self.ledger.now_ms = at_ms;
+            self.pass_time_of_store();
             let event = self.events.remove(&number).expect("each event comes once");
             self.happen(event);
         }
@@ -256,14 +296,17 @@ impl World {
         }
         (0..self.places.len()).for_each(|place| self.count(place));
         self.ledger.finish();
-        self.ledger.tally
+        self.settle();
+        let Ledger { sessions, configurations, .. } = &self.ledger;
+        let (wills, cancelled, expired) = (sessions.published, sessions.cancelled, sessions.expired);
+        Tally { wills, cancelled, expired, configured: configurations.accepted(), ..self.ledger.tally }
     }
 
-    fn is_peace(&self) -> bool {
+    pub(crate) fn is_peace(&self) -> bool {
         self.now_ms >= TROUBLE_MS
     }
 
-    fn after(&mut self, delay_ms: u64, event: Event) {
+    pub(crate) fn after(&mut self, delay_ms: u64, event: Event) {
         self.last_event += 1;
         self.events.insert(self.last_event, event);
         self.queue.push(Reverse((self.now_ms + delay_ms, self.last_event)));
@@ -293,10 +336,11 @@ impl World {
             Event::Client(client) => self.client(client),
             Event::Flap(place, times) => self.flap(place, times),
             Event::Fault => self.fault(),
+            Event::Operate => self.operate(),
         }
     }
 
-    fn place_of(&self, node: Incarnation) -> Option<usize> {
+    pub(crate) fn place_of(&self, node: Incarnation) -> Option<usize> {
         let is_there = |place: &Place| place.life.as_ref().is_some_and(|life| life.member.incarnation() == node);
         self.places.iter().position(is_there)
     }
@@ -319,26 +363,33 @@ impl World {
         let (offset_ms, speed) = (self.random.below(1_000_000), self.random.between(970, 1031));
         let former = self.places[place].former.filter(|_| knows_former);
         let now_ms = offset_ms + self.now_ms * speed / 1000;
-        let settings = Settings {
-            shards: SHARDS,
-            read_max_bytes: 300,
-            handed_max_bytes: 1000,
-            kept_max_bytes: 3000,
-            ..Settings::default()
-        };
-        let member = Member::new(now_ms, me, &format!("node-{place}"), former, SEED, settings);
+        let member = Member::new(now_ms, me, &format!("node-{place}"), former, SEED, settings(place));
+        let mut engine = Engine::new(self.random.next());
+        engine.floor = self.ledger.retaining.floor();
         self.places[place].former = Some(me);
-        self.places[place].life =
-            Some(Life { member, engine: Engine::new(self.random.next()), offset_ms, speed, arrivals: BTreeMap::new() });
+        self.places[place].life = Some(Life { member, engine, offset_ms, speed, arrivals: BTreeMap::new() });
         self.carry_out(place);
         self.after(0, Event::ToNode(me, Input::Tick));
+        // A watch begins with all that there is.
+        let nodes: Vec<_> = self.store.keys().map(|(key, revision, value)| (key, revision, value.to_vec())).collect();
+        for (key, revision, value) in nodes {
+            if let (Key::Node(node), Some(way_ms)) = (key, self.way_ms()) {
+                self.after(way_ms, Event::ToNode(me, Input::Watch(node, revision, value)));
+            }
+        }
     }
 
     fn reach_store(&mut self, from: Incarnation, id: OperationId, operation: Operation) {
-        if self.now_ms < self.store_down_until_ms {
+        let is_of_stream = matches!(
+            operation,
+            Operation::Append { .. } | Operation::Retain { .. } | Operation::Last(_) | Operation::End(_)
+        );
+        let log_down_until_ms = if is_of_stream { self.log_down_until_ms } else { 0 };
+        let down_until_ms = self.store_down_until_ms.max(log_down_until_ms);
+        if self.now_ms < down_until_ms {
             // The client's library tries again, or gives up.
             if self.random.percent(50) {
-                let delay_ms = self.store_down_until_ms - self.now_ms + self.random.below(50);
+                let delay_ms = down_until_ms - self.now_ms + self.random.below(50);
                 self.after(delay_ms, Event::ToStore(from, id, operation));
             }
             return;
@@ -359,8 +410,23 @@ impl World {
                     self.after(0, Event::ToStore(node, id, operation));
                 }
             }
-            Change::Key(Key::Node(node), revision, value) => self.report(node, revision, &value),
-            Change::Key(Key::Session(_) | Key::Group(_), ..) => {}
+            Change::Retained(value) => self.ledger.retaining.kept(&value, self.now_ms),
+            Change::Key(Key::Node(node), revision, value) => {
+                self.report(node, || Input::Watch(node, revision, value.clone()))
+            }
+            Change::Key(Key::Session(client), _, value) => {
+                if let Some(client) = self.ledger.sessions.written(client, &value, self.now_ms) {
+                    self.ledger.session_ended(client);
+                }
+            }
+            Change::Key(Key::Group(_), ..) => {}
+            Change::Key(Key::Config, _, value) => self.ledger.configurations.written(&value),
+            Change::Removed(Key::Node(node)) => self.report(node, || Input::Removed(node)),
+            Change::Removed(Key::Session(client)) => {
+                let client = self.ledger.sessions.removed(client, false, self.now_ms);
+                self.ledger.session_ended(client);
+            }
+            Change::Removed(Key::Config | Key::Group(_)) => {}
         }
         let answer = if self.chance(self.plan.gappy) { self.spoil(answer, is_followed) } else { answer };
         let hears = self.place_of(from).is_some_and(|place| self.hears(place));
@@ -385,7 +451,7 @@ impl World {
     }
 
     /// All nodes that watch the records of nodes are told.
-    fn report(&mut self, node: Incarnation, revision: Revision, value: &[u8]) {
+    fn report(&mut self, _node: Incarnation, input: impl Fn() -> Input) {
         for place in 0..self.places.len() {
             let Some(watcher) = self.places[place].life.as_ref().map(|life| life.member.incarnation()) else {
                 continue;
@@ -395,7 +461,7 @@ impl World {
                 && self.bus_down_until_ms <= self.now_ms
                 && let Some(way_ms) = self.way_ms()
             {
-                self.after(way_ms, Event::ToNode(watcher, Input::Watch(node, revision, value.to_vec())));
+                self.after(way_ms, Event::ToNode(watcher, input()));
             }
         }
     }
@@ -440,9 +506,10 @@ impl World {
             Input::Answer(id, answer) => life.member.answer(now_ms, id, &answer),
             Input::Peer(bytes) => life.member.heard(now_ms, &bytes),
             Input::Watch(node, revision, value) => life.member.saw_node(now_ms, node, revision, &value),
+            Input::Removed(node) => life.member.saw_node_removed(node),
             Input::Tick => {
                 life.member.advance(now_ms);
-                life.engine.deliver(now_ms, &life.member, ledger);
+                life.engine.deliver(now_ms, &mut life.member, ledger);
             }
             Input::Packet(connection, packet) => life.engine.receive(connection, packet),
         }
@@ -453,7 +520,7 @@ impl World {
     }
 
     /// Carries out what a node has given, and has it read what clients have sent.
-    fn carry_out(&mut self, place: usize) {
+    pub(crate) fn carry_out(&mut self, place: usize) {
         let mut has_worked = false;
         loop {
             let World { places, ledger, now_ms, .. } = self;
@@ -476,7 +543,7 @@ impl World {
                 Output::Send(to, bytes) => self.send(place, to, &bytes),
                 Output::Listen(_) | Output::Unlisten(_) => unreachable!("nobody asks for QoS 0 here"),
                 Output::Decision(decision) => {
-                    let is_fenced = decision == tautwire_cluster::Decision::Fenced;
+                    let is_fenced = matches!(decision, Decision::Fenced | Decision::Drained);
                     life.engine.decide(local_ms, decision, &mut life.member, ledger);
                     if is_fenced {
                         self.flush(place);
@@ -584,17 +651,26 @@ impl World {
             if may_vanish && (self.chance(2) || is_waiting && !is_patient) {
                 self.clients[client].disconnect();
                 if !self.random.percent(self.plan.vanish) {
+                    if self.random.percent(30) {
+                        self.send_packet(connection, FromClient::Disconnect);
+                    }
                     self.send_packet(connection, FromClient::Closed);
+                }
+                if self.chance(40) {
+                    let away_ms = self.random.between(100, 14_000);
+                    self.clients[client].away_until_ms = self.now_ms + away_ms;
                 }
             } else if self.clients[client].is_connected && !self.is_peace() {
                 let (topic, is_once) = (self.random.below(TOPICS) as u8, self.random.percent(50));
-                if let Some(packet) = self.clients[client].publish(topic, is_once) {
+                let retain = if self.random.percent(40) { self.random.between(1, 4) as u8 } else { 0 };
+                if let Some(packet) = self.clients[client].publish(topic, is_once, retain) {
                     self.send_packet(connection, packet);
                 }
                 return;
             }
         }
-        if self.clients[client].connection.is_none() && self.random.percent(60) {
+        let is_away = self.now_ms < self.clients[client].away_until_ms;
+        if self.clients[client].connection.is_none() && self.random.percent(60) && !is_away {
             self.connect(client);
         }
     }
@@ -606,7 +682,19 @@ impl World {
         self.last_connection += 1;
         let is_clean = self.chance(5);
         self.connections.insert(self.last_connection, (client, node, 0));
-        let packet = self.clients[client].connect(client, self.last_connection, is_clean, self.now_ms);
+        if self.ledger.sessions.ended.remove(&client) {
+            self.clients[client].forget();
+            self.ledger.session_is_new(client);
+        }
+        self.clients[client].last_will += 1;
+        let number = self.clients[client].last_will;
+        let will = self.random.percent(70).then(|| {
+            let delay_s = [0, 0, 2, 6][self.random.below(4) as usize];
+            (number, delay_s, self.random.below(TOPICS) as u8, self.random.below(4) as u8)
+        });
+        let expiry_s = [None, None, Some(0), Some(4), Some(8)][self.random.below(5) as usize];
+        let terms = Wishes { expiry_s, will };
+        let packet = self.clients[client].connect(client, self.last_connection, is_clean, terms, self.now_ms);
         if matches!(packet, FromClient::Connect { is_clean: true, .. }) {
             self.ledger.cleans(client);
         }
@@ -646,7 +734,12 @@ impl World {
             BLIND => self.places[place].blind_until_ms = until_ms,
             BUS_DOWN => self.bus_down_until_ms = until_ms,
             // The store elects a leader.
-            STORE_DOWN => self.store_down_until_ms = (self.now_ms + for_ms.min(9000)).min(TROUBLE_MS),
+            // The streams have no leader, and the buckets have one.
+            LOG_DOWN => self.log_down_until_ms = (self.now_ms + for_ms.min(9000)).min(TROUBLE_MS),
+            STORE_DOWN => {
+                self.store_down_until_ms = (self.now_ms + for_ms.min(9000)).min(TROUBLE_MS);
+                self.store_skew_ms = self.random.below(1500);
+            }
             _ => {}
         }
     }

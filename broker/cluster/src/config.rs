@@ -1,0 +1,199 @@
+//! What all nodes share: contracts, rules and users, by revision. A node takes on a revision as a whole.
+
+use crate::mutant::{Mutant, is};
+use crate::names::{Incarnation, Key};
+use crate::operation::{Answer, Decision, Operation, OperationId, Proposal, Revision};
+use crate::outbox::{Outbox, Purpose};
+use crate::record::{ConfigPart, ConfigRecord};
+use crate::settings::Settings;
+
+#[derive(Debug)]
+pub(crate) struct Config {
+    me: Incarnation,
+    /// The last one that was seen: its revision in the store and its number, 0 where there is none.
+    latest: Option<(Revision, u64)>,
+    /// The number of the one that the engine has taken on.
+    held: u64,
+    /// The one that the engine has been given.
+    offered: Option<u64>,
+    /// The revision of one that could not be read or taken on.
+    refused: Option<Revision>,
+    /// Whether the store has been asked at least once.
+    is_known: bool,
+    proposals: u64,
+    step: Step,
+    poll_at_ms: u64,
+}
+
+#[derive(Debug)]
+enum Step {
+    Resting,
+    Reading(OperationId),
+    Writing(OperationId, Proposing),
+    Checking(OperationId, Proposing),
+}
+
+#[derive(Debug, Clone)]
+struct Proposing {
+    ticket: u64,
+    expected: Option<Revision>,
+    record: ConfigRecord,
+}
+
+/// How it is with a node's copy of the shared configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ConfigStatus {
+    /// The number of the revision that the node has taken on; 0 where there is none.
+    pub held: u64,
+    /// The number of the last one that it has been able to read.
+    pub latest: u64,
+    /// It could not take on the last one: it accepts no clients.
+    pub is_behind: bool,
+}
+
+impl Config {
+    pub(crate) fn new(me: Incarnation) -> Config {
+        Config {
+            me,
+            latest: None,
+            held: 0,
+            offered: None,
+            refused: None,
+            is_known: false,
+            proposals: 0,
+            step: Step::Resting,
+            poll_at_ms: 0,
+        }
+    }
+
+    /// Whether clients may be served at all: the configuration that the store had when this life began is in force, or a later one.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_known && (self.held > 0 || self.latest.is_none() && self.refused.is_none())
+    }
+
+    /// Whether the node lags behind for good: it serves those that it has, by the revision that it has, and takes nobody else.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.refused.is_some()
+    }
+
+    pub(crate) fn status(&self) -> ConfigStatus {
+        let latest = self.latest.map_or(0, |(_, number)| number);
+        ConfigStatus { held: self.held, latest, is_behind: self.is_behind() }
+    }
+
+    pub(crate) fn advance(&mut self, now_ms: u64, settings: &Settings, out: &mut Outbox) {
+        if matches!(self.step, Step::Resting) && self.poll_at_ms <= now_ms {
+            self.poll_at_ms = now_ms + settings.config_poll_ms;
+            self.step = Step::Reading(out.ask(Purpose::Config, Operation::Get(Key::Config)));
+        }
+    }
+
+    /// The record has been seen, in any order and as often as it likes.
+    pub(crate) fn saw(&mut self, revision: Revision, value: &[u8], out: &mut Outbox) {
+        self.is_known = true;
+        if self.latest.is_some_and(|(latest, _)| revision <= latest) || self.refused >= Some(revision) {
+            return;
+        }
+        let Ok(record) = ConfigRecord::decode(value) else {
+            self.refused = Some(revision);
+            return;
+        };
+        self.latest = Some((revision, record.number));
+        self.offered = Some(record.number);
+        out.decide(Decision::Configure { number: record.number, parts: record.parts });
+    }
+
+    /// The engine has taken a revision on, or could not.
+    pub(crate) fn configured(&mut self, number: u64, is_taken_on: bool) {
+        if self.offered != Some(number) {
+            return;
+        }
+        self.offered = None;
+        if is_taken_on {
+            (self.held, self.refused) = (number, None);
+        } else {
+            self.refused = self.latest.map(|(revision, _)| revision);
+        }
+    }
+
+    pub(crate) fn propose(
+        &mut self,
+        ticket: u64,
+        base: u64,
+        parts: Vec<ConfigPart>,
+        settings: &Settings,
+        out: &mut Outbox,
+    ) {
+        let latest = self.latest.map_or(0, |(_, number)| number);
+        let is_busy = matches!(self.step, Step::Writing(..) | Step::Checking(..));
+        let outcome = if is_busy || !self.is_known || self.is_behind() {
+            Proposal::Unavailable
+        } else if base != latest {
+            Proposal::Outdated(latest)
+        } else {
+            self.proposals += 1;
+            let record = ConfigRecord { number: latest + 1, by: (self.me, self.proposals), parts };
+            let expected = self.latest.map(|(revision, _)| revision);
+            if record.encode().len() <= settings.config_max_bytes {
+                return self.write(Proposing { ticket, expected, record }, out);
+            }
+            Proposal::TooLarge
+        };
+        out.decide(Decision::Proposed { ticket, outcome });
+    }
+
+    fn write(&mut self, proposing: Proposing, out: &mut Outbox) {
+        let (key, value) = (Key::Config, proposing.record.encode());
+        let put = Operation::Put { key, expected: proposing.expected, value };
+        self.step = Step::Writing(out.ask(Purpose::Config, put), proposing);
+    }
+
+    pub(crate) fn answer(&mut self, id: OperationId, answer: &Answer, out: &mut Outbox) {
+        match (std::mem::replace(&mut self.step, Step::Resting), answer) {
+            (Step::Reading(op), answer) if op == id => match answer {
+                Answer::Got(Some((revision, value))) => self.saw(*revision, value, out),
+                Answer::Got(None) => self.is_known = true,
+                _ => {}
+            },
+            (Step::Writing(op, proposing), Answer::Put(revision)) if op == id => {
+                self.saw(*revision, &proposing.record.encode(), out);
+                decide(&proposing, Proposal::Accepted(proposing.record.number), out);
+            }
+            (Step::Checking(op, proposing), Answer::Got(found)) if op == id => {
+                self.check(proposing, found.as_ref(), out);
+            }
+            (Step::Writing(op, proposing) | Step::Checking(op, proposing), _) if op == id => {
+                self.step = Step::Checking(out.ask(Purpose::Config, Operation::Get(Key::Config)), proposing);
+            }
+            (step, _) => self.step = step,
+        }
+    }
+
+    /// The proposal has been refused, or its fate is unknown.
+    fn check(&mut self, mut proposing: Proposing, found: Option<&(Revision, Vec<u8>)>, out: &mut Outbox) {
+        let revision = found.map(|(revision, _)| *revision);
+        if let Some((revision, value)) = found {
+            self.saw(*revision, value, out);
+        }
+        if revision == proposing.expected {
+            // It is not there, at least not yet. If it comes after all, this attempt is refused.
+            return self.write(proposing, out);
+        }
+        if is(Mutant::ConfiguresBlindly) {
+            proposing.expected = revision;
+            return self.write(proposing, out);
+        }
+        let outcome = match found.map(|(_, value)| ConfigRecord::decode(value)) {
+            Some(Ok(there)) if there == proposing.record => Proposal::Accepted(there.number),
+            // It was made on the revision before, so nothing of this node lies in between.
+            Some(Ok(there)) if there.number == proposing.record.number => Proposal::Outdated(there.number),
+            Some(Ok(there)) => Proposal::Overtaken(there.number),
+            Some(Err(_)) | None => Proposal::Unavailable,
+        };
+        decide(&proposing, outcome, out);
+    }
+}
+
+fn decide(proposing: &Proposing, outcome: Proposal, out: &mut Outbox) {
+    out.decide(Decision::Proposed { ticket: proposing.ticket, outcome });
+}

@@ -1,0 +1,88 @@
+//! Sending clients to other nodes: all of them before the node ends, or some where it has more than its share.
+
+use std::collections::BTreeMap;
+
+use crate::mutant::{Mutant, is};
+use crate::names::Incarnation;
+use crate::operation::{Decision, Elsewhere};
+use crate::sessions::{Sessions, Surroundings};
+
+/// A node that has so much more than its share gives nothing away: clients that come and go would move for nothing.
+const TOLERANCE_PERCENT: u64 = 5;
+
+#[derive(Debug, Default)]
+pub(crate) struct Drain {
+    /// The node is to end. Whether its clients are to forget it: 0x9D instead of 0x9C.
+    draining: Option<bool>,
+    /// Sessions that are still to be given away so that others get their share.
+    surplus: u32,
+    /// Clients that were sent to each node since it said last what it has.
+    sent: BTreeMap<Incarnation, (u32, u32)>,
+    /// Clients that were told to go.
+    pub(crate) moved: u64,
+    pub(crate) is_retiring: bool,
+}
+
+impl Drain {
+    pub(crate) fn begin(&mut self, is_for_good: bool) {
+        self.draining.get_or_insert(is_for_good);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.is_some()
+    }
+
+    /// Gives away what this node has above the average of the living.
+    pub(crate) fn rebalance(&mut self, sessions: &Sessions, cx: &Surroundings<'_>) {
+        let others = cx.nodes.living(cx.now_ms, cx.settings).filter(|(_, load, reference)| {
+            // Nobody can be sent there.
+            !load.is_closed && !reference.is_empty()
+        });
+        let mine = u64::from(sessions.owned()).saturating_sub(sessions.moving() as u64);
+        let (count, sum) =
+            others.fold((1, mine), |(count, sum), (_, load, _)| (count + 1, sum + u64::from(load.sessions)));
+        let share = sum.div_ceil(count);
+        let is_worth_it = share + share * TOLERANCE_PERCENT / 100 < mine;
+        self.surplus = if is_worth_it { u32::try_from(mine - share).unwrap_or(u32::MAX) } else { 0 };
+    }
+
+    /// Tells some clients to go, a bounded number at a time.
+    pub(crate) fn advance(&mut self, sessions: &mut Sessions, cx: &mut Surroundings<'_>) {
+        if !cx.is_serving || self.draining.is_none() && self.surplus == 0 {
+            return;
+        }
+        while sessions.moving() < cx.settings.moves_max && (self.draining.is_some() || self.surplus > 0) {
+            let Some(client) = sessions.next_to_move() else { return self.surplus = 0 };
+            let to = self.elsewhere(cx);
+            if to.is_none() && self.draining.is_none() {
+                return self.surplus = 0;
+            }
+            self.surplus = self.surplus.saturating_sub(1);
+            self.moved += 1;
+            sessions.move_on(client, Decision::MoveOn { client, to }, cx);
+        }
+    }
+
+    /// The node to which the next client is best sent: the one with the fewest sessions.
+    pub(crate) fn elsewhere(&mut self, cx: &Surroundings<'_>) -> Option<Elsewhere> {
+        let is_for_good = self.draining.unwrap_or_default();
+        let expected = |node, load| match self.sent.get(&node) {
+            // What it said was before these came.
+            Some((said, sent)) if *said == load => load.saturating_add(*sent),
+            _ => load,
+        };
+        let (node, load, reference) = cx
+            .nodes
+            .living(cx.now_ms, cx.settings)
+            .filter(|(_, load, reference)| !load.is_closed && !reference.is_empty())
+            .min_by_key(|(node, load, _)| expected(*node, load.sessions))?;
+        let sent = self.sent.entry(node).or_default();
+        *sent = (load.sessions, if sent.0 == load.sessions { sent.1 + 1 } else { 1 });
+        Some(Elsewhere { reference: reference.to_owned(), is_for_good })
+    }
+
+    /// Whether nothing is left here that others could not take on from the burial record.
+    pub(crate) fn is_done(&self, sessions: &Sessions) -> bool {
+        self.is_draining() && (sessions.are_at_rest() || is(Mutant::RetiresTooEarly))
+    }
+}

@@ -1,0 +1,111 @@
+//! What a node does for delivery: the log for its shards, groups of shared subscriptions, and what it listens to on the bus.
+
+use crate::delivery::{DeliveryCounters, ReadRequest};
+use crate::groups::{GroupSurroundings, Groups};
+use crate::names::{ClientKey, GroupKey, Partition};
+use crate::operation::Sequence;
+use crate::record::Place;
+
+use super::Member;
+
+impl Member {
+    /// A shard has taken what has arrived of a partition, up to a sequence: more may come.
+    pub fn took(&mut self, now_ms: u64, shard: usize, partition: Partition, until: Sequence) {
+        if !self.is_over {
+            self.log.took(now_ms, shard, partition, until, &self.settings, &mut self.out);
+        }
+    }
+
+    /// A shard wants to read for sessions that are behind. The answer is [`Decision::Read`].
+    pub fn read(&mut self, shard: usize, request: ReadRequest) {
+        if !self.is_over {
+            self.log.read(shard, request, &self.settings, &mut self.out);
+        }
+    }
+
+    /// A session that this node serves has subscribed to `$share/name/filter`, or comes with that subscription. The answer is
+    /// [`Decision::Joined`]. The epoch is that of [`Decision::Serve`].
+    pub fn join(&mut self, now_ms: u64, client: ClientKey, epoch: u64, share: &str) {
+        let group = self.seed.group(share);
+        self.with_groups(now_ms, |groups, cx| groups.join(group, share, client, epoch, cx));
+    }
+
+    /// A session with the subscription `$share/name/filter` is not served here any more. It stays a member.
+    pub fn leave(&mut self, now_ms: u64, client: ClientKey, share: &str) {
+        let group = self.seed.group(share);
+        self.with_groups(now_ms, |groups, cx| groups.leave(group, client, cx));
+    }
+
+    /// A session has unsubscribed from `$share/name/filter`, or has ended.
+    pub fn part(&mut self, now_ms: u64, client: ClientKey, epoch: u64, share: &str) {
+        let group = self.seed.group(share);
+        self.with_groups(now_ms, |groups, cx| groups.part(group, share, client, epoch, cx));
+    }
+
+    /// How far a group has come, as [`Receivers::leases`](crate::delivery::Receivers::leases) says.
+    pub fn checkpoint(&mut self, now_ms: u64, group: GroupKey, leases: Vec<(Partition, Place, Vec<Place>)>) {
+        self.with_groups(now_ms, |groups, cx| groups.checkpoint(group, leases, cx));
+    }
+
+    /// The engine has stopped to deliver a partition of a group: how far it has come, and what is open.
+    pub fn returned(&mut self, now_ms: u64, group: GroupKey, partition: Partition, next: Place, open: Vec<Place>) {
+        let open = open.into_iter().collect();
+        self.with_groups(now_ms, |groups, cx| groups.returned(group, partition, next, open, cx));
+    }
+
+    /// How many groups this node has to do with.
+    pub fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// A connected client of this node has subscribed to a filter, whose share is not part of it. Each one is counted.
+    pub fn listen(&mut self, filter: &str) {
+        if !self.is_over {
+            let changes = self.interest.add(filter);
+            self.out.change_interest(changes);
+        }
+    }
+
+    /// A connected client of this node does not subscribe to a filter any more.
+    pub fn unlisten(&mut self, filter: &str) {
+        if !self.is_over {
+            let changes = self.interest.remove(filter);
+            self.out.change_interest(changes);
+        }
+    }
+
+    /// The bus brings what matches a pattern from now on.
+    pub fn listening(&mut self, pattern: &str) {
+        if !self.is_over {
+            let changes = self.interest.confirm(pattern);
+            self.out.change_interest(changes);
+        }
+    }
+
+    /// Whether this copy of a message of QoS 0 is for the engine: of those that came by several patterns, one is.
+    pub fn counts(&self, pattern: &str, subject: &str) -> bool {
+        self.interest.counts(pattern, subject)
+    }
+
+    /// To how many patterns of subjects the node listens, and whether they are shortened because there were too many.
+    pub fn patterns(&self) -> (usize, bool) {
+        (self.interest.len(), self.interest.is_coarse())
+    }
+
+    /// What delivery has done so far.
+    pub fn delivery_counters(&self) -> DeliveryCounters {
+        self.log.counters
+    }
+
+    pub(super) fn with_groups(&mut self, now_ms: u64, act: impl FnOnce(&mut Groups, &mut GroupSurroundings<'_>)) {
+        if self.is_over || self.drain.is_retiring {
+            return;
+        }
+        let position = self.log.position();
+        // A node that is to end takes on nothing more.
+        let takes_more = self.is_serving && !self.drain.is_draining();
+        let Member { me, settings, nodes, groups, out, .. } = self;
+        let ask_again_ms = settings.ask_again_ms;
+        act(groups, &mut GroupSurroundings { me: *me, now_ms, takes_more, ask_again_ms, position, nodes, out });
+    }
+}

@@ -1,0 +1,198 @@
+//! What a node does beside serving clients: retained messages, configuration, drain, sweeps, and saying how it is.
+
+use crate::Status;
+use crate::lanes::Retaining;
+use crate::mutant::{Mutant, is};
+use crate::names::{ClientKey, Incarnation, Partition};
+use crate::operation::{Answer, Decision, OperationId, Refusal, Revision};
+use crate::record::{ConfigPart, Load};
+use crate::retained::Waiter;
+use crate::sessions::Surroundings;
+use crate::status::Counters;
+use crate::wills::Terms;
+
+use super::Member;
+
+impl Member {
+    /// A search for retained messages begins. After `Look` with this ticket, this node's own store has all that was retained before, by any node.
+    pub fn look(&mut self, now_ms: u64, ticket: u64) {
+        if !self.is_over {
+            self.look_at_lease(now_ms);
+            self.mirror.look(ticket, &mut self.out);
+        }
+    }
+
+    /// What holds when the connection of a client ends has changed. It is safe with the state that is saved next. A client that says DISCONNECT
+    /// has no will any more [MQTT-3.14.4-3]: this is called before [`left`](Member::left).
+    pub fn keep(&mut self, client: ClientKey, terms: Terms) {
+        if !self.is_over {
+            self.sessions.keep(client, terms);
+        }
+    }
+
+    /// The node is to end: clients are sent to other nodes, and when none is left, `Drained` comes. `is_for_good` says that clients are not to
+    /// come back. There is no way back from here; another life of the node takes clients again.
+    pub fn drain(&mut self, now_ms: u64, is_for_good: bool) {
+        self.drain.begin(is_for_good);
+        self.advance(now_ms);
+    }
+
+    /// If the node has more sessions than its share, it sends some clients to other nodes.
+    pub fn rebalance(&mut self, now_ms: u64) {
+        let Member { me, seed, is_serving, settings, nodes, lanes, sessions, out, drain, .. } = self;
+        let (me, seed, is_serving) = (*me, *seed, *is_serving);
+        drain.rebalance(sessions, &Surroundings { me, seed, now_ms, is_serving, settings, nodes, lanes, out });
+        self.advance(now_ms);
+    }
+
+    /// The record of a node has been removed, as the store reports it.
+    pub fn saw_node_removed(&mut self, node: Incarnation) {
+        if !self.is_over && node != self.me {
+            self.nodes.forget(node);
+        }
+    }
+
+    /// The shared configuration has been seen, as the store reports changes.
+    pub fn saw_config(&mut self, revision: Revision, record: &[u8]) {
+        if !self.is_over {
+            self.config.saw(revision, record, &mut self.out);
+        }
+    }
+
+    /// The engine has taken on the revision that it was given, or could not.
+    pub fn configured(&mut self, now_ms: u64, number: u64, is_taken_on: bool) {
+        self.config.configured(number, is_taken_on);
+        self.begin_to_serve(now_ms);
+    }
+
+    /// A new revision of the shared configuration, made on the one with the number `base`; 0 where there is none. The answer is `Proposed`.
+    pub fn propose(&mut self, ticket: u64, base: u64, parts: Vec<ConfigPart>) {
+        if !self.is_over {
+            self.config.propose(ticket, base, parts, &self.settings, &mut self.out);
+        }
+    }
+
+    /// How it is with the node.
+    pub fn status(&self, now_ms: u64) -> Status {
+        Status {
+            incarnation: self.me,
+            is_serving: self.is_serving(now_ms),
+            is_draining: self.drain.is_draining(),
+            nodes: self.nodes.status(now_ms),
+            lanes: self.lanes.status(now_ms),
+            sessions: self.sessions.status(),
+            mirror: self.mirror.status(),
+            config: self.config.status(),
+            sweeps: self.sweeper.status(),
+            counters: Counters {
+                retained_conflicts: self.retained.conflicts,
+                retained_superseded: self.retained.superseded,
+                retaining_bytes: self.retained.bytes() as u64,
+                moved: self.drain.moved,
+                ..self.counters
+            },
+        }
+    }
+
+    /// What others are told with each beat.
+    pub(super) fn load(&self) -> Load {
+        Load { sessions: self.sessions.owned(), is_closed: self.is_closed() }
+    }
+
+    /// Whether the node takes no clients.
+    pub(super) fn is_closed(&self) -> bool {
+        self.drain.is_draining() || self.config.is_behind()
+    }
+
+    /// Sends a client elsewhere that wants its session here.
+    pub(super) fn turn_away(&mut self, now_ms: u64, ticket: u64) {
+        let Member { me, seed, is_serving, settings, nodes, lanes, out, drain, .. } = self;
+        let (me, seed, is_serving) = (*me, *seed, *is_serving);
+        let to = drain.elsewhere(&Surroundings { me, seed, now_ms, is_serving, settings, nodes, lanes, out });
+        self.drain.moved += 1;
+        self.out.decide(match to {
+            Some(to) => Decision::Redirect { ticket, to },
+            None => Decision::Refuse { ticket, why: Refusal::Closed },
+        });
+    }
+
+    /// Does what has come due of all this.
+    pub(super) fn keep_house(&mut self, now_ms: u64) {
+        self.mirror.advance(&self.settings, &mut self.out);
+        self.config.advance(now_ms, &self.settings, &mut self.out);
+        if self.is_serving {
+            let sessions = &self.sessions;
+            let withdrawn = self.lanes.withdraw(now_ms, &self.settings, |origin| sessions.hears(origin));
+            self.counters.timeouts += withdrawn.len() as u64;
+            self.with_sessions(now_ms, |sessions, cx| sessions.withdrawn(&withdrawn, cx));
+        }
+        let Member { me, seed, is_serving, settings, nodes, lanes, sessions, out, drain, sweeper, .. } = self;
+        let (me, seed, is_serving) = (*me, *seed, *is_serving);
+        let cx = &mut Surroundings { me, seed, now_ms, is_serving, settings, nodes, lanes, out };
+        drain.advance(sessions, cx);
+        // Others do that. This node is to have nothing any more.
+        if !drain.is_draining() {
+            sweeper.advance(sessions, cx);
+        }
+        self.retire();
+    }
+
+    /// When a node that is drained has nothing any more, it buries itself.
+    fn retire(&mut self) {
+        // What it has of groups it gives back with how far it has come.
+        let is_idle = self.retained.is_idle() && (self.groups.len() == 0 || is(Mutant::RetiresTooEarly));
+        if self.drain.is_retiring || !self.drain.is_done(&self.sessions) || !is_idle {
+            return;
+        }
+        if let Some(ends) = self.lanes.ends().or_else(|| is(Mutant::RetiresTooEarly).then(Default::default)) {
+            self.drain.is_retiring = true;
+            self.lease.retire(ends);
+        }
+    }
+
+    /// Messages that are in the log are to be retained.
+    pub(super) fn retain(&mut self, partition: Partition, retaining: Vec<Retaining>) {
+        for Retaining { origin, record, known } in retaining {
+            let waiter = Waiter::Publisher(origin, partition, record.place.sequence);
+            self.retained.push(record, known, waiter, self.seed, &self.settings, &mut self.out);
+        }
+    }
+
+    /// What a burial has found is to be retained.
+    pub(super) fn repair(&mut self) {
+        for (node, attempt, record) in self.nodes.take_repairs() {
+            let waiter = Waiter::Burial(node, attempt);
+            self.retained.push(record, None, waiter, self.seed, &self.settings, &mut self.out);
+        }
+    }
+
+    pub(super) fn answer_retained(&mut self, now_ms: u64, subject: String, id: OperationId, answer: &Answer) {
+        let is_serving = self.is_serving;
+        let done = self.retained.answer(subject, id, answer, is_serving, &self.settings, &mut self.out);
+        for waiter in done {
+            match waiter {
+                Waiter::Publisher(origin, partition, group) => {
+                    self.lanes.settled(partition, group);
+                    if !is(Mutant::AcknowledgesBeforeRetained) {
+                        self.with_sessions(now_ms, |sessions, cx| sessions.stored(&[origin], cx));
+                    }
+                }
+                Waiter::Burial(node, attempt) => {
+                    self.nodes.repaired(node, attempt, &mut self.out);
+                    self.repair();
+                }
+            }
+        }
+    }
+
+    /// A page of sessions has come, or a session has been freed.
+    pub(super) fn answer_sweep(&mut self, now_ms: u64, id: OperationId, freed: Option<ClientKey>, answer: &Answer) {
+        let Member { me, seed, is_serving, settings, nodes, lanes, sessions, out, sweeper, .. } = self;
+        let (me, seed, is_serving) = (*me, *seed, *is_serving);
+        let cx = &mut Surroundings { me, seed, now_ms, is_serving, settings, nodes, lanes, out };
+        match freed {
+            Some(client) => sweeper.freed(client, sessions, cx),
+            None => sweeper.answer(id, answer, sessions, cx),
+        }
+    }
+}

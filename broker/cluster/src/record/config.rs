@@ -1,0 +1,67 @@
+//! A revision of what all nodes share: contracts, rules, users. One value, so that nobody ever has half of it.
+
+use crate::bytes::Writer;
+use crate::names::Incarnation;
+
+use super::{RecordError, VERSION, read};
+use std::num::NonZeroU64;
+
+/// One revision of the shared configuration.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ConfigRecord {
+    /// Counts the revisions, from 1.
+    pub number: u64,
+    /// Who wrote it, and which of that node's proposals it is: so that it is known again.
+    pub by: (Incarnation, u64),
+    /// What it says, by name.
+    pub parts: Vec<ConfigPart>,
+}
+
+/// One part of a revision. Only the engine reads what is in it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ConfigPart {
+    /// What it is, such as `contracts`.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for ConfigRecord {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ConfigRecord({} by {}, {:?})", self.number, self.by.0, self.parts)
+    }
+}
+
+impl std::fmt::Debug for ConfigPart {
+    /// Without the bytes, which may be users.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ConfigPart({}, {} bytes)", self.name, self.bytes.len())
+    }
+}
+
+impl ConfigRecord {
+    /// The bytes of the record.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.u8(VERSION).u64(self.number).u64(self.by.0.0.get()).u64(self.by.1).u32(self.parts.len() as u32);
+        for part in &self.parts {
+            writer.block(part.name.as_bytes()).block(&part.bytes);
+        }
+        writer.0
+    }
+
+    /// The record of these bytes.
+    ///
+    /// # Errors
+    /// They are none of this version.
+    pub fn decode(bytes: &[u8]) -> Result<ConfigRecord, RecordError> {
+        read(bytes, "configuration record", |reader| {
+            let number = reader.u64()?;
+            let by = (Incarnation(NonZeroU64::new(reader.u64()?)?), reader.u64()?);
+            let parts = (0..reader.u32()?)
+                .map(|_| Some(ConfigPart { name: reader.text()?.to_owned(), bytes: reader.block()?.to_vec() }))
+                .collect::<Option<_>>()?;
+            Some(ConfigRecord { number, by, parts })
+        })
+    }
+}

@@ -1,0 +1,62 @@
+//! A will in the record of its session: whoever gets hold of the record can publish it, and reads nothing else for that.
+
+use crate::bytes::{Reader, Writer};
+
+use super::session::{read_intent, write_intent};
+use super::{Intent, Retain};
+
+/// What a client wants to have published when its connection ends without DISCONNECT.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Will {
+    /// Will Delay Interval, in seconds [MQTT 5.0 section 3.1.3.2.2].
+    pub delay_s: u32,
+    /// Where it goes.
+    pub topic: String,
+    /// With RETAIN, how it is kept.
+    pub retain: Option<Retain>,
+    /// The message, in the form in which the log has messages.
+    pub message: Vec<u8>,
+}
+
+/// A will that is to be published, whatever its client does from now on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueWill {
+    /// What.
+    pub will: Will,
+    /// Where the owner of the record is going to write it; `None` before the owner has chosen that.
+    pub intent: Option<Intent>,
+}
+
+impl std::fmt::Debug for Will {
+    /// Without topic and message.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Will({} bytes, after {} s)", self.message.len(), self.delay_s)
+    }
+}
+
+impl Will {
+    pub(super) fn write(&self, writer: &mut Writer) {
+        writer.u32(self.delay_s).block(self.topic.as_bytes());
+        writer.option(self.retain, |writer, retain| retain.write(writer)).block(&self.message);
+    }
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Option<Will> {
+        Some(Will {
+            delay_s: reader.u32()?,
+            topic: reader.text()?.to_owned(),
+            retain: reader.option(Retain::read)?,
+            message: reader.block()?.to_vec(),
+        })
+    }
+}
+
+impl DueWill {
+    pub(super) fn write(&self, writer: &mut Writer) {
+        self.will.write(writer);
+        write_intent(self.intent, writer);
+    }
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Option<DueWill> {
+        Some(DueWill { will: Will::read(reader)?, intent: read_intent(reader)? })
+    }
+}

@@ -1,0 +1,155 @@
+//! This node's copy of all retained messages: how far it has come, and who waits for it.
+//!
+//! The engine's store holds the messages; here is the position in the stream. A search for retained messages has to see all that was
+//! acknowledged before it, on whichever node. So it asks for the end of the stream, all that come meanwhile ask together, and it goes on when the
+//! copy has got there. Being that far is not enough, since the stream has one message for each topic: what a topic had before that end may have
+//! made room for something behind it. A copy is whole whenever it has read all that there was.
+
+use std::collections::VecDeque;
+
+use crate::mutant::{Mutant, is};
+use crate::operation::{Answer, Decision, Kept, Operation, OperationId, Sequence};
+use crate::outbox::{Outbox, Purpose};
+use crate::queue::pop_front_if;
+use crate::record::{Retain, RetainedRecord};
+use crate::settings::Settings;
+
+/// How it is with a node's copy of the retained messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MirrorStatus {
+    /// How far it has come.
+    pub position: u64,
+    /// How far the stream went when it was last asked.
+    pub end: u64,
+    /// Whether it has ever got to the end: before that, no client is served.
+    pub is_caught_up: bool,
+    /// Searches that wait.
+    pub waiting: usize,
+    /// Messages that this broker could not read.
+    pub unreadable: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Mirror {
+    position: Sequence,
+    /// The last position at which the copy was whole.
+    whole: Option<Sequence>,
+    end: Option<Sequence>,
+    is_caught_up: bool,
+    reading: Option<OperationId>,
+    /// Who waits for the answer that is under way to the question where the end is.
+    asking: Option<(OperationId, Vec<u64>)>,
+    /// Who has come after that question.
+    asks: Vec<u64>,
+    /// Who waits for a position, in order.
+    waiting: VecDeque<(Sequence, u64)>,
+    unreadable: u64,
+}
+
+impl Mirror {
+    /// Whether the copy has been complete at some moment of this life.
+    pub(crate) fn is_caught_up(&self) -> bool {
+        self.is_caught_up || is(Mutant::ServesBeforeCaughtUp)
+    }
+
+    /// A search begins: it may look when the copy has all that is retained now.
+    pub(crate) fn look(&mut self, ticket: u64, out: &mut Outbox) {
+        if is(Mutant::LooksWithoutAsking) {
+            return out.decide(Decision::Look { ticket });
+        }
+        self.asks.push(ticket);
+        self.ask_for_end(out);
+    }
+
+    pub(crate) fn advance(&mut self, settings: &Settings, out: &mut Outbox) {
+        if !self.is_caught_up && self.end.is_none() {
+            self.ask_for_end(out);
+        }
+        self.read(settings, out);
+    }
+
+    fn ask_for_end(&mut self, out: &mut Outbox) {
+        if self.asking.is_none() {
+            let id = out.ask(Purpose::Mirror, Operation::EndOfRetained);
+            self.asking = Some((id, std::mem::take(&mut self.asks)));
+        }
+    }
+
+    fn read(&mut self, settings: &Settings, out: &mut Outbox) {
+        if self.reading.is_none() {
+            let mirror = Operation::Mirror { after: self.position, max: settings.mirror_page };
+            self.reading = Some(out.ask(Purpose::Mirror, mirror));
+        }
+    }
+
+    pub(crate) fn answer(
+        &mut self,
+        now_ms: u64,
+        id: OperationId,
+        answer: &Answer,
+        settings: &Settings,
+        out: &mut Outbox,
+    ) {
+        if self.reading == Some(id) {
+            self.reading = None;
+            if let Answer::Mirrored { kept, through, is_end } = answer {
+                kept.iter().for_each(|kept| self.apply(now_ms, kept, out));
+                self.position = self.position.max(*through);
+                if *is_end || is(Mutant::TakesPartForWhole) {
+                    self.whole = Some(self.position);
+                }
+                self.release(out);
+                if !kept.is_empty() {
+                    self.read(settings, out);
+                }
+            }
+        } else if let Some((_, tickets)) = self.asking.take_if(|(asked, _)| *asked == id) {
+            match answer {
+                Answer::EndOfRetained(end) => {
+                    self.end = self.end.max(Some(*end));
+                    self.waiting.extend(tickets.into_iter().map(|ticket| (*end, ticket)));
+                    self.release(out);
+                }
+                _ => self.asks.splice(0..0, tickets).for_each(drop),
+            }
+            if !self.asks.is_empty() {
+                self.ask_for_end(out);
+            }
+        }
+    }
+
+    fn apply(&mut self, now_ms: u64, kept: &Kept, out: &mut Outbox) {
+        if kept.sequence <= self.position {
+            return;
+        }
+        self.position = kept.sequence;
+        let Ok(record) = RetainedRecord::decode(&kept.value) else {
+            self.unreadable += 1;
+            return;
+        };
+        let expires_at_ms = match record.retain {
+            Retain::Seconds(seconds) => Some((now_ms + u64::from(seconds) * 1000).saturating_sub(kept.age_ms)),
+            Retain::Always | Retain::Clear => None,
+        };
+        out.decide(Decision::Retain { record: Box::new(record), sequence: kept.sequence, expires_at_ms });
+    }
+
+    /// Lets those look whose position has been reached. Later questions have later ends.
+    fn release(&mut self, out: &mut Outbox) {
+        let Some(whole) = self.whole else { return };
+        self.is_caught_up |= self.end.is_some_and(|end| end <= whole);
+        while let Some((_, ticket)) = pop_front_if(&mut self.waiting, |(end, _)| *end <= whole) {
+            out.decide(Decision::Look { ticket });
+        }
+    }
+
+    pub(crate) fn status(&self) -> MirrorStatus {
+        MirrorStatus {
+            position: self.position.0,
+            end: self.end.map_or(0, |end| end.0),
+            is_caught_up: self.is_caught_up,
+            waiting: self.waiting.len() + self.asks.len() + self.asking.as_ref().map_or(0, |(_, asks)| asks.len()),
+            unreadable: self.unreadable,
+        }
+    }
+}

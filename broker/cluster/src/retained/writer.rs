@@ -1,0 +1,189 @@
+//! The ways of retained messages into their stream: one for each topic on which something is under way.
+
+use std::collections::BTreeMap;
+
+use crate::lanes::Origin;
+use crate::mutant::{Mutant, is};
+use crate::names::{Incarnation, Partition, Seed};
+use crate::operation::{Answer, Operation, OperationId, Sequence};
+use crate::outbox::{Outbox, Purpose};
+use crate::record::{Place, RecordError, Retain, RetainedRecord};
+use crate::settings::Settings;
+use crate::subject::subject_of;
+
+/// Who waits until a message is retained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waiter {
+    /// The client that has published it, in a group of this partition and sequence.
+    Publisher(Origin, Partition, Sequence),
+    /// The burial of the node that has not come to it, and which attempt at that.
+    Burial(Incarnation, u64),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Writer {
+    topics: BTreeMap<String, Topic>,
+    bytes: usize,
+    /// How often something else was there than what was expected.
+    pub(crate) conflicts: u64,
+    /// Messages that were never written, because a later one came before.
+    pub(crate) superseded: u64,
+}
+
+#[derive(Debug)]
+struct Topic {
+    /// What the stream has for the topic, as far as this node knows.
+    known: Option<Sequence>,
+    record: RetainedRecord,
+    step: Step,
+    waiters: Vec<Waiter>,
+    /// The last of those that have come meanwhile. Nobody can tell whether those before it were ever there.
+    next: Option<RetainedRecord>,
+    next_waiters: Vec<Waiter>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Writing(OperationId),
+    Looking(OperationId),
+    /// Until the lease holds again. What a node writes that has been buried meanwhile could bring back what others have cleared.
+    Resting,
+}
+
+impl Writer {
+    pub(crate) fn has_room(&self, settings: &Settings) -> bool {
+        self.bytes < settings.retaining_max_bytes
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.topics.is_empty()
+    }
+
+    /// Bytes of messages that are to be retained.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// A message that is in the log is to be retained. `known` is what this node's own store has for the topic: if it is wrong, that costs a
+    /// round trip.
+    pub(crate) fn push(
+        &mut self,
+        record: RetainedRecord,
+        known: Option<Sequence>,
+        waiter: Waiter,
+        seed: Seed,
+        settings: &Settings,
+        out: &mut Outbox,
+    ) {
+        let subject = subject_of(&record.topic, seed);
+        self.bytes += record.message.len();
+        if let Some(topic) = self.topics.get_mut(&subject) {
+            topic.next_waiters.push(waiter);
+            let is_later = topic.next.as_ref().is_none_or(|next| next.place < record.place);
+            let dropped = if is_later { topic.next.replace(record) } else { Some(record) };
+            if let Some(dropped) = dropped {
+                self.bytes -= dropped.message.len();
+                self.superseded += 1;
+            }
+            return;
+        }
+        let step = write(&subject, &record, known, settings, out);
+        let topic = Topic { known, record, step, waiters: vec![waiter], next: None, next_waiters: Vec::new() };
+        self.topics.insert(subject, topic);
+    }
+
+    /// The store has answered. Gives those that need not wait any longer.
+    pub(crate) fn answer(
+        &mut self,
+        subject: String,
+        id: OperationId,
+        answer: &Answer,
+        is_serving: bool,
+        settings: &Settings,
+        out: &mut Outbox,
+    ) -> Vec<Waiter> {
+        let Some(topic) = self.topics.get_mut(&subject) else { return Vec::new() };
+        match (topic.step, answer) {
+            (Step::Writing(op), Answer::Appended(sequence)) if op == id => {
+                topic.known = Some(*sequence);
+                let place = topic.record.place;
+                self.done(subject, Some(place), settings, out)
+            }
+            (Step::Looking(op), Answer::Last(found)) if op == id => {
+                match found.as_ref().map(|(sequence, value)| (*sequence, RetainedRecord::decode(value))) {
+                    Some((sequence, Ok(there))) if topic.record.place <= there.place && !is(Mutant::RetainsBlindly) => {
+                        topic.known = Some(sequence);
+                        self.superseded += u64::from(topic.record.place < there.place);
+                        return self.done(subject, Some(there.place), settings, out);
+                    }
+                    // A newer broker has written it: it stands.
+                    Some((_, Err(RecordError::Newer { .. }))) => return self.done(subject, None, settings, out),
+                    found => topic.known = found.map(|(sequence, _)| sequence),
+                }
+                topic.step =
+                    if is_serving { write(&subject, &topic.record, topic.known, settings, out) } else { Step::Resting };
+                Vec::new()
+            }
+            (Step::Writing(op) | Step::Looking(op), _) if op == id => {
+                self.conflicts += u64::from(*answer == Answer::Conflict);
+                topic.step = if is_serving { look(&subject, out) } else { Step::Resting };
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The lease holds again.
+    pub(crate) fn resume(&mut self, out: &mut Outbox) {
+        for (subject, topic) in &mut self.topics {
+            if matches!(topic.step, Step::Resting) {
+                topic.step = look(subject, out);
+            }
+        }
+    }
+
+    /// The stream has the message, or what stands there, at this place in the log, is later. `None` where that cannot be read.
+    fn done(&mut self, subject: String, there: Option<Place>, settings: &Settings, out: &mut Outbox) -> Vec<Waiter> {
+        let Some(mut topic) = self.topics.remove(&subject) else { return Vec::new() };
+        self.bytes -= topic.record.message.len();
+        let mut waiters = topic.waiters;
+        match topic.next.take() {
+            Some(next) if there.is_some_and(|there| there < next.place) => {
+                topic.step = write(&subject, &next, topic.known, settings, out);
+                topic.record = next;
+                topic.waiters = topic.next_waiters;
+                topic.next_waiters = Vec::new();
+                self.topics.insert(subject, topic);
+            }
+            Some(next) => {
+                self.bytes -= next.message.len();
+                self.superseded += 1;
+                waiters.extend(topic.next_waiters);
+            }
+            None => {}
+        }
+        waiters
+    }
+}
+
+fn write(
+    subject: &str,
+    record: &RetainedRecord,
+    known: Option<Sequence>,
+    settings: &Settings,
+    out: &mut Outbox,
+) -> Step {
+    let for_s = match record.retain {
+        Retain::Always => None,
+        Retain::Seconds(seconds) => Some(seconds.max(settings.retained_floor_s)),
+        // What was cleared leaves its place behind for a while, so that nothing older is written after it.
+        Retain::Clear => Some(if is(Mutant::ClearsWithoutTrace) { 1 } else { settings.retained_floor_s }),
+    };
+    let (subject, value) = (subject.to_owned(), record.encode());
+    let retain = Operation::Retain { subject: subject.clone(), expected: known, value, for_s };
+    Step::Writing(out.ask(Purpose::Retained(subject), retain))
+}
+
+fn look(subject: &str, out: &mut Outbox) -> Step {
+    Step::Looking(out.ask(Purpose::Retained(subject.to_owned()), Operation::LastRetained(subject.to_owned())))
+}

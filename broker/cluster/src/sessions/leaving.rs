@@ -1,0 +1,164 @@
+//! The end of a connection: the client's will, how long the session waits for it, and what the record says last.
+
+use crate::lanes::{Entry, Keeping, Origin, What};
+use crate::mutant::{Mutant, is};
+use crate::names::ClientKey;
+use crate::operation::Revision;
+use crate::record::{DueWill, Intent, NEVER_EXPIRES, SessionRecord, Will};
+use crate::settings::Settings;
+use crate::wills::delay_ms;
+
+use super::Surroundings;
+use super::service::{Effect, Service};
+
+/// A session whose client has gone.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Leaving {
+    since_ms: u64,
+    /// For how long it had been away when this node took the session on.
+    before_ms: u64,
+    /// When the will is due that has a delay. Its session stays with this node until then, unless somebody wants it.
+    rest_until_ms: Option<u64>,
+}
+
+/// Wills that are to be published, in order.
+#[derive(Debug)]
+pub(super) struct Wills {
+    last: u64,
+    due: Vec<(u64, DueWill)>,
+}
+
+impl Leaving {
+    pub(super) fn away_ms(&self, now_ms: u64) -> u64 {
+        self.before_ms + now_ms.saturating_sub(self.since_ms)
+    }
+}
+
+impl Wills {
+    pub(super) fn new(due: &[DueWill]) -> Wills {
+        let due: Vec<_> = (1..).zip(due.iter().cloned()).collect();
+        Wills { last: due.len() as u64, due }
+    }
+
+    fn push(&mut self, will: Will) {
+        self.last += 1;
+        self.due.push((self.last, DueWill { will, intent: None }));
+    }
+
+    pub(super) fn published(&mut self, id: u64) {
+        self.due.retain(|(known, _)| *known != id);
+    }
+
+    pub(super) fn are_published(&self) -> bool {
+        self.due.is_empty()
+    }
+
+    pub(super) fn records(&self) -> Vec<DueWill> {
+        self.due.iter().map(|(_, due)| due.clone()).collect()
+    }
+}
+
+impl Service {
+    /// A session whose client has been away for so long, or was connected to a node that has died.
+    pub(super) fn adopted(
+        key: ClientKey,
+        record: SessionRecord,
+        revision: Revision,
+        before_ms: u64,
+        now_ms: u64,
+    ) -> Service {
+        let mut service = Service::of(key, record, revision);
+        let state = service.state.clone();
+        service.part(state, before_ms, now_ms);
+        service
+    }
+
+    /// The client's connection is gone.
+    pub(super) fn leave(&mut self, state: Vec<u8>, now_ms: u64) {
+        self.part(state, 0, now_ms);
+    }
+
+    fn part(&mut self, state: Vec<u8>, before_ms: u64, now_ms: u64) {
+        self.state = state;
+        self.fall_silent();
+        self.leaving = Some(Leaving { since_ms: now_ms, before_ms, rest_until_ms: None });
+        let Some(will) = &self.terms.will else { return };
+        // Without state, the session has ended, and that calls for the will.
+        let is_over = self.state.is_empty();
+        let rest_ms = if is_over { 0 } else { delay_ms(will, self.terms.expiry_s).saturating_sub(before_ms) };
+        if rest_ms == 0 {
+            self.call_up_will();
+        } else if let Some(leaving) = &mut self.leaving {
+            leaving.rest_until_ms = Some(now_ms + rest_ms);
+            self.is_changed = true;
+        }
+    }
+
+    /// When the session has to be looked at again.
+    pub(super) fn rests_until(&self) -> Option<u64> {
+        self.leaving.and_then(|leaving| leaving.rest_until_ms)
+    }
+
+    /// Whether nothing happens before the will is due.
+    pub(super) fn is_resting(&self) -> bool {
+        self.rests_until().is_some() && self.wanted_by.is_empty() && self.next.is_none()
+    }
+
+    /// The delay of the will has passed, if it has.
+    pub(super) fn wake(&mut self, now_ms: u64) {
+        if self.rests_until().is_some_and(|until_ms| until_ms <= now_ms) {
+            if let Some(leaving) = &mut self.leaving {
+                leaving.rest_until_ms = None;
+            }
+            self.call_up_will();
+        }
+    }
+
+    fn call_up_will(&mut self) {
+        if let Some(will) = self.terms.will.take() {
+            self.wills.push(will);
+            self.is_changed = true;
+        }
+    }
+
+    /// Wills that are due get their places among the QoS 2 messages of their partitions. The record says so before they are appended.
+    pub(super) fn intend_wills(&mut self, cx: &mut Surroundings<'_>) {
+        let publisher = self.publisher(None);
+        for (id, due) in &mut self.wills.due {
+            if due.intent.is_some() {
+                continue;
+            }
+            let Will { topic, retain, message, .. } = &due.will;
+            let partition = cx.seed.partition(topic);
+            let origin = Origin { client: self.key, claim: self.claim, what: What::Will(*id) };
+            let keeps = retain.map(|retain| Keeping { retain, topic: topic.clone(), known: None });
+            let entry = Entry { message: publisher.sign(message), origin, keeps, since_ms: cx.now_ms };
+            let ordinal = cx.lanes.intend(partition);
+            due.intent = Some(Intent { partition, ordinal });
+            self.under_way += 1;
+            self.is_changed = true;
+            self.effects.push(Effect::Append { partition, ordinal, entry });
+        }
+    }
+}
+
+impl SessionRecord {
+    /// What the record says when nobody owns the session, and after how many seconds the store removes it; `None` where the session is over.
+    /// `age_ms` is how long ago the record was written.
+    pub(super) fn at_rest(self, age_ms: u64, settings: &Settings) -> (Option<SessionRecord>, Option<u32>) {
+        let record = SessionRecord { owner: None, ..self };
+        // Somebody wants it, and decides about the will. If not, a patrol finds it.
+        if record.will.is_some() || !record.due.is_empty() {
+            return (Some(record), None);
+        }
+        if record.state.is_empty() || record.expiry_s == 0 {
+            return (None, None);
+        }
+        if record.expiry_s == NEVER_EXPIRES || is(Mutant::NeverExpires) {
+            return (Some(record), None);
+        }
+        let away_s = (record.away_ms.map_or(0, |away_ms| away_ms + age_ms) / 1000).min(u32::MAX.into()) as u32;
+        let for_s = record.expiry_s.saturating_sub(away_s).saturating_add(settings.expiry_margin_s).max(1);
+        (Some(record), Some(for_s))
+    }
+}

@@ -1,0 +1,218 @@
+//! Looking through all sessions for those that nobody sees to.
+//!
+//! After a burial, all living nodes do so. For a while each leaves the sessions of the others' share to them; then it takes what is left. The CAS
+//! of a record decides who frees it, so shares only save work. A pass that has gone through all sessions and has found none of a buried life
+//! is the proof that its record can go: a dead node writes nothing any more but claims that come too late, and these need no burial record.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::mutant::{Mutant, is};
+use crate::names::{ClientKey, Incarnation, Key};
+use crate::operation::{Answer, Operation, OperationId, Revision, Scanned};
+use crate::outbox::Purpose;
+use crate::record::SessionRecord;
+use crate::sessions::{Sessions, Surroundings, Swept};
+
+#[derive(Debug)]
+pub(crate) struct Sweeper {
+    pass: Option<Pass>,
+    /// When the next pass may begin.
+    next_at_ms: u64,
+    /// When the next one is due, whether anybody has been buried or not.
+    patrol_at_ms: u64,
+    /// Since when lives are known to be buried.
+    since_ms: BTreeMap<Incarnation, u64>,
+    /// Sessions that are being freed.
+    freeing: BTreeSet<ClientKey>,
+    status: SweepStatus,
+}
+
+/// What a node has done for sessions that nobody saw to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SweepStatus {
+    /// Passes through all sessions.
+    pub passes: u64,
+    /// Sessions that were freed or removed.
+    pub freed: u64,
+    /// Sessions that this node has taken on because of their wills.
+    pub adopted: u64,
+    /// Records that this broker could not read.
+    pub unreadable: u64,
+    /// How often a pass has waited because `sweeps_max` were under way.
+    pub waits: u64,
+}
+
+/// One way through all sessions, in the order of their revisions. Whatever is written meanwhile comes again further on.
+#[derive(Debug)]
+struct Pass {
+    reading: Option<OperationId>,
+    after: Revision,
+    page: VecDeque<Scanned>,
+    is_end: bool,
+    /// Who was buried when it began, and how many sessions have named each.
+    dead: BTreeMap<Incarnation, (Revision, u64)>,
+}
+
+impl Sweeper {
+    pub(crate) fn new(now_ms: u64, patrol_ms: u64) -> Sweeper {
+        Sweeper {
+            pass: None,
+            next_at_ms: now_ms,
+            patrol_at_ms: now_ms + patrol_ms,
+            since_ms: BTreeMap::new(),
+            freeing: BTreeSet::new(),
+            status: SweepStatus::default(),
+        }
+    }
+
+    pub(crate) fn status(&self) -> SweepStatus {
+        self.status
+    }
+
+    pub(crate) fn advance(&mut self, sessions: &mut Sessions, cx: &mut Surroundings<'_>) {
+        if !cx.is_serving {
+            return;
+        }
+        if self.pass.is_none() && self.next_at_ms <= cx.now_ms {
+            self.begin(cx);
+        }
+        self.go_on(sessions, cx);
+    }
+
+    fn begin(&mut self, cx: &mut Surroundings<'_>) {
+        let dead: BTreeMap<_, _> = cx.nodes.buried().map(|(node, revision)| (node, (revision, 0))).collect();
+        self.since_ms.retain(|node, _| dead.contains_key(node));
+        dead.keys().for_each(|node| {
+            self.since_ms.entry(*node).or_insert(cx.now_ms);
+        });
+        let is_patrol = self.patrol_at_ms <= cx.now_ms;
+        if dead.is_empty() && !is_patrol {
+            return;
+        }
+        if is_patrol {
+            self.patrol_at_ms = cx.now_ms + cx.settings.patrol_ms;
+            // Whatever has not been reported is found now.
+            cx.out.ask(Purpose::Nodes, Operation::Nodes);
+        }
+        self.status.passes += 1;
+        self.pass = Some(Pass { reading: None, after: Revision(0), page: VecDeque::new(), is_end: false, dead });
+    }
+
+    fn go_on(&mut self, sessions: &mut Sessions, cx: &mut Surroundings<'_>) {
+        let Some(pass) = &mut self.pass else { return };
+        while let Some(scanned) = pass.page.pop_front() {
+            if cx.settings.sweeps_max <= self.freeing.len() + sessions.adoptions() {
+                pass.page.push_front(scanned);
+                self.status.waits += 1;
+                return;
+            }
+            let Ok(record) = SessionRecord::decode(&scanned.value) else {
+                self.status.unreadable += 1;
+                // Nobody knows whose it is, so no burial record may go.
+                pass.dead.values_mut().for_each(|(_, found)| *found += 1);
+                continue;
+            };
+            match look_at(pass, &self.since_ms, &scanned, record, sessions, cx) {
+                Swept::Nothing => {}
+                Swept::Freed => {
+                    self.status.freed += 1;
+                    self.freeing.insert(scanned.client);
+                }
+                Swept::Adopted => self.status.adopted += 1,
+            }
+        }
+        if pass.is_end {
+            return self.end(cx);
+        }
+        if pass.reading.is_none() {
+            let scan = Operation::Scan { after: pass.after, max: cx.settings.scan_page };
+            pass.reading = Some(cx.out.ask(Purpose::Sweep, scan));
+        }
+    }
+
+    fn end(&mut self, cx: &mut Surroundings<'_>) {
+        let Some(pass) = self.pass.take() else { return };
+        self.next_at_ms = cx.now_ms + cx.settings.share_ms;
+        for (node, (revision, found)) in pass.dead {
+            if found == 0 || is(Mutant::ForgetsTooEarly) {
+                let remove = Operation::Remove { key: Key::Node(node), expected: revision };
+                cx.out.ask(Purpose::Forgetting(node), remove);
+            }
+        }
+    }
+
+    /// A page of sessions has come.
+    pub(crate) fn answer(
+        &mut self,
+        id: OperationId,
+        answer: &Answer,
+        sessions: &mut Sessions,
+        cx: &mut Surroundings<'_>,
+    ) {
+        let Some(pass) = self.pass.as_mut().filter(|pass| pass.reading == Some(id)) else { return };
+        pass.reading = None;
+        if let Answer::Scanned { records, is_end } = answer {
+            pass.after = records.last().map_or(pass.after, |last| last.revision);
+            pass.is_end = *is_end;
+            pass.page.extend(records.iter().cloned());
+        }
+        self.go_on(sessions, cx);
+    }
+
+    /// A session has been freed, or not: then the next pass finds it again.
+    pub(crate) fn freed(&mut self, key: ClientKey, sessions: &mut Sessions, cx: &mut Surroundings<'_>) {
+        self.freeing.remove(&key);
+        self.go_on(sessions, cx);
+    }
+}
+
+fn look_at(
+    pass: &mut Pass,
+    since_ms: &BTreeMap<Incarnation, u64>,
+    scanned: &Scanned,
+    record: SessionRecord,
+    sessions: &mut Sessions,
+    cx: &mut Surroundings<'_>,
+) -> Swept {
+    let Some(owner) = record.owner.map(|claim| claim.by) else {
+        // Who has released it has left a will to the next one, and that one has not come.
+        let is_left = record.will.is_some() || !record.due.is_empty();
+        return if is_left { sessions.sweep(scanned, record, None, cx) } else { Swept::Nothing };
+    };
+    if let Some((_, found)) = pass.dead.get_mut(&owner) {
+        *found += 1;
+        let is_shared = since_ms.get(&owner).is_some_and(|since_ms| cx.now_ms < since_ms + cx.settings.share_ms);
+        if is_shared && !is_mine(scanned.client, cx) || is(Mutant::SweepsOnlyItsShare) && !is_mine(scanned.client, cx) {
+            return Swept::Nothing;
+        }
+        let ends = cx.nodes.ends(owner).cloned();
+        return match ends {
+            Some(ends) => sessions.sweep(scanned, record, Some(&ends), cx),
+            None => Swept::Nothing,
+        };
+    }
+    if owner == cx.me || cx.nodes.is_gone(owner) {
+        // A claim that came too late.
+        return sessions.sweep(scanned, record, None, cx);
+    }
+    if !cx.nodes.is_known(owner) {
+        cx.out.ask(Purpose::Look(owner), Operation::Get(Key::Node(owner)));
+    }
+    Swept::Nothing
+}
+
+/// Whether a session is of this node's share: each living node has a number for each session, and the highest one has it.
+fn is_mine(key: ClientKey, cx: &Surroundings<'_>) -> bool {
+    let weight = |node: Incarnation| {
+        // The last step of SplitMix64.
+        let mut mixed = node.0.get() ^ key.0 as u64 ^ (key.0 >> 64) as u64;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    };
+    let mine = weight(cx.me);
+    cx.nodes
+        .living(cx.now_ms, cx.settings)
+        .filter(|(_, load, _)| !load.is_closed)
+        .all(|(node, ..)| weight(node) <= mine)
+}

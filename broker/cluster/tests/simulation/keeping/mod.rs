@@ -1,0 +1,11 @@
+//! What a cluster promises beside messages and clients: retained messages, wills, sessions that expire, one configuration for all.
+
+mod configuration;
+mod faults;
+mod retained;
+mod sessions;
+
+pub(crate) use configuration::{Configurations, list_of, parts_of};
+pub(crate) use faults::settings;
+pub(crate) use retained::{Floor, Mirrored, Retaining};
+pub(crate) use sessions::Sessions;

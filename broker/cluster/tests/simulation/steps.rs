@@ -1,0 +1,383 @@
+//! What a node does beside serving clients, step by step, on a store that answers at once.
+
+use std::num::{NonZeroU16, NonZeroU64};
+
+use tautwire_cluster::mutant::{Mutant, mutate};
+use tautwire_cluster::names::{ClientKey, Incarnation, Key, Seed};
+use tautwire_cluster::record::{Claim, ConfigPart, ConfigRecord, Load, NodeRecord, NodeState, Retain, SessionRecord};
+use tautwire_cluster::{
+    Answer, Decision, Member, Operation, OperationId, Output, Proposal, Publish, Refusal, Revision, Settings, Start,
+};
+
+use crate::store::Store;
+
+const SEED: Seed = Seed([3; 16]);
+
+struct Node {
+    member: Member,
+    store: Store,
+    now_ms: u64,
+    decisions: Vec<Decision>,
+    /// These are not done before `do_all`.
+    waits: fn(&Operation) -> bool,
+    heard: u64,
+    open: Vec<(OperationId, Operation)>,
+}
+
+fn life(number: u64) -> Incarnation {
+    Incarnation(NonZeroU64::new(number).expect("not 0"))
+}
+
+fn is_append(operation: &Operation) -> bool {
+    matches!(operation, Operation::Append { .. })
+}
+
+fn is_of_session(operation: &Operation) -> bool {
+    matches!(operation, Operation::Put { key: Key::Session(_), .. })
+}
+
+fn part(text: &str) -> Vec<ConfigPart> {
+    vec![ConfigPart { name: "rules".to_owned(), bytes: text.as_bytes().to_vec() }]
+}
+
+impl Node {
+    fn on(store: Store) -> Node {
+        let member = Member::new(0, life(1), "a", None, SEED, Settings::default());
+        let mut node =
+            Node { member, store, now_ms: 0, decisions: Vec::new(), waits: |_| false, heard: 0, open: Vec::new() };
+        node.carry_out();
+        node.pass(100);
+        node
+    }
+
+    fn carry_out(&mut self) {
+        while let Some(output) = self.member.next_output() {
+            match output {
+                Output::Operation(id, operation) => {
+                    // Nothing is followed.
+                    if matches!(operation, Operation::Follow { .. }) {
+                        continue;
+                    }
+                    if (self.waits)(&operation) {
+                        self.open.push((id, operation));
+                    } else {
+                        self.do_now(id, operation);
+                    }
+                }
+                Output::Decision(decision) => self.decisions.push(decision),
+                Output::Send(..) | Output::Listen(_) | Output::Unlisten(_) => {}
+            }
+        }
+    }
+
+    fn do_now(&mut self, id: OperationId, operation: Operation) {
+        let (answer, _) = self.store.apply(operation, false);
+        self.member.answer(self.now_ms, id, &answer);
+    }
+
+    /// Does all that has waited.
+    fn do_all(&mut self) {
+        self.waits = |_| false;
+        self.do_some(|_| true);
+    }
+
+    /// Does some of what waits.
+    fn do_some(&mut self, which: fn(&Operation) -> bool) {
+        let (done, open) = std::mem::take(&mut self.open).into_iter().partition(|(_, operation)| which(operation));
+        self.open = open;
+        let done: Vec<_> = done;
+        for (id, operation) in done {
+            self.do_now(id, operation);
+        }
+        self.carry_out();
+    }
+
+    /// Time passes, a second at a time: the lease is renewed.
+    fn pass(&mut self, for_ms: u64) {
+        let until_ms = self.now_ms + for_ms;
+        while self.now_ms < until_ms {
+            self.now_ms = until_ms.min(self.now_ms + 1000);
+            self.member.advance(self.now_ms);
+            self.carry_out();
+        }
+    }
+
+    fn take(&mut self) -> Vec<Decision> {
+        std::mem::take(&mut self.decisions)
+    }
+
+    fn connect(&mut self, ticket: u64, client: &str) -> ClientKey {
+        self.member.claim(self.now_ms, ticket, client, Start::Clean);
+        self.carry_out();
+        SEED.client(client)
+    }
+
+    fn publish(&mut self, client: ClientKey, ticket: u64, packet_id: Option<u16>, retain: Option<Retain>) {
+        let packet_id = packet_id.and_then(NonZeroU16::new);
+        let retain = retain.map(|retain| (retain, None));
+        let publish = Publish { ticket, topic: "t", packet_id, retain, message: vec![1, 2, 3] };
+        self.member.publish(self.now_ms, client, publish).expect("there is room");
+        self.carry_out();
+    }
+
+    /// Another node says what it has to do.
+    fn hear_of(&mut self, number: u64, sessions: u32, is_closed: bool) {
+        let state = NodeState::Alive { beat: 1, load: Load { sessions, is_closed } };
+        let record = NodeRecord { name: format!("n{number}"), reference: format!("n{number}:1883"), state };
+        self.heard += 1;
+        self.member.saw_node(self.now_ms, life(number), Revision(1000 + self.heard), &record.encode());
+    }
+}
+
+/// What is not a configuration of this version.
+fn store_with_newer_configuration() -> Store {
+    let mut store = Store::default();
+    let record = ConfigRecord { number: 1, by: (life(9), 1), parts: part("a") };
+    let mut value = record.encode();
+    value[0] += 1;
+    store.apply(Operation::Put { key: Key::Config, expected: None, value }, false);
+    store
+}
+
+#[test]
+fn a_node_that_cannot_read_the_configuration_never_begins_to_serve() {
+    let mut node = Node::on(store_with_newer_configuration());
+    node.pass(20_000);
+    assert!(!node.member.is_serving(node.now_ms) && node.member.status(node.now_ms).config.is_behind);
+    assert!(!node.take().contains(&Decision::Resumed));
+}
+
+#[test]
+fn a_node_that_cannot_take_on_a_revision_keeps_its_clients_and_takes_no_others() {
+    let mut node = Node::on(Store::default());
+    node.connect(1, "first");
+    node.member.propose(7, 0, part("new"));
+    node.carry_out();
+    let proposed = Decision::Proposed { ticket: 7, outcome: Proposal::Accepted(1) };
+    assert!(node.decisions.contains(&Decision::Configure { number: 1, parts: part("new") }));
+    assert!(node.decisions.contains(&proposed));
+    node.member.configured(node.now_ms, 1, false);
+    node.take();
+    assert!(node.member.is_serving(node.now_ms));
+    node.connect(2, "second");
+    assert_eq!(node.take(), [Decision::Refuse { ticket: 2, why: Refusal::Closed }]);
+    // It knows another node now, and one that takes nobody either.
+    node.hear_of(5, 0, true);
+    node.hear_of(6, 10, false);
+    node.connect(3, "third");
+    assert!(matches!(&node.take()[..], [Decision::Redirect { ticket: 3, to }] if to.reference == "n6:1883"));
+    assert!(node.member.status(node.now_ms).config.is_behind);
+}
+
+#[test]
+fn a_proposal_on_an_old_revision_is_refused() {
+    let mut node = Node::on(Store::default());
+    for (ticket, base, outcome) in [(1, 0, Proposal::Accepted(1)), (2, 0, Proposal::Outdated(1))] {
+        node.member.propose(ticket, base, part("x"));
+        node.carry_out();
+        assert!(node.take().contains(&Decision::Proposed { ticket, outcome }));
+    }
+    let large = vec![ConfigPart { name: "users".to_owned(), bytes: vec![0; 1024 * 1024] }];
+    node.member.propose(3, 1, large);
+    node.carry_out();
+    assert_eq!(node.take(), [Decision::Proposed { ticket: 3, outcome: Proposal::TooLarge }]);
+}
+
+#[test]
+fn what_waits_too_long_is_refused_and_what_is_on_its_way_is_not() {
+    let mut node = Node::on(Store::default());
+    let client = node.connect(1, "c");
+    node.take();
+    node.waits = is_append;
+    node.publish(client, 11, None, None);
+    node.publish(client, 12, None, None);
+    node.publish(client, 13, Some(5), None);
+    node.pass(5000);
+    let lane = node.member.status(node.now_ms).lanes[SEED.partition("t").index()];
+    assert_eq!((lane.waiting, lane.waiting_bytes, lane.group_age_ms), (2, 2 * (3 + 26), Some(5000)));
+    node.pass(6000);
+    // The first is neither refused nor stored, and the others are told in the order of the messages.
+    assert_eq!(node.take(), []);
+    assert_eq!(node.member.status(node.now_ms).counters.timeouts, 2);
+    node.do_all();
+    let told = [
+        Decision::Stored { client, ticket: 11 },
+        Decision::NotStored { client, ticket: 12 },
+        Decision::NotStored { client, ticket: 13 },
+    ];
+    assert_eq!(node.take(), told);
+    node.publish(client, 14, Some(5), None);
+    assert_eq!(node.take(), [Decision::Stored { client, ticket: 14 }]);
+}
+
+#[test]
+fn a_retained_message_is_acknowledged_when_it_is_retained() {
+    let mut node = Node::on(Store::default());
+    let client = node.connect(1, "c");
+    node.take();
+    node.publish(client, 11, None, Some(Retain::Seconds(60)));
+    let decisions = node.take();
+    assert!(matches!(decisions[..], [Decision::Stored { ticket: 11, .. }]), "{decisions:?}");
+    let found = node.store.apply(Operation::LastRetained("t".to_owned()), false).0;
+    assert!(matches!(found, Answer::Last(Some(_))));
+    node.member.look(node.now_ms, 3);
+    node.pass(200);
+    let decisions = node.take();
+    let [Decision::Retain { record, expires_at_ms, .. }, Decision::Look { ticket: 3 }] = &decisions[..] else {
+        panic!("{decisions:?}");
+    };
+    assert_eq!((&record.topic[..], record.retain), ("t", Retain::Seconds(60)));
+    assert_eq!(*expires_at_ms, Some(node.now_ms + 60_000));
+}
+
+#[test]
+fn a_drained_node_sends_its_clients_to_whoever_has_least_and_ends() {
+    let mut node = Node::on(Store::default());
+    let clients: Vec<_> = (0..4).map(|n| node.connect(n, &format!("c{n}"))).collect();
+    node.take();
+    node.hear_of(5, 10, false);
+    node.hear_of(6, 12, false);
+    node.hear_of(7, 0, true);
+    node.member.drain(node.now_ms, true);
+    node.carry_out();
+    let mut places = Vec::new();
+    for decision in node.take() {
+        let Decision::MoveOn { client, to: Some(to) } = decision else { panic!("{decision:?}") };
+        assert!(clients.contains(&client) && to.is_for_good);
+        places.push(to.reference);
+    }
+    places.sort();
+    assert_eq!(places, ["n5:1883", "n5:1883", "n5:1883", "n6:1883"]);
+    for client in clients {
+        node.member.left(node.now_ms, client, vec![1]);
+    }
+    node.carry_out();
+    node.pass(2000);
+    assert_eq!(node.take(), [Decision::Drained]);
+    let (_, _, value) = node.store.keys().find(|(key, ..)| *key == Key::Node(life(1))).expect("a record");
+    assert!(matches!(NodeRecord::decode(value).expect("a record").state, NodeState::Buried { .. }));
+}
+
+#[test]
+fn a_node_gives_away_what_it_has_above_its_share() {
+    let mut node = Node::on(Store::default());
+    for n in 0..10 {
+        node.connect(n, &format!("c{n}"));
+    }
+    node.take();
+    node.hear_of(5, 2, false);
+    node.hear_of(6, 0, false);
+    node.member.rebalance(node.now_ms);
+    node.carry_out();
+    // 12 sessions on three nodes.
+    assert_eq!(node.take().iter().filter(|decision| matches!(decision, Decision::MoveOn { .. })).count(), 6);
+    node.hear_of(5, 9, false);
+    node.member.rebalance(node.now_ms);
+    node.carry_out();
+    assert_eq!(node.member.status(node.now_ms).sessions.moving, 6);
+}
+
+/// Whether the store's record of a client says that a message is on its way.
+fn has_intent(node: &Node, client: ClientKey) -> bool {
+    let (_, _, value) = node.store.keys().find(|(key, ..)| *key == Key::Session(client)).expect("a session");
+    let record = SessionRecord::decode(value).expect("a record");
+    record.taken.iter().any(|taken| taken.intent.is_some())
+}
+
+#[test]
+fn a_qos_2_message_is_refused_when_the_record_has_forgotten_it() {
+    let mut node = Node::on(Store::default());
+    let client = node.connect(1, "c");
+    node.take();
+    node.waits = is_append;
+    node.publish(client, 11, None, None);
+    node.publish(client, 12, Some(5), None);
+    assert!(has_intent(&node, client));
+    node.waits = |operation| is_append(operation) || is_of_session(operation);
+    node.pass(12_000);
+    // The first message comes into the log, and the record still names the second.
+    node.do_some(is_append);
+    assert!(has_intent(&node, client));
+    assert_eq!(node.take(), [Decision::Stored { client, ticket: 11 }]);
+    node.do_all();
+    assert!(!has_intent(&node, client));
+    assert_eq!(node.take(), [Decision::NotStored { client, ticket: 12 }]);
+}
+
+#[test]
+fn nothing_passes_a_qos_2_message_that_was_withdrawn_before_the_record_has_forgotten_it() {
+    let mut node = Node::on(Store::default());
+    let clients = ["c", "d"].map(|name| node.connect(1, name));
+    node.take();
+    node.waits = is_append;
+    node.publish(clients[0], 11, None, None);
+    node.publish(clients[0], 12, Some(5), None);
+    node.pass(6000);
+    node.publish(clients[1], 13, Some(5), None);
+    node.waits = |operation| is_append(operation) || is_of_session(operation);
+    node.pass(5000);
+    assert_eq!(node.member.status(node.now_ms).counters.timeouts, 1);
+    // The way is free, and the third message would be appended if the second were not in between.
+    node.do_some(is_append);
+    assert!(has_intent(&node, clients[0]) && !node.open.iter().any(|(_, operation)| is_append(operation)));
+    node.do_all();
+    assert!(!has_intent(&node, clients[0]));
+    assert!(node.take().contains(&Decision::Stored { client: clients[1], ticket: 13 }));
+}
+
+#[test]
+fn a_session_that_is_not_of_a_nodes_share_is_left_to_others_only_for_a_while() {
+    let mut store = Store::default();
+    let dead = NodeState::Buried { ends: Box::default() };
+    let record = NodeRecord { name: "d".to_owned(), reference: String::new(), state: dead };
+    store.apply(Operation::Put { key: Key::Node(life(9)), expected: None, value: record.encode() }, false);
+    for name in ["c", "d", "e", "f", "g", "h"] {
+        let record = SessionRecord {
+            client_id: name.to_owned(),
+            epoch: 1,
+            write: 1,
+            owner: Some(Claim { by: life(9), number: 1 }),
+            taken: Vec::new(),
+            expiry_s: 100,
+            away_ms: None,
+            will: None,
+            due: Vec::new(),
+            state: vec![1],
+        };
+        let key = Key::Session(SEED.client(name));
+        store.apply(Operation::Put { key, expected: None, value: record.encode() }, false);
+    }
+    let owned = |store: &Store| {
+        let owner = |(key, _, value): (Key, Revision, &[u8])| {
+            matches!(key, Key::Session(_)) && SessionRecord::decode(value).is_ok_and(|record| record.owner.is_some())
+        };
+        store.keys().filter(|key| owner(*key)).count()
+    };
+    let mut node = Node::on(store);
+    node.hear_of(5, 0, false);
+    node.member.saw_node(node.now_ms, life(9), Revision(1), &record.encode());
+    node.pass(1000);
+    assert!((1..6).contains(&owned(&node.store)), "some are of its share, and some are not");
+    // The other one lives, and does nothing.
+    for _ in 0..8 {
+        node.hear_of(5, 0, false);
+        node.pass(1000);
+    }
+    assert_eq!(owned(&node.store), 0);
+    assert!(node.store.keys().all(|(key, ..)| key != Key::Node(life(9))), "nobody names the dead life any more");
+}
+
+#[test]
+fn the_faults_that_the_simulation_meets_too_rarely_are_found_here() {
+    let tests: [(Mutant, fn()); 3] = [
+        (Mutant::RefusesBeforeRecord, a_qos_2_message_is_refused_when_the_record_has_forgotten_it),
+        (Mutant::PassesWithdrawn, nothing_passes_a_qos_2_message_that_was_withdrawn_before_the_record_has_forgotten_it),
+        (Mutant::SweepsOnlyItsShare, a_session_that_is_not_of_a_nodes_share_is_left_to_others_only_for_a_while),
+    ];
+    for (mutant, test) in tests {
+        mutate(Some(mutant));
+        let found = std::panic::catch_unwind(test);
+        mutate(None);
+        assert!(found.is_err(), "{mutant:?}");
+    }
+}
