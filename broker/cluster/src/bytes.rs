@@ -72,6 +72,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// How many bytes have not been read.
+    pub(crate) fn left(&self) -> usize {
+        self.rest.len()
+    }
+
     pub(crate) fn is_at_end(&self) -> bool {
         self.rest.is_empty()
     }

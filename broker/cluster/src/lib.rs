@@ -3,7 +3,8 @@
 //!
 //! [`Member`] is a machine without I/O. It is told the time, what the store has answered and what the engine asks for; it gives operations
 //! for the store and decisions for the engine. The same calls give the same results. It knows no type of the store that holds the cluster's
-//! state: a key-value store with revisions, and a log with the last message of each subject.
+//! state: a key-value store with revisions, and a log with the last message of each subject. Beside it, each shard of the engine has
+//! [`Receivers`](delivery::Receivers), which know how far its sessions have come in the log: `docs/internals/cluster-delivery.md`.
 
 #![forbid(unsafe_code)]
 

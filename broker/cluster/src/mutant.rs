@@ -75,8 +75,8 @@ pub enum Mutant {
     LeasesFromPosition,
     /// Messages that were open when a partition of a group changed hands are forgotten.
     LeasesWithoutOpen,
-    /// A partition of a group is given back as it was taken.
-    ReturnsWithoutCursor,
+    /// Messages that are open when a partition of a group is given back are forgotten.
+    ReturnsWithoutOpen,
     /// What a topic retains is replaced whatever place it has in the log.
     RetainsBlindly,
     /// PUBACK leaves when the message is in the log, and before it is retained.

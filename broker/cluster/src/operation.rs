@@ -140,7 +140,7 @@ pub struct Scanned {
 pub struct Kept {
     /// Where in the stream.
     pub sequence: Sequence,
-    /// How long ago it was written, by the store's clock, in milliseconds.
+    /// How long before this answer it was written, by the store's clock, in milliseconds.
     pub age_ms: u64,
     /// What it says: a [`RetainedRecord`].
     pub value: Vec<u8>,
@@ -260,7 +260,7 @@ pub enum Decision {
         ticket: u64,
         /// Whose session.
         client: ClientKey,
-        /// Which time it is that somebody has claimed it.
+        /// Of the claim: the revision of its record. It grows with each claim of the session, also when the session has ended and begun again.
         epoch: u64,
         /// Whether there was a session.
         is_present: bool,
@@ -323,6 +323,15 @@ pub enum Decision {
         client: ClientKey,
         /// Which group.
         group: GroupKey,
+    },
+    /// A session cannot be a member of a group: the subscription is refused.
+    NotJoined {
+        /// Whose session.
+        client: ClientKey,
+        /// Which group.
+        group: GroupKey,
+        /// `TooMany` members, 0x97; or `Unreadable`, 0x83.
+        why: Refusal,
     },
     /// This node delivers a partition of a group to its members.
     Lease {

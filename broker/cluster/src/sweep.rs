@@ -99,7 +99,7 @@ impl Sweeper {
     }
 
     fn go_on(&mut self, sessions: &mut Sessions, cx: &mut Surroundings<'_>) {
-        let Some(pass) = &mut self.pass else { return };
+        let Some(pass) = self.pass.as_mut().filter(|_| cx.is_serving) else { return };
         while let Some(scanned) = pass.page.pop_front() {
             if cx.settings.sweeps_max <= self.freeing.len() + sessions.adoptions() {
                 pass.page.push_front(scanned);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tautwire_cluster::Sequence;
 use tautwire_cluster::delivery::{LogGroup, Messages, ReadRequest, Receivers, Slot, Span, Walk};
 use tautwire_cluster::names::{ClientKey, Partition};
-use tautwire_cluster::record::{Body, Cursors, Group, OPEN_MAX, Place, Publisher};
+use tautwire_cluster::record::{Body, Cursors, GROUP_OPEN_MAX, Group, OPEN_MAX, Place, Publisher};
 
 const SESSIONS: Slot = 4;
 
@@ -43,7 +43,7 @@ impl Log {
 }
 
 fn is_for(slot: Slot, place: Place) -> bool {
-    (u64::from(slot) + place.sequence.0 + u64::from(place.index)) % 3 > 0
+    !(u64::from(slot) + place.sequence.0 + u64::from(place.index)).is_multiple_of(3)
 }
 
 struct Shard {
@@ -245,29 +245,53 @@ fn many_who_come_at_once_read_the_log_once() {
     assert!((0..1000).all(|slot| receivers.wants(slot, partition(), place(101, 0), Walk::Live)));
 }
 
+/// Reads one group. Gives which.
+fn read_one(receivers: &mut Receivers) -> Option<u64> {
+    let request = receivers.next_read()?;
+    let until = Sequence(request.from.0 + 1);
+    let span = Span { partition: partition(), from: request.from, until, groups: Vec::new(), lost: 0 };
+    assert!(receivers.begin_walk(request.number, &span));
+    receivers.end_walk(&span);
+    Some(request.from.0)
+}
+
+/// A session that stands here in the partition, and has kept up in the others.
+fn at(receivers: &Receivers, sequence: u64) -> Cursors {
+    let mut next: [Place; 16] =
+        std::array::from_fn(|index| receivers.position(Partition::new(index as u8).expect("there is one")));
+    next[3] = place(sequence, 0);
+    Cursors::new(next)
+}
+
 #[test]
 fn nobody_waits_for_ever_for_those_who_stand_lower() {
-    let mut receivers = Receivers::new(&[place(1000, 0); 16]);
-    let at = |sequence: u64| {
-        let mut next = [place(1000, 0); 16];
-        next[3] = place(sequence, 0);
-        Cursors::new(next)
-    };
-    receivers.resume(0, &at(500), 0);
+    let mut receivers = Receivers::new(&[place(10, 0); 16]);
+    receivers.resume(0, &at(&receivers, 5), 0);
     let mut reads = Vec::new();
     for slot in 1..4 {
-        // One more comes before each read, far below.
-        receivers.resume(slot, &at(u64::from(slot)), 0);
-        let request = receivers.next_read().expect("somebody is behind");
-        let until = Sequence(request.from.0 + 1);
-        let span = Span { partition: partition(), from: request.from, until, groups: Vec::new(), lost: 0 };
-        assert!(receivers.begin_walk(request.number, &span));
-        receivers.end_walk(&span);
-        reads.push(request.from.0);
+        // One more comes before each read, at the bottom.
+        receivers.resume(slot, &at(&receivers, 1), 0);
+        reads.extend(read_one(&mut receivers));
     }
     assert_eq!(reads, [1, 2, 3]);
-    receivers.resume(4, &at(1), 0);
-    assert_eq!(receivers.next_read().map(|request| request.from.0), Some(4), "it goes on upwards");
+    reads = std::iter::from_fn(|| read_one(&mut receivers)).collect();
+    assert_eq!(reads, [4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+}
+
+#[test]
+fn nobody_waits_for_ever_for_those_who_stand_higher() {
+    let mut receivers = Receivers::new(&[place(10, 0); 16]);
+    receivers.resume(0, &at(&receivers, 8), 0);
+    let mut reads = vec![read_one(&mut receivers)];
+    receivers.resume(1, &at(&receivers, 2), 0);
+    for slot in 2..8 {
+        // The log grows, and one more falls behind at its end.
+        let end = 9 + u64::from(slot);
+        receivers.pass(partition(), place(end, 0));
+        receivers.resume(slot, &at(&receivers, end - 1), 0);
+        reads.push(read_one(&mut receivers));
+    }
+    assert_eq!(reads, [8, 9, 2, 3, 4, 5, 6].map(Some));
 }
 
 #[test]
@@ -298,6 +322,7 @@ fn a_group_takes_part_where_it_has_a_lease_and_offers_again_what_is_put_back() {
     let slot = 7;
     assert_eq!(receivers.leases(slot), []);
     receivers.lease(slot, partition(), place(2, 0), [place(1, 0)].into_iter(), 0);
+    assert!(receivers.has_lease(slot, partition()) && !receivers.has_lease(slot + 1, partition()));
     let walk = |receivers: &mut Receivers| {
         let request = receivers.next_read()?;
         let span = log.span(request.from.0, 1);
@@ -343,14 +368,34 @@ fn cursors_are_due_after_many_acknowledgements_or_a_short_time_or_a_long_one() {
 }
 
 #[test]
+fn what_is_acknowledged_before_the_shard_has_passed_it_is_done() {
+    let mut receivers = Receivers::new(&[place(1, 0); 16]);
+    receivers.begin(0, 0);
+    receivers.hand_out(0, partition(), place(1, 0));
+    assert_eq!(receivers.cursors(0).map(|cursors| cursors.next(partition())), Some(place(1, 1)));
+    assert!(receivers.complete(0, partition(), place(1, 0), 0));
+    assert_eq!(receivers.cursors(0).map(|cursors| cursors.next(partition())), Some(place(1, 1)));
+    assert!(!receivers.wants(0, partition(), place(1, 0), Walk::Live));
+    assert!(receivers.wants(0, partition(), place(1, 1), Walk::Live) && receivers.next_read().is_none());
+    receivers.pass(partition(), place(3, 0));
+    assert_eq!(receivers.cursors(0).map(|cursors| cursors.next(partition())), Some(place(3, 0)));
+}
+
+#[test]
 fn a_record_never_has_more_open_messages_than_it_may_name() {
     let mut receivers = Receivers::new(&[place(1, 0); 16]);
     receivers.begin(0, 0);
+    receivers.lease(1, partition(), place(1, 0), std::iter::empty(), 0);
     for sequence in 1..=OPEN_MAX as u64 {
-        assert!(!receivers.is_full(0));
-        receivers.hand_out(0, partition(), place(sequence, 0));
+        assert!(!receivers.is_full(0, partition()));
+        assert_eq!(receivers.is_full(1, partition()), sequence > GROUP_OPEN_MAX as u64);
+        (0..2)
+            .filter(|slot| *slot == 0 || sequence <= GROUP_OPEN_MAX as u64)
+            .for_each(|slot| receivers.hand_out(slot, partition(), place(sequence, 0)));
     }
-    assert!(receivers.is_full(0));
+    assert!(receivers.is_full(0, partition()));
     let cursors = receivers.cursors(0).expect("it is there");
     assert_eq!(Cursors::decode(&cursors.encode()), Ok(cursors));
+    assert!(receivers.complete(1, partition(), place(1, 0), 0));
+    assert!(!receivers.is_full(1, partition()));
 }

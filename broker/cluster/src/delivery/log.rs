@@ -109,7 +109,8 @@ impl Log {
                 return self.begin(now_ms, settings, out);
             }
             (Step::Following(op), Answer::Groups { first, groups }) if op == id => {
-                let is_late = follower.next.is_some_and(|next| next < *first);
+                let begins = groups.first().map_or(*first, |(sequence, _)| *sequence);
+                let is_late = follower.next.is_some_and(|next| next < begins);
                 let gaps = if is(Mutant::TrustsGaps) { Gaps::Lost } else { Gaps::End };
                 let arrived = follower.arrive(*first, groups, gaps, reads, counters, settings, out);
                 if !arrived && is_late {
@@ -119,8 +120,8 @@ impl Log {
                 follower.rest(now_ms);
             }
             (Step::Reading(op), Answer::Groups { first, groups }) if op == id => {
-                follower.arrive(*first, groups, Gaps::Lost, reads, counters, settings, out);
-                follower.rest(now_ms);
+                let arrived = follower.arrive(*first, groups, Gaps::Lost, reads, counters, settings, out);
+                follower.rest(now_ms + if arrived { 0 } else { settings.ask_again_ms });
             }
             (Step::Looking(op) | Step::Following(op) | Step::Reading(op), _) if op == id => {
                 follower.step = Step::Resting { until_ms: now_ms + settings.ask_again_ms };
@@ -178,9 +179,9 @@ impl Log {
 }
 
 impl Follower {
-    fn rest(&mut self, now_ms: u64) {
+    fn rest(&mut self, until_ms: u64) {
         if !matches!(self.step, Step::Stopped) {
-            self.step = Step::Resting { until_ms: now_ms };
+            self.step = Step::Resting { until_ms };
         }
     }
 

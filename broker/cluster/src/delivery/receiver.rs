@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 
 use crate::names::{PARTITIONS, Partition};
-use crate::record::Place;
+use crate::record::{GROUP_OPEN_MAX, OPEN_MAX, Place};
 
 /// A receiver shares the position of its shard, except in the partitions that are listed in `apart`.
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
     /// In which partitions it takes part, one bit for each.
     pub(super) partitions: u16,
-    pub(super) open: BTreeSet<(Partition, Place)>,
+    open: BTreeSet<(Partition, Place)>,
+    /// Of a group, how many are open in each partition.
+    shares: Option<Box<[u32; PARTITIONS as usize]>>,
     pub(super) apart: Vec<Apart>,
     /// Acknowledgements since it was saved.
     pub(super) acknowledged: u32,
@@ -30,11 +32,11 @@ pub(super) struct Apart {
     pub(super) held_at: Option<Place>,
     /// There is room again, and a walk is still under way.
     pub(super) has_room_again: bool,
-    /// It is part of a walk.
+    /// It is part of a walk, or waits for the next one where the last one ended.
     pub(super) is_riding: bool,
 }
 
-pub(super) const EVERYWHERE: u16 = u16::MAX;
+const EVERYWHERE: u16 = u16::MAX;
 const _: () = assert!(u16::BITS == PARTITIONS as u32);
 
 impl Receiver {
@@ -67,6 +69,48 @@ impl Receiver {
         self.apart.retain(|apart| apart.partition != partition);
         if self.apart.is_empty() {
             self.apart.shrink_to_fit();
+        }
+    }
+
+    /// A group, which takes part in nothing yet.
+    pub(super) fn group() -> Receiver {
+        Receiver { shares: Some(Box::default()), ..Receiver::default() }
+    }
+
+    pub(super) fn session() -> Receiver {
+        Receiver { partitions: EVERYWHERE, ..Receiver::default() }
+    }
+
+    pub(super) fn open(&mut self, partition: Partition, place: Place) {
+        let is_new = self.open.insert((partition, place));
+        if let Some(shares) = &mut self.shares {
+            shares[partition.index()] += u32::from(is_new);
+        }
+    }
+
+    /// Gives whether the message was open.
+    pub(super) fn close(&mut self, partition: Partition, place: Place) -> bool {
+        let was_open = self.open.remove(&(partition, place));
+        if let Some(shares) = &mut self.shares {
+            shares[partition.index()] -= u32::from(was_open);
+        }
+        was_open
+    }
+
+    pub(super) fn is_open(&self, partition: Partition, place: Place) -> bool {
+        self.open.contains(&(partition, place))
+    }
+
+    /// All open messages, by partition and in order.
+    pub(super) fn all_open(&self) -> impl Iterator<Item = (Partition, Place)> {
+        self.open.iter().copied()
+    }
+
+    /// Whether the record may name no more.
+    pub(super) fn is_full(&self, partition: Partition) -> bool {
+        match &self.shares {
+            None => self.open.len() >= OPEN_MAX,
+            Some(shares) => shares[partition.index()] as usize >= GROUP_OPEN_MAX,
         }
     }
 

@@ -1,16 +1,16 @@
 //! The receivers of one shard: sessions, and the groups that are at home there.
 //!
 //! A receiver that is behind reads the log itself. Of each partition one span is read at a time, and all who are in it ride along. Like a lift, the
-//! next read begins at the next one who waits, and at the lowest when there is none above: nobody waits for ever, and those who stand close
-//! together become one.
+//! next read begins at the next one who waits, up to where the shard stood when it went up, and then at the lowest: nobody waits for ever, however
+//! fast the log grows, and those who stand close together become one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::mutant::{Mutant, is};
 use crate::names::{PARTITIONS, Partition};
-use crate::record::{Cursors, OPEN_MAX, Place};
+use crate::record::{Cursors, Place};
 
-use super::receiver::{Apart, EVERYWHERE, Receiver};
+use super::receiver::{Apart, Receiver};
 use super::{ReadRequest, Span};
 
 /// A receiver is saved when so many of its messages have been acknowledged.
@@ -55,8 +55,11 @@ struct Way {
     /// Who waits for the position to come to its place.
     ahead: BTreeSet<(Place, Slot)>,
     read: Option<Read>,
-    /// Where the next read begins, if somebody waits there or above.
+    /// Where the next read begins, if somebody waits there or above, and below `top`.
     lift: Place,
+    top: Place,
+    /// Who has ridden along and reads on from there: many who came at once cost nothing but this from one walk to the next.
+    aboard: BTreeSet<Slot>,
 }
 
 #[derive(Debug)]
@@ -75,6 +78,8 @@ impl Receivers {
             ahead: BTreeSet::new(),
             read: None,
             lift: Place::START,
+            top: Place::START,
+            aboard: BTreeSet::new(),
         };
         Receivers {
             ways: Partition::all().zip(next).map(way).collect(),
@@ -92,12 +97,12 @@ impl Receivers {
 
     /// A session that begins here.
     pub fn begin(&mut self, slot: Slot, now_ms: u64) {
-        self.insert(slot, Receiver { partitions: EVERYWHERE, ..Receiver::default() }, now_ms);
+        self.insert(slot, Receiver::session(), now_ms);
     }
 
     /// A session that goes on where it was. Its open messages are sent again [MQTT-4.4.0-1].
     pub fn resume(&mut self, slot: Slot, cursors: &Cursors, now_ms: u64) {
-        let mut receiver = Receiver { partitions: EVERYWHERE, ..Receiver::default() };
+        let mut receiver = Receiver::session();
         for partition in Partition::all() {
             let is_moved = is(Mutant::ResumesAtPosition);
             let next = if is_moved { self.position(partition) } else { cursors.next(partition) };
@@ -117,7 +122,7 @@ impl Receivers {
         now_ms: u64,
     ) {
         if self.receiver(slot).is_none() {
-            self.insert(slot, Receiver::default(), now_ms);
+            self.insert(slot, Receiver::group(), now_ms);
         }
         self.unlist(slot, partition);
         let Some(receiver) = self.receiver(slot) else { return };
@@ -134,7 +139,9 @@ impl Receivers {
         let (next, open) = (receiver.next(partition, position), receiver.open_in(partition).collect::<Vec<_>>());
         receiver.set_part(partition, false);
         receiver.share(partition);
-        receiver.open.retain(|(of, _)| *of != partition);
+        for place in &open {
+            receiver.close(partition, *place);
+        }
         (next, open)
     }
 
@@ -144,6 +151,13 @@ impl Receivers {
         if let Some(receiver) = self.receivers.get_mut(slot as usize).and_then(Option::take) {
             self.due.remove(&(receiver.due_ms, slot));
         }
+    }
+
+    /// Whether this shard delivers a partition of a group. A message of QoS 0 is for a group's members here if this is so for its topic's partition:
+    /// then one member gets it, of all nodes.
+    pub fn has_lease(&self, slot: Slot, partition: Partition) -> bool {
+        let receiver = self.receivers.get(slot as usize).and_then(Option::as_ref);
+        receiver.is_some_and(|receiver| receiver.takes_part(partition))
     }
 
     /// How far a group has come in the partitions that are leased here, and what is open.
@@ -165,7 +179,7 @@ impl Receivers {
             false => receiver.next(way.partition, way.position),
         });
         let next = std::array::from_fn(|_| next.next().unwrap_or(Place::START));
-        let open = receiver.open.iter().copied().filter(|_| !is(Mutant::SavesNothingOpen));
+        let open = receiver.all_open().filter(|_| !is(Mutant::SavesNothingOpen));
         Some(Cursors::with_open(next, open))
     }
 
@@ -190,7 +204,7 @@ impl Receivers {
     pub fn hand_out(&mut self, slot: Slot, partition: Partition, place: Place) {
         let is_listed = self.unlist_unless_riding(slot, partition);
         let Some(receiver) = self.receiver(slot) else { return };
-        receiver.open.insert((partition, place));
+        receiver.open(partition, place);
         if let Some(apart) = receiver.apart_mut(partition) {
             apart.next = apart.next.max(place.behind());
         }
@@ -208,7 +222,7 @@ impl Receivers {
         let is_listed = self.unlist_unless_riding(slot, partition);
         let position = self.position(partition);
         let Some(receiver) = self.receiver(slot) else { return };
-        let is_open = receiver.open.contains(&(partition, place));
+        let is_open = receiver.is_open(partition, place);
         let apart = receiver.set_apart(partition, position);
         (apart.held_at, apart.has_room_again) = (Some(place), false);
         if is_open {
@@ -240,8 +254,9 @@ impl Receivers {
     /// The message at a place has been acknowledged. Gives whether it was open.
     pub fn complete(&mut self, slot: Slot, partition: Partition, place: Place, now_ms: u64) -> bool {
         let is_listed = self.unlist_unless_riding(slot, partition);
+        let position = self.position(partition);
         let Some(receiver) = self.receiver(slot) else { return false };
-        let was_open = receiver.open.remove(&(partition, place));
+        let was_open = receiver.close(partition, place);
         if let Some(apart) = receiver.apart_mut(partition) {
             apart.again.remove(&place);
         }
@@ -250,6 +265,10 @@ impl Receivers {
             CHECKPOINT_ACKNOWLEDGEMENTS.. => receiver.due_ms.min(now_ms),
             _ => receiver.due_ms.min(now_ms + CHECKPOINT_AFTER_MS),
         };
+        if was_open && receiver.apart(partition).is_none() && position < place.behind() {
+            // The shard has not passed it yet: the receiver is ahead until it has.
+            receiver.set_apart(partition, place.behind());
+        }
         if was_open {
             self.set_due(slot, due_ms);
         }
@@ -264,7 +283,7 @@ impl Receivers {
         let is_listed = self.unlist_unless_riding(slot, partition);
         let position = self.position(partition);
         let Some(receiver) = self.receiver(slot) else { return };
-        if receiver.open.contains(&(partition, place)) {
+        if receiver.is_open(partition, place) {
             let next = receiver.next(partition, position);
             let apart = receiver.set_apart(partition, next);
             apart.again.insert(place);
@@ -296,8 +315,7 @@ impl Receivers {
             if way.read.is_some() {
                 continue;
             }
-            let above = way.behind.range((way.lift, 0)..).next();
-            let Some((place, _)) = above.or(way.behind.first()) else { continue };
+            let Some(place) = way.next_stop() else { continue };
             self.last_read += 1;
             way.read = Some(Read::Asked(self.last_read));
             let from = place.sequence;
@@ -315,7 +333,7 @@ impl Receivers {
         way.lift = span.end();
         let first = Place { sequence: span.from, index: 0 };
         let inside: Vec<_> = way.behind.range((first, 0)..(span.end(), 0)).copied().collect();
-        let (mut riders, mut again) = (BTreeSet::new(), BTreeMap::<_, Vec<_>>::new());
+        let (mut riders, mut again) = (std::mem::take(&mut way.aboard), BTreeMap::<_, Vec<_>>::new());
         for (wanted, slot) in inside {
             way.behind.remove(&(wanted, slot));
             let receiver = self.receivers.get_mut(slot as usize).and_then(Option::as_mut);
@@ -357,21 +375,28 @@ impl Receivers {
         // What has been offered is not in `again` any more.
         let left = again.into_iter().flat_map(|(place, slots)| slots.into_iter().map(move |slot| (slot, place)));
         let lost: Vec<_> = left.filter(|(slot, place)| self.forget(*slot, partition, *place)).collect();
+        let top = self.ways[partition.index()].top.min(self.position(partition));
         for slot in riders {
-            let Some(apart) = self.receiver(slot).and_then(|receiver| receiver.apart_mut(partition)) else { continue };
-            apart.is_riding = false;
+            let Some(receiver) = self.receiver(slot) else { continue };
+            if is(Mutant::CatchesUpTooEarly) {
+                receiver.share(partition);
+                continue;
+            }
+            let Some(apart) = receiver.apart_mut(partition) else { continue };
             if apart.held_at.is_none() {
                 apart.next = apart.next.max(span.end());
             }
             if std::mem::take(&mut apart.has_room_again) {
                 apart.held_at = None;
             }
-            if is(Mutant::CatchesUpTooEarly)
-                && let Some(receiver) = self.receiver(slot)
-            {
-                receiver.share(partition);
+            let is_plain = apart.again.is_empty() && apart.held_at.is_none();
+            let reads_on = is_plain && apart.next == span.end() && span.end() < top;
+            apart.is_riding = reads_on;
+            if reads_on {
+                self.ways[partition.index()].aboard.insert(slot);
+            } else {
+                self.list(slot, partition);
             }
-            self.list(slot, partition);
         }
         lost
     }
@@ -380,7 +405,7 @@ impl Receivers {
     fn forget(&mut self, slot: Slot, partition: Partition, place: Place) -> bool {
         let Some(receiver) = self.receiver(slot) else { return false };
         let apart = receiver.apart_mut(partition).filter(|apart| apart.is_riding);
-        apart.is_some_and(|apart| apart.again.remove(&place)) && receiver.open.remove(&(partition, place))
+        apart.is_some_and(|apart| apart.again.remove(&place)) && receiver.close(partition, place)
     }
 
     /// A receiver has been saved as [`cursors`](Receivers::cursors) says.
@@ -403,12 +428,9 @@ impl Receivers {
         self.due.first().map(|(due_ms, _)| *due_ms)
     }
 
-    /// Whether a receiver has as many open messages as a record may name. It has no room then, whatever its clients could take.
-    pub fn is_full(&self, slot: Slot) -> bool {
-        self.receivers
-            .get(slot as usize)
-            .and_then(Option::as_ref)
-            .is_some_and(|receiver| receiver.open.len() >= OPEN_MAX)
+    /// Whether a receiver has as many open messages as its record may name. It has no room then, whatever its clients could take.
+    pub fn is_full(&self, slot: Slot, partition: Partition) -> bool {
+        self.receivers.get(slot as usize).and_then(Option::as_ref).is_some_and(|receiver| receiver.is_full(partition))
     }
 
     fn receiver(&mut self, slot: Slot) -> Option<&mut Receiver> {
@@ -458,6 +480,7 @@ impl Receivers {
         if let Some(Read::Walking { riders, .. }) = &mut way.read {
             riders.remove(&slot);
         }
+        way.aboard.remove(&slot);
         if let Some(apart) = self.receiver(slot).and_then(|receiver| receiver.apart_mut(partition)) {
             apart.is_riding = false;
         }
@@ -477,12 +500,27 @@ impl Receivers {
     }
 }
 
+impl Way {
+    /// Where the next read begins.
+    fn next_stop(&mut self) -> Option<Place> {
+        if !self.aboard.is_empty() {
+            return Some(self.lift);
+        }
+        let (lift, top) = (self.lift, self.top.max(self.lift));
+        if let Some((place, _)) = self.behind.range((lift, 0)..(top, 0)).next() {
+            return Some(*place);
+        }
+        self.top = self.position;
+        self.behind.first().map(|(place, _)| *place)
+    }
+}
+
 impl Receiver {
     /// Sets a partition to where it was saved.
     fn set_back(&mut self, partition: Partition, next: Place, open: impl Iterator<Item = Place>) {
         let mut apart = Apart::new(partition, next);
         for place in open {
-            self.open.insert((partition, place));
+            self.open(partition, place);
             if !is(Mutant::ForgetsOpen) {
                 apart.again.insert(place);
             }

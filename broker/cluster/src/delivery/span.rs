@@ -51,6 +51,8 @@ impl LogGroup {
 pub struct Messages {
     group: Arc<[u8]>,
     count: u32,
+    /// Where their blocks begin.
+    at: usize,
 }
 
 /// One message of a group.
@@ -70,14 +72,15 @@ impl Messages {
     /// # Errors
     /// They are no group, or one of its messages has no publisher.
     pub fn new(group: &[u8]) -> Result<Messages, RecordError> {
-        let messages = Messages { count: Group::count(group)?, group: group.into() };
+        let (count, at) = Group::messages(group)?;
+        let messages = Messages { group: group.into(), count, at };
         let is_whole = messages.iter().count() == messages.len();
         if is_whole { Ok(messages) } else { Err(RecordError::Malformed { record: "group" }) }
     }
 
     /// All of them, in order.
     pub fn iter(&self) -> impl Iterator<Item = LogMessage<'_>> {
-        let mut reader = Reader::new(Group::blocks(&self.group));
+        let mut reader = Reader::new(self.group.get(self.at..).unwrap_or_default());
         (0..self.count).map_while(move |index| {
             let (publisher, stored) = Publisher::split(reader.block()?)?;
             Some(LogMessage { index, publisher, stored })

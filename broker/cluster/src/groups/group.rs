@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::mutant::{Mutant, is};
 use crate::names::{ClientKey, GroupKey, Incarnation, Key, Partition};
-use crate::operation::{Answer, Decision, Operation, OperationId, Revision};
+use crate::operation::{Answer, Decision, Operation, OperationId, Refusal, Revision};
 use crate::outbox::Purpose;
-use crate::record::{Place, ShareRecord};
+use crate::record::{GROUP_MEMBERS_MAX, Place, ShareRecord};
 
 use super::{ASK_MS, GroupMessage, GroupMessageKind, GroupSurroundings, LOOK_MS, YIELD_MS};
 
@@ -168,7 +168,10 @@ impl Group {
                 None => self.saw(None, ShareRecord::new(&self.share, cx.position), cx),
                 Some((revision, value)) => match ShareRecord::decode(value) {
                     Ok(record) if record.share == self.share => self.saw(Some(*revision), record, cx),
-                    _ => self.wait(cx),
+                    _ => {
+                        self.refuse(&self.joining.clone(), Refusal::Unreadable, cx);
+                        self.wait(cx);
+                    }
                 },
             },
             (Step::Writing(op, record, _), Answer::Put(revision)) if op == id => {
@@ -193,12 +196,7 @@ impl Group {
 
     /// The record says this: the engine is told what follows.
     fn saw(&mut self, revision: Option<Revision>, record: ShareRecord, cx: &mut GroupSurroundings<'_>) {
-        for (client, epoch) in &self.here {
-            // A session that has begun anew may have a lower epoch than its membership from before.
-            if record.members.get(client) >= Some(epoch) && self.joining.remove(client) {
-                cx.out.decide(Decision::Joined { client: *client, group: self.key });
-            }
-        }
+        self.tell_joined(&record, cx);
         self.parting.retain(|client, epoch| record.members.get(client).is_some_and(|known| known <= epoch));
         let mut is_free_again = false;
         for partition in Partition::all() {
@@ -231,6 +229,23 @@ impl Group {
         self.seen = Some((revision, record));
     }
 
+    /// A member that stands in the record by its own epoch can be removed by this node alone.
+    fn tell_joined(&mut self, record: &ShareRecord, cx: &mut GroupSurroundings<'_>) {
+        for (client, epoch) in &self.here {
+            let is_there = record.members.get(client) == Some(epoch) && !self.parting.contains_key(client);
+            if is_there && self.joining.remove(client) {
+                cx.out.decide(Decision::Joined { client: *client, group: self.key });
+            }
+        }
+    }
+
+    fn refuse(&mut self, clients: &BTreeSet<ClientKey>, why: Refusal, cx: &mut GroupSurroundings<'_>) {
+        for client in clients {
+            self.leave(*client);
+            cx.out.decide(Decision::NotJoined { client: *client, group: self.key, why });
+        }
+    }
+
     /// Reads the record, or writes what is to be changed in it, if nothing is under way.
     pub(super) fn go_on(&mut self, cx: &mut GroupSurroundings<'_>) {
         if !matches!(self.step, Step::Resting) || self.is_idle(cx.me) {
@@ -241,8 +256,13 @@ impl Group {
             self.step = Step::Reading(cx.out.ask(Purpose::Group(self.key), Operation::Get(key)));
             return;
         };
+        self.tell_joined(&seen, cx);
         self.recall(cx);
         let wanted = self.wanted(&seen, cx);
+        let is_left_out =
+            |client: &&ClientKey| !wanted.members.contains_key(*client) && !self.parting.contains_key(*client);
+        let left_out = self.joining.iter().filter(is_left_out).copied().collect();
+        self.refuse(&left_out, Refusal::TooMany, cx);
         // Whatever is written keeps a late write of this node from coming after all.
         self.doubt = self.doubt.filter(|expected| *expected == revision);
         if wanted == seen && self.doubt.is_none() {
@@ -272,8 +292,10 @@ impl Group {
             record = ShareRecord::new(&self.share, cx.position);
         }
         for (client, epoch) in &self.here {
-            let known = record.members.entry(*client).or_default();
-            *known = (*known).max(*epoch);
+            if record.members.len() < GROUP_MEMBERS_MAX || record.members.contains_key(client) {
+                let known = record.members.entry(*client).or_default();
+                *known = (*known).max(*epoch);
+            }
         }
         // Whoever has come to another node and subscribed there is a member by a higher epoch.
         record.members.retain(|client, known| self.parting.get(client).is_none_or(|epoch| epoch < known));
@@ -281,9 +303,8 @@ impl Group {
             match (self.leases.get(&partition), self.progress.get(&partition)) {
                 (Some(Lease::Returned(next, open)), _) => {
                     record.holders[partition.index()] = None;
-                    if !is(Mutant::ReturnsWithoutCursor) {
-                        record.cursors.set(partition, *next, open.clone());
-                    }
+                    let open = if is(Mutant::ReturnsWithoutOpen) { BTreeSet::new() } else { open.clone() };
+                    record.cursors.set(partition, *next, open);
                 }
                 (Some(_), Some((next, open))) => record.cursors.set(partition, *next, open.clone()),
                 (Some(_), None) => {}

@@ -1,15 +1,12 @@
 //! A group: what one node appends to one partition at once.
 
 use crate::bytes::{Reader, Writer};
-
 use crate::operation::Sequence;
 
 use super::{RecordError, Retain, VERSION, read};
 
 const MESSAGES: u8 = 1;
 const FENCE: u8 = 2;
-/// Where the blocks of messages begin: behind version, kind, three numbers and the count.
-const MESSAGES_AT: usize = 1 + 1 + 3 * 8 + 4;
 
 /// One entry of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,46 +62,41 @@ impl Group {
         match &self.body {
             Body::Messages { messages, keeps } => {
                 self.write_head(MESSAGES, &mut writer);
-                writer.u32(messages.len() as u32);
-                messages.iter().for_each(|message| {
-                    writer.block(message);
-                });
                 writer.u32(keeps.len() as u32);
                 for keeps in keeps {
                     keeps.retain.write(writer.u32(keeps.index));
                     writer.block(keeps.topic.as_bytes());
                 }
+                writer.u32(messages.len() as u32);
+                messages.iter().for_each(|message| {
+                    writer.block(message);
+                });
             }
             Body::Fence => self.write_head(FENCE, &mut writer),
         }
         writer.0
     }
 
-    /// How many messages a group's bytes hold; none in a fence. All is looked at, and no message copied.
+    /// How many messages a group's bytes hold, none in a fence, and where their blocks begin. All is looked at, and no message copied.
     ///
     /// # Errors
     /// They are none of this version.
-    pub(crate) fn count(bytes: &[u8]) -> Result<u32, RecordError> {
+    pub(crate) fn messages(bytes: &[u8]) -> Result<(u32, usize), RecordError> {
         read(bytes, "group", |reader| {
             let (kind, _number, _ordinal, _unsettled) = (reader.u8()?, reader.u64()?, reader.u64()?, reader.u64()?);
             match kind {
                 MESSAGES => {
-                    let count = reader.u32()?;
+                    let (keeps, count) = (read_keeps(reader)?, reader.u32()?);
+                    let at = bytes.len() - reader.left();
                     for _ in 0..count {
                         reader.block()?;
                     }
-                    read_keeps(reader, count)?;
-                    Some(count)
+                    are_of(&keeps, count).then_some((count, at))
                 }
-                FENCE => Some(0),
+                FENCE => Some((0, bytes.len())),
                 _ => None,
             }
         })
-    }
-
-    /// The blocks of messages in the bytes of a group, and what follows them.
-    pub(crate) fn blocks(bytes: &[u8]) -> &[u8] {
-        bytes.get(MESSAGES_AT..).unwrap_or_default()
     }
 
     fn write_head(&self, kind: u8, writer: &mut Writer) {
@@ -122,10 +114,13 @@ impl Group {
             let unsettled = Some(Sequence(reader.u64()?)).filter(|sequence| sequence.0 > 0);
             let body = match kind {
                 MESSAGES => {
+                    let keeps = read_keeps(reader)?;
                     let count = reader.u32()?;
                     let messages =
                         (0..count).map(|_| reader.block().map(<[u8]>::to_vec)).collect::<Option<Vec<_>>>()?;
-                    let keeps = read_keeps(reader, count)?;
+                    if !are_of(&keeps, count) {
+                        return None;
+                    }
                     Body::Messages { messages, keeps }
                 }
                 FENCE => Body::Fence,
@@ -136,12 +131,17 @@ impl Group {
     }
 }
 
-/// Which of so many messages are to be retained.
-fn read_keeps(reader: &mut Reader<'_>, messages: u32) -> Option<Vec<Keeps>> {
+/// Which messages are to be retained.
+fn read_keeps(reader: &mut Reader<'_>) -> Option<Vec<Keeps>> {
     (0..reader.u32()?)
         .map(|_| {
             let (index, retain) = (reader.u32()?, Retain::read(reader)?);
-            (index < messages).then_some(Keeps { index, retain, topic: reader.text()?.to_owned() })
+            Some(Keeps { index, retain, topic: reader.text()?.to_owned() })
         })
         .collect()
+}
+
+/// Whether there are enough messages for that.
+fn are_of(keeps: &[Keeps], messages: u32) -> bool {
+    keeps.iter().all(|keeps| keeps.index < messages)
 }

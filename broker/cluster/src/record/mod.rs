@@ -19,7 +19,7 @@ pub use message::Publisher;
 pub use node::{End, Load, NodeRecord, NodeState};
 pub use retained::{Retain, RetainedRecord};
 pub use session::{Claim, Intent, NEVER_EXPIRES, SessionRecord, Taken};
-pub use share::ShareRecord;
+pub use share::{GROUP_MEMBERS_MAX, GROUP_OPEN_MAX, ShareRecord};
 pub use will::{DueWill, Will};
 
 /// The version of all records. A node that finds a newer one does not touch it.

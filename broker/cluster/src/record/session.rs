@@ -15,8 +15,8 @@ pub const NEVER_EXPIRES: u32 = u32::MAX;
 pub struct SessionRecord {
     /// The Client Identifier, since a key may stand for another one.
     pub client_id: String,
-    /// Counts the claims since the record was made. It begins anew when a session has ended, so it tells claims of one record apart, and
-    /// [`Claim`] all there are.
+    /// Counts the claims since the record was made. It begins anew when a session has ended: [`Claim`] tells all claims apart, and the revision of
+    /// a claim orders them.
     pub epoch: u64,
     /// Counts what the owner has written.
     pub write: u64,

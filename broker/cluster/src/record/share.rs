@@ -6,7 +6,12 @@ use std::num::NonZeroU64;
 use crate::bytes::Writer;
 use crate::names::{ClientKey, Incarnation, PARTITIONS, Partition};
 
-use super::{Cursors, Place, RecordError, VERSION, read};
+use super::{Cursors, OPEN_MAX, Place, RecordError, VERSION, read};
+
+/// Sessions that may share a subscription. The record is written each time that the group has come further.
+pub const GROUP_MEMBERS_MAX: usize = 10_000;
+/// Messages of one partition that a group may have open, so that all together are no more than a record may name.
+pub const GROUP_OPEN_MAX: usize = OPEN_MAX / PARTITIONS as usize;
 
 /// What the store knows of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]

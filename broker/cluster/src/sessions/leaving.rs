@@ -121,8 +121,12 @@ impl Service {
         }
     }
 
-    /// Wills that are due get their places among the QoS 2 messages of their partitions. The record says so before they are appended.
+    /// Wills that are due get their places among the QoS 2 messages of their partitions. The record says so before they are appended. A node without
+    /// a lease does not do that: its burial record may be gone, and then nobody could tell what has become of them.
     pub(super) fn intend_wills(&mut self, cx: &mut Surroundings<'_>) {
+        if !cx.is_serving {
+            return;
+        }
         let publisher = self.publisher(None);
         for (id, due) in &mut self.wills.due {
             if due.intent.is_some() {

@@ -173,6 +173,7 @@ impl Sessions {
         for held in self.held.values_mut() {
             if let Held::Serving(service) = held {
                 service.resume(cx);
+                service.go_on(cx);
             }
         }
     }
@@ -217,6 +218,9 @@ impl Sessions {
         }
         let Some(Held::Serving(service)) = self.held.remove(&key) else { return };
         self.moving.remove(&key);
+        if let Some(until_ms) = service.rests_until() {
+            self.rests.remove(&(until_ms, key));
+        }
         if service.is_open() {
             cx.out.decide(Decision::Lost(key));
         }

@@ -22,6 +22,8 @@ pub(super) struct Service {
     pub(super) key: ClientKey,
     /// Which claim of this node the session is served by.
     pub(super) claim: u64,
+    /// The revision of that claim: what others know it by.
+    epoch: u64,
     /// As the store has it for sure.
     record: SessionRecord,
     revision: Revision,
@@ -106,7 +108,7 @@ impl Service {
         let serve = Decision::Serve {
             ticket,
             client: key,
-            epoch: record.epoch,
+            epoch: revision.0,
             is_present,
             taken: record.taken.iter().map(|taken| taken.packet_id).collect(),
             state: record.state.clone(),
@@ -122,6 +124,7 @@ impl Service {
         Service {
             key,
             claim: record.owner.map_or(0, |claim| claim.number),
+            epoch: revision.0,
             taken: record.taken.iter().map(|taken| (taken.packet_id, taken.intent)).collect(),
             state: record.state.clone(),
             terms: Terms { expiry_s: record.expiry_s, will: record.will.clone() },
@@ -210,7 +213,7 @@ impl Service {
 
     /// Whom the log names for what this service publishes.
     pub(super) fn publisher(&self, packet_id: Option<NonZeroU16>) -> Publisher {
-        Publisher { client: self.key, epoch: self.record.epoch, packet_id }
+        Publisher { client: self.key, epoch: self.epoch, packet_id }
     }
 
     pub(super) fn release(&mut self, packet_id: NonZeroU16, cx: &mut Surroundings<'_>) {

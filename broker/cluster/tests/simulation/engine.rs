@@ -43,10 +43,7 @@ pub(crate) struct Engine {
 
 struct Connection {
     client: usize,
-    /// Of the session that is served.
-    epoch: u64,
-    /// Which claim of all in the run it is served by.
-    claim: Option<u64>,
+    epoch: Option<u64>,
     is_confirmed: bool,
     is_present: bool,
     wishes: Wishes,
@@ -135,18 +132,17 @@ impl Engine {
             member.look(now_ms, ticket);
         }
         for connection in self.served.values().filter_map(|id| self.connections.get(id)) {
-            if let Some(claim) = connection.claim
+            if let Some(epoch) = connection.epoch
                 && member.is_serving(now_ms)
             {
-                ledger.served(connection.client, claim, member.incarnation());
+                ledger.served(connection.client, epoch, member.incarnation());
             }
         }
     }
 
     fn read(&mut self, now_ms: u64, id: ConnectionId, packet: FromClient, member: &mut Member, ledger: &mut Ledger) {
         if let FromClient::Connect { client, is_clean, terms: wishes } = packet {
-            let connection =
-                Connection { client, epoch: 0, claim: None, is_confirmed: false, is_present: false, wishes };
+            let connection = Connection { client, epoch: None, is_confirmed: false, is_present: false, wishes };
             self.connections.insert(id, connection);
             self.last_ticket += 1;
             self.claims.insert(self.last_ticket, (id, is_clean));
@@ -157,13 +153,13 @@ impl Engine {
         if packet == FromClient::Closed {
             return self.close(now_ms, id, member, false);
         }
-        let Some(claim) = connection.claim else { return };
-        let (client, epoch) = (connection.client, connection.epoch);
+        let Some(epoch) = connection.epoch else { return };
+        let client = connection.client;
         let key = SEED.client(&name_of(client));
-        ledger.served(client, claim, member.incarnation());
+        ledger.served(client, epoch, member.incarnation());
         match packet {
             FromClient::Publish { packet_id, topic, is_once, retain, number } => {
-                let message = Message { client, topic, is_once, number, epoch: claim, retain, is_will: false };
+                let message = Message { client, topic, is_once, number, epoch, retain, is_will: false };
                 self.last_ticket += 1;
                 self.messages.insert(self.last_ticket, (id, packet_id, message));
                 if number % 3 == 0 {
@@ -189,7 +185,7 @@ impl Engine {
             FromClient::Completed(packet_id) => self.shards.completed(client, packet_id),
             FromClient::Disconnect => {
                 let expiry_s = connection.wishes.expiry_s.unwrap_or(u32::MAX);
-                ledger.sessions.disconnected(client, claim);
+                ledger.sessions.disconnected(client, epoch);
                 member.keep(key, Terms { expiry_s, will: None });
                 self.close(now_ms, id, member, false);
             }
@@ -232,10 +228,8 @@ impl Engine {
                 assert!(is_present || taken.is_empty() && state.is_empty());
                 let connection = self.connections.get_mut(&id).expect("its claim would have been abandoned");
                 ledger.resumed(connection.client, is_clean, Session::number_of(&state));
-                // Epochs begin anew when a session has ended; the order of claims does not.
-                let claim = ledger.sessions.claim(client, member.incarnation(), epoch);
-                (connection.epoch, connection.claim) = (epoch, Some(claim));
-                let terms = terms_of(connection, claim, ledger);
+                connection.epoch = Some(epoch);
+                let terms = terms_of(connection, epoch, ledger);
                 member.keep(client, terms);
                 connection.is_present = is_present;
                 let of = connection.client;
@@ -297,7 +291,7 @@ impl Engine {
                 let (next, open) = self.shards.recall(partition);
                 member.returned(now_ms, group, partition, next, open);
             }
-            Decision::Unreadable { .. } => unreachable!("all nodes have one version"),
+            Decision::Unreadable { .. } | Decision::NotJoined { .. } => unreachable!("all nodes have one version"),
             Decision::NotStored { ticket, .. } => {
                 let (id, packet_id, message) = self.messages.remove(&ticket).expect("somebody published");
                 if self.answer(id, ToClient::Refused(packet_id), member.incarnation(), ledger) {
@@ -309,7 +303,7 @@ impl Engine {
                 self.mirror.apply(&record, sequence, remaining_ms, &ledger.retaining, ledger.now_ms);
             }
             Decision::Look { ticket } => {
-                ledger.tally.looks += 1;
+                ledger.tally.keeping.looks += 1;
                 self.mirror.look(ticket);
             }
             Decision::Redirect { ticket, to } => {
@@ -318,13 +312,13 @@ impl Engine {
                 self.close(now_ms, id, member, false);
             }
             Decision::MoveOn { client, .. } => {
-                ledger.tally.moved += 1;
+                ledger.tally.keeping.moved += 1;
                 if let Some(id) = self.served.get(&client).copied() {
                     self.close(now_ms, id, member, false);
                 }
             }
             Decision::Drained => {
-                ledger.tally.drained += 1;
+                ledger.tally.keeping.drained += 1;
                 assert!(self.served.is_empty(), "a node has ended and serves clients");
                 self.close_all();
             }
@@ -373,8 +367,8 @@ impl Engine {
 
     /// Sends a packet to a client that is served.
     fn answer(&mut self, id: ConnectionId, packet: ToClient, me: Incarnation, ledger: &mut Ledger) -> bool {
-        let Some(Connection { client, claim: Some(claim), .. }) = self.connections.get(&id) else { return false };
-        ledger.served(*client, *claim, me);
+        let Some(Connection { client, epoch: Some(epoch), .. }) = self.connections.get(&id) else { return false };
+        ledger.served(*client, *epoch, me);
         self.to_clients.push((id, packet));
         true
     }

@@ -9,7 +9,7 @@ use tautwire_cluster::record::{Body, Group, Place, Publisher, Retain};
 use crate::engine::{ConnectionId, SEED, name_of};
 use crate::keeping::{Configurations, Retaining, Sessions};
 use crate::shard::is_for_group;
-use crate::world::Tally;
+use crate::tally::Tally;
 
 /// A message as it stands in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,6 +118,8 @@ impl Ledger {
             let (message, place) = (Message::decode(stored), Place { sequence, index });
             let key = SEED.client(&name_of(message.client));
             assert_eq!((publisher.client, publisher.packet_id.is_some()), (key, message.is_once));
+            // A will may be published by whoever has taken the session on.
+            assert!(publisher.epoch == message.epoch || message.is_will && message.epoch < publisher.epoch);
             self.log.insert((partition, place), message);
             self.retaining.logged(&message, place);
             if message.is_will {
@@ -161,7 +163,7 @@ impl Ledger {
     /// A client is told that a message will never be in the log.
     pub(crate) fn refused(&mut self, message: &Message) {
         self.refused.insert((message.client, message.number, message.epoch));
-        self.tally.timeouts += 1;
+        self.tally.keeping.timeouts += 1;
     }
 
     /// A message may have been refused.
@@ -295,6 +297,16 @@ impl Ledger {
                 assert!(has_it || !is_due, "client {client} never gets {message:?} at {place:?} of {partition}");
             }
         }
+    }
+
+    /// What has happened in the run.
+    pub(crate) fn tally(&self) -> Tally {
+        let mut tally = self.tally;
+        let kept = &mut tally.keeping;
+        (kept.wills, kept.cancelled, kept.expired) =
+            (self.sessions.published, self.sessions.cancelled, self.sessions.expired);
+        kept.configured = self.configurations.accepted();
+        tally
     }
 }
 

@@ -5,14 +5,18 @@ mod engine;
 mod keeping;
 mod ledger;
 mod mutants;
+mod plan;
 mod random;
 mod session;
 mod shard;
 mod steps;
 mod store;
+mod tally;
 mod world;
 
-use world::{Plan, World};
+use plan::Plan;
+use tally::Tally;
+use world::World;
 
 /// Runs of each test; `TAUTWIRE_CLUSTER_SEEDS` says how many others.
 const SEEDS: u64 = 150;
@@ -25,7 +29,7 @@ fn live(seed: u64) {
 fn nothing_acknowledged_is_lost_and_a_client_has_one_node_at_a_time() {
     let one = std::env::var("TAUTWIRE_CLUSTER_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = std::env::var("TAUTWIRE_CLUSTER_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS);
-    let mut done = world::Tally::default();
+    let mut done = Tally::default();
     for seed in one.map_or(0..seeds, |seed: u64| seed..seed + 1) {
         println!("seed {seed}");
         done += World::new(seed, Plan::of(seed)).live();

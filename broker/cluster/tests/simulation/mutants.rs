@@ -7,7 +7,7 @@ use tautwire_cluster::mutant::{Mutant, mutate};
 /// A fault that is not found with so many seeds is not found.
 const SEEDS_MAX: u64 = 200;
 
-/// All but those that do harm too rarely here: `tests/lease.rs` and `steps.rs` find these.
+/// All but those that do harm too rarely here, which `tests/lease.rs` and `steps.rs` find, and those of QoS 0, which `tests/interest.rs` finds.
 const FOUND: [Mutant; 52] = [
     Mutant::ServesWithoutLease,
     Mutant::IgnoresDeath,
@@ -42,7 +42,7 @@ const FOUND: [Mutant; 52] = [
     Mutant::KeepsLeases,
     Mutant::LeasesFromPosition,
     Mutant::LeasesWithoutOpen,
-    Mutant::ReturnsWithoutCursor,
+    Mutant::ReturnsWithoutOpen,
     Mutant::RetainsBlindly,
     Mutant::AcknowledgesBeforeRetained,
     Mutant::ForgetsRepair,

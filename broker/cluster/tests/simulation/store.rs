@@ -143,6 +143,14 @@ impl Store {
         }
     }
 
+    /// Tells ages as they are when an answer reaches a node, however long that has taken: timestamps do not age on their way.
+    pub(crate) fn hand_over(&self, mut answer: Answer) -> Answer {
+        if let Answer::Mirrored { kept, .. } = &mut answer {
+            kept.iter_mut().for_each(|kept| kept.age_ms = self.now_ms.saturating_sub(kept.age_ms));
+        }
+        answer
+    }
+
     fn value(&self, revision: Revision, bytes: Vec<u8>, for_s: Option<u32>) -> Value {
         let expires_at_ms = for_s.map(|seconds| self.now_ms + u64::from(seconds) * 1000);
         Value { revision, bytes, written_at_ms: self.now_ms, expires_at_ms }
@@ -205,7 +213,8 @@ impl Store {
             .filter(|(sequence, _)| after < *sequence)
             .map(|(sequence, value)| Kept {
                 sequence: *sequence,
-                age_ms: self.now_ms.saturating_sub(value.written_at_ms),
+                // When it was written. Its age is told by `hand_over`.
+                age_ms: value.written_at_ms,
                 value: value.bytes.clone(),
             })
             .collect();

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::num::NonZeroU64;
-use std::ops::AddAssign;
 
 use tautwire_cluster::names::{Incarnation, Key, Partition};
 use tautwire_cluster::{Answer, Decision, Member, Operation, OperationId, Output, Revision, TICK_MS};
@@ -12,8 +11,10 @@ use crate::client::{Client, FromClient, TOPICS, ToClient, Wishes};
 use crate::engine::{ConnectionId, Engine, SEED};
 use crate::keeping::settings;
 use crate::ledger::Ledger;
+use crate::plan::{self, Plan};
 use crate::random::Random;
 use crate::store::{Change, Store};
+use crate::tally::Tally;
 
 /// When an operation counts as one of unknown fate.
 const OPERATION_TIMEOUT_MS: u64 = 1000;
@@ -28,149 +29,6 @@ const TOPICS_OF: [u8; 5] = [0b001, 0b111, 0b110, 0, 0b010];
 
 /// Which clients share a subscription as well.
 const IS_MEMBER: [bool; 5] = [true, false, true, true, false];
-
-/// What goes wrong in one run.
-#[derive(Debug, Clone)]
-pub(crate) struct Plan {
-    pub(crate) nodes: usize,
-    pub(crate) clients: usize,
-    /// Operations or answers that are lost, come late, or come twice: percent each.
-    pub(crate) lost: u64,
-    pub(crate) late: u64,
-    pub(crate) doubled: u64,
-    /// Writes that are refused although what they expect holds: percent.
-    busy: u64,
-    /// Answers about the log that have less in them than they should: percent.
-    gappy: u64,
-    /// Time between two faults.
-    pub(crate) fault_every_ms: u64,
-    /// The only fault there is: some need many of a kind to do harm.
-    only: Option<u64>,
-    /// Clients that go without the node learning of it: percent.
-    vanish: u64,
-}
-
-/// Faults, as the plan names them.
-const KILL: u64 = 0;
-const PAUSE: u64 = 1;
-const CUT: u64 = 2;
-const DEAFEN: u64 = 3;
-const FLAP: u64 = 4;
-const BLIND: u64 = 5;
-const BUS_DOWN: u64 = 6;
-const STORE_DOWN: u64 = 7;
-const LOG_DOWN: u64 = 8;
-const FAULTS: u64 = 9;
-
-impl Plan {
-    pub(crate) fn of(seed: u64) -> Plan {
-        let mut random = Random::new(seed ^ 0xfa17);
-        Plan {
-            nodes: random.between(2, 5) as usize,
-            clients: random.between(2, 6) as usize,
-            lost: [0, 1, 5][random.below(3) as usize],
-            late: [0, 1, 5][random.below(3) as usize],
-            doubled: [0, 5][random.below(2) as usize],
-            busy: [0, 3][random.below(2) as usize],
-            gappy: [0, 5][random.below(2) as usize],
-            fault_every_ms: [1000, 3000, 8000][random.below(3) as usize],
-            only: [None, None, Some(FLAP), Some(FLAP), Some(BUS_DOWN)][random.below(5) as usize],
-            vanish: [30, 80][random.below(2) as usize],
-        }
-    }
-}
-
-/// What has happened in a run, for those who doubt that anything has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Tally {
-    pub(crate) messages: u64,
-    pub(crate) acknowledged: u64,
-    pub(crate) done: u64,
-    pub(crate) done_once: u64,
-    pub(crate) sessions: u64,
-    pub(crate) resumed: u64,
-    pub(crate) refused: u64,
-    pub(crate) takeovers: u64,
-    pub(crate) suspended: u64,
-    pub(crate) fenced: u64,
-    pub(crate) fences: u64,
-    pub(crate) delivered: u64,
-    pub(crate) delivered_once: u64,
-    pub(crate) delivered_again: u64,
-    pub(crate) reads_stored: u64,
-    pub(crate) reads_kept: u64,
-    pub(crate) gaps: u64,
-    pub(crate) stalls: u64,
-    pub(crate) leases: u64,
-    pub(crate) shared: u64,
-    pub(crate) shared_again: u64,
-    pub(crate) timeouts: u64,
-    pub(crate) looks: u64,
-    pub(crate) moved: u64,
-    pub(crate) drained: u64,
-    pub(crate) wills: u64,
-    pub(crate) cancelled: u64,
-    pub(crate) expired: u64,
-    pub(crate) configured: u64,
-}
-
-impl Tally {
-    pub(crate) fn is_rich(&self) -> bool {
-        let all = [self.done, self.done_once, self.resumed, self.refused, self.takeovers, self.suspended, self.fenced];
-        let delivery =
-            [self.delivered_again, self.shared_again, self.reads_kept, self.reads_stored, self.gaps, self.stalls];
-        let is_delivered = self.delivered_once > 10_000 && self.shared > 10_000 && self.leases > 1000;
-        let kept = [
-            self.timeouts,
-            self.looks,
-            self.moved,
-            self.drained,
-            self.wills,
-            self.cancelled,
-            self.expired,
-            self.configured,
-        ];
-        kept.iter().all(|count| *count > 50)
-            && is_delivered
-            && self.acknowledged > 10_000
-            && self.fences > 100
-            && all.iter().chain(&delivery).all(|count| *count > 10)
-    }
-}
-
-impl AddAssign for Tally {
-    fn add_assign(&mut self, other: Tally) {
-        self.messages += other.messages;
-        self.acknowledged += other.acknowledged;
-        self.done += other.done;
-        self.done_once += other.done_once;
-        self.sessions += other.sessions;
-        self.resumed += other.resumed;
-        self.refused += other.refused;
-        self.takeovers += other.takeovers;
-        self.suspended += other.suspended;
-        self.fenced += other.fenced;
-        self.fences += other.fences;
-        self.delivered += other.delivered;
-        self.delivered_once += other.delivered_once;
-        self.delivered_again += other.delivered_again;
-        self.reads_stored += other.reads_stored;
-        self.reads_kept += other.reads_kept;
-        self.gaps += other.gaps;
-        self.stalls += other.stalls;
-        self.leases += other.leases;
-        self.shared += other.shared;
-        self.shared_again += other.shared_again;
-        self.timeouts += other.timeouts;
-        self.looks += other.looks;
-        self.moved += other.moved;
-        self.drained += other.drained;
-        self.wills += other.wills;
-        self.cancelled += other.cancelled;
-        self.expired += other.expired;
-        self.configured += other.configured;
-    }
-}
 
 pub(crate) enum Event {
     ToStore(Incarnation, OperationId, Operation),
@@ -297,9 +155,7 @@ impl World {
         (0..self.places.len()).for_each(|place| self.count(place));
         self.ledger.finish();
         self.settle();
-        let Ledger { sessions, configurations, .. } = &self.ledger;
-        let (wills, cancelled, expired) = (sessions.published, sessions.cancelled, sessions.expired);
-        Tally { wills, cancelled, expired, configured: configurations.accepted(), ..self.ledger.tally }
+        self.ledger.tally()
     }
 
     pub(crate) fn is_peace(&self) -> bool {
@@ -499,11 +355,11 @@ impl World {
             return;
         }
         let is_tick = matches!(input, Input::Tick);
-        let World { places, ledger, now_ms, .. } = self;
+        let World { places, ledger, now_ms, store, .. } = self;
         let Some(life) = &mut places[place].life else { return };
         let now_ms = life.offset_ms + *now_ms * life.speed / 1000;
         match input {
-            Input::Answer(id, answer) => life.member.answer(now_ms, id, &answer),
+            Input::Answer(id, answer) => life.member.answer(now_ms, id, &store.hand_over(answer)),
             Input::Peer(bytes) => life.member.heard(now_ms, &bytes),
             Input::Watch(node, revision, value) => life.member.saw_node(now_ms, node, revision, &value),
             Input::Removed(node) => life.member.saw_node_removed(node),
@@ -712,9 +568,9 @@ impl World {
         let for_ms =
             if self.random.percent(50) { self.random.between(10, 3000) } else { self.random.between(3000, 20_000) };
         let until_ms = (self.now_ms + for_ms).min(TROUBLE_MS);
-        let any = self.random.below(FAULTS);
+        let any = self.random.below(plan::FAULTS);
         match self.plan.only.unwrap_or(any) {
-            KILL if self.places[place].life.is_some() => {
+            plan::KILL if self.places[place].life.is_some() => {
                 if let Some(life) = &mut self.places[place].life {
                     // The system closes the sockets of a process that is killed. A machine that dies closes nothing.
                     if for_ms % 2 == 0 {
@@ -724,19 +580,19 @@ impl World {
                 self.flush(place);
                 self.end(place);
             }
-            PAUSE => self.places[place].paused_until_ms = until_ms,
-            CUT => self.places[place].cut_until_ms = until_ms,
-            DEAFEN => self.places[place].deaf_until_ms = until_ms,
-            FLAP => {
+            plan::PAUSE => self.places[place].paused_until_ms = until_ms,
+            plan::CUT => self.places[place].cut_until_ms = until_ms,
+            plan::DEAFEN => self.places[place].deaf_until_ms = until_ms,
+            plan::FLAP => {
                 let times = self.random.between(2, 6);
                 self.flap(place, times);
             }
-            BLIND => self.places[place].blind_until_ms = until_ms,
-            BUS_DOWN => self.bus_down_until_ms = until_ms,
+            plan::BLIND => self.places[place].blind_until_ms = until_ms,
+            plan::BUS_DOWN => self.bus_down_until_ms = until_ms,
             // The store elects a leader.
             // The streams have no leader, and the buckets have one.
-            LOG_DOWN => self.log_down_until_ms = (self.now_ms + for_ms.min(9000)).min(TROUBLE_MS),
-            STORE_DOWN => {
+            plan::LOG_DOWN => self.log_down_until_ms = (self.now_ms + for_ms.min(9000)).min(TROUBLE_MS),
+            plan::STORE_DOWN => {
                 self.store_down_until_ms = (self.now_ms + for_ms.min(9000)).min(TROUBLE_MS);
                 self.store_skew_ms = self.random.below(1500);
             }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tautwire_cluster::names::{ClientKey, Incarnation};
+use tautwire_cluster::names::ClientKey;
 use tautwire_cluster::record::{NEVER_EXPIRES, SessionRecord, Will};
 
 use crate::ledger::Message;
@@ -14,9 +14,6 @@ const EXPIRY_LATE_MS: u64 = 6000;
 #[derive(Default)]
 pub(crate) struct Sessions {
     records: BTreeMap<ClientKey, (SessionRecord, u64)>,
-    /// Which claim of all this is, by client, node and epoch.
-    claims: BTreeMap<(ClientKey, Incarnation, u64), u64>,
-    last_claim: u64,
     wills: BTreeMap<(usize, u64), Given>,
     /// The will of each service.
     services: BTreeMap<(usize, u64), u64>,
@@ -55,10 +52,6 @@ fn pending(record: &SessionRecord) -> BTreeSet<u64> {
 }
 
 impl Sessions {
-    pub(crate) fn claim(&self, client: ClientKey, by: Incarnation, epoch: u64) -> u64 {
-        *self.claims.get(&(client, by, epoch)).expect("a client is served by a claim that the store has")
-    }
-
     pub(crate) fn given(&mut self, client: usize, claim: u64, number: u64, delay_ms: u64, now_ms: u64) {
         let given = Given { delay_ms, served_at_ms: now_ms, is_published: false, is_disconnected: false };
         self.wills.insert((client, number), given);
@@ -100,10 +93,6 @@ impl Sessions {
         // A claim that was written without its node hearing of it may be written again.
         let is_other = |old: &SessionRecord| (old.owner, old.epoch) != (record.owner, record.epoch);
         let is_claim = record.owner.is_some() && before.as_ref().is_none_or(|(old, _)| is_other(old));
-        if let Some(owner) = record.owner.filter(|_| is_claim) {
-            self.last_claim += 1;
-            self.claims.insert((key, owner.by, record.epoch), self.last_claim);
-        }
         let is_clean = is_claim && record.state.is_empty();
         if let Some((old, written_at_ms)) = &before {
             let left: BTreeSet<_> = pending(old).difference(&pending(&record)).copied().collect();

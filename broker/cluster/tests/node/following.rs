@@ -1,16 +1,11 @@
 //! A node follows the log, whatever the store answers.
 
-use std::collections::BTreeMap;
-use std::num::NonZeroU64;
-
 use tautwire_cluster::delivery::{ReadRequest, Span};
-use tautwire_cluster::names::{ClientKey, Incarnation, Key, Partition, Seed};
+use tautwire_cluster::names::{ClientKey, Partition};
 use tautwire_cluster::record::{Body, Group, Publisher, VERSION};
-use tautwire_cluster::{
-    Answer, Decision, Member, Operation, OperationId, Output, Publish, Revision, Sequence, Settings, Start,
-};
+use tautwire_cluster::{Answer, Decision, Operation, Publish, Revision, Sequence, Settings, Start};
 
-const SEED: Seed = Seed([0; 16]);
+use crate::node::{Node, SEED};
 
 fn partition() -> Partition {
     Partition::new(3).expect("there is one")
@@ -40,59 +35,7 @@ fn content(span: &Span) -> (Vec<u64>, u64) {
     (span.groups.iter().map(|group| group.sequence.0).collect(), span.lost)
 }
 
-struct Node {
-    member: Member,
-    now_ms: u64,
-    asked: BTreeMap<OperationId, Operation>,
-    decisions: Vec<Decision>,
-}
-
 impl Node {
-    /// A node that serves, and whose log begins at 1.
-    fn begin(settings: Settings) -> Node {
-        let me = Incarnation(NonZeroU64::new(1).expect("not 0"));
-        let member = Member::new(0, me, "a", None, SEED, settings);
-        let mut node = Node { member, now_ms: 0, asked: BTreeMap::new(), decisions: Vec::new() };
-        node.collect();
-        node.answer(|operation| matches!(operation, Operation::Put { .. }), Answer::Put(Revision(1)));
-        assert!(!node.member.is_serving(0) && node.decisions.is_empty(), "it does not know where the log begins");
-        while node.asked.values().any(|operation| matches!(operation, Operation::End(_))) {
-            node.answer(|operation| matches!(operation, Operation::End(_)), Answer::End(Sequence(1)));
-        }
-        // Nothing is retained, and there is no configuration.
-        node.answer(|operation| *operation == Operation::EndOfRetained, Answer::EndOfRetained(Sequence(0)));
-        let whole = Answer::Mirrored { kept: Vec::new(), through: Sequence(0), is_end: true };
-        node.answer(|operation| matches!(operation, Operation::Mirror { .. }), whole);
-        assert!(!node.member.is_serving(0), "it does not know the configuration");
-        node.answer(|operation| *operation == Operation::Get(Key::Config), Answer::Got(None));
-        assert!(matches!(node.decisions[..], [Decision::Begin { .. }, Decision::Resumed]), "{:?}", node.decisions);
-        node.decisions.clear();
-        node
-    }
-
-    fn collect(&mut self) {
-        while let Some(output) = self.member.next_output() {
-            match output {
-                Output::Operation(id, operation) => drop(self.asked.insert(id, operation)),
-                Output::Decision(decision) => self.decisions.push(decision),
-                _ => {}
-            }
-        }
-    }
-
-    fn answer(&mut self, which: impl Fn(&Operation) -> bool, answer: Answer) {
-        let id = *self.asked.iter().find(|(_, operation)| which(operation)).expect("it was asked").0;
-        self.asked.remove(&id);
-        self.member.answer(self.now_ms, id, &answer);
-        self.collect();
-    }
-
-    fn advance(&mut self, by_ms: u64) {
-        self.now_ms += by_ms;
-        self.member.advance(self.now_ms);
-        self.collect();
-    }
-
     /// Where the partition is followed, and where it is read.
     fn follows(&self) -> Vec<u64> {
         let follows = |operation: &Operation| match operation {

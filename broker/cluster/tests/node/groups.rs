@@ -1,0 +1,187 @@
+//! A node has members of a group, and others do too.
+
+use std::collections::BTreeSet;
+
+use tautwire_cluster::names::{GroupKey, Key, Partition};
+use tautwire_cluster::record::{Place, ShareRecord, VERSION};
+use tautwire_cluster::{Answer, Decision, Operation, Refusal, Revision, Sequence, Settings};
+
+use crate::node::{Node, SEED, life};
+
+const SHARE: &str = "$share/g/a/+";
+
+fn group() -> GroupKey {
+    SEED.group(SHARE)
+}
+
+fn is_of_group(operation: &Operation) -> bool {
+    matches!(operation, Operation::Get(Key::Group(_)) | Operation::Put { key: Key::Group(_), .. })
+}
+
+impl Node {
+    /// Answers the one operation of the group, which is a read.
+    fn read(&mut self, found: Option<(u64, Vec<u8>)>) {
+        let found = found.map(|(revision, value)| (Revision(revision), value));
+        self.answer(|operation| matches!(operation, Operation::Get(Key::Group(_))), Answer::Got(found));
+    }
+
+    /// What is being written, and what it expects.
+    fn writes(&self) -> Option<(Option<u64>, ShareRecord)> {
+        self.asked.values().find_map(|operation| match operation {
+            Operation::Put { key: Key::Group(of), expected, value } if *of == group() => {
+                let record = ShareRecord::decode(value).expect("a record");
+                Some((expected.map(|revision| revision.0), record))
+            }
+            _ => None,
+        })
+    }
+
+    /// What is being written is written, with this revision.
+    fn write(&mut self, revision: u64) -> ShareRecord {
+        let (_, record) = self.writes().expect("it writes");
+        self.answer(is_of_group, Answer::Put(Revision(revision)));
+        record
+    }
+
+    fn leases(&mut self) -> (Vec<Partition>, Vec<Partition>, usize) {
+        let (mut leased, mut recalled, mut joined) = (Vec::new(), Vec::new(), 0);
+        for decision in self.decisions.drain(..) {
+            match decision {
+                Decision::Lease { partition, .. } => leased.push(partition),
+                Decision::Recall { partition, .. } => recalled.push(partition),
+                Decision::Joined { .. } => joined += 1,
+                _ => {}
+            }
+        }
+        (leased, recalled, joined)
+    }
+
+    /// A node with one member, which delivers everything.
+    fn with_a_member() -> Node {
+        let mut node = Node::begin(Settings::default());
+        node.member.join(0, SEED.client("a"), 5, SHARE);
+        node.collect();
+        node.read(None);
+        let record = node.write(1);
+        assert_eq!(record.members, [(SEED.client("a"), 5)].into());
+        assert_eq!(record.held_by(life(1)).count(), 16);
+        assert_eq!(
+            record.cursors.next(partition()),
+            Place { sequence: Sequence(1), index: 0 },
+            "where the node stands"
+        );
+        let (leased, recalled, joined) = node.leases();
+        assert_eq!((leased.len(), recalled.len(), joined), (16, 0, 1));
+        node
+    }
+}
+
+fn partition() -> Partition {
+    Partition::new(3).expect("there is one")
+}
+
+fn place(sequence: u64) -> Place {
+    Place { sequence: Sequence(sequence), index: 0 }
+}
+
+#[test]
+fn who_has_joined_is_told_so_at_once() {
+    let mut node = Node::with_a_member();
+    node.member.join(0, SEED.client("a"), 5, SHARE);
+    node.collect();
+    assert_eq!((node.leases().2, node.writes()), (1, None));
+}
+
+#[test]
+fn a_node_without_members_gives_back_what_it_delivers() {
+    let mut node = Node::with_a_member();
+    node.member.checkpoint(0, group(), vec![(partition(), place(4), vec![place(2)])]);
+    node.collect();
+    let record = node.write(2);
+    assert_eq!((record.cursors.next(partition()), record.cursors.open_count()), (place(4), 1));
+    node.member.leave(0, SEED.client("a"), SHARE);
+    node.collect();
+    let (_, recalled, _) = node.leases();
+    assert_eq!((recalled.len(), node.writes()), (16, None), "the engine still delivers");
+    for partition in recalled {
+        node.member.returned(0, group(), partition, place(6), vec![place(5)]);
+        node.collect();
+    }
+    node.write(3);
+    let record = node.write(4);
+    assert_eq!(record.holders, [None; 16]);
+    assert_eq!(record.cursors.open(partition()).collect::<Vec<_>>(), [place(5)]);
+    assert_eq!(record.members.len(), 1, "its session is still a member");
+    assert_eq!(node.member.groups(), 0);
+}
+
+#[test]
+fn who_unsubscribes_removes_no_later_subscription() {
+    for (epoch, is_left) in [(4, false), (5, false), (6, true)] {
+        let mut node = Node::begin(Settings::default());
+        let mut record = ShareRecord::new(SHARE, [Place::START; 16]);
+        record.members = [(SEED.client("a"), epoch), (SEED.client("b"), 1)].into();
+        node.member.part(0, SEED.client("a"), 5, SHARE);
+        node.collect();
+        node.read(Some((7, record.encode())));
+        assert_eq!(node.writes().is_none(), is_left, "epoch {epoch}");
+        if !is_left {
+            assert_eq!(node.write(8).members, [(SEED.client("b"), 1)].into());
+        }
+        assert_eq!(node.member.groups(), 0);
+    }
+}
+
+#[test]
+fn a_write_of_unknown_fate_is_followed_by_another_one() {
+    let mut node = Node::with_a_member();
+    node.member.checkpoint(0, group(), vec![(partition(), place(4), vec![])]);
+    node.collect();
+    let (expected, written) = node.writes().expect("it writes");
+    assert_eq!(expected, Some(1));
+    node.answer(is_of_group, Answer::Unknown);
+    node.member.leave(0, SEED.client("a"), SHARE);
+    node.collect();
+    // It may still come, so what expects the same is written before anybody believes what the record says.
+    node.read(Some((1, ShareRecord { cursors: ShareRecord::new(SHARE, [place(1); 16]).cursors, ..written }.encode())));
+    assert_eq!(node.writes().map(|(expected, _)| expected), Some(Some(1)));
+}
+
+#[test]
+fn who_delivers_more_gives_half_of_what_it_has_more() {
+    let mut node = Node::with_a_member();
+    let ask = |from: u64, holds: u8| {
+        let mut bytes = vec![VERSION, 16];
+        bytes.extend(from.to_le_bytes());
+        bytes.extend(group().0.to_le_bytes());
+        bytes.push(holds);
+        bytes
+    };
+    node.member.heard(0, &ask(2, 15));
+    node.collect();
+    assert_eq!(node.leases().1, [], "one more is no more");
+    node.member.heard(0, &ask(2, 4));
+    node.collect();
+    let (_, recalled, _) = node.leases();
+    assert_eq!(recalled.len(), 6);
+    for partition in &recalled {
+        node.member.returned(0, group(), *partition, place(1), Vec::new());
+        node.collect();
+    }
+    node.write(2);
+    let record = node.write(3);
+    let free: BTreeSet<_> = Partition::all().filter(|partition| record.holder(*partition).is_none()).collect();
+    assert_eq!(free, recalled.into_iter().collect());
+    assert_eq!((node.sent.len(), node.sent[0].0), (1, life(2)), "it is told that they are free");
+    assert_eq!(node.writes(), None, "and they are left to it");
+}
+
+#[test]
+fn a_record_that_cannot_be_read_refuses_the_subscription() {
+    let mut node = Node::begin(Settings::default());
+    node.member.join(0, SEED.client("a"), 5, SHARE);
+    node.collect();
+    node.read(Some((1, vec![VERSION + 1])));
+    let refused = node.decisions.pop();
+    assert!(matches!(refused, Some(Decision::NotJoined { why: Refusal::Unreadable, .. })), "{refused:?}");
+}

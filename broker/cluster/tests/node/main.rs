@@ -1,0 +1,5 @@
+//! One node, and a store that answers what the test says.
+
+mod following;
+mod groups;
+mod node;

@@ -1,0 +1,34 @@
+//! What has happened of all this in a run.
+
+use std::ops::AddAssign;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Tally {
+    pub(crate) timeouts: u64,
+    pub(crate) looks: u64,
+    pub(crate) moved: u64,
+    pub(crate) drained: u64,
+    pub(crate) wills: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) expired: u64,
+    pub(crate) configured: u64,
+}
+
+impl Tally {
+    fn all(&mut self) -> [&mut u64; 8] {
+        let Tally { timeouts, looks, moved, drained, wills, cancelled, expired, configured } = self;
+        [timeouts, looks, moved, drained, wills, cancelled, expired, configured]
+    }
+
+    pub(crate) fn is_rich(mut self) -> bool {
+        self.all().iter().all(|count| **count > 50)
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, mut other: Tally) {
+        for (count, more) in self.all().into_iter().zip(other.all()) {
+            *count += *more;
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What goes wrong, and how often.
+
+use crate::random::Random;
+
+/// What goes wrong in one run.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) nodes: usize,
+    pub(crate) clients: usize,
+    /// Operations or answers that are lost, come late, or come twice: percent each.
+    pub(crate) lost: u64,
+    pub(crate) late: u64,
+    pub(crate) doubled: u64,
+    /// Writes that are refused although what they expect holds: percent.
+    pub(crate) busy: u64,
+    /// Answers about the log that have less in them than they should: percent.
+    pub(crate) gappy: u64,
+    /// Time between two faults.
+    pub(crate) fault_every_ms: u64,
+    /// The only fault there is: some need many of a kind to do harm.
+    pub(crate) only: Option<u64>,
+    /// Clients that go without the node learning of it: percent.
+    pub(crate) vanish: u64,
+}
+
+/// Faults, as the plan names them.
+pub(crate) const KILL: u64 = 0;
+pub(crate) const PAUSE: u64 = 1;
+pub(crate) const CUT: u64 = 2;
+pub(crate) const DEAFEN: u64 = 3;
+pub(crate) const FLAP: u64 = 4;
+pub(crate) const BLIND: u64 = 5;
+pub(crate) const BUS_DOWN: u64 = 6;
+pub(crate) const STORE_DOWN: u64 = 7;
+pub(crate) const LOG_DOWN: u64 = 8;
+pub(crate) const FAULTS: u64 = 9;
+
+impl Plan {
+    pub(crate) fn of(seed: u64) -> Plan {
+        let mut random = Random::new(seed ^ 0xfa17);
+        Plan {
+            nodes: random.between(2, 5) as usize,
+            clients: random.between(2, 6) as usize,
+            lost: [0, 1, 5][random.below(3) as usize],
+            late: [0, 1, 5][random.below(3) as usize],
+            doubled: [0, 5][random.below(2) as usize],
+            busy: [0, 3][random.below(2) as usize],
+            gappy: [0, 5][random.below(2) as usize],
+            fault_every_ms: [1000, 3000, 8000][random.below(3) as usize],
+            only: [None, None, Some(FLAP), Some(FLAP), Some(BUS_DOWN)][random.below(5) as usize],
+            vanish: [30, 80][random.below(2) as usize],
+        }
+    }
+}
