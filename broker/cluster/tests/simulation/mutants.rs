@@ -8,9 +8,8 @@ use tautwire_cluster::mutant::{Mutant, mutate};
 const SEEDS_MAX: u64 = 200;
 
 /// All but those that do harm too rarely here, which `tests/lease.rs` and `steps.rs` find, and those of QoS 0, which `tests/interest.rs` finds.
-const FOUND: [Mutant; 52] = [
+const FOUND: [Mutant; 51] = [
     Mutant::ServesWithoutLease,
-    Mutant::IgnoresDeath,
     Mutant::BuriesEarly,
     Mutant::BuriesBlindly,
     Mutant::ForgetsFence,

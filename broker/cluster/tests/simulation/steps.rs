@@ -368,9 +368,26 @@ fn a_session_that_is_not_of_a_nodes_share_is_left_to_others_only_for_a_while() {
     assert!(node.store.keys().all(|(key, ..)| key != Key::Node(life(9))), "nobody names the dead life any more");
 }
 
+/// A beat that comes after its node began to be buried does not bring it back.
+#[test]
+fn a_node_whose_record_says_that_it_is_dying_serves_nobody_any_more() {
+    let mut node = Node::on(Store::default());
+    node.pass(2000);
+    assert!(node.member.is_serving(node.now_ms));
+    let key = Key::Node(life(1));
+    let expected = node.store.keys().find(|(found, ..)| *found == key).map(|(_, revision, _)| revision);
+    let state = NodeState::Dying { by: life(2), attempt: 1 };
+    let record = NodeRecord { name: "a".to_owned(), reference: String::new(), state };
+    let (answer, _) = node.store.apply(Operation::Put { key, expected, value: record.encode() }, false);
+    assert!(matches!(answer, Answer::Put(_)), "{answer:?}");
+    node.pass(5000);
+    assert!(node.take().contains(&Decision::Fenced) && !node.member.is_serving(node.now_ms));
+}
+
 #[test]
 fn the_faults_that_the_simulation_meets_too_rarely_are_found_here() {
-    let tests: [(Mutant, fn()); 3] = [
+    let tests: [(Mutant, fn()); 4] = [
+        (Mutant::IgnoresDeath, a_node_whose_record_says_that_it_is_dying_serves_nobody_any_more),
         (Mutant::RefusesBeforeRecord, a_qos_2_message_is_refused_when_the_record_has_forgotten_it),
         (Mutant::PassesWithdrawn, no_message_passes_one_of_qos_2_that_was_withdrawn_before_the_record_has_forgotten_it),
         (Mutant::SweepsOnlyItsShare, a_session_that_is_not_of_a_nodes_share_is_left_to_others_only_for_a_while),
