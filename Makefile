@@ -44,6 +44,9 @@ CROSS_PACKAGES = clang=clang $(if $(filter aarch64-%,$(HOST)),/usr/x86_64-linux-
 comma := ,
 # Lints and fills in the chart.
 HELM_VERSION := v3.16.4
+# What nodes of a cluster keep their state in. Tests and measurements start servers of their own.
+NATS_SERVER_VERSION := v2.15.2
+NATS_SERVER := $(abspath $(TARGET_DIR))/nats-server-$(NATS_SERVER_VERSION)/nats-server
 
 say = @printf '\n== %s\n' '$(1)'
 
@@ -234,6 +237,15 @@ test-hostile: build ## hostile clients: memory keeps its limits, nobody waits, n
 hostile: build ## all attacks of hostile clients, some minutes; HOSTILE_ARGS='--case hog' narrows it
 	@$(PYTHON) -B tests/hostile/run.py --all $(HOSTILE_ARGS)
 
+.PHONY: test-cluster
+test-cluster: $(NATS_SERVER) ## nodes of a cluster on real nats-servers, which are killed and paused; a minute or two, not in `make test`
+	$(call say,test-cluster)
+	@TAUTWIRE_NATS_SERVER=$(NATS_SERVER) RUST_TEST_THREADS=2 $(CARGO) test --locked --quiet -p tautwire-nats
+
+$(NATS_SERVER):
+	@tools/need.sh go
+	@GOBIN=$(dir $@) GOFLAGS= go install github.com/nats-io/nats-server/v2@$(NATS_SERVER_VERSION)
+
 .PHONY: test-soak
 test-soak: build ## the broker is killed under load, and keeps what it has promised; short form
 	$(call say,test-soak)
@@ -317,6 +329,10 @@ BENCHES := b1 b2 b3 b4 b5 b6 b7 b8 b9 b10 d1 d2 d3 rtt-self
 $(addprefix bench-,$(BENCHES)): bench-%: build
 	@bench/peers/install.sh || echo 'going on without what is missing'
 	@$(CARGO) run --release --locked --quiet -p tautwire-bench -- compare $* $(BENCH_ARGS)
+
+.PHONY: bench-cluster
+bench-cluster: $(NATS_SERVER) ## what a node of a cluster gets through three nats-servers, beside a client of NATS alone
+	@TAUTWIRE_NATS_SERVER=$(NATS_SERVER) $(CARGO) run --release --locked --quiet -p tautwire-nats --example throughput
 
 .PHONY: bench-rtt
 bench-rtt: build ## round trips between clients of all kinds through three brokers

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from packages import Product
 
 # Products that hold two versions of a package all the same, and why: `{("tautwire", "base64"): "b needs the older one until 2.0"}`.
-TWICE: dict[tuple[str, str], str] = {}
+# nkeys 0.4, which async-nats needs for NKeys, stands on the generation of RustCrypto and of rand before the one that the broker has.
+OF_NKEYS = ["block-buffer", "const-oid", "cpufeatures", "crypto-common", "der", "digest", "rand", "rand_core", "sha2", "spki"]
+TWICE: dict[tuple[str, str], str] = {
+    **{("tautwire", name): "nkeys needs the older one until it changes to ed25519-dalek 3" for name in OF_NKEYS},
+    ("tautwire", "base64"): "async-nats needs the older one, ureq the newer one",
+    ("tautwire", "getrandom"): "ring needs the older one, rand of async-nats the newer one",
+}
 
 
 def refused(products: list[Product], allowed: dict[tuple[str, str], str] = TWICE) -> Iterator[str]:

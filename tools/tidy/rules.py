@@ -36,14 +36,15 @@ MAY_DEPEND_ON = {
     "generate": {"contracts"},
     "engine": {"access", "contracts", "memory", "message", "protocol", "router", "session", "topics"},
     "cluster": set(),
+    "nats": {"cluster", "json"},
     "tls": set(),
     "websocket": set(),
     "proxy": set(),
     "mosquitto": {"message", "protocol", "session"},
     "reactor": {"access", "cold", "contracts", "durable", "engine", "journal", "memory", "message", "protocol", "proxy", "router", "session", "tls", "websocket"},
     "server": {
-        "access", "contracts", "durable", "engine", "generate", "identity", "journal", "json", "memory", "message", "mosquitto", "protocol", "proxy", "reactor",
-        "router", "session", "tls", "websocket",
+        "access", "cluster", "contracts", "durable", "engine", "generate", "identity", "journal", "json", "memory", "message", "mosquitto", "nats", "protocol",
+        "proxy", "reactor", "router", "session", "tls", "websocket",
         # `pub` and `sub` are clients like any other.
         "client",
     },

@@ -79,6 +79,11 @@ impl Lease {
         is_alive && (now_ms < self.until_ms || self.revision.is_some() && is(Mutant::ServesWithoutLease))
     }
 
+    /// The moment at which it runs out, if nothing renews it.
+    pub(crate) fn until_ms(&self) -> u64 {
+        self.until_ms
+    }
+
     pub(crate) fn advance(&mut self, now_ms: u64, load: Load, out: &mut Outbox) {
         let Step::Resting { until_ms } = self.step else { return };
         if let (Some(ends), Some(revision)) = (&self.retiring, self.revision) {

@@ -136,6 +136,12 @@ impl Member {
         !self.is_over && self.is_ready() && self.lease.holds(now_ms)
     }
 
+    /// Until when clients may be served, unless something happens: for those who cannot ask [`is_serving`](Self::is_serving) at each moment.
+    /// 0 after `Suspended`, before `Resumed`.
+    pub fn serves_until_ms(&self) -> u64 {
+        if self.is_serving && !self.is_over { self.lease.until_ms() } else { 0 }
+    }
+
     /// The next thing that is to be done.
     pub fn next_output(&mut self) -> Option<Output> {
         self.out.next()

@@ -95,6 +95,13 @@ impl fmt::Display for ClientKey {
     }
 }
 
+impl ClientKey {
+    /// The key that is written so.
+    pub fn of_text(text: &str) -> Option<ClientKey> {
+        digest_of(text).map(ClientKey)
+    }
+}
+
 /// Stands for a shared subscription. The record behind it has the subscription itself, which is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupKey(pub u128);

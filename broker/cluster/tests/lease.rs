@@ -75,13 +75,16 @@ fn value_of(operation: Operation) -> Vec<u8> {
 fn a_node_serves_until_its_lease_has_run_out_and_goes_on_when_it_is_renewed() {
     let mut node = Node::begin();
     assert!(!node.member.is_serving(0));
+    assert_eq!(node.member.serves_until_ms(), 0);
     node.confirm(200, 1);
     assert_eq!(node.decisions, [Decision::Resumed]);
     // The lease counts from the beat, which was sent at 0.
     assert!(node.member.is_serving(5999) && !node.member.is_serving(6000));
+    assert_eq!(node.member.serves_until_ms(), 6000);
     node.advance(1500);
     node.advance(6000);
     assert_eq!(node.decisions, [Decision::Resumed, Decision::Suspended]);
+    assert_eq!(node.member.serves_until_ms(), 0);
     // The beat of 1500 is confirmed now, so the lease goes until 7500.
     node.confirm(6100, 2);
     assert_eq!(node.decisions.last(), Some(&Decision::Resumed));

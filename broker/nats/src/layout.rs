@@ -1,0 +1,255 @@
+//! The streams and buckets of the cluster, as `docs/internals/cluster-format.md` has them.
+
+use tautwire_cluster::names::{Incarnation, Key, Partition};
+use tautwire_json::Value;
+
+use crate::settings::Storage;
+
+pub(crate) const NODE: &str = "tw_node";
+pub(crate) const SESSION: &str = "tw_session";
+pub(crate) const GROUP: &str = "tw_group";
+pub(crate) const CONFIG: &str = "tw_config";
+pub(crate) const RETAINED: &str = "TW_RETAINED";
+pub(crate) const RETAINED_SUBJECTS: &str = "tw.r.>";
+
+/// The key of the seed in `tw_config`.
+pub(crate) const SEED: &str = "seed";
+
+/// How long a marker of deletion stays, in seconds: longer than a reader may be without a connection and go on where it was.
+pub(crate) const MARKER_S: u64 = 60 * 60;
+/// How many revisions of a key `tw_config` keeps: as many as a bucket may.
+const CONFIG_HISTORY: u64 = 64;
+
+/// The stream of a bucket.
+pub(crate) fn bucket_stream(bucket: &str) -> String {
+    format!("KV_{bucket}")
+}
+
+pub(crate) fn bucket_of(key: Key) -> &'static str {
+    match key {
+        Key::Node(_) => NODE,
+        Key::Session(_) => SESSION,
+        Key::Group(_) => GROUP,
+        Key::Config => CONFIG,
+    }
+}
+
+/// The subjects of a bucket's keys.
+pub(crate) fn bucket_subjects(bucket: &str) -> String {
+    format!("$KV.{bucket}.>")
+}
+
+/// The life whose key in `tw_node` has this subject.
+pub(crate) fn node_of(subject: &str) -> Option<Incarnation> {
+    let key = subject.strip_prefix(bucket_subjects(NODE).trim_end_matches('>'))?;
+    let number = u64::from_str_radix(key, 16).ok().and_then(std::num::NonZeroU64::new)?;
+    Some(Incarnation(number)).filter(|node| node.to_string() == key)
+}
+
+/// The stream of a partition of the log.
+pub(crate) fn log_stream(partition: Partition) -> String {
+    format!("TW_LOG_{partition}")
+}
+
+/// The subjects of a partition of the log.
+pub(crate) fn log_subjects(partition: Partition) -> String {
+    format!("tw.m.{partition}.>")
+}
+
+/// Where a node hears other nodes.
+pub(crate) fn peer_subject(node: Incarnation) -> String {
+    format!("tw.c.{node}")
+}
+
+/// Where that stands which a topic retains.
+pub(crate) fn retained_subject(subject: &str) -> String {
+    format!("tw.r.{subject}")
+}
+
+/// Where a topic's messages of QoS 0 go, or those of a pattern.
+pub(crate) fn bus_subject(subject: &str) -> String {
+    format!("tw.z.{subject}")
+}
+
+pub(crate) const BUS_PREFIX: &str = "tw.z.";
+
+/// A stream that has to be there.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    pub(crate) name: String,
+    /// What it must have.
+    pub(crate) required: Vec<(&'static str, Value)>,
+    /// What it gets when it is made, and an operator may change.
+    pub(crate) initial: Vec<(&'static str, Value)>,
+}
+
+/// All streams of a cluster.
+pub(crate) fn wanted(storage: &Storage) -> Vec<Wanted> {
+    let buckets = [
+        bucket(NODE, 1, Direct::No, storage),
+        bucket(SESSION, 1, Direct::Yes, storage),
+        bucket(GROUP, 1, Direct::No, storage),
+        bucket(CONFIG, CONFIG_HISTORY, Direct::No, storage),
+    ];
+    let logs = Partition::all().map(|partition| log(partition, storage));
+    buckets.into_iter().chain(logs).chain([retained(storage)]).collect()
+}
+
+/// Whether replicas may be read, which may lag behind the leader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direct {
+    /// For readers who then ask the leader whether that was all.
+    Yes,
+    No,
+}
+
+fn bucket(name: &str, history: u64, direct: Direct, storage: &Storage) -> Wanted {
+    let mut required = common(bucket_subjects(name), storage);
+    required.extend([
+        ("max_msgs_per_subject", number(history)),
+        ("discard", text("new")),
+        ("allow_rollup_hdrs", Value::Bool(true)),
+        ("deny_delete", Value::Bool(true)),
+        ("allow_direct", Value::Bool(direct == Direct::Yes)),
+        // Keys that go by themselves, and markers of deletion that do.
+        ("allow_msg_ttl", Value::Bool(true)),
+    ]);
+    let initial = vec![("subject_delete_marker_ttl", number(MARKER_S * 1_000_000_000))];
+    Wanted { name: bucket_stream(name), required, initial: with_defaults(initial) }
+}
+
+fn log(partition: Partition, storage: &Storage) -> Wanted {
+    let mut required = common(log_subjects(partition), storage);
+    required.extend([
+        ("discard", text("old")),
+        // A limit for each subject would remove groups that nobody has read.
+        ("max_msgs_per_subject", Value::Number("-1".to_owned())),
+        // Sessions that are behind read from any replica. What a node decides by, it reads from the leader in any case.
+        ("allow_direct", Value::Bool(true)),
+    ]);
+    let initial = vec![
+        ("max_age", number(storage.log_max_age_s.saturating_mul(1_000_000_000))),
+        ("max_bytes", number(storage.log_max_bytes)),
+    ];
+    Wanted { name: log_stream(partition), required, initial: with_defaults(initial) }
+}
+
+fn retained(storage: &Storage) -> Wanted {
+    let mut required = common(RETAINED_SUBJECTS.to_owned(), storage);
+    required.extend([
+        ("max_msgs_per_subject", number(1)),
+        ("discard", text("old")),
+        ("allow_direct", Value::Bool(true)),
+        ("allow_msg_ttl", Value::Bool(true)),
+        ("allow_rollup_hdrs", Value::Bool(true)),
+    ]);
+    let initial = vec![("subject_delete_marker_ttl", number(MARKER_S * 1_000_000_000))];
+    Wanted { name: RETAINED.to_owned(), required, initial: with_defaults(initial) }
+}
+
+fn common(subjects: String, storage: &Storage) -> Vec<(&'static str, Value)> {
+    vec![
+        ("subjects", Value::List(vec![Value::Text(subjects)])),
+        ("retention", text("limits")),
+        ("storage", text("file")),
+        ("num_replicas", number(u64::from(storage.replicas))),
+        ("no_ack", Value::Bool(false)),
+    ]
+}
+
+fn with_defaults(initial: Vec<(&'static str, Value)>) -> Vec<(&'static str, Value)> {
+    let unlimited = ["max_consumers", "max_msgs", "max_bytes", "max_msg_size"];
+    let missing = unlimited.into_iter().filter(|name| initial.iter().all(|(known, _)| known != name));
+    let missing: Vec<_> = missing.map(|name| (name, Value::Number("-1".to_owned()))).collect();
+    initial.into_iter().chain(missing).collect()
+}
+
+fn number(number: u64) -> Value {
+    Value::Number(number.to_string())
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
+}
+
+impl Wanted {
+    /// What the servers are asked to make.
+    pub(crate) fn request(&self) -> String {
+        let name = [("name", Value::Text(self.name.clone()))];
+        let all = name.iter().chain(&self.required).chain(&self.initial);
+        let config = Value::Object(all.map(|(name, value)| ((*name).to_owned(), value.clone())).collect());
+        let mut json = String::new();
+        config.push_json(&mut json);
+        json
+    }
+
+    /// What an existing stream has instead of what it must have, in words.
+    pub(crate) fn differences(&self, config: &Value) -> Vec<String> {
+        let shown = |value: &Value| {
+            let mut json = String::new();
+            value.push_json(&mut json);
+            json
+        };
+        // Servers leave out what is false.
+        let has = |name: &str| config.get(name).cloned().unwrap_or(Value::Bool(false));
+        self.required
+            .iter()
+            .map(|(name, must)| (*name, has(name), must))
+            .filter(|(name, has, must)| !is_enough(name, has, must))
+            .map(|(name, has, must)| format!("{name} is {} and must be {}", shown(&has), shown(must)))
+            .collect()
+    }
+}
+
+/// More replicas than are asked for are as good.
+fn is_enough(name: &str, has: &Value, must: &Value) -> bool {
+    match (name, has, must) {
+        ("num_replicas", Value::Number(has), Value::Number(must)) => {
+            has.parse::<u8>().ok().zip(must.parse::<u8>().ok()).is_some_and(|(has, must)| has >= must)
+        }
+        _ => has == must,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautwire_json::parse;
+
+    #[test]
+    fn what_is_asked_for_is_enough_and_anything_weaker_is_told_exactly() {
+        for stream in wanted(&Storage::default()) {
+            let json = stream.request();
+            let config = parse(&json).expect("JSON");
+            assert_eq!(stream.differences(&config), Vec::<String>::new(), "{json}");
+        }
+        let log = log(Partition::new(3).expect("a partition"), &Storage::default());
+        let weaker = log.request().replace(r#""num_replicas":3"#, r#""num_replicas":1"#).replace("limits", "interest");
+        assert_eq!(
+            log.differences(&parse(&weaker).expect("JSON")),
+            [r#"retention is "interest" and must be "limits""#, "num_replicas is 1 and must be 3"]
+        );
+        let stronger = log.request().replace(r#""num_replicas":3"#, r#""num_replicas":5"#);
+        assert!(log.differences(&parse(&stronger).expect("JSON")).is_empty());
+    }
+
+    #[test]
+    fn names_stay_what_they_are() {
+        let names: Vec<_> = wanted(&Storage::default()).into_iter().map(|stream| stream.name).collect();
+        assert_eq!(names.len(), 21);
+        assert!(
+            ["KV_tw_node", "KV_tw_session", "TW_LOG_00", "TW_LOG_15", "TW_RETAINED"]
+                .iter()
+                .all(|name| names.iter().any(|known| known == name))
+        );
+    }
+
+    #[test]
+    fn keys_of_nodes_are_read() {
+        let node = Incarnation(std::num::NonZeroU64::new(0x9f).expect("not 0"));
+        assert_eq!(node_of(&format!("$KV.{}", Key::Node(node))), Some(node));
+        for key in ["", "9f", "000000000000009F", "0000000000000000", "00000000000000009f", "x00000000000009f"] {
+            assert_eq!(node_of(&format!("$KV.tw_node.{key}")), None, "{key}");
+        }
+    }
+}

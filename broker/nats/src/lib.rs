@@ -1,0 +1,44 @@
+//! A node of a cluster on NATS JetStream. [`tautwire_cluster::Member`] decides; this crate carries out what it decides, on a thread of its
+//! own that meets no client: operations on streams and buckets, messages between nodes, QoS 0 by the bus.
+//!
+//! `docs/internals/cluster-format.md` describes what is kept where, and `docs/decisions/0032-cluster.md` says why. A broker that is alone
+//! needs none of this.
+
+#![forbid(unsafe_code)]
+
+mod broker;
+mod bus;
+mod clock;
+mod command;
+mod connection;
+mod counters;
+mod error;
+mod handle;
+mod held;
+pub mod jetstream;
+mod layout;
+mod life;
+pub mod log;
+mod quiet;
+pub mod records;
+pub mod retained;
+mod settings;
+mod setup;
+mod store;
+mod tasks;
+
+#[cfg(test)]
+#[allow(dead_code, reason = "other tests use the rest of it")]
+#[path = "../tests/servers/mod.rs"]
+mod servers;
+
+pub use broker::{Broker, Condition, Ended};
+pub use clock::now_ms;
+pub use command::Command;
+pub use connection::{Address, connect};
+pub use counters::{Counter, Counters};
+pub use error::Error;
+pub use handle::{Handle, Refused};
+pub use life::{Life, draw_incarnation};
+pub use settings::{Access, Credentials, Limits, Settings, Storage, Syncing, Times, Tls};
+pub use setup::{Foundation, prepare};

@@ -1,0 +1,76 @@
+//! What a life hears by one connection.
+
+use std::sync::Arc;
+
+use async_nats::{Client, Subscriber};
+use tautwire_cluster::Revision;
+use tautwire_cluster::names::Incarnation;
+use tokio::sync::mpsc::Sender;
+use tokio::task::AbortHandle;
+
+use crate::connection;
+use crate::counters::Counters;
+use crate::error::Error;
+use crate::jetstream::{Following, Start};
+use crate::layout::{NODE, bucket_stream, bucket_subjects, node_of, peer_subject};
+
+/// What comes to a life's thread from its tasks.
+pub(super) enum Input {
+    /// A node's record, as it is now.
+    Node(Incarnation, Revision, Vec<u8>),
+    /// A node's record has been removed.
+    Removed(Incarnation),
+    /// Another connection, with the number of the wish for it.
+    Link(u64, Result<Box<Link>, Error>),
+}
+
+/// A connection, with what is listened to by it. Dropping it ends the listening.
+pub(super) struct Link {
+    pub(super) client: Client,
+    /// Answers to operations of the store.
+    pub(super) answers: Option<Subscriber>,
+    /// What other nodes send to this one.
+    pub(super) peers: Option<Subscriber>,
+    watch: AbortHandle,
+}
+
+impl Link {
+    /// Listens to answers below `inbox`, to other nodes, and to their records.
+    pub(super) async fn open(
+        client: Client,
+        inbox: &str,
+        me: Incarnation,
+        inputs: Sender<Input>,
+        counters: Arc<Counters>,
+    ) -> Result<Link, Error> {
+        let failed = |error: async_nats::SubscribeError| Error::Connection { why: error.to_string() };
+        let answers = client.subscribe(format!("{inbox}.*")).await.map_err(failed)?;
+        let peers = client.subscribe(peer_subject(me)).await.map_err(failed)?;
+        connection::round_trip(&client).await;
+        let watch = tokio::spawn(watch_nodes(client.clone(), inputs, counters)).abort_handle();
+        Ok(Link { client, answers: Some(answers), peers: Some(peers), watch })
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.watch.abort();
+    }
+}
+
+/// Tells of each record of a node, and of each change.
+async fn watch_nodes(client: Client, inputs: Sender<Input>, counters: Arc<Counters>) {
+    let subjects = bucket_subjects(NODE);
+    let mut records = Following::new(client, counters, &bucket_stream(NODE), &subjects, Start::LastOfEach);
+    loop {
+        let entry = records.next().await;
+        let Some(node) = node_of(&entry.subject) else { continue };
+        let input = match entry.is_removal {
+            true => Input::Removed(node),
+            false => Input::Node(node, Revision(entry.sequence), entry.payload),
+        };
+        if inputs.send(input).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! One life of a node: a thread with the machine that decides, a connection to the servers, and a runtime for both that meets no client.
+
+mod link;
+mod turn;
+
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use async_nats::Client;
+use log::{info, warn};
+use ring::rand::{SecureRandom, SystemRandom};
+use tautwire_cluster::Member;
+use tautwire_cluster::names::Incarnation;
+use tokio::runtime;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::Receiver;
+
+use crate::broker::{Broker, Condition, Ended};
+use crate::clock::now_ms;
+use crate::command::Command;
+use crate::connection;
+use crate::error::Error;
+use crate::handle::{BusMessage, Handle, Shared};
+use crate::settings::Settings;
+use crate::setup::{self, Foundation};
+use turn::Turns;
+
+/// Pauses between attempts to take part: the shortest and the longest.
+const PAUSE: Duration = Duration::from_millis(200);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// A life that goes on until it is told to end, or is fenced. Dropping it waits for the end.
+#[derive(Debug)]
+pub struct Life {
+    handle: Handle,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A number for a life, drawn at random. Whoever keeps it in the node's data directory can name it as the former one of the next life.
+///
+/// # Errors
+/// The system has no random numbers.
+pub fn draw_incarnation() -> Result<Incarnation, Error> {
+    let random = SystemRandom::new();
+    loop {
+        let mut bytes = [0; 8];
+        random.fill(&mut bytes).map_err(|_| Error::System { why: "there are no random numbers".to_owned() })?;
+        if let Some(number) = std::num::NonZeroU64::new(u64::from_le_bytes(bytes)) {
+            return Ok(Incarnation(number));
+        }
+    }
+}
+
+impl Life {
+    /// Begins the life `me` on a thread of its own. `former` is the life before in the same data directory, whose lock the caller holds.
+    ///
+    /// # Errors
+    /// The system gives no thread or no timer. Everything else is told to the broker.
+    pub fn begin(
+        settings: Settings,
+        me: Incarnation,
+        former: Option<Incarnation>,
+        broker: Arc<dyn Broker>,
+    ) -> Result<Life, Error> {
+        let refused = |error: std::io::Error| Error::System { why: error.to_string() };
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(refused)?;
+        let (handle, commands, bus) = Handle::new(&settings.limits);
+        let shared = handle.shared().clone();
+        let work = move || {
+            let beginning = Beginning { settings, me, former, broker: broker.clone(), shared: shared.clone() };
+            let ended = runtime.block_on(beginning.live(commands, bus));
+            shared.serve_until(0);
+            // Tasks end, and with them connections, before anybody hears that the life is over.
+            drop(runtime);
+            broker.ended(&ended);
+        };
+        let thread = Builder::new().name("cluster".to_owned()).spawn(work).map_err(refused)?;
+        Ok(Life { handle, thread: Some(thread) })
+    }
+
+    /// The way to it, for each shard.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.handle.shared().stop.notify_one();
+        // The thread itself may be the one that lets go of it, when the broker hears that the life has ended.
+        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What a life begins with.
+struct Beginning {
+    settings: Settings,
+    me: Incarnation,
+    former: Option<Incarnation>,
+    broker: Arc<dyn Broker>,
+    shared: Arc<Shared>,
+}
+
+impl Beginning {
+    async fn live(self, commands: Receiver<Command>, bus: Receiver<BusMessage>) -> Ended {
+        let connected = Arc::new(Notify::new());
+        let mut pause = PAUSE;
+        let (client, foundation) = loop {
+            let prepared = tokio::select! {
+                () = self.shared.stop.notified() => return Ended::Stopped,
+                prepared = self.prepare(&connected) => prepared,
+            };
+            match prepared {
+                Ok(prepared) => break prepared,
+                Err(error) if error.is_passing() => {
+                    warn!("this node cannot take part in the cluster yet: {error}");
+                    self.broker.condition(&Condition::Waiting(error));
+                }
+                Err(error) => return Ended::Refused(error),
+            }
+            tokio::select! {
+                () = self.shared.stop.notified() => return Ended::Stopped,
+                () = tokio::time::sleep(pause) => {}
+            }
+            pause = (pause * 2).min(PAUSE_MAX);
+        };
+        self.shared.take_at_once(client.max_payload());
+        let Settings { mut member, node_name, .. } = self.settings.clone();
+        // A group that does not fit would stop its partition.
+        member.group_max_bytes = member.group_max_bytes.min(self.shared.kept_max_bytes());
+        let member = Member::new(now_ms(), self.me, &node_name, self.former, foundation.seed, member);
+        info!("this node is {} in the cluster", self.me);
+        self.broker.condition(&Condition::Ready);
+        match Turns::begin(self, client, connected, foundation, member, bus).await {
+            Ok(turns) => turns.run(commands).await,
+            Err(error) => Ended::Refused(error),
+        }
+    }
+
+    async fn prepare(&self, connected: &Arc<Notify>) -> Result<(Client, Foundation), Error> {
+        let Settings { access, node_name, times, limits, .. } = &self.settings;
+        let client = connection::connect(access, node_name, times, limits, &self.shared.counters, connected).await?;
+        let foundation = setup::prepare(&client, &self.settings).await?;
+        Ok((client, foundation))
+    }
+}

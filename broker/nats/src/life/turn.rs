@@ -1,0 +1,368 @@
+//! What a life does all the time: hears, lets the machine decide, and carries out.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::{Client, Subscriber};
+use futures_util::stream::SelectAll;
+use futures_util::{FutureExt, StreamExt};
+use log::{info, warn};
+use tautwire_cluster::names::{ClientKey, Incarnation, Partition, Seed};
+use tautwire_cluster::{Decision, Full, Member, Output, Publish, TICK_MS};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::Beginning;
+use super::link::{Input, Link};
+use crate::broker::{Broker, Condition, Ended};
+use crate::bus::{Bus, Heard};
+use crate::clock::now_ms;
+use crate::command::Command;
+use crate::connection;
+use crate::error::Error;
+use crate::handle::{BusMessage, Shared};
+use crate::held::Held;
+use crate::layout::peer_subject;
+use crate::settings::{Access, Settings};
+use crate::setup::{self, Foundation};
+use crate::store::Store;
+use crate::tasks::{Done, Tasks};
+
+/// Commands taken at once: what they lead to is carried out in between.
+const COMMANDS_TAKEN_MAX: usize = 256;
+/// Changes of records that wait. Whoever reads them waits too.
+const INPUTS_MAX: usize = 256;
+/// QoS 0 messages that wait for the thread. Whoever reads them waits too.
+const HEARD_MAX: usize = 1024;
+
+pub(super) struct Turns {
+    member: Member,
+    seed: Seed,
+    settings: Settings,
+    broker: Arc<dyn Broker>,
+    shared: Arc<Shared>,
+    connected: Arc<Notify>,
+    store: Store,
+    tasks: Tasks,
+    done: Receiver<Done>,
+    held: Held,
+    bus: Bus,
+    heard: Receiver<Heard>,
+    inbox: String,
+    link: Link,
+    answers: SelectAll<Subscriber>,
+    peers: SelectAll<Subscriber>,
+    /// Connections that another one has followed, and until when answers may come by them.
+    retired: Vec<(u64, Link)>,
+    /// Counts the ways to the servers that were asked for: the last one counts.
+    reached: u64,
+    inputs: Receiver<Input>,
+    to_inputs: Sender<Input>,
+    /// Until when it waits for what is under way, once it is told to end.
+    stops_at_ms: Option<u64>,
+    ended: Option<Ended>,
+}
+
+impl Turns {
+    pub(super) async fn begin(
+        beginning: Beginning,
+        client: Client,
+        connected: Arc<Notify>,
+        foundation: Foundation,
+        member: Member,
+        bus: Receiver<BusMessage>,
+    ) -> Result<Turns, Error> {
+        let Beginning { settings, broker, shared, .. } = beginning;
+        let (to_inputs, inputs) = channel(INPUTS_MAX);
+        let (to_done, done) = channel(INPUTS_MAX);
+        let (to_heard, heard) = channel(HEARD_MAX);
+        let inbox = client.new_inbox();
+        let counters = shared.counters.clone();
+        let mut link =
+            Link::open(client.clone(), &inbox, member.incarnation(), to_inputs.clone(), counters.clone()).await?;
+        Ok(Turns {
+            store: Store::new(client.clone(), inbox.clone(), &settings.times, counters.clone()),
+            tasks: Tasks::new(client.clone(), to_done, &settings.times, counters),
+            done,
+            bus: Bus::new(client, bus, &shared, to_heard),
+            heard,
+            answers: link.answers.take().into_iter().collect(),
+            peers: link.peers.take().into_iter().collect(),
+            seed: foundation.seed,
+            member,
+            settings,
+            broker,
+            shared,
+            connected,
+            held: Held::default(),
+            inbox,
+            link,
+            retired: Vec::new(),
+            reached: 0,
+            inputs,
+            to_inputs,
+            stops_at_ms: None,
+            ended: None,
+        })
+    }
+
+    pub(super) async fn run(mut self, mut commands: Receiver<Command>) -> Ended {
+        let mut tick = interval(Duration::from_millis(TICK_MS));
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut taken = Vec::with_capacity(COMMANDS_TAKEN_MAX);
+        loop {
+            self.carry_out();
+            if let Some(ended) = self.ended.take() {
+                return ended;
+            }
+            let takes_commands = self.held.bytes() < self.settings.limits.held_max_bytes;
+            // Whoever was refused a moment after the queue was emptied is told at the next tick.
+            if takes_commands && commands.capacity() > 0 && self.shared.take_wanted() {
+                self.broker.room();
+            }
+            // Answers come first: what they end makes room for what commands begin. There are only as many as operations under way.
+            tokio::select! {
+                biased;
+                Some(message) = self.answers.next() => {
+                    let now_ms = now_ms();
+                    if let Some((id, answer)) = self.store.take(now_ms, &message) {
+                        self.member.answer(now_ms, id, &answer);
+                    }
+                }
+                Some(done) = self.done.recv() => {
+                    let (id, answer) = self.tasks.take(done);
+                    self.member.answer(now_ms(), id, &answer);
+                }
+                _ = tick.tick() => self.tick(commands.is_empty()),
+                () = self.shared.stop.notified() => self.stop(),
+                () = self.connected.notified() => {
+                    self.shared.take_at_once(self.link.client.max_payload());
+                    self.store.connected(now_ms());
+                }
+                Some(input) = self.inputs.recv() => self.take_input(input),
+                Some(message) = self.peers.next() => self.member.heard(now_ms(), &message.payload),
+                Some(heard) = self.heard.recv() => self.take_heard(heard),
+                count = commands.recv_many(&mut taken, COMMANDS_TAKEN_MAX), if takes_commands => {
+                    if count == 0 {
+                        // All handles are gone, and nobody can ask for anything.
+                        self.stop();
+                    }
+                    for command in taken.drain(..) {
+                        self.shared.took_command(&command);
+                        self.take_command(command);
+                    }
+                }
+            }
+        }
+    }
+
+    fn tick(&mut self, has_no_commands: bool) {
+        let now_ms = now_ms();
+        self.member.advance(now_ms);
+        while let Some((id, answer)) = self.store.next_unknown(now_ms) {
+            self.member.answer(now_ms, id, &answer);
+        }
+        self.store.connected(now_ms);
+        for (_, link) in self.retired.extract_if(.., |(until_ms, _)| *until_ms <= now_ms) {
+            tokio::spawn(async move { link.client.drain().await });
+        }
+        if self.held.bytes() >= self.settings.limits.held_max_bytes {
+            self.shared.counters.commands_stalled.add(1);
+        }
+        let is_done = self.store.is_idle() && self.tasks.is_idle() && self.held.is_empty();
+        if self.stops_at_ms.is_some_and(|at_ms| at_ms <= now_ms || is_done && has_no_commands) {
+            self.ended = Some(Ended::Stopped);
+        }
+    }
+
+    /// Carries out what the machine has decided, and what has found room by it.
+    fn carry_out(&mut self) {
+        loop {
+            while let Some(output) = self.member.next_output() {
+                match output {
+                    Output::Operation(id, operation) if Tasks::takes(&operation) => self.tasks.begin(id, operation),
+                    Output::Operation(id, operation) => self.store.begin(now_ms(), id, operation),
+                    Output::Listen(pattern) => self.bus.listen(pattern),
+                    Output::Unlisten(pattern) => self.bus.unlisten(&pattern),
+                    Output::Send(to, message) => self.send(to, message),
+                    Output::Decision(decision) => {
+                        let ended = match decision {
+                            Decision::Fenced => Some(Ended::Fenced),
+                            Decision::Drained => Some(Ended::Drained),
+                            _ => None,
+                        };
+                        if ended.is_some() {
+                            self.shared.serve_until(0);
+                            self.ended = ended;
+                        }
+                        self.broker.decide(decision);
+                    }
+                }
+            }
+            self.shared.serve_until(self.member.serves_until_ms());
+            if self.held.is_empty() || !self.retry_held() {
+                break;
+            }
+        }
+    }
+
+    fn send(&mut self, to: Incarnation, message: Vec<u8>) {
+        let client = &self.link.client;
+        let is_connected = client.connection_state() == State::Connected;
+        let publish = client.publish(peer_subject(to), message.into());
+        let sent = is_connected.then(|| tokio::task::unconstrained(publish).now_or_never()).flatten();
+        if !matches!(sent, Some(Ok(()))) {
+            self.shared.counters.peer_messages_dropped.add(1);
+        }
+    }
+
+    fn take_command(&mut self, command: Command) {
+        if let Some(command) = self.held.join(command)
+            && let Some((partition, command)) = self.act(command)
+            && let Some(client) = command.client()
+        {
+            self.shared.counters.messages_held.add(1);
+            self.held.hold(client, partition, command, false);
+            self.broker.hold(client);
+        }
+    }
+
+    /// Does what a command says. Gives a message back whose partition has no room.
+    fn act(&mut self, command: Command) -> Option<(Partition, Command)> {
+        let now_ms = now_ms();
+        match command {
+            Command::Claim { ticket, client_id, start } => self.member.claim(now_ms, ticket, &client_id, start),
+            Command::Abandon { client, ticket } => self.member.abandon(now_ms, client, ticket),
+            Command::Publish { client, ticket, topic, packet_id, retain, message } => {
+                let publish = Publish { ticket, topic: &topic, packet_id, retain, message };
+                let Err(Full(message)) = self.member.publish(now_ms, client, publish) else {
+                    return None;
+                };
+                let partition = self.seed.partition(&topic);
+                return Some((partition, Command::Publish { client, ticket, topic, packet_id, retain, message }));
+            }
+            Command::Release { client, packet_id } => self.member.release(now_ms, client, packet_id),
+            Command::Save { client, number, state } => self.member.save(now_ms, client, number, state),
+            Command::Left { client, state } => self.member.left(now_ms, client, state),
+            Command::Keep { client, terms } => self.member.keep(client, terms),
+            Command::Took { shard, partition, until } => self.member.took(now_ms, shard, partition, until),
+            Command::Read { shard, request } => self.member.read(shard, request),
+            Command::Join { client, epoch, share } => self.member.join(now_ms, client, epoch, &share),
+            Command::Leave { client, share } => self.member.leave(now_ms, client, &share),
+            Command::Part { client, epoch, share } => self.member.part(now_ms, client, epoch, &share),
+            Command::Checkpoint { group, leases } => self.member.checkpoint(now_ms, group, leases),
+            Command::Returned { group, partition, next, open } => {
+                self.member.returned(now_ms, group, partition, next, open);
+            }
+            Command::Look { ticket } => self.member.look(now_ms, ticket),
+            Command::Listen { filter } => self.member.listen(&filter),
+            Command::Unlisten { filter } => self.member.unlisten(&filter),
+            Command::Drain { is_for_good } => self.member.drain(now_ms, is_for_good),
+            Command::Rebalance => self.member.rebalance(now_ms),
+            Command::Propose { ticket, base, parts } => self.member.propose(ticket, base, parts),
+            Command::Configured { number, is_taken_on } => self.member.configured(now_ms, number, is_taken_on),
+            Command::Reach(access) => self.reach(*access),
+        }
+        None
+    }
+
+    fn stop(&mut self) {
+        let at_ms = now_ms() + self.settings.times.stop_ms;
+        self.stops_at_ms = Some(self.stops_at_ms.unwrap_or(at_ms));
+    }
+
+    /// Lets those go on whose partition has room again. Says whether anybody did.
+    fn retry_held(&mut self) -> bool {
+        let mut has_progress = false;
+        for partition in Partition::all() {
+            while let Some((client, commands)) = self.held.next(partition) {
+                let before = commands.len();
+                let left = self.retry(client, partition, commands);
+                has_progress |= left < before;
+                if left == before {
+                    break;
+                }
+            }
+        }
+        has_progress
+    }
+
+    /// Does what it can of a client's commands, in order. Says how many are left.
+    fn retry(&mut self, client: ClientKey, partition: Partition, mut commands: VecDeque<Command>) -> usize {
+        let mut is_first = true;
+        while let Some(command) = commands.pop_front() {
+            if let Some((needed, command)) = self.act(command) {
+                let left = commands.len() + 1;
+                self.held.hold(client, needed, command, is_first && needed == partition);
+                self.held.return_rest(client, commands);
+                return left;
+            }
+            is_first = false;
+        }
+        self.broker.go_on(client);
+        0
+    }
+
+    /// Of a message that comes by several patterns, one copy counts.
+    fn take_heard(&mut self, heard: Heard) {
+        match heard {
+            Heard::Listening(pattern) => {
+                self.member.listening(&pattern);
+                self.broker.listening(&pattern);
+            }
+            Heard::Message { pattern, subject, message } => {
+                if self.member.counts(&pattern, &subject) && !self.broker.hear(&pattern, &subject, &message) {
+                    self.shared.counters.bus_dropped_in.add(1);
+                }
+            }
+        }
+    }
+
+    fn take_input(&mut self, input: Input) {
+        match input {
+            Input::Node(node, revision, record) => self.member.saw_node(now_ms(), node, revision, &record),
+            Input::Removed(node) => self.member.saw_node_removed(node),
+            Input::Link(number, _) if number != self.reached => {}
+            Input::Link(_, Ok(link)) => self.change_over(*link),
+            Input::Link(_, Err(error)) => {
+                warn!("the new access to NATS cannot be used, and the one before goes on: {error}");
+                self.broker.condition(&Condition::AccessRefused(error));
+            }
+        }
+    }
+
+    /// Makes another connection, while the one before serves.
+    fn reach(&mut self, access: Access) {
+        self.reached += 1;
+        let (number, seed) = (self.reached, self.seed);
+        let Settings { node_name, times, limits, .. } = self.settings.clone();
+        let (inbox, me, inputs) = (self.inbox.clone(), self.member.incarnation(), self.to_inputs.clone());
+        let (counters, connected) = (self.shared.counters.clone(), self.connected.clone());
+        tokio::spawn(async move {
+            let open = async {
+                let client = connection::connect(&access, &node_name, &times, &limits, &counters, &connected).await?;
+                setup::check_seed(&client, seed).await?;
+                Link::open(client, &inbox, me, inputs.clone(), counters).await
+            };
+            let link = open.await.map(Box::new);
+            let _ = inputs.send(Input::Link(number, link)).await;
+        });
+    }
+
+    /// Operations go by the new connection from now on. Answers to those that went by the old one still come by both.
+    fn change_over(&mut self, mut link: Link) {
+        info!("another connection to NATS is used from now on");
+        self.answers.extend(link.answers.take());
+        self.peers.extend(link.peers.take());
+        self.store.go_by(link.client.clone());
+        self.tasks.go_by(link.client.clone());
+        self.bus.change_over(link.client.clone());
+        let until_ms = now_ms() + self.settings.times.operation_ms;
+        self.shared.take_at_once(link.client.max_payload());
+        self.retired.push((until_ms, std::mem::replace(&mut self.link, link)));
+        self.broker.condition(&Condition::AccessChanged);
+    }
+}

@@ -1,0 +1,110 @@
+//! What the store can do with keys beside [`Operation`](tautwire_cluster::Operation): a time to live, removing, reading many.
+
+use std::time::Duration;
+
+use async_nats::Client;
+use tautwire_cluster::Revision;
+use tautwire_cluster::names::{Incarnation, Key};
+
+use crate::jetstream::{self, Failure, bounds, read_all_there_is};
+use crate::layout::{MARKER_S, NODE, SESSION, bucket_stream, bucket_subjects, node_of};
+
+/// What one read of many keys may take.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// What becomes of a write that expects something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// It is done, and this is where it stands.
+    At(u64),
+    /// It is not done: something else was there, or under way.
+    Conflict,
+}
+
+impl From<Option<u64>> for Written {
+    fn from(sequence: Option<u64>) -> Written {
+        sequence.map_or(Written::Conflict, Written::At)
+    }
+}
+
+/// A key, as it lies in the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The key in its bucket.
+    pub name: String,
+    /// Its revision.
+    pub revision: Revision,
+    /// How long ago it was written, by the store's clock, in milliseconds.
+    pub age_ms: u64,
+    /// What it has.
+    pub value: Vec<u8>,
+}
+
+/// Writes a key that has this revision. The store removes it after so long by its own clock, unless it is written again.
+///
+/// # Errors
+/// It is not known what has become of it, or the servers have refused it for another reason than the revision.
+pub async fn put_for(
+    client: &Client,
+    key: Key,
+    expected: Revision,
+    value: Vec<u8>,
+    for_s: u32,
+) -> Result<Written, Failure> {
+    let ttl = [("Nats-TTL", for_s.to_string())];
+    Ok(jetstream::write(client, subject(key), expected.0, &ttl, value).await?.into())
+}
+
+/// Removes a key that has this revision. A marker stays for an hour.
+///
+/// # Errors
+/// As for [`put_for`].
+pub async fn remove(client: &Client, key: Key, expected: Revision) -> Result<Written, Failure> {
+    let headers = [("KV-Operation", "DEL".to_owned()), ("Nats-TTL", MARKER_S.to_string())];
+    Ok(jetstream::write(client, subject(key), expected.0, &headers, Vec::new()).await?.into())
+}
+
+/// The records of sessions behind a revision, in the order of their revisions, and whether there were no more. The leader has confirmed that.
+///
+/// # Errors
+/// The servers have not answered.
+pub async fn scan(
+    client: &Client,
+    after: Revision,
+    max: usize,
+    wait: Duration,
+) -> Result<(Vec<Record>, bool), Failure> {
+    let (stream, subjects) = (bucket_stream(SESSION), bucket_subjects(SESSION));
+    let (entries, is_end) =
+        read_all_there_is(client, &stream, &subjects, after.0 + 1, max, MAX_BYTES.max(2 * client.max_payload()), wait)
+            .await?;
+    let now_ms = bounds(client, &stream).await?.now_ms;
+    let prefix = subjects.trim_end_matches('>');
+    let records = entries.into_iter().filter(|entry| !entry.is_removal).map(|entry| Record {
+        name: entry.subject.strip_prefix(prefix).unwrap_or_default().to_owned(),
+        revision: Revision(entry.sequence),
+        age_ms: now_ms.saturating_sub(entry.stored_at_ms),
+        value: entry.payload,
+    });
+    Ok((records.collect(), is_end))
+}
+
+/// The records of all nodes, from the leader.
+///
+/// # Errors
+/// The servers have not answered.
+pub async fn nodes(client: &Client) -> Result<Vec<(Incarnation, Revision, Vec<u8>)>, Failure> {
+    let (stream, subjects) = (bucket_stream(NODE), bucket_subjects(NODE));
+    let (mut records, mut from) = (Vec::new(), 1);
+    while let Some(stored) = jetstream::next(client, &stream, &subjects, from).await? {
+        from = stored.sequence + 1;
+        if let Some(node) = node_of(&stored.subject).filter(|_| !stored.is_removal) {
+            records.push((node, Revision(stored.sequence), stored.payload));
+        }
+    }
+    Ok(records)
+}
+
+fn subject(key: Key) -> String {
+    format!("$KV.{key}")
+}

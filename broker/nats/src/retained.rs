@@ -1,0 +1,153 @@
+//! What topics retain, in the stream that all nodes mirror.
+
+use std::sync::Arc;
+
+use async_nats::Client;
+
+use crate::counters::Counters;
+use crate::jetstream::{self, Entry, Failure, bounds};
+use crate::layout::{RETAINED, RETAINED_SUBJECTS, retained_subject};
+use crate::records::Written;
+
+/// What one part of the mirror may take.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// What a topic retains, as it lies in the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Where in the stream.
+    pub sequence: u64,
+    /// The subject of the topic.
+    pub subject: String,
+    /// How long ago it was written, by the store's clock, in milliseconds.
+    pub age_ms: u64,
+    /// What it says; nothing where it has been removed, or has come to its end.
+    pub value: Option<Vec<u8>>,
+}
+
+/// A part of the stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// What there is, in order.
+    pub kept: Vec<Kept>,
+    /// Nothing up to here is to come.
+    pub through: u64,
+    /// Whether there was nothing more when this was read.
+    pub is_end: bool,
+}
+
+/// What a topic retains, from the leader: where it stands, and what it is.
+///
+/// # Errors
+/// The servers have not answered.
+pub async fn last(client: &Client, subject: &str) -> Result<Option<(u64, Vec<u8>)>, Failure> {
+    let stored = jetstream::last(client, RETAINED, &retained_subject(subject)).await?;
+    Ok(stored.filter(|stored| !stored.is_removal).map(|stored| (stored.sequence, stored.payload)))
+}
+
+/// Writes what a topic retains, if this is what it had before; without one, if it had nothing. The store may remove it after so many seconds.
+///
+/// # Errors
+/// It is not known what has become of it, or the servers have refused it for another reason.
+pub async fn retain(
+    client: &Client,
+    subject: &str,
+    expected: Option<u64>,
+    value: Vec<u8>,
+    for_s: Option<u32>,
+) -> Result<Written, Failure> {
+    let ttl: Vec<_> = for_s.map(|seconds| ("Nats-TTL", seconds.to_string())).into_iter().collect();
+    let subject = retained_subject(subject);
+    if let Some(expected) = expected {
+        return Ok(jetstream::write(client, subject, expected, &ttl, value).await?.into());
+    }
+    if let Some(sequence) = jetstream::write(client, subject.clone(), 0, &ttl, value.clone()).await? {
+        return Ok(Written::At(sequence));
+    }
+    // What the topic had may have come to its end, and left a marker. The first attempt was refused, whatever happens now before the second.
+    match jetstream::last(client, RETAINED, &subject).await {
+        Ok(Some(marker)) if marker.is_removal => {
+            Ok(jetstream::write(client, subject, marker.sequence, &ttl, value).await?.into())
+        }
+        _ => Ok(Written::Conflict),
+    }
+}
+
+/// The last sequence of the stream, as the leader knows it.
+///
+/// # Errors
+/// The leader has not answered.
+pub async fn end(client: &Client) -> Result<u64, Failure> {
+    Ok(bounds(client, RETAINED).await?.last)
+}
+
+/// The stream, read from the beginning and then as it grows.
+pub struct Mirror {
+    client: Client,
+    follower: jetstream::Follower,
+    /// How far the store's clock is ahead of this machine's, in milliseconds: learnt now and then.
+    ahead_ms: Option<i64>,
+}
+
+impl Mirror {
+    /// Nothing is read before somebody asks.
+    pub fn new(client: Client, counters: Arc<Counters>) -> Mirror {
+        let (stream, subjects) = (RETAINED.to_owned(), RETAINED_SUBJECTS.to_owned());
+        let follower = jetstream::Follower::new(client.clone(), counters, stream, subjects);
+        Mirror { client, follower, ahead_ms: None }
+    }
+
+    /// What comes behind a sequence, at most so many. If there is nothing, it waits some seconds.
+    ///
+    /// # Errors
+    /// The servers have not answered.
+    pub async fn next(&mut self, after: u64, max: usize) -> Result<Part, Failure> {
+        let ahead_ms = match self.ahead_ms {
+            Some(ahead_ms) => ahead_ms,
+            None => self.look_at_clock().await?.1,
+        };
+        let entries = self.follower.next(after + 1, max, MAX_BYTES).await;
+        if let Some(last) = entries.last() {
+            let (through, is_end) = (last.sequence, last.pending == 0);
+            let kept = entries.into_iter().map(|entry| kept(entry, ahead_ms)).collect();
+            return Ok(Part { kept, through, is_end });
+        }
+        // What the stream had last may be gone without a trace. The leader knows: first how far it goes, then that nothing is left.
+        let (last, ahead_ms) = self.look_at_clock().await?;
+        match jetstream::next(&self.client, RETAINED, RETAINED_SUBJECTS, after + 1).await? {
+            None => Ok(Part { kept: Vec::new(), through: after.max(last), is_end: true }),
+            Some(stored) => {
+                let value = (!stored.is_removal).then_some(stored.payload);
+                let age_ms = age_ms(stored.stored_at_ms, ahead_ms);
+                let subject = relative(&stored.subject);
+                let kept = Kept { sequence: stored.sequence, subject, age_ms, value };
+                Ok(Part { through: kept.sequence, kept: vec![kept], is_end: false })
+            }
+        }
+    }
+
+    /// The last sequence of the stream, and how far the store's clock is ahead.
+    async fn look_at_clock(&mut self) -> Result<(u64, i64), Failure> {
+        let bounds = bounds(&self.client, RETAINED).await?;
+        let ahead_ms = bounds.now_ms.cast_signed().wrapping_sub(crate::now_ms().cast_signed());
+        self.ahead_ms = Some(ahead_ms);
+        Ok((bounds.last, ahead_ms))
+    }
+}
+
+fn kept(entry: Entry, ahead_ms: i64) -> Kept {
+    Kept {
+        sequence: entry.sequence,
+        subject: relative(&entry.subject),
+        age_ms: age_ms(entry.stored_at_ms, ahead_ms),
+        value: (!entry.is_removal).then_some(entry.payload),
+    }
+}
+
+fn age_ms(stored_at_ms: u64, ahead_ms: i64) -> u64 {
+    crate::now_ms().saturating_add_signed(ahead_ms).saturating_sub(stored_at_ms)
+}
+
+fn relative(subject: &str) -> String {
+    subject.strip_prefix(RETAINED_SUBJECTS.trim_end_matches('>')).unwrap_or_default().to_owned()
+}

@@ -1,0 +1,66 @@
+//! What has to hold before a node takes part: servers that are new enough, streams as they must be, writing to disk, and the cluster's seed.
+
+mod seed;
+mod streams;
+mod syncing;
+
+use async_nats::Client;
+use log::info;
+use tautwire_cluster::names::Seed;
+
+use crate::error::Error;
+use crate::jetstream::{self, Failure, code};
+use crate::settings::{Settings, Times};
+
+/// The oldest server that has all that is used: a time to live of a message, and markers of deletion.
+const OLDEST: (i64, i64, i64) = (2, 11, 0);
+
+/// What a node knows of its cluster once it has looked at everything.
+#[derive(Debug, Clone, Copy)]
+pub struct Foundation {
+    /// What topics and clients are named by.
+    pub seed: Seed,
+}
+
+/// Makes what is missing, and looks at everything else.
+///
+/// # Errors
+/// Something is not as it has to be.
+pub async fn prepare(client: &Client, settings: &Settings) -> Result<Foundation, Error> {
+    check_server(client).await?;
+    let streams = streams::ensure(client, &settings.storage).await?;
+    syncing::check(&settings.storage.syncing, &streams, &settings.times).await?;
+    let seed = seed::obtain(client).await?;
+    Ok(Foundation { seed })
+}
+
+/// Whether these servers have the cluster of this seed.
+pub(crate) async fn check_seed(client: &Client, seed: Seed) -> Result<(), Error> {
+    if seed::read(client).await? == Some(seed) { Ok(()) } else { Err(Error::OtherCluster) }
+}
+
+async fn check_server(client: &Client) -> Result<(), Error> {
+    let server = client.server_info();
+    let refuse = |why: String| Err(Error::Server { why });
+    if !client.is_server_compatible(OLDEST.0, OLDEST.1, OLDEST.2) {
+        let (major, minor, patch) = OLDEST;
+        return refuse(format!(
+            "NATS server {} has version {}, and a cluster needs {major}.{minor}.{patch} or newer: upgrade it",
+            server.server_name, server.version
+        ));
+    }
+    match jetstream::ask(client, jetstream::INFO.to_owned(), String::new()).await {
+        Ok(_) => {}
+        Err(Failure::Refused(error)) if matches!(error.code, code::NOT_ENABLED | code::NOT_ENABLED_FOR_ACCOUNT) => {
+            return refuse(format!("{error}: enable JetStream on the NATS servers, and for this node's account"));
+        }
+        Err(failure) => return Err(Error::Connection { why: format!("JetStream does not answer: {failure}") }),
+    }
+    info!("NATS server {} has version {}", server.server_name, server.version);
+    Ok(())
+}
+
+/// Reading a server's monitoring address waits no longer than making a connection.
+fn monitoring_wait(times: &Times) -> std::time::Duration {
+    std::time::Duration::from_millis(times.connect_ms)
+}

@@ -1,0 +1,84 @@
+//! Streams are made where they are missing, and compared where they are there.
+
+use std::collections::BTreeSet;
+
+use async_nats::Client;
+use futures_util::future::try_join_all;
+use tautwire_json::Value;
+
+use crate::error::Error;
+use crate::jetstream::{Failure, ask, code};
+use crate::layout::{Wanted, wanted};
+use crate::settings::Storage;
+
+/// What streams need of the servers is made one after the other by their leader: so long may the last one take.
+const ATTEMPTS: usize = 10;
+
+/// Makes and compares all streams. Gives the names of the servers that hold them.
+pub(super) async fn ensure(client: &Client, storage: &Storage) -> Result<BTreeSet<String>, Error> {
+    let streams = wanted(storage);
+    let holders = try_join_all(streams.iter().map(|stream| ensure_one(client, stream))).await?;
+    Ok(holders.into_iter().flatten().collect())
+}
+
+async fn ensure_one(client: &Client, stream: &Wanted) -> Result<BTreeSet<String>, Error> {
+    let mut last = String::new();
+    for _ in 0..ATTEMPTS {
+        match look(client, stream).await {
+            Ok(Some(info)) => return compare(stream, &info),
+            Ok(None) => {}
+            Err(failure) => {
+                last = failure.to_string();
+                continue;
+            }
+        }
+        match ask(client, format!("$JS.API.STREAM.CREATE.{}", stream.name), stream.request()).await {
+            Ok(info) => return compare(stream, &info),
+            // Another node makes the same: it is looked at once more.
+            Err(Failure::Refused(error)) if error.code == code::STREAM_NAME_IN_USE => last = error.to_string(),
+            // It may have been made although no answer has come.
+            Err(failure @ Failure::Unanswered(_)) => last = failure.to_string(),
+            Err(Failure::Refused(error)) => {
+                let is_passing = error.code == code::CLUSTER_NOT_AVAILABLE;
+                let why = format!(
+                    "it cannot be made: {error}; see that {} servers with JetStream are there, with enough room",
+                    replicas(stream)
+                );
+                return Err(Error::Stream { name: stream.name.clone(), why, is_passing });
+            }
+        }
+    }
+    Err(Error::Stream { name: stream.name.clone(), why: last, is_passing: true })
+}
+
+async fn look(client: &Client, stream: &Wanted) -> Result<Option<Value>, Failure> {
+    match ask(client, format!("$JS.API.STREAM.INFO.{}", stream.name), String::new()).await {
+        Ok(info) => Ok(Some(info)),
+        Err(Failure::Refused(error)) if error.code == code::STREAM_NOT_FOUND => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn compare(stream: &Wanted, info: &Value) -> Result<BTreeSet<String>, Error> {
+    let differences = stream.differences(info.get("config").unwrap_or(&Value::Null));
+    if !differences.is_empty() {
+        return Err(Error::Differs { name: stream.name.clone(), differences });
+    }
+    Ok(holders(info))
+}
+
+/// The servers that hold a stream, as far as it says: the leader, and the other replicas.
+fn holders(info: &Value) -> BTreeSet<String> {
+    let Some(cluster) = info.get("cluster") else { return BTreeSet::new() };
+    let others = cluster.list("replicas").iter().map(|replica| replica.text("name"));
+    let all = [cluster.text("leader")].into_iter().chain(others);
+    all.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+fn replicas(stream: &Wanted) -> String {
+    let replicas = stream.required.iter().find(|(name, _)| *name == "num_replicas");
+    match replicas {
+        Some((_, Value::Number(number))) => number.clone(),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,354 @@
+//! Operations of the store, on streams: what is asked, what comes back, and what it means.
+//!
+//! A key is the subject `$KV.<bucket>.<key>` of the stream `KV_<bucket>`, as everybody's tools for NATS have it, and its revision is the
+//! sequence of its last message. Writes name the sequence that they expect. Reads go to the leader of the stream. Answers come to one
+//! subject, and each operation is answered to the node once.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use async_nats::connection::State;
+use async_nats::{Client, HeaderMap, Message};
+use futures_util::FutureExt;
+use log::warn;
+use tautwire_cluster::names::{Key, LogSubject};
+use tautwire_cluster::{Answer, Operation, OperationId, Revision, Sequence};
+use tautwire_json::push_string;
+
+use crate::counters::Counters;
+use crate::jetstream::{ApiError, Stored, code, parse_stored, parse_written};
+use crate::layout;
+use crate::quiet::Quiet;
+use crate::settings::Times;
+
+/// What the subject of the last message is to be, at the place of its sequence.
+const EXPECTED_LAST: &str = "Nats-Expected-Last-Subject-Sequence";
+
+pub(crate) struct Store {
+    client: Client,
+    /// Answers come to this, a point, and what [`Token`] writes.
+    inbox: String,
+    operation_ms: u64,
+    failure_pause_ms: u64,
+    counters: Arc<Counters>,
+    under_way: HashMap<OperationId, UnderWay>,
+    /// Operations without a connection, in order.
+    waiting: VecDeque<OperationId>,
+    /// When the fate of an operation is unknown, in order, since all have the same time.
+    deadlines: VecDeque<(u64, OperationId)>,
+    /// When a failure is told, in order.
+    failures: VecDeque<(u64, OperationId)>,
+    quiet: Quiet,
+}
+
+/// An operation, at the request with this number.
+struct UnderWay {
+    step: u8,
+    what: What,
+}
+
+enum What {
+    Waiting(Operation),
+    Getting,
+    LookingForLast,
+    /// Of a key, which may be there as a marker of its removal.
+    Creating(Key, Vec<u8>),
+    /// The key is there; it is looked whether it is a marker.
+    LookingForMarker(Key, Vec<u8>),
+    Putting,
+    Appending,
+    Failed,
+}
+
+/// Names a request of an operation: each has one or, where a marker is in the way, three.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Token {
+    id: OperationId,
+    step: u8,
+}
+
+impl Store {
+    /// `inbox` is to be listened to, with a last token of any text.
+    pub(crate) fn new(client: Client, inbox: String, times: &Times, counters: Arc<Counters>) -> Store {
+        Store {
+            client,
+            inbox,
+            operation_ms: times.operation_ms,
+            failure_pause_ms: times.failure_pause_ms,
+            counters,
+            under_way: HashMap::new(),
+            waiting: VecDeque::new(),
+            deadlines: VecDeque::new(),
+            failures: VecDeque::new(),
+            quiet: Quiet::default(),
+        }
+    }
+
+    /// From now on operations go by another connection. What is under way by the one before can still be answered.
+    pub(crate) fn go_by(&mut self, client: Client) {
+        self.client = client;
+    }
+
+    /// Whether nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.client.connection_state() == State::Connected
+    }
+
+    pub(crate) fn begin(&mut self, now_ms: u64, id: OperationId, operation: Operation) {
+        self.deadlines.push_back((now_ms + self.operation_ms, id));
+        if self.is_connected() {
+            self.send(now_ms, id, operation);
+        } else {
+            self.counters.operations_waiting.add(1);
+            self.under_way.insert(id, UnderWay { step: 0, what: What::Waiting(operation) });
+            self.waiting.push_back(id);
+        }
+    }
+
+    /// Perhaps there is a connection again. What waited for it is sent now, so that nothing old piles up inside of the client of NATS.
+    pub(crate) fn connected(&mut self, now_ms: u64) {
+        if !self.is_connected() {
+            return;
+        }
+        for id in std::mem::take(&mut self.waiting) {
+            if let Some(UnderWay { what: What::Waiting(operation), .. }) = self.under_way.remove(&id) {
+                self.send(now_ms, id, operation);
+            }
+        }
+    }
+
+    fn send(&mut self, now_ms: u64, id: OperationId, operation: Operation) {
+        let (what, is_sent) = match operation {
+            Operation::Get(key) => (What::Getting, self.read(Token { id, step: 1 }, Place::Key(key))),
+            Operation::Last(subject) => (What::LookingForLast, self.read(Token { id, step: 1 }, Place::Log(subject))),
+            Operation::Put { key, expected: None, value } => {
+                let is_sent = self.write(Token { id, step: 1 }, Place::Key(key), 0, value.clone());
+                (What::Creating(key, value), is_sent)
+            }
+            Operation::Put { key, expected: Some(Revision(expected)), value } => {
+                (What::Putting, self.write(Token { id, step: 1 }, Place::Key(key), expected, value))
+            }
+            Operation::Append { subject, expected, group } => {
+                let expected = expected.map_or(0, |Sequence(sequence)| sequence);
+                (What::Appending, self.write(Token { id, step: 1 }, Place::Log(subject), expected, group))
+            }
+            // These are tasks.
+            _ => (What::Failed, false),
+        };
+        self.under_way.insert(id, UnderWay { step: 1, what });
+        if !is_sent {
+            self.fail_soon(now_ms, id);
+        }
+    }
+
+    fn read(&self, token: Token, place: Place) -> bool {
+        let mut body = String::from(r#"{"last_by_subj":"#);
+        push_string(&mut body, &place.subject());
+        body.push('}');
+        self.publish(token, format!("$JS.API.STREAM.MSG.GET.{}", place.stream()), None, body.into_bytes())
+    }
+
+    fn write(&self, token: Token, place: Place, expected: u64, payload: Vec<u8>) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(EXPECTED_LAST, expected.to_string());
+        self.publish(token, place.subject(), Some(headers), payload)
+    }
+
+    /// Never waits: if there is no room in the connection, the operation fails.
+    fn publish(&self, token: Token, subject: String, headers: Option<HeaderMap>, payload: Vec<u8>) -> bool {
+        let reply = format!("{}.{token}", self.inbox);
+        let sent = match headers {
+            Some(headers) => {
+                let publish = self.client.publish_with_reply_and_headers(subject, reply, headers, payload.into());
+                tokio::task::unconstrained(publish).now_or_never()
+            }
+            None => tokio::task::unconstrained(self.client.publish_with_reply(subject, reply, payload.into()))
+                .now_or_never(),
+        };
+        match sent {
+            Some(Ok(())) => true,
+            Some(Err(error)) => {
+                if self.quiet.may_speak() {
+                    warn!("an operation of the cluster's store cannot be sent: {error}");
+                }
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// A message has come to the subject for answers. Gives an answer for the node, if this was one.
+    pub(crate) fn take(&mut self, now_ms: u64, message: &Message) -> Option<(OperationId, Answer)> {
+        let token: Token = message.subject.strip_prefix(&self.inbox)?.strip_prefix('.')?.parse().ok()?;
+        let under_way = self.under_way.get_mut(&token.id).filter(|under_way| under_way.step == token.step)?;
+        // Nobody is there who could answer: the stream has no leader.
+        if message.status.is_some() {
+            self.fail_soon(now_ms, token.id);
+            return None;
+        }
+        match under_way.what.conclude(&message.payload) {
+            Ok(Conclusion::Answer(answer)) => Some((token.id, self.finish(token.id, answer))),
+            Ok(Conclusion::LookForMarker(key, value)) => {
+                let is_sent = self.read(Token { id: token.id, step: 2 }, Place::Key(key));
+                // Without a look, the refusal of the first attempt is the answer.
+                if !is_sent {
+                    return Some((token.id, self.finish(token.id, Answer::Conflict)));
+                }
+                self.under_way.insert(token.id, UnderWay { step: 2, what: What::LookingForMarker(key, value) });
+                None
+            }
+            Ok(Conclusion::ReplaceMarker(key, value, marker)) => {
+                let is_sent = self.write(Token { id: token.id, step: 3 }, Place::Key(key), marker, value);
+                self.under_way.insert(token.id, UnderWay { step: 3, what: What::Putting });
+                if !is_sent {
+                    self.fail_soon(now_ms, token.id);
+                }
+                None
+            }
+            Err(error) => {
+                if self.quiet.may_speak() {
+                    warn!("an operation of the cluster's store was refused: {error}");
+                }
+                self.fail_soon(now_ms, token.id);
+                None
+            }
+        }
+    }
+
+    fn finish(&mut self, id: OperationId, answer: Answer) -> Answer {
+        self.under_way.remove(&id);
+        match answer {
+            Answer::Conflict => self.counters.operations_conflicting.add(1),
+            _ => self.counters.operations_done.add(1),
+        }
+        answer
+    }
+
+    /// The node asks anew as soon as it hears of a failure: not at once, lest it asks as fast as it can.
+    fn fail_soon(&mut self, now_ms: u64, id: OperationId) {
+        self.under_way.insert(id, UnderWay { step: 0, what: What::Failed });
+        self.failures.push_back((now_ms + self.failure_pause_ms, id));
+    }
+
+    /// An operation whose fate is unknown by now.
+    pub(crate) fn next_unknown(&mut self, now_ms: u64) -> Option<(OperationId, Answer)> {
+        for queue in [&mut self.failures, &mut self.deadlines] {
+            while queue.front().is_some_and(|(due_ms, _)| *due_ms <= now_ms) {
+                let Some((_, id)) = queue.pop_front() else { break };
+                // Both are in the order in which operations have come.
+                if self.waiting.front() == Some(&id) {
+                    self.waiting.pop_front();
+                }
+                if self.under_way.remove(&id).is_some() {
+                    self.counters.operations_unknown.add(1);
+                    return Some((id, Answer::Unknown));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// What an answer of the servers leads to.
+enum Conclusion {
+    Answer(Answer),
+    /// The key is there, or a marker of its removal.
+    LookForMarker(Key, Vec<u8>),
+    /// There is a marker, with this sequence.
+    ReplaceMarker(Key, Vec<u8>, u64),
+}
+
+impl What {
+    fn conclude(&mut self, payload: &[u8]) -> Result<Conclusion, ApiError> {
+        let answer = match self {
+            What::Getting => {
+                let stored = found(payload)?.filter(|stored| !stored.is_removal);
+                Answer::Got(stored.map(|stored| (Revision(stored.sequence), stored.payload)))
+            }
+            What::LookingForLast => {
+                Answer::Last(found(payload)?.map(|stored| (Sequence(stored.sequence), stored.payload)))
+            }
+            What::Putting => written(payload)?.map_or(Answer::Conflict, |sequence| Answer::Put(Revision(sequence))),
+            What::Appending => {
+                written(payload)?.map_or(Answer::Conflict, |sequence| Answer::Appended(Sequence(sequence)))
+            }
+            What::Creating(key, value) => match written(payload)? {
+                Some(sequence) => Answer::Put(Revision(sequence)),
+                None => return Ok(Conclusion::LookForMarker(*key, std::mem::take(value))),
+            },
+            What::LookingForMarker(key, value) => match found(payload) {
+                Ok(Some(Stored { sequence, is_removal: true, .. })) => {
+                    return Ok(Conclusion::ReplaceMarker(*key, std::mem::take(value), sequence));
+                }
+                // The key is there, or its marker has just gone. The first attempt was refused in any case.
+                _ => Answer::Conflict,
+            },
+            // Nothing has been asked, so nothing is answered: no step of a token leads here.
+            What::Waiting(_) | What::Failed => Answer::Unknown,
+        };
+        Ok(Conclusion::Answer(answer))
+    }
+}
+
+/// What is there, if anything.
+fn found(payload: &[u8]) -> Result<Option<Stored>, ApiError> {
+    match parse_stored(payload) {
+        Ok(stored) => Ok(Some(stored)),
+        Err(error) if error.code == code::MESSAGE_NOT_FOUND => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Where it is written; `None` where something else was there or under way.
+fn written(payload: &[u8]) -> Result<Option<u64>, ApiError> {
+    match parse_written(payload) {
+        Ok(sequence) => Ok(Some(sequence)),
+        Err(error) if code::is_conflict(error.code) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Key(Key),
+    Log(LogSubject),
+}
+
+impl Place {
+    fn stream(self) -> String {
+        match self {
+            Place::Key(key) => layout::bucket_stream(layout::bucket_of(key)),
+            Place::Log(subject) => layout::log_stream(subject.partition),
+        }
+    }
+
+    fn subject(self) -> String {
+        match self {
+            // A key is written as bucket, point, and key in the bucket.
+            Place::Key(key) => format!("$KV.{key}"),
+            Place::Log(subject) => subject.to_string(),
+        }
+    }
+}
+
+impl std::fmt::Display for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}", self.id.0, self.step)
+    }
+}
+
+impl std::str::FromStr for Token {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Token, ()> {
+        let (id, step) = text.split_once('-').ok_or(())?;
+        Ok(Token { id: OperationId(id.parse().map_err(|_| ())?), step: step.parse().map_err(|_| ())? })
+    }
+}
+
+#[cfg(test)]
+mod tests;

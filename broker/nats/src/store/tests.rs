@@ -1,0 +1,444 @@
+//! What real servers answer, and what the simulation of `broker/cluster` takes for granted about it.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tautwire_cluster::names::{ClientKey, Incarnation, Partition};
+use tautwire_cluster::record::{Body, Group};
+
+use super::*;
+use crate::clock::now_ms;
+use crate::connection::connect;
+use crate::servers::{Config, PATIENCE, Servers, program};
+use crate::settings::{Access, Credentials, Limits, Settings, Storage, Syncing, Tls};
+use crate::setup::prepare;
+use crate::{log, records, retained};
+
+/// A store and what it hears.
+struct Bench {
+    client: Client,
+    store: Store,
+    answers: async_nats::Subscriber,
+    last: u64,
+}
+
+fn settings(addresses: &str, servers: &Servers) -> Settings {
+    Settings {
+        access: Access {
+            servers: crate::Address::list(addresses).expect("addresses"),
+            credentials: Credentials::None,
+            tls: Tls::default(),
+        },
+        node_name: "test".to_owned(),
+        member: tautwire_cluster::Settings::default(),
+        storage: Storage {
+            syncing: Syncing::Monitored(servers.monitoring()),
+            log_max_bytes: 64 * 1024 * 1024,
+            ..Storage::default()
+        },
+        times: Times::default(),
+        limits: Limits::default(),
+    }
+}
+
+impl Bench {
+    async fn open(addresses: &str, servers: &Servers) -> Bench {
+        let settings = settings(addresses, servers);
+        let (counters, connected) = (Arc::default(), Arc::default());
+        let Settings { access, node_name, times, limits, .. } = &settings;
+        let client = connect(access, node_name, times, limits, &counters, &connected).await.expect("a connection");
+        // Servers may need a moment with what was just made.
+        let prepared = async {
+            while let Err(error) = prepare(&client, &settings).await {
+                assert!(error.is_passing(), "{error}");
+            }
+        };
+        tokio::time::timeout(PATIENCE, prepared).await.expect("all is well");
+        let inbox = client.new_inbox();
+        let answers = client.subscribe(format!("{inbox}.*")).await.expect("a subscription");
+        let store = Store::new(client.clone(), inbox, times, counters);
+        Bench { client, store, answers, last: 0 }
+    }
+
+    fn begin(&mut self, operation: Operation) -> OperationId {
+        self.last += 1;
+        let id = OperationId(self.last);
+        self.store.begin(now_ms(), id, operation);
+        id
+    }
+
+    async fn next(&mut self) -> (OperationId, Answer) {
+        let mut tick = tokio::time::interval(Duration::from_millis(10));
+        loop {
+            tokio::select! {
+                Some(message) = self.answers.next() => {
+                    if let Some(answer) = self.store.take(now_ms(), &message) {
+                        return answer;
+                    }
+                }
+                _ = tick.tick() => {
+                    self.store.connected(now_ms());
+                    if let Some(answer) = self.store.next_unknown(now_ms()) {
+                        return answer;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn ask(&mut self, operation: Operation) -> Answer {
+        let id = self.begin(operation);
+        let (of, answer) = self.next().await;
+        assert_eq!(of, id);
+        answer
+    }
+
+    /// Asks until the fate is known.
+    async fn ask_on(&mut self, operation: Operation) -> Answer {
+        let asked = async {
+            loop {
+                match self.ask(operation.clone()).await {
+                    Answer::Unknown => {}
+                    answer => return answer,
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, asked).await.expect("an answer")
+    }
+}
+
+fn run(work: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work);
+}
+
+fn writer(number: u64) -> Incarnation {
+    Incarnation(std::num::NonZeroU64::new(number).expect("not 0"))
+}
+
+fn subject(number: u64) -> LogSubject {
+    LogSubject { partition: Partition::new(0).expect("a partition"), writer: writer(number) }
+}
+
+fn group(number: u64) -> Vec<u8> {
+    let body = Body::Messages { messages: vec![b"message".to_vec()], keeps: Vec::new() };
+    Group { number, ordinal: 0, unsettled: None, body }.encode()
+}
+
+fn fence(number: u64) -> Vec<u8> {
+    Group { number, ordinal: 0, unsettled: None, body: Body::Fence }.encode()
+}
+
+fn append(writer: u64, expected: Option<Sequence>, group: Vec<u8>) -> Operation {
+    Operation::Append { subject: subject(writer), expected, group }
+}
+
+fn put(key: Key, expected: Option<Revision>, value: &[u8]) -> Operation {
+    Operation::Put { key, expected, value: value.to_vec() }
+}
+
+fn appended(answer: &Answer) -> Sequence {
+    match answer {
+        Answer::Appended(sequence) => *sequence,
+        other => panic!("not appended: {other:?}"),
+    }
+}
+
+fn revision(answer: &Answer) -> Revision {
+    match answer {
+        Answer::Put(revision) => *revision,
+        other => panic!("not written: {other:?}"),
+    }
+}
+
+#[test]
+fn a_key_is_written_by_whoever_knows_what_it_has() {
+    let Some(program) = program() else { return };
+    let servers = Servers::start(&program, 3, &Config::default());
+    run(async {
+        let mut bench = Bench::open(&servers.addresses(), &servers).await;
+        let key = Key::Node(writer(1));
+        assert_eq!(bench.ask(Operation::Get(key)).await, Answer::Got(None));
+        let first = revision(&bench.ask(put(key, None, b"a")).await);
+        assert_eq!(bench.ask(put(key, None, b"b")).await, Answer::Conflict, "it is there");
+        assert_eq!(bench.ask(Operation::Get(key)).await, Answer::Got(Some((first, b"a".to_vec()))));
+        let second = revision(&bench.ask(put(key, Some(first), b"c")).await);
+        assert_eq!(bench.ask(put(key, Some(first), b"d")).await, Answer::Conflict, "it is another one");
+        assert_eq!(bench.ask(Operation::Get(key)).await, Answer::Got(Some((second, b"c".to_vec()))));
+
+        // Removed with a marker, as tools for buckets do it.
+        let mut headers = HeaderMap::new();
+        headers.insert("KV-Operation", "DEL");
+        let removed = bench.client.request_with_headers(format!("$KV.{key}"), headers, Vec::new().into()).await;
+        parse_written(&removed.expect("an answer").payload).expect("removed");
+        assert_eq!(bench.ask(Operation::Get(key)).await, Answer::Got(None));
+        assert_eq!(bench.ask(put(key, Some(second), b"e")).await, Answer::Conflict);
+        let third = revision(&bench.ask(put(key, None, b"f")).await);
+        assert_eq!(bench.ask(Operation::Get(key)).await, Answer::Got(Some((third, b"f".to_vec()))));
+        assert!(bench.store.is_idle());
+    });
+}
+
+#[test]
+fn nothing_is_appended_twice_or_behind_a_fence() {
+    let Some(program) = program() else { return };
+    let servers = Servers::start(&program, 3, &Config::default());
+    run(async {
+        let mut bench = Bench::open(&servers.addresses(), &servers).await;
+        assert_eq!(bench.ask(Operation::Last(subject(1))).await, Answer::Last(None));
+        let first = appended(&bench.ask(append(1, None, group(1))).await);
+        assert_eq!(bench.ask(append(1, None, group(1))).await, Answer::Conflict, "doubled");
+        // What others write to the same partition does not matter.
+        appended(&bench.ask(append(2, None, group(1))).await);
+        let second = appended(&bench.ask(append(1, Some(first), group(2))).await);
+        assert_eq!(bench.ask(append(1, Some(first), group(2))).await, Answer::Conflict, "doubled");
+        let last = appended(&bench.ask(append(1, Some(second), fence(2))).await);
+        assert_eq!(bench.ask(append(1, Some(second), group(3))).await, Answer::Conflict, "late");
+        assert_eq!(bench.ask(Operation::Last(subject(1))).await, Answer::Last(Some((last, fence(2)))));
+
+        // Of several at once with the same expectation, one is done, and the others are refused and not unknown.
+        let mut expected = None;
+        for number in 1..=50 {
+            let all: Vec<_> = (0..8).map(|_| bench.begin(append(3, expected, group(number)))).collect();
+            let mut answers = Vec::new();
+            for _ in &all {
+                answers.push(bench.next().await.1);
+            }
+            let done: Vec<_> = answers.iter().filter(|answer| **answer != Answer::Conflict).collect();
+            assert_eq!(done.len(), 1, "{answers:?}");
+            expected = Some(appended(done[0]));
+        }
+    });
+}
+
+#[test]
+fn what_is_late_behind_a_paused_leader_is_refused() {
+    let Some(program) = program() else { return };
+    let servers = Servers::start(&program, 3, &Config::default());
+    run(async {
+        let stream = layout::log_stream(subject(1).partition);
+        let mut first = Bench::open(&servers.addresses(), &servers).await;
+        let mut second = Bench::open(&servers.addresses(), &servers).await;
+        let mut last = appended(&first.ask_on(append(1, None, group(1))).await);
+        // Another one may have begun to lead a moment before the pause.
+        let paused = loop {
+            let leader = servers.leader(&stream).expect("a leader");
+            servers.pause(leader);
+            match first.ask(append(1, Some(last), group(2))).await {
+                Answer::Unknown => break leader,
+                Answer::Appended(sequence) => last = sequence,
+                answer => panic!("{answer:?}"),
+            }
+            servers.resume(leader);
+        };
+
+        // Another node goes by what the new leader has, and fences.
+        let fenced = loop {
+            let Answer::Last(Some((sequence, found))) = second.ask_on(Operation::Last(subject(1))).await else {
+                panic!("the first group is gone")
+            };
+            let number = Group::decode(&found).expect("a group").number;
+            match second.ask_on(append(1, Some(sequence), fence(number))).await {
+                Answer::Appended(fence) => break fence,
+                answer => assert_eq!(answer, Answer::Conflict),
+            }
+        };
+        servers.resume(paused);
+        assert_eq!(first.ask_on(append(1, Some(last), group(2))).await, Answer::Conflict);
+        // Whichever server leads now, nothing has come behind the fence.
+        for bench in [&mut first, &mut second] {
+            let Answer::Last(Some((sequence, found))) = bench.ask_on(Operation::Last(subject(1))).await else {
+                panic!("the fence is gone")
+            };
+            assert_eq!((sequence, Group::decode(&found).expect("a group").body), (fenced, Body::Fence));
+        }
+    });
+}
+
+#[test]
+fn without_servers_fates_are_unknown_and_nothing_old_is_sent_later() {
+    let Some(program) = program() else { return };
+    let servers = Servers::start(&program, 3, &Config::default());
+    run(async {
+        let mut bench = Bench::open(&servers.addresses(), &servers).await;
+        let key = Key::Node(writer(1));
+        (0..3).for_each(|at| servers.pause(at));
+        let lost = async {
+            while bench.store.is_connected() {
+                tokio::task::yield_now().await
+            }
+        };
+        tokio::time::timeout(PATIENCE, lost).await.expect("silence is noticed");
+        assert_eq!(bench.ask(put(key, None, b"old")).await, Answer::Unknown);
+        (0..3).for_each(|at| servers.resume(at));
+        // Had it been sent, it would have arrived before this.
+        assert_eq!(bench.ask_on(Operation::Get(key)).await, Answer::Got(None));
+        revision(&bench.ask_on(put(key, None, b"new")).await);
+    });
+}
+
+#[test]
+fn the_log_is_read_in_order_and_followed() {
+    let Some(program) = program() else { return };
+    let mut servers = Servers::start(&program, 3, &Config::default());
+    run(async {
+        let mut bench = Bench::open(&servers.addresses(), &servers).await;
+        let (partition, wait) = (subject(1).partition, Duration::from_secs(5));
+        assert_eq!(log::end(&bench.client, partition).await, Ok(1));
+        let nothing = log::Groups { first: 1, groups: Vec::new() };
+        assert_eq!(log::read(&bench.client, partition, 1, 1000, wait).await, Ok(nothing));
+
+        let mut follower = log::Follower::new(bench.client.clone(), Arc::default(), partition);
+        let mut expected = None;
+        for number in 1..=20 {
+            let sequence = appended(&bench.ask_on(append(1, expected, group(number))).await);
+            assert_eq!(sequence, Sequence(number));
+            expected = Some(sequence);
+            let groups = follower.next(number, 1 << 20).await;
+            assert_eq!(groups, log::Groups { first: number, groups: vec![(number, group(number))] });
+        }
+        assert_eq!(log::end(&bench.client, partition).await, Ok(21));
+
+        let size = group(1).len();
+        let read = log::read(&bench.client, partition, 3, 3 * size, wait).await.expect("an answer");
+        assert_eq!(read.groups.iter().map(|(sequence, _)| *sequence).collect::<Vec<_>>(), [3, 4, 5]);
+        let one = log::read(&bench.client, partition, 7, 1, wait).await.expect("an answer");
+        assert_eq!((one.first, one.groups.len()), (7, 1), "one at least");
+        let again = follower.next(3, 3 * size).await;
+        assert_eq!((again.first, again.groups.len()), (3, 3), "it goes back where it is asked to");
+
+        // What has aged out is gone, and the first that is there is named.
+        let purged = bench.client.request("$JS.API.STREAM.PURGE.TW_LOG_00", r#"{"seq":10}"#.into()).await;
+        assert!(purged.expect("an answer").payload.windows(14).any(|text| text == b"\"success\":true"));
+        let rest = async {
+            loop {
+                let rest = log::read(&bench.client, partition, 3, 1 << 20, wait).await.expect("an answer");
+                // A replica may have it for a moment longer.
+                if rest.first != 3 {
+                    return rest;
+                }
+            }
+        };
+        let rest = tokio::time::timeout(PATIENCE, rest).await.expect("it is gone from all");
+        assert_eq!((rest.first, rest.groups.len()), (10, 1));
+
+        // A reading goes on behind a restart of all servers.
+        let follower = &mut log::Follower::new(bench.client.clone(), Arc::default(), partition);
+        assert_eq!(follower.next(15, 1 << 20).await.groups.len(), 6);
+        (0..3).for_each(|at| servers.kill(at));
+        (0..3).for_each(|at| servers.restart(at));
+        servers.wait_until_well();
+        appended(&bench.ask_on(append(1, expected, group(21))).await);
+        let followed = async {
+            loop {
+                let groups = follower.next(21, 1 << 20).await;
+                if !groups.groups.is_empty() {
+                    return groups.groups;
+                }
+            }
+        };
+        let followed = tokio::time::timeout(PATIENCE, followed).await.expect("it goes on");
+        assert_eq!(followed, [(21, group(21))]);
+    });
+}
+
+#[test]
+fn keys_go_by_themselves_or_are_removed_and_are_read_together() {
+    let Some(program) = program() else { return };
+    let servers = Servers::start(&program, 3, &Config::default());
+    run(async {
+        let mut bench = Bench::open(&servers.addresses(), &servers).await;
+        let (client, wait) = (bench.client.clone(), Duration::from_secs(5));
+        let key = |number: u128| Key::Session(ClientKey(number));
+        let mut revisions = Vec::new();
+        for number in 0..20 {
+            revisions.push(revision(&bench.ask(put(key(number), None, b"value")).await));
+        }
+        let names = |records: &[records::Record]| records.iter().map(|record| record.revision).collect::<Vec<_>>();
+        let (all, is_end) = records::scan(&client, Revision(0), 100, wait).await.expect("records");
+        assert!(is_end && names(&all) == revisions && all.iter().all(|record| record.age_ms < 60_000));
+        assert_eq!(format!("tw_session.{}", all[3].name), key(3).to_string());
+        let (some, is_end) = records::scan(&client, revisions[4], 5, wait).await.expect("records");
+        assert!(!is_end && names(&some) == revisions[5..10]);
+
+        assert_eq!(records::remove(&client, key(3), revisions[4]).await, Ok(records::Written::Conflict));
+        assert!(matches!(records::remove(&client, key(3), revisions[3]).await, Ok(records::Written::At(_))));
+        let written = records::put_for(&client, key(4), revisions[4], b"for a second".to_vec(), 1).await;
+        let Ok(records::Written::At(short)) = written else { panic!("not written: {written:?}") };
+        assert_eq!(bench.ask(Operation::Get(key(3))).await, Answer::Got(None));
+        let gone = async { while bench.ask(Operation::Get(key(4))).await != Answer::Got(None) {} };
+        tokio::time::timeout(PATIENCE, gone).await.expect("it goes by itself");
+        let late = put(key(4), Some(Revision(short)), b"late");
+        assert_eq!(bench.ask(late).await, Answer::Conflict, "whoever has seen it is told that it is gone");
+        revision(&bench.ask(put(key(4), None, b"new")).await);
+        let (left, is_end) = records::scan(&client, Revision(0), 100, wait).await.expect("records");
+        assert!(is_end && left.len() == 19, "{left:?}");
+
+        let nodes: Vec<_> = [7, 8].into_iter().map(writer).collect();
+        for node in &nodes {
+            revision(&bench.ask(put(Key::Node(*node), None, b"record")).await);
+        }
+        let found = records::nodes(&client).await.expect("records");
+        assert_eq!(found.iter().map(|(node, ..)| *node).collect::<Vec<_>>(), nodes);
+    });
+}
+
+#[test]
+fn what_topics_retain_is_mirrored() {
+    let Some(program) = program() else { return };
+    let servers = Servers::start(&program, 3, &Config::default());
+    run(async {
+        let client = Bench::open(&servers.addresses(), &servers).await.client;
+        let mut mirror = retained::Mirror::new(client.clone(), Arc::default());
+        let retain = async |subject: &str, expected, value: &[u8], for_s| match retained::retain(
+            &client,
+            subject,
+            expected,
+            value.to_vec(),
+            for_s,
+        )
+        .await
+        {
+            Ok(records::Written::At(sequence)) => Some(sequence),
+            Ok(records::Written::Conflict) => None,
+            Err(failure) => panic!("{failure}"),
+        };
+        let a = retain("a", None, b"1", None).await.expect("written");
+        assert_eq!(retain("a", None, b"2", None).await, None, "there is something");
+        let b = retain("b.c", None, b"3", Some(1)).await.expect("written");
+        let second = retain("a", Some(a), b"4", None).await.expect("written");
+        assert_eq!(retained::last(&client, "a").await, Ok(Some((second, b"4".to_vec()))));
+
+        // A copy is what the stream was at some moment, once it is told so.
+        let (mut copy, mut through, mut is_end) = (std::collections::BTreeMap::new(), 0, false);
+        let mut follow = async |copy: &mut std::collections::BTreeMap<String, Vec<u8>>| {
+            let part = mirror.next(through, 1000).await.expect("a part");
+            for kept in part.kept {
+                match kept.value {
+                    Some(value) => copy.insert(kept.subject, value),
+                    None => copy.remove(&kept.subject),
+                };
+            }
+            (through, is_end) = (part.through, part.is_end);
+            (through, is_end)
+        };
+        let reached = async {
+            while follow(&mut copy).await < (second, true) {}
+            // What has come to its end goes from the copy, too.
+            while copy.contains_key("b.c") {
+                follow(&mut copy).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, reached).await.expect("all is mirrored");
+        assert_eq!(copy, [("a".to_owned(), b"4".to_vec())].into());
+        assert_eq!(retained::last(&client, "b.c").await, Ok(None));
+        let again = retain("b.c", None, b"5", None).await.expect("its marker is not in the way");
+        assert!(again > b);
+
+        // The last one goes without a trace: the mirror learns that nothing more is to come.
+        let purge = r#"{"filter":"tw.r.b.c"}"#;
+        client.request("$JS.API.STREAM.PURGE.TW_RETAINED", purge.into()).await.expect("an answer");
+        let end = retained::end(&client).await.expect("an answer");
+        let reached = async { while follow(&mut copy).await < (end, true) {} };
+        tokio::time::timeout(PATIENCE, reached).await.expect("the end is reached");
+    });
+}

@@ -1,0 +1,208 @@
+//! Operations that take several requests, or wait: each is a task of its own, and its answer comes to the node's thread. What one request
+//! answers goes by [`Store`](crate::store::Store).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::Client;
+use async_nats::connection::State;
+use log::warn;
+use tautwire_cluster::names::{ClientKey, LogSubject, Partition};
+use tautwire_cluster::{Answer, Kept, Operation, OperationId, Revision, Scanned, Sequence};
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::Sender;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::counters::Counters;
+use crate::jetstream::{self, Failure};
+use crate::layout::log_stream;
+use crate::log::{self as partition_log, Follower};
+use crate::quiet::Quiet;
+use crate::records::{self, Written};
+use crate::retained::{self, Mirror};
+use crate::settings::Times;
+
+/// What waits for something new may take so much longer than other operations, in milliseconds.
+const WAITING_MS: u64 = 3500;
+
+/// What has become of an operation.
+pub(crate) type Done = (OperationId, Answer);
+
+/// The tasks. Dropping it ends them.
+pub(crate) struct Tasks {
+    by: Arc<By>,
+    answers: Sender<Done>,
+    counters: Arc<Counters>,
+    operation: Duration,
+    pause: Duration,
+    running: JoinSet<()>,
+    /// What is written, or read to decide by. Who waits for something new is not waited for.
+    under_way: HashSet<OperationId>,
+    quiet: Quiet,
+}
+
+/// One connection, with what is read by it all the time.
+struct By {
+    client: Client,
+    followers: Vec<Mutex<Follower>>,
+    mirror: Mutex<Mirror>,
+}
+
+impl By {
+    fn new(client: Client, counters: &Arc<Counters>) -> By {
+        let follower = |partition| Mutex::new(Follower::new(client.clone(), counters.clone(), partition));
+        let followers = Partition::all().map(follower).collect();
+        let mirror = Mutex::new(Mirror::new(client.clone(), counters.clone()));
+        By { client, followers, mirror }
+    }
+}
+
+impl Tasks {
+    pub(crate) fn new(client: Client, answers: Sender<Done>, times: &Times, counters: Arc<Counters>) -> Tasks {
+        Tasks {
+            by: Arc::new(By::new(client, &counters)),
+            answers,
+            counters,
+            operation: Duration::from_millis(times.operation_ms),
+            pause: Duration::from_millis(times.failure_pause_ms),
+            running: JoinSet::new(),
+            under_way: HashSet::new(),
+            quiet: Quiet::default(),
+        }
+    }
+
+    /// From now on operations go by another connection. What is under way by the one before can still be answered.
+    pub(crate) fn go_by(&mut self, client: Client) {
+        self.by = Arc::new(By::new(client, &self.counters));
+    }
+
+    /// Whether nothing is under way that somebody may need.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// Whether an operation is carried out here.
+    pub(crate) fn takes(operation: &Operation) -> bool {
+        let is_one_request = matches!(
+            operation,
+            Operation::Get(_) | Operation::Put { .. } | Operation::Last(_) | Operation::Append { .. }
+        );
+        !is_one_request
+    }
+
+    pub(crate) fn begin(&mut self, id: OperationId, operation: Operation) {
+        while self.running.try_join_next().is_some() {}
+        let waits = matches!(operation, Operation::Follow { .. } | Operation::Mirror { .. });
+        if !waits {
+            self.under_way.insert(id);
+        }
+        let more = Duration::from_millis(if waits { WAITING_MS } else { 0 });
+        let (by, answers, operation_time, pause) = (self.by.clone(), self.answers.clone(), self.operation, self.pause);
+        let may_speak = self.quiet.may_speak();
+        self.running.spawn(async move {
+            let carried_out = async {
+                // Nothing old is sent when the connection comes back.
+                while by.client.connection_state() != State::Connected {
+                    sleep(pause).await;
+                }
+                by.carry_out(operation, operation_time).await
+            };
+            let answer = match timeout(operation_time + more, carried_out).await {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(failure)) => {
+                    if may_speak {
+                        warn!("an operation of the cluster's store has failed: {failure}");
+                    }
+                    sleep(pause).await;
+                    Answer::Unknown
+                }
+                Err(_) => Answer::Unknown,
+            };
+            // If nobody takes it, the life is over.
+            let _ = answers.send((id, answer)).await;
+        });
+    }
+
+    /// An answer has come: gives it for the node.
+    pub(crate) fn take(&mut self, (id, answer): Done) -> Done {
+        self.under_way.remove(&id);
+        match answer {
+            Answer::Conflict => self.counters.operations_conflicting.add(1),
+            Answer::Unknown => self.counters.operations_unknown.add(1),
+            _ => self.counters.operations_done.add(1),
+        }
+        (id, answer)
+    }
+}
+
+impl By {
+    async fn carry_out(&self, operation: Operation, wait: Duration) -> Result<Answer, Failure> {
+        let client = &self.client;
+        Ok(match operation {
+            Operation::End(partition) => Answer::End(Sequence(partition_log::end(client, partition).await?)),
+            Operation::Read { partition, from, max_bytes } => {
+                groups(partition_log::read(client, partition, from.0, max_bytes, wait).await?)
+            }
+            Operation::Follow { partition, from, max_bytes } => {
+                let mut follower = self.followers[partition.index()].lock().await;
+                groups(follower.next(from.0, max_bytes).await)
+            }
+            Operation::PutFor { key, expected, value, for_s } => {
+                match records::put_for(client, key, expected, value, for_s).await? {
+                    Written::At(revision) => Answer::Put(Revision(revision)),
+                    Written::Conflict => Answer::Conflict,
+                }
+            }
+            Operation::Remove { key, expected } => match records::remove(client, key, expected).await? {
+                Written::At(_) => Answer::Removed,
+                Written::Conflict => Answer::Conflict,
+            },
+            Operation::Scan { after, max } => {
+                let (records, is_end) = records::scan(client, after, max, wait).await?;
+                Answer::Scanned { records: records.into_iter().filter_map(scanned).collect(), is_end }
+            }
+            Operation::Nodes => Answer::Nodes(records::nodes(client).await?),
+            Operation::Next { subject: LogSubject { partition, writer }, from } => {
+                let subject = LogSubject { partition, writer }.to_string();
+                let found = jetstream::next(client, &log_stream(partition), &subject, from.0).await?;
+                Answer::Last(found.map(|stored| (Sequence(stored.sequence), stored.payload)))
+            }
+            Operation::LastRetained(subject) => {
+                let found = retained::last(client, &subject).await?;
+                Answer::Last(found.map(|(sequence, value)| (Sequence(sequence), value)))
+            }
+            Operation::Retain { subject, expected, value, for_s } => {
+                let expected = expected.map(|Sequence(sequence)| sequence);
+                match retained::retain(client, &subject, expected, value, for_s).await? {
+                    Written::At(sequence) => Answer::Appended(Sequence(sequence)),
+                    Written::Conflict => Answer::Conflict,
+                }
+            }
+            Operation::Mirror { after, max } => {
+                let part = self.mirror.lock().await.next(after.0, max).await?;
+                // What has come to its end says so by itself, and what was cleared has a record.
+                let kept = part.kept.into_iter().filter_map(|kept| {
+                    Some(Kept { sequence: Sequence(kept.sequence), age_ms: kept.age_ms, value: kept.value? })
+                });
+                Answer::Mirrored { kept: kept.collect(), through: Sequence(part.through), is_end: part.is_end }
+            }
+            Operation::EndOfRetained => Answer::EndOfRetained(Sequence(retained::end(client).await?)),
+            Operation::Get(_) | Operation::Put { .. } | Operation::Last(_) | Operation::Append { .. } => {
+                Answer::Unknown
+            }
+        })
+    }
+}
+
+fn groups(read: partition_log::Groups) -> Answer {
+    let groups = read.groups.into_iter().map(|(sequence, group)| (Sequence(sequence), group)).collect();
+    Answer::Groups { first: Sequence(read.first), groups }
+}
+
+/// The record of a session; nothing for a key that no broker writes.
+fn scanned(record: records::Record) -> Option<Scanned> {
+    let client = ClientKey::of_text(&record.name)?;
+    Some(Scanned { client, revision: record.revision, age_ms: record.age_ms, value: record.value })
+}

@@ -1,0 +1,198 @@
+//! Servers are killed and paused while nodes serve: what was confirmed is in the log once and in order, and everything goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tautwire_cluster::delivery::Messages;
+use tautwire_cluster::names::{Key, Partition, Seed};
+use tautwire_cluster::record::{NodeRecord, NodeState};
+use tautwire_nats::jetstream::{self, Following};
+use tautwire_nats::{Settings, Times, connect, log, prepare};
+
+use crate::node::{Node, Told, settings};
+use crate::servers::{Config, PATIENCE, Servers, program, wait_until};
+
+/// Messages that are published before and after a fault.
+const MESSAGES: u64 = 400;
+
+fn run<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work)
+}
+
+async fn client(settings: &Settings) -> async_nats::Client {
+    let Settings { access, node_name, times, limits, .. } = settings;
+    let (counters, connected) = Default::default();
+    connect(access, node_name, times, limits, &counters, &connected).await.expect("a connection")
+}
+
+/// All messages of the log, by partition and in order.
+fn read_log(settings: &Settings) -> (Seed, Vec<Vec<String>>) {
+    run(async {
+        let client = client(settings).await;
+        let seed = loop {
+            match prepare(&client, settings).await {
+                Ok(foundation) => break foundation.seed,
+                Err(error) => assert!(error.is_passing(), "{error}"),
+            }
+        };
+        let mut all = Vec::new();
+        for partition in Partition::all() {
+            let (mut messages, mut from) = (Vec::new(), 1);
+            while from < log::end(&client, partition).await.expect("an answer") {
+                let read = log::read(&client, partition, from, 1 << 20, Duration::from_secs(10)).await.expect("groups");
+                assert_eq!(read.first, from, "nothing is missing");
+                for (sequence, group) in read.groups {
+                    from = sequence + 1;
+                    let group = Messages::new(&group).expect("a group");
+                    messages.extend(group.iter().map(|message| String::from_utf8_lossy(message.stored).into_owned()));
+                }
+            }
+            all.push(messages);
+        }
+        (seed, all)
+    })
+}
+
+/// Publishes through a node while `fault` happens, and looks at what the log has in the end.
+fn publish_through(servers: &mut Servers, fault: impl FnOnce(&mut Servers, usize)) {
+    let settings = settings(servers);
+    let node = Node::start(settings.clone(), None);
+    let clients: Vec<_> = (0..4).map(|number| node.serve(1000 * number, &format!("client-{number}")).client).collect();
+    let publish = |from: u64, until: u64| {
+        for ticket in from..until {
+            for (number, client) in clients.iter().enumerate() {
+                let topic = format!("topic/{number}/{}", ticket % 3);
+                node.publish(*client, ticket, &topic, format!("{topic} {ticket}").as_bytes());
+            }
+        }
+    };
+    let stored = |until: u64| clients.iter().for_each(|client| node.wait_stored(*client, until - 1));
+    publish(0, MESSAGES);
+    stored(1);
+    let leader = servers.leader("TW_LOG_00").expect("a leader");
+    fault(servers, leader);
+    publish(MESSAGES, 2 * MESSAGES);
+    stored(2 * MESSAGES);
+    servers.wait_until_well();
+
+    let told = node.told.all();
+    let (seed, log) = read_log(&settings);
+    for (number, client) in clients.iter().enumerate() {
+        for third in 0..3 {
+            let topic = format!("topic/{number}/{third}");
+            let wanted: Vec<_> = (0..2 * MESSAGES)
+                .filter(|ticket| ticket % 3 == third)
+                .map(|ticket| format!("{topic} {ticket}"))
+                .collect();
+            let found = log[seed.partition(&topic).index()].iter();
+            let found: Vec<_> = found.filter(|message| message.starts_with(&format!("{topic} "))).cloned().collect();
+            assert_eq!(found, wanted, "each message once, in order");
+        }
+        let tickets = told.iter().filter_map(|told| match told {
+            Told::Decision(tautwire_cluster::Decision::Stored { client: of, ticket }) if of == client => Some(*ticket),
+            _ => None,
+        });
+        assert!(tickets.eq(0..2 * MESSAGES), "each is confirmed once, in order");
+    }
+}
+
+#[test]
+fn a_leader_that_is_killed_loses_nothing() {
+    let Some(program) = program() else { return };
+    let mut servers = Servers::start(&program, 3, &Config::default());
+    publish_through(&mut servers, |servers, leader| {
+        servers.kill(leader);
+        wait_until("another one leads", || servers.leader("TW_LOG_00").is_some_and(|now| now != leader));
+        servers.restart(leader);
+    });
+}
+
+#[test]
+fn a_leader_that_is_paused_loses_nothing() {
+    let Some(program) = program() else { return };
+    let mut servers = Servers::start(&program, 3, &Config::default());
+    publish_through(&mut servers, |servers, leader| {
+        servers.pause(leader);
+        wait_until("another one leads", || {
+            (0..3)
+                .filter(|at| *at != leader)
+                .any(|at| servers.leader_by(at, "TW_LOG_00").is_some_and(|now| now != leader))
+        });
+        servers.resume(leader);
+    });
+}
+
+#[test]
+fn all_servers_are_killed_and_come_back() {
+    let Some(program) = program() else { return };
+    let mut servers = Servers::start(&program, 3, &Config::default());
+    publish_through(&mut servers, |servers, _| {
+        (0..3).for_each(|at| servers.kill(at));
+        (0..3).for_each(|at| servers.restart(at));
+    });
+}
+
+#[test]
+fn a_watch_of_nodes_outlives_all_servers() {
+    let Some(program) = program() else { return };
+    let mut servers = Servers::start(&program, 3, &Config::default());
+    let mut settings = settings(&servers);
+    settings.member.lease_ms = 3000;
+    let _a = Node::start(settings.clone(), None);
+    (0..3).for_each(|at| servers.kill(at));
+    (0..3).for_each(|at| servers.restart(at));
+    servers.wait_until_well();
+    // It begins after the fault and dies without a word. Nobody asks for it: only a watch that is alive tells that it was ever there.
+    let b = Node::start(settings.clone(), None);
+    let dead = b.me;
+    drop(b);
+    run(async {
+        let client = client(&settings).await;
+        let subject = format!("$KV.{}", Key::Node(dead));
+        let counters = Arc::default();
+        let mut records = Following::new(client, counters, "KV_tw_node", &subject, jetstream::Start::LastOfEach);
+        let buried = async {
+            loop {
+                let record = NodeRecord::decode(&records.next().await.payload).expect("a record");
+                if matches!(record.state, NodeState::Buried { .. }) {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, buried).await.expect("it is buried");
+    });
+}
+
+#[test]
+fn publishers_wait_for_a_partition_that_is_behind_and_nothing_is_lost() {
+    let Some(program) = program() else { return };
+    let servers = Servers::start(&program, 3, &Config::default());
+    let mut settings = settings(&servers);
+    settings.member.waiting_max_bytes = 1000;
+    settings.times = Times { operation_ms: 2000, ..Times::default() };
+    let node = Node::start(settings, None);
+    let served = node.serve(100, "client");
+    (0..3).for_each(|at| servers.pause(at));
+    let message = [b'x'; 300];
+    for ticket in 0..20 {
+        node.publish(served.client, ticket, "t", &message);
+    }
+    node.told.wait_for("the client is held", |told| told.contains(&Told::Hold(served.client)).then_some(()));
+    (0..3).for_each(|at| servers.resume(at));
+    node.wait_stored(served.client, 19);
+    node.told.wait_for("the client goes on", |told| told.contains(&Told::GoOn(served.client)).then_some(()));
+    assert!((0..20).all(|ticket| node.has_stored(served.client, ticket)));
+}
+
+#[test]
+fn two_servers_of_three_are_enough_to_begin() {
+    let Some(program) = program() else { return };
+    let mut servers = Servers::start(&program, 3, &Config::default());
+    drop(Node::start(settings(&servers), None));
+    servers.kill(0);
+    let mut settings = settings(&servers);
+    // A server that is not there cannot be asked.
+    settings.storage.syncing = tautwire_nats::Syncing::Promised;
+    let node = Node::start(settings, None);
+    node.serve(100, "client");
+}

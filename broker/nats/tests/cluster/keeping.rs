@@ -1,0 +1,77 @@
+//! What a node keeps and delivers goes through real servers: retained messages, arrivals, groups, sessions that end, drain.
+
+use tautwire_cluster::record::Retain;
+use tautwire_cluster::{Decision, Terms};
+use tautwire_nats::{Command, Ended};
+
+use crate::node::{Node, Told, settings};
+use crate::servers::{Config, Servers, program};
+
+const SHARE: &str = "$share/g/t";
+
+fn wait(node: &Node, what: &str, is_it: impl Fn(&Decision) -> bool) {
+    node.told.wait_for(what, |told| {
+        told.iter().any(|told| matches!(told, Told::Decision(decision) if is_it(decision))).then_some(())
+    });
+}
+
+#[test]
+fn a_node_keeps_delivers_and_leaves_nothing_behind_when_it_is_drained() {
+    let Some(program) = program() else { return };
+    let servers = Servers::start(&program, 3, &Config::default());
+    let (a, b) = (Node::start(settings(&servers), None), Node::start(settings(&servers), None));
+    let [lasting, passing] = [(100, "lasting"), (200, "passing")].map(|(ticket, name)| a.serve(ticket, name).client);
+    a.give(Command::Publish {
+        client: lasting,
+        ticket: 1,
+        topic: "t".to_owned(),
+        packet_id: None,
+        retain: Some((Retain::Always, None)),
+        message: b"kept".to_vec(),
+    });
+    a.wait_stored(lasting, 1);
+    for node in [&a, &b] {
+        node.give(Command::Look { ticket: 9 });
+        wait(node, "the search may look", |decision| *decision == Decision::Look { ticket: 9 });
+        wait(
+            node,
+            "the message is retained",
+            |decision| matches!(decision, Decision::Retain { record, .. } if record.topic == "t" && record.message == b"kept"),
+        );
+        wait(node, "the message arrives", |decision| {
+            let Decision::Arrived(span) = decision else { return false };
+            span.groups.iter().any(|group| group.messages.iter().any(|message| message.stored == b"kept"))
+        });
+    }
+    a.give(Command::Join { client: lasting, epoch: 1, share: SHARE.to_owned() });
+    wait(&a, "the member has joined", |decision| matches!(decision, Decision::Joined { .. }));
+    wait(&a, "a partition is leased", |decision| matches!(decision, Decision::Lease { .. }));
+
+    // One session ends with its connection, and one later.
+    for (client, expiry_s) in [(lasting, 100), (passing, 0)] {
+        a.give(Command::Keep { client, terms: Terms { expiry_s, will: None } });
+    }
+    a.give(Command::Leave { client: lasting, share: SHARE.to_owned() });
+    for client in [lasting, passing] {
+        a.give(Command::Left { client, state: b"state".to_vec() });
+    }
+    // The engine gives back what it is asked for.
+    let recalled = a.told.wait_for("all partitions are recalled", |told| {
+        let recalled: Vec<_> = told
+            .iter()
+            .filter_map(|told| match told {
+                Told::Decision(Decision::Recall { group, partition }) => Some((*group, *partition)),
+                _ => None,
+            })
+            .collect();
+        (recalled.len() == 16).then_some(recalled)
+    });
+    for (group, partition) in recalled {
+        let next = tautwire_cluster::record::Place::START;
+        a.give(Command::Returned { group, partition, next, open: Vec::new() });
+    }
+    a.give(Command::Drain { is_for_good: false });
+    a.told.wait_for("the node ends", |told| told.contains(&Told::Ended(Ended::Drained)).then_some(()));
+    assert!(b.serve(300, "lasting").is_present);
+    assert!(!b.serve(400, "passing").is_present);
+}

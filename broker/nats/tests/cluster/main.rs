@@ -1,0 +1,13 @@
+//! Nodes on real nats-servers. `make test-cluster` runs them; without TAUTWIRE_NATS_SERVER they say that they did not run.
+
+mod node;
+#[path = "../servers/mod.rs"]
+mod servers;
+
+mod access;
+mod burial;
+mod bus;
+mod faults;
+mod keeping;
+mod sessions;
+mod setup;

@@ -1,0 +1,208 @@
+//! A node under test, with a broker that remembers what it is told.
+
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Instant;
+
+use tautwire_cluster::names::{ClientKey, Incarnation};
+use tautwire_cluster::{Decision, Refusal, Start};
+use tautwire_nats::{
+    Access, Address, Broker, Command, Condition, Credentials, Ended, Handle, Life, Limits, Settings, Storage, Syncing,
+    Times, Tls, draw_incarnation,
+};
+
+use crate::servers::{PATIENCE, Servers};
+
+/// What a broker was told, in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Told {
+    Decision(Decision),
+    Heard { pattern: String, subject: String, message: Vec<u8> },
+    Listening(String),
+    Hold(ClientKey),
+    GoOn(ClientKey),
+    Room,
+    Condition(Condition),
+    Ended(Ended),
+}
+
+#[derive(Default)]
+pub(crate) struct Recorder {
+    told: Mutex<Vec<Told>>,
+    changed: Condvar,
+}
+
+impl Recorder {
+    fn note(&self, told: Told) {
+        self.told.lock().expect("no panic").push(told);
+        self.changed.notify_all();
+    }
+
+    /// Waits until `find` finds something in what was told, and gives that.
+    pub(crate) fn wait_for<T>(&self, what: &str, mut find: impl FnMut(&[Told]) -> Option<T>) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        let mut told = self.told.lock().expect("no panic");
+        loop {
+            if let Some(found) = find(&told) {
+                return found;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "{what}: not within {PATIENCE:?}; told was {told:#?}");
+            told = self.changed.wait_timeout(told, left).expect("no panic").0;
+        }
+    }
+
+    /// As if nothing had been told.
+    pub(crate) fn forget(&self) {
+        self.told.lock().expect("no panic").clear();
+    }
+
+    pub(crate) fn all(&self) -> Vec<Told> {
+        self.told.lock().expect("no panic").clone()
+    }
+}
+
+impl Broker for Recorder {
+    fn decide(&self, decision: Decision) {
+        self.note(Told::Decision(decision));
+    }
+
+    fn hear(&self, pattern: &str, subject: &str, message: &[u8]) -> bool {
+        let message = message.to_vec();
+        self.note(Told::Heard { pattern: pattern.to_owned(), subject: subject.to_owned(), message });
+        true
+    }
+
+    fn listening(&self, pattern: &str) {
+        self.note(Told::Listening(pattern.to_owned()));
+    }
+
+    fn hold(&self, client: ClientKey) {
+        self.note(Told::Hold(client));
+    }
+
+    fn go_on(&self, client: ClientKey) {
+        self.note(Told::GoOn(client));
+    }
+
+    fn room(&self) {
+        self.note(Told::Room);
+    }
+
+    fn condition(&self, condition: &Condition) {
+        self.note(Told::Condition(condition.clone()));
+    }
+
+    fn ended(&self, ended: &Ended) {
+        self.note(Told::Ended(ended.clone()));
+    }
+}
+
+pub(crate) struct Node {
+    pub(crate) me: Incarnation,
+    pub(crate) told: Arc<Recorder>,
+    life: Life,
+}
+
+/// What a client is served with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Served {
+    pub(crate) client: ClientKey,
+    pub(crate) is_present: bool,
+    pub(crate) state: Vec<u8>,
+}
+
+pub(crate) fn settings(servers: &Servers) -> Settings {
+    settings_of(&servers.addresses(), servers.monitoring())
+}
+
+pub(crate) fn settings_of(addresses: &str, monitoring: Vec<String>) -> Settings {
+    Settings {
+        access: Access {
+            servers: Address::list(addresses).expect("addresses"),
+            credentials: Credentials::None,
+            tls: Tls::default(),
+        },
+        node_name: "node".to_owned(),
+        member: tautwire_cluster::Settings::default(),
+        storage: Storage {
+            syncing: Syncing::Monitored(monitoring),
+            log_max_bytes: 64 * 1024 * 1024,
+            ..Storage::default()
+        },
+        times: Times::default(),
+        limits: Limits::default(),
+    }
+}
+
+impl Node {
+    /// A node that serves.
+    pub(crate) fn start(settings: Settings, former: Option<Incarnation>) -> Node {
+        let node = Node::begin(settings, former);
+        node.told.wait_for("the node serves", |told| told.contains(&Told::Decision(Decision::Resumed)).then_some(()));
+        node
+    }
+
+    /// One that may not serve yet.
+    pub(crate) fn begin(settings: Settings, former: Option<Incarnation>) -> Node {
+        let me = draw_incarnation().expect("a number");
+        let told = Arc::new(Recorder::default());
+        let life = Life::begin(settings, me, former, told.clone()).expect("a thread");
+        Node { me, told, life }
+    }
+
+    pub(crate) fn handle(&self) -> &Handle {
+        self.life.handle()
+    }
+
+    pub(crate) fn give(&self, command: Command) {
+        self.handle().give(command).expect("room");
+    }
+
+    pub(crate) fn claim(&self, ticket: u64, client_id: &str) {
+        self.give(Command::Claim { ticket, client_id: client_id.to_owned(), start: Start::Resume });
+    }
+
+    /// What has become of a claim.
+    pub(crate) fn outcome(&self, ticket: u64) -> Result<Served, Refusal> {
+        self.told.wait_for("a claim is answered", |told| {
+            told.iter().find_map(|told| match told {
+                Told::Decision(Decision::Serve { ticket: of, client, is_present, state, .. }) if *of == ticket => {
+                    Some(Ok(Served { client: *client, is_present: *is_present, state: state.clone() }))
+                }
+                Told::Decision(Decision::Refuse { ticket: of, why }) if *of == ticket => Some(Err(*why)),
+                _ => None,
+            })
+        })
+    }
+
+    /// Claims until the client is served.
+    pub(crate) fn serve(&self, ticket: u64, client_id: &str) -> Served {
+        let deadline = Instant::now() + PATIENCE;
+        for ticket in ticket.. {
+            self.claim(ticket, client_id);
+            match self.outcome(ticket) {
+                Ok(served) => return served,
+                Err(why) => assert!(Instant::now() < deadline, "{client_id} is refused: {why:?}"),
+            }
+        }
+        unreachable!("tickets do not end")
+    }
+
+    pub(crate) fn publish(&self, client: ClientKey, ticket: u64, topic: &str, message: &[u8]) {
+        let (topic, message) = (topic.to_owned(), message.to_owned());
+        self.give(Command::Publish { client, ticket, topic, packet_id: None, retain: None, message });
+    }
+
+    pub(crate) fn wait_stored(&self, client: ClientKey, ticket: u64) {
+        self.wait_decision(&Decision::Stored { client, ticket });
+    }
+
+    pub(crate) fn wait_decision(&self, wanted: &Decision) {
+        let wanted = Told::Decision(wanted.clone());
+        self.told.wait_for("a decision", |told| told.contains(&wanted).then_some(()));
+    }
+
+    pub(crate) fn has_stored(&self, client: ClientKey, ticket: u64) -> bool {
+        self.told.all().contains(&Told::Decision(Decision::Stored { client, ticket }))
+    }
+}

@@ -1,0 +1,84 @@
+//! What has to hold before a node takes part.
+
+use tautwire_nats::{Condition, Ended, Error, Settings, Syncing};
+
+use crate::node::{Node, Told, settings, settings_of};
+use crate::servers::{Config, Servers, program};
+
+/// Why a node does not take part.
+fn refusal(settings: Settings) -> Error {
+    Node::begin(settings, None).told.wait_for("it is refused", |told| {
+        told.iter().find_map(|told| match told {
+            Told::Ended(Ended::Refused(error)) => Some(error.clone()),
+            _ => None,
+        })
+    })
+}
+
+#[test]
+fn servers_that_confirm_too_early_are_refused_unless_that_is_named() {
+    let Some(program) = program() else { return };
+    let servers = Servers::start(&program, 1, &Config { syncs_always: false, ..Config::default() });
+    let mut settings = settings(&servers);
+    settings.storage.replicas = 1;
+    let error = refusal(settings.clone()).to_string();
+    assert!(
+        error.starts_with("NATS server server-0 confirms before it has written to disk; set `sync_interval: always`"),
+        "{error}"
+    );
+    settings.storage.syncing = Syncing::Monitored(Vec::new());
+    assert_eq!(refusal(settings.clone()).code(), "cluster_unsynced");
+    settings.storage.syncing = Syncing::Weaker;
+    drop(Node::start(settings, None));
+}
+
+#[test]
+fn streams_that_are_weaker_are_told_exactly() {
+    let Some(program) = program() else { return };
+    let servers = Servers::start(&program, 3, &Config::default());
+    let mut one = settings(&servers);
+    one.storage.replicas = 1;
+    drop(Node::start(one, None));
+    // Made with one replica, on purpose. Without saying so, they are not enough.
+    let error = refusal(settings(&servers)).to_string();
+    assert!(
+        error.contains("is not what this broker needs: num_replicas is 1 and must be 3; change it with"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_seed_that_is_gone_is_not_drawn_anew() {
+    let Some(program) = program() else { return };
+    let servers = Servers::start(&program, 1, &Config::default());
+    let mut settings = settings(&servers);
+    settings.storage.replicas = 1;
+    drop(Node::start(settings.clone(), None));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let Settings { access, node_name, times, limits, .. } = &settings;
+        let (counters, connected) = Default::default();
+        let client = tautwire_nats::connect(access, node_name, times, limits, &counters, &connected).await;
+        let purge = client.expect("a connection").request("$JS.API.STREAM.PURGE.KV_tw_config", Vec::new().into()).await;
+        purge.expect("an answer");
+    });
+    assert_eq!(refusal(settings), Error::SeedLost);
+}
+
+#[test]
+fn a_node_waits_for_servers_and_says_so() {
+    let Some(program) = program() else { return };
+    let mut servers = Servers::start(&program, 1, &Config::default());
+    servers.kill(0);
+    let mut settings = settings_of(&servers.addresses(), servers.monitoring());
+    settings.storage.replicas = 1;
+    let node = Node::begin(settings, None);
+    node.told.wait_for("it waits", |told| {
+        let waits = |told: &Told| matches!(told, Told::Condition(Condition::Waiting(Error::Connection { .. })));
+        told.iter().any(waits).then_some(())
+    });
+    servers.restart(0);
+    node.told.wait_for("it serves", |told| {
+        told.contains(&Told::Decision(tautwire_cluster::Decision::Resumed)).then_some(())
+    });
+}
