@@ -187,7 +187,7 @@ onPage("topics are opened level by level, down to a message that its contract de
   await page.getByRole("button", { name: "leading", exact: true }).click();
   await page.getByRole("link", { name: "Message on /leading/slash" }).click();
   await page.getByText("an empty level in front").waitFor();
-  await page.getByLabel("Topic filter").fill("firmware/#");
+  await page.getByRole("textbox", { name: "Topic filter" }).fill("firmware/#");
   await page.keyboard.press("Enter");
   await page.getByRole("link", { name: "firmware/image" }).click();
   await page.getByText("00 01 ff 41").waitFor();
@@ -226,7 +226,7 @@ onPage("messages that the broker could not delete are counted", "#/topics?filter
 });
 
 onPage("the tap shows what comes, counts what it skips, and is closed with its page", "#/tap", {}, async ({ page, server }) => {
-  await page.getByLabel("Topic filter").fill("power/#");
+  await page.getByRole("textbox", { name: "Topic filter" }).fill("power/#");
   await page.getByLabel("At most, per second").fill("20");
   await page.getByRole("button", { name: "Start" }).click();
   await page.getByText("3 messages shown, 1,200 skipped").waitFor();
@@ -250,7 +250,7 @@ onPage("the tap says why it was refused", "#/tap?filter=power/%23", {}, async ({
 onPage("whoever may not see payloads is told so", "#/tap", { token: READER }, async ({ page, server }) => {
   await page.getByText("You may not see payloads.").waitFor();
   await page.getByRole("link", { name: "Topics" }).click();
-  await page.getByLabel("Topic filter").fill("firmware/image");
+  await page.getByRole("textbox", { name: "Topic filter" }).fill("firmware/image");
   await page.keyboard.press("Enter");
   await page.getByRole("link", { name: "firmware/image" }).click();
   await page.getByText("You may not see payloads.").waitFor();
@@ -282,7 +282,7 @@ onPage("the rules say what decides", "#/rules", {}, async ({ page }) => {
   await page.getByText("no rule of the client's roles matches").waitFor();
   assert.deepEqual(await findings(page), []);
   await page.getByLabel("Wants to").selectOption("subscribe to");
-  await page.getByLabel("Topic filter").fill("devices/#");
+  await page.getByRole("textbox", { name: "Topic filter" }).fill("devices/#");
   await page.keyboard.press("Enter");
   await page.getByText("allowed", { exact: true }).waitFor();
   await page.getByText("role device, access.toml:9").waitFor();
