@@ -34,14 +34,14 @@ MAY_DEPEND_ON = {
     "access": {"protocol"},
     "identity": {"json", "protocol"},
     "generate": {"contracts"},
-    "engine": {"access", "contracts", "memory", "message", "protocol", "router", "session", "topics"},
     "cluster": set(),
     "nats": {"cluster", "json"},
+    "engine": {"access", "cluster", "contracts", "memory", "message", "protocol", "router", "session", "topics"},
     "tls": set(),
     "websocket": set(),
     "proxy": set(),
     "mosquitto": {"message", "protocol", "session"},
-    "reactor": {"access", "cold", "contracts", "durable", "engine", "journal", "memory", "message", "protocol", "proxy", "router", "session", "tls", "websocket"},
+    "reactor": {"access", "cluster", "cold", "contracts", "durable", "engine", "journal", "memory", "message", "protocol", "proxy", "router", "session", "tls", "websocket"},
     "server": {
         "access", "cluster", "contracts", "durable", "engine", "generate", "identity", "journal", "json", "memory", "message", "mosquitto", "nats", "protocol",
         "proxy", "reactor", "router", "session", "tls", "websocket",
@@ -56,7 +56,7 @@ WITHOUT_IO = ["protocol", "json", "topics", "memory", "message", "session", "rou
 IO_NAMES = re.compile(r"\b(std::net|std::fs|std::thread|Instant::now|SystemTime::now|mio::)")
 
 # The rooms of a shard know none of each other, only what is below all of them.
-ENGINE_ROOMS = ["connections/", "sessions.rs", "transit.rs", "waiting.rs", "effort.rs", "logbook.rs", "place.rs", "ack.rs", "origin.rs", "mount.rs", "quotas/", "drops.rs"]
+ENGINE_ROOMS = ["connections/", "sessions.rs", "transit.rs", "waiting.rs", "effort.rs", "logbook.rs", "place.rs", "ack.rs", "origin.rs", "mount.rs", "quotas/", "drops.rs", "cluster/room/"]
 ENGINE_IMPORT = re.compile(r"^(?!\s*//).*\bcrate::(?!place\b|mount\b|ack\b|origin\b|quotas\b|drops\b)([\w{]+)")
 
 # Each with a reason in the file, and a line in ARCHITECTURE.md.

@@ -32,8 +32,12 @@ impl<J: Journal> Hub<J> {
     /// The same, once what `ack` promises is as safe as `level` says.
     pub(crate) fn acknowledge_at(&mut self, level: AckLevel, index: ConnectionIndex, ack: Ack) {
         if !J::KEEPS {
-            self.stopwatch.note_acknowledged(&ack);
-            self.write_ack(index, &ack);
+            if self.is_in_cluster() {
+                self.acknowledge_in_cluster(index, ack);
+            } else {
+                self.stopwatch.note_acknowledged(&ack);
+                self.write_ack(index, &ack);
+            }
             return;
         }
         let position = self.promise(index);
@@ -68,10 +72,16 @@ impl<J: Journal> Hub<J> {
             if connection.delays_acks() {
                 self.log.hold_acks(index);
             }
-            if connection.is_held_for(Reason::Acks) && connection.delayed_acks() <= DELAYED_ACKS_MAX / 2 {
-                let id = self.id(index);
-                self.hear_again(id, Reason::Acks);
-            }
+            self.hear_after_acks(index);
+        }
+    }
+
+    /// Reads again from a client for whom few enough acknowledgements wait.
+    pub(crate) fn hear_after_acks(&mut self, index: ConnectionIndex) {
+        let connection = &self.connections[index];
+        if connection.is_held_for(Reason::Acks) && connection.delayed_acks() <= DELAYED_ACKS_MAX / 2 {
+            let id = self.id(index);
+            self.hear_again(id, Reason::Acks);
         }
     }
 
@@ -85,7 +95,7 @@ impl<J: Journal> Hub<J> {
         is_too_much
     }
 
-    fn write_ack(&mut self, index: ConnectionIndex, ack: &Ack) {
+    pub(crate) fn write_ack(&mut self, index: ConnectionIndex, ack: &Ack) {
         if let Ack::Deliver(packet_id, _) = ack {
             self.write_started(index, *packet_id);
             return;

@@ -298,14 +298,15 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn give_up_connect(&mut self, index: ConnectionIndex) {
         let connection = &self.hub.connections[index];
         let exchange = connection.standing().map(Standing::exchange).unwrap_or_default();
-        if exchange == Exchange::None {
+        if exchange == Exchange::None && !self.has_claim(index) {
             log::debug!("connection {index} sent no CONNECT in time");
             self.close(index);
             return;
         }
         let why = match exchange {
+            Exchange::None => "the session could not be had from the cluster in time",
             Exchange::Challenged => "the client has not answered in time",
-            _ => "it could not be found out in time who the client is",
+            Exchange::Asked => "it could not be found out in time who the client is",
         };
         self.refuse_connect(index, connection.version(), ConnectReason::ServerUnavailable, why);
     }

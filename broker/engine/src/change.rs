@@ -13,7 +13,7 @@ impl<J: Journal> Shard<J> {
     /// Takes these settings on, if they are others.
     pub(crate) fn take_on_settings(&mut self, settings: &Arc<Settings>) {
         let Hub { regime, allowances, memory, cold, common, clock, .. } = &mut self.hub;
-        if Arc::ptr_eq(settings, regime.settings()) {
+        if regime.has_adopted(settings) {
             return;
         }
         self.sys.change(common.shard(), settings, clock.now_ms());

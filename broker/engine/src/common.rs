@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tautwire_message::{MessageId, MessageIds};
 use tautwire_router::{Exchange, ShardIndex};
 
+use crate::cluster::room::LogPlace;
 use crate::counters::{Counter, Counters, Totals};
 use crate::formats::WantedFormats;
 use crate::shared::Shared;
@@ -31,6 +32,12 @@ impl Common {
             wanted_formats: shared.wanted_formats.clone(),
             message_ids: MessageIds::new(shared.run.wrapping_add(u64::from(shard.0))),
         }
+    }
+
+    /// Identities that messages get here are none of those that the log of the cluster gives. Says which shard this is.
+    pub(crate) fn join_cluster(&mut self) -> ShardIndex {
+        self.message_ids = MessageIds::new(LogPlace::other_run(self.message_ids.run()));
+        self.shard
     }
 
     /// Which of them this shard is.

@@ -288,6 +288,20 @@ counters! {
     websocket_frames_too_large,
     /// WebSocket pings left unanswered for newer ones.
     websocket_pings_passed_over,
+    /// Clients that were refused because their session could not be had from the cluster.
+    claims_refused,
+    /// Sessions that turned out to be another node's.
+    sessions_lost,
+    /// Times that the node's lease in its cluster has run out.
+    suspensions,
+    /// Times that a client was not read from because too much was on its way to the log of the cluster.
+    clients_ahead_of_cluster,
+    /// Messages for which a session had no room, so that it reads them from the log of the cluster later.
+    messages_left_in_log,
+    /// Messages, or groups of them, that were not in the log of the cluster any more when they were read.
+    dropped_aged_out,
+    /// Messages of QoS 0 that were not sent to other nodes because too many waited.
+    dropped_cluster_full,
 }
 
 impl Totals {

@@ -18,7 +18,6 @@ use crate::frames::{self, Header, Outgoing};
 use crate::hub::Hub;
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::scans::CLIENT_STEPS;
-use crate::settings::SlowConsumer;
 
 /// How a subscription wants a message.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +46,11 @@ impl<J: Journal> Hub<J> {
     #[inline]
     pub(crate) fn deliver(&mut self, session: SessionIndex, outgoing: &mut Outgoing<'_>, terms: DeliveryTerms<'_>) {
         match (terms.qos, self.sessions.connection(session)) {
-            (QoS::AtMostOnce, Some(connection)) => self.deliver_at_most_once(connection, outgoing, terms),
+            (QoS::AtMostOnce, Some(connection)) => {
+                if !self.is_in_cluster() || !self.has_had(session, outgoing.message.id) {
+                    self.deliver_at_most_once(connection, outgoing, terms);
+                }
+            }
             // QoS 0 is not kept for those who are away [MQTT 5.0 section 4.1].
             (QoS::AtMostOnce, None) => {}
             (_, connection) => self.deliver_acknowledged(session, connection, outgoing, terms),
@@ -101,12 +104,8 @@ impl<J: Journal> Hub<J> {
             return;
         }
         let delivery = delivery(outgoing, terms, self.memory.ledger());
-        if !self.has_room_for(session, delivery.counted_bytes()) && !self.make_room_for(session, &delivery) {
-            self.note_drop(session, DropReason::QueueFull, outgoing.message.topic);
+        if !self.may_hold(session, &delivery, outgoing.message.topic) {
             return;
-        }
-        if !self.is_within_share(session, delivery.counted_bytes()) {
-            self.throttle(session, outgoing.message.topic);
         }
         if let Some(index) = connection
             && let Some(packet_id) = self.free_packet_id(session, index)
@@ -134,7 +133,7 @@ impl<J: Journal> Hub<J> {
             return;
         }
         self.commit(session, Change::Started(delivery));
-        if terms.qos == QoS::ExactlyOnce && self.is_written_whole(session) {
+        if terms.qos == QoS::ExactlyOnce && self.is_kept(session) {
             self.acknowledge(index, Ack::Deliver(packet_id, !outgoing.is_owed));
         } else {
             self.write_publish(index, outgoing, terms, Some(packet_id), false);
@@ -160,84 +159,6 @@ impl<J: Journal> Hub<J> {
             .outbound()
             .is_none_or(|outbound| outbound.is_resent() && outbound.in_flight() < send_maximum);
         if open && self.user_may_have_one_more(session) { self.sessions[session].next_packet_id() } else { None }
-    }
-
-    /// Whether the session may hold one more message, waiting or sent, that counts so many bytes.
-    fn has_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
-        self.has_own_room_for(session, counted_bytes) && self.user_has_room_for(session, counted_bytes)
-    }
-
-    /// The same by its client's own quotas. One that holds nothing may hold any.
-    pub(crate) fn has_own_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
-        let Some(outbound) = self.sessions[session].outbound() else { return true };
-        let held_bytes = outbound.counted_bytes();
-        let fits = held_bytes == 0 || held_bytes + counted_bytes <= self.allowances.quotas().queue_bytes;
-        fits && outbound.queued() < self.allowances.quotas().queue_messages
-    }
-
-    /// The same by what the clients of its user may hold together.
-    #[inline]
-    pub(crate) fn user_has_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
-        let user = self.sessions.user(session);
-        user.is_none_or(|user| user.has_room_for_message(counted_bytes, &self.allowances.quotas().of_user))
-    }
-
-    /// Whether one more message may be sent to the session's client and wait for its answer, as far as the other clients of its user
-    /// go.
-    #[inline]
-    pub(crate) fn user_may_have_one_more(&self, session: SessionIndex) -> bool {
-        self.sessions.user(session).is_none_or(|user| user.may_send(&self.allowances.quotas().of_user))
-    }
-
-    /// The message that has waited longest is about to be dropped. Where it is not in memory, its topic is not known.
-    #[cold]
-    fn note_front_dropped(&mut self, session: SessionIndex, reason: DropReason) {
-        let front = self.sessions[session].outbound().and_then(Outbound::front).cloned();
-        if let Some(front) = front {
-            self.note_drop(session, reason, front.message.hot().map_or("", |message| message.topic()));
-        }
-    }
-
-    /// Does with a session that is full what the operator has chosen; says whether the message may be held now.
-    #[cold]
-    fn make_room_for(&mut self, session: SessionIndex, delivery: &PendingMessage) -> bool {
-        self.count_queue_full(session, delivery.counted_bytes());
-        match self.regime.settings().slow_consumer {
-            SlowConsumer::DropNew => return false,
-            SlowConsumer::Disconnect => {
-                if let Some(connection) = self.sessions.connection(session) {
-                    self.connections.end_for_overrun(connection);
-                }
-                return false;
-            }
-            SlowConsumer::DropOld => {}
-        }
-        let sent_bytes = self.sessions[session].outbound().map_or(0, |outbound| outbound.sent_bytes());
-        if sent_bytes > 0 && sent_bytes + delivery.counted_bytes() > self.allowances.quotas().queue_bytes {
-            // Dropping what waits would not make room: what has been sent and not acknowledged takes it.
-            return false;
-        }
-        let mut dropped = 0;
-        while !self.has_room_for(session, delivery.counted_bytes()) {
-            if self.sessions[session].outbound().is_none_or(|outbound| outbound.queued() == 0) {
-                self.counters().dropped_queue_full.add(dropped);
-                return false;
-            }
-            self.note_front_dropped(session, DropReason::QueueFull);
-            self.commit(session, Change::Withdrawn);
-            dropped += 1;
-        }
-        // The first was counted above.
-        self.counters().dropped_queue_full.add(dropped - 1);
-        true
-    }
-
-    /// A message is not kept for a session that is full.
-    fn count_queue_full(&self, session: SessionIndex, counted_bytes: usize) {
-        self.counters().dropped_queue_full.add(1);
-        if !self.user_has_room_for(session, counted_bytes) {
-            self.counters().dropped_queue_full_for_user.add(1);
-        }
     }
 
     /// Sends what waits for the client of `session`, as far as the client's window and output allow.
@@ -352,7 +273,7 @@ impl<J: Journal> Hub<J> {
             return true;
         }
         self.commit(session, Change::StartedQueued);
-        if delivery.qos == QoS::ExactlyOnce && self.is_written_whole(session) {
+        if delivery.qos == QoS::ExactlyOnce && self.is_kept(session) {
             self.acknowledge(index, Ack::Deliver(packet_id, false));
         } else {
             self.write_delivery(index, &delivery, Some(packet_id), false);

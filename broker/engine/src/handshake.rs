@@ -116,11 +116,19 @@ impl<J: Journal> Shard<J> {
             }
             self.take_over(session);
         }
+        let claimed = if self.hub.is_in_cluster() {
+            match self.claim(index, connect, &name) {
+                Ok(is_present) => Some(is_present),
+                Err(handled) => return handled,
+            }
+        } else {
+            None
+        };
         // Ending a connection may have ended its session.
         let existing = self.hub.sessions.find(&name);
         let resumed = match existing {
             // [MQTT-3.1.2-4]
-            Some(session) if connect.clean_start => {
+            Some(session) if connect.clean_start && claimed.is_none() => {
                 self.end_session(session);
                 None
             }
@@ -156,9 +164,13 @@ impl<J: Journal> Shard<J> {
             self.refuse_connect(index, connect.version, reason, "the broker holds as many sessions as it may");
             return Handled::Ended;
         };
-        self.open(index, session, connect, resumed.is_some());
+        if claimed.is_some() && !self.begin_service(index, session, connect) {
+            return Handled::Later;
+        }
+        let is_present = claimed.unwrap_or(resumed.is_some());
+        self.open(index, session, connect, is_present);
         self.hub.gate(index);
-        self.answer(index, connect, &client_id, resumed.is_some());
+        self.answer(index, connect, &client_id, is_present);
         self.hub.pump(session);
         Handled::Done
     }
@@ -176,6 +188,12 @@ impl<J: Journal> Shard<J> {
             return Err(ConnectRefusal(
                 ConnectReason::ClientIdentifierNotValid,
                 "the client identifier is too long".into(),
+            ));
+        }
+        if connect.will.is_some() && self.hub.is_in_cluster() {
+            return Err(ConnectRefusal(
+                ConnectReason::ImplementationSpecificError,
+                "a broker of a cluster keeps no wills yet".into(),
             ));
         }
         if let Some(will) = &connect.will {
@@ -233,7 +251,8 @@ impl<J: Journal> Shard<J> {
             ProtocolVersion::V5 => true,
         };
         if may_be_empty {
-            Ok(Cow::Owned(self.assign_client_id(index)))
+            let assigned = self.assigned_before(index);
+            Ok(Cow::Owned(assigned.unwrap_or_else(|| self.assign_client_id(index))))
         } else {
             Err(ConnectRefusal(ConnectReason::ClientIdentifierNotValid, "a client identifier is needed".into()))
         }
@@ -392,7 +411,7 @@ impl<J: Journal> Shard<J> {
         if too_long && connect.version == ProtocolVersion::V5 { max_s } else { connect.keep_alive_s }
     }
 
-    fn expiry_interval_s(&self, index: ConnectionIndex, connect: &Connect<'_>) -> u32 {
+    pub(crate) fn expiry_interval_s(&self, index: ConnectionIndex, connect: &Connect<'_>) -> u32 {
         let wanted_s = match connect.version {
             ProtocolVersion::V5 => connect.properties.session_expiry_interval().unwrap_or(0),
             _ if connect.clean_start => 0,

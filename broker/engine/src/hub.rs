@@ -9,6 +9,7 @@ use crate::account::Account;
 use crate::adopted::Adopted;
 use crate::allowances::Allowances;
 use crate::clock::Clock;
+use crate::cluster::Room;
 use crate::cold::ColdRoom;
 use crate::common::Common;
 use crate::connections::{Connections, Reason};
@@ -71,6 +72,8 @@ pub(crate) struct Hub<J> {
     pub(crate) tap: TapRoom,
     /// By which topic filters messages are counted.
     pub(crate) metered: MeteredFilters,
+    /// What the shard knows of its cluster, where the broker is one of several.
+    pub(crate) cluster: Option<Box<Room>>,
 }
 
 impl<J: Journal> Hub<J> {
@@ -99,6 +102,7 @@ impl<J: Journal> Hub<J> {
             tap: TapRoom::default(),
             metered: regime.metered().clone(),
             regime: Adopted::new(&regime),
+            cluster: None,
             common,
         }
     }
@@ -238,10 +242,16 @@ impl<J: Journal> Hub<J> {
             self.counters().stored_bytes.add(delivery.counted_bytes() as u64);
         }
         self.write_down(index, &change);
+        if self.is_in_cluster() {
+            self.note_change(index, &change);
+        }
         let queues = J::KEEPS && matches!(change, Change::Queued(_));
         let sends = J::KEEPS && matches!(change, Change::Started(_) | Change::StartedQueued);
         if let Some(gone) = self.sessions.place(index).apply(change) {
             self.uncount_stored(&gone);
+        }
+        if self.is_in_cluster() {
+            self.note_changed(index);
         }
         if queues {
             self.list_for_cooling(index);

@@ -74,6 +74,10 @@ impl<J: Journal> Shard<J> {
             self.pause(index);
             return Handled::Later;
         }
+        if qos != QoS::AtMostOnce && self.hub.is_ahead_of_cluster() {
+            self.wait_for_cluster(index);
+            return Handled::Later;
+        }
         let Some(session) = self.hub.connections[index].session() else { return Handled::Ended };
         let counters = self.hub.counters();
         counters.publishes_received.add(1);
@@ -125,7 +129,11 @@ impl<J: Journal> Shard<J> {
             Ok(()) => {
                 let asker = self.hub.regime.access().is_closed().then_some(index);
                 let mut outgoing = Outgoing { chunk: Some((chunk, payload_at)), asker, ..Outgoing::new(message) };
-                self.publish(&mut outgoing, Publisher::Session(session))
+                if self.hub.is_in_cluster() {
+                    self.publish_in_cluster(session, publish.packet_id(), &mut outgoing)
+                } else {
+                    self.publish(&mut outgoing, Publisher::Session(session))
+                }
             }
             Err(refusal) => Err(refusal),
         };
@@ -244,7 +252,7 @@ impl<J: Journal> Shard<J> {
     }
 
     #[cold]
-    fn refuse_message(
+    pub(crate) fn refuse_message(
         &mut self,
         why: NotRouted,
         outgoing: &Outgoing<'_>,

@@ -75,9 +75,13 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Parts a connection from its session, which then waits, or ends if it ends with its connection.
-    fn part(&mut self, index: ConnectionIndex) {
+    pub(crate) fn part(&mut self, index: ConnectionIndex) {
         if J::KEEPS && self.hub.connections[index].is_gated() {
             // What CONNACK says is not true yet.
+            self.hub.discard_output(index);
+        }
+        if self.hub.is_silent(index) {
+            // Nothing is said to a client that another node may have.
             self.hub.discard_output(index);
         }
         self.hub.end_pacing(index);
@@ -94,6 +98,10 @@ impl<J: Journal> Shard<J> {
         }
         self.hub.counters().sessions_connected.subtract(1);
         self.hub.sessions.place(session).unbind();
+        if self.hub.is_in_cluster() {
+            self.leave_cluster(session);
+            return;
+        }
         if self.hub.sessions[session].expiry_interval_s() == 0 {
             self.end_session(session);
             return;

@@ -133,7 +133,7 @@ impl<J: Journal> Hub<J> {
         let shard = usize::from(self.common.shard().0);
         for (at, metered) in self.metered.0.iter().enumerate() {
             let Some(counts) = metered.shards.get(shard).filter(|_| meters >> at & 1 == 1) else { continue };
-            if publisher != Publisher::Shard {
+            if !publisher.is_heard_by_all() {
                 counts.received[message.qos as usize].add(1);
                 counts.received_bytes.add(bytes);
             }

@@ -31,6 +31,24 @@ pub enum Mutant {
     ForgetsTaken,
     /// When a client comes back, the first packet of its window is not sent again.
     ResendsFromSecond,
+    /// In a cluster, PUBACK and PUBREC wait for nothing.
+    AcknowledgesBeforeStored,
+    /// In a cluster, what the next node must not do again is not saved before the client is told of it.
+    TellsBeforeSaved,
+    /// In a cluster, a message for which a queue has no room is dropped.
+    DropsWhatIsHeld,
+    /// In a cluster, a session begins at the position of its shard, not at its own.
+    ForgetsOwnPlace,
+    /// In a cluster, what waits in a queue is not read again by the next node.
+    ForgetsQueue,
+    /// In a cluster, a session that has read as far as there is shares the position of its shard.
+    JoinsTooEarly,
+    /// In a cluster, a session that is further than its shard gets what arrives.
+    TakesWhatItHas,
+    /// In a cluster, a shard goes on when the lease has run out.
+    ServesWithoutLease,
+    /// In a cluster, the identifiers of QoS 2 messages that a client has not released do not come along.
+    ForgetsTakenOver,
 }
 
 #[cfg(feature = "mutants")]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tautwire_message::{Message, MessageId, MessageRef};
 use tautwire_protocol::{DisconnectReason, PacketId, PropertyId, QoS, ReasonCode, TopicName};
-use tautwire_session::{AckLevel, Journal, LogPosition, LogState};
+use tautwire_session::{AckLevel, Change, Journal, LogPosition, LogState};
 
 use crate::connections::Alias;
 use crate::discovery::push;
@@ -115,6 +115,10 @@ impl<J: Journal> Shard<J> {
         if self.hub.transit.is_full() || self.hub.log.is_behind() {
             return Err(NotPublished::Busy);
         }
+        if self.hub.is_in_cluster() && message.as_ref().qos != QoS::AtMostOnce {
+            let why = "a broker of a cluster publishes messages of operators with QoS 0 only";
+            return Err(NotPublished::Refused(ReasonCode::ImplementationSpecificError, why.into()));
+        }
         self.hub.log.begin_packet();
         let message = MessageRef { id: self.hub.common.next_message_id(), ..message.as_ref() };
         let mut outgoing = Outgoing::new(message);
@@ -122,6 +126,9 @@ impl<J: Journal> Shard<J> {
         let burst = Burst::begin(&self.hub);
         let published = self.publish(&mut outgoing, Publisher::Broker);
         self.end_burst(&burst);
+        if published.is_ok() && self.hub.is_in_cluster() {
+            self.broadcast(&outgoing);
+        }
         let matched = published.map_err(|refusal| NotPublished::Refused(refusal.reason, refusal.why))?;
         Ok(Published { matched, promise: self.hub.promise_to_operator(message.topic) })
     }
@@ -133,6 +140,10 @@ impl<J: Journal> Shard<J> {
         let Some(session) = self.hub.sessions.find(name) else { return false };
         let key = self.hub.sessions.key(session);
         let connection = self.hub.sessions.connection(session);
+        if ends_session && self.hub.is_in_cluster() {
+            // The session leaves with its connection, and is to leave nothing behind.
+            self.hub.commit(session, Change::ExpiryInterval(0));
+        }
         if let Some(index) = connection {
             self.disconnect(index, DisconnectReason::AdministrativeAction, "an operator has ended the connection");
         }

@@ -172,7 +172,8 @@ impl<J: Journal> Shard<J> {
         true
     }
 
-    fn restore_subscriptions(&mut self, session: SessionIndex) {
+    /// Puts the subscriptions of a session where messages find them.
+    pub(crate) fn restore_subscriptions(&mut self, session: SessionIndex) {
         let subscriptions = self.hub.sessions[session].subscriptions().iter();
         let subscriptions: Vec<_> = subscriptions.map(|(filter, record)| (Box::<str>::from(filter), record)).collect();
         for (filter, record) in subscriptions {

@@ -102,6 +102,14 @@ impl Table {
         matches.take_from(&self.tree, topic, is_meant);
         matches
     }
+
+    /// The subscriptions of one session by which it gets acknowledged messages of a topic.
+    pub(crate) fn find_acknowledged(&self, topic: &str, session: SessionIndex) -> Matches {
+        let mut matches = self.find_only(topic, |found| found == session);
+        matches.subscriptions.retain(|subscription| subscription.qos != QoS::AtMostOnce);
+        matches.plain = matches.subscriptions.partition_point(|subscription| subscription.format.is_none());
+        matches
+    }
 }
 
 /// Why a message went to nobody.
@@ -128,6 +136,16 @@ pub(crate) enum Publisher {
     Broker,
     /// Another shard. It has seen to shared subscriptions and to the other shards.
     Shard,
+    /// The log of the cluster, or another node, which brings it to all shards. The session of its publisher where that is here.
+    Log(Option<SessionIndex>),
+}
+
+impl Publisher {
+    /// Whether each shard gets the message by itself.
+    #[inline]
+    pub(crate) fn is_heard_by_all(self) -> bool {
+        matches!(self, Publisher::Shard | Publisher::Log(_))
+    }
 }
 
 /// The shard's subscriptions and what is remembered of looking them up.
@@ -175,7 +193,7 @@ impl<J: Journal> Shard<J> {
         let goes_further = hub.transit.shards() > 1 || !matches.routes.shares.is_empty();
         if contract.is_some()
             && goes_further
-            && publisher != Publisher::Shard
+            && !publisher.is_heard_by_all()
             && hub.common.wanted_formats().are_wanted()
         {
             outgoing.forms = Some(Arc::default());
@@ -185,7 +203,7 @@ impl<J: Journal> Shard<J> {
         if hub.tap.is_open() {
             hub.tell_of(matches, outgoing, publisher, published_at);
         }
-        if publisher == Publisher::Shard {
+        if publisher.is_heard_by_all() {
             if let Some(before) = before {
                 hub.meter(matches.meters, &outgoing.message, publisher, before);
             }
@@ -352,7 +370,7 @@ impl<J: Journal> Hub<J> {
     /// Tells those who watch, and who wants traces, of a message that has been handed to those whom a topic matches on this shard.
     #[cold]
     fn tell_of(&mut self, matches: &Matches, outgoing: &Outgoing<'_>, publisher: Publisher, published_at: u64) {
-        if publisher != Publisher::Shard {
+        if !publisher.is_heard_by_all() {
             self.show(&outgoing.message, publisher);
         }
         let Routes { shards, shares, .. } = &matches.routes;
@@ -535,7 +553,10 @@ impl<J: Journal> Hub<J> {
 fn wants(subscription: &Subscription, publisher: Publisher, published_at: u64) -> bool {
     match publisher {
         // [MQTT-3.8.3-3]
-        Publisher::Session(session) => !(subscription.no_local && session == subscription.session),
+        Publisher::Session(session) | Publisher::Log(Some(session)) => {
+            !(subscription.no_local && session == subscription.session)
+        }
+        Publisher::Log(None) => true,
         Publisher::Broker => true,
         // Published before the subscription was made: what was retained of it has been sent already.
         Publisher::Shard => published_at >= subscription.since,

@@ -368,6 +368,12 @@ impl Place {
         self.write_down(written);
     }
 
+    /// The session has this state, which comes from the cluster.
+    pub(crate) fn take_on(&mut self, state: Session) {
+        self.session.change(|session| *session = state);
+        self.settle_outbound();
+    }
+
     /// The session is in the log from now on.
     pub(crate) fn write_down(&mut self, written: Written) {
         self.more.get_or_insert_default().written = Some(written);

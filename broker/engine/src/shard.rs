@@ -152,7 +152,7 @@ impl<J: Journal> Shard<J> {
                 self.hub.counters().clients_choked.add(1);
                 break;
             }
-            if J::KEEPS && self.hub.brake_for_acks(index) {
+            if (J::KEEPS || self.hub.is_in_cluster()) && self.hub.brake_for_acks(index) {
                 break;
             }
             match self.receive_packet(index, chunk, at..range.end) {
@@ -367,6 +367,7 @@ impl<J: Journal> Shard<J> {
     pub fn lost(&mut self, id: ConnectionId, now_ms: u64) {
         self.hub.clock.set(now_ms);
         if let Some(index) = self.hub.connections.find(id) {
+            self.give_up_claim(id);
             self.detach(index);
             self.hub.vacate(index);
         }
@@ -412,9 +413,13 @@ impl<J: Journal> Shard<J> {
                 Phase::Open if connection.is_v5() => {
                     let goodbye = Disconnect::new(DisconnectReason::ServerShuttingDown);
                     self.hub.write_packet(index, &Packet::Disconnect(goodbye));
+                    self.part_for_cluster(index);
                     self.close(index);
                 }
-                Phase::Open | Phase::AwaitingConnect => self.close(index),
+                Phase::Open | Phase::AwaitingConnect => {
+                    self.part_for_cluster(index);
+                    self.close(index);
+                }
                 Phase::Closing | Phase::Vacant => {}
             }
         }
@@ -423,6 +428,7 @@ impl<J: Journal> Shard<J> {
     /// A connection that the engine asked to close or move is gone.
     pub fn released(&mut self, id: ConnectionId) {
         if let Some(index) = self.hub.connections.find(id) {
+            self.give_up_claim(id);
             self.hub.vacate(index);
         }
     }
@@ -483,6 +489,9 @@ impl<J: Journal> Shard<J> {
 
     /// The pending output of a connection.
     pub fn output(&mut self, id: ConnectionId) -> Option<&mut Output> {
+        if self.hub.is_in_cluster() && self.hub.connections.find(id).is_some_and(|index| self.hub.is_silent(index)) {
+            return None;
+        }
         self.hub.connections.get(id)?.output()
     }
 

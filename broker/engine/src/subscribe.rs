@@ -318,6 +318,9 @@ impl<J: Journal> Shard<J> {
         let node = self.table.tree.entry(wanted.filter);
         let any = self.table.tree.values(node).is_empty();
         let lasts = self.hub.is_written_whole(session);
+        if any {
+            self.hub.listen(wanted.filter);
+        }
         let key = (session, wanted.format, wanted.by_filter);
         let is_new = || self.table.tree.get_by_key(node, &key, Subscription::key).is_none();
         let change = InterestChange { any, lasting: lasts && is_new() };
@@ -385,7 +388,11 @@ impl<J: Journal> Shard<J> {
         let Some(node) = self.table.tree.find(wanted.filter) else { return };
         let key = (session, wanted.format, wanted.by_filter);
         let lasting = self.table.tree.remove_by_key(node, &key, Subscription::key).is_some_and(|held| held.lasts);
-        let change = InterestChange { any: self.table.tree.prune(node), lasting };
+        let any = self.table.tree.prune(node);
+        if any {
+            self.hub.unlisten(wanted.filter);
+        }
+        let change = InterestChange { any, lasting };
         self.hub.common.exchange().unsubscribe(self.hub.common.shard(), wanted.filter, change);
         self.table.generation += 1;
     }

@@ -126,7 +126,7 @@ impl<J: Journal> Hub<J> {
             tap.offer(self.clock.now_ms(), || {
                 let client_id = match publisher {
                     Publisher::Session(session) => Some(parts_of_name(self.sessions[session].name()).1.into()),
-                    Publisher::Broker | Publisher::Shard => None,
+                    Publisher::Broker | Publisher::Shard | Publisher::Log(_) => None,
                 };
                 Tapped {
                     at_ms: self.clock.now_ms(),

@@ -3,9 +3,12 @@
 //! [`turn`] is the only way to drive a shard through a turn. A reactor, the simulation, the fuzzers and the benchmarks bring their
 //! own [`Surroundings`]; what happens in which order, and what still has to be done afterwards, is decided here alone.
 
+use std::collections::VecDeque;
+
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::Journal;
 
+use crate::cluster::ClusterRequest;
 use crate::connections::Action;
 use crate::connections::Reason;
 use crate::mutant::{Mutant, is};
@@ -42,6 +45,12 @@ pub trait Surroundings<J: Journal> {
         0
     }
 
+    /// Whether the node's lease in its cluster holds at this moment, by a clock that counts while the machine is suspended. Asked at the
+    /// beginning of each turn of a shard in a cluster.
+    fn holds_lease(&self) -> bool {
+        true
+    }
+
     /// How many batches the way to another shard takes now. Nobody but [`Surroundings::send`] may make it fewer.
     fn room(&mut self, to: ShardIndex) -> usize;
 
@@ -71,6 +80,10 @@ pub trait Surroundings<J: Journal> {
     /// Does what the engine wants done. It may bring bytes, and so lead to more wishes.
     fn carry_out(&mut self, shard: &mut Shard<J>, action: Action);
 
+    /// Takes requests to the cluster off the front, as many as its thread has room for. The others are brought again in the next turn,
+    /// which has to come as soon as there is room.
+    fn ask_cluster(&mut self, _requests: &mut VecDeque<ClusterRequest>) {}
+
     /// Sends batches to another shard, no more than [`Surroundings::room`], and wakes it.
     fn send(&mut self, to: ShardIndex, batches: impl Iterator<Item = Batch>);
 
@@ -99,6 +112,9 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
     shard.hub.clock.set(now_ms);
     shard.hub.begin_measuring(surroundings.began_us());
     shard.look_at_news();
+    if shard.hub.is_in_cluster() && !surroundings.holds_lease() {
+        shard.suspend();
+    }
     shard.hub.look_at_memory();
     shard.look_at_log();
     shard.look_at_ways(surroundings);
@@ -109,6 +125,9 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
     }
     shard.hub.effort.begin_part();
     shard.take_batches(surroundings);
+    if shard.hub.is_in_cluster() {
+        shard.take_arrivals();
+    }
     shard.hub.effort.begin_reading();
     shard.hear_those_who_wait_for_forms(surroundings);
     while shard.hub.effort.may_read() && surroundings.read(shard) {
@@ -145,6 +164,9 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
     shard.act(surroundings);
     shard.hub.log.end_frame();
     shard.hub.settle_gated();
+    if shard.hub.is_in_cluster() {
+        shard.tend_cluster(surroundings);
+    }
     if shard.hub.tap.traces.has_open() {
         shard.hub.end_spans();
     }
@@ -282,7 +304,10 @@ impl<J: Journal> Shard<J> {
             }
         }
         match theirs {
-            Rest::Until(at_ms) if !is_busy => Rest::Until([at_ms, self.next_due_ms()].into_iter().flatten().min()),
+            Rest::Until(at_ms) if !is_busy => {
+                let next_ms = [at_ms, self.next_due_ms()].into_iter().flatten().min();
+                Rest::Until(if self.hub.is_in_cluster() { self.hub.before_cluster_is_due(next_ms) } else { next_ms })
+            }
             _ => Rest::Busy,
         }
     }
@@ -305,5 +330,6 @@ impl<J: Journal> Shard<J> {
             || self.has_scans()
             || self.has_contracts_to_tell()
             || self.board.has_news()
+            || (self.hub.is_in_cluster() && self.has_cluster_work())
     }
 }

@@ -39,6 +39,11 @@ impl MessageIds {
         MessageIds { run, last: Cell::new(0) }
     }
 
+    /// The run.
+    pub fn run(&self) -> u64 {
+        self.run
+    }
+
     /// The next name.
     #[inline]
     pub fn next_id(&self) -> MessageId {

@@ -25,6 +25,7 @@ use tautwire_session::{Journal, Volatile};
 use crate::arrivals::ArrivalLimits;
 use crate::bell::Bell;
 use crate::clock::Clock;
+use crate::cluster::{ClusterMail, ClusterSeat};
 use crate::data::{self, Data, DataDirectory, DataError, DataState};
 use crate::descriptors;
 use crate::doorkeeper::Doorkeeper;
@@ -98,6 +99,11 @@ impl Control {
     /// What has been counted by topic filters, in the order in which they are named.
     pub fn topic_totals(&self) -> Vec<TopicTotals> {
         self.board.current().topic_totals()
+    }
+
+    /// By which the thread of the cluster reaches the broker's threads.
+    pub fn cluster_mail(&self) -> ClusterMail {
+        ClusterMail::new(self.inboxes.clone())
     }
 
     /// How the data directory is, where there is one.
@@ -362,6 +368,9 @@ pub struct Entrance<'a> {
     pub policy: Arc<Policy>,
     /// How many may come from one address, and how fast.
     pub arrivals: ArrivalLimits,
+    /// Where the broker is one of several. Its clients are refused until the thread of the cluster has told all threads that a life of the
+    /// node begins.
+    pub cluster: Option<ClusterSeat>,
 }
 
 impl<'a> Entrance<'a> {
@@ -375,6 +384,7 @@ impl<'a> Entrance<'a> {
             asks: false,
             policy: Arc::new(Policy::open()),
             arrivals: ArrivalLimits::default(),
+            cluster: None,
         }
     }
 }
@@ -390,6 +400,8 @@ pub enum StartError {
     Thread(io::Error),
     /// The data directory cannot be used.
     Data(DataError),
+    /// There is a data directory, and the broker is one of a cluster, whose store has the sessions.
+    DataInCluster,
 }
 
 impl fmt::Display for StartError {
@@ -403,6 +415,9 @@ impl fmt::Display for StartError {
             StartError::Bound(why) => f.write_str(why),
             StartError::Thread(error) => write!(f, "cannot start a thread: {error}"),
             StartError::Data(error) => error.fmt(f),
+            StartError::DataInCluster => f.write_str(
+                "a broker of a cluster keeps no state of its own; set data.path to an empty text [cluster_with_data]",
+            ),
         }
     }
 }
@@ -423,7 +438,10 @@ impl Broker {
         threads: usize,
         data: Option<DataDirectory<'_>>,
     ) -> Result<Broker, StartError> {
-        let Entrance { listens, once_bound, tls_handshakes, doorkeeper, asks, policy, arrivals } = entrance;
+        let Entrance { listens, once_bound, tls_handshakes, doorkeeper, asks, policy, arrivals, cluster } = entrance;
+        if cluster.is_some() && data.is_some() {
+            return Err(StartError::DataInCluster);
+        }
         let tls_handshakes = Arc::new(AtomicUsize::new(tls_handshakes));
         let threads = threads.clamp(1, SHARDS_MAX);
         descriptors::make_room();
@@ -500,12 +518,16 @@ impl Broker {
                 clock,
                 tls_handshakes,
                 doorkeeper,
+                cluster: cluster.as_ref().map(|seat| seat.thread.clone()),
                 settled,
             };
             let started = match kept.next() {
                 Some(shard) => run(index, equipment.with(shard)),
                 None => {
-                    let shard = Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, clock.now_ms());
+                    let mut shard = Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, clock.now_ms());
+                    if let Some(seat) = &cluster {
+                        shard.join_cluster(seat.seed, seat.settings.clone());
+                    }
                     run(index, equipment.with(shard))
                 }
             };

@@ -1,16 +1,18 @@
 //! What a thread has around its shard, and what it does in a turn: the sockets, the ways to other threads, and the inbox for
 //! what comes from outside.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tautwire_engine::{Action, ConnectionId, Peer, Published, Rest, Shard, Surroundings, Verdict};
+use tautwire_engine::{Action, ClusterRequest, ConnectionId, Peer, Published, Rest, Shard, Surroundings, Verdict};
 use tautwire_protocol::ConnectReason;
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::Journal;
 
 use crate::bell::Bell;
 use crate::clock::Now;
+use crate::cluster::ClusterThread;
 use crate::connections::Connections;
 use crate::door::Door;
 use crate::doorkeeper::{Doorkeeper, Ticket};
@@ -35,6 +37,8 @@ pub(crate) struct Host {
     promises: Promises,
     /// Finds out who clients are, where they are asked.
     pub(crate) doorkeeper: Option<Arc<dyn Doorkeeper>>,
+    /// The thread of the cluster, where the broker is one of several.
+    cluster: Option<Arc<dyn ClusterThread>>,
     began_us: u64,
     /// One thread looks after the heap for all.
     pub(crate) trimmer: Option<Trimmer>,
@@ -52,6 +56,7 @@ impl Host {
         bell: Arc<Bell>,
         stop: Arc<AtomicBool>,
         orders: Orders,
+        cluster: Option<Arc<dyn ClusterThread>>,
     ) -> Host {
         let doorkeeper = door.doorkeeper().cloned();
         let trimmer = ways.is_of_first_thread().then(Trimmer::default);
@@ -64,6 +69,7 @@ impl Host {
             orders: Some(orders),
             promises: Promises::default(),
             doorkeeper,
+            cluster,
             began_us: 0,
             trimmer,
             adoptions_left: 0,
@@ -160,6 +166,16 @@ impl<J: Journal> Surroundings<J> for Host {
         self.connections.clock.now_us()
     }
 
+    fn holds_lease(&self) -> bool {
+        self.cluster.as_ref().is_none_or(|cluster| cluster.holds_lease())
+    }
+
+    fn ask_cluster(&mut self, requests: &mut VecDeque<ClusterRequest>) {
+        if let Some(cluster) = self.cluster.as_ref().filter(|_| !requests.is_empty()) {
+            cluster.ask(self.ways.own(), requests);
+        }
+    }
+
     fn room(&mut self, to: ShardIndex) -> usize {
         self.ways.room(to)
     }
@@ -196,6 +212,11 @@ impl<J: Journal> Surroundings<J> for Host {
         shard.counters().orders_refused.add(orders.take_refused());
         for (id, verdict) in orders.take_verdicts() {
             shard.decide(id, verdict, self.connections.now_ms);
+        }
+        if self.cluster.is_some() {
+            for event in orders.take_events() {
+                shard.hear_from_cluster(event, self.connections.now_ms);
+            }
         }
         for order in orders.take() {
             match order {

@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tautwire_engine::{ConnectionId, NotPublished, Promise, Regime, Survey, Verdict};
+use tautwire_engine::{ClusterEvent, ConnectionId, NotPublished, Promise, Regime, Survey, Verdict};
 use tautwire_message::Message;
 use tautwire_protocol::ReasonCode;
 
@@ -21,6 +21,8 @@ const ORDERS_MAX: usize = 16;
 const ORDERS_TAKEN_MAX: usize = 8;
 /// Verdicts that a shard takes in one turn.
 const VERDICTS_TAKEN_MAX: usize = 256;
+/// What a shard hears from the cluster in one turn.
+const EVENTS_TAKEN_MAX: usize = 1024;
 
 /// What a shard is asked to do.
 #[derive(Debug)]
@@ -144,6 +146,8 @@ struct Queue {
     next_number: u64,
     /// On clients that wait for them, so there are no more than connections.
     verdicts: VecDeque<(ConnectionId, Verdict)>,
+    /// Answers to what the shard has asked, and what it has room for: the thread of the cluster waits for `ClusterRequest::Took`.
+    events: VecDeque<ClusterEvent>,
     is_closed: bool,
 }
 
@@ -231,6 +235,24 @@ impl Inbox {
         self.bell.ring();
     }
 
+    /// The cluster has something to tell.
+    pub(crate) fn tell_of_cluster(&self, event: ClusterEvent) {
+        {
+            let mut queue = self.queue();
+            if queue.is_closed {
+                return;
+            }
+            queue.events.push_back(event);
+            self.has_orders.store(true, Ordering::SeqCst);
+        }
+        self.bell.ring();
+    }
+
+    /// Has the shard make a turn.
+    pub(crate) fn wake(&self) {
+        self.bell.ring();
+    }
+
     /// Takes an order back; false where the shard has it.
     fn withdraw(&self, number: u64) -> bool {
         let mut queue = self.queue();
@@ -240,7 +262,8 @@ impl Inbox {
     }
 
     fn note_left(&self, queue: &Queue) {
-        self.has_orders.store(!queue.orders.is_empty() || !queue.verdicts.is_empty(), Ordering::SeqCst);
+        let any = !queue.orders.is_empty() || !queue.verdicts.is_empty() || !queue.events.is_empty();
+        self.has_orders.store(any, Ordering::SeqCst);
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -278,6 +301,15 @@ impl Orders {
         taken
     }
 
+    /// Takes what the cluster has told for one turn, the oldest first.
+    pub(crate) fn take_events(&self) -> Vec<ClusterEvent> {
+        let mut queue = self.0.queue();
+        let count = queue.events.len().min(EVENTS_TAKEN_MAX);
+        let taken = queue.events.drain(..count).collect();
+        self.0.note_left(&queue);
+        taken
+    }
+
     /// The inbox that these come from.
     pub(crate) fn inbox(&self) -> &Arc<Inbox> {
         &self.0
@@ -296,6 +328,7 @@ impl Drop for Orders {
         // With each goes the only sender of its channel.
         queue.orders.clear();
         queue.verdicts.clear();
+        queue.events.clear();
     }
 }
 

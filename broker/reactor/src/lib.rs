@@ -12,6 +12,7 @@ mod arrivals;
 mod bell;
 mod broker;
 mod clock;
+mod cluster;
 mod cold;
 mod connections;
 mod data;
@@ -37,6 +38,7 @@ mod worker;
 
 pub use arrivals::{ArrivalLimits, ConnectRate, RATED_ADDRESSES_MAX};
 pub use broker::{Broker, Change, Control, Entrance, StartError, TAKEN_ON_MAX};
+pub use cluster::{ClusterMail, ClusterSeat, ClusterThread};
 pub use data::{DataDirectory, DataError, DataState};
 pub use doorkeeper::{Doorkeeper, Ticket};
 pub use gate::ListenerState;

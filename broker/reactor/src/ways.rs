@@ -46,6 +46,11 @@ struct Peer {
 }
 
 impl Ways {
+    /// Which thread this is.
+    pub(crate) fn own(&self) -> ShardIndex {
+        self.own
+    }
+
     pub(crate) fn is_of_first_thread(&self) -> bool {
         self.own == ShardIndex(0)
     }

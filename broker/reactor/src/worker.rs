@@ -13,6 +13,7 @@ use tautwire_session::Journal;
 use crate::alarm::Alarm;
 use crate::bell::Bell;
 use crate::clock::Clock;
+use crate::cluster::ClusterThread;
 use crate::connections::{Connections, id_of};
 use crate::door::Door;
 use crate::doorkeeper::Doorkeeper;
@@ -53,6 +54,8 @@ pub(crate) struct Equipment<S> {
     pub(crate) clock: Clock,
     pub(crate) tls_handshakes: Arc<AtomicUsize>,
     pub(crate) doorkeeper: Option<Arc<dyn Doorkeeper>>,
+    /// The thread of the cluster, where the broker is one of several.
+    pub(crate) cluster: Option<Arc<dyn ClusterThread>>,
     /// Told when the thread has nothing to do for the first time.
     pub(crate) settled: Sender<()>,
 }
@@ -60,20 +63,57 @@ pub(crate) struct Equipment<S> {
 impl Equipment<()> {
     /// The same, with a shard.
     pub(crate) fn with<S>(self, shard: S) -> Equipment<S> {
-        let Equipment { poll, listeners, ways, bell, stop, orders, clock, tls_handshakes, doorkeeper, settled, .. } =
-            self;
-        Equipment { poll, shard, listeners, ways, bell, stop, orders, clock, tls_handshakes, doorkeeper, settled }
+        let Equipment {
+            poll,
+            listeners,
+            ways,
+            bell,
+            stop,
+            orders,
+            clock,
+            tls_handshakes,
+            doorkeeper,
+            cluster,
+            settled,
+            ..
+        } = self;
+        Equipment {
+            poll,
+            shard,
+            listeners,
+            ways,
+            bell,
+            stop,
+            orders,
+            clock,
+            tls_handshakes,
+            doorkeeper,
+            cluster,
+            settled,
+        }
     }
 }
 
 impl<J: Journal> Worker<J> {
     pub(crate) fn new(equipment: Equipment<Shard<J>>) -> io::Result<Worker<J>> {
-        let Equipment { poll, shard, listeners, ways, bell, stop, orders, clock, tls_handshakes, doorkeeper, settled } =
-            equipment;
+        let Equipment {
+            poll,
+            shard,
+            listeners,
+            ways,
+            bell,
+            stop,
+            orders,
+            clock,
+            tls_handshakes,
+            doorkeeper,
+            cluster,
+            settled,
+        } = equipment;
         let alarm = Alarm::new(poll.registry(), ALARM)?;
         let door = Door::new(listeners, poll.registry().try_clone()?, FIRST_LISTENER, TICK, doorkeeper)?;
         let connections = Connections::new(poll.registry().try_clone()?, tls_handshakes, clock);
-        let host = Host::new(connections, door, ways, bell, stop, orders);
+        let host = Host::new(connections, door, ways, bell, stop, orders, cluster);
         Ok(Worker { poll, shard, host, alarm, clock, now_ms: clock.now_ms(), settled: Some(settled) })
     }
 

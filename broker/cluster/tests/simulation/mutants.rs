@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tautwire_cluster::mutant::{Mutant, mutate};
 
 /// A fault that is not found with so many seeds is not found.
-const SEEDS_MAX: u64 = 200;
+const SEEDS_MAX: u64 = 500;
 
 /// All but those that do harm too rarely here, which `tests/lease.rs` and `steps.rs` find, and those of QoS 0, which `tests/interest.rs` finds.
 const FOUND: [Mutant; 51] = [

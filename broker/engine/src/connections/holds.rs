@@ -25,6 +25,12 @@ pub(crate) enum Reason {
     Verdict = 512,
     /// A turn has to have time for what it has sent: somebody wants it in another format.
     Forms = 1024,
+    /// The client's session has to be this node's.
+    Claim = 2048,
+    /// The log of the cluster has to take what clients have published.
+    Cluster = 4096,
+    /// The node's lease in its cluster has run out.
+    Lease = 8192,
 }
 
 /// The reasons why one connection is not heard now.

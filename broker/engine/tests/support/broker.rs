@@ -18,8 +18,8 @@ const IDLE_TURNS_MAX: usize = 10_000;
 
 /// The shards of one broker, the ways between them and its network.
 pub(crate) struct SimulatedBroker<J> {
-    shards: Vec<Shard<J>>,
-    network: Network,
+    pub(super) shards: Vec<Shard<J>>,
+    pub(super) network: Network,
     exchange: Arc<Exchange>,
     counters: Arc<[Counters]>,
     memory: Arc<Memory>,

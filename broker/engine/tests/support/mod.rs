@@ -3,6 +3,8 @@
 
 mod broker;
 mod choices;
+#[allow(dead_code, reason = "only the tests of a cluster use it")]
+mod cluster;
 mod network;
 mod slow_store;
 mod socket;

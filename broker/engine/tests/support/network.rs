@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use tautwire_engine::{Chunk, ConnectionId};
+use tautwire_engine::{Chunk, ClusterEvent, ClusterRequest, ConnectionId};
 use tautwire_router::Batch;
 
 use super::slow_store::SlowStore;
@@ -22,6 +22,8 @@ pub(super) struct Network {
     pub(super) interleaves: bool,
     /// Of every byte that was sent, where that is asked for.
     pub(super) digest: Option<u64>,
+    /// The node's lease in its cluster holds.
+    pub(super) holds_lease: bool,
     /// Where messages go that need not be in memory.
     pub(super) cold: Option<SlowStore>,
 }
@@ -40,6 +42,10 @@ pub(super) struct Node {
     pub(super) owners: HashMap<ConnectionId, SocketId>,
     /// Chunks to which output may still refer.
     pub(super) chunks: Vec<Chunk>,
+    /// What the cluster has told the shard, and it has not heard.
+    pub(super) events: VecDeque<ClusterEvent>,
+    /// What the shard asks of the cluster.
+    pub(super) requests: VecDeque<ClusterRequest>,
 }
 
 /// What goes from one shard to another.
@@ -103,6 +109,7 @@ impl Network {
             progress: 0,
             interleaves: false,
             digest,
+            holds_lease: true,
             cold: None,
         }
     }

@@ -1,9 +1,10 @@
 //! One turn of a simulated thread. It does what a reactor does, but for what is left to choices: how much is read and written,
 //! what is left for later, and what other threads do meanwhile.
 
+use std::collections::VecDeque;
 use std::io::IoSlice;
 
-use tautwire_engine::{Action, Chunk, ConnectionId, Rest, Shard, Surroundings, turn};
+use tautwire_engine::{Action, Chunk, ClusterRequest, ConnectionId, Rest, Shard, Surroundings, turn};
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::Journal;
 
@@ -284,7 +285,21 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, J, C> {
         }
     }
 
-    fn take_orders(&mut self, _: &mut Shard<J>) {}
+    fn take_orders(&mut self, shard: &mut Shard<J>) {
+        while let Some(event) = self.network.nodes[self.own].events.pop_front() {
+            self.network.progress += 1;
+            shard.hear_from_cluster(event, self.network.now_ms);
+        }
+    }
+
+    fn holds_lease(&self) -> bool {
+        self.network.holds_lease
+    }
+
+    fn ask_cluster(&mut self, requests: &mut VecDeque<ClusterRequest>) {
+        self.network.progress += requests.len() as u64;
+        self.network.nodes[self.own].requests.append(requests);
+    }
 
     fn carry_out(&mut self, shard: &mut Shard<J>, action: Action) {
         self.network.progress += 1;

@@ -253,8 +253,8 @@ fn start_broker(
         let doorkeeper: Option<Arc<dyn Doorkeeper>> = Some(porter);
         let sockets: Vec<&Path> = listens.iter().filter_map(|listen| listen.place.path()).collect();
         let once_bound = || user.as_ref().map_or(Ok(()), |user| user.assume(&sockets));
-        let entrance =
-            Entrance { listens: &listens, once_bound: &once_bound, tls_handshakes, doorkeeper, asks, policy, arrivals };
+        let open = Entrance::open(&listens);
+        let entrance = Entrance { once_bound: &once_bound, tls_handshakes, doorkeeper, asks, policy, arrivals, ..open };
         match Broker::start(engine, retained, contracts.clone(), entrance, threads, data) {
             Err(StartError::Listen(Place::Network(address), error))
                 if error.kind() == io::ErrorKind::AddrInUse && config.listen.give_up(address) =>

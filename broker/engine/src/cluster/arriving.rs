@@ -1,0 +1,148 @@
+//! Messages come from the log, and from other nodes.
+
+use tautwire_cluster::names::ClientKey;
+use tautwire_message::{MessageId, MessageRef};
+use tautwire_protocol::QoS;
+use tautwire_session::{Journal, PendingMessage};
+
+use super::fetching::read;
+use super::port::Span;
+use super::room::{LogPlace, behind};
+use crate::fan_out::Burst;
+use crate::frames::Outgoing;
+use crate::hub::Hub;
+use crate::mutant::{Mutant, is};
+use crate::place::SessionIndex;
+use crate::route::Publisher;
+use crate::shard::Shard;
+
+/// Whether a session takes a message.
+pub(crate) enum Taking {
+    /// Whatever its queue is like.
+    Yes,
+    /// It has had it, or gets it later.
+    No,
+    /// As a session of a single broker would: the message is not in the log.
+    AsRoomAllows,
+}
+
+impl<J: Journal> Shard<J> {
+    /// Whether what has arrived is routed now.
+    pub(super) fn takes_arrivals(&self) -> bool {
+        self.takes_batches() && self.hub.cluster.as_ref().is_some_and(|room| !room.is_suspended())
+    }
+
+    /// Routes what has arrived, but nothing while the receivers of something earlier stand in line.
+    #[cold]
+    pub(crate) fn take_arrivals(&mut self) {
+        while self.takes_arrivals()
+            && self.hub.effort.may_form()
+            && let Some((span, routed)) = self.hub.cluster.as_ref().and_then(|room| room.next_arrival())
+        {
+            let mut burst = Burst::begin(&self.hub);
+            if routed == 0 {
+                self.count_lost(&span);
+            }
+            let mut done = routed;
+            for message in &span.messages[routed..] {
+                let at = LogPlace { partition: span.partition, place: message.place };
+                if let Some(room) = &mut self.hub.cluster {
+                    room.come_to(at.partition, at.place);
+                }
+                if let Some(parts) = read(message, &span) {
+                    let publisher = self.publisher_of(message.publisher);
+                    self.route_from_log(parts, publisher);
+                }
+                if let Some(room) = &mut self.hub.cluster {
+                    room.come_to(at.partition, behind(at.place));
+                }
+                done += 1;
+                if burst.is_enough_with(&self.hub, message.stored.len()) || !self.hub.effort.may_form() {
+                    break;
+                }
+            }
+            if let Some(room) = &mut self.hub.cluster {
+                room.note_routed(done);
+            }
+            self.settle_overruns();
+            if self.end_burst(&burst) {
+                self.hub.waiting.hold_batches();
+            }
+        }
+    }
+
+    pub(super) fn count_lost(&self, span: &Span) {
+        if span.lost > 0 {
+            self.hub.counters().dropped_aged_out.add(span.lost);
+            log::warn!("{} groups of partition {} are not in the log any more", span.lost, span.partition);
+        }
+    }
+
+    pub(super) fn publisher_of(&self, client: ClientKey) -> Publisher {
+        Publisher::Log(self.hub.cluster.as_ref().and_then(|room| room.session_of(client)))
+    }
+
+    fn route_from_log(&mut self, message: MessageRef<'_>, publisher: Publisher) {
+        if message.is_expired(self.hub.clock.now_ms()) {
+            return;
+        }
+        // The node that it was published on has held it to its contract. Whoever has no room reads it later.
+        let mut outgoing = Outgoing { is_checked: true, is_admitted: true, ..Outgoing::new(message) };
+        let _ = self.route(&mut outgoing, publisher, 0);
+    }
+
+    /// A message of QoS 0 has come from another node.
+    pub(super) fn route_heard(&mut self, stored: &[u8]) {
+        let Some(message) = MessageRef::read_stored(stored).filter(|message| message.qos == QoS::AtMostOnce) else {
+            log::error!("another broker of the cluster has sent something that is no message of QoS 0");
+            return;
+        };
+        let message = MessageRef { id: self.hub.common.next_message_id(), ..message };
+        let burst = Burst::begin(&self.hub);
+        self.route_from_log(message, Publisher::Log(None));
+        self.end_burst(&burst);
+    }
+}
+
+impl<J: Journal> Hub<J> {
+    /// Whether a session takes a message. One that has no room for a message of the log reads it later.
+    #[cold]
+    pub(crate) fn takes_from_log(&mut self, session: SessionIndex, delivery: &PendingMessage) -> Taking {
+        let Some(at) = LogPlace::of(delivery.message.id()) else { return Taking::AsRoomAllows };
+        let Some(room) = &self.cluster else { return Taking::AsRoomAllows };
+        if !room.wants(session, at) && !is(Mutant::TakesWhatItHas) {
+            return Taking::No;
+        }
+        // All its copies are taken, or none is.
+        let is_taken = room.has_been_given(session, at) || self.has_room_from_log(session, delivery);
+        let Some(room) = &mut self.cluster else { return Taking::AsRoomAllows };
+        if is_taken {
+            room.note_given(session, at);
+            Taking::Yes
+        } else {
+            if !is(Mutant::DropsWhatIsHeld) {
+                room.hold(session, at);
+            }
+            self.counters().messages_left_in_log.add(1);
+            Taking::No
+        }
+    }
+
+    /// Whether a session was further than this message on the node that served it before.
+    #[cold]
+    pub(crate) fn has_had(&self, session: SessionIndex, message: MessageId) -> bool {
+        let at = LogPlace::of(message);
+        at.is_some_and(|at| self.cluster.as_ref().is_some_and(|room| room.is_ahead_of(session, at)))
+    }
+
+    /// Whoever holds nothing takes a message in any case: nothing else would make room.
+    fn has_room_from_log(&self, session: SessionIndex, delivery: &PendingMessage) -> bool {
+        let Some(outbound) = self.sessions[session].outbound().filter(|outbound| !outbound.is_empty()) else {
+            return true;
+        };
+        let bytes = delivery.counted_bytes();
+        let is_short = outbound.queued() < super::saving::QUEUE_LOW;
+        self.has_room_for(session, bytes)
+            && (is_short || self.memory.share().admits(outbound.counted_bytes(), bytes).is_ok())
+    }
+}

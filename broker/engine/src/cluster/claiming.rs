@@ -1,0 +1,231 @@
+//! CONNECT waits until the client's session is this node's.
+
+use tautwire_cluster::names::ClientKey;
+use tautwire_cluster::{Refusal, Start};
+use tautwire_protocol::{Connect, ConnectReason, DisconnectReason};
+use tautwire_session::{Change, Journal, parts_of_name};
+
+use super::port::ClusterRequest;
+use super::room::{Claim, Step};
+use crate::connections::{Phase, Reason};
+use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::shard::{Handled, Shard};
+
+impl<J: Journal> Shard<J> {
+    /// Whether there was a session, once it is this node's; otherwise what is to be done with CONNECT.
+    pub(crate) fn claim(&mut self, index: ConnectionIndex, connect: &Connect<'_>, name: &str) -> Result<bool, Handled> {
+        let id = self.hub.id(index);
+        let Some(room) = &mut self.hub.cluster else { return Ok(false) };
+        let is_serving = room.is_serving();
+        let Some(claim) = room.claims.get(id) else {
+            if is_serving {
+                self.begin_claim(index, connect, name);
+                return Err(Handled::Later);
+            }
+            self.hub.counters().claims_refused.add(1);
+            let why = "the broker has no part in its cluster at present; try another one";
+            self.refuse_connect(index, connect.version, ConnectReason::ServerUnavailable, why);
+            return Err(Handled::Ended);
+        };
+        let is_present = match claim.step {
+            Step::Asked | Step::Fetching(_) => None,
+            Step::Refused(why) => {
+                room.claims.end(id);
+                self.hub.counters().claims_refused.add(1);
+                let (reason, why) = told(why);
+                self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
+                self.refuse_connect(index, connect.version, reason, why);
+                return Err(Handled::Ended);
+            }
+            Step::Served { resumed } => Some(resumed.is_some()),
+            Step::Saving { session, is_present } => {
+                let served = room.served(session);
+                served.is_some_and(|served| served.reached() == served.promise()).then_some(is_present)
+            }
+        };
+        is_present.filter(|_| is_serving).ok_or_else(|| {
+            self.hub.connections[index].hold(Reason::Claim);
+            Handled::Later
+        })
+    }
+
+    fn begin_claim(&mut self, index: ConnectionIndex, connect: &Connect<'_>, name: &str) {
+        let id = self.hub.id(index);
+        let Some(room) = &mut self.hub.cluster else { return };
+        let ticket = room.next_number();
+        let start = if connect.clean_start { Start::Clean } else { Start::Resume };
+        let claim = Claim { ticket, client: room.client(name), name: name.into(), start, step: Step::Asked };
+        room.claims.begin(id, claim);
+        room.ask(ClusterRequest::Claim { ticket, name: name.into(), start });
+        // No more is read from the client until there is an answer.
+        self.hub.connections[index].set_version(connect.version);
+        self.hub.connections[index].hold(Reason::Claim);
+    }
+
+    /// Whether CONNECT waits for the client's session.
+    pub(crate) fn has_claim(&self, index: ConnectionIndex) -> bool {
+        let room = self.hub.cluster.as_ref();
+        room.is_some_and(|room| room.claims.name(self.hub.id(index)).is_some())
+    }
+
+    /// The Client Identifier that a client has been assigned whose CONNECT waits.
+    pub(crate) fn assigned_before(&self, index: ConnectionIndex) -> Option<String> {
+        let room = self.hub.cluster.as_ref()?;
+        let (_, client_id) = parts_of_name(room.claims.name(self.hub.id(index))?);
+        Some(client_id.to_owned())
+    }
+
+    /// The client is not served.
+    pub(super) fn refuse_claim(&mut self, ticket: u64, why: Refusal) {
+        let Some(room) = &mut self.hub.cluster else { return };
+        if let Some(id) = room.claims.with_ticket(ticket) {
+            self.end_claim(id, why);
+        }
+    }
+
+    /// A claim does not lead to a session, and its client is told so.
+    pub(super) fn end_claim(&mut self, id: ConnectionId, why: Refusal) {
+        let Some(room) = &mut self.hub.cluster else { return };
+        if let Some(claim) = room.claims.get(id) {
+            claim.step = Step::Refused(why);
+        }
+        self.hub.hear_again(id, Reason::Claim);
+    }
+
+    /// The session that CONNECT asks for stands in the shard's tables. Says whether the client may be let in, or its record is to be
+    /// written first.
+    pub(crate) fn begin_service(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        connect: &Connect<'_>,
+    ) -> bool {
+        let (id, now_ms) = (self.hub.id(index), self.hub.clock.now_ms());
+        let expiry_s = self.expiry_interval_s(index, connect);
+        let Some(room) = &mut self.hub.cluster else { return true };
+        let Some(Claim { client, step, .. }) = room.claims.get(id) else { return false };
+        let client = *client;
+        if let Step::Served { resumed } = *step {
+            if resumed.is_none() {
+                room.serve(session, client, id, None, now_ms);
+            }
+            self.hub.commit(session, Change::ExpiryInterval(expiry_s));
+            let Some(room) = &mut self.hub.cluster else { return true };
+            // The record says when the client has left, which is not true any more.
+            if resumed.is_some() && expiry_s > 0 && expiry_s != u32::MAX {
+                room.await_save(session);
+            }
+            if room.served(session).is_some_and(|served| served.reached() < served.promise()) {
+                if let Some(claim) = room.claims.get(id) {
+                    claim.step = Step::Saving { session, is_present: resumed.is_some() };
+                }
+                self.hub.connections[index].hold(Reason::Claim);
+                return false;
+            }
+        }
+        if let Some(room) = &mut self.hub.cluster {
+            room.claims.end(id);
+            room.let_in(session);
+            room.has_room(session);
+        }
+        true
+    }
+
+    /// A connection is gone, and its client has not been let in.
+    #[inline]
+    pub(crate) fn give_up_claim(&mut self, id: ConnectionId) {
+        if self.hub.is_in_cluster() {
+            self.abandon_claim(id);
+        }
+    }
+
+    #[cold]
+    fn abandon_claim(&mut self, id: ConnectionId) {
+        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(Claim { ticket, client, step, .. }) = room.claims.end(id) else { return };
+        match step {
+            Step::Asked => room.ask(ClusterRequest::Abandon { client, ticket }),
+            Step::Fetching(fetching) => room.ask(ClusterRequest::Left { client, state: fetching.into_bytes() }),
+            Step::Served { resumed: None } => room.ask(ClusterRequest::Left { client, state: Vec::new() }),
+            Step::Served { resumed: Some(session) } | Step::Saving { session, .. } => self.leave_cluster(session),
+            Step::Refused(_) => {}
+        }
+    }
+
+    /// The client has come to another node, or to this one once more.
+    pub(super) fn surrender(&mut self, client: ClientKey) {
+        let why = "the client has connected to another broker of the cluster";
+        self.part_from(client, Refusal::TakenOver, DisconnectReason::SessionTakenOver, why);
+    }
+
+    /// The client is served here no more: its connection ends, and its session is handed back.
+    pub(super) fn part_from(&mut self, client: ClientKey, refusal: Refusal, reason: DisconnectReason, why: &str) {
+        let Some(room) = &mut self.hub.cluster else { return };
+        if let Some(id) = room.claims.had(client) {
+            let claim = room.claims.take_step(id, refusal);
+            match claim {
+                Some(Step::Fetching(fetching)) => {
+                    room.ask(ClusterRequest::Left { client, state: fetching.into_bytes() });
+                }
+                Some(Step::Served { resumed: Some(session) } | Step::Saving { session, .. }) => {
+                    self.leave_cluster(session);
+                }
+                _ => room.ask(ClusterRequest::Left { client, state: Vec::new() }),
+            }
+            self.hub.hear_again(id, Reason::Claim);
+        } else if let Some(session) = room.session_of(client) {
+            if refusal == Refusal::TakenOver {
+                self.hub.counters().sessions_taken_over.add(1);
+            }
+            self.end_for_cluster(session, reason, why);
+        }
+    }
+
+    /// The session is somebody else's.
+    pub(super) fn lose(&mut self, client: ClientKey) {
+        let Some(room) = &mut self.hub.cluster else { return };
+        let session = room.session_of(client);
+        // Nothing is handed back.
+        if let Some(session) = session {
+            room.leave(session);
+        }
+        self.hub.counters().sessions_lost.add(1);
+        let Some(room) = &mut self.hub.cluster else { return };
+        if let Some(id) = room.claims.had(client) {
+            room.claims.take_step(id, Refusal::Unavailable);
+            if let Some(session) = session {
+                self.end_session(session);
+            }
+            self.hub.hear_again(id, Reason::Claim);
+        } else if let Some(session) = session {
+            let why = "another broker of the cluster has the session";
+            self.hub.counters().sessions_taken_over.add(1);
+            self.end_for_cluster(session, DisconnectReason::SessionTakenOver, why);
+        }
+    }
+
+    fn end_for_cluster(&mut self, session: SessionIndex, reason: DisconnectReason, why: &str) {
+        match self.hub.sessions.connection(session) {
+            Some(index) if self.hub.connections[index].phase() == Phase::Open => {
+                self.disconnect(index, reason, why);
+            }
+            _ => self.leave_cluster(session),
+        }
+    }
+}
+
+/// What a client is told that is not served.
+fn told(why: Refusal) -> (ConnectReason, &'static str) {
+    match why {
+        Refusal::Unavailable => {
+            (ConnectReason::ServerUnavailable, "the session could not be had from the cluster in time; try again")
+        }
+        // CONNACK has no Session taken over (0x8E) [MQTT 5.0 section 3.2.2.2].
+        Refusal::TakenOver => (ConnectReason::ServerUnavailable, "the client has connected a second time meanwhile"),
+        Refusal::TooMany => (ConnectReason::QuotaExceeded, "too many clients connect to the cluster at once"),
+        Refusal::Closed => (ConnectReason::UseAnotherServer, "this broker of the cluster takes no clients now"),
+        Refusal::Unreadable => {
+            (ConnectReason::ImplementationSpecificError, "the record of the session cannot be read by this broker")
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! A session that has just become this node's: its state is read, and the messages that were sent to its client before.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tautwire_cluster::names::ClientKey;
+use tautwire_cluster::{Refusal, Start};
+use tautwire_memory::Ledger;
+use tautwire_message::{Message, MessageRef};
+use tautwire_protocol::{PacketId, QoS};
+use tautwire_session::{Change, Journal, PendingMessage, Session};
+
+use super::port::{ClusterRequest, LogMessage, Span};
+use super::room::{LogPlace, Reader, Step};
+use super::state::{Part, Pending, Source, State};
+use crate::connections::Reason;
+use crate::mutant::{Mutant, is};
+use crate::place::{ConnectionId, SessionIndex};
+use crate::shard::Shard;
+
+/// A session whose messages are being read.
+#[derive(Debug)]
+pub(crate) struct Fetching {
+    /// As it came.
+    bytes: Vec<u8>,
+    taken: Vec<PacketId>,
+    state: State,
+    /// Messages that have not been looked for; the next is the last.
+    wanted: Vec<LogPlace>,
+    found: HashMap<LogPlace, Message>,
+}
+
+impl Fetching {
+    pub(super) fn into_bytes(self: Box<Fetching>) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Takes what is wanted of a part of the log. What is to lie in it and does not is lost, and not wanted any more.
+    fn take(&mut self, span: &Span, ledger: &Arc<Ledger>) {
+        let Some(first) = self.wanted.last().copied() else { return };
+        let is_looked_for =
+            |at: &LogPlace| at.partition == span.partition && first.place <= at.place && at.place.sequence < span.until;
+        for message in &span.messages {
+            let at = LogPlace { partition: span.partition, place: message.place };
+            if self.wanted.binary_search_by(|wanted| at.cmp(wanted)).is_ok()
+                && let Some(message) = read(message, span)
+            {
+                self.found.insert(at, message.keep(ledger));
+            }
+        }
+        self.wanted.retain(|at| !is_looked_for(at));
+    }
+}
+
+/// A message of the log, named by its place; `None` for one that is none.
+pub(super) fn read<'a>(message: &'a LogMessage, span: &Span) -> Option<MessageRef<'a>> {
+    let at = LogPlace { partition: span.partition, place: message.place };
+    let Some(parts) = MessageRef::read_stored(&message.stored) else {
+        log::error!("the log of the cluster has something at {at:?} that is no message; it is passed over");
+        return None;
+    };
+    Some(MessageRef { id: at.to_id(), ..parts })
+}
+
+impl<J: Journal> Shard<J> {
+    /// A session is this node's from now on.
+    pub(super) fn take_on_session(&mut self, ticket: u64, client: ClientKey, taken: &[PacketId], bytes: Vec<u8>) {
+        let now_ms = self.hub.clock.now_ms();
+        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(id) = room.claims.with_ticket(ticket) else {
+            // Its client is gone.
+            room.ask(ClusterRequest::Left { client, state: bytes });
+            return;
+        };
+        let is_clean = room.claims.get(id).is_some_and(|claim| claim.start == Start::Clean);
+        let state = if bytes.is_empty() || is_clean { None } else { Some(State::decode(&bytes)) };
+        match state {
+            Some(None) => {
+                log::error!(
+                    "the record of the client {client} has a state that this broker cannot read [cluster_state]"
+                );
+                room.ask(ClusterRequest::Left { client, state: bytes });
+                self.end_claim(id, Refusal::Unreadable);
+            }
+            Some(Some(state)) if !state.has_expired(now_ms) => {
+                let mut wanted: Vec<_> = state.open().collect();
+                wanted.sort_unstable_by(|one, other| other.cmp(one));
+                wanted.dedup();
+                let fetching = Fetching { bytes, taken: taken.into(), state, wanted, found: HashMap::new() };
+                self.go_on_fetching(id, Box::new(fetching));
+            }
+            expired => {
+                if expired.is_some() {
+                    self.hub.counters().sessions_expired.add(1);
+                }
+                self.begin_anew(id, client, taken);
+            }
+        }
+    }
+
+    /// There is no session. Identifiers that an ended one has left behind are free.
+    fn begin_anew(&mut self, id: ConnectionId, client: ClientKey, taken: &[PacketId]) {
+        let Some(room) = &mut self.hub.cluster else { return };
+        for packet_id in taken {
+            room.ask(ClusterRequest::Release { client, packet_id: *packet_id });
+        }
+        if let Some(claim) = room.claims.get(id) {
+            claim.step = Step::Served { resumed: None };
+        }
+        self.hub.hear_again(id, Reason::Claim);
+    }
+
+    /// Reads the next message that is wanted, or lets the session begin where there is none.
+    fn go_on_fetching(&mut self, id: ConnectionId, fetching: Box<Fetching>) {
+        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(next) = fetching.wanted.last().copied() else { return self.begin_session(id, *fetching) };
+        room.read(Reader::Claim(id), next.partition, next.place.sequence);
+        if let Some(claim) = room.claims.get(id) {
+            claim.step = Step::Fetching(fetching);
+        }
+    }
+
+    /// A part of the log has been read for a session whose client waits.
+    pub(super) fn take_fetched(&mut self, id: ConnectionId, span: &Span) {
+        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(claim) = room.claims.get(id) else { return };
+        match std::mem::replace(&mut claim.step, Step::Asked) {
+            Step::Fetching(mut fetching) => {
+                fetching.take(span, self.hub.memory.ledger());
+                self.go_on_fetching(id, fetching);
+            }
+            step => claim.step = step,
+        }
+    }
+
+    /// All of a session is there.
+    fn begin_session(&mut self, id: ConnectionId, fetching: Fetching) {
+        let now_ms = self.hub.clock.now_ms();
+        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(claim) = room.claims.get(id) else { return };
+        let (client, name) = (claim.client, claim.name.clone());
+        let Some(session) = self.hub.open_session(&name) else {
+            let Some(room) = &mut self.hub.cluster else { return };
+            room.ask(ClusterRequest::Left { client, state: fetching.bytes });
+            return self.end_claim(id, Refusal::TooMany);
+        };
+        let next = fetching.state.next;
+        self.build(session, &name, fetching);
+        let has_subscriptions = self.hub.sessions[session].subscriptions().iter().next().is_some();
+        let expiry_s = self.hub.sessions[session].expiry_interval_s();
+        let Some(room) = &mut self.hub.cluster else { return };
+        // Whoever has subscribed to nothing has missed nothing.
+        let has_place = has_subscriptions && !is(Mutant::ForgetsOwnPlace);
+        room.serve(session, client, id, has_place.then_some(next), now_ms);
+        room.keep(session, expiry_s > 0);
+        if let Some(claim) = room.claims.get(id) {
+            claim.step = Step::Served { resumed: Some(session) };
+        }
+        self.hub.hear_again(id, Reason::Claim);
+    }
+
+    /// Puts a session together and into the shard's tables.
+    fn build(&mut self, index: SessionIndex, name: &str, fetching: Fetching) {
+        let Fetching { taken, state, found, .. } = fetching;
+        let mut session = Session::new(name);
+        session.apply(Change::ExpiryInterval(state.expiry_s));
+        let mut aged_out = 0;
+        for part in state.parts {
+            match part {
+                Part::Subscribed(filter, record) => {
+                    session.apply(Change::Subscribed(filter, record));
+                }
+                Part::Started(packet_id, pending) => {
+                    go_on_with(&mut session, packet_id);
+                    let is_once = pending.qos == QoS::ExactlyOnce;
+                    match delivery(pending, &found, self.hub.memory.ledger()) {
+                        Some(delivery) => {
+                            session.apply(Change::Started(delivery));
+                        }
+                        // The client may hold the identifier, and is told to let it go.
+                        None if is_once => {
+                            session.apply(Change::Awaited(packet_id));
+                            aged_out += 1;
+                        }
+                        None => aged_out += 1,
+                    }
+                }
+                Part::Awaited(packet_id) => {
+                    go_on_with(&mut session, packet_id);
+                    session.apply(Change::Awaited(packet_id));
+                }
+                Part::GoOnWith(packet_id) => {
+                    session.apply(Change::GoOnWith(packet_id));
+                }
+                Part::Queued(pending) => {
+                    if let Some(delivery) = delivery(pending, &found, self.hub.memory.ledger()) {
+                        session.apply(Change::Queued(delivery));
+                    }
+                }
+            }
+        }
+        for packet_id in taken.into_iter().filter(|_| !is(Mutant::ForgetsTakenOver)) {
+            session.apply(Change::Taken(packet_id));
+        }
+        if aged_out > 0 {
+            self.hub.counters().dropped_aged_out.add(aged_out);
+            log::warn!("{aged_out} messages that were sent to the client {name:?} are not in the log any more");
+        }
+        self.hub.sessions.place(index).take_on(session);
+        self.hub.count_stored(index);
+        self.restore_subscriptions(index);
+    }
+}
+
+/// The next message gets this identifier.
+fn go_on_with(session: &mut Session, packet_id: PacketId) {
+    if session.next_packet_id() != Some(packet_id) {
+        session.apply(Change::GoOnWith(packet_id));
+    }
+}
+
+fn delivery(pending: Pending, found: &HashMap<LogPlace, Message>, ledger: &Arc<Ledger>) -> Option<PendingMessage> {
+    let Pending { source, qos, retain, subscription_ids } = pending;
+    let message = match source {
+        Source::Log(at) => found.get(&at)?.clone(),
+        Source::Here(stored) => MessageRef::read_stored(&stored)?.keep(ledger),
+    };
+    Some(PendingMessage { message: message.into(), qos, retain, subscription_ids, share: None })
+}

@@ -1,0 +1,161 @@
+//! A shard of one of several brokers: sessions are claimed before they are served, and messages of QoS 1 and 2 reach subscribers by the
+//! log that all nodes share. `docs/decisions/0033-a-shard-in-a-cluster.md` says who asks whom.
+//!
+//! Without a cluster there is no [`room`], and nothing of this happens.
+
+mod arriving;
+mod catching_up;
+mod claiming;
+mod fetching;
+mod lease;
+mod port;
+mod publishing;
+pub(crate) mod room;
+mod saving;
+mod serving;
+mod settings;
+mod state;
+
+use std::num::NonZeroU16;
+
+use tautwire_cluster::names::Seed;
+use tautwire_cluster::{Decision, Elsewhere, Refusal};
+use tautwire_protocol::{DisconnectReason, PacketId};
+use tautwire_session::{Journal, Volatile};
+
+pub(crate) use self::arriving::Taking;
+pub use self::port::{ClusterEvent, ClusterRequest, LogMessage, Span};
+pub use self::settings::ClusterSettings;
+use crate::hub::Hub;
+use crate::shard::Shard;
+use crate::turn::Surroundings;
+
+/// What a shard knows of its cluster.
+pub(crate) type Room = room::ClusterRoom<Box<fetching::Fetching>>;
+
+impl Shard<Volatile> {
+    /// Makes the shard one of a cluster. To be called before its first turn. Clients are refused until
+    /// [`ClusterEvent::Began`] has come.
+    ///
+    /// There is no such thing for a shard with a journal: the store of the cluster has the sessions.
+    pub fn join_cluster(&mut self, seed: Seed, settings: ClusterSettings) {
+        let shard = self.hub.common.join_cluster();
+        self.hub.cluster = Some(Box::new(Room::new(seed, shard.0, settings)));
+        self.hub.regime.join_cluster();
+    }
+}
+
+impl<J: Journal> Shard<J> {
+    /// The thread of the cluster has something to tell. To be called from
+    /// [`Surroundings::take_orders`](crate::Surroundings::take_orders), in the order in which it was told.
+    pub fn hear_from_cluster(&mut self, event: ClusterEvent, now_ms: u64) {
+        self.hub.clock.set(now_ms);
+        let Some(room) = &mut self.hub.cluster else { return };
+        match event {
+            ClusterEvent::Began { next } => room.begin_life(next),
+            // What a former life has asked for.
+            _ if !room.has_life() => {}
+            ClusterEvent::Decided(decision) => self.carry_out_decision(decision),
+            ClusterEvent::Arrived(span) => room.arrived(span),
+            ClusterEvent::Read { number, span } => self.take_read(number, &span),
+            ClusterEvent::Heard(message) => self.route_heard(&message),
+        }
+    }
+
+    fn carry_out_decision(&mut self, decision: Decision) {
+        let Some(room) = &mut self.hub.cluster else { return };
+        match decision {
+            Decision::Serve { ticket, client, is_present: _, epoch: _, taken, state } => {
+                let taken: Vec<_> = taken.into_iter().filter_map(packet_id).collect();
+                self.take_on_session(ticket, client, &taken, state);
+            }
+            Decision::Refuse { ticket, why } => self.refuse_claim(ticket, why),
+            Decision::Surrender(client) => self.surrender(client),
+            Decision::Lost(client) => self.lose(client),
+            Decision::Stored { client, ticket } => {
+                let session = room.stored(client, ticket);
+                self.hub.go_on_with(session);
+                self.hub.hear_those_ahead_of_cluster();
+            }
+            Decision::Completed { client, packet_id: packet } => {
+                let session = packet_id(packet).and_then(|packet_id| room.completed(client, packet_id));
+                self.hub.go_on_with(session);
+            }
+            Decision::Saved { client, number } => {
+                let session = room.saved(client, number);
+                self.hub.go_on_with(session);
+            }
+            Decision::Suspended => self.suspend(),
+            Decision::Resumed => self.resume(),
+            Decision::Fenced | Decision::Drained => self.end_life(),
+            // It is sent again by the client, which may find a quorum elsewhere.
+            Decision::NotStored { client, .. } => {
+                let why = "the cluster has not taken a message in time; it can be sent again";
+                self.part_from(client, Refusal::Unavailable, DisconnectReason::ImplementationSpecificError, why);
+            }
+            Decision::Redirect { ticket, .. } => self.refuse_claim(ticket, Refusal::Closed),
+            Decision::MoveOn { client, to } => {
+                let reason = match to {
+                    Some(Elsewhere { is_for_good: true, .. }) => DisconnectReason::ServerMoved,
+                    _ => DisconnectReason::UseAnotherServer,
+                };
+                self.part_from(client, Refusal::Closed, reason, "this broker of the cluster takes no clients now");
+            }
+            // Not asked for by a shard: the thread of the cluster has its own events for positions and for what the log brings.
+            Decision::Begin { .. }
+            | Decision::Arrived(_)
+            | Decision::Read { .. }
+            | Decision::Joined { .. }
+            | Decision::NotJoined { .. }
+            | Decision::Lease { .. }
+            | Decision::Recall { .. }
+            | Decision::Unreadable { .. }
+            | Decision::Retain { .. }
+            | Decision::Look { .. }
+            | Decision::Configure { .. }
+            | Decision::Proposed { .. } => {}
+        }
+    }
+
+    /// Does what has come due in the cluster, and hands over what is asked of it.
+    #[cold]
+    pub(crate) fn tend_cluster(&mut self, surroundings: &mut impl Surroundings<J>) {
+        let now_ms = self.hub.clock.now_ms();
+        if let Some(room) = &mut self.hub.cluster {
+            room.look_for_due(now_ms);
+        }
+        self.save_sessions();
+        if let Some(room) = &mut self.hub.cluster {
+            room.begin_reads();
+            surroundings.ask_cluster(room.requests());
+            room.note_taken();
+        }
+    }
+
+    /// Whether something is left to do that no event brings back.
+    #[cold]
+    pub(crate) fn has_cluster_work(&self) -> bool {
+        self.hub.cluster.as_ref().is_some_and(|room| {
+            room.any_to_save() || room.any_hungry() || (room.any_arrivals() && self.takes_arrivals())
+        })
+    }
+}
+
+fn packet_id(number: NonZeroU16) -> Option<PacketId> {
+    PacketId::new(number.get())
+}
+
+impl<J: Journal> Hub<J> {
+    /// Whether the shard is one of a cluster.
+    #[inline]
+    pub(crate) fn is_in_cluster(&self) -> bool {
+        self.cluster.is_some()
+    }
+
+    /// When something comes due next, in the cluster or elsewhere.
+    #[cold]
+    pub(crate) fn before_cluster_is_due(&self, next_ms: Option<u64>) -> Option<u64> {
+        let due_ms = self.cluster.as_ref().and_then(|room| room.next_due_ms());
+        next_ms.into_iter().chain(due_ms).min()
+    }
+}

@@ -1,0 +1,133 @@
+//! What clients publish goes to the cluster.
+
+use tautwire_protocol::{PacketId, QoS, ReasonCode};
+use tautwire_session::Journal;
+
+use super::port::ClusterRequest;
+use crate::connections::Reason;
+use crate::contracts::MessageRefusal;
+use crate::frames::Outgoing;
+use crate::hub::Hub;
+use crate::place::{ConnectionIndex, SessionIndex};
+use crate::route::{NotRouted, Publisher};
+use crate::shard::Shard;
+
+impl<J: Journal> Shard<J> {
+    /// Publishes to the clients of all nodes.
+    ///
+    /// # Errors
+    /// It is not published.
+    #[cold]
+    pub(crate) fn publish_in_cluster(
+        &mut self,
+        session: SessionIndex,
+        packet_id: Option<PacketId>,
+        outgoing: &mut Outgoing<'_>,
+    ) -> Result<bool, Box<MessageRefusal>> {
+        if outgoing.message.qos != QoS::AtMostOnce {
+            return self.publish_by_log(session, packet_id, outgoing);
+        }
+        let published = self.publish(outgoing, Publisher::Session(session));
+        if published.is_ok() {
+            self.broadcast(outgoing);
+        }
+        published
+    }
+
+    /// Hands a message of QoS 1 or 2 to the log, by which all nodes get it.
+    fn publish_by_log(
+        &mut self,
+        session: SessionIndex,
+        packet_id: Option<PacketId>,
+        outgoing: &mut Outgoing<'_>,
+    ) -> Result<bool, Box<MessageRefusal>> {
+        let publisher = Publisher::Session(session);
+        if let Err(why) = self.check_for_log(outgoing) {
+            return self.refuse_message(why, outgoing, publisher);
+        }
+        if self.hub.tap.is_open() {
+            self.hub.show(&outgoing.message, publisher);
+        }
+        let message = outgoing.message;
+        let packet_id = packet_id.filter(|_| message.qos == QoS::ExactlyOnce);
+        let bytes = stored(outgoing);
+        let room = self.hub.cluster.as_mut();
+        if !room.is_some_and(|room| room.publish(session, message.topic, packet_id, bytes)) {
+            let why = "the session is another broker's of the cluster";
+            return Err(MessageRefusal::new(ReasonCode::ImplementationSpecificError, why));
+        }
+        // Nobody here knows whether a client of some node wants it.
+        Ok(true)
+    }
+
+    fn check_for_log(&mut self, outgoing: &mut Outgoing<'_>) -> Result<(), NotRouted> {
+        if let Some(asker) = outgoing.asker.take()
+            && !self.hub.may_publish(asker, None, &outgoing.message)
+        {
+            return Err(NotRouted::NotAuthorized);
+        }
+        if let Some(contract) = self.hub.regime.contracts().find(outgoing.message.topic).cloned() {
+            self.hub.hold_to(&contract, outgoing).map_err(NotRouted::Broken)?;
+        }
+        outgoing.is_checked = true;
+        Ok(())
+    }
+
+    /// A message of QoS 0 has been routed on this node, and goes to the others.
+    pub(crate) fn broadcast(&mut self, outgoing: &Outgoing<'_>) {
+        if let Some(room) = &mut self.hub.cluster
+            && !room.broadcast(outgoing.message.topic, stored(outgoing))
+        {
+            self.hub.counters().dropped_cluster_full.add(1);
+        }
+    }
+
+    /// Reading goes on when the log has taken more.
+    #[cold]
+    pub(crate) fn wait_for_cluster(&mut self, index: ConnectionIndex) {
+        self.hub.counters().clients_ahead_of_cluster.add(1);
+        let id = self.hub.id(index);
+        if self.hub.connections[index].hold(Reason::Cluster)
+            && let Some(room) = &mut self.hub.cluster
+        {
+            room.wait_for_room(id);
+        }
+    }
+}
+
+fn stored(outgoing: &Outgoing<'_>) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(outgoing.message.stored_bytes());
+    outgoing.message.append_stored(&mut bytes);
+    bytes
+}
+
+impl<J: Journal> Hub<J> {
+    /// Whether as many messages as may are on their way to the log.
+    #[inline]
+    pub(crate) fn is_ahead_of_cluster(&self) -> bool {
+        self.cluster.as_ref().is_some_and(|room| room.is_full())
+    }
+
+    /// A filter has its first subscription on this shard.
+    #[inline]
+    pub(crate) fn listen(&mut self, filter: &str) {
+        if let Some(room) = &mut self.cluster {
+            room.ask(ClusterRequest::Listen(filter.into()));
+        }
+    }
+
+    /// A filter has no subscription on this shard any more.
+    #[inline]
+    pub(crate) fn unlisten(&mut self, filter: &str) {
+        if let Some(room) = &mut self.cluster {
+            room.ask(ClusterRequest::Unlisten(filter.into()));
+        }
+    }
+
+    pub(super) fn hear_those_ahead_of_cluster(&mut self) {
+        let Some(room) = &mut self.cluster else { return };
+        for id in room.end_of_wait() {
+            self.hear_again(id, Reason::Cluster);
+        }
+    }
+}

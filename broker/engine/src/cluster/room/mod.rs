@@ -1,0 +1,571 @@
+//! What a shard knows of the cluster: claims, the sessions that it serves, its position in the log, and what it asks for.
+//!
+//! This room imports no other. What asks for several rooms is a step in the folder above.
+
+mod claims;
+mod place;
+mod queue;
+mod served;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use tautwire_cluster::Sequence;
+use tautwire_cluster::names::{ClientKey, PARTITIONS, Partition, Seed};
+use tautwire_cluster::record::Place;
+use tautwire_protocol::PacketId;
+
+use super::port::{ClusterRequest, Span};
+use super::settings::ClusterSettings;
+use crate::place::{ConnectionId, SessionIndex};
+
+pub(crate) use claims::{Claim, Claims, Step};
+pub(crate) use place::{LogPlace, behind};
+use queue::pop_front_if;
+use served::Awaited;
+pub(crate) use served::{Served, Standing};
+
+/// Acknowledgements of a client after which its session is saved.
+const CHECKPOINT_ACKS: u32 = 256;
+/// The highest byte of a ticket and of the number of a read is that of the shard.
+const SHARD_SHIFT: u32 = 56;
+
+/// How the node's life is, as this shard has been told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    /// It has not begun.
+    None,
+    /// It has, and has no lease yet.
+    Beginning,
+    Serving,
+    /// The lease has run out.
+    Suspended,
+}
+
+/// For whom a part of the log is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// A session that is behind.
+    Session(SessionIndex),
+    /// A session whose client waits for it.
+    Claim(ConnectionId),
+}
+
+/// `F`: see [`Step`].
+#[derive(Debug)]
+pub(crate) struct ClusterRoom<F> {
+    seed: Seed,
+    settings: ClusterSettings,
+    life: Life,
+    /// Names requests; none has been given twice.
+    last_number: u64,
+    pub(crate) claims: Claims<F>,
+    /// By the place of the session.
+    served: Vec<Option<Box<Served>>>,
+    by_client: HashMap<ClientKey, SessionIndex>,
+    /// All before has been routed, by partition.
+    positions: [Place; PARTITIONS as usize],
+    /// How many spans have been passed.
+    passed: u64,
+    /// What has come and is not routed yet, and how much of the first is.
+    arrivals: VecDeque<Arc<Span>>,
+    routed: usize,
+    /// The message at hand is for this session alone.
+    walking: Option<SessionIndex>,
+    /// A session has had no room for this message.
+    held: Option<(SessionIndex, LogPlace)>,
+    requests: VecDeque<ClusterRequest>,
+    broadcast_bytes: usize,
+    publishing_bytes: usize,
+    /// Publishers who wait until fewer bytes are on their way.
+    ahead: Vec<ConnectionId>,
+    /// Sessions that are to be saved as soon as may be.
+    to_save: Vec<SessionIndex>,
+    /// Sessions with acknowledgements that are to be saved, by when.
+    checkpoints: VecDeque<(u64, SessionIndex, ClientKey)>,
+    /// When sessions are looked at that are only passed.
+    passing: VecDeque<(u64, SessionIndex, ClientKey)>,
+    reads: HashMap<u64, Reader>,
+    /// Sessions that want to read.
+    hungry: VecDeque<SessionIndex>,
+}
+
+impl<F> ClusterRoom<F> {
+    pub(crate) fn new(seed: Seed, shard: u8, settings: ClusterSettings) -> ClusterRoom<F> {
+        ClusterRoom {
+            seed,
+            settings,
+            life: Life::None,
+            last_number: u64::from(shard) << SHARD_SHIFT,
+            claims: Claims::default(),
+            served: Vec::new(),
+            by_client: HashMap::new(),
+            positions: [Place::START; PARTITIONS as usize],
+            passed: 0,
+            arrivals: VecDeque::new(),
+            routed: 0,
+            walking: None,
+            held: None,
+            requests: VecDeque::new(),
+            broadcast_bytes: 0,
+            publishing_bytes: 0,
+            ahead: Vec::new(),
+            to_save: Vec::new(),
+            checkpoints: VecDeque::new(),
+            passing: VecDeque::new(),
+            reads: HashMap::new(),
+            hungry: VecDeque::new(),
+        }
+    }
+
+    // The node's life.
+
+    pub(crate) fn begin_life(&mut self, next: [Place; PARTITIONS as usize]) {
+        self.life = Life::Beginning;
+        self.positions = next;
+    }
+
+    /// Nothing of this life counts any more.
+    pub(crate) fn end_life(&mut self) {
+        let requests = std::mem::take(&mut self.requests);
+        let fresh = ClusterRoom::new(self.seed, 0, self.settings.clone());
+        *self = ClusterRoom { last_number: self.last_number, ..fresh };
+        // Who listens is not a matter of one life.
+        let stays =
+            |request: &ClusterRequest| matches!(request, ClusterRequest::Listen(_) | ClusterRequest::Unlisten(_));
+        self.requests.extend(requests.into_iter().filter(stays));
+    }
+
+    /// The lease holds, or does not; says whether that is news.
+    pub(crate) fn suspend(&mut self, is_suspended: bool) -> bool {
+        let life = match self.life {
+            Life::None => Life::None,
+            Life::Beginning if is_suspended => Life::Beginning,
+            Life::Serving | Life::Suspended if is_suspended => Life::Suspended,
+            Life::Beginning | Life::Serving | Life::Suspended => Life::Serving,
+        };
+        std::mem::replace(&mut self.life, life) != life
+    }
+
+    #[inline]
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.life == Life::Suspended
+    }
+
+    /// Whether the lease holds. Nothing is claimed without one: a node that nobody knows of could not be buried.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.life == Life::Serving
+    }
+
+    pub(crate) fn has_life(&self) -> bool {
+        self.life != Life::None
+    }
+
+    pub(crate) fn client(&self, name: &str) -> ClientKey {
+        self.seed.client(name)
+    }
+
+    pub(crate) fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    // Requests.
+
+    pub(crate) fn ask(&mut self, request: ClusterRequest) {
+        self.requests.push_back(request);
+    }
+
+    pub(crate) fn requests(&mut self) -> &mut VecDeque<ClusterRequest> {
+        &mut self.requests
+    }
+
+    /// A message of QoS 0 goes to other nodes; false where too many wait.
+    pub(crate) fn broadcast(&mut self, topic: &str, message: Vec<u8>) -> bool {
+        if self.broadcast_bytes + message.len() > self.settings.broadcasts_max_bytes {
+            return false;
+        }
+        self.broadcast_bytes += message.len();
+        self.ask(ClusterRequest::Broadcast { topic: topic.into(), message });
+        true
+    }
+
+    /// Some requests have been taken.
+    pub(crate) fn note_taken(&mut self) {
+        if self.broadcast_bytes > 0 {
+            let bytes = |request: &ClusterRequest| match request {
+                ClusterRequest::Broadcast { message, .. } => message.len(),
+                _ => 0,
+            };
+            self.broadcast_bytes = self.requests.iter().map(bytes).sum();
+        }
+    }
+
+    // Sessions.
+
+    /// A session of this shard is this node's from now on.
+    pub(crate) fn serve(
+        &mut self,
+        session: SessionIndex,
+        client: ClientKey,
+        claimed_by: ConnectionId,
+        next: Option<[Place; PARTITIONS as usize]>,
+        now_ms: u64,
+    ) {
+        let mut served = Box::new(Served::new(client, claimed_by));
+        for (partition, place) in Partition::all().zip(next.into_iter().flatten()) {
+            served.stand(partition, place, self.positions[partition.index()]);
+        }
+        served.saving.passed = self.passed;
+        if self.served.len() <= session.number() {
+            self.served.resize_with(session.number() + 1, || None);
+        }
+        self.served[session.number()] = Some(served);
+        self.by_client.insert(client, session);
+        self.passing.push_back((now_ms + self.settings.passed_save_ms, session, client));
+    }
+
+    /// The session is not served any more.
+    pub(crate) fn leave(&mut self, session: SessionIndex) -> Option<Box<Served>> {
+        let served = self.served.get_mut(session.number())?.take()?;
+        self.by_client.remove(&served.client);
+        self.publishing_bytes -= served.publishing_bytes();
+        Some(served)
+    }
+
+    #[inline]
+    pub(crate) fn served(&self, session: SessionIndex) -> Option<&Served> {
+        self.served.get(session.number())?.as_deref()
+    }
+
+    fn served_mut(&mut self, session: SessionIndex) -> Option<&mut Served> {
+        self.served.get_mut(session.number())?.as_deref_mut()
+    }
+
+    pub(crate) fn session_of(&self, client: ClientKey) -> Option<SessionIndex> {
+        self.by_client.get(&client).copied()
+    }
+
+    /// Whether a session outlives its connection, so that what its client is told has to be saved before.
+    pub(crate) fn is_kept(&self, session: SessionIndex) -> bool {
+        self.served(session).is_some_and(|served| served.is_kept)
+    }
+
+    pub(crate) fn keep(&mut self, session: SessionIndex, is_kept: bool) {
+        if let Some(served) = self.served_mut(session) {
+            served.is_kept = is_kept;
+        }
+    }
+
+    /// The client has been let in; or, with a connection, its CONNECT waits.
+    pub(crate) fn let_in(&mut self, session: SessionIndex) {
+        if let Some(served) = self.served_mut(session) {
+            served.claimed_by = None;
+        }
+    }
+
+    /// The connection whose CONNECT waits for a session.
+    pub(crate) fn claimed_by(&self, session: SessionIndex) -> Option<ConnectionId> {
+        self.served(session)?.claimed_by
+    }
+
+    // What clients publish.
+
+    /// Whether no more messages are taken on their way to the log.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.publishing_bytes >= self.settings.publishing_max_bytes
+    }
+
+    /// A client's publisher waits.
+    pub(crate) fn wait_for_room(&mut self, id: ConnectionId) {
+        self.ahead.push(id);
+    }
+
+    /// Those who wait, if there is room again.
+    pub(crate) fn end_of_wait(&mut self) -> Vec<ConnectionId> {
+        if self.ahead.is_empty() || self.publishing_bytes > self.settings.publishing_max_bytes / 2 {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.ahead)
+    }
+
+    /// A message goes to the log.
+    pub(crate) fn publish(
+        &mut self,
+        session: SessionIndex,
+        topic: &str,
+        packet_id: Option<PacketId>,
+        message: Vec<u8>,
+    ) -> bool {
+        let Some(served) = self.served_mut(session) else { return false };
+        let (client, ticket, bytes) = (served.client, served.next_ticket(), message.len());
+        served.await_this(Awaited::Stored { ticket, bytes });
+        self.publishing_bytes += bytes;
+        self.ask(ClusterRequest::Publish { client, ticket, topic: topic.into(), packet_id, message });
+        true
+    }
+
+    /// PUBREL has come.
+    pub(crate) fn release(&mut self, session: SessionIndex, packet_id: PacketId) {
+        if let Some(served) = self.served_mut(session) {
+            served.await_this(Awaited::Completed(packet_id));
+            let client = served.client;
+            self.ask(ClusterRequest::Release { client, packet_id });
+        }
+    }
+
+    pub(crate) fn stored(&mut self, client: ClientKey, ticket: u64) -> Option<SessionIndex> {
+        let session = self.session_of(client)?;
+        let bytes = self.served_mut(session)?.stored(ticket);
+        self.publishing_bytes -= bytes;
+        Some(session)
+    }
+
+    pub(crate) fn completed(&mut self, client: ClientKey, packet_id: PacketId) -> Option<SessionIndex> {
+        let session = self.session_of(client)?;
+        self.served_mut(session)?.completed(packet_id);
+        Some(session)
+    }
+
+    // What is saved.
+
+    /// A session is to be saved, and what is acknowledged from now on waits for that.
+    pub(crate) fn await_save(&mut self, session: SessionIndex) {
+        if let Some(served) = self.served_mut(session) {
+            served.await_save();
+            self.to_save.push(session);
+        }
+    }
+
+    /// The client has acknowledged something.
+    pub(crate) fn note_acknowledged(&mut self, session: SessionIndex, now_ms: u64) {
+        let checkpoint_ms = self.settings.checkpoint_ms;
+        let Some(served) = self.served_mut(session).filter(|served| served.is_kept) else { return };
+        served.saving.unsaved += 1;
+        let (unsaved, client) = (served.saving.unsaved, served.client);
+        if unsaved == 1 {
+            self.checkpoints.push_back((now_ms + checkpoint_ms, session, client));
+        } else if unsaved == CHECKPOINT_ACKS {
+            self.want_save(session);
+        }
+    }
+
+    fn want_save(&mut self, session: SessionIndex) {
+        if let Some(served) = self.served_mut(session) {
+            served.saving.is_wanted = true;
+            self.to_save.push(session);
+        }
+    }
+
+    /// Finds the sessions that are to be saved by now.
+    pub(crate) fn look_for_due(&mut self, now_ms: u64) {
+        while let Some((_, session, client)) = pop_front_if(&mut self.checkpoints, |(at_ms, ..)| *at_ms <= now_ms) {
+            let is_due = |served: &&Served| served.client == client && served.saving.unsaved > 0;
+            if self.served(session).filter(is_due).is_some() {
+                self.want_save(session);
+            }
+        }
+        while let Some((_, session, client)) = pop_front_if(&mut self.passing, |(at_ms, ..)| *at_ms <= now_ms) {
+            let Some(served) = self.served(session).filter(|served| served.client == client) else { continue };
+            if served.is_kept && served.saving.passed < self.passed {
+                self.want_save(session);
+            }
+            self.passing.push_back((now_ms + self.settings.passed_save_ms, session, client));
+        }
+    }
+
+    /// When that is to be done again.
+    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+        let next = [self.checkpoints.front(), self.passing.front()];
+        next.into_iter().flatten().map(|(at_ms, ..)| *at_ms).min()
+    }
+
+    /// A session whose state goes out now, and the number of that.
+    pub(crate) fn next_save(&mut self) -> Option<(SessionIndex, ClientKey, u64)> {
+        let passed = self.passed;
+        while let Some(session) = self.to_save.pop() {
+            if let Some(served) = self.served_mut(session)
+                && served.saving.is_wanted
+                && !served.saving.is_under_way
+            {
+                return Some((session, served.client, served.begin_save(passed)));
+            }
+        }
+        None
+    }
+
+    pub(crate) fn any_to_save(&self) -> bool {
+        !self.to_save.is_empty()
+    }
+
+    pub(crate) fn saved(&mut self, client: ClientKey, number: u64) -> Option<SessionIndex> {
+        let session = self.session_of(client)?;
+        let served = self.served_mut(session)?;
+        served.saved(number);
+        if served.saving.is_wanted {
+            self.to_save.push(session);
+        }
+        Some(session)
+    }
+
+    // What arrives.
+
+    pub(crate) fn arrived(&mut self, span: Arc<Span>) {
+        self.arrivals.push_back(span);
+    }
+
+    pub(crate) fn any_arrivals(&self) -> bool {
+        !self.arrivals.is_empty()
+    }
+
+    /// What is to be routed next, and from which of its messages on.
+    pub(crate) fn next_arrival(&self) -> Option<(Arc<Span>, usize)> {
+        self.arrivals.front().map(|span| (span.clone(), self.routed))
+    }
+
+    /// So many messages of the first span have been routed.
+    pub(crate) fn note_routed(&mut self, routed: usize) {
+        self.routed = routed;
+        if let Some(span) = pop_front_if(&mut self.arrivals, |span| span.messages.len() <= routed) {
+            self.routed = 0;
+            self.passed += 1;
+            let until = span.until;
+            self.come_to(span.partition, Place { sequence: until, index: 0 });
+            self.ask(ClusterRequest::Took { partition: span.partition, until });
+        }
+    }
+
+    /// The shard's position is here now.
+    pub(crate) fn come_to(&mut self, partition: Partition, place: Place) {
+        let position = &mut self.positions[partition.index()];
+        *position = (*position).max(place);
+    }
+
+    pub(crate) fn position(&self, partition: Partition) -> Place {
+        self.positions[partition.index()]
+    }
+
+    /// Whether a session wants the copy of a message that is at hand.
+    pub(crate) fn wants(&self, session: SessionIndex, at: LogPlace) -> bool {
+        let Some(served) = self.served(session) else { return false };
+        if let Some(walking) = self.walking {
+            return session == walking;
+        }
+        match served.standing(at.partition) {
+            None => true,
+            Some(Standing::Behind(_)) => false,
+            Some(Standing::Ahead(place)) => place <= at.place,
+        }
+    }
+
+    /// Whether the session stands behind this message already.
+    pub(crate) fn is_ahead_of(&self, session: SessionIndex, at: LogPlace) -> bool {
+        let standing = self.served(session).and_then(|served| served.standing(at.partition));
+        matches!(standing, Some(Standing::Ahead(place)) if at.place < place)
+    }
+
+    /// The session gets a copy of the message. Gives whether it has had another copy of it before.
+    pub(crate) fn note_given(&mut self, session: SessionIndex, at: LogPlace) -> bool {
+        let Some(served) = self.served_mut(session) else { return false };
+        served.reading.last.replace(at) == Some(at)
+    }
+
+    /// The session has had a copy of the message.
+    pub(crate) fn has_been_given(&self, session: SessionIndex, at: LogPlace) -> bool {
+        self.served(session).is_some_and(|served| served.reading.last == Some(at))
+    }
+
+    /// There is no room for the message now: the session reads it later.
+    pub(crate) fn hold(&mut self, session: SessionIndex, at: LogPlace) {
+        self.held = Some((session, at));
+        if let Some(served) = self.served_mut(session) {
+            served.fall_behind(at);
+        }
+    }
+
+    /// Whether the session has had no room for the message just now.
+    pub(crate) fn take_held(&mut self, session: SessionIndex, at: LogPlace) -> bool {
+        self.held.take() == Some((session, at))
+    }
+
+    // What is read for sessions that are behind.
+
+    /// The session may read on, if it is behind.
+    pub(crate) fn has_room(&mut self, session: SessionIndex) {
+        let Some(served) = self.served_mut(session) else { return };
+        let may_read = served.is_behind() && served.reading.under_way.is_none();
+        if may_read && !std::mem::replace(&mut served.reading.is_listed, true) {
+            self.hungry.push_back(session);
+        }
+    }
+
+    /// Whether somebody may read now.
+    pub(crate) fn any_hungry(&self) -> bool {
+        !self.hungry.is_empty() && self.reads.len() < self.settings.reads_max
+    }
+
+    /// Begins to read for those who are behind, as many as may.
+    pub(crate) fn begin_reads(&mut self) {
+        while self.any_hungry()
+            && let Some(session) = self.hungry.pop_front()
+        {
+            let Some(served) = self.served_mut(session) else { continue };
+            served.reading.is_listed = false;
+            if let Some((partition, place)) = served.next_to_read() {
+                let number = self.read(Reader::Session(session), partition, place.sequence);
+                if let Some(served) = self.served_mut(session) {
+                    served.reading.under_way = Some(number);
+                }
+            }
+        }
+    }
+
+    /// Begins to read; gives the number of that.
+    pub(crate) fn read(&mut self, reader: Reader, partition: Partition, from: Sequence) -> u64 {
+        let number = self.next_number();
+        self.reads.insert(number, reader);
+        self.ask(ClusterRequest::Read { number, partition, from });
+        number
+    }
+
+    /// A read has ended; gives for whom it was.
+    pub(crate) fn end_read(&mut self, number: u64) -> Option<Reader> {
+        let reader = self.reads.remove(&number)?;
+        if let Reader::Session(session) = reader {
+            self.served_mut(session)?.reading.under_way.take_if(|under_way| *under_way == number)?;
+        }
+        Some(reader)
+    }
+
+    /// The messages that follow are for this session alone; gives from which place on.
+    pub(crate) fn begin_walk(&mut self, session: SessionIndex, partition: Partition) -> Option<Place> {
+        let Some(Standing::Behind(place)) = self.served(session)?.standing(partition) else { return None };
+        self.walking = Some(session);
+        // What was held when it arrived has nothing to do with this.
+        self.held = None;
+        Some(place)
+    }
+
+    pub(crate) fn end_walk(&mut self) {
+        self.walking = None;
+    }
+
+    /// The session that is behind stands here now.
+    pub(crate) fn stand(&mut self, session: SessionIndex, partition: Partition, place: Place) {
+        let position = self.position(partition);
+        if let Some(served) = self.served_mut(session) {
+            served.stand(partition, place, position);
+        }
+    }
+
+    /// The first place in a partition that a session has not been offered.
+    pub(crate) fn next_place(&self, session: SessionIndex, partition: Partition) -> Place {
+        let position = self.position(partition);
+        match self.served(session).and_then(|served| served.standing(partition)) {
+            None => position,
+            Some(Standing::Behind(place)) => place,
+            Some(Standing::Ahead(place)) => place.max(position),
+        }
+    }
+}

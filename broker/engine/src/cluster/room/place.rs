@@ -1,0 +1,64 @@
+//! What a message of the log is called: its identity is its place, so whoever holds the message knows the place.
+
+use tautwire_cluster::Sequence;
+use tautwire_cluster::names::Partition;
+use tautwire_cluster::record::Place;
+use tautwire_message::MessageId;
+
+/// In the run of a message that has its name from the log, and of no other in a cluster.
+const FROM_LOG: u64 = 1 << 63;
+const PARTITION_SHIFT: u32 = 32;
+
+/// A message in the log of the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct LogPlace {
+    pub(crate) partition: Partition,
+    pub(crate) place: Place,
+}
+
+impl LogPlace {
+    pub(crate) fn to_id(self) -> MessageId {
+        let partition = (self.partition.index() as u64) << PARTITION_SHIFT;
+        MessageId { run: FROM_LOG | partition | u64::from(self.place.index), number: self.place.sequence.0 }
+    }
+
+    /// Where a message stands; `None` for one that is not from the log.
+    pub(crate) fn of(id: MessageId) -> Option<LogPlace> {
+        if id.run & FROM_LOG == 0 {
+            return None;
+        }
+        let partition = u8::try_from((id.run & !FROM_LOG) >> PARTITION_SHIFT).ok().and_then(Partition::new)?;
+        Some(LogPlace { partition, place: Place { sequence: Sequence(id.number), index: id.run as u32 } })
+    }
+
+    /// The run for identities of messages that are not from the log.
+    pub(crate) fn other_run(run: u64) -> u64 {
+        run & !FROM_LOG
+    }
+}
+
+/// The first place behind a message: none lies in between.
+pub(crate) fn behind(place: Place) -> Place {
+    match place.index.checked_add(1) {
+        Some(index) => Place { index, ..place },
+        None => Place { sequence: Sequence(place.sequence.0.saturating_add(1)), index: 0 },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_of_the_log_is_known_by_its_identity() {
+        for partition in Partition::all() {
+            for (sequence, index) in [(0, 0), (1, 7), (u64::MAX, u32::MAX)] {
+                let at = LogPlace { partition, place: Place { sequence: Sequence(sequence), index } };
+                assert_eq!(LogPlace::of(at.to_id()), Some(at));
+            }
+        }
+        assert_eq!(LogPlace::of(MessageId { run: LogPlace::other_run(u64::MAX), number: 1 }), None);
+        assert_eq!(LogPlace::of(MessageId { run: FROM_LOG | 16 << PARTITION_SHIFT, number: 1 }), None);
+        assert_eq!(LogPlace::of(MessageId::NONE), None);
+    }
+}

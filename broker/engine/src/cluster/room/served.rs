@@ -1,0 +1,217 @@
+//! A session that this shard serves: what its client is told later, what is to be saved, and where it stands in the log.
+
+use std::collections::VecDeque;
+
+use tautwire_cluster::names::{ClientKey, Partition};
+use tautwire_cluster::record::Place;
+use tautwire_protocol::PacketId;
+use tautwire_session::LogPosition;
+
+use super::place::LogPlace;
+use crate::place::ConnectionId;
+
+/// Something that has to come true before the client is told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// The message with this ticket is in the log. It has so many bytes.
+    Stored { ticket: u64, bytes: usize },
+    /// The identifier of a QoS 2 message is free.
+    Completed(PacketId),
+    /// What was to be saved with this number is.
+    Saved(u64),
+}
+
+impl Awaited {
+    fn bytes(self) -> usize {
+        if let Awaited::Stored { bytes, .. } = self { bytes } else { 0 }
+    }
+}
+
+/// A session of this shard that the record in the store says is this node's.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(super) client: ClientKey,
+    /// The session outlives its connection.
+    pub(super) is_kept: bool,
+    /// The connection whose CONNECT waits for the session.
+    pub(super) claimed_by: Option<ConnectionId>,
+    /// Number of the last thing that was awaited.
+    last: u64,
+    /// What is awaited, in order, and whether it has come true. The first has not.
+    awaited: VecDeque<(u64, Awaited, bool)>,
+    pub(super) saving: Saving,
+    pub(super) reading: Reading,
+}
+
+/// What is to be saved.
+#[derive(Debug, Default)]
+pub(super) struct Saving {
+    /// The number of the last `Save` that went out.
+    pub(super) last: u64,
+    pub(super) is_under_way: bool,
+    /// Something has changed that is to go out as soon as it can.
+    pub(super) is_wanted: bool,
+    /// An acknowledgement waits for the next one.
+    is_awaited: bool,
+    /// Acknowledgements of the client that are not saved.
+    pub(super) unsaved: u32,
+    /// Spans that this shard had passed when the session was saved last.
+    pub(super) passed: u64,
+}
+
+/// Where the session stands in the log.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    /// Where it stands in partitions in which it does not share the shard's position.
+    own: Vec<(Partition, Standing)>,
+    /// What was given to the session last: all copies of one message are taken or none.
+    pub(super) last: Option<LogPlace>,
+    /// The read that is under way. Answers to others are for an earlier time that the client was served.
+    pub(super) under_way: Option<u64>,
+    /// It is in the line of those who want to read.
+    pub(super) is_listed: bool,
+}
+
+/// Where a session stands in one partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is to read from here on by itself.
+    Behind(Place),
+    /// What arrives before this place is nothing new.
+    Ahead(Place),
+}
+
+impl Standing {
+    fn place(self) -> Place {
+        match self {
+            Standing::Behind(place) | Standing::Ahead(place) => place,
+        }
+    }
+}
+
+impl Served {
+    pub(super) fn new(client: ClientKey, claimed_by: ConnectionId) -> Served {
+        Served {
+            client,
+            is_kept: false,
+            claimed_by: Some(claimed_by),
+            last: 0,
+            awaited: VecDeque::new(),
+            saving: Saving::default(),
+            reading: Reading::default(),
+        }
+    }
+
+    pub(crate) fn client(&self) -> ClientKey {
+        self.client
+    }
+
+    // What is awaited.
+
+    /// What an acknowledgement waits for that is made now.
+    pub(crate) fn promise(&self) -> LogPosition {
+        LogPosition(self.last)
+    }
+
+    /// Up to here all has come true.
+    pub(crate) fn reached(&self) -> LogPosition {
+        LogPosition(self.awaited.front().map_or(self.last, |(number, ..)| number - 1))
+    }
+
+    /// The ticket that the next message gets.
+    pub(super) fn next_ticket(&self) -> u64 {
+        self.last + 1
+    }
+
+    pub(super) fn await_this(&mut self, awaited: Awaited) {
+        self.last += 1;
+        self.awaited.push_back((self.last, awaited, false));
+    }
+
+    /// The message with this ticket is in the log; gives its bytes.
+    pub(super) fn stored(&mut self, stored: u64) -> usize {
+        self.comes_true(|awaited| matches!(awaited, Awaited::Stored { ticket, .. } if *ticket == stored))
+            .map_or(0, |awaited| awaited.bytes())
+    }
+
+    /// An identifier is free.
+    pub(super) fn completed(&mut self, packet_id: PacketId) {
+        self.comes_true(|awaited| *awaited == Awaited::Completed(packet_id));
+    }
+
+    /// What was to be saved with this number is, and all before.
+    pub(super) fn saved(&mut self, number: u64) {
+        self.saving.is_under_way = false;
+        let is_saved = |awaited: &Awaited| matches!(awaited, Awaited::Saved(saved) if *saved <= number);
+        while self.comes_true(is_saved).is_some() {}
+    }
+
+    /// The first that is meant has come true.
+    fn comes_true(&mut self, is_meant: impl Fn(&Awaited) -> bool) -> Option<Awaited> {
+        let found = self.awaited.iter_mut().find(|(_, awaited, is_true)| !*is_true && is_meant(awaited))?;
+        found.2 = true;
+        let awaited = found.1;
+        while self.awaited.front().is_some_and(|(_, _, is_true)| *is_true) {
+            self.awaited.pop_front();
+        }
+        Some(awaited)
+    }
+
+    /// Bytes of messages that are not in the log.
+    pub(super) fn publishing_bytes(&self) -> usize {
+        self.awaited.iter().filter(|(_, _, is_true)| !is_true).map(|(_, awaited, _)| awaited.bytes()).sum()
+    }
+
+    // What is saved.
+
+    /// An acknowledgement waits for the next `Save`.
+    pub(super) fn await_save(&mut self) {
+        self.saving.is_wanted = true;
+        if !std::mem::replace(&mut self.saving.is_awaited, true) {
+            self.await_this(Awaited::Saved(self.saving.last + 1));
+        }
+    }
+
+    /// The number of a `Save` that goes out now.
+    pub(super) fn begin_save(&mut self, passed: u64) -> u64 {
+        let last = self.saving.last + 1;
+        self.saving = Saving { last, is_under_way: true, passed, ..Saving::default() };
+        last
+    }
+
+    // Where it stands.
+
+    pub(super) fn standing(&self, partition: Partition) -> Option<Standing> {
+        self.reading.own.iter().find(|(own, _)| *own == partition).map(|(_, standing)| *standing)
+    }
+
+    /// The session stands here in a partition where the shard's position is `position`.
+    pub(super) fn stand(&mut self, partition: Partition, place: Place, position: Place) {
+        self.reading.own.retain(|(own, _)| *own != partition);
+        if place < position {
+            self.reading.own.push((partition, Standing::Behind(place)));
+        } else if position < place {
+            self.reading.own.push((partition, Standing::Ahead(place)));
+        }
+    }
+
+    /// What stands at this place, or came behind it, is not given to the session before it reads it by itself.
+    pub(super) fn fall_behind(&mut self, at: LogPlace) {
+        if !matches!(self.standing(at.partition), Some(Standing::Behind(_))) {
+            self.reading.own.retain(|(own, _)| *own != at.partition);
+            self.reading.own.push((at.partition, Standing::Behind(at.place)));
+        }
+    }
+
+    /// A partition in which it is behind, and where. They take turns.
+    pub(super) fn next_to_read(&mut self) -> Option<(Partition, Place)> {
+        let at = self.reading.own.iter().position(|(_, standing)| matches!(standing, Standing::Behind(_)))?;
+        let (partition, standing) = self.reading.own.remove(at);
+        self.reading.own.push((partition, standing));
+        Some((partition, standing.place()))
+    }
+
+    pub(crate) fn is_behind(&self) -> bool {
+        self.reading.own.iter().any(|(_, standing)| matches!(standing, Standing::Behind(_)))
+    }
+}

@@ -1,0 +1,132 @@
+//! What of a session's changes has to be in its record, and what its client is told after that.
+
+use tautwire_protocol::QoS;
+use tautwire_session::{AckLevel, Change, Journal, Outbound};
+
+use super::port::ClusterRequest;
+use crate::ack::{Ack, Delayed};
+use crate::connections::Reason;
+use crate::hub::Hub;
+use crate::mutant::{Mutant, is};
+use crate::place::{ConnectionIndex, SessionIndex};
+use crate::shard::Shard;
+
+/// With fewer messages that wait for its client, a session that is behind reads on.
+pub(super) const QUEUE_LOW: usize = 16;
+
+impl<J: Journal> Hub<J> {
+    /// A session is about to change.
+    #[cold]
+    pub(crate) fn note_change(&mut self, session: SessionIndex, change: &Change) {
+        let Some(room) = &mut self.cluster else { return };
+        match change {
+            Change::ExpiryInterval(seconds) => {
+                if *seconds != self.sessions[session].expiry_interval_s() {
+                    room.keep(session, *seconds > 0);
+                    room.await_save(session);
+                }
+            }
+            // What is promised by SUBACK and UNSUBACK.
+            Change::Subscribed(..) | Change::Unsubscribed(_) => {
+                if room.is_kept(session) {
+                    room.await_save(session);
+                }
+            }
+            // Its identifier will stand for no other message until the client has released it, nor will it be sent anew then.
+            Change::Started(delivery) => {
+                if delivery.qos == QoS::ExactlyOnce && room.is_kept(session) {
+                    room.await_save(session);
+                }
+            }
+            Change::StartedQueued => {
+                let front = self.sessions[session].outbound().and_then(Outbound::front);
+                if front.is_some_and(|front| front.qos == QoS::ExactlyOnce) && room.is_kept(session) {
+                    room.await_save(session);
+                }
+            }
+            Change::Received(_) => {
+                if room.is_kept(session) {
+                    room.await_save(session);
+                }
+            }
+            Change::Completed(_) => room.note_acknowledged(session, self.clock.now_ms()),
+            Change::Released(packet_id) => room.release(session, *packet_id),
+            Change::Queued(_)
+            | Change::Withdrawn
+            | Change::Taken(_)
+            | Change::GoOnWith(_)
+            | Change::Awaited(_)
+            | Change::Will(_) => {}
+        }
+    }
+
+    /// A session has changed.
+    #[cold]
+    pub(crate) fn note_changed(&mut self, session: SessionIndex) {
+        let queued = self.sessions[session].outbound().map_or(0, Outbound::queued);
+        if queued < QUEUE_LOW
+            && let Some(room) = &mut self.cluster
+        {
+            room.has_room(session);
+        }
+    }
+
+    /// Whether what the client of a session is told has to be in its record before.
+    pub(crate) fn is_kept_by_cluster(&self, session: SessionIndex) -> bool {
+        self.cluster.as_ref().is_some_and(|room| room.is_kept(session))
+    }
+
+    /// Sends `ack` once all that has been asked for the session has come true, and not before acknowledgements held earlier.
+    #[cold]
+    pub(crate) fn acknowledge_in_cluster(&mut self, index: ConnectionIndex, ack: Ack) {
+        let session = self.connections[index].session();
+        let served = session.and_then(|session| self.cluster.as_ref()?.served(session));
+        // Nothing is promised for a session that is another node's.
+        let Some((until, reached)) = served.map(|served| (served.promise(), served.reached())) else { return };
+        let leaves_too_early = match ack {
+            Ack::Published(..) | Ack::Received(..) => is(Mutant::AcknowledgesBeforeStored),
+            Ack::Deliver(..) | Ack::Release(..) => is(Mutant::TellsBeforeSaved),
+            _ => false,
+        };
+        if until <= reached && !self.connections[index].delays_acks() || leaves_too_early {
+            self.stopwatch.note_acknowledged(&ack);
+            self.write_ack(index, &ack);
+            return;
+        }
+        let Hub { connections, memory, stopwatch, .. } = self;
+        let delayed = Delayed { until, level: AckLevel::Memory, since: stopwatch.stamp(), ack };
+        connections[index].delay_ack(delayed, memory.ledger());
+    }
+
+    /// Something that a session has waited for has come true.
+    pub(super) fn go_on_with(&mut self, session: Option<SessionIndex>) {
+        let Some(session) = session else { return };
+        let Some(room) = &self.cluster else { return };
+        let Some(served) = room.served(session) else { return };
+        let (reached, is_all) = (served.reached(), served.reached() == served.promise());
+        if let Some(id) = room.claimed_by(session) {
+            if is_all {
+                self.hear_again(id, Reason::Claim);
+            }
+            return;
+        }
+        let Some(index) = self.sessions.connection(session) else { return };
+        while let Some((ack, since)) = self.connections[index].next_delayed_ack(|until, _| until <= reached) {
+            self.stopwatch.note_waited(&ack, since);
+            self.write_ack(index, &ack);
+        }
+        self.hear_after_acks(index);
+    }
+}
+
+impl<J: Journal> Shard<J> {
+    /// Sends the states of sessions that are to be saved.
+    pub(super) fn save_sessions(&mut self) {
+        while let Some((session, client, number)) = self.hub.cluster.as_mut().and_then(|room| room.next_save()) {
+            let state = self.hub.state_of(session, None);
+            if let Some(room) = &mut self.hub.cluster {
+                room.ask(ClusterRequest::Save { client, number, state });
+            }
+        }
+    }
+}

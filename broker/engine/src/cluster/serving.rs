@@ -1,0 +1,42 @@
+//! A session that this shard serves, and how that ends.
+
+use tautwire_session::Journal;
+
+use super::port::ClusterRequest;
+use super::state::encode;
+use crate::hub::Hub;
+use crate::place::{ConnectionIndex, SessionIndex};
+use crate::shard::Shard;
+
+impl<J: Journal> Hub<J> {
+    /// What the record is to keep of a session; nothing of one that ends with its connection.
+    pub(super) fn state_of(&self, session: SessionIndex, left_at_ms: Option<u64>) -> Vec<u8> {
+        match &self.cluster {
+            Some(room) if self.sessions[session].expiry_interval_s() > 0 => {
+                encode(&self.sessions[session], left_at_ms, |partition| room.next_place(session, partition))
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl<J: Journal> Shard<J> {
+    /// The broker is going down: other nodes may have the session of a connection at once.
+    pub(crate) fn part_for_cluster(&mut self, index: ConnectionIndex) {
+        if self.hub.is_in_cluster() {
+            self.part(index);
+        }
+    }
+
+    /// A session has no connection any more. It goes to the cluster as it is, unless that is another node's already, and is forgotten
+    /// here.
+    pub(crate) fn leave_cluster(&mut self, session: SessionIndex) {
+        let state = self.hub.state_of(session, Some(self.hub.clock.now_ms()));
+        let Some(room) = &mut self.hub.cluster else { return };
+        if let Some(served) = room.leave(session) {
+            room.ask(ClusterRequest::Left { client: served.client(), state });
+        }
+        self.end_session(session);
+        self.hub.hear_those_ahead_of_cluster();
+    }
+}

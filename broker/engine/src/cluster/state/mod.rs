@@ -1,0 +1,92 @@
+//! What the record of a session keeps for the engine. `docs/internals/cluster-format.md` describes the bytes.
+
+mod bytes;
+mod decode;
+mod encode;
+#[cfg(test)]
+mod tests;
+
+use tautwire_cluster::names::PARTITIONS;
+use tautwire_cluster::record::Place;
+use tautwire_protocol::{PacketId, QoS};
+use tautwire_session::{SubscriptionIds, SubscriptionRecord};
+
+use super::room::LogPlace;
+
+pub(crate) use encode::encode;
+
+/// The version of the form.
+const VERSION: u8 = 1;
+
+const SUBSCRIBED: u8 = 1;
+const STARTED: u8 = 2;
+const AWAITED: u8 = 3;
+const GO_ON_WITH: u8 = 4;
+const QUEUED: u8 = 5;
+
+/// In the flags of a subscription.
+const NO_LOCAL: u8 = 1 << 2;
+const RETAIN_AS_PUBLISHED: u8 = 1 << 3;
+const RETAIN_HANDLING_SHIFT: u8 = 4;
+/// In the flags of a message.
+const RETAIN: u8 = 1 << 2;
+const FROM_LOG: u8 = 1 << 3;
+
+/// A session that nobody serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct State {
+    /// When its client left, by the clock of the node; `None` while it was connected.
+    pub(crate) left_at_ms: Option<u64>,
+    pub(crate) expiry_s: u32,
+    /// In each partition, the first place that it has not been offered, or that its client has not been sent.
+    pub(crate) next: [Place; PARTITIONS as usize],
+    /// What leads to it, in order.
+    pub(crate) parts: Vec<Part>,
+}
+
+/// A piece of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    Subscribed(Box<str>, SubscriptionRecord),
+    /// A message has been sent to the client with this identifier.
+    Started(PacketId, Pending),
+    /// PUBCOMP is due.
+    Awaited(PacketId),
+    /// The next message gets this identifier.
+    GoOnWith(PacketId),
+    /// A message waits that is not in the log.
+    Queued(Pending),
+}
+
+/// A message on its way to the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pending {
+    pub(crate) source: Source,
+    pub(crate) qos: QoS,
+    pub(crate) retain: bool,
+    pub(crate) subscription_ids: SubscriptionIds,
+}
+
+/// Where a message is to be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    Log(LogPlace),
+    /// Its stored form, of one that is not in the log.
+    Here(Box<[u8]>),
+}
+
+impl State {
+    /// The places of messages that were sent to the client and not acknowledged.
+    pub(crate) fn open(&self) -> impl Iterator<Item = LogPlace> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Started(_, Pending { source: Source::Log(at), .. }) => Some(*at),
+            _ => None,
+        })
+    }
+
+    /// Whether the session has ended because its client has been away for too long.
+    pub(crate) fn has_expired(&self, now_ms: u64) -> bool {
+        let ends_at_ms = self.left_at_ms.map(|left_ms| left_ms.saturating_add(u64::from(self.expiry_s) * 1000));
+        self.expiry_s != u32::MAX && ends_at_ms.is_some_and(|at_ms| at_ms <= now_ms)
+    }
+}

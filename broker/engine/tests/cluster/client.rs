@@ -1,0 +1,326 @@
+//! A client of MQTT 5.0 that keeps its state, acknowledges what it gets, and sends again what was not acknowledged.
+
+use std::collections::BTreeSet;
+
+use tautwire_protocol::{
+    Connect, ConnectReason, DecodeOptions, Delivery, Disconnect, DisconnectReason, Packet, PacketId, Properties,
+    Property, ProtocolVersion, PubAck, PubAckReason, PubComp, PubCompReason, PubRec, PubRecReason, PubRel,
+    PubRelReason, Publish, QoS, Subscribe, SubscriptionOptions, SubscriptionRequest, TopicFilter, TopicName, Will,
+    decode,
+};
+
+use crate::support::SocketId;
+
+const VERSION: ProtocolVersion = ProtocolVersion::V5;
+
+/// A message that has come to the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Received {
+    pub(crate) topic: String,
+    pub(crate) payload: String,
+    pub(crate) qos: QoS,
+    pub(crate) is_dup: bool,
+    pub(crate) packet_id: u16,
+}
+
+/// A message that the client has sent, and that is not done.
+#[derive(Debug, Clone)]
+struct Sent {
+    packet_id: u16,
+    topic: String,
+    payload: String,
+    qos: QoS,
+    is_received: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Client {
+    pub(crate) name: String,
+    /// Where it is connected: the life of a node, and the socket there.
+    pub(crate) at: Option<(usize, SocketId)>,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    /// What CONNACK has said: the reason, and whether there was a session.
+    pub(crate) connack: Option<(ConnectReason, bool)>,
+    pub(crate) assigned: Option<String>,
+    /// What DISCONNECT has said.
+    pub(crate) disconnected: Option<DisconnectReason>,
+    pub(crate) received: Vec<Received>,
+    /// QoS 2 messages that were received and not released, each for once in `received`.
+    held: BTreeSet<u16>,
+    in_flight: Vec<Sent>,
+    last_packet_id: u16,
+    /// What has been acknowledged to the end, by payload, and whether it was refused.
+    pub(crate) done: Vec<String>,
+    pub(crate) refused: Vec<String>,
+    pub(crate) suback: Vec<u8>,
+    pub(crate) unsubacks: usize,
+    /// It takes messages and does not acknowledge them.
+    pub(crate) is_mute: bool,
+    owed: Vec<(QoS, u16)>,
+    pub(crate) receive_maximum: Option<u16>,
+    pub(crate) releases: Vec<u16>,
+}
+
+impl Client {
+    pub(crate) fn new(name: &str) -> Client {
+        Client { name: name.to_owned(), ..Client::default() }
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        matches!(self.connack, Some((ConnectReason::Success, _)))
+    }
+
+    /// Whether everything that it has published is done.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// What it has got, by payload.
+    pub(crate) fn payloads(&self) -> Vec<&str> {
+        self.received.iter().map(|received| &*received.payload).collect()
+    }
+
+    /// Bytes for its node.
+    pub(crate) fn take_output(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.output)
+    }
+
+    fn send(&mut self, packet: &Packet<'_>) {
+        packet.append_to(VERSION, &mut self.output).expect("our packets are valid");
+    }
+
+    /// Begins a connection.
+    pub(crate) fn connect(&mut self, is_clean: bool, expiry_s: u32, will: Option<&str>) {
+        (self.input, self.output) = (Vec::new(), Vec::new());
+        (self.connack, self.disconnected) = (None, None);
+        self.owed.clear();
+        if is_clean {
+            self.in_flight.clear();
+            self.held.clear();
+        }
+        let mut properties = vec![Property::SessionExpiryInterval(expiry_s)];
+        properties.extend(self.receive_maximum.and_then(std::num::NonZeroU16::new).map(Property::ReceiveMaximum));
+        let name = self.name.clone();
+        let connect = Connect {
+            version: VERSION,
+            clean_start: is_clean,
+            keep_alive_s: 0,
+            client_id: &name,
+            will: will.map(|topic| Will {
+                topic: TopicName::new(topic).expect("a valid topic"),
+                payload: b"gone",
+                qos: QoS::AtLeastOnce,
+                retain: false,
+                properties: Properties::EMPTY,
+            }),
+            user_name: None,
+            password: None,
+            properties: Properties::from_list(&properties),
+        };
+        self.send(&Packet::Connect(connect));
+    }
+
+    /// The connection is gone.
+    pub(crate) fn forget_connection(&mut self) {
+        (self.at, self.connack) = (None, None);
+        (self.input, self.output) = (Vec::new(), Vec::new());
+    }
+
+    pub(crate) fn say_goodbye(&mut self) {
+        self.send(&Packet::Disconnect(Disconnect::new(DisconnectReason::NormalDisconnection)));
+    }
+
+    pub(crate) fn subscribe(&mut self, filter: &str, qos: QoS, no_local: bool) {
+        let options = SubscriptionOptions { no_local, ..SubscriptionOptions::with_qos(qos) };
+        let request = SubscriptionRequest { filter: TopicFilter::new(filter).expect("a valid filter"), options };
+        let packet_id = self.free_packet_id();
+        let requests = [request];
+        let subscribe = Subscribe { packet_id, properties: Properties::EMPTY, requests: (&requests[..]).into() };
+        self.suback.clear();
+        self.send(&Packet::Subscribe(subscribe));
+    }
+
+    pub(crate) fn unsubscribe(&mut self, filter: &str) {
+        let filters = [TopicFilter::new(filter).expect("a valid filter")];
+        let unsubscribe = tautwire_protocol::Unsubscribe {
+            packet_id: self.free_packet_id(),
+            properties: Properties::EMPTY,
+            filters: (&filters[..]).into(),
+        };
+        self.send(&Packet::Unsubscribe(unsubscribe));
+    }
+
+    /// Identifiers come again soon: one that the broker believes to be in use does harm then.
+    fn free_packet_id(&mut self) -> PacketId {
+        loop {
+            self.last_packet_id = self.last_packet_id % 24 + 1;
+            let is_free = |sent: &Sent| sent.packet_id != self.last_packet_id;
+            if self.in_flight.iter().all(is_free) {
+                return id(self.last_packet_id);
+            }
+        }
+    }
+
+    pub(crate) fn publish(&mut self, topic: &str, payload: &str, qos: QoS, retain: bool) {
+        let packet_id = if qos == QoS::AtMostOnce { 0 } else { self.free_packet_id().get() };
+        let sent = Sent { packet_id, topic: topic.into(), payload: payload.into(), qos, is_received: false };
+        self.send_publish(&sent, false, retain);
+        if qos != QoS::AtMostOnce {
+            self.in_flight.push(sent);
+        }
+    }
+
+    fn send_publish(&mut self, sent: &Sent, dup: bool, retain: bool) {
+        let delivery = match sent.qos {
+            QoS::AtMostOnce => Delivery::AtMostOnce,
+            QoS::AtLeastOnce => Delivery::AtLeastOnce { packet_id: id(sent.packet_id), dup },
+            QoS::ExactlyOnce => Delivery::ExactlyOnce { packet_id: id(sent.packet_id), dup },
+        };
+        let publish = Publish {
+            delivery,
+            retain,
+            topic: Some(TopicName::new(&sent.topic).expect("a valid topic")),
+            properties: Properties::EMPTY,
+            payload: sent.payload.as_bytes(),
+        };
+        publish.append_to(VERSION, &mut self.output).expect("our packets are valid");
+    }
+
+    /// Bytes from its node.
+    pub(crate) fn receive(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+        let input = std::mem::take(&mut self.input);
+        let mut rest = &input[..];
+        while let Ok((packet, length)) = decode(rest, &DecodeOptions::new(VERSION)) {
+            self.take(&packet);
+            rest = &rest[length..];
+        }
+        self.input = rest.to_vec();
+    }
+
+    fn take(&mut self, packet: &Packet<'_>) {
+        match packet {
+            Packet::ConnAck(connack) => {
+                self.connack = Some((connack.reason, connack.session_present));
+                self.assigned = connack.properties.assigned_client_identifier().map(str::to_owned);
+                if connack.reason == ConnectReason::Success {
+                    self.begin(connack.session_present);
+                }
+            }
+            Packet::Disconnect(disconnect) => self.disconnected = Some(disconnect.reason),
+            Packet::SubAck(suback) => self.suback = suback.reasons.iter().map(|reason| reason.as_u8()).collect(),
+            Packet::UnsubAck(_) => self.unsubacks += 1,
+            Packet::PubAck(ack) => self.finish(ack.packet_id.get(), ack.reason.is_error()),
+            Packet::PubRec(ack) if ack.reason.is_error() => self.finish(ack.packet_id.get(), true),
+            Packet::PubRec(ack) => {
+                // One that was sent twice may be answered twice.
+                if let Some(sent) = self.in_flight.iter_mut().find(|sent| sent.packet_id == ack.packet_id.get()) {
+                    assert_eq!(sent.qos, QoS::ExactlyOnce);
+                    sent.is_received = true;
+                }
+                self.send_release(ack.packet_id);
+            }
+            Packet::PubComp(ack) => self.finish(ack.packet_id.get(), false),
+            Packet::PubRel(release) => {
+                self.held.remove(&release.packet_id.get());
+                self.releases.push(release.packet_id.get());
+                if !self.is_mute {
+                    self.complete(release.packet_id);
+                }
+            }
+            Packet::Publish(publish) => self.take_publish(publish),
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, is_present: bool) {
+        if !is_present {
+            // The server knows nothing of them.
+            self.held.clear();
+            self.in_flight.iter_mut().for_each(|sent| sent.is_received = false);
+        }
+        // In the order in which they were sent [MQTT-4.4.0-1], [MQTT-4.6.0-1].
+        for sent in self.in_flight.clone() {
+            if sent.is_received {
+                self.send_release(id(sent.packet_id));
+            } else {
+                self.send_publish(&sent, is_present, false);
+            }
+        }
+    }
+
+    fn finish(&mut self, packet_id: u16, is_refused: bool) {
+        if let Some(at) = self.in_flight.iter().position(|sent| sent.packet_id == packet_id) {
+            let sent = self.in_flight.remove(at);
+            if is_refused { self.refused.push(sent.payload) } else { self.done.push(sent.payload) }
+        }
+    }
+
+    fn send_release(&mut self, packet_id: PacketId) {
+        let release = PubRel { packet_id, reason: PubRelReason::Success, properties: Properties::EMPTY };
+        self.send(&Packet::PubRel(release));
+    }
+
+    fn complete(&mut self, packet_id: PacketId) {
+        let complete = PubComp { packet_id, reason: PubCompReason::Success, properties: Properties::EMPTY };
+        self.send(&Packet::PubComp(complete));
+    }
+
+    fn take_publish(&mut self, publish: &Publish<'_>) {
+        let packet_id = publish.packet_id().map_or(0, PacketId::get);
+        let is_dup = match publish.delivery {
+            Delivery::AtMostOnce => false,
+            Delivery::AtLeastOnce { dup, .. } | Delivery::ExactlyOnce { dup, .. } => dup,
+        };
+        let received = Received {
+            topic: publish.topic.map_or("", |topic| topic.as_str()).to_owned(),
+            payload: String::from_utf8(publish.payload.to_vec()).expect("our payloads are text"),
+            qos: publish.qos(),
+            is_dup,
+            packet_id,
+        };
+        match publish.qos() {
+            QoS::AtMostOnce => self.received.push(received),
+            QoS::AtLeastOnce => {
+                self.received.push(received);
+                self.owe(QoS::AtLeastOnce, packet_id);
+            }
+            QoS::ExactlyOnce => {
+                if self.held.insert(packet_id) {
+                    self.received.push(received);
+                }
+                self.owe(QoS::ExactlyOnce, packet_id);
+            }
+        }
+    }
+
+    fn owe(&mut self, qos: QoS, packet_id: u16) {
+        self.owed.push((qos, packet_id));
+        if !self.is_mute {
+            self.acknowledge();
+        }
+    }
+
+    /// Acknowledges all that has come.
+    pub(crate) fn acknowledge(&mut self) {
+        for (qos, packet_id) in std::mem::take(&mut self.owed) {
+            let packet_id = id(packet_id);
+            if qos == QoS::AtLeastOnce {
+                let reason = PubAckReason::Success;
+                self.send(&Packet::PubAck(PubAck { packet_id, reason, properties: Properties::EMPTY }));
+            } else {
+                let reason = PubRecReason::Success;
+                self.send(&Packet::PubRec(PubRec { packet_id, reason, properties: Properties::EMPTY }));
+            }
+        }
+    }
+}
+
+fn id(number: u16) -> PacketId {
+    PacketId::new(number).expect("not 0")
+}

@@ -1,0 +1,81 @@
+//! What a node does whose lease has run out.
+
+use tautwire_protocol::{ConnectReason, QoS};
+
+use crate::world::World;
+
+const HOUR_S: u32 = 3600;
+
+#[test]
+fn a_node_that_is_cut_off_serves_nobody_and_begins_anew() {
+    let mut world = World::new(3);
+    let (client, publisher) = (world.client("c"), world.client("p"));
+    world.connect(client, 0, false, HOUR_S);
+    world.subscribe(client, "a", QoS::AtLeastOnce);
+    world.connect(publisher, 0, false, HOUR_S);
+    world.places[0].is_cut = true;
+    world.publish(publisher, "a", "1", QoS::AtLeastOnce);
+    world.run(5_000);
+    assert!(!world.clients[publisher].is_idle(), "it is not acknowledged");
+    world.run(3_000);
+    assert_eq!(world.broker_totals(0).suspensions, 2, "one for each shard");
+    // QoS 0 is not delivered either.
+    world.publish(publisher, "a", "0", QoS::AtMostOnce);
+    world.run(100);
+    assert!(world.clients[client].received.is_empty());
+    // A client that comes now is refused, and one that goes elsewhere is served.
+    let late = world.client("late");
+    world.begin_connecting(late, 0, false, HOUR_S);
+    world.run_until("it is answered", |world| world.clients[late].connack.is_some());
+    assert_eq!(world.clients[late].connack, Some((ConnectReason::ServerUnavailable, false)));
+    let moved = world.client("c");
+    assert!(world.connect(moved, 1, false, HOUR_S));
+    assert!(world.clients[client].at.is_some(), "its old connection says nothing");
+    world.places[0].is_cut = false;
+    world.run(5_000);
+    assert_eq!(world.clients[client].at, None, "the node has learnt that it was taken for dead");
+    assert_eq!(world.clients[client].disconnected, None, "and nothing was said");
+    assert_eq!(world.broker_totals(0).sessions, 0);
+    // The same shards serve in the next life.
+    world.connect(publisher, 0, false, HOUR_S);
+    world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+    world.run_until("it has come", |world| world.clients[moved].payloads() == ["1"]);
+}
+
+#[test]
+fn a_node_whose_lease_is_renewed_in_time_goes_on() {
+    let mut world = World::new(1);
+    let (client, publisher) = (world.client("c"), world.client("p"));
+    world.connect(client, 0, false, HOUR_S);
+    world.subscribe(client, "a", QoS::ExactlyOnce);
+    world.connect(publisher, 0, false, HOUR_S);
+    world.places[0].is_cut = true;
+    world.publish(publisher, "a", "1", QoS::ExactlyOnce);
+    world.run(20_000);
+    assert!(world.broker_totals(0).suspensions > 0);
+    world.publish(publisher, "a", "2", QoS::ExactlyOnce);
+    world.run(100);
+    world.places[0].is_cut = false;
+    world.run_until("both have come", |world| world.clients[client].payloads() == ["1", "2"]);
+    world.run_until("both are done", |world| world.clients[publisher].is_idle());
+    assert!(world.clients[client].is_connected() && world.clients[publisher].is_connected());
+}
+
+#[test]
+fn a_node_that_was_paused_does_nothing_for_clients_that_others_may_have() {
+    let mut world = World::new(3);
+    let (client, publisher) = (world.client("c"), world.client("p"));
+    world.connect(client, 0, false, HOUR_S);
+    world.subscribe(client, "a", QoS::AtLeastOnce);
+    world.connect(publisher, 1, true, 0);
+    world.places[0].is_paused = true;
+    world.run(10_000);
+    let moved = world.client("c");
+    assert!(world.connect(moved, 2, false, HOUR_S));
+    world.publish_and_wait(publisher, "a", "1", QoS::AtLeastOnce);
+    world.run_until("it has come", |world| world.clients[moved].payloads() == ["1"]);
+    world.places[0].is_paused = false;
+    world.run(10_000);
+    assert!(world.clients[client].received.is_empty());
+    assert_eq!(world.clients[client].at, None);
+}

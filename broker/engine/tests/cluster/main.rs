@@ -1,0 +1,16 @@
+//! Several brokers as one, each with shards of the engine and a member of the cluster, against a model of the store.
+
+#[path = "../support/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "the simulation uses more of it")]
+mod support;
+
+mod client;
+mod lease;
+mod ledger;
+mod node;
+mod publishing;
+mod random;
+mod refusals;
+mod sessions;
+mod store;
+mod world;

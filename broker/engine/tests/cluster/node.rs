@@ -1,0 +1,230 @@
+//! One life of a node: shards, and the thread of the cluster between them and the member.
+
+use std::collections::{HashMap, HashSet};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use tautwire_cluster::names::{ClientKey, Incarnation, PARTITIONS, Partition, Seed};
+use tautwire_cluster::record::Place;
+use tautwire_cluster::{
+    Answer, Decision, Member, Operation, OperationId, Output, Publish, Revision, Sequence, Settings,
+};
+use tautwire_engine::{ClusterEvent, ClusterRequest, ClusterSettings, LogSpan};
+use tautwire_message::MessageRef;
+use tautwire_protocol::topic_matches;
+use tautwire_router::RetainedLimits;
+use tautwire_session::Volatile;
+
+use crate::support::{Prompt, SimulatedBroker};
+
+pub(crate) const SEED: Seed = Seed([9; 16]);
+pub(crate) const SHARDS: usize = 2;
+
+pub(crate) struct Node {
+    pub(crate) member: Member,
+    pub(crate) broker: SimulatedBroker<Volatile>,
+    /// On which shard a client was claimed.
+    homes: HashMap<ClientKey, usize>,
+    /// How far each partition has been read.
+    next: [Sequence; PARTITIONS as usize],
+    /// The life is over, and the next one has not begun.
+    pub(crate) is_over: bool,
+    /// Filters of each shard's clients.
+    listened: Vec<HashSet<Box<str>>>,
+}
+
+/// What a node wants of what lies around it.
+pub(crate) enum Wish {
+    Operation(OperationId, Operation),
+    Send(Incarnation, Vec<u8>),
+    Read {
+        shard: usize,
+        number: u64,
+        partition: Partition,
+        from: Sequence,
+    },
+    Broadcast(Arc<[u8]>),
+    /// The life is over; another one is to begin.
+    Begin,
+}
+
+impl Node {
+    pub(crate) fn new(
+        now_ms: u64,
+        me: Incarnation,
+        former: Option<Incarnation>,
+        settings: tautwire_engine::Settings,
+        cluster: &ClusterSettings,
+        ends: [Sequence; PARTITIONS as usize],
+    ) -> Node {
+        let retained = RetainedLimits { messages: 1000, bytes: 1 << 20 };
+        let mut broker = SimulatedBroker::new(SHARDS, settings, retained, |_| Volatile);
+        broker.advance(now_ms);
+        broker.prepare_shards(|shard| shard.join_cluster(SEED, cluster.clone()));
+        let member = Member::new(now_ms, me, "node", former, SEED, member_settings());
+        let mut node = Node {
+            member,
+            broker,
+            homes: HashMap::new(),
+            next: ends,
+            is_over: false,
+            listened: vec![HashSet::new(); SHARDS],
+        };
+        node.begin();
+        node
+    }
+
+    fn begin(&mut self) {
+        let next = self.next.map(|sequence| Place { sequence, index: 0 });
+        (0..SHARDS).for_each(|shard| self.broker.tell(shard, ClusterEvent::Began { next }));
+    }
+
+    /// Another life begins with the same shards.
+    pub(crate) fn begin_anew(&mut self, now_ms: u64, me: Incarnation, ends: [Sequence; PARTITIONS as usize]) {
+        let former = self.member.incarnation();
+        self.member = Member::new(now_ms, me, "node", Some(former), SEED, member_settings());
+        self.homes.clear();
+        self.next = ends;
+        self.is_over = false;
+        self.begin();
+    }
+
+    pub(crate) fn answer(&mut self, now_ms: u64, id: OperationId, answer: &Answer) {
+        self.member.answer(now_ms, id, answer);
+    }
+
+    pub(crate) fn saw_node(&mut self, now_ms: u64, node: Incarnation, revision: Revision, value: &[u8]) {
+        self.member.saw_node(now_ms, node, revision, value);
+    }
+
+    /// How far a partition has been read.
+    pub(crate) fn next(&self, partition: Partition) -> Sequence {
+        self.next[partition.index()]
+    }
+
+    pub(crate) fn arrived(&mut self, span: LogSpan) {
+        self.next[span.partition.index()] = span.until;
+        let span = Arc::new(span);
+        (0..SHARDS).for_each(|shard| self.broker.tell(shard, ClusterEvent::Arrived(span.clone())));
+    }
+
+    pub(crate) fn read(&mut self, shard: usize, number: u64, span: LogSpan) {
+        self.broker.tell(shard, ClusterEvent::Read { number, span: Arc::new(span) });
+    }
+
+    pub(crate) fn heard(&mut self, message: &Arc<[u8]>) {
+        let stored = MessageRef::read_stored(message).expect("a message of a node");
+        for shard in 0..SHARDS {
+            if self.listened[shard].iter().any(|filter| topic_matches(filter, stored.topic)) {
+                self.broker.tell(shard, ClusterEvent::Heard(message.clone()));
+            }
+        }
+    }
+
+    pub(crate) fn listens_to_nothing(&self) -> bool {
+        self.listened.iter().all(HashSet::is_empty)
+    }
+
+    /// Shards and member do what there is to do at this moment; gives what is wanted of others.
+    pub(crate) fn settle(&mut self, now_ms: u64) -> Vec<Wish> {
+        let mut wishes = Vec::new();
+        self.broker.advance((crate::world::START_MS + now_ms).saturating_sub(self.broker.now_ms()));
+        loop {
+            self.broker.set_lease(self.member.is_serving(now_ms) || self.is_over);
+            self.broker.settle(&mut Prompt);
+            let mut is_done = true;
+            for shard in 0..SHARDS {
+                let requests: Vec<_> = self.broker.take_requests(shard).collect();
+                is_done &= requests.is_empty();
+                for request in requests {
+                    self.ask(now_ms, shard, request, &mut wishes);
+                }
+            }
+            while let Some(output) = self.member.next_output() {
+                is_done = false;
+                match output {
+                    // The test follows the log itself.
+                    Output::Operation(_, Operation::Follow { .. }) | Output::Listen(_) | Output::Unlisten(_) => {}
+                    Output::Operation(id, operation) => wishes.push(Wish::Operation(id, operation)),
+                    Output::Send(to, bytes) => wishes.push(Wish::Send(to, bytes)),
+                    Output::Decision(decision) => self.tell(decision, &mut wishes),
+                }
+            }
+            if is_done {
+                return wishes;
+            }
+        }
+    }
+
+    fn ask(&mut self, now_ms: u64, shard: usize, request: ClusterRequest, wishes: &mut Vec<Wish>) {
+        match request {
+            ClusterRequest::Read { number, partition, from } => {
+                wishes.push(Wish::Read { shard, number, partition, from });
+            }
+            ClusterRequest::Broadcast { message, .. } => wishes.push(Wish::Broadcast(message.into())),
+            ClusterRequest::Claim { ticket, name, start } => {
+                assert_eq!(ticket >> 56, shard as u64, "a ticket names its shard");
+                self.homes.insert(SEED.client(&name), shard);
+                self.member.claim(now_ms, ticket, &name, start);
+            }
+            ClusterRequest::Abandon { client, ticket } => self.member.abandon(now_ms, client, ticket),
+            ClusterRequest::Publish { client, ticket, topic, packet_id, message } => {
+                let packet_id = packet_id.and_then(|packet_id| NonZeroU16::new(packet_id.get()));
+                let publish = Publish { ticket, topic: &topic, packet_id, retain: None, message };
+                self.member.publish(now_ms, client, publish).expect("there is room");
+            }
+            ClusterRequest::Release { client, packet_id } => {
+                let packet_id = NonZeroU16::new(packet_id.get()).expect("not 0");
+                self.member.release(now_ms, client, packet_id);
+            }
+            ClusterRequest::Save { client, number, state } => self.member.save(now_ms, client, number, state),
+            ClusterRequest::Left { client, state } => self.member.left(now_ms, client, state),
+            ClusterRequest::Took { .. } => {}
+            ClusterRequest::Listen(filter) => assert!(self.listened[shard].insert(filter), "once for each filter"),
+            ClusterRequest::Unlisten(filter) => assert!(self.listened[shard].remove(&filter), "it was listened to"),
+        }
+    }
+
+    fn tell(&mut self, decision: Decision, wishes: &mut Vec<Wish>) {
+        let home = |client: &ClientKey| self.homes.get(client).copied().expect("it was claimed");
+        let shards = match &decision {
+            Decision::Serve { ticket, .. } | Decision::Refuse { ticket, .. } | Decision::Redirect { ticket, .. } => {
+                let shard = (*ticket >> 56) as usize;
+                shard..shard + 1
+            }
+            Decision::Surrender(client)
+            | Decision::Lost(client)
+            | Decision::Stored { client, .. }
+            | Decision::NotStored { client, .. }
+            | Decision::MoveOn { client, .. }
+            | Decision::Completed { client, .. }
+            | Decision::Saved { client, .. } => home(client)..home(client) + 1,
+            Decision::Suspended | Decision::Resumed | Decision::Fenced | Decision::Drained => 0..SHARDS,
+            // Shards hear of these in another way, or not at all.
+            Decision::Begin { .. }
+            | Decision::Arrived(_)
+            | Decision::Read { .. }
+            | Decision::Joined { .. }
+            | Decision::NotJoined { .. }
+            | Decision::Lease { .. }
+            | Decision::Recall { .. }
+            | Decision::Unreadable { .. }
+            | Decision::Retain { .. }
+            | Decision::Look { .. }
+            | Decision::Configure { .. }
+            | Decision::Proposed { .. } => return,
+        };
+        if decision == Decision::Fenced {
+            self.is_over = true;
+            wishes.push(Wish::Begin);
+        }
+        for shard in shards {
+            self.broker.tell(shard, ClusterEvent::Decided(decision.clone()));
+        }
+    }
+}
+
+/// What waits is not refused: a client whose message was refused sends it behind others, and is judged by their order here.
+fn member_settings() -> Settings {
+    Settings { publish_timeout_ms: u64::MAX / 2, ..Settings::default() }
+}

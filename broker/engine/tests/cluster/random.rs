@@ -1,0 +1,243 @@
+//! Runs that follow from a seed: nodes die, stand still and are cut off, and clients go from one to another.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tautwire_engine::mutant::{Mutant, mutate};
+use tautwire_protocol::QoS;
+
+use crate::ledger::{Name, judge};
+use crate::support::Choices;
+use crate::world::{Plan, World};
+
+const SEEDS: u64 = 60;
+/// A fault that is not found with so many seeds is not found.
+const MUTANT_SEEDS_MAX: u64 = 200;
+
+const NODES: usize = 3;
+const SUBSCRIBERS: usize = 3;
+const PUBLISHERS: usize = 3;
+const TOPICS: usize = 4;
+/// Messages of one publisher that are not done.
+const WINDOW: usize = 4;
+const EXPIRY_S: u32 = u32::MAX;
+/// How long things go wrong.
+const TROUBLE_MS: u64 = 40_000;
+const STEP_MS: u64 = 50;
+/// How long a client waits before it tries another node.
+const PATIENCE_MS: u64 = 7_000;
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Tally {
+    published: usize,
+    done: usize,
+    moves: usize,
+    faults: usize,
+    suspensions: u64,
+    left_in_log: u64,
+}
+
+struct Run {
+    world: World,
+    /// When a client last had what it wanted, or began to want it.
+    content_at_ms: Vec<u64>,
+    numbers: Vec<usize>,
+    /// By node, until when something is wrong with it.
+    trouble_until_ms: Vec<u64>,
+    tally: Tally,
+}
+
+impl Run {
+    fn new(seed: u64) -> Run {
+        let mut world = World::with(
+            NODES,
+            seed,
+            Plan::default(),
+            |settings| settings.session_queue_messages = [3, 10_000][seed as usize % 2],
+            |cluster| cluster.passed_save_ms = 5_000,
+        );
+        world.read_groups = 1 + world.random.below(6) as u64;
+        for number in 0..SUBSCRIBERS + PUBLISHERS {
+            let client = world.client(&format!("client-{number}"));
+            world.clients[client].receive_maximum = [None, Some(3)][world.random.below(2)];
+            world.connect(client, number % NODES, false, EXPIRY_S);
+            if client < SUBSCRIBERS {
+                world.subscribe(client, "t/#", granted(client));
+            }
+        }
+        let (lost, late, doubled, busy) = (2, 2, 3, 2);
+        world.plan = Plan { lost, late, doubled, busy };
+        let clients = SUBSCRIBERS + PUBLISHERS;
+        let content_at_ms = vec![world.now_ms; clients];
+        Run {
+            world,
+            content_at_ms,
+            numbers: vec![0; clients],
+            trouble_until_ms: vec![0; NODES],
+            tally: Tally::default(),
+        }
+    }
+
+    fn live(mut self) -> Tally {
+        while self.world.now_ms < TROUBLE_MS {
+            self.fault();
+            (0..SUBSCRIBERS + PUBLISHERS).for_each(|client| self.act(client, true));
+            self.world.run(STEP_MS);
+        }
+        self.world.plan = Plan::default();
+        self.trouble_until_ms = vec![0; NODES];
+        for _ in 0..(60_000 / STEP_MS) {
+            self.recover();
+            (0..SUBSCRIBERS + PUBLISHERS).for_each(|client| self.act(client, false));
+            self.world.run(STEP_MS);
+        }
+        self.judge();
+        self.tally
+    }
+
+    fn judge(&mut self) {
+        let clients = &self.world.clients;
+        let publishers: Vec<_> = clients[SUBSCRIBERS..].iter().collect();
+        for publisher in &publishers {
+            assert!(publisher.is_idle(), "{} has messages that are not done", publisher.name);
+            self.tally.done += publisher.done.len();
+        }
+        for (number, subscriber) in clients[..SUBSCRIBERS].iter().enumerate() {
+            assert!(subscriber.is_connected(), "{} cannot connect", subscriber.name);
+            judge(subscriber, granted(number), &publishers);
+        }
+        for place in 0..NODES {
+            let totals = self.world.broker_totals(place);
+            self.tally.suspensions += totals.suspensions;
+            self.tally.left_in_log += totals.messages_left_in_log;
+            let here = self.world.clients.iter().filter(|client| client.at.is_some_and(|(at, _)| at == place)).count();
+            assert_eq!(totals.sessions, here as u64, "sessions of a node are those of its clients");
+            assert_eq!(totals.stored_messages, 0, "all that has been given out is acknowledged");
+        }
+    }
+
+    /// Something goes wrong with a node, or is well again.
+    fn fault(&mut self) {
+        self.recover();
+        if !self.world.random.chance(3) {
+            return;
+        }
+        let place = self.world.random.below(NODES);
+        if self.world.now_ms < self.trouble_until_ms[place] {
+            return;
+        }
+        self.tally.faults += 1;
+        let for_ms = [500, 3_000, 12_000][self.world.random.below(3)];
+        self.trouble_until_ms[place] = self.world.now_ms + for_ms;
+        match self.world.random.below(3) {
+            0 => self.world.kill(place),
+            1 => self.world.places[place].is_paused = true,
+            _ => self.world.places[place].is_cut = true,
+        }
+    }
+
+    fn recover(&mut self) {
+        for place in 0..NODES {
+            if self.trouble_until_ms[place] <= self.world.now_ms {
+                (self.world.places[place].is_paused, self.world.places[place].is_cut) = (false, false);
+                if self.world.places[place].node.is_none() {
+                    self.world.start(place);
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, client: usize, is_trouble: bool) {
+        let now_ms = self.world.now_ms;
+        let held = &self.world.clients[client];
+        if held.is_connected() && held.is_idle() {
+            self.content_at_ms[client] = now_ms;
+        }
+        let is_impatient = self.content_at_ms[client] + PATIENCE_MS < now_ms;
+        let is_restless = is_trouble && held.is_connected() && self.world.random.chance(2);
+        if self.world.clients[client].at.is_some() && (is_impatient || is_restless) {
+            self.world.cut_off(client);
+            self.content_at_ms[client] = now_ms;
+        }
+        if self.world.clients[client].at.is_none() {
+            let place = self.world.random.below(NODES);
+            self.world.begin_connecting(client, place, false, EXPIRY_S);
+            self.tally.moves += 1;
+            return;
+        }
+        let may_publish = is_trouble && client >= SUBSCRIBERS && self.world.clients[client].is_connected();
+        if may_publish && self.world.clients[client].in_flight() < WINDOW && self.world.random.chance(60) {
+            self.publish(client);
+        }
+    }
+
+    fn publish(&mut self, client: usize) {
+        self.numbers[client] += 1;
+        let topic = self.world.random.below(TOPICS);
+        let qos = [QoS::AtLeastOnce, QoS::ExactlyOnce][self.world.random.below(2)];
+        let name = Name { publisher: client, topic, qos: qos.as_u8(), number: self.numbers[client] };
+        self.world.publish(client, &format!("t/{topic}"), &name.payload(), qos);
+        self.tally.published += 1;
+    }
+}
+
+fn granted(subscriber: usize) -> QoS {
+    if subscriber == 0 { QoS::AtLeastOnce } else { QoS::ExactlyOnce }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_and_qos_2_comes_once() {
+    let one = std::env::var("TAUTWIRE_CLUSTER_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seeds = std::env::var("TAUTWIRE_CLUSTER_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS);
+    let mut all = Tally::default();
+    for seed in one.map_or(0..seeds, |seed: u64| seed..seed + 1) {
+        println!("seed {seed}");
+        let tally = Run::new(seed).live();
+        all.published += tally.published;
+        all.done += tally.done;
+        all.moves += tally.moves;
+        all.faults += tally.faults;
+        all.suspensions += tally.suspensions;
+        all.left_in_log += tally.left_in_log;
+    }
+    println!("{all:?}");
+    // A world in which nothing happens proves nothing.
+    let is_rich = all.done > 10_000 && all.faults > 100 && all.suspensions > 20 && all.left_in_log > 20;
+    assert!(one.is_some() || is_rich, "{all:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for seed in 0..4 {
+        let [one, other] = [(); 2].map(|()| Run::new(seed).live());
+        assert_eq!(format!("{one:?}"), format!("{other:?}"), "seed {seed}");
+    }
+}
+
+const MUTANTS: [Mutant; 9] = [
+    Mutant::AcknowledgesBeforeStored,
+    Mutant::TellsBeforeSaved,
+    Mutant::DropsWhatIsHeld,
+    Mutant::ForgetsOwnPlace,
+    Mutant::ForgetsQueue,
+    Mutant::JoinsTooEarly,
+    Mutant::TakesWhatItHas,
+    Mutant::ServesWithoutLease,
+    Mutant::ForgetsTakenOver,
+];
+
+#[test]
+fn faults_that_are_put_in_are_found() {
+    let found_at = |mutant| {
+        let is_found = |seed: &u64| {
+            mutate(Some(mutant));
+            let is_found = catch_unwind(AssertUnwindSafe(|| Run::new(*seed).live())).is_err();
+            mutate(None);
+            is_found
+        };
+        let found_at = (0..MUTANT_SEEDS_MAX).find(is_found);
+        println!("{mutant:?}: {found_at:?}");
+        found_at
+    };
+    let missed: Vec<_> = MUTANTS.into_iter().filter(|mutant| found_at(*mutant).is_none()).collect();
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}

@@ -1,0 +1,469 @@
+//! Nodes, store, clients and what lies between them. Each event is one moment of one of them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use tautwire_cluster::names::{Incarnation, Key, PARTITIONS, Partition};
+use tautwire_cluster::{Answer, Operation, OperationId, Revision, Sequence, TICK_MS};
+use tautwire_engine::{ClusterSettings, Settings};
+use tautwire_protocol::QoS;
+
+use crate::client::Client;
+use crate::node::{Node, Wish};
+use crate::store::{Change, Store};
+use crate::support::{Choices, Random};
+
+/// Where the broker's clock stands when the world's shows 0.
+pub(crate) const START_MS: u64 = 1_700_000_000_000;
+/// When an operation counts as one of unknown fate.
+const OPERATION_TIMEOUT_MS: u64 = 1000;
+/// Bytes that the network between a client and its node takes.
+const ROOM_BYTES: usize = 1 << 20;
+
+/// What goes wrong: percent.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Plan {
+    pub(crate) lost: usize,
+    pub(crate) late: usize,
+    pub(crate) doubled: usize,
+    pub(crate) busy: usize,
+}
+
+enum Event {
+    ToStore(Incarnation, OperationId, Operation),
+    Answer(Incarnation, OperationId, Answer),
+    Peer(Incarnation, Vec<u8>),
+    Watch(Incarnation, Incarnation, Revision, Vec<u8>),
+    Read {
+        node: Incarnation,
+        shard: usize,
+        number: u64,
+        partition: Partition,
+        from: Sequence,
+    },
+    /// A node looks whether a partition has grown.
+    Follow(Incarnation, Partition),
+    Heard(Incarnation, Arc<[u8]>),
+    Tick(Incarnation),
+}
+
+/// A machine on which a node may run.
+#[derive(Default)]
+pub(crate) struct Place {
+    pub(crate) node: Option<Node>,
+    former: Option<Incarnation>,
+    /// Nothing goes between it and the others.
+    pub(crate) is_cut: bool,
+    /// It does nothing.
+    pub(crate) is_paused: bool,
+}
+
+pub(crate) struct World {
+    pub(crate) random: Random,
+    pub(crate) plan: Plan,
+    pub(crate) now_ms: u64,
+    queue: BinaryHeap<Reverse<(u64, u64)>>,
+    events: BTreeMap<u64, Event>,
+    last_event: u64,
+    pub(crate) store: Store,
+    pub(crate) places: Vec<Place>,
+    pub(crate) clients: Vec<Client>,
+    settings: Settings,
+    cluster: ClusterSettings,
+    last_incarnation: u64,
+    /// Groups that one read gives at most.
+    pub(crate) read_groups: u64,
+}
+
+impl World {
+    /// So many nodes, which serve.
+    pub(crate) fn new(nodes: usize) -> World {
+        World::with(nodes, 0, Plan::default(), |_| {}, |_| {})
+    }
+
+    pub(crate) fn with(
+        nodes: usize,
+        seed: u64,
+        plan: Plan,
+        set: impl FnOnce(&mut Settings),
+        set_cluster: impl FnOnce(&mut ClusterSettings),
+    ) -> World {
+        let mut settings = Settings { sys_interval_s: 0, ..Settings::default() };
+        set(&mut settings);
+        let mut cluster = ClusterSettings::default();
+        set_cluster(&mut cluster);
+        let mut world = World {
+            random: Random::new(seed),
+            plan,
+            now_ms: 0,
+            queue: BinaryHeap::new(),
+            events: BTreeMap::new(),
+            last_event: 0,
+            store: Store::default(),
+            places: (0..nodes).map(|_| Place::default()).collect(),
+            clients: Vec::new(),
+            settings,
+            cluster,
+            last_incarnation: 0,
+            read_groups: 100,
+        };
+        (0..nodes).for_each(|place| world.start(place));
+        world.run(100);
+        world
+    }
+
+    fn after(&mut self, delay_ms: u64, event: Event) {
+        self.last_event += 1;
+        self.queue.push(Reverse((self.now_ms + delay_ms, self.last_event)));
+        self.events.insert(self.last_event, event);
+    }
+
+    /// Lets time pass.
+    pub(crate) fn run(&mut self, ms: u64) {
+        let until_ms = self.now_ms + ms;
+        (0..self.places.len()).for_each(|place| self.go_on(place));
+        while let Some(Reverse((at_ms, number))) = self.queue.peek().copied().filter(|next| next.0.0 <= until_ms) {
+            self.queue.pop();
+            self.now_ms = at_ms;
+            let event = self.events.remove(&number).expect("each event happens once");
+            self.happen(event);
+        }
+        self.now_ms = until_ms;
+    }
+
+    /// Lets time pass until something is so, for a minute at most.
+    pub(crate) fn run_until(&mut self, what: &str, is_so: impl Fn(&World) -> bool) {
+        for _ in 0..6000 {
+            if is_so(self) {
+                return;
+            }
+            self.run(10);
+        }
+        panic!("it has not come to this: {what}");
+    }
+
+    // Nodes.
+
+    /// A life begins.
+    pub(crate) fn start(&mut self, place: usize) {
+        let me = self.next_incarnation();
+        let ends = self.ends();
+        let Place { node, former, .. } = &mut self.places[place];
+        *node = Some(Node::new(self.now_ms, me, *former, self.settings.clone(), &self.cluster, ends));
+        *former = Some(me);
+        self.after(0, Event::Tick(me));
+        self.go_on(place);
+    }
+
+    /// A life ends without a word.
+    pub(crate) fn kill(&mut self, place: usize) {
+        self.places[place].node = None;
+        for client in &mut self.clients {
+            if client.at.is_some_and(|(at, _)| at == place) {
+                client.forget_connection();
+            }
+        }
+    }
+
+    fn next_incarnation(&mut self) -> Incarnation {
+        self.last_incarnation += 1;
+        Incarnation(NonZeroU64::new(self.last_incarnation).expect("not 0"))
+    }
+
+    fn ends(&self) -> [Sequence; PARTITIONS as usize] {
+        let mut ends = [Sequence(1); PARTITIONS as usize];
+        for partition in Partition::all() {
+            ends[partition.index()] = self.store.end(partition);
+        }
+        ends
+    }
+
+    fn place_of(&self, node: Incarnation) -> Option<usize> {
+        let is_there = |place: &Place| place.node.as_ref().is_some_and(|held| held.member.incarnation() == node);
+        self.places.iter().position(is_there)
+    }
+
+    fn node(&mut self, node: Incarnation) -> Option<(usize, &mut Node)> {
+        let place = self.place_of(node)?;
+        Some((place, self.places[place].node.as_mut()?))
+    }
+
+    fn way_ms(&mut self) -> Option<u64> {
+        if self.random.chance(self.plan.lost) {
+            return None;
+        }
+        let most_ms = if self.random.chance(self.plan.late) { 3000 } else { 3 };
+        Some(1 + self.random.below(most_ms) as u64)
+    }
+
+    fn happen(&mut self, event: Event) {
+        let now_ms = self.now_ms;
+        match event {
+            Event::ToStore(from, id, operation) => self.reach_store(from, id, operation),
+            Event::Answer(node, id, answer) => {
+                let Some((place, held)) = self.node(node) else { return };
+                held.answer(now_ms, id, &answer);
+                self.go_on(place);
+            }
+            Event::Peer(node, bytes) => {
+                let Some((place, held)) = self.node(node) else { return };
+                held.member.heard(now_ms, &bytes);
+                self.go_on(place);
+            }
+            Event::Watch(watcher, node, revision, value) => {
+                let Some((place, held)) = self.node(watcher) else { return };
+                held.saw_node(now_ms, node, revision, &value);
+                self.go_on(place);
+            }
+            Event::Read { node, shard, number, partition, from } => {
+                let Some(place) = self.place_of(node) else { return };
+                // One that cannot be done now gives nothing, and is asked for again.
+                let groups = if self.places[place].is_cut { 0 } else { self.read_groups };
+                let span = self.store.read(partition, from, groups);
+                let Some((_, held)) = self.node(node) else { return };
+                held.read(shard, number, span);
+                self.go_on(place);
+            }
+            Event::Follow(node, partition) => self.follow(node, partition),
+            Event::Heard(node, message) => {
+                let Some((place, held)) = self.node(node) else { return };
+                held.heard(&message);
+                self.go_on(place);
+            }
+            Event::Tick(node) => {
+                self.after(TICK_MS, Event::Tick(node));
+                let Some((place, held)) = self.node(node) else { return };
+                held.member.advance(now_ms);
+                self.go_on(place);
+                // What a reader has not been told of, it finds.
+                Partition::all().for_each(|partition| self.follow(node, partition));
+            }
+        }
+    }
+
+    fn follow(&mut self, node: Incarnation, partition: Partition) {
+        let Some(place) = self.place_of(node).filter(|place| !self.places[*place].is_cut) else { return };
+        let end = self.store.end(partition);
+        let next = self.places[place].node.as_ref().map_or(end, |node| node.next(partition));
+        if next < end {
+            let span = self.store.read(partition, next, 1 + self.random.below(3) as u64);
+            if let Some((place, held)) = self.node(node) {
+                held.arrived(span);
+                self.go_on(place);
+            }
+            self.after(1, Event::Follow(node, partition));
+        }
+    }
+
+    fn reach_store(&mut self, from: Incarnation, id: OperationId, operation: Operation) {
+        let is_busy = self.random.chance(self.plan.busy);
+        let (answer, change) = self.store.apply(operation, is_busy);
+        match change {
+            Change::Nothing => {}
+            Change::Key(Key::Node(node), revision, value) => {
+                for watcher in self.living() {
+                    if let Some(way_ms) = self.way_ms() {
+                        self.after(way_ms, Event::Watch(watcher, node, revision, value.clone()));
+                    }
+                }
+            }
+            Change::Key(..) => {}
+            Change::Log(partition) => {
+                for node in self.living() {
+                    if let Some(way_ms) = self.way_ms() {
+                        self.after(way_ms, Event::Follow(node, partition));
+                    }
+                }
+            }
+        }
+        let hears = self.place_of(from).is_some_and(|place| !self.places[place].is_cut);
+        for _ in 0..if self.random.chance(self.plan.doubled) { 2 } else { 1 } {
+            if let Some(way_ms) = self.way_ms().filter(|_| hears) {
+                self.after(way_ms, Event::Answer(from, id, answer.clone()));
+            }
+        }
+    }
+
+    /// Those who hear something.
+    fn living(&self) -> Vec<Incarnation> {
+        let hearing = self.places.iter().filter(|place| !place.is_cut);
+        hearing.filter_map(|place| Some(place.node.as_ref()?.member.incarnation())).collect()
+    }
+
+    /// Lets a node do what there is to do.
+    pub(crate) fn go_on(&mut self, place: usize) {
+        if self.places[place].is_paused {
+            return;
+        }
+        loop {
+            let moved = self.bring(place);
+            let Some(node) = &mut self.places[place].node else { return };
+            let from = node.member.incarnation();
+            let wishes = node.settle(self.now_ms);
+            let is_done = wishes.is_empty() && !moved;
+            for wish in wishes {
+                self.fulfil(place, from, wish);
+            }
+            let took = self.take(place);
+            if is_done && !took {
+                return;
+            }
+        }
+    }
+
+    /// What clients have to say reaches their node.
+    fn bring(&mut self, place: usize) -> bool {
+        let mut moved = false;
+        let World { places, clients, .. } = self;
+        let Some(node) = &mut places[place].node else { return false };
+        for client in clients {
+            let Some((_, socket)) = client.at.filter(|(at, _)| *at == place) else { continue };
+            let bytes = client.take_output();
+            if !bytes.is_empty() {
+                node.broker.send(socket, &bytes);
+                moved = true;
+            }
+        }
+        moved
+    }
+
+    /// What a node has to say reaches its clients.
+    fn take(&mut self, place: usize) -> bool {
+        let mut took = false;
+        let World { places, clients, now_ms, .. } = self;
+        let Some(node) = &mut places[place].node else { return false };
+        for client in clients {
+            let Some((_, socket)) = client.at.filter(|(at, _)| *at == place) else { continue };
+            let bytes = node.broker.take(socket, usize::MAX);
+            took |= !bytes.is_empty();
+            let may_serve = node.member.is_serving(*now_ms) || !client.is_connected();
+            assert!(may_serve || bytes.is_empty(), "{} is served by a node without a lease", client.name);
+            client.receive(&bytes);
+            if node.broker.closed_at_ms(socket).is_some() {
+                let (connack, disconnected) = (client.connack, client.disconnected);
+                client.forget_connection();
+                // A refusal is remembered.
+                client.connack = connack.filter(|(reason, _)| *reason != tautwire_protocol::ConnectReason::Success);
+                client.disconnected = disconnected;
+            }
+        }
+        took
+    }
+
+    fn fulfil(&mut self, place: usize, from: Incarnation, wish: Wish) {
+        let is_cut = self.places[place].is_cut;
+        match wish {
+            Wish::Operation(id, operation) => {
+                self.after(OPERATION_TIMEOUT_MS, Event::Answer(from, id, Answer::Unknown));
+                for _ in 0..if self.random.chance(self.plan.doubled) { 2 } else { 1 } {
+                    if let Some(way_ms) = self.way_ms().filter(|_| !is_cut) {
+                        self.after(way_ms, Event::ToStore(from, id, operation.clone()));
+                    }
+                }
+            }
+            Wish::Send(to, bytes) => {
+                if let Some(way_ms) = self.way_ms().filter(|_| !is_cut) {
+                    self.after(way_ms, Event::Peer(to, bytes));
+                }
+            }
+            Wish::Read { shard, number, partition, from: sequence } => {
+                let way_ms = self.way_ms().unwrap_or(20);
+                self.after(way_ms, Event::Read { node: from, shard, number, partition, from: sequence });
+            }
+            Wish::Broadcast(message) => {
+                for node in self.living().into_iter().filter(|node| *node != from && !is_cut) {
+                    if let Some(way_ms) = self.way_ms() {
+                        self.after(way_ms, Event::Heard(node, message.clone()));
+                    }
+                }
+            }
+            Wish::Begin => {
+                let (me, ends) = (self.next_incarnation(), self.ends());
+                if let Some(node) = &mut self.places[place].node {
+                    node.begin_anew(self.now_ms, me, ends);
+                    self.places[place].former = Some(me);
+                    self.after(0, Event::Tick(me));
+                }
+            }
+        }
+    }
+
+    // Clients.
+
+    pub(crate) fn client(&mut self, name: &str) -> usize {
+        self.clients.push(Client::new(name));
+        self.clients.len() - 1
+    }
+
+    /// A client begins to connect.
+    pub(crate) fn begin_connecting(&mut self, client: usize, place: usize, is_clean: bool, expiry_s: u32) {
+        self.begin_with_will(client, place, is_clean, expiry_s, None);
+    }
+
+    pub(crate) fn begin_with_will(
+        &mut self,
+        client: usize,
+        place: usize,
+        is_clean: bool,
+        expiry_s: u32,
+        will: Option<&str>,
+    ) {
+        let Some(node) = &mut self.places[place].node else { return };
+        // Shards take turns in accepting.
+        let shard = client % crate::node::SHARDS;
+        let socket = node.broker.connect(shard, ROOM_BYTES);
+        self.clients[client].connect(is_clean, expiry_s, will);
+        self.clients[client].at = Some((place, socket));
+        self.go_on(place);
+    }
+
+    /// A client connects; says whether there was a session.
+    pub(crate) fn connect(&mut self, client: usize, place: usize, is_clean: bool, expiry_s: u32) -> bool {
+        self.begin_connecting(client, place, is_clean, expiry_s);
+        self.run_until("a client is connected", |world| world.clients[client].connack.is_some());
+        assert!(self.clients[client].is_connected(), "{:?}", self.clients[client].connack);
+        self.clients[client].connack.is_some_and(|(_, is_present)| is_present)
+    }
+
+    /// A client loses its connection, and the node learns of it.
+    pub(crate) fn cut_off(&mut self, client: usize) {
+        if let Some((place, socket)) = self.clients[client].at.take() {
+            if let Some(node) = &mut self.places[place].node {
+                node.broker.cut(socket);
+            }
+            self.clients[client].forget_connection();
+            self.go_on(place);
+        }
+    }
+
+    pub(crate) fn disconnect(&mut self, client: usize) {
+        self.clients[client].say_goodbye();
+        if let Some((place, _)) = self.clients[client].at {
+            self.go_on(place);
+        }
+        self.run(20);
+        self.clients[client].forget_connection();
+    }
+
+    pub(crate) fn subscribe(&mut self, client: usize, filter: &str, qos: QoS) -> Vec<u8> {
+        self.clients[client].subscribe(filter, qos, false);
+        self.run_until("a subscription is acknowledged", |world| !world.clients[client].suback.is_empty());
+        self.clients[client].suback.clone()
+    }
+
+    pub(crate) fn publish(&mut self, client: usize, topic: &str, payload: &str, qos: QoS) {
+        self.clients[client].publish(topic, payload, qos, false);
+    }
+
+    /// The same, and waits until it is done.
+    pub(crate) fn publish_and_wait(&mut self, client: usize, topic: &str, payload: &str, qos: QoS) {
+        self.publish(client, topic, payload, qos);
+        self.run_until("a message is acknowledged", |world| world.clients[client].is_idle());
+    }
+
+    pub(crate) fn broker_totals(&self, place: usize) -> tautwire_engine::Totals {
+        self.places[place].node.as_ref().expect("it lives").broker.totals()
+    }
+}

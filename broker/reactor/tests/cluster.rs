@@ -1,0 +1,149 @@
+//! A broker of a cluster, on real sockets: requests reach the thread of the cluster, and what it tells reaches the clients. The cluster is
+//! one that grants everything at once.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tautwire_cluster::names::{ClientKey, PARTITIONS, Partition, Seed};
+use tautwire_cluster::record::Place;
+use tautwire_cluster::{Decision, Sequence};
+use tautwire_engine::{ClusterEvent, ClusterRequest, ClusterSettings, LogMessage, LogSpan, Settings};
+use tautwire_reactor::{
+    Broker, ClusterMail, ClusterSeat, ClusterThread, DataDirectory, Entrance, Listen, OnDamage, StartError,
+};
+use tautwire_router::{RetainedLimits, ShardIndex};
+use tautwire_session::AckLevel;
+
+/// Longer than anything here may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+const SEED: Seed = Seed([3; 16]);
+const RETAINED: RetainedLimits = RetainedLimits { messages: 10, bytes: 10_000 };
+
+#[derive(Debug, Default)]
+struct Granting {
+    mail: Mutex<Option<ClusterMail>>,
+    homes: Mutex<HashMap<ClientKey, ShardIndex>>,
+    groups: AtomicU64,
+    left: AtomicU64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Granting {
+    fn begin(&self, mail: ClusterMail) {
+        let next = [Place { sequence: Sequence(1), index: 0 }; PARTITIONS as usize];
+        for shard in 0..mail.shards() {
+            mail.tell(ShardIndex(shard as u8), ClusterEvent::Began { next });
+            mail.tell(ShardIndex(shard as u8), ClusterEvent::Decided(Decision::Resumed));
+        }
+        *lock(&self.mail) = Some(mail);
+    }
+
+    fn grant(&self, mail: &ClusterMail, shard: ShardIndex, request: ClusterRequest) {
+        let decided = |decision| mail.tell(shard, ClusterEvent::Decided(decision));
+        match request {
+            ClusterRequest::Claim { ticket, name, .. } => {
+                let client = SEED.client(&name);
+                lock(&self.homes).insert(client, shard);
+                let (taken, state) = (Vec::new(), Vec::new());
+                decided(Decision::Serve { ticket, client, epoch: 1, is_present: false, taken, state });
+            }
+            ClusterRequest::Save { client, number, .. } => decided(Decision::Saved { client, number }),
+            ClusterRequest::Publish { client, ticket, message, .. } => {
+                let sequence = Sequence(self.groups.fetch_add(1, Ordering::SeqCst) + 1);
+                let place = Place { sequence, index: 0 };
+                let message = LogMessage { place, publisher: client, stored: message.into() };
+                let partition = Partition::all().next().expect("there is one");
+                let until = Sequence(sequence.0 + 1);
+                let span = Arc::new(LogSpan { partition, until, messages: vec![message], lost: 0 });
+                for shard in 0..mail.shards() {
+                    mail.tell(ShardIndex(shard as u8), ClusterEvent::Arrived(span.clone()));
+                }
+                decided(Decision::Stored { client, ticket });
+            }
+            ClusterRequest::Left { .. } => {
+                self.left.fetch_add(1, Ordering::SeqCst);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl ClusterThread for Granting {
+    fn ask(&self, shard: ShardIndex, requests: &mut VecDeque<ClusterRequest>) {
+        let Some(mail) = lock(&self.mail).clone() else { return };
+        for request in requests.drain(..) {
+            self.grant(&mail, shard, request);
+        }
+    }
+
+    fn holds_lease(&self) -> bool {
+        true
+    }
+}
+
+/// A thread that has not heard yet that the node's life has begun refuses its clients: they try again.
+fn connect(broker: &Broker, name: &str) -> TcpStream {
+    for _ in 0..1000 {
+        let mut stream = TcpStream::connect(broker.addresses()[0]).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        let connect = [&[0x10, 12 + name.len() as u8, 0, 4], &b"MQTT"[..], &[4, 2, 0, 0, 0, name.len() as u8]].concat();
+        stream.write_all(&[&connect, name.as_bytes()].concat()).expect("it is sent");
+        let mut connack = [0; 4];
+        stream.read_exact(&mut connack).expect("there is an answer");
+        match connack {
+            [0x20, 2, 0, 0] => return stream,
+            // Server unavailable.
+            [0x20, 2, 0, 3] => {}
+            other => panic!("{other:?} is no CONNACK that is due"),
+        }
+    }
+    panic!("the node's life does not begin");
+}
+
+fn expect(stream: &mut TcpStream, bytes: &[u8]) {
+    let mut got = vec![0; bytes.len()];
+    stream.read_exact(&mut got).expect("there is an answer");
+    assert_eq!(got, bytes);
+}
+
+#[test]
+fn clients_are_claimed_and_messages_come_by_the_log() {
+    let thread = Arc::new(Granting::default());
+    let listens = [Listen::plain(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), AckLevel::default())];
+    let seat = ClusterSeat { seed: SEED, settings: ClusterSettings::default(), thread: thread.clone() };
+    let entrance = Entrance { cluster: Some(seat), ..Entrance::open(&listens) };
+    let settings = Settings { sys_interval_s: 0, ..Settings::default() };
+    let broker = Broker::start(settings, RETAINED, Arc::default(), entrance, 2, None).expect("it starts");
+    thread.begin(broker.control().cluster_mail());
+    let mut clients: Vec<_> = (0..4).map(|number| connect(&broker, &format!("client-{number}"))).collect();
+    for client in &mut clients {
+        client.write_all(&[0x82, 6, 0, 1, 0, 1, b't', 1]).expect("SUBSCRIBE is sent");
+        expect(client, &[0x90, 3, 0, 1, 1]);
+    }
+    clients[0].write_all(&[0x32, 6, 0, 1, b't', 0, 7, b'x']).expect("PUBLISH is sent");
+    for client in &mut clients[1..] {
+        expect(client, &[0x32, 6, 0, 1, b't', 0, 1, b'x']);
+    }
+    drop(clients);
+    broker.stop();
+    assert_eq!(thread.left.load(Ordering::SeqCst), 4, "all sessions are given back");
+}
+
+#[test]
+fn a_broker_of_a_cluster_has_no_data_directory() {
+    let listens = [];
+    let thread = Arc::new(Granting::default());
+    let seat = ClusterSeat { seed: SEED, settings: ClusterSettings::default(), thread };
+    let entrance = Entrance { cluster: Some(seat), ..Entrance::open(&listens) };
+    let path = std::env::temp_dir();
+    let data = DataDirectory { path: &path, on_damage: OnDamage::Refuse, limit_bytes: None };
+    let started = Broker::start(Settings::default(), RETAINED, Arc::default(), entrance, 1, Some(data));
+    assert!(matches!(started, Err(StartError::DataInCluster)));
+}
