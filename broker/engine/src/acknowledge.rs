@@ -66,7 +66,7 @@ impl<J: Journal> Hub<J> {
                 let is_safe = |position, level| is_reached(position, log.reached(level));
                 let Some((ack, since)) = connections[index].next_delayed_ack(is_safe) else { break };
                 stopwatch.note_waited(&ack, since);
-                self.write_ack(index, &ack);
+                self.write_delayed_ack(index, &ack);
             }
             let connection = &mut self.connections[index];
             if connection.delays_acks() {
@@ -95,7 +95,15 @@ impl<J: Journal> Hub<J> {
         is_too_much
     }
 
-    pub(crate) fn write_ack(&mut self, index: ConnectionIndex, ack: &Ack) {
+    /// Writes an acknowledgement that has waited.
+    #[inline(never)]
+    pub(crate) fn write_delayed_ack(&mut self, index: ConnectionIndex, ack: &Ack) {
+        self.write_ack(index, ack);
+    }
+
+    // Always in `acknowledge_at`: this is the way of every acknowledgement.
+    #[inline(always)]
+    fn write_ack(&mut self, index: ConnectionIndex, ack: &Ack) {
         if let Ack::Deliver(packet_id, _) = ack {
             self.write_started(index, *packet_id);
             return;

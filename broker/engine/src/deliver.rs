@@ -46,11 +46,7 @@ impl<J: Journal> Hub<J> {
     #[inline]
     pub(crate) fn deliver(&mut self, session: SessionIndex, outgoing: &mut Outgoing<'_>, terms: DeliveryTerms<'_>) {
         match (terms.qos, self.sessions.connection(session)) {
-            (QoS::AtMostOnce, Some(connection)) => {
-                if !self.is_in_cluster() || !self.has_had(session, outgoing.message.id) {
-                    self.deliver_at_most_once(connection, outgoing, terms);
-                }
-            }
+            (QoS::AtMostOnce, Some(connection)) => self.deliver_at_most_once(connection, outgoing, terms),
             // QoS 0 is not kept for those who are away [MQTT 5.0 section 4.1].
             (QoS::AtMostOnce, None) => {}
             (_, connection) => self.deliver_acknowledged(session, connection, outgoing, terms),
@@ -68,20 +64,34 @@ impl<J: Journal> Hub<J> {
         let pending = connection.pending_bytes();
         // An empty output takes any packet, so that one larger than the limit is not refused for ever.
         if pending > 0 && pending + outgoing.message.payload.len() > self.memory.output_max_bytes() {
-            self.counters().dropped_output_full.add(1);
-            self.note_drop_at(index, DropReason::OutputFull, outgoing.message.topic);
+            self.drop_output_full(index, outgoing);
             return;
         }
-        if !outgoing.has_room && !self.memory.take_spare(pending, outgoing.message.payload.len()) {
-            self.counters().dropped_memory_full.add(1);
-            self.note_drop_at(index, DropReason::MemoryFull, outgoing.message.topic);
-            return;
+        if !outgoing.has_room {
+            // What has room has come with QoS 0, and is not of the log.
+            if self.is_in_cluster() && self.has_had(index, outgoing.message.id) {
+                return;
+            }
+            if !self.memory.take_spare(pending, outgoing.message.payload.len()) {
+                self.counters().dropped_memory_full.add(1);
+                self.note_drop_at(index, DropReason::MemoryFull, outgoing.message.topic);
+                return;
+            }
         }
         if self.write_publish(index, outgoing, terms, None, false) {
             self.stopwatch.note_delivered(QoS::AtMostOnce);
         } else {
             self.count_unsendable(index, outgoing.message.topic);
         }
+    }
+
+    #[cold]
+    fn drop_output_full(&mut self, index: ConnectionIndex, outgoing: &Outgoing<'_>) {
+        if self.is_in_cluster() && self.has_had(index, outgoing.message.id) {
+            return;
+        }
+        self.counters().dropped_output_full.add(1);
+        self.note_drop_at(index, DropReason::OutputFull, outgoing.message.topic);
     }
 
     #[cold]

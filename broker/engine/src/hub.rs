@@ -9,7 +9,7 @@ use crate::account::Account;
 use crate::adopted::Adopted;
 use crate::allowances::Allowances;
 use crate::clock::Clock;
-use crate::cluster::Room;
+use crate::cluster::Seat;
 use crate::cold::ColdRoom;
 use crate::common::Common;
 use crate::connections::{Connections, Reason};
@@ -73,7 +73,7 @@ pub(crate) struct Hub<J> {
     /// By which topic filters messages are counted.
     pub(crate) metered: MeteredFilters,
     /// What the shard knows of its cluster, where the broker is one of several.
-    pub(crate) cluster: Option<Box<Room>>,
+    pub(crate) cluster: Seat,
 }
 
 impl<J: Journal> Hub<J> {
@@ -243,15 +243,12 @@ impl<J: Journal> Hub<J> {
         }
         self.write_down(index, &change);
         if self.is_in_cluster() {
-            self.note_change(index, &change);
+            return self.commit_in_cluster(index, change);
         }
         let queues = J::KEEPS && matches!(change, Change::Queued(_));
         let sends = J::KEEPS && matches!(change, Change::Started(_) | Change::StartedQueued);
         if let Some(gone) = self.sessions.place(index).apply(change) {
             self.uncount_stored(&gone);
-        }
-        if self.is_in_cluster() {
-            self.note_changed(index);
         }
         if queues {
             self.list_for_cooling(index);

@@ -375,8 +375,9 @@ impl<J: Journal> Hub<J> {
         }
         let Routes { shards, shares, .. } = &matches.routes;
         // One copy a session, at the highest of their QoS.
+        let audience = Audience::of(publisher, published_at);
         let receivers = matches.subscriptions.chunk_by(|a, b| a.session == b.session).filter_map(|own| {
-            let wanted = own.iter().filter(|subscription| wants(subscription, publisher, published_at));
+            let wanted = own.iter().filter(|subscription| audience.has(subscription));
             let highest = wanted.max_by_key(|subscription| subscription.qos)?;
             Some((highest.session, highest.qos.min(outgoing.message.qos)))
         });
@@ -404,6 +405,7 @@ impl<J: Journal> Hub<J> {
         // Looked at for all of them at once. A message of QoS 1 or 2 has been let in already, and its receivers hold it together.
         outgoing.has_room = outgoing.message.qos == QoS::AtMostOnce
             && self.memory.take_spare(0, found.len() * outgoing.message.payload.len());
+        let audience = Audience::of(publisher, published_at);
         let mut rest = found;
         let mut matched = false;
         while let Some(first) = rest.first() {
@@ -411,13 +413,13 @@ impl<J: Journal> Hub<J> {
             let (own, others) = rest.split_at(count);
             rest = others;
             if let [only] = own {
-                if wants(only, publisher, published_at) {
+                if audience.has(only) {
                     matched = true;
                     let terms = terms(only, outgoing, only.identifier.as_slice(), shared_frame);
                     self.deliver(only.session, outgoing, terms);
                 }
             } else {
-                let wanted = |subscription: &&Subscription| wants(subscription, publisher, published_at);
+                let wanted = |subscription: &&Subscription| audience.has(subscription);
                 matched |= self.deliver_overlapping(own.iter().filter(wanted), outgoing, shared_frame);
             }
         }
@@ -550,16 +552,35 @@ impl<J: Journal> Hub<J> {
     }
 }
 
-fn wants(subscription: &Subscription, publisher: Publisher, published_at: u64) -> bool {
-    match publisher {
-        // [MQTT-3.8.3-3]
-        Publisher::Session(session) | Publisher::Log(Some(session)) => {
-            !(subscription.no_local && session == subscription.session)
+/// Which subscriptions get a message, of those that its topic matches: found out once for all of them.
+#[derive(Debug, Clone, Copy)]
+enum Audience {
+    All,
+    /// All but those of this session that want nothing of its own.
+    Others(SessionIndex),
+    /// Those that were made before this generation of the exchange, or in it.
+    Former(u64),
+}
+
+impl Audience {
+    #[inline]
+    fn of(publisher: Publisher, published_at: u64) -> Audience {
+        match publisher {
+            Publisher::Session(session) | Publisher::Log(Some(session)) => Audience::Others(session),
+            Publisher::Broker | Publisher::Log(None) => Audience::All,
+            Publisher::Shard => Audience::Former(published_at),
         }
-        Publisher::Log(None) => true,
-        Publisher::Broker => true,
-        // Published before the subscription was made: what was retained of it has been sent already.
-        Publisher::Shard => published_at >= subscription.since,
+    }
+
+    #[inline]
+    fn has(self, subscription: &Subscription) -> bool {
+        match self {
+            // [MQTT-3.8.3-3]
+            Audience::Others(publisher) => !(subscription.no_local && publisher == subscription.session),
+            Audience::All => true,
+            // Published before the subscription was made: what was retained of it has been sent already.
+            Audience::Former(published_at) => published_at >= subscription.since,
+        }
     }
 }
 

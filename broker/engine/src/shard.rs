@@ -489,7 +489,7 @@ impl<J: Journal> Shard<J> {
 
     /// The pending output of a connection.
     pub fn output(&mut self, id: ConnectionId) -> Option<&mut Output> {
-        if self.hub.is_in_cluster() && self.hub.connections.find(id).is_some_and(|index| self.hub.is_silent(index)) {
+        if self.hub.is_in_cluster() && self.hub.is_silenced(id) {
             return None;
         }
         self.hub.connections.get(id)?.output()

@@ -14,8 +14,9 @@ use tautwire_access::Policy;
 use tautwire_cold::ColdThread;
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{
-    Board, ClientDetail, ClientsPage, ClientsQuery, Counters, Explained, Known, Latencies, LatencyCounts, Publication,
-    Regime, Settings, Shard, Shared, SubscriptionList, Survey, TopicTotals, Totals, ViolationBook, WhyQuery,
+    Board, ClientDetail, ClientsPage, ClientsQuery, Counters, Explained, HAS_CLUSTER, Known, Latencies, LatencyCounts,
+    Publication, Regime, Settings, Shard, Shared, SubscriptionList, Survey, TopicTotals, Totals, ViolationBook,
+    WhyQuery,
 };
 use tautwire_journal::WriterHandle;
 use tautwire_memory::Memory;
@@ -402,6 +403,8 @@ pub enum StartError {
     Data(DataError),
     /// There is a data directory, and the broker is one of a cluster, whose store has the sessions.
     DataInCluster,
+    /// The broker is to be one of a cluster, and has been built without the feature `cluster`.
+    NoCluster,
 }
 
 impl fmt::Display for StartError {
@@ -417,6 +420,9 @@ impl fmt::Display for StartError {
             StartError::Data(error) => error.fmt(f),
             StartError::DataInCluster => f.write_str(
                 "a broker of a cluster keeps no state of its own; set data.path to an empty text [cluster_with_data]",
+            ),
+            StartError::NoCluster => f.write_str(
+                "this broker has been built without clusters; build it with the feature `cluster` [cluster_not_built]",
             ),
         }
     }
@@ -439,6 +445,9 @@ impl Broker {
         data: Option<DataDirectory<'_>>,
     ) -> Result<Broker, StartError> {
         let Entrance { listens, once_bound, tls_handshakes, doorkeeper, asks, policy, arrivals, cluster } = entrance;
+        if cluster.is_some() && !HAS_CLUSTER {
+            return Err(StartError::NoCluster);
+        }
         if cluster.is_some() && data.is_some() {
             return Err(StartError::DataInCluster);
         }

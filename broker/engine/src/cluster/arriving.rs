@@ -12,7 +12,7 @@ use crate::fan_out::Burst;
 use crate::frames::Outgoing;
 use crate::hub::Hub;
 use crate::mutant::{Mutant, is};
-use crate::place::SessionIndex;
+use crate::place::{ConnectionIndex, SessionIndex};
 use crate::route::Publisher;
 use crate::shard::Shard;
 
@@ -34,6 +34,7 @@ impl<J: Journal> Shard<J> {
 
     /// Routes what has arrived, but nothing while the receivers of something earlier stand in line.
     #[cold]
+    #[inline(never)]
     pub(crate) fn take_arrivals(&mut self) {
         while self.takes_arrivals()
             && self.hub.effort.may_form()
@@ -107,6 +108,7 @@ impl<J: Journal> Shard<J> {
 impl<J: Journal> Hub<J> {
     /// Whether a session takes a message. One that has no room for a message of the log reads it later.
     #[cold]
+    #[inline(never)]
     pub(crate) fn takes_from_log(&mut self, session: SessionIndex, delivery: &PendingMessage) -> Taking {
         let Some(at) = LogPlace::of(delivery.message.id()) else { return Taking::AsRoomAllows };
         let Some(room) = &self.cluster else { return Taking::AsRoomAllows };
@@ -128,11 +130,13 @@ impl<J: Journal> Hub<J> {
         }
     }
 
-    /// Whether a session was further than this message on the node that served it before.
+    /// Whether the session of a connection was further than this message on the node that served it before.
     #[cold]
-    pub(crate) fn has_had(&self, session: SessionIndex, message: MessageId) -> bool {
-        let at = LogPlace::of(message);
-        at.is_some_and(|at| self.cluster.as_ref().is_some_and(|room| room.is_ahead_of(session, at)))
+    #[inline(never)]
+    pub(crate) fn has_had(&self, index: ConnectionIndex, message: MessageId) -> bool {
+        let Some(room) = &self.cluster else { return false };
+        let Some(session) = self.connections[index].session() else { return false };
+        LogPlace::of(message).is_some_and(|at| room.is_ahead_of(session, at))
     }
 
     /// Whoever holds nothing takes a message in any case: nothing else would make room.

@@ -54,7 +54,8 @@ impl<J: Journal> Shard<J> {
         room.end_walk();
         let next = if is_all { next.max(end) } else { next };
         let joins = is_all && is(Mutant::JoinsTooEarly);
-        room.stand(session, partition, if joins { room.position(partition) } else { next });
+        let stands_at = if joins { room.position(partition) } else { next };
+        room.stand(session, partition, stands_at);
         if is_all {
             room.has_room(session);
         }

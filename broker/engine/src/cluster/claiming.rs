@@ -13,6 +13,8 @@ use crate::shard::{Handled, Shard};
 
 impl<J: Journal> Shard<J> {
     /// Whether there was a session, once it is this node's; otherwise what is to be done with CONNECT.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn claim(&mut self, index: ConnectionIndex, connect: &Connect<'_>, name: &str) -> Result<bool, Handled> {
         let id = self.hub.id(index);
         let Some(room) = &mut self.hub.cluster else { return Ok(false) };
@@ -94,6 +96,8 @@ impl<J: Journal> Shard<J> {
 
     /// The session that CONNECT asks for stands in the shard's tables. Says whether the client may be let in, or its record is to be
     /// written first.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn begin_service(
         &mut self,
         index: ConnectionIndex,

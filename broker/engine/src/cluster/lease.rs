@@ -5,12 +5,13 @@ use tautwire_session::Journal;
 use crate::connections::{Action, Phase, Reason};
 use crate::hub::Hub;
 use crate::mutant::{Mutant, is};
-use crate::place::ConnectionIndex;
+use crate::place::{ConnectionId, ConnectionIndex};
 use crate::shard::Shard;
 
 impl<J: Journal> Shard<J> {
     /// The lease has run out.
     #[cold]
+    #[inline(never)]
     pub(crate) fn suspend(&mut self) {
         let Some(room) = &mut self.hub.cluster else { return };
         if is(Mutant::ServesWithoutLease) || !room.suspend(true) {
@@ -75,5 +76,12 @@ impl<J: Journal> Hub<J> {
     #[inline]
     pub(crate) fn is_silent(&self, index: ConnectionIndex) -> bool {
         self.cluster.as_ref().is_some_and(|room| room.is_suspended()) && self.connections[index].session().is_some()
+    }
+
+    /// The same of a connection that may be gone.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn is_silenced(&self, id: ConnectionId) -> bool {
+        self.connections.find(id).is_some_and(|index| self.is_silent(index))
     }
 }

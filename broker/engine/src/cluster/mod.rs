@@ -12,6 +12,7 @@ mod port;
 mod publishing;
 pub(crate) mod room;
 mod saving;
+mod seat;
 mod serving;
 mod settings;
 mod state;
@@ -25,6 +26,8 @@ use tautwire_session::{Journal, Volatile};
 
 pub(crate) use self::arriving::Taking;
 pub use self::port::{ClusterEvent, ClusterRequest, LogMessage, Span};
+pub use self::seat::HAS_CLUSTER;
+pub(crate) use self::seat::Seat;
 pub use self::settings::ClusterSettings;
 use crate::hub::Hub;
 use crate::shard::Shard;
@@ -37,10 +40,14 @@ impl Shard<Volatile> {
     /// Makes the shard one of a cluster. To be called before its first turn. Clients are refused until
     /// [`ClusterEvent::Began`] has come.
     ///
-    /// There is no such thing for a shard with a journal: the store of the cluster has the sessions.
+    /// There is no such thing for a shard with a journal: the store of the cluster has the sessions. Does nothing where [`HAS_CLUSTER`]
+    /// says that there is none.
     pub fn join_cluster(&mut self, seed: Seed, settings: ClusterSettings) {
+        if !HAS_CLUSTER {
+            return;
+        }
         let shard = self.hub.common.join_cluster();
-        self.hub.cluster = Some(Box::new(Room::new(seed, shard.0, settings)));
+        self.hub.cluster = seat::take(Room::new(seed, shard.0, settings));
         self.hub.regime.join_cluster();
     }
 }
@@ -119,6 +126,7 @@ impl<J: Journal> Shard<J> {
 
     /// Does what has come due in the cluster, and hands over what is asked of it.
     #[cold]
+    #[inline(never)]
     pub(crate) fn tend_cluster(&mut self, surroundings: &mut impl Surroundings<J>) {
         let now_ms = self.hub.clock.now_ms();
         if let Some(room) = &mut self.hub.cluster {
@@ -134,6 +142,7 @@ impl<J: Journal> Shard<J> {
 
     /// Whether something is left to do that no event brings back.
     #[cold]
+    #[inline(never)]
     pub(crate) fn has_cluster_work(&self) -> bool {
         self.hub.cluster.as_ref().is_some_and(|room| {
             room.any_to_save() || room.any_hungry() || (room.any_arrivals() && self.takes_arrivals())
@@ -154,6 +163,7 @@ impl<J: Journal> Hub<J> {
 
     /// When something comes due next, in the cluster or elsewhere.
     #[cold]
+    #[inline(never)]
     pub(crate) fn before_cluster_is_due(&self, next_ms: Option<u64>) -> Option<u64> {
         let due_ms = self.cluster.as_ref().and_then(|room| room.next_due_ms());
         next_ms.into_iter().chain(due_ms).min()

@@ -18,6 +18,7 @@ impl<J: Journal> Shard<J> {
     /// # Errors
     /// It is not published.
     #[cold]
+    #[inline(never)]
     pub(crate) fn publish_in_cluster(
         &mut self,
         session: SessionIndex,
@@ -84,6 +85,7 @@ impl<J: Journal> Shard<J> {
 
     /// Reading goes on when the log has taken more.
     #[cold]
+    #[inline(never)]
     pub(crate) fn wait_for_cluster(&mut self, index: ConnectionIndex) {
         self.hub.counters().clients_ahead_of_cluster.add(1);
         let id = self.hub.id(index);
@@ -111,16 +113,24 @@ impl<J: Journal> Hub<J> {
     /// A filter has its first subscription on this shard.
     #[inline]
     pub(crate) fn listen(&mut self, filter: &str) {
-        if let Some(room) = &mut self.cluster {
-            room.ask(ClusterRequest::Listen(filter.into()));
+        if self.is_in_cluster() {
+            self.ask_cluster(ClusterRequest::Listen(filter.into()));
         }
     }
 
     /// A filter has no subscription on this shard any more.
     #[inline]
     pub(crate) fn unlisten(&mut self, filter: &str) {
+        if self.is_in_cluster() {
+            self.ask_cluster(ClusterRequest::Unlisten(filter.into()));
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ask_cluster(&mut self, request: ClusterRequest) {
         if let Some(room) = &mut self.cluster {
-            room.ask(ClusterRequest::Unlisten(filter.into()));
+            room.ask(request);
         }
     }
 

@@ -15,9 +15,19 @@ use crate::shard::Shard;
 pub(super) const QUEUE_LOW: usize = 16;
 
 impl<J: Journal> Hub<J> {
-    /// A session is about to change.
+    /// Applies a change, and does what has to be done for the cluster before and after. There is no journal.
     #[cold]
-    pub(crate) fn note_change(&mut self, session: SessionIndex, change: &Change) {
+    #[inline(never)]
+    pub(crate) fn commit_in_cluster(&mut self, session: SessionIndex, change: Change) {
+        self.note_change(session, &change);
+        if let Some(gone) = self.sessions.place(session).apply(change) {
+            self.uncount_stored(&gone);
+        }
+        self.note_changed(session);
+    }
+
+    /// A session is about to change.
+    fn note_change(&mut self, session: SessionIndex, change: &Change) {
         let Some(room) = &mut self.cluster else { return };
         match change {
             Change::ExpiryInterval(seconds) => {
@@ -61,8 +71,7 @@ impl<J: Journal> Hub<J> {
     }
 
     /// A session has changed.
-    #[cold]
-    pub(crate) fn note_changed(&mut self, session: SessionIndex) {
+    fn note_changed(&mut self, session: SessionIndex) {
         let queued = self.sessions[session].outbound().map_or(0, Outbound::queued);
         if queued < QUEUE_LOW
             && let Some(room) = &mut self.cluster
@@ -78,6 +87,7 @@ impl<J: Journal> Hub<J> {
 
     /// Sends `ack` once all that has been asked for the session has come true, and not before acknowledgements held earlier.
     #[cold]
+    #[inline(never)]
     pub(crate) fn acknowledge_in_cluster(&mut self, index: ConnectionIndex, ack: Ack) {
         let session = self.connections[index].session();
         let served = session.and_then(|session| self.cluster.as_ref()?.served(session));
@@ -90,7 +100,7 @@ impl<J: Journal> Hub<J> {
         };
         if until <= reached && !self.connections[index].delays_acks() || leaves_too_early {
             self.stopwatch.note_acknowledged(&ack);
-            self.write_ack(index, &ack);
+            self.write_delayed_ack(index, &ack);
             return;
         }
         let Hub { connections, memory, stopwatch, .. } = self;
@@ -113,7 +123,7 @@ impl<J: Journal> Hub<J> {
         let Some(index) = self.sessions.connection(session) else { return };
         while let Some((ack, since)) = self.connections[index].next_delayed_ack(|until, _| until <= reached) {
             self.stopwatch.note_waited(&ack, since);
-            self.write_ack(index, &ack);
+            self.write_delayed_ack(index, &ack);
         }
         self.hear_after_acks(index);
     }

@@ -30,6 +30,8 @@ impl<J: Journal> Shard<J> {
 
     /// A session has no connection any more. It goes to the cluster as it is, unless that is another node's already, and is forgotten
     /// here.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn leave_cluster(&mut self, session: SessionIndex) {
         let state = self.hub.state_of(session, Some(self.hub.clock.now_ms()));
         let Some(room) = &mut self.hub.cluster else { return };
