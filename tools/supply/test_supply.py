@@ -78,15 +78,15 @@ class Versions(unittest.TestCase):
         for package in made.packages.values():
             package.hashes = {"SHA-256": "00" * 32}
             package.is_shipped = package.name != "derive"
-        (twice,) = versions.refused([made])
+        (twice,) = versions.refused([made], {})
         self.assertIn("a would hold same 0.10.0 and 0.9.0+spec", twice)
         self.assertEqual(list(versions.refused([made], {("a", "same"): "a reason"})), [])
         made.packages["pkg:cargo/same@0.10.0"].is_shipped = False
-        self.assertEqual(list(versions.refused([made])), [])
+        self.assertEqual(list(versions.refused([made], {})), [])
         (stale,) = versions.refused([made], {("a", "same"): "a reason"})
         self.assertIn("take the exception out", stale)
         made.packages["pkg:cargo/old@1.0.0"].hashes = {}
-        (unchecked,) = versions.refused([made])
+        (unchecked,) = versions.refused([made], {})
         self.assertIn("old 1.0.0 has no checksum", unchecked)
 
 
