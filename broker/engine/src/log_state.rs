@@ -58,11 +58,11 @@ impl<J: Journal> Shard<J> {
         }
     }
 
-    /// When the log has failed, ends the connections of all who rely on it: those whose session is written down, and those
+    /// Looks how the log is. When it has failed, ends the connections of all who rely on it: those whose session is written down, and those
     /// who wait for an acknowledgement that will never be true.
     #[inline]
     pub(crate) fn look_at_log(&mut self) {
-        if self.hub.log.learn_of_failure() {
+        if self.hub.log.look() {
             self.end_those_who_rely_on_log();
         }
     }

@@ -20,6 +20,8 @@ pub(crate) struct Logbook<J> {
     gated: Vec<ConnectionIndex>,
     /// How far the log was when those who waited for it were last told.
     released: u64,
+    /// How the log was when the turn began.
+    state: LogState,
     /// The log has failed, and those who relied on it have been told.
     knows_of_failure: bool,
 }
@@ -32,6 +34,7 @@ impl<J: Journal> Logbook<J> {
             holding: Vec::new(),
             gated: Vec::new(),
             released: 0,
+            state: LogState::Open,
             knows_of_failure: false,
         }
     }
@@ -91,10 +94,24 @@ impl<J: Journal> Logbook<J> {
 
     // How the log is.
 
-    /// Whether the log takes more.
+    /// Looks how the log is, for the turn that begins. Says whether it has failed and nobody has been told, once: whoever is told so
+    /// tells all others.
+    #[inline]
+    pub(crate) fn look(&mut self) -> bool {
+        if !J::KEEPS {
+            return false;
+        }
+        let is_news = self.has_to_tell_of_failure();
+        self.knows_of_failure |= is_news;
+        self.state = self.journal.state();
+        is_news
+    }
+
+    /// Whether the log takes more. It is the same for the whole turn: a message that is taken since the log is open must not be
+    /// acknowledged as one that need not be kept since the log has failed.
     #[inline]
     pub(crate) fn state(&self) -> LogState {
-        if J::KEEPS { self.journal.state() } else { LogState::Open }
+        if J::KEEPS { self.state } else { LogState::Open }
     }
 
     /// Whether the log is too far behind to take much more.
@@ -118,15 +135,7 @@ impl<J: Journal> Logbook<J> {
     /// Whether the log has failed and nobody has been told.
     #[inline]
     pub(crate) fn has_to_tell_of_failure(&self) -> bool {
-        !self.knows_of_failure && self.state() == LogState::Failed
-    }
-
-    /// The same, once: whoever is told so tells all others.
-    #[inline]
-    pub(crate) fn learn_of_failure(&mut self) -> bool {
-        let is_news = self.has_to_tell_of_failure();
-        self.knows_of_failure |= is_news;
-        is_news
+        J::KEEPS && !self.knows_of_failure && self.journal.state() == LogState::Failed
     }
 
     // Who waits.
@@ -262,9 +271,19 @@ mod tests {
     #[test]
     fn a_failure_is_news_once() {
         let mut log = Logbook::new(Frames::default());
-        assert!(!log.learn_of_failure());
+        assert!(!log.look());
         log.journal.has_failed = true;
-        assert!(log.has_to_tell_of_failure() && log.learn_of_failure());
-        assert!(!log.has_to_tell_of_failure() && !log.learn_of_failure());
+        assert!(log.has_to_tell_of_failure() && log.look());
+        assert!(!log.has_to_tell_of_failure() && !log.look());
+    }
+
+    #[test]
+    fn the_log_is_the_same_for_the_whole_turn() {
+        let mut log = Logbook::new(Frames::default());
+        log.look();
+        log.journal.has_failed = true;
+        assert_eq!(log.state(), LogState::Open);
+        log.look();
+        assert_eq!(log.state(), LogState::Failed);
     }
 }

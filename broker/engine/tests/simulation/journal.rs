@@ -104,6 +104,8 @@ struct Log {
     state: Option<LogState>,
     /// The disk fails as soon as the next frame is there.
     fails_with_next_frame: bool,
+    /// The disk fails as soon as the next record is there.
+    fails_with_next_record: bool,
     sessions: u64,
     client_ids: BTreeMap<SessionNumber, String>,
 }
@@ -144,6 +146,10 @@ impl Journal for SlowJournal {
             self.log.0.borrow_mut().client_ids.insert(session, client_id.into());
         }
         self.open.push(Kept::of(&record));
+        let mut log = self.log.0.borrow_mut();
+        if log.fails_with_next_record {
+            (log.state, log.fails_with_next_record, log.fails_with_next_frame) = (Some(LogState::Failed), false, true);
+        }
         LogPosition(self.ended + 1)
     }
 
@@ -233,6 +239,11 @@ impl SharedLog {
     /// The disk fails in the midst of the turn that writes down something next, and nobody is woken for it.
     pub(crate) fn fail_with_next_frame(&self) {
         self.0.borrow_mut().fails_with_next_frame = true;
+    }
+
+    /// The disk fails in the midst of the packet that brings about the next record.
+    pub(crate) fn fail_with_next_record(&self) {
+        self.0.borrow_mut().fails_with_next_record = true;
     }
 
     /// From now on what is written down is safe only when that is said.

@@ -142,6 +142,24 @@ fn a_disk_that_fails_during_a_turn_is_noticed_before_the_shard_sleeps() {
     assert_eq!((totals.refused_disk, totals.connects_refused), (1, 1));
 }
 
+/// The thread that writes the log does not wait until a packet has been handled.
+#[test]
+fn a_disk_that_fails_while_a_message_is_taken_does_not_have_it_acknowledged() {
+    let mut world = World::new();
+    let lasting = world.connect("lasting", true);
+    let passing = world.connect("passing", false);
+    assert_eq!(world.subscribe(lasting, "kept/#"), SubscribeReason::GrantedQoS1);
+    world.broker.abandon(lasting);
+    assert_eq!(world.publish(passing, "kept/a"), PubAckReason::Success);
+
+    world.log.fail_with_next_record();
+    world.send(passing, "kept/b", Delivery::AtLeastOnce { packet_id: id(7), dup: false });
+    let told = world.answers(passing);
+    let [goodbye] = &told[..] else { panic!("{told:?}") };
+    let Packet::Disconnect(goodbye) = goodbye.as_packet() else { panic!("{told:?}") };
+    assert_eq!(goodbye.reason, DisconnectReason::QuotaExceeded);
+}
+
 #[test]
 fn when_the_disk_is_full_nothing_more_is_kept_and_what_waits_is_taken() {
     let mut world = World::new();
