@@ -46,6 +46,8 @@ comma := ,
 HELM_VERSION := v3.16.4
 # What nodes of a cluster keep their state in. Tests and measurements start servers of their own.
 NATS_SERVER_VERSION := v2.15.2
+# A broker with clusters is built apart, so that neither build undoes the other.
+CLUSTER_DIR := $(abspath $(TARGET_DIR))/cluster
 NATS_SERVER := $(abspath $(TARGET_DIR))/nats-server-$(NATS_SERVER_VERSION)/nats-server
 
 say = @printf '\n== %s\n' '$(1)'
@@ -236,6 +238,12 @@ test-hostile: build ## hostile clients: memory keeps its limits, nobody waits, n
 .PHONY: hostile
 hostile: build ## all attacks of hostile clients, some minutes; HOSTILE_ARGS='--case hog' narrows it
 	@$(PYTHON) -B tests/hostile/run.py --all $(HOSTILE_ARGS)
+
+.PHONY: cluster
+cluster: $(NATS_SERVER) ## three nats-servers and three brokers on this machine, until Ctrl-C; CLUSTER_ARGS='--brokers 5'
+	@tools/need.sh cargo cc python
+	@$(CARGO) build --release --locked --quiet -p tautwire-server --features cluster --target-dir $(CLUSTER_DIR)
+	@TAUTWIRE_NATS_SERVER=$(NATS_SERVER) TAUTWIRE=$(CLUSTER_DIR)/release/tautwire $(PYTHON) -B tools/cluster $(CLUSTER_ARGS)
 
 .PHONY: test-cluster
 test-cluster: $(NATS_SERVER) ## nodes of a cluster on real nats-servers, which are killed and paused; a minute or two, not in `make test`

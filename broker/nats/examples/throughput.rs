@@ -64,7 +64,7 @@ fn main() {
         println!("| {what} | {:.0} | {:.0} | {:.0} |", values[values.len() / 2], values[0], values[values.len() - 1]);
     }
     let counters = node.life.handle().counters().all();
-    println!("\n{}", counters.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", "));
+    println!("\n{}", counters.iter().map(|(name, _, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", "));
 }
 
 fn settings(servers: &Servers) -> Settings {

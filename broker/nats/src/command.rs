@@ -1,11 +1,12 @@
 //! What shards ask of their node.
 
 use std::num::NonZeroU16;
+use std::sync::mpsc::SyncSender;
 
 use tautwire_cluster::delivery::ReadRequest;
 use tautwire_cluster::names::{ClientKey, GroupKey, Partition};
 use tautwire_cluster::record::{ConfigPart, Place, Retain};
-use tautwire_cluster::{Sequence, Start, Terms};
+use tautwire_cluster::{Sequence, Start, Status, Terms};
 
 use crate::settings::Access;
 
@@ -172,6 +173,8 @@ pub enum Command {
     },
     /// The servers are to be reached in another way from now on, or files that it names have changed.
     Reach(Box<Access>),
+    /// How is it with the node? The answer is dropped where nobody waits for it any more.
+    Report(SyncSender<Status>),
 }
 
 impl Command {
@@ -195,7 +198,8 @@ impl Command {
             | Command::Drain { .. }
             | Command::Rebalance
             | Command::Configured { .. }
-            | Command::Reach(_) => 0,
+            | Command::Reach(_)
+            | Command::Report(_) => 0,
         }
     }
 

@@ -3,17 +3,17 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {
+    ($(#[doc = $doc:literal] $name:ident),+ $(,)?) => {
         /// What has happened since the node began this life. All only grow.
         #[derive(Debug, Default)]
         pub struct Counters {
-            $($(#[$doc])* pub $name: Counter,)+
+            $(#[doc = $doc] pub $name: Counter,)+
         }
 
         impl Counters {
-            /// All of them, with their names.
-            pub fn all(&self) -> Vec<(&'static str, u64)> {
-                vec![$((stringify!($name), self.$name.get()),)+]
+            /// All of them: the name of each among the metrics of a broker, what it means, and its number.
+            pub fn all(&self) -> Vec<(&'static str, &'static str, u64)> {
+                vec![$((concat!("cluster_", stringify!($name)), $doc.trim_ascii(), self.$name.get()),)+]
             }
         }
     };

@@ -24,6 +24,7 @@ pub mod records;
 pub mod retained;
 mod settings;
 mod setup;
+mod start;
 mod store;
 mod tasks;
 
@@ -42,3 +43,4 @@ pub use handle::{Handle, Refused};
 pub use life::{Life, draw_incarnation};
 pub use settings::{Access, Credentials, Limits, Settings, Storage, Syncing, Times, Tls};
 pub use setup::{Foundation, prepare};
+pub use start::{check, found};

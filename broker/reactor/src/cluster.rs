@@ -12,8 +12,8 @@ use crate::inbox::Inbox;
 
 /// The thread of the cluster, as the threads of the broker see it.
 pub trait ClusterThread: fmt::Debug + Send + Sync {
-    /// Takes requests of a shard off the front, as many as there is room for. Whoever leaves some calls [`ClusterMail::wake`] as soon as
-    /// there is room. Called on a thread of the broker, so it may wait for nothing.
+    /// Takes requests of a shard off the front, as many as there is room for; there may be none. Whoever leaves some calls
+    /// [`ClusterMail::wake`] as soon as there is room. Called in each turn, on a thread of the broker, so it may wait for nothing.
     fn ask(&self, shard: ShardIndex, requests: &mut VecDeque<ClusterRequest>);
 
     /// Whether the node's lease holds at this moment, by a clock that counts while the machine is suspended. Called in each turn.
@@ -53,6 +53,11 @@ impl ClusterMail {
         if let Some(inbox) = self.inboxes.get(usize::from(shard.0)) {
             inbox.tell_of_cluster(event);
         }
+    }
+
+    /// Offers a thread something that may be lost, a message of QoS 0. False where there is no room for it.
+    pub fn offer(&self, shard: ShardIndex, event: ClusterEvent) -> bool {
+        self.inboxes.get(usize::from(shard.0)).is_some_and(|inbox| inbox.offer_of_cluster(event))
     }
 
     /// There is room again for requests of a thread that had to keep some.

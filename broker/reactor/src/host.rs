@@ -171,7 +171,7 @@ impl<J: Journal> Surroundings<J> for Host {
     }
 
     fn ask_cluster(&mut self, requests: &mut VecDeque<ClusterRequest>) {
-        if let Some(cluster) = self.cluster.as_ref().filter(|_| !requests.is_empty()) {
+        if let Some(cluster) = &self.cluster {
             cluster.ask(self.ways.own(), requests);
         }
     }

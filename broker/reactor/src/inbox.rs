@@ -23,6 +23,8 @@ const ORDERS_TAKEN_MAX: usize = 8;
 const VERDICTS_TAKEN_MAX: usize = 256;
 /// What a shard hears from the cluster in one turn.
 const EVENTS_TAKEN_MAX: usize = 1024;
+/// Where so many things wait that the cluster has told, messages of QoS 0 find no room.
+const EVENTS_OFFERED_MAX: usize = 8192;
 
 /// What a shard is asked to do.
 #[derive(Debug)]
@@ -237,15 +239,25 @@ impl Inbox {
 
     /// The cluster has something to tell.
     pub(crate) fn tell_of_cluster(&self, event: ClusterEvent) {
+        self.tell_below(event, usize::MAX);
+    }
+
+    /// The cluster has something to tell that may be lost; says whether there was room for it.
+    pub(crate) fn offer_of_cluster(&self, event: ClusterEvent) -> bool {
+        self.tell_below(event, EVENTS_OFFERED_MAX)
+    }
+
+    fn tell_below(&self, event: ClusterEvent, events_max: usize) -> bool {
         {
             let mut queue = self.queue();
-            if queue.is_closed {
-                return;
+            if queue.is_closed || queue.events.len() >= events_max {
+                return false;
             }
             queue.events.push_back(event);
             self.has_orders.store(true, Ordering::SeqCst);
         }
         self.bell.ring();
+        true
     }
 
     /// Has the shard make a turn.

@@ -7,6 +7,7 @@ mod admin;
 mod certificates;
 mod cli;
 mod client;
+mod cluster;
 mod config;
 mod contracts;
 mod edited;

@@ -265,6 +265,9 @@ impl Turns {
             Command::Propose { ticket, base, parts } => self.member.propose(ticket, base, parts),
             Command::Configured { number, is_taken_on } => self.member.configured(now_ms, number, is_taken_on),
             Command::Reach(access) => self.reach(*access),
+            Command::Report(to) => {
+                let _ = to.try_send(self.member.status(now_ms));
+            }
         }
         None
     }

@@ -15,10 +15,18 @@ pub(super) fn live(_: &mut Call<'_, '_>) -> Result<Response, Response> {
     Ok(Response::new(Status::OK, JSON, "{\"status\":\"ok\"}\n"))
 }
 
-/// `GET /health/ready`: whether clients should be sent here. Not while the broker stops, nor once its disk has failed.
+/// `GET /health/ready`: whether clients should be sent here. Not while the broker stops, nor once its disk has failed, nor while its cluster
+/// does not let it serve clients.
 pub(super) fn ready(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     if call.admin.reloader.is_stopping() {
         return Ok(Response::new(Status::SERVICE_UNAVAILABLE, JSON, "{\"status\":\"stopping\"}\n"));
+    }
+    if call.admin.reloader.node().is_some_and(|node| !node.takes_clients()) {
+        return Ok(Response::new(
+            Status::SERVICE_UNAVAILABLE,
+            JSON,
+            "{\"status\":\"waiting\",\"cluster\":\"not serving\"}\n",
+        ));
     }
     Ok(whole_of(call.admin))
 }

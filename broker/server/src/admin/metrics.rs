@@ -11,6 +11,7 @@ use tautwire_reactor::{DataState, Durations, ListenerState};
 use super::response::{JSON, Response, Status};
 use super::routes::Call;
 use super::{Admin, topic_metrics};
+use crate::cluster::Node;
 use crate::identity::WorkerCounters;
 
 /// The text format of Prometheus.
@@ -249,6 +250,14 @@ fn collect(admin: &Admin) -> Vec<Metric> {
         ),
     ];
     let own = own.into_iter().chain(logins).chain(admin.reloader.telemetry().counters());
+    let node = admin.reloader.node();
+    let own = own.chain(node.map(Node::counters).unwrap_or_default());
+    metrics.extend(node.map(|node| Metric {
+        name: "cluster_serving",
+        meaning: "1 while the cluster lets this broker take clients.",
+        is_gauge: true,
+        value: u64::from(node.takes_clients()),
+    }));
     metrics.extend(own.map(|(name, meaning, value)| Metric { name, meaning, is_gauge: false, value }));
     metrics
 }

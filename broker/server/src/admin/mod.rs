@@ -7,6 +7,7 @@ mod attempts;
 mod bans;
 mod caller;
 mod clients;
+mod cluster;
 mod configuration;
 mod connection;
 mod contracts;

@@ -8,8 +8,8 @@ use super::request::{Head, Reading, time_left};
 use super::response::{Response, Status};
 use super::roles::{Needs, Role};
 use super::{
-    Admin, bans, clients, configuration, contracts, explain, health, listeners, login, messages, metrics, openapi,
-    overview, retained, rules, tap, topic_metrics, ui, violations, why,
+    Admin, bans, clients, cluster, configuration, contracts, explain, health, listeners, login, messages, metrics,
+    openapi, overview, retained, rules, tap, topic_metrics, ui, violations, why,
 };
 
 /// A request on its way to its answer.
@@ -74,6 +74,9 @@ pub(super) static ROUTES: &[Route] = &[
     Route("GET",    "/v1/clients/{client}/why",            READ,       why::answer),
     Route("DELETE", "/v1/clients/{client}/connection",     OPERATE,    clients::end_connection),
     Route("DELETE", "/v1/clients/{client}/session",        OPERATE,    clients::end_session),
+    Route("GET",    "/v1/cluster",                         READ,       cluster::show),
+    Route("POST",   "/v1/cluster/drain",                   OPERATE,    cluster::drain),
+    Route("POST",   "/v1/cluster/rebalance",               OPERATE,    cluster::rebalance),
     Route("GET",    "/v1/config",                          READ,       configuration::show),
     Route("GET",    "/v1/config/diff",                     READ,       configuration::diff),
     Route("POST",   "/v1/config/reload",                   OPERATE,    configuration::reload),

@@ -13,7 +13,9 @@ use crate::serve::reload::Source;
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
-    usage: &["[--config FILE] [--listen ADDRESS]… [--threads N] [--memory] [--set KEY=VALUE]… [--recover]"],
+    usage: &[
+        "[--config FILE] [--listen ADDRESS]… [--cluster SERVERS] [--threads N] [--memory] [--set KEY=VALUE]… [--recover]",
+    ],
     about: "Runs the broker until it is interrupted (Ctrl-C or SIGTERM). Without options it serves 127.0.0.1:1883,\n\
             and MQTT over WebSocket on ws://127.0.0.1:8083/mqtt.\n\
             The line `listening on mqtt://ADDRESS:PORT` on standard output means ready; the log goes to standard error.",
@@ -41,6 +43,13 @@ pub(super) const CONFIG_OPTIONS: &[OptionSpec] = &[
         None,
         "memory",
         "Keep nothing on disk: the same as --set data.path=\"\". What an earlier run has kept stays where it is.",
+    ),
+    value(
+        None,
+        "cluster",
+        "SERVERS",
+        "Be one of several brokers, on these NATS servers with JetStream: nats://a:4222,b,c. The same as \
+         --set cluster.servers=SERVERS; docs/operating/cluster.md says what else there is to say.",
     ),
     value(None, "threads", "N", "Reactor threads; 0 means one less than there are cores, at least one."),
     value(
@@ -109,6 +118,9 @@ pub(super) fn source_of(
             Argument::Option("listen") => listen.push(arguments.string()?),
             Argument::Option("threads") => {
                 overrides.push(Override::from_option("--threads", "threads", arguments.string()?));
+            }
+            Argument::Option("cluster") => {
+                overrides.push(Override::from_option("--cluster", "cluster.servers", arguments.string()?));
             }
             Argument::Option("memory") => {
                 overrides.push(Override::from_option("--memory", "data.path", String::new()));

@@ -82,6 +82,15 @@ const AT_ONCE: &[&str] = &[
     "auth.ban",
     "auth.threads",
     "acl.file",
+    "cluster.credentials_file",
+    "cluster.nkey_file",
+    "cluster.user",
+    "cluster.password_file",
+    "cluster.token_file",
+    "cluster.tls",
+    "cluster.ca",
+    "cluster.certificate",
+    "cluster.key",
     "data.ack_topics",
     "memory.limit",
     "metrics.topics",
@@ -185,7 +194,21 @@ const NEW_CONNECTIONS: &[&str] = &[
     "limits.in_flight_per_client",
 ];
 
-const RESTART: &[&str] = &["threads", "user", "data.path", "limits.cold_bytes", "limits.shard_queue_batches"];
+const RESTART: &[&str] = &[
+    "threads",
+    "user",
+    "data.path",
+    "cluster.servers",
+    "cluster.name",
+    "cluster.reference",
+    "cluster.replicas",
+    "cluster.sync",
+    "cluster.monitors",
+    "cluster.log_s",
+    "cluster.log_bytes",
+    "limits.cold_bytes",
+    "limits.shard_queue_batches",
+];
 
 /// Keys of a table `[[listener]]`.
 const OF_LISTENERS_AT_ONCE: &[&str] = &[

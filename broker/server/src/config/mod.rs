@@ -7,6 +7,7 @@ mod admin_roles;
 pub(crate) mod applies;
 pub(crate) mod auth;
 mod certificate_rules;
+pub(crate) mod cluster;
 mod data_path;
 mod error;
 mod files_read;
@@ -159,6 +160,18 @@ impl Config {
             path.seen_from(folder);
         }
         auth.https_ca.seen_from(folder);
+        let cluster = &mut self.cluster;
+        for path in [
+            &mut cluster.credentials_file,
+            &mut cluster.nkey_file,
+            &mut cluster.password_file,
+            &mut cluster.token_file,
+            &mut cluster.ca,
+            &mut cluster.certificate,
+            &mut cluster.key,
+        ] {
+            path.seen_from(folder);
+        }
         self.admin.certificate.seen_from(folder);
         self.admin.key.seen_from(folder);
         for paths in [&mut self.tls.certificate, &mut self.tls.key, &mut self.tls.client_ca, &mut self.tls.revoked] {

@@ -10,6 +10,7 @@ use super::acks::{AckListeners, AckTopics};
 use super::admin_roles::AdminRoles;
 use super::auth::{Algorithms, AnonymousClients, CertificateNames, FailureRules, Text, Texts};
 use super::certificate_rules::CertificateRuleList;
+use super::cluster::ClusterSync;
 use super::data_path::DataPath;
 use super::listen::Listen;
 use super::listener::ListenerConfig;
@@ -205,6 +206,50 @@ settings! {
         /// The same for all acknowledgements to clients of a listener, by its address as it stands in `listen`, for example
         /// `127.0.0.1:1884 = os`. `data.ack_topics` comes first, and the `ack` of a table `[[listener]]`.
         ack_listeners: AckListeners = AckListeners::default();
+    }
+
+    /// Several brokers as one, on [NATS JetStream](operating/cluster.md), which keeps what is to last: `data.path` has nothing but this
+    /// node's own name for itself then. Files are read at start and again when they have changed.
+    cluster: ClusterConfig {
+        /// The NATS servers, each as `nats://HOST:PORT`, or `tls://HOST:PORT`; in one text with commas between them, or as a list. One that
+        /// can be reached is enough, the others are learnt from it. Names and passwords do not belong here. Empty means that the broker is
+        /// alone.
+        servers: Texts = Texts::default();
+        /// What operators call this node. Empty means the name of the machine.
+        name: Text = Text::default();
+        /// Where clients reach this node, as other nodes tell those that they send away: the Server Reference of MQTT 5.0
+        /// (section 4.11), for example `broker-1.example.org:1883`. Empty means that nobody is told.
+        reference: Text = Text::default();
+        /// The file with the JWT and the NKey by which the servers know this node, as `nsc` writes it (`.creds`). One of these four at most.
+        credentials_file: FilePath = FilePath::default();
+        /// The file with the seed of an NKey.
+        nkey_file: FilePath = FilePath::default();
+        /// The name that goes with `cluster.password_file`.
+        user: Text = Text::default();
+        /// The file with a password.
+        password_file: FilePath = FilePath::default();
+        /// The file with a token.
+        token_file: FilePath = FilePath::default();
+        /// Whether the servers are used over TLS alone, whatever they say.
+        tls: bool = false;
+        /// The authorities that issue the certificates of the servers. Empty means those of the system.
+        ca: FilePath = FilePath::default();
+        /// A certificate of this node for the servers.
+        certificate: FilePath = FilePath::default();
+        /// Its private key.
+        key: FilePath = FilePath::default();
+        /// How many servers hold each message. All must, or most of them, before an acknowledgement leaves. Fewer than 3 do not survive the
+        /// loss of one.
+        replicas: u16 = 3, in 1..=5, unit "servers";
+        /// How it is known that the servers write to disk before they confirm (`sync_interval: always`), without which a power cut may lose what
+        /// was acknowledged: `monitored`, `cluster.monitors` say it; `promised`, you say it; `weaker`, they do not, and you accept that.
+        sync: ClusterSync = ClusterSync::Monitored;
+        /// The monitoring addresses of all servers, each as `HOST:PORT`.
+        monitors: Texts = Texts::default();
+        /// How long messages stay in the log for sessions that are away. For streams that are made; change others with `nats stream edit`.
+        log_s: u64 = 604_800, in 60..=315_360_000;
+        /// How large one of the 16 partitions of the log becomes. For streams that are made, likewise.
+        log_bytes: u64 = 1_073_741_824, in 1_048_576..=1_125_899_906_842_624;
     }
 
     /// Bounds on the memory of the process.

@@ -22,6 +22,7 @@ use tautwire_contracts::Catalogue;
 use tautwire_reactor::{Broker, DataDirectory, Doorkeeper, Entrance, OnDamage, Place, StartError};
 
 use crate::admin::{Admin, Credentials, CurrentCredentials, Serving};
+use crate::cluster::{Node, Plan as ClusterPlan};
 use crate::config::Config;
 use crate::config::listen::{Address, MQTT_PORT};
 use crate::config::listener::Listener;
@@ -47,6 +48,8 @@ pub(crate) struct Prepared {
     /// Whom the broker becomes once it listens.
     user: Option<User>,
     telemetry: Option<Plan>,
+    /// Where the broker is one of several.
+    cluster: Option<ClusterPlan>,
 }
 
 impl Prepared {
@@ -75,13 +78,14 @@ pub(crate) fn prepare(config: &Config) -> Result<Prepared, Vec<String>> {
     let credentials = Credentials::read(config);
     let porter = Porter::new(config);
     let user = Some(&*config.user.0).filter(|user| !user.is_empty()).map(User::find).transpose();
-    let telemetry = Plan::read(config);
-    match (contracts, credentials, TlsServers::read(config), rules::load_all(config), porter, user, telemetry) {
-        (Ok(contracts), Ok(credentials), Ok(tls), Ok(policy), Ok(porter), Ok(user), Ok(telemetry)) => {
-            Ok(Prepared { contracts, credentials, tls, policy, porter: Arc::new(porter), user, telemetry })
+    let outside = (Plan::read(config), ClusterPlan::read(config));
+    match (contracts, credentials, TlsServers::read(config), rules::load_all(config), porter, user, outside) {
+        (Ok(contracts), Ok(credentials), Ok(tls), Ok(policy), Ok(porter), Ok(user), (Ok(telemetry), Ok(cluster))) => {
+            Ok(Prepared { contracts, credentials, tls, policy, porter: Arc::new(porter), user, telemetry, cluster })
         }
-        (contracts, credentials, tls, policy, porter, user, telemetry) => {
-            let lists = [contracts.err(), policy.err(), porter.err(), credentials.err(), telemetry.err()];
+        (contracts, credentials, tls, policy, porter, user, (telemetry, cluster)) => {
+            let lists =
+                [contracts.err(), policy.err(), porter.err(), credentials.err(), telemetry.err(), cluster.err()];
             let lists = lists.into_iter().flatten().flatten();
             Err(lists.chain(tls.err()).chain(user.err()).collect())
         }
@@ -120,14 +124,27 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: Prepared, on
     if config.contracts.path.get().is_some() {
         log::info!("{} contracts", prepared.contracts.contracts().len());
     }
-    let Running { broker, reloader, admin } = match start(source, &mut config, prepared, on_damage, telemetry.clone()) {
-        Ok(running) => running,
-        Err(error) => {
-            log::error!("{error}");
+    // Whoever waits for others looks whether the broker is to end; what is there to be read again has not been read yet.
+    let mut gives_up = || signals.pending().any(|signal| signal != SIGHUP);
+    let node = match prepared.cluster.take().map(|plan| join(plan, &config, &mut gives_up)).transpose() {
+        Ok(None) => None,
+        Ok(Some(Some(node))) => Some(Arc::new(node)),
+        Ok(Some(None)) => {
             telemetry.stop();
-            return ExitCode::FAILURE;
+            return ExitCode::SUCCESS;
         }
+        Err(error) => return failed(&error, &telemetry),
     };
+    let started = start(source, &mut config, prepared, on_damage, telemetry.clone(), node.clone());
+    let Running { broker, reloader, admin } = match started {
+        Ok(running) => running,
+        Err(error) => return failed(&error, &telemetry),
+    };
+    if let Some(node) = &node
+        && !node.await_service(&mut gives_up)
+    {
+        log::warn!("the cluster does not let this broker serve clients yet: they are refused until it does");
+    }
     let mut sockets = broker.addresses().iter();
     let bound = |address: Address| match address.socket().and_then(|_| sockets.next()) {
         Some(socket) => address.at(*socket),
@@ -155,8 +172,24 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: Prepared, on
     // The last ones may wait for the next look at who is connected.
     reloader.porter().keep_bans_by_rule();
     broker.stop();
+    if let Some(node) = node {
+        node.stop();
+    }
     telemetry.stop();
     ExitCode::SUCCESS
+}
+
+/// The start has failed, and this is why.
+fn failed(error: &str, telemetry: &Telemetry) -> ExitCode {
+    log::error!("{error}");
+    telemetry.stop();
+    ExitCode::FAILURE
+}
+
+/// Finds the cluster; `None` once `gives_up` says so.
+fn join(plan: ClusterPlan, config: &Config, gives_up: &mut dyn FnMut() -> bool) -> Result<Option<Node>, String> {
+    let path = config.data.path.directory()?;
+    Node::join(plan, path.as_deref(), threads(config), gives_up)
 }
 
 /// A broker and what goes with it.
@@ -174,12 +207,14 @@ fn start(
     prepared: Prepared,
     on_damage: OnDamage,
     telemetry: Arc<Telemetry>,
+    node: Option<Arc<Node>>,
 ) -> Result<Running, String> {
     let serving = Arc::new(Serving::default());
     let door = serving.prepare(config.admin.listen.0, prepared.tls.of_admin(config))?;
     let credentials = Arc::new(CurrentCredentials::new(prepared.credentials));
     let data = config.data.path.directory()?;
     match &data {
+        _ if node.is_some() => log::info!("state is kept by the cluster"),
         Some(path) => log::info!("state is kept in {}", path.display()),
         None => log::info!("state is in memory alone: a restart loses it"),
     }
@@ -187,14 +222,18 @@ fn start(
         prepared.porter.keep_bans_in(path)?;
     }
     let limit_bytes = settings::disk_limit(config);
-    let data = data.as_deref().map(|path| DataDirectory { path, on_damage, limit_bytes });
+    let own = data.as_deref().filter(|_| node.is_none());
+    let data = own.map(|path| DataDirectory { path, on_damage, limit_bytes });
     let (contracts, policy) = (Arc::new(prepared.contracts), prepared.policy);
     let porter = prepared.porter;
     porter.start_workers()?;
     let has_bans = !porter.bans().list(porter.now()).is_empty();
     let asks = porter.chains().ask() || !policy.is_open() || has_bans;
-    let doors = Doors { porter: porter.clone(), asks, policy, user: prepared.user };
+    let doors = Doors { porter: porter.clone(), asks, policy, user: prepared.user, node: node.clone() };
     let broker = start_broker(config, contracts, doors, &prepared.tls, data).map_err(|error| error.to_string())?;
+    if let Some(node) = &node {
+        node.begin(broker.control().cluster_mail())?;
+    }
     let control = broker.control();
     crate::log::count_losses(&control);
     if let Some(tracer) = telemetry.tracer() {
@@ -207,7 +246,7 @@ fn start(
         control.clone(),
         store.clone(),
         (credentials.clone(), serving.clone()),
-        Outside { tls: prepared.tls.clone(), porter, telemetry: telemetry.clone() },
+        Outside { tls: prepared.tls.clone(), porter, telemetry: telemetry.clone(), node },
     ));
     let measured = serving.by(Admin::new(control, credentials, store, reloader.clone()));
     telemetry.measure(move || measured.metrics());
@@ -224,6 +263,15 @@ struct Doors {
     asks: bool,
     policy: Arc<Policy>,
     user: Option<User>,
+    node: Option<Arc<Node>>,
+}
+
+/// How many threads serve clients.
+fn threads(config: &Config) -> usize {
+    match config.threads {
+        0 => default_threads(thread::available_parallelism().map_or(1, NonZeroUsize::get)),
+        count => count,
+    }
 }
 
 /// A core is left to the kernel and to other programs: a thread that shares its core with them, or with another thread of the
@@ -240,21 +288,20 @@ fn start_broker(
     tls: &TlsServers,
     data: Option<DataDirectory<'_>>,
 ) -> Result<Broker, StartError> {
-    let threads = match config.threads {
-        0 => default_threads(thread::available_parallelism().map_or(1, NonZeroUsize::get)),
-        count => count,
-    };
+    let threads = threads(config);
     loop {
         let (engine, retained) = settings::of(config);
         let listens = settings::listens(config, &config.listeners(), tls);
         let tls_handshakes = config.limits.tls_handshakes;
-        let Doors { porter, asks, policy, user } = doors.clone();
+        let Doors { porter, asks, policy, user, node } = doors.clone();
         let arrivals = settings::arrivals(&config.limits);
         let doorkeeper: Option<Arc<dyn Doorkeeper>> = Some(porter);
         let sockets: Vec<&Path> = listens.iter().filter_map(|listen| listen.place.path()).collect();
         let once_bound = || user.as_ref().map_or(Ok(()), |user| user.assume(&sockets));
         let open = Entrance::open(&listens);
-        let entrance = Entrance { once_bound: &once_bound, tls_handshakes, doorkeeper, asks, policy, arrivals, ..open };
+        let cluster = node.map(|node| node.seat());
+        let entrance =
+            Entrance { once_bound: &once_bound, tls_handshakes, doorkeeper, asks, policy, arrivals, cluster, ..open };
         match Broker::start(engine, retained, contracts.clone(), entrance, threads, data) {
             Err(StartError::Listen(Place::Network(address), error))
                 if error.kind() == io::ErrorKind::AddrInUse && config.listen.give_up(address) =>

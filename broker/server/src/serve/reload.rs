@@ -17,6 +17,7 @@ use super::tls::{PreparedTls, ServedCertificate, TlsServers};
 use super::watch::Watch;
 use super::{read_contracts, settings};
 use crate::admin::{Credentials, CurrentCredentials, Serving};
+use crate::cluster::{Node, Plan as ClusterPlan};
 use crate::config::applies::{self, Applies, ListenerChanges};
 use crate::config::listener::Listener;
 use crate::config::{self, Config, Override};
@@ -59,6 +60,8 @@ pub(crate) struct Reloader {
     stops: AtomicBool,
     watch: Watch,
     telemetry: Arc<Telemetry>,
+    /// Where the broker is one of several.
+    node: Option<Arc<Node>>,
 }
 
 /// What stands between the broker and others, and changes with a reload as well.
@@ -66,6 +69,7 @@ pub(crate) struct Outside {
     pub(crate) tls: TlsServers,
     pub(crate) porter: Arc<Porter>,
     pub(crate) telemetry: Arc<Telemetry>,
+    pub(crate) node: Option<Arc<Node>>,
 }
 
 /// What a reload has come to.
@@ -98,7 +102,7 @@ impl Reloader {
         (credentials, serving): (Arc<CurrentCredentials>, Arc<Serving>),
         outside: Outside,
     ) -> Reloader {
-        let Outside { tls, porter, telemetry } = outside;
+        let Outside { tls, porter, telemetry, node } = outside;
         Reloader {
             source,
             control,
@@ -111,6 +115,7 @@ impl Reloader {
             stops: AtomicBool::new(false),
             watch: Watch::default(),
             telemetry,
+            node,
         }
     }
 
@@ -139,6 +144,11 @@ impl Reloader {
     /// Who finds out who clients are.
     pub(crate) fn porter(&self) -> &Porter {
         &self.porter
+    }
+
+    /// This broker as one of several, if it is.
+    pub(crate) fn node(&self) -> Option<&Node> {
+        self.node.as_deref()
     }
 
     /// What is sent to a collector of telemetry.
@@ -265,14 +275,21 @@ impl Reloader {
         let chains = self.porter.read(&config);
         let contracts = config.contracts.path.get().map(|folder| read_contracts(folder).map(Arc::new)).transpose();
         let credentials = Credentials::read(&config);
-        let telemetry = Plan::read(&config);
-        match (tls, policy, chains, contracts, credentials, telemetry) {
-            (Ok(tls), Ok(policy), Ok(chains), Ok(contracts), Ok(credentials), Ok(telemetry)) => {
-                Ok(Ready { read, config, listeners, tls, policy, chains, contracts, credentials, telemetry })
+        let outside = (Plan::read(&config), ClusterPlan::read(&config));
+        match (tls, policy, chains, contracts, credentials, outside) {
+            (Ok(tls), Ok(policy), Ok(chains), Ok(contracts), Ok(credentials), (Ok(telemetry), Ok(cluster))) => {
+                Ok(Ready { read, config, listeners, tls, policy, chains, contracts, credentials, telemetry, cluster })
             }
-            (tls, policy, chains, contracts, credentials, telemetry) => {
-                let lists =
-                    [tls.err(), policy.err(), chains.err(), contracts.err(), credentials.err(), telemetry.err()];
+            (tls, policy, chains, contracts, credentials, (telemetry, cluster)) => {
+                let lists = [
+                    tls.err(),
+                    policy.err(),
+                    chains.err(),
+                    contracts.err(),
+                    credentials.err(),
+                    telemetry.err(),
+                    cluster.err(),
+                ];
                 Err(lists.into_iter().flatten().flatten().collect())
             }
         }
@@ -294,7 +311,8 @@ impl Reloader {
         let door = self.serving.prepare(ready.config.admin.listen.0, ready.tls.servers.of_admin(&ready.config));
         let door = door.map_err(|error| vec![error])?;
         // From here on nothing can fail.
-        let Ready { read: _, config, listeners: _, tls, policy, chains, contracts, credentials, telemetry } = ready;
+        let Ready { read: _, config, listeners: _, tls, policy, chains, contracts, credentials, telemetry, cluster } =
+            ready;
         // Where there was a folder and is none, there are no contracts. Where there never was one, nothing has changed.
         let had_folder = running.contracts.path.get().is_some();
         let contracts = contracts.or_else(|| had_folder.then(Arc::default));
@@ -307,6 +325,9 @@ impl Reloader {
         let _chains_of_before = self.porter.chains();
         let porter = self.porter.clone();
         self.telemetry.adopt(telemetry);
+        if let (Some(node), Some(plan)) = (&self.node, cluster) {
+            node.adopt(plan);
+        }
         let tracer = self.telemetry.tracer();
         self.control.adopt(Change {
             listeners,
@@ -376,6 +397,7 @@ struct Ready {
     contracts: Option<Arc<Catalogue>>,
     credentials: Credentials,
     telemetry: Option<Plan>,
+    cluster: Option<ClusterPlan>,
 }
 
 impl Ready {

@@ -2,6 +2,7 @@
 
 pub(super) mod bans;
 pub(super) mod clients;
+pub(super) mod cluster;
 pub(super) mod retained;
 pub(super) mod rules;
 pub(super) mod state;

@@ -1,0 +1,166 @@
+//! This broker as one of several.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tautwire_cluster::names::Seed;
+use tautwire_engine::ClusterSettings;
+use tautwire_nats::{Command, check, found};
+use tautwire_reactor::{ClusterMail, ClusterSeat};
+
+use super::lives::Lives;
+use super::place::NodePlace;
+use super::plan::Plan;
+use super::relay::Relay;
+use super::told;
+use crate::fields::Fields;
+
+/// The longest that a start waits until clients are served, once the cluster is found: longer than a lease of a life before.
+const SERVICE_WAIT: Duration = Duration::from_secs(10);
+/// How often it is looked meanwhile whether the broker is to end.
+const LOOK: Duration = Duration::from_millis(50);
+/// The longest that somebody waits who asks how it is with the node.
+const REPORT_WAIT: Duration = Duration::from_secs(2);
+
+/// This broker as one of several, from its start to its end.
+pub(crate) struct Node {
+    name: String,
+    seed: Seed,
+    relay: Arc<Relay>,
+    plan: Mutex<Plan>,
+    state: Mutex<State>,
+    stops: Arc<AtomicBool>,
+    /// An operator has said so, and there is no way back.
+    is_draining: AtomicBool,
+}
+
+enum State {
+    /// The broker does not run yet.
+    Ready(Box<Lives>),
+    Running(JoinHandle<()>),
+    Over,
+}
+
+impl Node {
+    /// Finds the cluster, and waits for that as long as it takes; `None` once `gives_up` says so. `path`: where the node keeps which life
+    /// was its last. `threads`: of the broker.
+    ///
+    /// # Errors
+    /// The node cannot take part, and waiting does not change that.
+    pub(crate) fn join(
+        plan: Plan,
+        path: Option<&Path>,
+        threads: usize,
+        gives_up: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Node>, String> {
+        let place = NodePlace::take(path)?;
+        let last = place.last_life()?;
+        let settings = plan.settings(threads);
+        let Some(seed) = found(&settings, gives_up).map_err(|error| error.to_string())? else { return Ok(None) };
+        let (relay, ends) = Relay::new(seed, threads);
+        let relay = Arc::new(relay);
+        let lives = Lives { settings, relay: relay.clone(), place, ends, last };
+        Ok(Some(Node {
+            name: plan.name(),
+            seed,
+            relay,
+            plan: Mutex::new(plan),
+            state: Mutex::new(State::Ready(Box::new(lives))),
+            stops: Arc::default(),
+            is_draining: AtomicBool::new(false),
+        }))
+    }
+
+    /// Whether a broker of this plan could take part now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn check(plan: &Plan) -> Result<(), String> {
+        check(&plan.settings(1)).map(drop).map_err(|error| error.to_string())
+    }
+
+    /// What the broker is started with.
+    pub(crate) fn seat(&self) -> ClusterSeat {
+        ClusterSeat { seed: self.seed, settings: ClusterSettings::default(), thread: self.relay.clone() }
+    }
+
+    /// The broker runs: the node's first life begins.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(crate) fn begin(&self, mail: ClusterMail) -> Result<(), String> {
+        self.relay.connect(mail);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let State::Ready(lives) = std::mem::replace(&mut *state, State::Over) {
+            let stops = self.stops.clone();
+            let run = move || lives.run(|| stops.load(Ordering::Relaxed));
+            let thread = std::thread::Builder::new().name("cluster-lives".to_owned()).spawn(run);
+            *state = State::Running(thread.map_err(|error| format!("the system gives no thread: {error}"))?);
+        }
+        Ok(())
+    }
+
+    /// Waits until clients are served, or for a while; says whether they are.
+    pub(crate) fn await_service(&self, gives_up: &mut dyn FnMut() -> bool) -> bool {
+        let looks = SERVICE_WAIT.as_millis() / LOOK.as_millis();
+        (0..looks).any(|_| self.relay.await_service(LOOK) || gives_up()) && self.relay.await_service(Duration::ZERO)
+    }
+
+    /// A reload has read this: the servers are reached so from now on, where that has changed.
+    pub(crate) fn adopt(&self, plan: Plan) {
+        let mut held = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        if *held != plan
+            && let Some(life) = self.relay.life()
+        {
+            log::info!("the way to NATS has changed");
+            if life.give(Command::Reach(Box::new(plan.access()))).is_ok() {
+                *held = plan;
+            }
+        }
+    }
+
+    /// How it is with the node and the others, as JSON; `None` where it does not answer.
+    pub(crate) fn told(&self) -> Option<Fields> {
+        Some(told::status(&self.name, &self.relay.report(REPORT_WAIT)?, self.relay.condition().as_ref()))
+    }
+
+    /// What this life counts, by name and meaning.
+    pub(crate) fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
+        self.relay.life().map(|life| life.counters().all()).unwrap_or_default()
+    }
+
+    /// Whether clients should be sent here.
+    pub(crate) fn takes_clients(&self) -> bool {
+        !self.is_draining.load(Ordering::Relaxed) && self.relay.life().is_some_and(|life| life.is_serving())
+    }
+
+    /// The node is to end: its clients are sent elsewhere; `is_for_good`, they are not to come back. Whether it has been told.
+    pub(crate) fn drain(&self, is_for_good: bool) -> bool {
+        let is_begun = self.give(Command::Drain { is_for_good });
+        self.is_draining.fetch_or(is_begun, Ordering::Relaxed);
+        is_begun
+    }
+
+    /// Clients go to other nodes where this one has more than its share. Whether it has been told.
+    pub(crate) fn rebalance(&self) -> bool {
+        self.give(Command::Rebalance)
+    }
+
+    fn give(&self, command: Command) -> bool {
+        self.relay.life().is_some_and(|life| life.give(command).is_ok())
+    }
+
+    /// The broker has ended: what its threads have asked last is done, and the life is over.
+    pub(crate) fn stop(&self) {
+        self.stops.store(true, Ordering::Relaxed);
+        let state = std::mem::replace(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner), State::Over);
+        if let State::Running(thread) = state
+            && thread.join().is_err()
+        {
+            log::error!("the thread that begins lives of the node has panicked");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What the configuration says of the cluster, with the files that it names.
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use tautwire_nats::{Access, Address, Credentials, Limits, Settings, Storage, Syncing, Times, Tls};
+
+use crate::config::Config;
+use crate::config::cluster::ClusterSync;
+use crate::config::settings::ClusterConfig;
+use crate::config::value::FilePath;
+use crate::files;
+
+/// Longest file with credentials, a certificate or a key.
+const FILE_MAX_BYTES: usize = 1 << 20;
+
+/// How this broker takes part in its cluster. Two plans are equal where nothing has changed, in the files neither.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    config: ClusterConfig,
+    servers: Vec<Address>,
+    credentials: Credentials,
+    certificate: Option<(PathBuf, PathBuf)>,
+    /// Of all files: the client of NATS reads them by itself.
+    digest: [u8; 32],
+}
+
+impl Plan {
+    /// Reads what a configuration names; `None` for a broker that is alone.
+    ///
+    /// # Errors
+    /// Everything that is wrong, a line each. Never says what is secret.
+    pub(crate) fn read(config: &Config) -> Result<Option<Plan>, Vec<String>> {
+        let config = &config.cluster;
+        let servers: Vec<&str> = config.servers.0.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
+        if servers.is_empty() {
+            return Ok(None);
+        }
+        let servers = Address::list(&servers.join(",")).map_err(|error| format!("cluster.servers: {error}"));
+        match (servers, credentials(config), certificate(config), digest(config)) {
+            (Ok(servers), Ok(credentials), Ok(certificate), Ok(digest)) => {
+                Ok(Some(Plan { config: config.clone(), servers, credentials, certificate, digest }))
+            }
+            (servers, credentials, certificate, digest) => {
+                let first = [servers.err(), credentials.err(), certificate.err()].into_iter().flatten();
+                Err(first.chain(digest.err().into_iter().flatten()).collect())
+            }
+        }
+    }
+
+    /// Where the servers are, and who this node is to them.
+    pub(super) fn access(&self) -> Access {
+        Access {
+            servers: self.servers.clone(),
+            credentials: self.credentials.clone(),
+            tls: Tls {
+                is_required: self.config.tls,
+                authorities: path(&self.config.ca),
+                certificate: self.certificate.clone(),
+            },
+        }
+    }
+
+    /// Everything, for a broker with so many threads.
+    pub(super) fn settings(&self, threads: usize) -> Settings {
+        let config = &self.config;
+        let monitors = || config.monitors.0.iter().filter(|text| !text.is_empty()).cloned().collect();
+        let syncing = match config.sync {
+            ClusterSync::Monitored => Syncing::Monitored(monitors()),
+            ClusterSync::Promised => Syncing::Promised,
+            ClusterSync::Weaker => Syncing::Weaker,
+        };
+        let reference = config.reference.0.clone();
+        Settings {
+            access: self.access(),
+            node_name: self.name(),
+            member: tautwire_cluster::Settings { shards: threads, reference, ..Default::default() },
+            storage: Storage {
+                // The key takes no more than 5.
+                replicas: u8::try_from(config.replicas).unwrap_or(u8::MAX),
+                syncing,
+                log_max_age_s: config.log_s,
+                log_max_bytes: config.log_bytes,
+            },
+            times: Times::default(),
+            limits: Limits::default(),
+        }
+    }
+
+    /// What operators call this node.
+    pub(super) fn name(&self) -> String {
+        match &*self.config.name.0 {
+            "" => rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            name => name.to_owned(),
+        }
+    }
+}
+
+fn path(file: &FilePath) -> Option<PathBuf> {
+    file.get().map(Path::to_owned)
+}
+
+fn credentials(config: &ClusterConfig) -> Result<Credentials, String> {
+    let ClusterConfig { credentials_file, nkey_file, user, password_file, token_file, .. } = config;
+    let ways = [path(credentials_file), path(nkey_file), path(password_file), path(token_file)];
+    if ways.iter().flatten().count() > 1 {
+        return Err("cluster.credentials_file, nkey_file, password_file and token_file: keep one of them".to_owned());
+    }
+    if user.0.is_empty() == ways[2].is_some() {
+        return Err("cluster.user and cluster.password_file go together".to_owned());
+    }
+    Ok(match ways {
+        [Some(file), ..] => Credentials::File(file),
+        [_, Some(file), ..] => Credentials::NKey(file),
+        [_, _, Some(file), _] => Credentials::Password { user: user.0.clone(), file },
+        [_, _, _, Some(file)] => Credentials::Token(file),
+        [None, None, None, None] => Credentials::None,
+    })
+}
+
+fn certificate(config: &ClusterConfig) -> Result<Option<(PathBuf, PathBuf)>, String> {
+    match (path(&config.certificate), path(&config.key)) {
+        (Some(certificate), Some(key)) => Ok(Some((certificate, key))),
+        (None, None) => Ok(None),
+        _ => Err("cluster.certificate and cluster.key go together: a certificate and its private key".to_owned()),
+    }
+}
+
+/// Of the content of all files, so that it is known when one has changed.
+fn digest(config: &ClusterConfig) -> Result<[u8; 32], Vec<String>> {
+    let ClusterConfig { credentials_file, nkey_file, password_file, token_file, ca, certificate, key, .. } = config;
+    let files = [
+        ("credentials_file", credentials_file),
+        ("nkey_file", nkey_file),
+        ("password_file", password_file),
+        ("token_file", token_file),
+        ("ca", ca),
+        ("certificate", certificate),
+        ("key", key),
+    ];
+    let (mut hash, mut wrong) = (Sha256::new(), Vec::new());
+    for (name, file) in files {
+        let Some(path) = file.get() else { continue };
+        match files::text(path, FILE_MAX_BYTES) {
+            Ok(text) => hash.update(Sha256::digest(text)),
+            Err(why) => wrong.push(format!("cluster.{name}: {}: {why}", path.display())),
+        }
+    }
+    if wrong.is_empty() { Ok(hash.finalize().into()) } else { Err(wrong) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Override;
+
+    fn read(settings: &[&str]) -> Result<Option<Plan>, Vec<String>> {
+        let overrides: Vec<_> =
+            settings.iter().map(|text| Override::from_argument(text).expect("a key and a value")).collect();
+        Plan::read(&Config::load(None, &overrides).expect("good"))
+    }
+
+    #[test]
+    fn a_broker_is_alone_unless_servers_are_named() {
+        assert!(read(&[]).is_ok_and(|plan| plan.is_none()));
+        assert!(read(&["cluster.servers="]).is_ok_and(|plan| plan.is_none()));
+        let plan = read(&["cluster.servers=nats://a:4222,b", "cluster.name=n", "cluster.reference=x:1"]);
+        let plan = plan.expect("good").expect("a cluster");
+        let settings = plan.settings(3);
+        assert_eq!(
+            settings.access.servers.iter().map(Address::to_string).collect::<Vec<_>>(),
+            ["nats://a:4222", "nats://b"]
+        );
+        assert_eq!((settings.node_name.as_str(), settings.member.shards, settings.storage.replicas), ("n", 3, 3));
+        assert_eq!(settings.member.reference, "x:1");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_at_once_and_without_secrets() {
+        let Err(wrong) = read(&[
+            "cluster.servers=nats://me:geheim@a",
+            "cluster.nkey_file=/no/such/file",
+            "cluster.token_file=/no/such/file",
+            "cluster.key=/no/such/key",
+        ]) else {
+            panic!("taken")
+        };
+        let said = wrong.join("\n");
+        for part in [
+            "cluster.servers: address 1",
+            "keep one of them",
+            "cluster.certificate and cluster.key",
+            "cluster.nkey_file: /no/such/file",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        assert!(!said.contains("geheim"), "{said}");
+    }
+}

@@ -1,0 +1,366 @@
+//! What goes between the threads that serve clients and the thread of the cluster. Nobody waits here for anybody.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
+use std::num::NonZeroU16;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use tautwire_cluster::delivery::{LogGroup, ReadRequest, Span};
+use tautwire_cluster::names::{ClientKey, Seed};
+use tautwire_cluster::{Decision, Status, subject};
+use tautwire_engine::{ClusterEvent, ClusterRequest, LogMessage, LogSpan};
+use tautwire_nats::{Broker, Command, Condition, Ended, Handle, Refused};
+use tautwire_reactor::{ClusterMail, ClusterThread};
+use tautwire_router::ShardIndex;
+
+/// What a shard asks is numbered with its own number in the highest byte.
+const SHARD_SHIFT: u32 = 56;
+/// Lives that have ended and whose successor has not begun.
+const ENDED_MAX: usize = 4;
+
+/// Hands on what shards ask and what the cluster decides, over all lives of the node.
+pub(super) struct Relay {
+    seed: Seed,
+    mail: OnceLock<ClusterMail>,
+    /// The way to the life that goes on.
+    life: RwLock<Option<Handle>>,
+    /// By shard: commands that go before all that it asks next.
+    waiting: Box<[Mutex<VecDeque<Command>>]>,
+    clients: Mutex<Clients>,
+    /// Shards with filters, a bit for each.
+    listening: AtomicU64,
+    condition: Mutex<Option<Condition>>,
+    serving: Serving,
+    ended: SyncSender<Ended>,
+}
+
+/// Where clients and filters are at home.
+#[derive(Default)]
+struct Clients {
+    /// The shard that serves a client, or is about to.
+    homes: HashMap<ClientKey, ShardIndex>,
+    /// Filters of connected clients, by shard. They hold over all lives.
+    listened: HashMap<ShardIndex, HashSet<Box<str>>>,
+}
+
+/// Whether clients are served, for those who wait for that.
+#[derive(Default)]
+struct Serving {
+    state: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Relay {
+    /// One for so many threads. Lives that are over are told to the receiver.
+    pub(super) fn new(seed: Seed, threads: usize) -> (Relay, Receiver<Ended>) {
+        let (ended, ends) = sync_channel(ENDED_MAX);
+        let relay = Relay {
+            seed,
+            mail: OnceLock::new(),
+            life: RwLock::new(None),
+            waiting: (0..threads).map(|_| Mutex::default()).collect(),
+            clients: Mutex::default(),
+            listening: AtomicU64::new(0),
+            condition: Mutex::default(),
+            serving: Serving::default(),
+            ended,
+        };
+        (relay, ends)
+    }
+
+    /// From now on shards can be told something.
+    pub(super) fn connect(&self, mail: ClusterMail) {
+        let _ = self.mail.set(mail);
+    }
+
+    /// A life has begun: shards ask it from now on, and it listens to what clients have subscribed to before.
+    pub(super) fn begin_life(&self, handle: Handle) {
+        // No shard asks anything meanwhile, so what each listens to is said once.
+        let mut waiting: Vec<_> = self.waiting.iter().map(lock).collect();
+        *self.life.write().unwrap_or_else(PoisonError::into_inner) = Some(handle);
+        let clients = self.clients();
+        for (number, commands) in waiting.iter_mut().enumerate() {
+            let filters = clients.listened.get(&ShardIndex(number as u8));
+            let listen = |filter: Box<str>| Command::Listen { filter: filter.into() };
+            **commands = filters.into_iter().flatten().cloned().map(listen).collect();
+        }
+        drop((clients, waiting));
+        self.wake_all();
+    }
+
+    /// The way to the life that goes on, if one does.
+    pub(super) fn life(&self) -> Option<Handle> {
+        self.way().clone()
+    }
+
+    /// Asks the node something that it answers at once, if it lives.
+    pub(super) fn report(&self, wait: Duration) -> Option<Status> {
+        let (to, answer) = sync_channel(1);
+        self.life()?.give(Command::Report(to)).ok()?;
+        answer.recv_timeout(wait).ok()
+    }
+
+    /// How it is with the way to the servers, as far as it has been told.
+    pub(super) fn condition(&self) -> Option<Condition> {
+        lock(&self.condition).clone()
+    }
+
+    /// Waits for `wait` at most; says whether clients are served.
+    pub(super) fn await_service(&self, wait: Duration) -> bool {
+        let Serving { state, changed } = &self.serving;
+        let waited = changed.wait_timeout_while(lock(state), wait, |is_serving| !*is_serving);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn way(&self) -> RwLockReadGuard<'_, Option<Handle>> {
+        self.life.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn clients(&self) -> MutexGuard<'_, Clients> {
+        lock(&self.clients)
+    }
+
+    fn shards(&self) -> impl Iterator<Item = ShardIndex> + use<> {
+        (0..self.waiting.len()).map(|shard| ShardIndex(shard as u8))
+    }
+
+    fn wake_all(&self) {
+        if let Some(mail) = self.mail.get() {
+            self.shards().for_each(|shard| mail.wake(shard));
+        }
+    }
+
+    fn tell(&self, shard: ShardIndex, event: ClusterEvent) {
+        if let Some(mail) = self.mail.get() {
+            mail.tell(shard, event);
+        }
+    }
+
+    fn tell_all(&self, event: &ClusterEvent) {
+        self.shards().for_each(|shard| self.tell(shard, event.clone()));
+    }
+
+    /// What a shard asks, for the node; `None` where there is nothing for it to do.
+    fn command(&self, shard: ShardIndex, request: ClusterRequest, handle: Option<&Handle>) -> Option<Command> {
+        let number = usize::from(shard.0);
+        Some(match request {
+            ClusterRequest::Claim { ticket, name, start } => {
+                self.clients().homes.insert(self.seed.client(&name), shard);
+                Command::Claim { ticket, client_id: name.into(), start }
+            }
+            ClusterRequest::Abandon { client, ticket } => Command::Abandon { client, ticket },
+            ClusterRequest::Publish { client, ticket, topic, packet_id, message } => Command::Publish {
+                client,
+                ticket,
+                topic: topic.into(),
+                packet_id: packet_id.and_then(|packet_id| NonZeroU16::new(packet_id.get())),
+                retain: None,
+                message,
+            },
+            ClusterRequest::Release { client, packet_id } => {
+                Command::Release { client, packet_id: NonZeroU16::new(packet_id.get())? }
+            }
+            ClusterRequest::Save { client, number, state } => Command::Save { client, number, state },
+            ClusterRequest::Left { client, state } => {
+                self.clients().homes.remove(&client);
+                Command::Left { client, state }
+            }
+            ClusterRequest::Took { partition, until } => Command::Took { shard: number, partition, until },
+            ClusterRequest::Read { number: read, partition, from } => {
+                Command::Read { shard: number, request: ReadRequest { number: read, partition, from } }
+            }
+            ClusterRequest::Broadcast { topic, message } => {
+                if let Some(handle) = handle {
+                    handle.send(&subject::subject_of(&topic, self.seed), message);
+                }
+                return None;
+            }
+            ClusterRequest::Listen(filter) => {
+                let mut clients = self.clients();
+                let is_new = clients.listened.entry(shard).or_default().insert(filter.clone());
+                self.listening.fetch_or(1 << number, Ordering::Relaxed);
+                return is_new.then(|| Command::Listen { filter: filter.into() });
+            }
+            ClusterRequest::Unlisten(filter) => {
+                let mut clients = self.clients();
+                let filters = clients.listened.entry(shard).or_default();
+                let was_there = filters.remove(&filter);
+                if filters.is_empty() {
+                    self.listening.fetch_and(!(1 << number), Ordering::Relaxed);
+                }
+                return was_there.then(|| Command::Unlisten { filter: filter.into() });
+            }
+        })
+    }
+
+    /// The node cannot have it, and never will.
+    fn refuse(&self, shard: ShardIndex, command: &Command) {
+        match command {
+            Command::Publish { client, ticket, .. } => {
+                self.tell(shard, ClusterEvent::Decided(Decision::NotStored { client: *client, ticket: *ticket }));
+            }
+            Command::Save { client, state, .. } | Command::Left { client, state } => log::error!(
+                "the state of the client {client} has {} bytes, which is more than the NATS servers take; raise max_payload \
+                 there [cluster_state_too_large]",
+                state.len()
+            ),
+            _ => {}
+        }
+    }
+}
+
+impl ClusterThread for Relay {
+    fn ask(&self, shard: ShardIndex, requests: &mut VecDeque<ClusterRequest>) {
+        let Some(waiting) = self.waiting.get(usize::from(shard.0)) else { return };
+        let mut waiting = lock(waiting);
+        let way = self.way();
+        loop {
+            let command = match waiting.pop_front() {
+                Some(command) => command,
+                None => match requests.pop_front() {
+                    Some(request) => match self.command(shard, request, way.as_ref()) {
+                        Some(command) => command,
+                        None => continue,
+                    },
+                    None => return,
+                },
+            };
+            // Where no life goes on, it is for nobody: the shard has been told so, or is about to be.
+            let Some(handle) = &*way else { continue };
+            match handle.give(command) {
+                Ok(()) | Err(Refused::Over(_)) => {}
+                Err(Refused::TooLarge(command)) => self.refuse(shard, &command),
+                Err(Refused::Full(command)) => return waiting.push_front(command),
+            }
+        }
+    }
+
+    fn holds_lease(&self) -> bool {
+        self.way().as_ref().is_some_and(Handle::is_serving)
+    }
+}
+
+impl Broker for Relay {
+    fn decide(&self, decision: Decision) {
+        let home = |client: &ClientKey| self.clients().homes.get(client).copied();
+        let shard = match decision {
+            Decision::Begin { next } => return self.tell_all(&ClusterEvent::Began { next: *next }),
+            Decision::Arrived(span) => return self.tell_all(&ClusterEvent::Arrived(Arc::new(span_of(&span)))),
+            Decision::Read { shard, number, span } => {
+                let event = ClusterEvent::Read { number, span: Arc::new(span_of(&span)) };
+                return self.tell(ShardIndex(shard as u8), event);
+            }
+            Decision::Serve { ticket, .. } | Decision::Refuse { ticket, .. } | Decision::Redirect { ticket, .. } => {
+                Some(ShardIndex((ticket >> SHARD_SHIFT) as u8))
+            }
+            Decision::Surrender(client)
+            | Decision::Stored { client, .. }
+            | Decision::NotStored { client, .. }
+            | Decision::MoveOn { client, .. }
+            | Decision::Completed { client, .. }
+            | Decision::Saved { client, .. } => home(&client),
+            Decision::Lost(client) => self.clients().homes.remove(&client),
+            Decision::Suspended | Decision::Resumed | Decision::Fenced | Decision::Drained => {
+                self.serving.set(decision == Decision::Resumed);
+                if matches!(decision, Decision::Fenced | Decision::Drained) {
+                    *self.life.write().unwrap_or_else(PoisonError::into_inner) = None;
+                    self.clients().homes.clear();
+                }
+                return self.tell_all(&ClusterEvent::Decided(decision));
+            }
+            Decision::Unreadable { partition, sequence, error } => {
+                log::error!(
+                    "group {} of partition {partition} of the cluster's log cannot be read: {error}; nothing of this partition \
+                     reaches clients of this broker before it is upgraded [cluster_unreadable]",
+                    sequence.0
+                );
+                return;
+            }
+            Decision::Configure { number, .. } => {
+                log::error!(
+                    "revision {number} of the cluster's configuration needs a newer broker; this one takes no clients before it is \
+                     upgraded [cluster_configuration]"
+                );
+                if let Some(handle) = self.life() {
+                    // Of its own thread, whose queue it has just taken from.
+                    let _ = handle.give(Command::Configured { number, is_taken_on: false });
+                }
+                return;
+            }
+            // Nobody here has asked for it.
+            Decision::Joined { .. }
+            | Decision::NotJoined { .. }
+            | Decision::Lease { .. }
+            | Decision::Recall { .. }
+            | Decision::Retain { .. }
+            | Decision::Look { .. }
+            | Decision::Proposed { .. } => return,
+        };
+        if let Some(shard) = shard {
+            self.tell(shard, ClusterEvent::Decided(decision));
+        }
+    }
+
+    fn hear(&self, _: &str, _: &str, message: &[u8]) -> bool {
+        let Some(mail) = self.mail.get() else { return false };
+        let message: Arc<[u8]> = message.into();
+        let listening = self.listening.load(Ordering::Relaxed);
+        let is_listening = |shard: &ShardIndex| listening >> shard.0 & 1 == 1;
+        // Each shard has tables of its own, and finds out by itself who wants it.
+        let offer = |all, shard| mail.offer(shard, ClusterEvent::Heard(message.clone())) && all;
+        self.shards().filter(is_listening).fold(true, offer)
+    }
+
+    fn listening(&self, _: &str) {}
+
+    /// Shards bound what their clients have on the way, all together, below what the node holds.
+    fn hold(&self, _: ClientKey) {}
+
+    fn go_on(&self, _: ClientKey) {}
+
+    fn room(&self) {
+        self.wake_all();
+    }
+
+    fn condition(&self, condition: &Condition) {
+        *lock(&self.condition) = Some(condition.clone());
+    }
+
+    fn ended(&self, ended: &Ended) {
+        self.serving.set(false);
+        *self.life.write().unwrap_or_else(PoisonError::into_inner) = None;
+        // There is never more than one life that ends.
+        let _ = self.ended.try_send(ended.clone());
+    }
+}
+
+impl Serving {
+    fn set(&self, is_serving: bool) {
+        *lock(&self.state) = is_serving;
+        self.changed.notify_all();
+    }
+}
+
+impl fmt::Debug for Relay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "relay of {} threads", self.waiting.len())
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A part of the log, as shards are told of it.
+fn span_of(span: &Span) -> LogSpan {
+    let message = |group: &LogGroup, message: tautwire_cluster::delivery::LogMessage<'_>| LogMessage {
+        place: group.place(&message),
+        publisher: message.publisher.client,
+        stored: message.stored.into(),
+    };
+    let messages = span.groups.iter().flat_map(|group| group.messages.iter().map(move |each| message(group, each)));
+    LogSpan { partition: span.partition, until: span.until, messages: messages.collect(), lost: span.lost }
+}
