@@ -21,7 +21,8 @@ def main() -> int:
     options = parser.parse_args()
     folder = options.folder or Path(tempfile.mkdtemp(prefix="tautwire-cluster-"))
     # A signal while something is awaited ends it all in order.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         with Stage(folder.resolve(), program("TAUTWIRE_NATS_SERVER"), program("TAUTWIRE")) as stage:
             print(f"starting {options.servers} nats-servers and {options.brokers} brokers in {folder}", flush=True)
