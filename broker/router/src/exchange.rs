@@ -247,6 +247,45 @@ impl Exchange {
         Ok(retention)
     }
 
+    /// Whether one more retained message of so many bytes stays within the limits of all.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn admits_retained(&self, topic: &str, kept_bytes: usize) -> Result<(), RetainRefused> {
+        self.read().retained.check(topic, kept_bytes)
+    }
+
+    /// Has its topic retain `message`, whatever the limits say: another broker has let it in. Gives the generation with which it may be
+    /// routed: subscriptions of a later one find it.
+    pub fn mirror_retained(&self, message: Message) -> u64 {
+        let expiry = Expiry::of(&message.as_ref());
+        let mut board = self.write();
+        let replaced = board.retained.set_beyond_limits(message, expiry);
+        let generation = self.generation();
+        self.release(board);
+        drop(replaced);
+        generation
+    }
+
+    /// The message that its topic retains expires when `message` says, if it is the same one.
+    pub fn renew_retained(&self, message: Message) {
+        let expiry = Expiry::of(&message.as_ref());
+        let mut board = self.write();
+        let replaced = board.retained.renew(message, expiry);
+        self.release(board);
+        drop(replaced);
+    }
+
+    /// Takes the topic's message away. Gives the generation as of then.
+    pub fn clear_retained(&self, topic: &str) -> u64 {
+        let mut board = self.write();
+        let cleared = board.retained.clear(topic);
+        let generation = self.generation();
+        self.release(board);
+        drop(cleared);
+        generation
+    }
+
     /// The owner of what the client `client_id` retains.
     pub fn retained_owner(&self, client_id: &str) -> RetainedOwner {
         RetainedOwner::from_hash(self.placement.hash(client_id))

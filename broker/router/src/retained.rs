@@ -101,24 +101,39 @@ impl RetainedStore {
         expiry: Option<Expiry>,
         claim: Option<&RetainedClaim>,
     ) -> Result<Option<Body>, RetainRefused> {
-        let counts = counts(topic);
-        if counts {
-            let held_bytes = self.get(topic).map(Body::kept_bytes);
-            let bytes = self.counted_bytes - held_bytes.unwrap_or(0) + body.kept_bytes();
-            let is_one_more = held_bytes.is_none() && self.counted_messages >= self.limits.messages;
-            if is_one_more || bytes > self.limits.bytes {
-                return Err(RetainRefused::Limit);
-            }
-            if claim.is_some_and(|claim| !self.admits(claim, topic, body.kept_bytes())) {
-                return Err(RetainRefused::Quota);
-            }
+        let claim = claim.filter(|_| counts(topic));
+        self.check(topic, body.kept_bytes())?;
+        if claim.is_some_and(|claim| !self.admits(claim, topic, body.kept_bytes())) {
+            return Err(RetainRefused::Quota);
+        }
+        Ok(self.put(topic, body, expiry, claim.map(|claim| claim.owner)))
+    }
+
+    /// Retains a message whatever the limits say, and gives back what it replaces.
+    pub(crate) fn set_beyond_limits(&mut self, message: Message, expiry: Option<Expiry>) -> Option<Body> {
+        let held = message.clone();
+        self.put(held.topic(), message.into(), expiry, None)
+    }
+
+    /// Whether one more message of so many bytes stays within the limits of all.
+    pub(crate) fn check(&self, topic: &str, kept_bytes: usize) -> Result<(), RetainRefused> {
+        if !counts(topic) {
+            return Ok(());
+        }
+        let held_bytes = self.get(topic).map(Body::kept_bytes);
+        let bytes = self.counted_bytes - held_bytes.unwrap_or(0) + kept_bytes;
+        let is_one_more = held_bytes.is_none() && self.counted_messages >= self.limits.messages;
+        if is_one_more || bytes > self.limits.bytes { Err(RetainRefused::Limit) } else { Ok(()) }
+    }
+
+    fn put(&mut self, topic: &str, body: Body, expiry: Option<Expiry>, owner: Option<RetainedOwner>) -> Option<Body> {
+        if counts(topic) {
             self.counted_messages += 1;
             self.counted_bytes += body.kept_bytes();
         }
         self.kept_bytes += body.memory_bytes();
         self.hot_bytes += body.hot().map_or(0, Message::kept_bytes);
         self.sequence += 1;
-        let owner = claim.filter(|_| counts).map(|claim| claim.owner);
         if let Some(owner) = owner {
             self.owners.add(owner, body.kept_bytes());
         }
@@ -128,7 +143,21 @@ impl RetainedStore {
             self.uncount(topic, replaced);
         }
         self.expiring.extend(expiry.map(|Expiry { at_ms, topic }| (at_ms, topic)));
-        Ok(replaced.map(|replaced| replaced.body))
+        replaced.map(|replaced| replaced.body)
+    }
+
+    /// The message that its topic retains expires at another moment than was known. To searches it is the same one. Gives back what is
+    /// held no longer.
+    pub(crate) fn renew(&mut self, message: Message, expiry: Option<Expiry>) -> Option<Body> {
+        let held = message.clone();
+        let sequence = self.tree.get(held.topic()).filter(|retained| retained.body.id() == held.id())?.sequence;
+        let last = self.sequence;
+        let replaced = self.put(held.topic(), message.into(), expiry, None);
+        self.sequence = last;
+        if let Some(retained) = self.tree.get_mut(held.topic()) {
+            retained.sequence = sequence;
+        }
+        replaced
     }
 
     /// Whether a message stays within the quota of whose it is to be.
@@ -450,5 +479,29 @@ mod tests {
         assert!(!store.has_to_sweep(29) && store.has_to_sweep(30));
         assert_eq!(store.sweep(30, 10).len(), 1);
         assert_eq!(store.len_and_bytes(), (0, 0));
+    }
+
+    #[test]
+    fn a_search_finds_a_message_whose_expiry_has_been_corrected_meanwhile() {
+        let mut store = RetainedStore::new(RetainedLimits { messages: 1, bytes: 1_000 });
+        let named = |topic: &str, number, expires_at_ms| {
+            let id = MessageId { run: 1, number };
+            MessageRef { id, ..message(topic, expires_at_ms).as_ref() }.to_message()
+        };
+        let expiry = |message: &Message| Expiry::of(&message.as_ref());
+        let first = named("t", 1, Some(10));
+        store.set(first.clone(), expiry(&first), None).expect("there is room");
+        let mut scan = store.scan("#").expect("there may be something");
+        let later = named("t", 1, Some(20));
+        assert!(store.renew(later.clone(), expiry(&later)).is_some());
+        let other = named("t", 2, None);
+        assert_eq!(store.renew(other.clone(), None), None, "that is another message");
+        assert_eq!(store.sweep(10, 10).len(), 0);
+        store.search(&mut scan, &mut { 100 });
+        assert_eq!(scan.found.pop_front(), Some(later.into()));
+        // What another broker has let in is there whatever the limits say.
+        assert_eq!(store.check("u", 1), Err(RetainRefused::Limit));
+        assert_eq!(store.set_beyond_limits(message("u", None), None), None);
+        assert_eq!((store.len_and_bytes().0, store.sweep(20, 10).len()), (2, 1));
     }
 }
