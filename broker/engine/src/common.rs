@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tautwire_message::{MessageId, MessageIds};
 use tautwire_router::{Exchange, ShardIndex};
 
+use crate::cluster::Mirror;
 use crate::cluster::room::LogPlace;
 use crate::counters::{Counter, Counters, Totals};
 use crate::formats::WantedFormats;
@@ -19,6 +20,7 @@ pub(crate) struct Common {
     latencies: Arc<[LatencyCounts]>,
     /// Whether anybody has wanted payloads in a format of their own.
     wanted_formats: Arc<WantedFormats>,
+    mirror: Arc<Mirror>,
     message_ids: MessageIds,
 }
 
@@ -30,6 +32,7 @@ impl Common {
             all_counters: shared.counters.clone(),
             latencies: shared.latencies.clone(),
             wanted_formats: shared.wanted_formats.clone(),
+            mirror: shared.mirror.clone(),
             message_ids: MessageIds::new(shared.run.wrapping_add(u64::from(shard.0))),
         }
     }
@@ -37,6 +40,8 @@ impl Common {
     /// Identities that messages get here are none of those that the log of the cluster gives. Says which shard this is.
     pub(crate) fn join_cluster(&mut self) -> ShardIndex {
         self.message_ids = MessageIds::new(LogPlace::other_run(self.message_ids.run()));
+        // No subscription is of the first generation, which stands for those that come along with their sessions.
+        self.exchange.advance();
         self.shard
     }
 
@@ -82,6 +87,11 @@ impl Common {
     #[inline]
     pub(crate) fn wanted_formats(&self) -> &WantedFormats {
         &self.wanted_formats
+    }
+
+    /// What is known of the copy of what topics retain, in a cluster.
+    pub(crate) fn mirror(&self) -> &Mirror {
+        &self.mirror
     }
 
     /// An identity for a message that has none.

@@ -10,6 +10,7 @@ use tautwire_router::Progress;
 use tautwire_session::{Change, Journal, Outbound, PendingMessage, Resend, SubscriptionIds};
 
 use crate::ack::Ack;
+use crate::cluster::comes_by_log;
 use crate::cold::Unread;
 use crate::connections::{Alias, Connection, Replay};
 use crate::drops::DropReason;
@@ -68,7 +69,7 @@ impl<J: Journal> Hub<J> {
             return;
         }
         if !outgoing.has_room {
-            // What has room has come with QoS 0, and is not of the log.
+            // What has room is not of the log.
             if self.is_in_cluster() && self.has_had(index, outgoing.message.id) {
                 return;
             }
@@ -333,7 +334,7 @@ impl<J: Journal> Hub<J> {
                 }
             },
         };
-        if !self.is_current(&message) {
+        if !self.is_current(&message) || self.is_in_cluster() && self.comes_live(index, &message) {
             return Replayed::One;
         }
         let is_v5 = self.connections[index].is_v5();
@@ -433,7 +434,9 @@ impl<J: Journal> Hub<J> {
                     None => return,
                 },
             };
-            if !self.is_current(&message) {
+            if !self.is_current(&message)
+                || replay.live_from.as_ref().is_some_and(|places| comes_by_log(places, &message))
+            {
                 continue;
             }
             let Some(message) = self.in_format(message, replay.format, false) else { continue };
@@ -466,6 +469,13 @@ impl<J: Journal> Hub<J> {
     fn is_current(&self, message: &Message) -> bool {
         !message.as_ref().is_expired(self.clock.now_ms())
             && self.common.exchange().retained_message(message.topic()).is_some_and(|held| held.id() == message.id())
+    }
+
+    /// Whether the log of the cluster brings the client what its first replay has found.
+    #[cold]
+    fn comes_live(&mut self, index: ConnectionIndex, message: &Message) -> bool {
+        let first = self.connections[index].replays().front();
+        first.and_then(|replay| replay.live_from.as_ref()).is_some_and(|places| comes_by_log(places, message))
     }
 
     /// Sends a message of the window for the first time, unless the client has been rid of it meanwhile.

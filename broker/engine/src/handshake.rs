@@ -190,12 +190,6 @@ impl<J: Journal> Shard<J> {
                 "the client identifier is too long".into(),
             ));
         }
-        if connect.will.is_some() && self.hub.is_in_cluster() {
-            return Err(ConnectRefusal(
-                ConnectReason::ImplementationSpecificError,
-                "a broker of a cluster keeps no wills yet".into(),
-            ));
-        }
         if let Some(will) = &connect.will {
             if will.qos > settings.max_qos {
                 // [MQTT-3.2.2-12]
@@ -316,10 +310,9 @@ impl<J: Journal> Shard<J> {
 
         let expiry_s = self.expiry_interval_s(index, connect);
         self.hub.commit(session, Change::ExpiryInterval(expiry_s));
-        let will = connect.will.as_ref().map(|will| Box::new(will_of(will, self.hub.memory.ledger())));
-        if will.is_some() || self.hub.sessions[session].will().is_some() {
-            // [MQTT-3.1.2-7]
-            self.hub.commit(session, Change::Will(will));
+        // In a cluster, its record has the will already: see `begin_service`.
+        if !self.hub.is_in_cluster() {
+            self.set_will(session, connect);
         }
         self.hub.write_returned(session);
         let place = self.hub.sessions.place(session);
@@ -332,6 +325,14 @@ impl<J: Journal> Shard<J> {
         }
         self.hub.counters().sessions_connected.add(1);
         self.hub.counters().connects.add(1);
+    }
+
+    pub(crate) fn set_will(&mut self, session: SessionIndex, connect: &Connect<'_>) {
+        let will = connect.will.as_ref().map(|will| Box::new(will_of(will, self.hub.memory.ledger())));
+        if will.is_some() || self.hub.sessions[session].will().is_some() {
+            // [MQTT-3.1.2-7]
+            self.hub.commit(session, Change::Will(will));
+        }
     }
 
     fn answer(&mut self, index: ConnectionIndex, connect: &Connect<'_>, client_id: &str, session_present: bool) {
@@ -441,19 +442,55 @@ impl<J: Journal> Shard<J> {
         reason: ConnectReason,
         why: &str,
     ) {
+        self.refuse_connect_with(index, version, reason, why, None);
+    }
+
+    /// Refuses a CONNECT of a client that another server takes: this one [MQTT 5.0 section 3.2.2.3.16].
+    pub(crate) fn send_elsewhere(
+        &mut self,
+        index: ConnectionIndex,
+        version: ProtocolVersion,
+        reason: ConnectReason,
+        why: &str,
+        reference: &str,
+    ) {
+        self.refuse_connect_with(
+            index,
+            version,
+            reason,
+            why,
+            Some(reference).filter(|reference| !reference.is_empty()),
+        );
+    }
+
+    fn refuse_connect_with(
+        &mut self,
+        index: ConnectionIndex,
+        version: ProtocolVersion,
+        reason: ConnectReason,
+        why: &str,
+        reference: Option<&str>,
+    ) {
         self.hub.counters().connects_refused.add(1);
         log::info!("a CONNECT was refused: {} (0x{:02x}), {why}", ReasonCode::from(reason).name(), reason.as_u8());
         self.hub.audit_refused(index, reason.into(), why);
         self.hub.connections[index].set_version(version);
-        let properties = [Property::ReasonString(why)];
-        let explained = ConnAck { session_present: false, reason, properties: Properties::from_list(&properties) };
         if version != ProtocolVersion::V5 {
             if let Some(reason) = reason_for_v3(reason) {
                 self.hub.write_packet(index, &Packet::ConnAck(ConnAck::refusal(reason)));
             }
-        } else if !self.hub.write_packet(index, &Packet::ConnAck(explained)) {
+        } else {
             // [MQTT-3.2.2-19]: the reason string is left out where it is too much.
-            self.hub.write_packet(index, &Packet::ConnAck(ConnAck::refusal(reason)));
+            let mut properties: Vec<_> = reference.map(Property::ServerReference).into_iter().collect();
+            properties.push(Property::ReasonString(why));
+            loop {
+                let properties_left = Properties::from_list(&properties);
+                let connack = ConnAck { session_present: false, reason, properties: properties_left };
+                let is_said = self.hub.write_packet(index, &Packet::ConnAck(connack));
+                if is_said || properties.pop().is_none() {
+                    break;
+                }
+            }
         }
         // [MQTT-3.2.2-7]
         self.close(index);

@@ -38,6 +38,12 @@ impl<J: Journal> Shard<J> {
             return self.on_connect(index, connect);
         }
         let Some(session) = self.hub.connections[index].session() else { return Handled::Ended };
+        if self.hub.is_in_cluster()
+            && let Packet::Subscribe(subscribe) = packet
+            && self.has_to_look(index, subscribe)
+        {
+            return Handled::Later;
+        }
         match packet {
             Packet::PubAck(ack) => self.on_acknowledged(index, session, ack.packet_id, QoS::AtLeastOnce),
             Packet::PubRec(received) => self.on_received(index, session, received.packet_id, received.reason),
@@ -74,7 +80,7 @@ impl<J: Journal> Shard<J> {
             self.pause(index);
             return Handled::Later;
         }
-        if qos != QoS::AtMostOnce && self.hub.is_ahead_of_cluster() {
+        if self.hub.is_ahead_of_cluster() && (qos != QoS::AtMostOnce || publish.retain) {
             self.wait_for_cluster(index);
             return Handled::Later;
         }

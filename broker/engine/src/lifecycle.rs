@@ -17,15 +17,30 @@ use crate::shard::Shard;
 impl<J: Journal> Shard<J> {
     /// Ends a connection for a reason that the client is told, if its version has a way [MQTT 5.0 section 4.13].
     pub(crate) fn disconnect(&mut self, index: ConnectionIndex, reason: DisconnectReason, why: &str) {
+        self.disconnect_to(index, reason, why, "");
+    }
+
+    /// The same, and says which other server takes the client [MQTT 5.0 section 3.14.2.2.5].
+    pub(crate) fn disconnect_to(
+        &mut self,
+        index: ConnectionIndex,
+        reason: DisconnectReason,
+        why: &str,
+        reference: &str,
+    ) {
         let connection = &self.hub.connections[index];
         if connection.is_open() && connection.is_v5() {
             let explained = connection.agreement().problem_information;
-            let properties = [Property::ReasonString(why)];
-            let properties = if explained { Properties::from_list(&properties) } else { Properties::EMPTY };
-            let said = self.hub.write_packet(index, &Packet::Disconnect(Disconnect { reason, properties }));
-            if !said {
-                // [MQTT-3.14.2-3]
-                self.hub.write_packet(index, &Packet::Disconnect(Disconnect::new(reason)));
+            let reference = (!reference.is_empty()).then_some(Property::ServerReference(reference));
+            let why = explained.then_some(Property::ReasonString(why));
+            let mut properties: Vec<_> = reference.into_iter().chain(why).collect();
+            // [MQTT-3.14.2-3]: the reason string is left out where it is too much.
+            loop {
+                let disconnect = Disconnect { reason, properties: Properties::from_list(&properties) };
+                let is_said = self.hub.write_packet(index, &Packet::Disconnect(disconnect));
+                if is_said || properties.pop().is_none() {
+                    break;
+                }
             }
         }
         self.log_end(index, reason.into(), why);
@@ -139,6 +154,9 @@ impl<J: Journal> Shard<J> {
     /// Publishes the will of a session that has one, and forgets it [MQTT-3.1.2-10].
     pub(crate) fn publish_will(&mut self, session: SessionIndex) {
         let Some(will) = self.hub.sessions[session].will().cloned() else { return };
+        if self.hub.is_in_cluster() {
+            return self.hub.forget_will(session);
+        }
         let may_leave = self.hub.may_leave_will(session, &will);
         self.hub.commit(session, Change::Will(None));
         if !may_leave {

@@ -49,6 +49,26 @@ pub enum Mutant {
     ServesWithoutLease,
     /// In a cluster, the identifiers of QoS 2 messages that a client has not released do not come along.
     ForgetsTakenOver,
+    /// In a cluster, a search for retained messages does not ask whether the node has all of them.
+    SearchesWithoutLooking,
+    /// In a cluster, what the log brings is retained only when the stream of retained messages brings it, too.
+    RetainsByStreamAlone,
+    /// In a cluster, a retained message replaces a later one.
+    RetainsInAnyOrder,
+    /// In a cluster, what is retained late does not reach those who have subscribed before.
+    ForgetsLate,
+    /// In a cluster, a new subscription gets as retained messages what the log brings it anyway.
+    ReplaysWhatComes,
+    /// In a cluster, what was retained in a former life of the node stays.
+    KeepsFormerLife,
+    /// In a cluster, a message that the log has not taken is acknowledged.
+    AcknowledgesWhatIsRefused,
+    /// In a cluster, nobody else learns of wills.
+    ForgetsTerms,
+    /// In a cluster, CONNACK does not wait for the will to be safe.
+    ConnectsBeforeWillIsSaved,
+    /// In a cluster, nobody else learns that a client has taken its will back.
+    ForgetsGoodbye,
 }
 
 #[cfg(feature = "mutants")]

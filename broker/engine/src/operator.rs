@@ -115,8 +115,8 @@ impl<J: Journal> Shard<J> {
         if self.hub.transit.is_full() || self.hub.log.is_behind() {
             return Err(NotPublished::Busy);
         }
-        if self.hub.is_in_cluster() && message.as_ref().qos != QoS::AtMostOnce {
-            let why = "a broker of a cluster publishes messages of operators with QoS 0 only";
+        if self.hub.is_in_cluster() && (message.as_ref().qos != QoS::AtMostOnce || message.as_ref().retain) {
+            let why = "a broker of a cluster publishes messages of operators with QoS 0 and without RETAIN only";
             return Err(NotPublished::Refused(ReasonCode::ImplementationSpecificError, why.into()));
         }
         self.hub.log.begin_packet();

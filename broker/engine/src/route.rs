@@ -12,6 +12,7 @@ use tautwire_session::{Journal, LogState, PendingMessage, Receivers, Subscriptio
 use tautwire_topics::{FilterTree, MatchCache, Reusable};
 
 use crate::access::Stamps;
+use crate::cluster::is_from_log;
 use crate::contracts::BrokenContract;
 use crate::deliver::DeliveryTerms;
 use crate::fan_out::Burst;
@@ -21,12 +22,15 @@ use crate::metered::Meters;
 use crate::place::SessionIndex;
 use crate::shard::Shard;
 
+/// A subscription with which its session came from another node of a cluster. It is as if it had always been there.
+pub(crate) const CAME_ALONG: u64 = 0;
+
 /// A subscription of one of the shard's sessions, as the tree holds it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Subscription {
     pub(crate) session: SessionIndex,
     pub(crate) identifier: Option<SubscriptionId>,
-    /// The exchange's generation when the subscription was made.
+    /// The exchange's generation when the subscription was made, or [`CAME_ALONG`].
     pub(crate) since: u64,
     pub(crate) qos: QoS,
     pub(crate) no_local: bool,
@@ -100,6 +104,20 @@ impl Table {
     pub(crate) fn find_only(&self, topic: &str, is_meant: impl Fn(SessionIndex) -> bool) -> Matches {
         let mut matches = Matches::default();
         matches.take_from(&self.tree, topic, is_meant);
+        matches
+    }
+
+    /// The subscriptions of some sessions that match a topic, were made while the session was served here, and no later than `generation`.
+    #[cold]
+    pub(crate) fn find_made_here(
+        &self,
+        topic: &str,
+        generation: u64,
+        is_meant: impl Fn(SessionIndex) -> bool,
+    ) -> Matches {
+        let mut matches = self.find_only(topic, is_meant);
+        matches.subscriptions.retain(|held| held.since != CAME_ALONG && held.since <= generation);
+        matches.plain = matches.subscriptions.partition_point(|subscription| subscription.format.is_none());
         matches
     }
 
@@ -404,6 +422,7 @@ impl<J: Journal> Hub<J> {
         }
         // Looked at for all of them at once. A message of QoS 1 or 2 has been let in already, and its receivers hold it together.
         outgoing.has_room = outgoing.message.qos == QoS::AtMostOnce
+            && !(self.is_in_cluster() && is_from_log(&outgoing.message))
             && self.memory.take_spare(0, found.len() * outgoing.message.payload.len());
         let audience = Audience::of(publisher, published_at);
         let mut rest = found;

@@ -173,7 +173,7 @@ impl Default for Settings {
 impl Settings {
     /// The same without what several brokers do not do together yet.
     pub(crate) fn within_cluster(&self) -> Settings {
-        Settings { retain_available: false, shared_subscription_available: false, ..self.clone() }
+        Settings { shared_subscription_available: false, ..self.clone() }
     }
 
     /// When clients are held back because their connections break off, if ever.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tautwire_memory::Memory;
 use tautwire_router::{Exchange, random};
 
+use crate::cluster::Mirror;
 use crate::counters::Counters;
 use crate::formats::WantedFormats;
 use crate::quotas::Users;
@@ -32,6 +33,8 @@ pub struct Shared {
     pub(crate) users: Arc<Users>,
     /// Whether anybody has wanted payloads in a format of their own.
     pub(crate) wanted_formats: Arc<WantedFormats>,
+    /// Where the broker is one of several: what is known of the copy of what topics retain.
+    pub(crate) mirror: Arc<Mirror>,
     /// Tells messages of this run of the broker from those of others.
     pub(crate) run: u64,
 }
@@ -46,6 +49,7 @@ impl Shared {
             board: Arc::new(Board::new(settings, shards)),
             users: Arc::default(),
             wanted_formats: Arc::default(),
+            mirror: Arc::default(),
             exchange,
             counters: (0..=shards).map(|_| Counters::default()).collect(),
             latencies: (0..shards).map(|_| LatencyCounts::default()).collect(),

@@ -13,7 +13,7 @@ use crate::ack::Ack;
 use crate::connections::{ReadBack, Replay};
 use crate::formats::{self, Wanted};
 use crate::place::{ConnectionIndex, SessionIndex};
-use crate::route::Subscription;
+use crate::route::{CAME_ALONG, Subscription};
 use crate::shard::Shard;
 
 /// A packet with more filters is worked off over several turns.
@@ -302,6 +302,7 @@ impl<J: Journal> Shard<J> {
             qos,
             identifier,
             format: wanted.format,
+            live_from: self.hub.places_of(session),
             replaces,
             charge,
         })
@@ -326,10 +327,11 @@ impl<J: Journal> Shard<J> {
         let change = InterestChange { any, lasting: lasts && is_new() };
         let (since, scan) =
             self.hub.common.exchange().subscribe(self.hub.common.shard(), wanted.filter, change, retained_wanted);
+        let came_along = self.hub.is_in_cluster() && self.hub.sessions.connection(session).is_none();
         let subscription = Subscription {
             session,
             identifier: record.identifier,
-            since,
+            since: if came_along { CAME_ALONG } else { since },
             qos: record.options.qos,
             no_local: record.options.no_local,
             retain_as_published: record.options.retain_as_published,

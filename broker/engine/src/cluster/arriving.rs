@@ -84,6 +84,9 @@ impl<J: Journal> Shard<J> {
     }
 
     fn route_from_log(&mut self, message: MessageRef<'_>, publisher: Publisher) {
+        if message.retain {
+            self.hub.retain_from_log(&message);
+        }
         if message.is_expired(self.hub.clock.now_ms()) {
             return;
         }
@@ -103,6 +106,12 @@ impl<J: Journal> Shard<J> {
         self.route_from_log(message, Publisher::Log(None));
         self.end_burst(&burst);
     }
+}
+
+/// Whether a message is from the log, so that a session may have had it.
+#[inline]
+pub(crate) fn is_from_log(message: &MessageRef<'_>) -> bool {
+    LogPlace::of(message.id).is_some()
 }
 
 impl<J: Journal> Hub<J> {

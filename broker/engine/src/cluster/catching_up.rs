@@ -1,6 +1,7 @@
 //! A session that is behind reads for itself.
 
 use tautwire_cluster::record::Place;
+use tautwire_protocol::QoS;
 use tautwire_session::Journal;
 
 use super::fetching::read;
@@ -70,6 +71,9 @@ impl<J: Journal> Shard<J> {
         mut outgoing: Outgoing<'_>,
         own: Option<SessionIndex>,
     ) -> bool {
+        if outgoing.message.qos == QoS::AtMostOnce {
+            return true;
+        }
         let topic = outgoing.message.topic;
         // Copies of QoS 0 were for those who were there.
         let matches = self.table.find_acknowledged(topic, session);

@@ -1,15 +1,17 @@
 //! CONNECT waits until the client's session is this node's.
 
 use tautwire_cluster::names::ClientKey;
-use tautwire_cluster::{Refusal, Start};
+use tautwire_cluster::{Elsewhere, Refusal, Start};
 use tautwire_protocol::{Connect, ConnectReason, DisconnectReason};
 use tautwire_session::{Change, Journal, parts_of_name};
 
 use super::port::ClusterRequest;
-use super::room::{Claim, Step};
+use super::room::{Claim, Denial, Step};
 use crate::connections::{Phase, Reason};
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::shard::{Handled, Shard};
+
+const TAKES_NOBODY: &str = "this broker of the cluster takes no clients now";
 
 impl<J: Journal> Shard<J> {
     /// Whether there was a session, once it is this node's; otherwise what is to be done with CONNECT.
@@ -31,12 +33,8 @@ impl<J: Journal> Shard<J> {
         };
         let is_present = match claim.step {
             Step::Asked | Step::Fetching(_) => None,
-            Step::Refused(why) => {
-                room.claims.end(id);
-                self.hub.counters().claims_refused.add(1);
-                let (reason, why) = told(why);
-                self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
-                self.refuse_connect(index, connect.version, reason, why);
+            Step::Refused(_) => {
+                self.deny(index, connect);
                 return Err(Handled::Ended);
             }
             Step::Served { resumed } => Some(resumed.is_some()),
@@ -49,6 +47,25 @@ impl<J: Journal> Shard<J> {
             self.hub.connections[index].hold(Reason::Claim);
             Handled::Later
         })
+    }
+
+    /// The client of a claim that has led to nothing is told why.
+    fn deny(&mut self, index: ConnectionIndex, connect: &Connect<'_>) {
+        let id = self.hub.id(index);
+        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(Claim { step: Step::Refused(why), .. }) = room.claims.end(id) else { return };
+        self.hub.counters().claims_refused.add(1);
+        self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
+        match why {
+            Denial::Refused(why) => {
+                let (reason, why) = told(why);
+                self.refuse_connect(index, connect.version, reason, why);
+            }
+            Denial::Elsewhere(Elsewhere { reference, is_for_good }) => {
+                let reason = if is_for_good { ConnectReason::ServerMoved } else { ConnectReason::UseAnotherServer };
+                self.send_elsewhere(index, connect.version, reason, TAKES_NOBODY, &reference);
+            }
+        }
     }
 
     fn begin_claim(&mut self, index: ConnectionIndex, connect: &Connect<'_>, name: &str) {
@@ -78,7 +95,7 @@ impl<J: Journal> Shard<J> {
     }
 
     /// The client is not served.
-    pub(super) fn refuse_claim(&mut self, ticket: u64, why: Refusal) {
+    pub(super) fn refuse_claim(&mut self, ticket: u64, why: impl Into<Denial>) {
         let Some(room) = &mut self.hub.cluster else { return };
         if let Some(id) = room.claims.with_ticket(ticket) {
             self.end_claim(id, why);
@@ -86,10 +103,10 @@ impl<J: Journal> Shard<J> {
     }
 
     /// A claim does not lead to a session, and its client is told so.
-    pub(super) fn end_claim(&mut self, id: ConnectionId, why: Refusal) {
+    pub(super) fn end_claim(&mut self, id: ConnectionId, why: impl Into<Denial>) {
         let Some(room) = &mut self.hub.cluster else { return };
         if let Some(claim) = room.claims.get(id) {
-            claim.step = Step::Refused(why);
+            claim.step = Step::Refused(why.into());
         }
         self.hub.hear_again(id, Reason::Claim);
     }
@@ -114,6 +131,7 @@ impl<J: Journal> Shard<J> {
                 room.serve(session, client, id, None, now_ms);
             }
             self.hub.commit(session, Change::ExpiryInterval(expiry_s));
+            self.set_will(session, connect);
             let Some(room) = &mut self.hub.cluster else { return true };
             // The record says when the client has left, which is not true any more.
             if resumed.is_some() && expiry_s > 0 && expiry_s != u32::MAX {
@@ -145,44 +163,70 @@ impl<J: Journal> Shard<J> {
 
     #[cold]
     fn abandon_claim(&mut self, id: ConnectionId) {
+        self.forget_seeker(id);
         let Some(room) = &mut self.hub.cluster else { return };
         let Some(Claim { ticket, client, step, .. }) = room.claims.end(id) else { return };
         match step {
             Step::Asked => room.ask(ClusterRequest::Abandon { client, ticket }),
             Step::Fetching(fetching) => room.ask(ClusterRequest::Left { client, state: fetching.into_bytes() }),
             Step::Served { resumed: None } => room.ask(ClusterRequest::Left { client, state: Vec::new() }),
-            Step::Served { resumed: Some(session) } | Step::Saving { session, .. } => self.leave_cluster(session),
+            Step::Served { resumed: Some(session) } | Step::Saving { session, .. } => self.leave_unserved(session),
             Step::Refused(_) => {}
         }
     }
 
-    /// The client has come to another node, or to this one once more.
-    pub(super) fn surrender(&mut self, client: ClientKey) {
-        let why = "the client has connected to another broker of the cluster";
-        self.part_from(client, Refusal::TakenOver, DisconnectReason::SessionTakenOver, why);
+    /// A session leaves whose client has not been let in, so that its will never was one.
+    fn leave_unserved(&mut self, session: SessionIndex) {
+        if self.hub.sessions[session].will().is_some() {
+            self.hub.commit(session, Change::Will(None));
+        }
+        self.leave_cluster(session);
     }
 
-    /// The client is served here no more: its connection ends, and its session is handed back.
-    pub(super) fn part_from(&mut self, client: ClientKey, refusal: Refusal, reason: DisconnectReason, why: &str) {
-        let Some(room) = &mut self.hub.cluster else { return };
+    /// The client has come to another node, or to this one once more.
+    pub(super) fn surrender(&mut self, client: ClientKey) {
+        if let Some(session) = self.part_from(client, Refusal::TakenOver.into()) {
+            self.hub.counters().sessions_taken_over.add(1);
+            let why = "the client has connected to another broker of the cluster";
+            self.end_for_cluster(session, DisconnectReason::SessionTakenOver, why);
+        }
+    }
+
+    /// The client is to go to another node.
+    pub(super) fn move_on(&mut self, client: ClientKey, to: Option<Elsewhere>) {
+        let denial = to.clone().map_or(Denial::Refused(Refusal::Closed), Denial::Elsewhere);
+        let Some(session) = self.part_from(client, denial) else { return };
+        let (reason, reference) = match to {
+            Some(Elsewhere { reference, is_for_good: true }) => (DisconnectReason::ServerMoved, reference),
+            Some(Elsewhere { reference, is_for_good: false }) => (DisconnectReason::UseAnotherServer, reference),
+            None => (DisconnectReason::UseAnotherServer, String::new()),
+        };
+        match self.hub.sessions.connection(session) {
+            Some(index) if self.hub.connections[index].phase() == Phase::Open => {
+                self.disconnect_to(index, reason, TAKES_NOBODY, &reference);
+            }
+            _ => self.leave_cluster(session),
+        }
+    }
+
+    /// The client is served here no more. If it waits for its CONNACK, its session is handed back; otherwise gives the session whose
+    /// connection is to end.
+    fn part_from(&mut self, client: ClientKey, denial: Denial) -> Option<SessionIndex> {
+        let room = self.hub.cluster.as_mut()?;
         if let Some(id) = room.claims.had(client) {
-            let claim = room.claims.take_step(id, refusal);
-            match claim {
+            match room.claims.take_step(id, denial) {
                 Some(Step::Fetching(fetching)) => {
                     room.ask(ClusterRequest::Left { client, state: fetching.into_bytes() });
                 }
                 Some(Step::Served { resumed: Some(session) } | Step::Saving { session, .. }) => {
-                    self.leave_cluster(session);
+                    self.leave_unserved(session);
                 }
                 _ => room.ask(ClusterRequest::Left { client, state: Vec::new() }),
             }
             self.hub.hear_again(id, Reason::Claim);
-        } else if let Some(session) = room.session_of(client) {
-            if refusal == Refusal::TakenOver {
-                self.hub.counters().sessions_taken_over.add(1);
-            }
-            self.end_for_cluster(session, reason, why);
+            return None;
         }
+        room.session_of(client)
     }
 
     /// The session is somebody else's.
@@ -196,7 +240,7 @@ impl<J: Journal> Shard<J> {
         self.hub.counters().sessions_lost.add(1);
         let Some(room) = &mut self.hub.cluster else { return };
         if let Some(id) = room.claims.had(client) {
-            room.claims.take_step(id, Refusal::Unavailable);
+            room.claims.take_step(id, Refusal::Unavailable.into());
             if let Some(session) = session {
                 self.end_session(session);
             }
@@ -208,7 +252,7 @@ impl<J: Journal> Shard<J> {
         }
     }
 
-    fn end_for_cluster(&mut self, session: SessionIndex, reason: DisconnectReason, why: &str) {
+    pub(super) fn end_for_cluster(&mut self, session: SessionIndex, reason: DisconnectReason, why: &str) {
         match self.hub.sessions.connection(session) {
             Some(index) if self.hub.connections[index].phase() == Phase::Open => {
                 self.disconnect(index, reason, why);
@@ -227,7 +271,7 @@ fn told(why: Refusal) -> (ConnectReason, &'static str) {
         // CONNACK has no Session taken over (0x8E) [MQTT 5.0 section 3.2.2.2].
         Refusal::TakenOver => (ConnectReason::ServerUnavailable, "the client has connected a second time meanwhile"),
         Refusal::TooMany => (ConnectReason::QuotaExceeded, "too many clients connect to the cluster at once"),
-        Refusal::Closed => (ConnectReason::UseAnotherServer, "this broker of the cluster takes no clients now"),
+        Refusal::Closed => (ConnectReason::ServerUnavailable, TAKES_NOBODY),
         Refusal::Unreadable => {
             (ConnectReason::ImplementationSpecificError, "the record of the session cannot be read by this broker")
         }

@@ -8,24 +8,31 @@ mod catching_up;
 mod claiming;
 mod fetching;
 mod lease;
+mod mirror;
+mod not_stored;
 mod port;
 mod publishing;
+mod retaining;
 pub(crate) mod room;
 mod saving;
 mod seat;
 mod serving;
 mod settings;
 mod state;
+mod terms;
 
 use std::num::NonZeroU16;
 
+use tautwire_cluster::Decision;
 use tautwire_cluster::names::Seed;
-use tautwire_cluster::{Decision, Elsewhere, Refusal};
-use tautwire_protocol::{DisconnectReason, PacketId};
+use tautwire_protocol::PacketId;
 use tautwire_session::{Journal, Volatile};
 
-pub(crate) use self::arriving::Taking;
-pub use self::port::{ClusterEvent, ClusterRequest, LogMessage, Span};
+pub(crate) use self::arriving::{Taking, is_from_log};
+pub(crate) use self::mirror::Mirror;
+pub use self::port::{ClusterEvent, ClusterRequest, LogMessage, RetainedChange, Retaining, Span};
+pub(crate) use self::retaining::comes_by_log;
+use self::room::Denial;
 pub use self::seat::HAS_CLUSTER;
 pub(crate) use self::seat::Seat;
 pub use self::settings::ClusterSettings;
@@ -59,10 +66,14 @@ impl<J: Journal> Shard<J> {
         self.hub.clock.set(now_ms);
         let Some(room) = &mut self.hub.cluster else { return };
         match event {
-            ClusterEvent::Began { next } => room.begin_life(next),
+            ClusterEvent::Began { next } => {
+                room.begin_life(next);
+                self.hub.common.mirror().begin_life(room.lives(), self.hub.common.exchange());
+            }
             // What a former life has asked for.
             _ if !room.has_life() => {}
             ClusterEvent::Decided(decision) => self.carry_out_decision(decision),
+            ClusterEvent::Retained(changes) => self.take_retained(&changes),
             ClusterEvent::Arrived(span) => room.arrived(span),
             ClusterEvent::Read { number, span } => self.take_read(number, &span),
             ClusterEvent::Heard(message) => self.route_heard(&message),
@@ -95,19 +106,10 @@ impl<J: Journal> Shard<J> {
             Decision::Suspended => self.suspend(),
             Decision::Resumed => self.resume(),
             Decision::Fenced | Decision::Drained => self.end_life(),
-            // It is sent again by the client, which may find a quorum elsewhere.
-            Decision::NotStored { client, .. } => {
-                let why = "the cluster has not taken a message in time; it can be sent again";
-                self.part_from(client, Refusal::Unavailable, DisconnectReason::ImplementationSpecificError, why);
-            }
-            Decision::Redirect { ticket, .. } => self.refuse_claim(ticket, Refusal::Closed),
-            Decision::MoveOn { client, to } => {
-                let reason = match to {
-                    Some(Elsewhere { is_for_good: true, .. }) => DisconnectReason::ServerMoved,
-                    _ => DisconnectReason::UseAnotherServer,
-                };
-                self.part_from(client, Refusal::Closed, reason, "this broker of the cluster takes no clients now");
-            }
+            Decision::NotStored { client, ticket } => self.refuse_not_stored(client, ticket),
+            Decision::Redirect { ticket, to } => self.refuse_claim(ticket, Denial::Elsewhere(to)),
+            Decision::MoveOn { client, to } => self.move_on(client, to),
+            Decision::Look { ticket } => self.has_looked(ticket),
             // Not asked for by a shard: the thread of the cluster has its own events for positions and for what the log brings.
             Decision::Begin { .. }
             | Decision::Arrived(_)
@@ -118,7 +120,6 @@ impl<J: Journal> Shard<J> {
             | Decision::Recall { .. }
             | Decision::Unreadable { .. }
             | Decision::Retain { .. }
-            | Decision::Look { .. }
             | Decision::Configure { .. }
             | Decision::Proposed { .. } => {}
         }
@@ -132,6 +133,7 @@ impl<J: Journal> Shard<J> {
         if let Some(room) = &mut self.hub.cluster {
             room.look_for_due(now_ms);
         }
+        self.hub.hear_seekers();
         self.save_sessions();
         if let Some(room) = &mut self.hub.cluster {
             room.begin_reads();

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use tautwire_cluster::names::{ClientKey, PARTITIONS, Partition};
-use tautwire_cluster::record::Place;
-use tautwire_cluster::{Decision, Sequence, Start};
+use tautwire_cluster::record::{Place, Retain, RetainedRecord};
+use tautwire_cluster::{Decision, Sequence, Start, Terms};
 use tautwire_protocol::PacketId;
 
 /// Something that a shard asks of the cluster.
@@ -27,7 +27,7 @@ pub enum ClusterRequest {
         /// Which one.
         ticket: u64,
     },
-    /// A message of QoS 1 or 2 for the log. The answer is `Stored`.
+    /// A message of QoS 1 or 2, or with RETAIN, for the log. The answer is `Stored` or `NotStored`, for one of QoS 0 as well.
     Publish {
         /// Who publishes it.
         client: ClientKey,
@@ -37,6 +37,8 @@ pub enum ClusterRequest {
         topic: Box<str>,
         /// Of a QoS 2 message.
         packet_id: Option<PacketId>,
+        /// With RETAIN.
+        retain: Option<Retaining>,
         /// The stored form of the message.
         message: Vec<u8>,
     },
@@ -55,6 +57,13 @@ pub enum ClusterRequest {
         number: u64,
         /// All of it.
         state: Vec<u8>,
+    },
+    /// What holds when the client's connection ends has changed. It is safe with the next `Save` or `Left`, before which this comes.
+    Keep {
+        /// Of whom.
+        client: ClientKey,
+        /// All of it.
+        terms: Terms,
     },
     /// This shard does not serve the client any more. With an empty state, the session has ended.
     Left {
@@ -79,6 +88,12 @@ pub enum ClusterRequest {
         /// From which group on.
         from: Sequence,
     },
+    /// A search for retained messages is to begin. The answer is `Look` with this ticket, whose highest byte is the number of the shard. All
+    /// that was retained before this has been told as [`ClusterEvent::Retained`] by then.
+    Look {
+        /// Which request this is.
+        ticket: u64,
+    },
     /// A message of QoS 0 for the subscribers of other nodes.
     Broadcast {
         /// Its topic.
@@ -102,6 +117,8 @@ pub enum ClusterEvent {
     },
     /// The node has decided something about a client of this shard, or about itself.
     Decided(Decision),
+    /// What topics retain has changed, in the order of the stream. Each shard is told.
+    Retained(Arc<[RetainedChange]>),
     /// The log has grown. Spans of one partition come in order, and without gaps.
     Arrived(Arc<Span>),
     /// The answer to [`ClusterRequest::Read`].
@@ -113,6 +130,26 @@ pub enum ClusterEvent {
     },
     /// A message of QoS 0 from another node, in the stored form.
     Heard(Arc<[u8]>),
+}
+
+/// How a message is retained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retaining {
+    /// For how long.
+    pub retain: Retain,
+    /// Where their stream has what the topic retains so far, as far as this node knows.
+    pub known: Option<Sequence>,
+}
+
+/// What a topic retains from now on: [`Decision::Retain`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetainedChange {
+    /// What it is.
+    pub record: RetainedRecord,
+    /// Where it stands in the stream.
+    pub sequence: Sequence,
+    /// When it expires, by the clock that shards are told the time by.
+    pub expires_at_ms: Option<u64>,
 }
 
 /// A part of one partition of the log.
@@ -152,9 +189,11 @@ impl fmt::Debug for ClusterRequest {
             ClusterRequest::Save { client, number, state } => {
                 write!(f, "save {number} of {client}, {} bytes", state.len())
             }
+            ClusterRequest::Keep { client, terms } => write!(f, "keep {terms:?} of {client}"),
             ClusterRequest::Left { client, state } => write!(f, "left {client}, {} bytes", state.len()),
             ClusterRequest::Took { partition, until } => write!(f, "took {partition} until {}", until.0),
             ClusterRequest::Read { number, partition, from } => write!(f, "read {number}: {partition} from {}", from.0),
+            ClusterRequest::Look { ticket } => write!(f, "look {ticket:x}"),
             ClusterRequest::Broadcast { message, .. } => write!(f, "broadcast {} bytes", message.len()),
             ClusterRequest::Listen(filter) => write!(f, "listen to {filter}"),
             ClusterRequest::Unlisten(filter) => write!(f, "unlisten to {filter}"),

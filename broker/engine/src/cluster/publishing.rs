@@ -25,7 +25,7 @@ impl<J: Journal> Shard<J> {
         packet_id: Option<PacketId>,
         outgoing: &mut Outgoing<'_>,
     ) -> Result<bool, Box<MessageRefusal>> {
-        if outgoing.message.qos != QoS::AtMostOnce {
+        if outgoing.message.qos != QoS::AtMostOnce || outgoing.message.retain {
             return self.publish_by_log(session, packet_id, outgoing);
         }
         let published = self.publish(outgoing, Publisher::Session(session));
@@ -35,7 +35,7 @@ impl<J: Journal> Shard<J> {
         published
     }
 
-    /// Hands a message of QoS 1 or 2 to the log, by which all nodes get it.
+    /// Hands a message of QoS 1 or 2, or with RETAIN, to the log, by which all nodes get it.
     fn publish_by_log(
         &mut self,
         session: SessionIndex,
@@ -50,10 +50,13 @@ impl<J: Journal> Shard<J> {
             self.hub.show(&outgoing.message, publisher);
         }
         let message = outgoing.message;
-        let packet_id = packet_id.filter(|_| message.qos == QoS::ExactlyOnce);
+        let retain = match self.hub.retaining(&message) {
+            Ok(retain) => retain,
+            Err(why) => return self.refuse_message(why, outgoing, publisher),
+        };
         let bytes = stored(outgoing);
         let room = self.hub.cluster.as_mut();
-        if !room.is_some_and(|room| room.publish(session, message.topic, packet_id, bytes)) {
+        if !room.is_some_and(|room| room.publish(session, message.topic, message.qos, packet_id, retain, bytes)) {
             let why = "the session is another broker's of the cluster";
             return Err(MessageRefusal::new(ReasonCode::ImplementationSpecificError, why));
         }

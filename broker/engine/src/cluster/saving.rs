@@ -33,7 +33,17 @@ impl<J: Journal> Hub<J> {
             Change::ExpiryInterval(seconds) => {
                 if *seconds != self.sessions[session].expiry_interval_s() {
                     room.keep(session, *seconds > 0);
+                    room.note_terms(session);
                     room.await_save(session);
+                }
+            }
+            // CONNACK waits for it [MQTT-3.1.2-7].
+            Change::Will(will) => {
+                room.note_terms(session);
+                if will.is_some() && !is(Mutant::ConnectsBeforeWillIsSaved) {
+                    room.await_save(session);
+                } else {
+                    room.want_save(session);
                 }
             }
             // What is promised by SUBACK and UNSUBACK.
@@ -61,12 +71,7 @@ impl<J: Journal> Hub<J> {
             }
             Change::Completed(_) => room.note_acknowledged(session, self.clock.now_ms()),
             Change::Released(packet_id) => room.release(session, *packet_id),
-            Change::Queued(_)
-            | Change::Withdrawn
-            | Change::Taken(_)
-            | Change::GoOnWith(_)
-            | Change::Awaited(_)
-            | Change::Will(_) => {}
+            Change::Queued(_) | Change::Withdrawn | Change::Taken(_) | Change::GoOnWith(_) | Change::Awaited(_) => {}
         }
     }
 
@@ -121,7 +126,10 @@ impl<J: Journal> Hub<J> {
             return;
         }
         let Some(index) = self.sessions.connection(session) else { return };
-        while let Some((ack, since)) = self.connections[index].next_delayed_ack(|until, _| until <= reached) {
+        while let Some((until, _)) = self.connections[index].delayed_positions()
+            && let Some((ack, since)) = self.connections[index].next_delayed_ack(|until, _| until <= reached)
+        {
+            let ack = self.refuse_if_not_stored(index, session, until, ack);
             self.stopwatch.note_waited(&ack, since);
             self.write_delayed_ack(index, &ack);
         }
@@ -133,6 +141,7 @@ impl<J: Journal> Shard<J> {
     /// Sends the states of sessions that are to be saved.
     pub(super) fn save_sessions(&mut self) {
         while let Some((session, client, number)) = self.hub.cluster.as_mut().and_then(|room| room.next_save()) {
+            self.hub.keep_terms(session, false);
             let state = self.hub.state_of(session, None);
             if let Some(room) = &mut self.hub.cluster {
                 room.ask(ClusterRequest::Save { client, number, state });

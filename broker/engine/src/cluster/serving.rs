@@ -33,6 +33,7 @@ impl<J: Journal> Shard<J> {
     #[cold]
     #[inline(never)]
     pub(crate) fn leave_cluster(&mut self, session: SessionIndex) {
+        self.hub.keep_terms(session, true);
         let state = self.hub.state_of(session, Some(self.hub.clock.now_ms()));
         let Some(room) = &mut self.hub.cluster else { return };
         if let Some(served) = room.leave(session) {

@@ -31,6 +31,8 @@ pub(crate) enum Reason {
     Cluster = 4096,
     /// The node's lease in its cluster has run out.
     Lease = 8192,
+    /// This node has to know all that was retained in the cluster.
+    Look = 16384,
 }
 
 /// The reasons why one connection is not heard now.

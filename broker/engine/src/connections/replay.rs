@@ -1,5 +1,7 @@
 //! What a new subscription is owed.
 
+use tautwire_cluster::names::PARTITIONS;
+use tautwire_cluster::record::Place;
 use tautwire_memory::Charge;
 use tautwire_message::{Body, Format};
 use tautwire_protocol::{QoS, SubscriptionId};
@@ -21,6 +23,9 @@ pub(crate) struct Replay {
     pub(crate) qos: QoS,
     pub(crate) identifier: Option<SubscriptionId>,
     pub(crate) format: Option<Format>,
+    /// From where on the log of the cluster brings the subscription its messages, in each partition. What a topic retains from there on comes
+    /// by the log, and not as a retained message.
+    pub(crate) live_from: Option<Box<[Place; PARTITIONS as usize]>>,
     /// There was a subscription to the same filter before, for which something may be owed too.
     pub(crate) replaces: bool,
     #[expect(dead_code, reason = "it is there to be dropped")]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tautwire_cluster::names::ClientKey;
-use tautwire_cluster::{Refusal, Start};
+use tautwire_cluster::{Elsewhere, Refusal, Start};
 
 use crate::place::{ConnectionId, SessionIndex};
 
@@ -33,7 +33,21 @@ pub(crate) enum Step<F> {
     /// It stands in the tables, and its record is being written.
     Saving { session: SessionIndex, is_present: bool },
     /// It is not had.
+    Refused(Denial),
+}
+
+/// Why a client is not served by this node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Denial {
     Refused(Refusal),
+    /// Another node takes it.
+    Elsewhere(Elsewhere),
+}
+
+impl From<Refusal> for Denial {
+    fn from(why: Refusal) -> Denial {
+        Denial::Refused(why)
+    }
 }
 
 /// All claims of a shard.
@@ -65,7 +79,7 @@ impl<F> Claims<F> {
     }
 
     /// A claim ends, and its client is told why when CONNECT is heard again. Gives how far it had come.
-    pub(crate) fn take_step(&mut self, id: ConnectionId, why: Refusal) -> Option<Step<F>> {
+    pub(crate) fn take_step(&mut self, id: ConnectionId, why: Denial) -> Option<Step<F>> {
         let claim = self.by_connection.get_mut(&id)?;
         Some(std::mem::replace(&mut claim.step, Step::Refused(why)))
     }

@@ -5,6 +5,7 @@
 mod claims;
 mod place;
 mod queue;
+mod seeking;
 mod served;
 
 use std::collections::{HashMap, VecDeque};
@@ -13,15 +14,17 @@ use std::sync::Arc;
 use tautwire_cluster::Sequence;
 use tautwire_cluster::names::{ClientKey, PARTITIONS, Partition, Seed};
 use tautwire_cluster::record::Place;
-use tautwire_protocol::PacketId;
+use tautwire_protocol::{PacketId, QoS};
+use tautwire_session::LogPosition;
 
-use super::port::{ClusterRequest, Span};
+use super::port::{ClusterRequest, Retaining, Span};
 use super::settings::ClusterSettings;
 use crate::place::{ConnectionId, SessionIndex};
 
-pub(crate) use claims::{Claim, Claims, Step};
-pub(crate) use place::{LogPlace, behind};
+pub(crate) use claims::{Claim, Claims, Denial, Step};
+pub(crate) use place::{LogPlace, Places, behind};
 use queue::pop_front_if;
+pub(crate) use seeking::Seekers;
 use served::Awaited;
 pub(crate) use served::{Served, Standing};
 
@@ -57,14 +60,19 @@ pub(crate) struct ClusterRoom<F> {
     seed: Seed,
     settings: ClusterSettings,
     life: Life,
+    /// How many have begun.
+    lives: u64,
     /// Names requests; none has been given twice.
     last_number: u64,
     pub(crate) claims: Claims<F>,
+    pub(crate) seekers: Seekers,
     /// By the place of the session.
     served: Vec<Option<Box<Served>>>,
     by_client: HashMap<ClientKey, SessionIndex>,
     /// All before has been routed, by partition.
     positions: [Place; PARTITIONS as usize],
+    /// Where the log began in this life.
+    began: Places,
     /// How many spans have been passed.
     passed: u64,
     /// What has come and is not routed yet, and how much of the first is.
@@ -96,11 +104,14 @@ impl<F> ClusterRoom<F> {
             seed,
             settings,
             life: Life::None,
+            lives: 0,
             last_number: u64::from(shard) << SHARD_SHIFT,
             claims: Claims::default(),
+            seekers: Seekers::default(),
             served: Vec::new(),
             by_client: HashMap::new(),
             positions: [Place::START; PARTITIONS as usize],
+            began: [Place::START; PARTITIONS as usize],
             passed: 0,
             arrivals: VecDeque::new(),
             routed: 0,
@@ -122,14 +133,15 @@ impl<F> ClusterRoom<F> {
 
     pub(crate) fn begin_life(&mut self, next: [Place; PARTITIONS as usize]) {
         self.life = Life::Beginning;
-        self.positions = next;
+        self.lives += 1;
+        (self.positions, self.began) = (next, next);
     }
 
     /// Nothing of this life counts any more.
     pub(crate) fn end_life(&mut self) {
         let requests = std::mem::take(&mut self.requests);
         let fresh = ClusterRoom::new(self.seed, 0, self.settings.clone());
-        *self = ClusterRoom { last_number: self.last_number, ..fresh };
+        *self = ClusterRoom { last_number: self.last_number, lives: self.lives, ..fresh };
         // Who listens is not a matter of one life.
         let stays =
             |request: &ClusterRequest| matches!(request, ClusterRequest::Listen(_) | ClusterRequest::Unlisten(_));
@@ -161,8 +173,22 @@ impl<F> ClusterRoom<F> {
         self.life != Life::None
     }
 
+    /// Whether a message stood in the log before this life began, and comes to be retained although clients are served.
+    pub(crate) fn is_from_before(&self, at: LogPlace) -> bool {
+        matches!(self.life, Life::Serving | Life::Suspended) && at.place < self.began[at.partition.index()]
+    }
+
+    /// Which life this is, by those that this shard has been told of.
+    pub(crate) fn lives(&self) -> u64 {
+        self.lives
+    }
+
     pub(crate) fn client(&self, name: &str) -> ClientKey {
         self.seed.client(name)
+    }
+
+    pub(crate) fn partition(&self, topic: &str) -> Partition {
+        self.seed.partition(topic)
     }
 
     pub(crate) fn next_number(&mut self) -> u64 {
@@ -257,6 +283,18 @@ impl<F> ClusterRoom<F> {
         }
     }
 
+    /// What holds when the connection ends has changed. Whoever is told of that has to wait until it is saved.
+    pub(crate) fn note_terms(&mut self, session: SessionIndex) {
+        if let Some(served) = self.served_mut(session) {
+            served.are_terms_changed = true;
+        }
+    }
+
+    /// Whether the cluster has to be told what holds when the connection ends. It is told then.
+    pub(crate) fn take_terms_changed(&mut self, session: SessionIndex) -> bool {
+        self.served_mut(session).is_some_and(|served| std::mem::take(&mut served.are_terms_changed))
+    }
+
     /// The client has been let in; or, with a connection, its CONNECT waits.
     pub(crate) fn let_in(&mut self, session: SessionIndex) {
         if let Some(served) = self.served_mut(session) {
@@ -295,14 +333,18 @@ impl<F> ClusterRoom<F> {
         &mut self,
         session: SessionIndex,
         topic: &str,
+        qos: QoS,
         packet_id: Option<PacketId>,
+        retain: Option<Retaining>,
         message: Vec<u8>,
     ) -> bool {
         let Some(served) = self.served_mut(session) else { return false };
         let (client, ticket, bytes) = (served.client, served.next_ticket(), message.len());
-        served.await_this(Awaited::Stored { ticket, bytes });
+        let is_answered = qos != QoS::AtMostOnce;
+        let packet_id = packet_id.filter(|_| qos == QoS::ExactlyOnce);
+        served.await_this(Awaited::Stored { ticket, bytes, is_answered });
         self.publishing_bytes += bytes;
-        self.ask(ClusterRequest::Publish { client, ticket, topic: topic.into(), packet_id, message });
+        self.ask(ClusterRequest::Publish { client, ticket, topic: topic.into(), packet_id, retain, message });
         true
     }
 
@@ -320,6 +362,19 @@ impl<F> ClusterRoom<F> {
         let bytes = self.served_mut(session)?.stored(ticket);
         self.publishing_bytes -= bytes;
         Some(session)
+    }
+
+    /// A message will never be in the log; gives the session of its publisher, and whether that is to be told.
+    pub(crate) fn not_stored(&mut self, client: ClientKey, ticket: u64) -> Option<(SessionIndex, bool)> {
+        let session = self.session_of(client)?;
+        let (bytes, is_answered) = self.served_mut(session)?.not_stored(ticket);
+        self.publishing_bytes -= bytes;
+        Some((session, is_answered))
+    }
+
+    /// Whether the answer to a message is that it is refused.
+    pub(crate) fn take_refused(&mut self, session: SessionIndex, until: LogPosition) -> bool {
+        self.served_mut(session).is_some_and(|served| served.take_refused(until))
     }
 
     pub(crate) fn completed(&mut self, client: ClientKey, packet_id: PacketId) -> Option<SessionIndex> {
@@ -351,7 +406,8 @@ impl<F> ClusterRoom<F> {
         }
     }
 
-    fn want_save(&mut self, session: SessionIndex) {
+    /// A session is to be saved, and nothing waits for that.
+    pub(crate) fn want_save(&mut self, session: SessionIndex) {
         if let Some(served) = self.served_mut(session) {
             served.saving.is_wanted = true;
             self.to_save.push(session);
@@ -378,7 +434,8 @@ impl<F> ClusterRoom<F> {
     /// When that is to be done again.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         let next = [self.checkpoints.front(), self.passing.front()];
-        next.into_iter().flatten().map(|(at_ms, ..)| *at_ms).min()
+        let at_ms = next.into_iter().flatten().map(|(at_ms, ..)| *at_ms);
+        at_ms.chain(self.seekers.next_due_ms()).min()
     }
 
     /// A session whose state goes out now, and the number of that.
@@ -444,6 +501,10 @@ impl<F> ClusterRoom<F> {
 
     pub(crate) fn position(&self, partition: Partition) -> Place {
         self.positions[partition.index()]
+    }
+
+    pub(crate) fn positions(&self) -> &Places {
+        &self.positions
     }
 
     /// Whether a session wants the copy of a message that is at hand.

@@ -1,13 +1,18 @@
 //! What a message of the log is called: its identity is its place, so whoever holds the message knows the place.
 
 use tautwire_cluster::Sequence;
-use tautwire_cluster::names::Partition;
+use tautwire_cluster::names::{PARTITIONS, Partition};
 use tautwire_cluster::record::Place;
 use tautwire_message::MessageId;
 
 /// In the run of a message that has its name from the log, and of no other in a cluster.
 const FROM_LOG: u64 = 1 << 63;
+/// The same of the copy that a topic retains: the log may have dropped it long ago.
+const RETAINED: u64 = 1 << 62;
 const PARTITION_SHIFT: u32 = 32;
+
+/// A place in each partition.
+pub(crate) type Places = [Place; PARTITIONS as usize];
 
 /// A message in the log of the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,9 +36,23 @@ impl LogPlace {
         Some(LogPlace { partition, place: Place { sequence: Sequence(id.number), index: id.run as u32 } })
     }
 
+    /// What the message is called that a topic retains.
+    pub(crate) fn to_retained_id(self) -> MessageId {
+        let MessageId { run, number } = self.to_id();
+        MessageId { run: run & !FROM_LOG | RETAINED, number }
+    }
+
+    /// Where a message stands in the log that a topic retains; `None` for any other.
+    pub(crate) fn of_retained(id: MessageId) -> Option<LogPlace> {
+        if id.run & (FROM_LOG | RETAINED) != RETAINED {
+            return None;
+        }
+        LogPlace::of(MessageId { run: id.run & !RETAINED | FROM_LOG, ..id })
+    }
+
     /// The run for identities of messages that are not from the log.
     pub(crate) fn other_run(run: u64) -> u64 {
-        run & !FROM_LOG
+        run & !(FROM_LOG | RETAINED)
     }
 }
 
@@ -54,11 +73,15 @@ mod tests {
         for partition in Partition::all() {
             for (sequence, index) in [(0, 0), (1, 7), (u64::MAX, u32::MAX)] {
                 let at = LogPlace { partition, place: Place { sequence: Sequence(sequence), index } };
-                assert_eq!(LogPlace::of(at.to_id()), Some(at));
+                assert_eq!((LogPlace::of(at.to_id()), LogPlace::of_retained(at.to_id())), (Some(at), None));
+                let retained = at.to_retained_id();
+                assert_eq!((LogPlace::of(retained), LogPlace::of_retained(retained)), (None, Some(at)));
             }
         }
         assert_eq!(LogPlace::of(MessageId { run: LogPlace::other_run(u64::MAX), number: 1 }), None);
         assert_eq!(LogPlace::of(MessageId { run: FROM_LOG | 16 << PARTITION_SHIFT, number: 1 }), None);
-        assert_eq!(LogPlace::of(MessageId::NONE), None);
+        assert_eq!((LogPlace::of(MessageId::NONE), LogPlace::of_retained(MessageId::NONE)), (None, None));
+        let other = MessageId { run: LogPlace::other_run(u64::MAX), number: 1 };
+        assert_eq!(LogPlace::of_retained(other), None);
     }
 }

@@ -8,13 +8,14 @@ use tautwire_protocol::PacketId;
 use tautwire_session::LogPosition;
 
 use super::place::LogPlace;
+use super::queue::pop_front_if;
 use crate::place::ConnectionId;
 
 /// Something that has to come true before the client is told of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Awaited {
-    /// The message with this ticket is in the log. It has so many bytes.
-    Stored { ticket: u64, bytes: usize },
+    /// The message with this ticket is in the log. It has so many bytes, and its publisher is told if it is not of QoS 0.
+    Stored { ticket: u64, bytes: usize, is_answered: bool },
     /// The identifier of a QoS 2 message is free.
     Completed(PacketId),
     /// What was to be saved with this number is.
@@ -33,12 +34,16 @@ pub(crate) struct Served {
     pub(super) client: ClientKey,
     /// The session outlives its connection.
     pub(super) is_kept: bool,
+    /// The cluster does not know what holds when the connection ends.
+    pub(super) are_terms_changed: bool,
     /// The connection whose CONNECT waits for the session.
     pub(super) claimed_by: Option<ConnectionId>,
     /// Number of the last thing that was awaited.
     last: u64,
     /// What is awaited, in order, and whether it has come true. The first has not.
     awaited: VecDeque<(u64, Awaited, bool)>,
+    /// Messages that will never be in the log, and whose publisher has not been told so.
+    refused: VecDeque<u64>,
     pub(super) saving: Saving,
     pub(super) reading: Reading,
 }
@@ -94,9 +99,11 @@ impl Served {
         Served {
             client,
             is_kept: false,
+            are_terms_changed: false,
             claimed_by: Some(claimed_by),
             last: 0,
             awaited: VecDeque::new(),
+            refused: VecDeque::new(),
             saving: Saving::default(),
             reading: Reading::default(),
         }
@@ -132,6 +139,20 @@ impl Served {
     pub(super) fn stored(&mut self, stored: u64) -> usize {
         self.comes_true(|awaited| matches!(awaited, Awaited::Stored { ticket, .. } if *ticket == stored))
             .map_or(0, |awaited| awaited.bytes())
+    }
+
+    /// The message with this ticket will never be in the log; gives its bytes, and whether its publisher is to be told.
+    pub(super) fn not_stored(&mut self, refused: u64) -> (usize, bool) {
+        let is_meant = |awaited: &Awaited| matches!(awaited, Awaited::Stored { ticket, is_answered: true, .. } if *ticket == refused);
+        let number =
+            self.awaited.iter().find(|(_, awaited, is_true)| !is_true && is_meant(awaited)).map(|(at, ..)| *at);
+        self.refused.extend(number);
+        (self.stored(refused), number.is_some())
+    }
+
+    /// Whether the answer to a message that has waited for this is that it is refused. It is given once.
+    pub(super) fn take_refused(&mut self, until: LogPosition) -> bool {
+        pop_front_if(&mut self.refused, |number| LogPosition(*number) == until).is_some()
     }
 
     /// An identifier is free.

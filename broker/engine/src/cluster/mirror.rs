@@ -1,0 +1,241 @@
+//! A node's copy of what topics retain. All shards of the node have it in their common store, and each of them is told of each change:
+//! this says which change is news.
+//!
+//! Changes come by two ways: the log brings each message with RETAIN, and the stream of retained messages says what each topic retains in
+//! the end. Neither is always the first. Both name the place in the log, and of one topic, the latest place counts. So the store is never
+//! behind what the shard that looks at it has routed, nor behind what the stream had when it was asked.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tautwire_cluster::Sequence;
+use tautwire_cluster::names::{PARTITIONS, Partition};
+use tautwire_cluster::record::{Place, Retain};
+use tautwire_memory::Ledger;
+use tautwire_message::MessageRef;
+use tautwire_router::Exchange;
+
+use super::port::RetainedChange;
+use super::room::{LogPlace, Places};
+use crate::mutant::{Mutant, is};
+
+/// How long the place is remembered at which a topic was cleared. The other way may still bring what was before it.
+const CLEARED_KEPT_MS: u64 = 300_000;
+
+/// The store of all shards, as one of them reaches it.
+pub(crate) struct CommonStore<'a> {
+    pub(super) exchange: &'a Exchange,
+    /// In which what is retained is entered.
+    pub(super) ledger: &'a Arc<Ledger>,
+    pub(super) now_ms: u64,
+}
+
+/// What is known of the copy.
+#[derive(Debug, Default)]
+pub(crate) struct Mirror(Mutex<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// Lives of the node that have begun.
+    life: u64,
+    /// The stream has been taken on up to here.
+    through: Sequence,
+    /// The latest places that it has named.
+    reached: Places,
+    /// Where in the stream topics stand, by a hash: a wrong place costs the cluster's machine a question, and nothing else.
+    known: HashMap<u64, Sequence>,
+    hasher: RandomState,
+    /// Where in the log topics were cleared, and in which order that is forgotten.
+    cleared: HashMap<Box<str>, Place>,
+    forgetting: VecDeque<(u64, Box<str>, Place)>,
+    /// Changes of which the log brings nothing in this life: with which generation each was taken on, and how many shards have not asked.
+    late: BTreeMap<Sequence, (u64, usize)>,
+}
+
+impl Default for Inner {
+    fn default() -> Inner {
+        Inner {
+            life: 0,
+            through: Sequence(0),
+            reached: [Place::START; PARTITIONS as usize],
+            known: HashMap::new(),
+            hasher: RandomState::new(),
+            cleared: HashMap::new(),
+            forgetting: VecDeque::new(),
+            late: BTreeMap::new(),
+        }
+    }
+}
+
+impl Mirror {
+    /// A life of the node begins, and reads the stream from its beginning. What was copied before may have been cleared so long ago that
+    /// the stream does not say so any more.
+    pub(crate) fn begin_life(&self, life: u64, exchange: &Exchange) {
+        let mut inner = self.lock();
+        if life <= inner.life {
+            // Another shard was faster.
+            return;
+        }
+        *inner = Inner { life, ..Inner::default() };
+        if is(Mutant::KeepsFormerLife) {
+            return;
+        }
+        let mut topics: Vec<Box<str>> = Vec::new();
+        if let Some(mut look) = exchange.look_at_retained(None) {
+            while !look.is_done() {
+                exchange.go_on_looking(&mut look, &mut { u64::MAX }, |topic, body| {
+                    if LogPlace::of_retained(body.id()).is_some() {
+                        topics.push(topic.into());
+                    }
+                    std::ops::ControlFlow::Continue(())
+                });
+            }
+        }
+        for topic in topics {
+            exchange.clear_retained(&topic);
+        }
+    }
+
+    /// The log has brought a message with RETAIN.
+    pub(crate) fn take_from_log(&self, at: LogPlace, message: &MessageRef<'_>, to: &CommonStore<'_>) {
+        let mut inner = self.lock();
+        if inner.there(message.topic, to.exchange).is_some_and(|there| at.place <= there) {
+            return;
+        }
+        inner.set(at, message, to);
+    }
+
+    /// The stream has brought what a topic retains. Each shard says so, in the order of the stream. Where the change is late, so that the
+    /// log does not bring the message in this life, gives the generation with which it is to be routed on each shard, if it is news.
+    ///
+    /// # Errors
+    /// It is no message.
+    pub(crate) fn take_change(
+        &self,
+        life: u64,
+        change: &RetainedChange,
+        partition: Partition,
+        is_late: bool,
+        to: &CommonStore<'_>,
+    ) -> Result<Option<u64>, NoMessage> {
+        let RetainedChange { record, sequence, expires_at_ms } = change;
+        let mut inner = self.lock();
+        if inner.life != life {
+            return Ok(None);
+        }
+        if *sequence <= inner.through {
+            return Ok(inner.take_late(*sequence));
+        }
+        inner.through = *sequence;
+        let reached = &mut inner.reached[partition.index()];
+        *reached = (*reached).max(record.place);
+        inner.know(&record.topic, *sequence);
+        let empty = MessageRef { topic: &record.topic, ..CLEARED };
+        let message = match record.retain {
+            Retain::Clear => empty,
+            Retain::Always | Retain::Seconds(_) => {
+                let message = MessageRef::read_stored(&record.message).ok_or(NoMessage)?;
+                if message.topic != record.topic || message.payload.is_empty() {
+                    return Err(NoMessage);
+                }
+                message
+            }
+        };
+        let message = MessageRef { expires_at_ms: *expires_at_ms, ..message };
+        let at = LogPlace { partition, place: record.place };
+        match inner.there(&record.topic, to.exchange) {
+            Some(there) if record.place < there && !is(Mutant::RetainsInAnyOrder) => {}
+            Some(there) if record.place == there => {
+                if !message.payload.is_empty() {
+                    to.exchange.renew_retained(MessageRef { id: at.to_retained_id(), ..message }.keep(to.ledger));
+                }
+            }
+            _ => {
+                let generation = inner.set(at, &message, to);
+                if is_late {
+                    inner.late.insert(*sequence, (generation, to.exchange.shards()));
+                }
+            }
+        }
+        Ok(inner.take_late(*sequence))
+    }
+
+    /// The latest places that the stream has named.
+    pub(crate) fn reached(&self) -> Places {
+        self.lock().reached
+    }
+
+    /// Where the stream has what a topic retains, as far as this node knows.
+    pub(crate) fn known(&self, topic: &str) -> Option<Sequence> {
+        let inner = self.lock();
+        inner.known.get(&inner.hasher.hash_one(topic)).copied()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is to be retained cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NoMessage;
+
+/// What clears a topic that is yet to be named. The stream does not say at which QoS it came.
+pub(super) const CLEARED: MessageRef<'static> = MessageRef {
+    id: tautwire_message::MessageId::NONE,
+    topic: "",
+    properties: &[],
+    payload: &[],
+    qos: tautwire_protocol::QoS::AtLeastOnce,
+    retain: true,
+    expires_at_ms: None,
+};
+
+impl Inner {
+    /// The place of what a topic retains, or at which it was cleared.
+    fn there(&self, topic: &str, exchange: &Exchange) -> Option<Place> {
+        let held = exchange.retained_message(topic).and_then(|body| LogPlace::of_retained(body.id()));
+        held.map(|at| at.place).max(self.cleared.get(topic).copied())
+    }
+
+    /// The topic retains this from now on, or nothing where the payload is empty [MQTT-3.3.1-6]. Gives the generation as of then.
+    fn set(&mut self, at: LogPlace, message: &MessageRef<'_>, to: &CommonStore<'_>) -> u64 {
+        self.forget(to.now_ms);
+        if message.payload.is_empty() {
+            self.cleared.insert(message.topic.into(), at.place);
+            self.forgetting.push_back((to.now_ms + CLEARED_KEPT_MS, message.topic.into(), at.place));
+            to.exchange.clear_retained(message.topic)
+        } else {
+            self.cleared.remove(message.topic);
+            to.exchange.mirror_retained(MessageRef { id: at.to_retained_id(), ..*message }.keep(to.ledger))
+        }
+    }
+
+    /// A shard asks whether a change was late.
+    fn take_late(&mut self, sequence: Sequence) -> Option<u64> {
+        let (generation, left) = self.late.get_mut(&sequence)?;
+        let generation = *generation;
+        *left -= 1;
+        if *left == 0 {
+            self.late.remove(&sequence);
+        }
+        Some(generation)
+    }
+
+    fn know(&mut self, topic: &str, sequence: Sequence) {
+        self.known.insert(self.hasher.hash_one(topic), sequence);
+    }
+
+    /// Forgets where topics were cleared long ago.
+    fn forget(&mut self, now_ms: u64) {
+        while self.forgetting.front().is_some_and(|(until_ms, ..)| *until_ms <= now_ms)
+            && let Some((_, topic, place)) = self.forgetting.pop_front()
+        {
+            if self.cleared.get(&topic) == Some(&place) {
+                self.cleared.remove(&topic);
+                self.known.remove(&self.hasher.hash_one(&*topic));
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! A message that the log has not taken in time, and never will.
+
+use tautwire_cluster::names::ClientKey;
+use tautwire_protocol::{DisconnectReason, PubAckReason, PubRecReason};
+use tautwire_session::{Change, Journal, LogPosition};
+
+use crate::ack::Ack;
+use crate::hub::Hub;
+use crate::mutant::{Mutant, is};
+use crate::place::{ConnectionIndex, SessionIndex};
+use crate::shard::Shard;
+
+const WHY: &str = "the cluster has not taken the message in time; it may be sent again";
+
+impl<J: Journal> Shard<J> {
+    /// The client is told so with its acknowledgement. One of 3.1.1 can be told nothing, and is disconnected.
+    pub(super) fn refuse_not_stored(&mut self, client: ClientKey, ticket: u64) {
+        let Some(room) = &mut self.hub.cluster else { return };
+        let Some((session, is_answered)) = room.not_stored(client, ticket) else { return };
+        self.hub.counters().publishes_refused.add(1);
+        let index = self.hub.sessions.connection(session);
+        if is_answered && index.is_some_and(|index| !self.hub.connections[index].is_v5()) {
+            self.end_for_cluster(session, DisconnectReason::ImplementationSpecificError, WHY);
+        } else {
+            self.hub.go_on_with(Some(session));
+        }
+        self.hub.hear_those_ahead_of_cluster();
+    }
+}
+
+impl<J: Journal> Hub<J> {
+    /// The acknowledgement that has waited for `until`, or what is said instead. The identifier is free then.
+    pub(super) fn refuse_if_not_stored(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        until: LogPosition,
+        ack: Ack,
+    ) -> Ack {
+        let is_of_publish = matches!(ack, Ack::Published(..) | Ack::Received(..));
+        let Some(room) = &mut self.cluster else { return ack };
+        if !is_of_publish || !room.take_refused(session, until) || is(Mutant::AcknowledgesWhatIsRefused) {
+            return ack;
+        }
+        match ack {
+            Ack::Published(packet_id, ..) => {
+                Ack::Published(packet_id, PubAckReason::ImplementationSpecificError, Some(WHY.into()))
+            }
+            Ack::Received(packet_id, ..) => {
+                // The cluster has forgotten it already, so nothing is to be asked of it.
+                self.sessions.place(session).apply(Change::Released(packet_id));
+                self.connections[index].end_receiving();
+                Ack::Received(packet_id, PubRecReason::ImplementationSpecificError, Some(WHY.into()))
+            }
+            ack => ack,
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Retained messages: those of clients go to the log, what comes from the cluster goes into the store of all shards, and a SUBSCRIBE waits
+//! until that has all that was acknowledged before.
+
+use tautwire_cluster::record::Retain;
+use tautwire_message::{Message, MessageRef};
+use tautwire_protocol::{RetainHandling, Subscribe};
+use tautwire_session::Journal;
+
+use super::mirror::{CLEARED, CommonStore, NoMessage};
+use super::port::{ClusterRequest, RetainedChange, Retaining};
+use super::room::{LogPlace, Places};
+use crate::connections::Reason;
+use crate::frames::Outgoing;
+use crate::hub::Hub;
+use crate::mutant::{Mutant, is};
+use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::route::{NotRouted, Publisher};
+use crate::shard::Shard;
+
+/// How long a SUBSCRIBE waits at most until the log has brought to its shard what the store has already. What comes later comes as any
+/// message does.
+const LOG_LAG_MAX_MS: u64 = 1_000;
+
+impl<J: Journal> Shard<J> {
+    /// What topics retain has changed.
+    pub(super) fn take_retained(&mut self, changes: &[RetainedChange]) {
+        for change in changes {
+            let Some(room) = &self.hub.cluster else { return };
+            let at = LogPlace { partition: room.partition(&change.record.topic), place: change.record.place };
+            let (life, is_late) = (room.lives(), room.is_from_before(at));
+            let mirror = self.hub.common.mirror();
+            match mirror.take_change(life, change, at.partition, is_late, &self.hub.common_store()) {
+                Ok(None) => {}
+                Ok(Some(generation)) => self.route_late(change, at, generation),
+                Err(NoMessage) => log::error!(
+                    "the cluster retains something at {} that is no message; it is passed over [cluster_retained]",
+                    change.sequence.0
+                ),
+            }
+        }
+    }
+
+    /// A message was in the log before this life of the node began, and is retained now. Subscriptions that were made on this node have found
+    /// what its topic retained before, and the log does not bring it to them.
+    #[cold]
+    fn route_late(&mut self, change: &RetainedChange, at: LogPlace, generation: u64) {
+        let cleared = MessageRef { topic: &change.record.topic, ..CLEARED };
+        let message = MessageRef::read_stored(&change.record.message).unwrap_or(cleared);
+        let message = MessageRef { id: at.to_retained_id(), expires_at_ms: change.expires_at_ms, ..message };
+        if message.is_expired(self.hub.clock.now_ms()) || is(Mutant::ForgetsLate) {
+            return;
+        }
+        let Some(room) = &self.hub.cluster else { return };
+        let is_past = |session| at.place < room.next_place(session, at.partition);
+        let matches = self.table.find_made_here(message.topic, generation, is_past);
+        let contract = self.hub.regime.contracts().find(message.topic).cloned();
+        let mut outgoing = Outgoing { is_checked: true, is_admitted: true, ..Outgoing::new(message) };
+        self.hub.deliver_to_all(&matches, contract.as_deref(), &mut outgoing, Publisher::Log(None), 0);
+        self.settle_overruns();
+    }
+
+    /// Whether a SUBSCRIBE waits until this node has all that was retained before.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn has_to_look(&mut self, index: ConnectionIndex, subscribe: &Subscribe<'_>) -> bool {
+        let id = self.hub.id(index);
+        let Some(room) = &mut self.hub.cluster else { return false };
+        if room.seekers.take_ready(id) || is(Mutant::SearchesWithoutLooking) {
+            return false;
+        }
+        // Retained messages are not sent for shared subscriptions [MQTT 5.0 section 4.8.2], and what is below $SYS is of each node.
+        let is_mounted = self.hub.connections[index].mount_point().is_some();
+        let is_owed_some = subscribe.requests.iter().any(|request| {
+            request.filter.share().is_none()
+                && request.options.retain_handling != RetainHandling::DoNotSend
+                && (is_mounted || !request.filter.as_str().starts_with("$SYS/"))
+        });
+        if !is_owed_some || !self.hub.regime.settings().retain_available {
+            return false;
+        }
+        if !room.seekers.has(id) {
+            let ticket = room.next_number();
+            room.seekers.begin(id, ticket);
+            room.ask(ClusterRequest::Look { ticket });
+        }
+        self.hub.connections[index].hold(Reason::Look);
+        true
+    }
+
+    /// The store has all that was retained when this was asked.
+    pub(super) fn has_looked(&mut self, ticket: u64) {
+        let until_ms = self.hub.clock.now_ms() + LOG_LAG_MAX_MS;
+        let reached = self.hub.common.mirror().reached();
+        if let Some(room) = &mut self.hub.cluster {
+            room.seekers.found(ticket, reached, until_ms);
+        }
+        self.hub.hear_seekers();
+    }
+
+    /// A connection is gone.
+    pub(super) fn forget_seeker(&mut self, id: ConnectionId) {
+        if let Some(room) = &mut self.hub.cluster {
+            room.seekers.forget(id);
+        }
+    }
+}
+
+impl<J: Journal> Hub<J> {
+    /// Hears those again for whom the log has brought enough.
+    pub(super) fn hear_seekers(&mut self) {
+        let Some(room) = &mut self.cluster else { return };
+        if room.seekers.is_empty() {
+            return;
+        }
+        let positions = *room.positions();
+        for (id, is_late) in room.seekers.release(&positions, self.clock.now_ms()) {
+            self.counters().subscriptions_ahead_of_log.add(u64::from(is_late));
+            self.hear_again(id, Reason::Look);
+        }
+    }
+
+    /// How the cluster is to retain a client's message.
+    pub(super) fn retaining(&self, message: &MessageRef<'_>) -> Result<Option<Retaining>, NotRouted> {
+        if !message.retain {
+            return Ok(None);
+        }
+        let retain = self.retain_for(message);
+        if retain != Retain::Clear
+            && let Err(refused) = self.common.exchange().admits_retained(message.topic, message.kept_bytes())
+        {
+            self.counters().retained_refused.add(1);
+            return Err(NotRouted::NotRetained(refused));
+        }
+        Ok(Some(Retaining { retain, known: self.common.mirror().known(message.topic) }))
+    }
+
+    fn retain_for(&self, message: &MessageRef<'_>) -> Retain {
+        if message.payload.is_empty() {
+            // [MQTT-3.3.1-6]
+            return Retain::Clear;
+        }
+        // [MQTT-3.3.2-5]
+        let left_ms = message.expires_at_ms.map(|at_ms| at_ms.saturating_sub(self.clock.now_ms()));
+        left_ms.map_or(Retain::Always, |left_ms| Retain::Seconds(u32::try_from(left_ms / 1000).unwrap_or(u32::MAX)))
+    }
+
+    /// The log has brought a message with RETAIN. Who subscribes from now on gets it from the store.
+    pub(super) fn retain_from_log(&self, message: &MessageRef<'_>) {
+        if let Some(at) = LogPlace::of(message.id).filter(|_| !is(Mutant::RetainsByStreamAlone)) {
+            self.common.mirror().take_from_log(at, message, &self.common_store());
+        }
+    }
+
+    fn common_store(&self) -> CommonStore<'_> {
+        CommonStore { exchange: self.common.exchange(), ledger: self.memory.ledger(), now_ms: self.clock.now_ms() }
+    }
+
+    /// From where on the log brings a new subscription of a session its messages, where there is a log.
+    #[inline]
+    pub(crate) fn places_of(&self, session: SessionIndex) -> Option<Box<Places>> {
+        if self.is_in_cluster() { self.next_places(session) } else { None }
+    }
+
+    #[cold]
+    fn next_places(&self, session: SessionIndex) -> Option<Box<Places>> {
+        let room = self.cluster.as_ref()?;
+        room.served(session)?;
+        let mut places = Box::new(*room.positions());
+        for (partition, place) in tautwire_cluster::names::Partition::all().zip(places.iter_mut()) {
+            *place = room.next_place(session, partition);
+        }
+        Some(places)
+    }
+}
+
+/// Whether the log brings what a topic retains to a subscription that gets messages from these places on.
+#[cold]
+pub(crate) fn comes_by_log(places: &Places, message: &Message) -> bool {
+    if is(Mutant::ReplaysWhatComes) {
+        return false;
+    }
+    LogPlace::of_retained(message.id()).is_some_and(|at| places[at.partition.index()] <= at.place)
+}
