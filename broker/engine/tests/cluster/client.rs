@@ -5,13 +5,11 @@ use std::collections::BTreeSet;
 use tautwire_protocol::{
     Connect, ConnectReason, DecodeOptions, Delivery, Disconnect, DisconnectReason, Packet, PacketId, Properties,
     Property, ProtocolVersion, PubAck, PubAckReason, PubComp, PubCompReason, PubRec, PubRecReason, PubRel,
-    PubRelReason, Publish, QoS, Subscribe, SubscriptionOptions, SubscriptionRequest, TopicFilter, TopicName, Will,
-    decode,
+    PubRelReason, Publish, QoS, ReasonCode, Subscribe, SubscriptionOptions, SubscriptionRequest, TopicFilter,
+    TopicName, Will, decode,
 };
 
 use crate::support::SocketId;
-
-const VERSION: ProtocolVersion = ProtocolVersion::V5;
 
 /// A message that has come to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +18,32 @@ pub(crate) struct Received {
     pub(crate) payload: String,
     pub(crate) qos: QoS,
     pub(crate) is_dup: bool,
+    pub(crate) is_retained: bool,
     pub(crate) packet_id: u16,
+}
+
+/// What the client wants to have published when its connection ends.
+#[derive(Debug, Clone)]
+pub(crate) struct LastWords {
+    pub(crate) topic: String,
+    pub(crate) payload: String,
+    pub(crate) qos: QoS,
+    pub(crate) is_retained: bool,
+    pub(crate) delay_s: u32,
+    pub(crate) message_expiry_s: Option<u32>,
+}
+
+impl LastWords {
+    pub(crate) fn new(topic: &str, payload: &str) -> LastWords {
+        LastWords {
+            topic: topic.to_owned(),
+            payload: payload.to_owned(),
+            qos: QoS::AtLeastOnce,
+            is_retained: false,
+            delay_s: 0,
+            message_expiry_s: None,
+        }
+    }
 }
 
 /// A message that the client has sent, and that is not done.
@@ -30,6 +53,7 @@ struct Sent {
     topic: String,
     payload: String,
     qos: QoS,
+    is_retained: bool,
     is_received: bool,
 }
 
@@ -42,6 +66,8 @@ pub(crate) struct Client {
     output: Vec<u8>,
     /// What CONNACK has said: the reason, and whether there was a session.
     pub(crate) connack: Option<(ConnectReason, bool)>,
+    /// How often it has been let in.
+    pub(crate) let_in: usize,
     pub(crate) assigned: Option<String>,
     /// What DISCONNECT has said.
     pub(crate) disconnected: Option<DisconnectReason>,
@@ -53,6 +79,8 @@ pub(crate) struct Client {
     /// What has been acknowledged to the end, by payload, and whether it was refused.
     pub(crate) done: Vec<String>,
     pub(crate) refused: Vec<String>,
+    /// Why it was refused.
+    pub(crate) reasons: Vec<ReasonCode>,
     pub(crate) suback: Vec<u8>,
     pub(crate) unsubacks: usize,
     /// It takes messages and does not acknowledge them.
@@ -60,6 +88,14 @@ pub(crate) struct Client {
     owed: Vec<(QoS, u16)>,
     pub(crate) receive_maximum: Option<u16>,
     pub(crate) releases: Vec<u16>,
+    /// It speaks MQTT 3.1.1.
+    pub(crate) is_v3: bool,
+    /// What its next connections leave.
+    pub(crate) will: Option<LastWords>,
+    /// Where it has been told to go.
+    pub(crate) reference: Option<String>,
+    /// Message Expiry Interval of what it publishes.
+    pub(crate) message_expiry_s: Option<u32>,
 }
 
 impl Client {
@@ -91,13 +127,17 @@ impl Client {
     }
 
     fn send(&mut self, packet: &Packet<'_>) {
-        packet.append_to(VERSION, &mut self.output).expect("our packets are valid");
+        packet.append_to(self.version(), &mut self.output).expect("our packets are valid");
+    }
+
+    fn version(&self) -> ProtocolVersion {
+        if self.is_v3 { ProtocolVersion::V3_1_1 } else { ProtocolVersion::V5 }
     }
 
     /// Begins a connection.
-    pub(crate) fn connect(&mut self, is_clean: bool, expiry_s: u32, will: Option<&str>) {
+    pub(crate) fn connect(&mut self, is_clean: bool, expiry_s: u32) {
         (self.input, self.output) = (Vec::new(), Vec::new());
-        (self.connack, self.disconnected) = (None, None);
+        (self.connack, self.disconnected, self.reference) = (None, None, None);
         self.owed.clear();
         if is_clean {
             self.in_flight.clear();
@@ -105,18 +145,26 @@ impl Client {
         }
         let mut properties = vec![Property::SessionExpiryInterval(expiry_s)];
         properties.extend(self.receive_maximum.and_then(std::num::NonZeroU16::new).map(Property::ReceiveMaximum));
-        let name = self.name.clone();
+        if self.is_v3 {
+            properties.clear();
+        }
+        let (name, words) = (self.name.clone(), self.will.clone());
+        let mut will_properties = Vec::new();
+        if let Some(words) = words.as_ref().filter(|_| !self.is_v3) {
+            will_properties.push(Property::WillDelayInterval(words.delay_s));
+            will_properties.extend(words.message_expiry_s.map(Property::MessageExpiryInterval));
+        }
         let connect = Connect {
-            version: VERSION,
+            version: self.version(),
             clean_start: is_clean,
             keep_alive_s: 0,
             client_id: &name,
-            will: will.map(|topic| Will {
-                topic: TopicName::new(topic).expect("a valid topic"),
-                payload: b"gone",
-                qos: QoS::AtLeastOnce,
-                retain: false,
-                properties: Properties::EMPTY,
+            will: words.as_ref().map(|words| Will {
+                topic: TopicName::new(&words.topic).expect("a valid topic"),
+                payload: words.payload.as_bytes(),
+                qos: words.qos,
+                retain: words.is_retained,
+                properties: Properties::from_list(&will_properties),
             }),
             user_name: None,
             password: None,
@@ -132,7 +180,11 @@ impl Client {
     }
 
     pub(crate) fn say_goodbye(&mut self) {
-        self.send(&Packet::Disconnect(Disconnect::new(DisconnectReason::NormalDisconnection)));
+        self.say_why_it_goes(DisconnectReason::NormalDisconnection);
+    }
+
+    pub(crate) fn say_why_it_goes(&mut self, reason: DisconnectReason) {
+        self.send(&Packet::Disconnect(Disconnect::new(reason)));
     }
 
     pub(crate) fn subscribe(&mut self, filter: &str, qos: QoS, no_local: bool) {
@@ -168,27 +220,29 @@ impl Client {
 
     pub(crate) fn publish(&mut self, topic: &str, payload: &str, qos: QoS, retain: bool) {
         let packet_id = if qos == QoS::AtMostOnce { 0 } else { self.free_packet_id().get() };
-        let sent = Sent { packet_id, topic: topic.into(), payload: payload.into(), qos, is_received: false };
-        self.send_publish(&sent, false, retain);
+        let (topic, payload) = (topic.into(), payload.into());
+        let sent = Sent { packet_id, topic, payload, qos, is_retained: retain, is_received: false };
+        self.send_publish(&sent, false);
         if qos != QoS::AtMostOnce {
             self.in_flight.push(sent);
         }
     }
 
-    fn send_publish(&mut self, sent: &Sent, dup: bool, retain: bool) {
+    fn send_publish(&mut self, sent: &Sent, dup: bool) {
         let delivery = match sent.qos {
             QoS::AtMostOnce => Delivery::AtMostOnce,
             QoS::AtLeastOnce => Delivery::AtLeastOnce { packet_id: id(sent.packet_id), dup },
             QoS::ExactlyOnce => Delivery::ExactlyOnce { packet_id: id(sent.packet_id), dup },
         };
+        let properties: Vec<_> = self.message_expiry_s.map(Property::MessageExpiryInterval).into_iter().collect();
         let publish = Publish {
             delivery,
-            retain,
+            retain: sent.is_retained,
             topic: Some(TopicName::new(&sent.topic).expect("a valid topic")),
-            properties: Properties::EMPTY,
+            properties: Properties::from_list(&properties),
             payload: sent.payload.as_bytes(),
         };
-        publish.append_to(VERSION, &mut self.output).expect("our packets are valid");
+        publish.append_to(self.version(), &mut self.output).expect("our packets are valid");
     }
 
     /// Bytes from its node.
@@ -196,7 +250,7 @@ impl Client {
         self.input.extend_from_slice(bytes);
         let input = std::mem::take(&mut self.input);
         let mut rest = &input[..];
-        while let Ok((packet, length)) = decode(rest, &DecodeOptions::new(VERSION)) {
+        while let Ok((packet, length)) = decode(rest, &DecodeOptions::new(self.version())) {
             self.take(&packet);
             rest = &rest[length..];
         }
@@ -207,16 +261,25 @@ impl Client {
         match packet {
             Packet::ConnAck(connack) => {
                 self.connack = Some((connack.reason, connack.session_present));
+                self.reference = connack.properties.server_reference().map(str::to_owned);
                 self.assigned = connack.properties.assigned_client_identifier().map(str::to_owned);
                 if connack.reason == ConnectReason::Success {
+                    self.let_in += 1;
                     self.begin(connack.session_present);
                 }
             }
-            Packet::Disconnect(disconnect) => self.disconnected = Some(disconnect.reason),
+            Packet::Disconnect(disconnect) => {
+                self.disconnected = Some(disconnect.reason);
+                self.reference = disconnect.properties.server_reference().map(str::to_owned);
+            }
             Packet::SubAck(suback) => self.suback = suback.reasons.iter().map(|reason| reason.as_u8()).collect(),
             Packet::UnsubAck(_) => self.unsubacks += 1,
-            Packet::PubAck(ack) => self.finish(ack.packet_id.get(), ack.reason.is_error()),
-            Packet::PubRec(ack) if ack.reason.is_error() => self.finish(ack.packet_id.get(), true),
+            Packet::PubAck(ack) => {
+                self.finish(ack.packet_id.get(), ack.reason.is_error().then_some(ack.reason.into()));
+            }
+            Packet::PubRec(ack) if ack.reason.is_error() => {
+                self.finish(ack.packet_id.get(), Some(ack.reason.into()));
+            }
             Packet::PubRec(ack) => {
                 // One that was sent twice may be answered twice.
                 if let Some(sent) = self.in_flight.iter_mut().find(|sent| sent.packet_id == ack.packet_id.get()) {
@@ -225,7 +288,7 @@ impl Client {
                 }
                 self.send_release(ack.packet_id);
             }
-            Packet::PubComp(ack) => self.finish(ack.packet_id.get(), false),
+            Packet::PubComp(ack) => self.finish(ack.packet_id.get(), None),
             Packet::PubRel(release) => {
                 self.held.remove(&release.packet_id.get());
                 self.releases.push(release.packet_id.get());
@@ -249,15 +312,20 @@ impl Client {
             if sent.is_received {
                 self.send_release(id(sent.packet_id));
             } else {
-                self.send_publish(&sent, is_present, false);
+                self.send_publish(&sent, is_present);
             }
         }
     }
 
-    fn finish(&mut self, packet_id: u16, is_refused: bool) {
+    fn finish(&mut self, packet_id: u16, refused: Option<ReasonCode>) {
         if let Some(at) = self.in_flight.iter().position(|sent| sent.packet_id == packet_id) {
             let sent = self.in_flight.remove(at);
-            if is_refused { self.refused.push(sent.payload) } else { self.done.push(sent.payload) }
+            if refused.is_some() {
+                self.refused.push(sent.payload)
+            } else {
+                self.done.push(sent.payload)
+            }
+            self.reasons.extend(refused);
         }
     }
 
@@ -282,6 +350,7 @@ impl Client {
             payload: String::from_utf8(publish.payload.to_vec()).expect("our payloads are text"),
             qos: publish.qos(),
             is_dup,
+            is_retained: publish.retain,
             packet_id,
         };
         match publish.qos() {

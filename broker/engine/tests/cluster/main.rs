@@ -5,12 +5,17 @@
 mod support;
 
 mod client;
+mod elsewhere;
+mod keeping;
 mod lease;
 mod ledger;
 mod node;
 mod publishing;
 mod random;
 mod refusals;
+mod refused;
+mod retained;
 mod sessions;
 mod store;
+mod wills;
 mod world;

@@ -9,7 +9,7 @@ use tautwire_cluster::record::Place;
 use tautwire_cluster::{
     Answer, Decision, Member, Operation, OperationId, Output, Publish, Revision, Sequence, Settings,
 };
-use tautwire_engine::{ClusterEvent, ClusterRequest, ClusterSettings, LogSpan};
+use tautwire_engine::{ClusterEvent, ClusterRequest, ClusterSettings, LogSpan, RetainedChange};
 use tautwire_message::MessageRef;
 use tautwire_protocol::topic_matches;
 use tautwire_router::RetainedLimits;
@@ -19,9 +19,12 @@ use crate::support::{Prompt, SimulatedBroker};
 
 pub(crate) const SEED: Seed = Seed([9; 16]);
 pub(crate) const SHARDS: usize = 2;
+/// Topics that may retain a message.
+pub(crate) const RETAINED_MAX: usize = 100;
 
 pub(crate) struct Node {
     pub(crate) member: Member,
+    member_settings: Settings,
     pub(crate) broker: SimulatedBroker<Volatile>,
     /// On which shard a client was claimed.
     homes: HashMap<ClientKey, usize>,
@@ -55,15 +58,17 @@ impl Node {
         former: Option<Incarnation>,
         settings: tautwire_engine::Settings,
         cluster: &ClusterSettings,
+        member_settings: Settings,
         ends: [Sequence; PARTITIONS as usize],
     ) -> Node {
-        let retained = RetainedLimits { messages: 1000, bytes: 1 << 20 };
+        let retained = RetainedLimits { messages: RETAINED_MAX, bytes: 1 << 20 };
         let mut broker = SimulatedBroker::new(SHARDS, settings, retained, |_| Volatile);
         broker.advance(now_ms);
         broker.prepare_shards(|shard| shard.join_cluster(SEED, cluster.clone()));
-        let member = Member::new(now_ms, me, "node", former, SEED, member_settings());
+        let member = Member::new(now_ms, me, "node", former, SEED, member_settings.clone());
         let mut node = Node {
             member,
+            member_settings,
             broker,
             homes: HashMap::new(),
             next: ends,
@@ -82,7 +87,7 @@ impl Node {
     /// Another life begins with the same shards.
     pub(crate) fn begin_anew(&mut self, now_ms: u64, me: Incarnation, ends: [Sequence; PARTITIONS as usize]) {
         let former = self.member.incarnation();
-        self.member = Member::new(now_ms, me, "node", Some(former), SEED, member_settings());
+        self.member = Member::new(now_ms, me, "node", Some(former), SEED, self.member_settings.clone());
         self.homes.clear();
         self.next = ends;
         self.is_over = false;
@@ -168,9 +173,10 @@ impl Node {
                 self.member.claim(now_ms, ticket, &name, start);
             }
             ClusterRequest::Abandon { client, ticket } => self.member.abandon(now_ms, client, ticket),
-            ClusterRequest::Publish { client, ticket, topic, packet_id, message } => {
+            ClusterRequest::Publish { client, ticket, topic, packet_id, retain, message } => {
                 let packet_id = packet_id.and_then(|packet_id| NonZeroU16::new(packet_id.get()));
-                let publish = Publish { ticket, topic: &topic, packet_id, retain: None, message };
+                let retain = retain.map(|retaining| (retaining.retain, retaining.known));
+                let publish = Publish { ticket, topic: &topic, packet_id, retain, message };
                 self.member.publish(now_ms, client, publish).expect("there is room");
             }
             ClusterRequest::Release { client, packet_id } => {
@@ -178,6 +184,8 @@ impl Node {
                 self.member.release(now_ms, client, packet_id);
             }
             ClusterRequest::Save { client, number, state } => self.member.save(now_ms, client, number, state),
+            ClusterRequest::Keep { client, terms } => self.member.keep(client, terms),
+            ClusterRequest::Look { ticket } => self.member.look(now_ms, ticket),
             ClusterRequest::Left { client, state } => self.member.left(now_ms, client, state),
             ClusterRequest::Took { .. } => {}
             ClusterRequest::Listen(filter) => assert!(self.listened[shard].insert(filter), "once for each filter"),
@@ -188,7 +196,10 @@ impl Node {
     fn tell(&mut self, decision: Decision, wishes: &mut Vec<Wish>) {
         let home = |client: &ClientKey| self.homes.get(client).copied().expect("it was claimed");
         let shards = match &decision {
-            Decision::Serve { ticket, .. } | Decision::Refuse { ticket, .. } | Decision::Redirect { ticket, .. } => {
+            Decision::Serve { ticket, .. }
+            | Decision::Refuse { ticket, .. }
+            | Decision::Redirect { ticket, .. }
+            | Decision::Look { ticket } => {
                 let shard = (*ticket >> 56) as usize;
                 shard..shard + 1
             }
@@ -200,6 +211,15 @@ impl Node {
             | Decision::Completed { client, .. }
             | Decision::Saved { client, .. } => home(client)..home(client) + 1,
             Decision::Suspended | Decision::Resumed | Decision::Fenced | Decision::Drained => 0..SHARDS,
+            Decision::Retain { record, sequence, expires_at_ms } => {
+                let expires_at_ms = expires_at_ms.map(|at_ms| crate::world::START_MS + at_ms);
+                let change = RetainedChange { record: *record.clone(), sequence: *sequence, expires_at_ms };
+                let changes: Arc<[RetainedChange]> = [change].into();
+                for shard in 0..SHARDS {
+                    self.broker.tell(shard, ClusterEvent::Retained(changes.clone()));
+                }
+                return;
+            }
             // Shards hear of these in another way, or not at all.
             Decision::Begin { .. }
             | Decision::Arrived(_)
@@ -209,8 +229,6 @@ impl Node {
             | Decision::Lease { .. }
             | Decision::Recall { .. }
             | Decision::Unreadable { .. }
-            | Decision::Retain { .. }
-            | Decision::Look { .. }
             | Decision::Configure { .. }
             | Decision::Proposed { .. } => return,
         };
@@ -222,9 +240,4 @@ impl Node {
             self.broker.tell(shard, ClusterEvent::Decided(decision.clone()));
         }
     }
-}
-
-/// What waits is not refused: a client whose message was refused sends it behind others, and is judged by their order here.
-fn member_settings() -> Settings {
-    Settings { publish_timeout_ms: u64::MAX / 2, ..Settings::default() }
 }

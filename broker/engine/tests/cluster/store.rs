@@ -1,22 +1,35 @@
-//! A model of the store: keys with revisions, and a log in partitions.
+//! A model of the store: keys with revisions, a log in partitions, and a stream with one message for each subject.
 
 use std::collections::BTreeMap;
 
 use tautwire_cluster::delivery::Messages;
 use tautwire_cluster::names::{Incarnation, Key, LogSubject, PARTITIONS, Partition};
 use tautwire_cluster::record::Place;
-use tautwire_cluster::{Answer, Operation, Revision, Scanned, Sequence};
+use tautwire_cluster::{Answer, Kept, Operation, Revision, Scanned, Sequence};
 use tautwire_engine::{LogMessage, LogSpan};
 
 #[derive(Default)]
 pub(crate) struct Store {
+    now_ms: u64,
     last_revision: u64,
-    keys: BTreeMap<Key, (Revision, Vec<u8>)>,
-    subjects: BTreeMap<LogSubject, (Sequence, Vec<u8>)>,
+    keys: BTreeMap<Key, Value>,
+    subjects: BTreeMap<LogSubject, BTreeMap<Sequence, Vec<u8>>>,
     /// By partition; the first has the sequence 1.
     log: [Vec<Vec<u8>>; PARTITIONS as usize],
     /// Groups at the beginning of each partition that have aged out.
     aged_out: [u64; PARTITIONS as usize],
+    retained: BTreeMap<String, (Sequence, Value)>,
+    retained_end: Sequence,
+    /// What is appended to the log is lost.
+    pub(crate) is_log_closed: bool,
+}
+
+#[derive(Clone)]
+struct Value {
+    revision: Revision,
+    bytes: Vec<u8>,
+    written_at_ms: u64,
+    goes_at_ms: Option<u64>,
 }
 
 /// What an operation has changed.
@@ -27,17 +40,28 @@ pub(crate) enum Change {
 }
 
 impl Store {
+    /// What has had its time is gone.
+    pub(crate) fn pass_time(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+        let stays = |value: &Value| value.goes_at_ms.is_none_or(|at_ms| now_ms < at_ms);
+        self.keys.retain(|_, value| stays(value));
+        self.retained.retain(|_, (_, value)| stays(value));
+    }
+
     pub(crate) fn apply(&mut self, operation: Operation, is_busy: bool) -> (Answer, Change) {
         match operation {
-            Operation::Put { .. } | Operation::Append { .. } if is_busy => (Answer::Conflict, Change::Nothing),
-            // Nothing is retained, expires or is swept here, and the log is read by the test.
-            Operation::EndOfRetained => (Answer::EndOfRetained(Sequence(0)), Change::Nothing),
-            Operation::Mirror { after, .. } => {
-                (Answer::Mirrored { kept: Vec::new(), through: after, is_end: true }, Change::Nothing)
+            Operation::Put { .. }
+            | Operation::PutFor { .. }
+            | Operation::Append { .. }
+            | Operation::Retain { .. }
+            | Operation::Remove { .. }
+                if is_busy =>
+            {
+                (Answer::Conflict, Change::Nothing)
             }
             Operation::End(partition) => (Answer::End(self.end(partition)), Change::Nothing),
             Operation::Remove { key, expected } => {
-                if self.keys.get(&key).map(|(revision, _)| *revision) != Some(expected) {
+                if self.keys.get(&key).map(|value| value.revision) != Some(expected) {
                     return (Answer::Conflict, Change::Nothing);
                 }
                 self.keys.remove(&key);
@@ -45,42 +69,89 @@ impl Store {
             }
             Operation::Scan { after, max } => (self.scan(after, max), Change::Nothing),
             Operation::Nodes => (Answer::Nodes(self.nodes()), Change::Nothing),
-            Operation::PutFor { .. }
-            | Operation::Read { .. }
-            | Operation::Follow { .. }
-            | Operation::Next { .. }
-            | Operation::LastRetained(_)
-            | Operation::Retain { .. } => unreachable!("nobody asks for that here"),
-            Operation::Get(key) => (Answer::Got(self.keys.get(&key).cloned()), Change::Nothing),
-            Operation::Last(subject) => (Answer::Last(self.subjects.get(&subject).cloned()), Change::Nothing),
-            Operation::Put { key, expected, value } => {
-                if self.keys.get(&key).map(|(revision, _)| *revision) != expected {
-                    return (Answer::Conflict, Change::Nothing);
-                }
-                self.last_revision += 1;
-                let revision = Revision(self.last_revision);
-                self.keys.insert(key, (revision, value.clone()));
-                (Answer::Put(revision), Change::Key(key, revision, value))
+            Operation::Read { .. } | Operation::Follow { .. } => unreachable!("the log is read by the test"),
+            Operation::Get(key) => {
+                let found = self.keys.get(&key).map(|value| (value.revision, value.bytes.clone()));
+                (Answer::Got(found), Change::Nothing)
             }
+            Operation::Last(subject) => {
+                let groups = self.subjects.get(&subject);
+                (Answer::Last(groups.and_then(|groups| groups.last_key_value()).map(own)), Change::Nothing)
+            }
+            Operation::Next { subject, from } => {
+                let groups = self.subjects.get(&subject);
+                (Answer::Last(groups.and_then(|groups| groups.range(from..).next()).map(own)), Change::Nothing)
+            }
+            Operation::Put { key, expected, value } => self.put(key, expected, value, None),
+            Operation::PutFor { key, expected, value, for_s } => self.put(key, Some(expected), value, Some(for_s)),
             Operation::Append { subject, expected, group } => {
-                if self.subjects.get(&subject).map(|(sequence, _)| *sequence) != expected {
+                let groups = self.subjects.entry(subject).or_default();
+                if groups.last_key_value().map(|(sequence, _)| *sequence) != expected {
                     return (Answer::Conflict, Change::Nothing);
                 }
                 let log = &mut self.log[subject.partition.index()];
                 log.push(group.clone());
                 let sequence = Sequence(log.len() as u64);
-                self.subjects.insert(subject, (sequence, group));
+                groups.insert(sequence, group);
                 (Answer::Appended(sequence), Change::Log(subject.partition))
             }
+            Operation::LastRetained(subject) => {
+                let found = self.retained.get(&subject).map(|(sequence, value)| (*sequence, value.bytes.clone()));
+                (Answer::Last(found), Change::Nothing)
+            }
+            Operation::Retain { subject, expected, value, for_s } => {
+                if self.retained.get(&subject).map(|(sequence, _)| *sequence) != expected {
+                    return (Answer::Conflict, Change::Nothing);
+                }
+                let sequence = Sequence(self.retained_end.0 + 1);
+                self.retained_end = sequence;
+                let value = self.value(Revision(sequence.0), value, for_s);
+                self.retained.insert(subject, (sequence, value));
+                (Answer::Appended(sequence), Change::Nothing)
+            }
+            Operation::Mirror { after, max } => (self.mirror(after, max), Change::Nothing),
+            Operation::EndOfRetained => (Answer::EndOfRetained(self.retained_end), Change::Nothing),
         }
     }
 
-    /// Records of sessions behind a revision. None of them is older than a moment.
+    /// Tells ages as they are when an answer reaches a node, however long that has taken.
+    pub(crate) fn hand_over(&self, mut answer: Answer) -> Answer {
+        if let Answer::Mirrored { kept, .. } = &mut answer {
+            kept.iter_mut().for_each(|kept| kept.age_ms = self.now_ms.saturating_sub(kept.age_ms));
+        }
+        answer
+    }
+
+    fn value(&self, revision: Revision, bytes: Vec<u8>, for_s: Option<u32>) -> Value {
+        let goes_at_ms = for_s.map(|seconds| self.now_ms + u64::from(seconds) * 1000);
+        Value { revision, bytes, written_at_ms: self.now_ms, goes_at_ms }
+    }
+
+    fn put(&mut self, key: Key, expected: Option<Revision>, bytes: Vec<u8>, for_s: Option<u32>) -> (Answer, Change) {
+        if self.keys.get(&key).map(|value| value.revision) != expected {
+            return (Answer::Conflict, Change::Nothing);
+        }
+        self.last_revision += 1;
+        let revision = Revision(self.last_revision);
+        let value = self.value(revision, bytes.clone(), for_s);
+        self.keys.insert(key, value);
+        (Answer::Put(revision), Change::Key(key, revision, bytes))
+    }
+
+    /// How many sessions there are records of.
+    pub(crate) fn sessions(&self) -> usize {
+        self.keys.keys().filter(|key| matches!(key, Key::Session(_))).count()
+    }
+
+    /// Records of sessions behind a revision.
     fn scan(&self, after: Revision, max: usize) -> Answer {
-        let of_session = |(key, (revision, value)): (&Key, &(Revision, Vec<u8>))| match key {
-            Key::Session(client) => {
-                Some(Scanned { client: *client, revision: *revision, age_ms: 0, value: value.clone() })
-            }
+        let of_session = |(key, value): (&Key, &Value)| match key {
+            Key::Session(client) => Some(Scanned {
+                client: *client,
+                revision: value.revision,
+                age_ms: self.now_ms.saturating_sub(value.written_at_ms),
+                value: value.bytes.clone(),
+            }),
             _ => None,
         };
         let mut records: Vec<_> = self.keys.iter().filter_map(of_session).collect();
@@ -91,9 +162,26 @@ impl Store {
         Answer::Scanned { records, is_end }
     }
 
+    fn mirror(&self, after: Sequence, max: usize) -> Answer {
+        let kept = self.retained.values().filter(|(sequence, _)| after < *sequence);
+        let mut kept: Vec<_> = kept
+            .map(|(sequence, value)| Kept {
+                sequence: *sequence,
+                // When it was written. Its age is told by `hand_over`.
+                age_ms: value.written_at_ms,
+                value: value.bytes.clone(),
+            })
+            .collect();
+        kept.sort_by_key(|kept| kept.sequence);
+        let is_end = kept.len() <= max;
+        kept.truncate(max);
+        let last = kept.last().map_or(after, |kept| kept.sequence);
+        Answer::Mirrored { through: if is_end { self.retained_end.max(after) } else { last }, kept, is_end }
+    }
+
     fn nodes(&self) -> Vec<(Incarnation, Revision, Vec<u8>)> {
-        let of_node = |(key, (revision, value)): (&Key, &(Revision, Vec<u8>))| match key {
-            Key::Node(node) => Some((*node, *revision, value.clone())),
+        let of_node = |(key, value): (&Key, &Value)| match key {
+            Key::Node(node) => Some((*node, value.revision, value.bytes.clone())),
             _ => None,
         };
         self.keys.iter().filter_map(of_node).collect()
@@ -133,4 +221,8 @@ impl Store {
         }
         LogSpan { partition, until, messages, lost }
     }
+}
+
+fn own((sequence, group): (&Sequence, &Vec<u8>)) -> (Sequence, Vec<u8>) {
+    (*sequence, group.clone())
 }

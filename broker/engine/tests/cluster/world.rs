@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use tautwire_cluster::names::{Incarnation, Key, PARTITIONS, Partition};
-use tautwire_cluster::{Answer, Operation, OperationId, Revision, Sequence, TICK_MS};
+use tautwire_cluster::{Answer, Operation, OperationId, Revision, Sequence, Settings as MemberSettings, TICK_MS};
 use tautwire_engine::{ClusterSettings, Settings};
 use tautwire_protocol::QoS;
 
@@ -72,6 +72,7 @@ pub(crate) struct World {
     pub(crate) clients: Vec<Client>,
     settings: Settings,
     cluster: ClusterSettings,
+    member: MemberSettings,
     last_incarnation: u64,
     /// Groups that one read gives at most.
     pub(crate) read_groups: u64,
@@ -90,10 +91,24 @@ impl World {
         set: impl FnOnce(&mut Settings),
         set_cluster: impl FnOnce(&mut ClusterSettings),
     ) -> World {
+        World::with_members(nodes, seed, plan, set, set_cluster, |_| {})
+    }
+
+    pub(crate) fn with_members(
+        nodes: usize,
+        seed: u64,
+        plan: Plan,
+        set: impl FnOnce(&mut Settings),
+        set_cluster: impl FnOnce(&mut ClusterSettings),
+        set_member: impl FnOnce(&mut MemberSettings),
+    ) -> World {
         let mut settings = Settings { sys_interval_s: 0, ..Settings::default() };
         set(&mut settings);
         let mut cluster = ClusterSettings::default();
         set_cluster(&mut cluster);
+        // What waits is not refused: a client whose message was refused sends it behind others, and is judged by their order here.
+        let mut member = MemberSettings { publish_timeout_ms: u64::MAX / 2, ..MemberSettings::default() };
+        set_member(&mut member);
         let mut world = World {
             random: Random::new(seed),
             plan,
@@ -106,6 +121,7 @@ impl World {
             clients: Vec::new(),
             settings,
             cluster,
+            member,
             last_incarnation: 0,
             read_groups: 100,
         };
@@ -150,8 +166,10 @@ impl World {
     pub(crate) fn start(&mut self, place: usize) {
         let me = self.next_incarnation();
         let ends = self.ends();
+        let reference = format!("node-{place}");
+        let member = MemberSettings { reference, ..self.member.clone() };
         let Place { node, former, .. } = &mut self.places[place];
-        *node = Some(Node::new(self.now_ms, me, *former, self.settings.clone(), &self.cluster, ends));
+        *node = Some(Node::new(self.now_ms, me, *former, self.settings.clone(), &self.cluster, member, ends));
         *former = Some(me);
         self.after(0, Event::Tick(me));
         self.go_on(place);
@@ -203,6 +221,7 @@ impl World {
         match event {
             Event::ToStore(from, id, operation) => self.reach_store(from, id, operation),
             Event::Answer(node, id, answer) => {
+                let answer = self.store.hand_over(answer);
                 let Some((place, held)) = self.node(node) else { return };
                 held.answer(now_ms, id, &answer);
                 self.go_on(place);
@@ -258,7 +277,11 @@ impl World {
     }
 
     fn reach_store(&mut self, from: Incarnation, id: OperationId, operation: Operation) {
+        if self.store.is_log_closed && matches!(operation, Operation::Append { .. }) {
+            return;
+        }
         let is_busy = self.random.chance(self.plan.busy);
+        self.store.pass_time(self.now_ms);
         let (answer, change) = self.store.apply(operation, is_busy);
         match change {
             Change::Nothing => {}
@@ -399,22 +422,11 @@ impl World {
 
     /// A client begins to connect.
     pub(crate) fn begin_connecting(&mut self, client: usize, place: usize, is_clean: bool, expiry_s: u32) {
-        self.begin_with_will(client, place, is_clean, expiry_s, None);
-    }
-
-    pub(crate) fn begin_with_will(
-        &mut self,
-        client: usize,
-        place: usize,
-        is_clean: bool,
-        expiry_s: u32,
-        will: Option<&str>,
-    ) {
         let Some(node) = &mut self.places[place].node else { return };
         // Shards take turns in accepting.
         let shard = client % crate::node::SHARDS;
         let socket = node.broker.connect(shard, ROOM_BYTES);
-        self.clients[client].connect(is_clean, expiry_s, will);
+        self.clients[client].connect(is_clean, expiry_s);
         self.clients[client].at = Some((place, socket));
         self.go_on(place);
     }

@@ -1,0 +1,384 @@
+//! Runs that follow from a seed, with retained messages and wills: what readers find is never older than what was acknowledged before, nor does
+//! it go back, and each will is published once where it is due.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tautwire_engine::mutant::{Mutant, mutate};
+use tautwire_protocol::QoS;
+
+use crate::client::LastWords;
+use crate::support::Choices;
+use crate::world::{Plan, World};
+
+const SEEDS: u64 = 40;
+const MUTANT_SEEDS_MAX: u64 = 200;
+
+const NODES: usize = 3;
+/// Each has one topic, and one message on its way.
+const WRITERS: usize = 3;
+const READERS: usize = 4;
+/// They have wills.
+const MORTALS: usize = 3;
+const WATCHER: usize = WRITERS + READERS + MORTALS;
+/// Every so many messages clears its topic.
+const CLEAR: usize = 4;
+const TROUBLE_MS: u64 = 40_000;
+const STEP_MS: u64 = 50;
+const PATIENCE_MS: u64 = 7_000;
+/// After a goodbye, its node has to be well for so long that it counts.
+const CALM_MS: u64 = 10_000;
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Tally {
+    written: usize,
+    searches: usize,
+    found: usize,
+    wills_due: usize,
+    goodbyes: usize,
+    faults: usize,
+}
+
+/// What a reader has seen on its connection.
+#[derive(Debug, Clone, Default)]
+struct Reading {
+    is_subscribed: bool,
+    /// What had been acknowledged of each topic when SUBSCRIBE was sent.
+    floor: [usize; WRITERS],
+    seen: [Option<usize>; WRITERS],
+    looked_at: usize,
+}
+
+/// One connection of a client with a will.
+#[derive(Debug, Clone)]
+struct Life {
+    delay_s: u32,
+    was_let_in: bool,
+    goodbye: Option<(usize, u64)>,
+}
+
+struct Run {
+    world: World,
+    sent: [usize; WRITERS],
+    acknowledged: [usize; WRITERS],
+    readings: Vec<Reading>,
+    lives: Vec<Vec<Life>>,
+    content_at_ms: Vec<u64>,
+    trouble_until_ms: [u64; NODES],
+    /// Where something was wrong, from when until when.
+    faults: Vec<(usize, u64, u64)>,
+    tally: Tally,
+}
+
+impl Run {
+    fn new(seed: u64) -> Run {
+        let mut world = World::with(NODES, seed, Plan::default(), |_| {}, |_| {});
+        for writer in 0..WRITERS {
+            let client = world.client(&format!("writer-{writer}"));
+            world.connect(client, client % NODES, false, u32::MAX);
+        }
+        (0..READERS).for_each(|reader| _ = world.client(&format!("reader-{reader}")));
+        (0..MORTALS).for_each(|mortal| _ = world.client(&format!("mortal-{mortal}")));
+        let watcher = world.client("watcher");
+        world.connect(watcher, 0, false, u32::MAX);
+        world.subscribe(watcher, "w/#", QoS::ExactlyOnce);
+        world.plan = Plan { lost: 2, late: 2, doubled: 3, busy: 2 };
+        let content_at_ms = vec![world.now_ms; WATCHER + 1];
+        Run {
+            world,
+            sent: [0; WRITERS],
+            acknowledged: [0; WRITERS],
+            readings: vec![Reading::default(); READERS],
+            lives: vec![Vec::new(); MORTALS],
+            content_at_ms,
+            trouble_until_ms: [0; NODES],
+            faults: Vec::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    fn live(mut self) -> Tally {
+        while self.world.now_ms < TROUBLE_MS {
+            self.fault();
+            self.step(true);
+        }
+        self.world.plan = Plan::default();
+        self.trouble_until_ms = [0; NODES];
+        self.recover();
+        for mortal in 0..MORTALS {
+            self.world.cut_off(WRITERS + READERS + mortal);
+        }
+        for _ in 0..(60_000 / STEP_MS) {
+            self.step(false);
+        }
+        self.judge_topics();
+        self.judge_wills();
+        self.tally
+    }
+
+    fn step(&mut self, is_trouble: bool) {
+        for client in (0..WRITERS).chain([WATCHER]) {
+            self.stay_connected(client, is_trouble);
+        }
+        (0..WRITERS).for_each(|writer| self.write(writer, is_trouble));
+        (0..READERS).for_each(|reader| self.read(reader, is_trouble));
+        if is_trouble {
+            (0..MORTALS).for_each(|mortal| self.be_mortal(mortal));
+        }
+        self.world.run(STEP_MS);
+        (0..READERS).for_each(|reader| self.look(reader));
+        for mortal in 0..MORTALS {
+            if self.world.clients[WRITERS + READERS + mortal].is_connected()
+                && let Some(life) = self.lives[mortal].last_mut()
+            {
+                life.was_let_in = true;
+            }
+        }
+    }
+
+    fn stay_connected(&mut self, client: usize, is_trouble: bool) {
+        let now_ms = self.world.now_ms;
+        let held = &self.world.clients[client];
+        if held.is_connected() && held.is_idle() {
+            self.content_at_ms[client] = now_ms;
+        }
+        let is_restless = is_trouble && held.is_connected() && self.world.random.chance(1);
+        let is_impatient = self.content_at_ms[client] + PATIENCE_MS < now_ms;
+        if self.world.clients[client].at.is_some() && (is_restless || is_impatient) {
+            self.world.cut_off(client);
+            self.content_at_ms[client] = now_ms;
+        }
+        if self.world.clients[client].at.is_none() {
+            let place = self.world.random.below(NODES);
+            self.world.begin_connecting(client, place, false, u32::MAX);
+        }
+    }
+
+    fn write(&mut self, writer: usize, is_trouble: bool) {
+        let held = &self.world.clients[writer];
+        if held.is_idle() {
+            self.acknowledged[writer] = self.sent[writer];
+            if is_trouble && held.is_connected() && self.world.random.chance(15) {
+                self.sent[writer] += 1;
+                let number = self.sent[writer];
+                let payload = if number.is_multiple_of(CLEAR) { String::new() } else { number.to_string() };
+                let qos = if writer == 0 { QoS::AtLeastOnce } else { QoS::ExactlyOnce };
+                self.world.clients[writer].publish(&format!("r/{writer}"), &payload, qos, true);
+                self.tally.written += 1;
+            }
+        }
+    }
+
+    /// Readers begin anew again and again, and stay where they are in the end.
+    fn read(&mut self, reader: usize, is_trouble: bool) {
+        let client = WRITERS + reader;
+        let held = &self.world.clients[client];
+        if held.at.is_some() && is_trouble && self.world.random.chance(5) {
+            self.world.cut_off(client);
+        }
+        if self.world.clients[client].at.is_none() {
+            self.readings[reader] = Reading::default();
+            self.world.clients[client].received.clear();
+            let place = self.world.random.below(NODES);
+            self.world.begin_connecting(client, place, true, 0);
+        } else if self.world.clients[client].is_connected() && !self.readings[reader].is_subscribed {
+            let floor = self.acknowledged;
+            self.readings[reader] = Reading { is_subscribed: true, floor, ..Reading::default() };
+            self.world.clients[client].subscribe("r/#", QoS::ExactlyOnce, false);
+            self.tally.searches += 1;
+        }
+    }
+
+    /// Judges what a reader has got since it was looked at last.
+    fn look(&mut self, reader: usize) {
+        let received = self.world.clients[WRITERS + reader].received.clone();
+        let reading = &mut self.readings[reader];
+        for message in &received[reading.looked_at..] {
+            let topic: usize = message.topic[2..].parse().expect("a topic of ours");
+            let seen = reading.seen[topic];
+            let told = format!("reader {reader} got {message:?} behind {seen:?}");
+            let number = match message.payload.parse::<usize>() {
+                Ok(number) => number,
+                // The first one that it can be. One of QoS 1 may be there twice.
+                Err(_) if topic == 0 => seen.unwrap_or(1).next_multiple_of(CLEAR).max(CLEAR),
+                Err(_) => (seen.unwrap_or(0) / CLEAR + 1) * CLEAR,
+            };
+            if message.is_retained {
+                assert!(seen.is_none(), "{told}");
+                assert!(number >= reading.floor[topic], "{told}, {} was acknowledged", reading.floor[topic]);
+                assert!(!message.payload.is_empty(), "{told}");
+                self.tally.found += 1;
+            }
+            let least = seen.map_or(0, |seen| if topic == 0 { seen } else { seen + 1 });
+            assert!(number >= least && number <= self.sent[topic], "{told}");
+            reading.seen[topic] = Some(number);
+        }
+        reading.looked_at = received.len();
+    }
+
+    fn be_mortal(&mut self, mortal: usize) {
+        let client = WRITERS + READERS + mortal;
+        let now_ms = self.world.now_ms;
+        match self.world.clients[client].at {
+            None if self.world.random.chance(10) => {
+                let delay_s = [0, 0, 3][self.world.random.below(3)];
+                let expiry_s = [0, u32::MAX][self.world.random.below(2)];
+                let payload = format!("{mortal} {}", self.lives[mortal].len());
+                let words = LastWords { delay_s, qos: QoS::ExactlyOnce, ..LastWords::new("w/x", &payload) };
+                self.lives[mortal].push(Life { delay_s: delay_s.min(expiry_s), was_let_in: false, goodbye: None });
+                self.world.clients[client].will = Some(words);
+                let place = self.world.random.below(NODES);
+                self.world.begin_connecting(client, place, expiry_s == 0, expiry_s);
+            }
+            Some((place, _)) if self.world.random.chance(4) => {
+                if self.world.clients[client].is_connected() && self.world.random.chance(40) {
+                    self.world.clients[client].say_goodbye();
+                    self.world.go_on(place);
+                    if let Some(life) = self.lives[mortal].last_mut() {
+                        (life.goodbye, life.was_let_in) = (Some((place, now_ms)), true);
+                    }
+                }
+                self.world.cut_off(client);
+            }
+            _ => {}
+        }
+    }
+
+    fn judge_topics(&mut self) {
+        for writer in 0..WRITERS {
+            assert!(self.world.clients[writer].is_idle(), "writer {writer} has a message that is not done");
+        }
+        for reader in 0..READERS {
+            let reading = &self.readings[reader];
+            assert!(reading.is_subscribed && self.world.clients[WRITERS + reader].is_connected());
+            for topic in 0..WRITERS {
+                let (last, seen) = (self.sent[topic], reading.seen[topic]);
+                let is_clear = last.is_multiple_of(CLEAR);
+                // Of those that clear a topic, which one it was is not told.
+                let has_cleared = is_clear && seen.is_none_or(|seen| seen.is_multiple_of(CLEAR));
+                assert!(seen == Some(last) || has_cleared, "reader {reader}: {seen:?} and not {last}");
+            }
+        }
+        for place in 0..NODES {
+            let client = self.world.client(&format!("last-{place}"));
+            self.world.connect(client, place, true, 0);
+            self.world.subscribe(client, "r/#", QoS::ExactlyOnce);
+            self.world.run(500);
+            let mut found: Vec<_> = self.world.clients[client].payloads();
+            found.sort_unstable();
+            let mut expected: Vec<_> =
+                self.sent.iter().filter(|last| !last.is_multiple_of(CLEAR)).map(usize::to_string).collect();
+            expected.sort_unstable();
+            assert_eq!(found, expected, "node {place}");
+        }
+    }
+
+    fn judge_wills(&mut self) {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for payload in self.world.clients[WATCHER].payloads() {
+            *counts.entry(payload).or_default() += 1;
+        }
+        for (mortal, lives) in self.lives.iter().enumerate() {
+            for (number, life) in lives.iter().enumerate() {
+                let count = counts.get(&*format!("{mortal} {number}")).copied().unwrap_or(0);
+                let told = format!("the will {number} of mortal {mortal}, {life:?}, came {count} times");
+                assert!(count <= 1, "{told}");
+                match life.goodbye {
+                    Some((place, at_ms)) => {
+                        let disturbs = |(at, from_ms, until_ms): &(usize, u64, u64)| {
+                            *at == place && *from_ms <= at_ms + CALM_MS && at_ms <= *until_ms
+                        };
+                        if !self.faults.iter().any(disturbs) {
+                            assert_eq!(count, 0, "{told}");
+                            self.tally.goodbyes += 1;
+                        }
+                    }
+                    None if life.was_let_in && (life.delay_s == 0 || number + 1 == lives.len()) => {
+                        assert_eq!(count, 1, "{told}");
+                        self.tally.wills_due += 1;
+                    }
+                    None => {}
+                }
+            }
+        }
+    }
+
+    fn fault(&mut self) {
+        self.recover();
+        if !self.world.random.chance(3) {
+            return;
+        }
+        let (place, now_ms) = (self.world.random.below(NODES), self.world.now_ms);
+        if now_ms < self.trouble_until_ms[place] {
+            return;
+        }
+        self.tally.faults += 1;
+        let for_ms = [500, 3_000, 12_000][self.world.random.below(3)];
+        self.trouble_until_ms[place] = now_ms + for_ms;
+        // A life that was cut off or paused may be taken for dead a while later.
+        self.faults.push((place, now_ms, now_ms + for_ms + CALM_MS));
+        match self.world.random.below(3) {
+            0 => self.world.kill(place),
+            1 => self.world.places[place].is_paused = true,
+            _ => self.world.places[place].is_cut = true,
+        }
+    }
+
+    fn recover(&mut self) {
+        for place in 0..NODES {
+            if self.trouble_until_ms[place] <= self.world.now_ms {
+                (self.world.places[place].is_paused, self.world.places[place].is_cut) = (false, false);
+                if self.world.places[place].node.is_none() {
+                    self.world.start(place);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn retained_messages_never_go_back_and_wills_are_published_once() {
+    let one = std::env::var("TAUTWIRE_CLUSTER_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seeds = std::env::var("TAUTWIRE_CLUSTER_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS);
+    let mut all = Tally::default();
+    for seed in one.map_or(0..seeds, |seed: u64| seed..seed + 1) {
+        println!("seed {seed}");
+        let tally = Run::new(seed).live();
+        all.written += tally.written;
+        all.searches += tally.searches;
+        all.found += tally.found;
+        all.wills_due += tally.wills_due;
+        all.goodbyes += tally.goodbyes;
+        all.faults += tally.faults;
+    }
+    println!("{all:?}");
+    // A world in which nothing happens proves nothing.
+    let is_rich = all.written > 1_000 && all.found > 1_000 && all.wills_due > 200 && all.goodbyes > 10;
+    assert!(one.is_some() || is_rich, "{all:?}");
+}
+
+const MUTANTS: [Mutant; 6] = [
+    Mutant::SearchesWithoutLooking,
+    Mutant::RetainsByStreamAlone,
+    Mutant::RetainsInAnyOrder,
+    Mutant::ForgetsLate,
+    Mutant::ForgetsTerms,
+    Mutant::ForgetsGoodbye,
+];
+
+#[test]
+fn faults_of_keeping_that_are_put_in_are_found() {
+    let found_at = |mutant| {
+        let is_found = |seed: &u64| {
+            mutate(Some(mutant));
+            let is_found = catch_unwind(AssertUnwindSafe(|| Run::new(*seed).live())).is_err();
+            mutate(None);
+            is_found
+        };
+        let found_at = (0..MUTANT_SEEDS_MAX).find(is_found);
+        println!("{mutant:?}: {found_at:?}");
+        found_at
+    };
+    let missed: Vec<_> = MUTANTS.into_iter().filter(|mutant| found_at(*mutant).is_none()).collect();
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}

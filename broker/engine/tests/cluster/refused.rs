@@ -1,0 +1,103 @@
+//! Messages that the log does not take in time.
+
+use tautwire_engine::mutant::{Mutant, mutate};
+use tautwire_protocol::{QoS, ReasonCode};
+
+use crate::world::{Plan, World};
+
+const HOUR_S: u32 = 3600;
+const TIMEOUT_MS: u64 = 2_000;
+
+/// A world whose nodes refuse what has waited for long, and a publisher whose node has just been cut off from the store, with a first message
+/// on its way.
+fn world() -> (World, usize) {
+    let set_member = |member: &mut tautwire_cluster::Settings| member.publish_timeout_ms = TIMEOUT_MS;
+    let mut world = World::with_members(1, 0, Plan::default(), |_| {}, |_| {}, set_member);
+    let publisher = world.client("p");
+    world.connect(publisher, 0, false, HOUR_S);
+    world.places[0].is_cut = true;
+    // What is in a group that is under way may arrive, so it is not refused.
+    world.publish(publisher, "a", "first", QoS::AtLeastOnce);
+    world.go_on(0);
+    (world, publisher)
+}
+
+#[test]
+fn a_message_that_the_log_does_not_take_is_refused_and_the_connection_goes_on() {
+    let run = || {
+        let (mut world, publisher) = world();
+        let reader = world.client("reader");
+        world.publish(publisher, "a", "1", QoS::AtLeastOnce);
+        world.clients[publisher].publish("a", "0", QoS::AtMostOnce, true);
+        world.publish(publisher, "a", "3", QoS::AtLeastOnce);
+        world.run(4_000);
+        assert!(!world.clients[publisher].is_idle(), "those in front are not known to be lost");
+        world.places[0].is_cut = false;
+        world.run_until("all is answered", |world| world.clients[publisher].is_idle());
+        assert!(world.clients[publisher].is_connected());
+        assert_eq!(world.clients[publisher].done, ["first"]);
+        assert_eq!(world.clients[publisher].refused, ["1", "3"], "in the order of the packets [MQTT-4.6.0-2]");
+        assert_eq!(world.clients[publisher].reasons, [ReasonCode::ImplementationSpecificError; 2]);
+        // It goes on, and the identifiers are free.
+        world.connect(reader, 0, true, 0);
+        world.subscribe(reader, "a", QoS::ExactlyOnce);
+        for number in 0..30 {
+            world.publish_and_wait(publisher, "a", &number.to_string(), QoS::ExactlyOnce);
+        }
+        world.run(100);
+        assert_eq!(world.clients[reader].received.len(), 30);
+    };
+    run();
+    mutate(Some(Mutant::AcknowledgesWhatIsRefused));
+    let found = std::panic::catch_unwind(run);
+    mutate(None);
+    assert!(found.is_err(), "the test finds it");
+}
+
+#[test]
+fn a_qos_2_message_that_is_refused_leaves_its_identifier_free() {
+    let set_member = |member: &mut tautwire_cluster::Settings| member.publish_timeout_ms = TIMEOUT_MS;
+    let mut world = World::with_members(1, 0, Plan::default(), |_| {}, |_| {}, set_member);
+    let (publisher, reader) = (world.client("p"), world.client("reader"));
+    world.connect(publisher, 0, false, HOUR_S);
+    world.connect(reader, 0, true, 0);
+    world.subscribe(reader, "#", QoS::ExactlyOnce);
+    world.store.is_log_closed = true;
+    world.publish(publisher, "a", "first", QoS::ExactlyOnce);
+    world.run(500);
+    for number in 0..5 {
+        world.publish(publisher, "a", &number.to_string(), QoS::ExactlyOnce);
+    }
+    // Answers come in the order of the packets, and what has become of the first is not known [MQTT-4.6.0-3].
+    world.run(5_000);
+    assert_eq!(world.clients[publisher].in_flight(), 6);
+    world.store.is_log_closed = false;
+    world.run_until("the first is done", |world| world.clients[publisher].is_idle());
+    assert_eq!(world.clients[publisher].done, ["first"]);
+    assert_eq!(world.clients[publisher].refused, ["0", "1", "2", "3", "4"]);
+    for number in 0..30 {
+        world.publish_and_wait(publisher, "a", &format!("again {number}"), QoS::ExactlyOnce);
+    }
+    world.run(100);
+    assert_eq!(world.clients[reader].received.len(), 31);
+}
+
+#[test]
+fn a_client_of_3_1_1_is_disconnected() {
+    let (mut world, publisher) = world();
+    let old = world.client("old");
+    world.clients[old].is_v3 = true;
+    world.places[0].is_cut = false;
+    world.run(100);
+    world.connect(old, 0, false, HOUR_S);
+    world.store.is_log_closed = true;
+    world.publish(old, "a", "first", QoS::AtLeastOnce);
+    world.run(100);
+    world.publish(old, "a", "second", QoS::AtLeastOnce);
+    world.run(20_000);
+    assert_eq!(world.clients[old].at, None);
+    assert!(world.clients[publisher].is_connected());
+    world.store.is_log_closed = false;
+    world.connect(old, 0, false, HOUR_S);
+    world.run_until("both are done", |world| world.clients[old].is_idle());
+}

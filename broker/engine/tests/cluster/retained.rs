@@ -1,0 +1,222 @@
+//! Retained messages are those of all nodes.
+
+use tautwire_engine::mutant::{Mutant, mutate};
+use tautwire_protocol::{QoS, ReasonCode};
+
+use crate::support::Choices;
+use crate::world::{Plan, World};
+
+const HOUR_S: u32 = 3600;
+
+/// What a new client of a node gets that subscribes to `filter`: payloads and whether they come as retained, by topic.
+fn retained(world: &mut World, place: usize, filter: &str) -> Vec<(String, bool)> {
+    let reader = world.client(&format!("reader-{}", world.clients.len()));
+    world.connect(reader, place, true, 0);
+    world.subscribe(reader, filter, QoS::ExactlyOnce);
+    world.run(50);
+    let mut received = world.clients[reader].received.clone();
+    received.sort_by(|one, other| one.topic.cmp(&other.topic));
+    world.disconnect(reader);
+    received.into_iter().map(|one| (one.payload, one.is_retained)).collect()
+}
+
+fn is(expected: &[&str]) -> Vec<(String, bool)> {
+    expected.iter().map(|payload| ((*payload).to_owned(), true)).collect()
+}
+
+#[test]
+fn what_is_retained_on_one_node_is_retained_on_all() {
+    let mut world = World::new(3);
+    let publisher = world.client("p");
+    world.connect(publisher, 0, true, 0);
+    for (number, qos) in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce].into_iter().enumerate() {
+        world.clients[publisher].publish(&format!("a/{number}"), &number.to_string(), qos, true);
+    }
+    world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+    for place in 0..3 {
+        assert_eq!(retained(&mut world, place, "a/+"), is(&["0", "1", "2"]), "[MQTT-3.3.1-5]");
+    }
+    world.clients[publisher].publish("a/1", "", QoS::AtLeastOnce, true);
+    world.clients[publisher].publish("a/2", "new", QoS::AtLeastOnce, true);
+    world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+    for place in 0..3 {
+        assert_eq!(retained(&mut world, place, "a/+"), is(&["0", "new"]), "[MQTT-3.3.1-6]");
+    }
+    // A node that begins later has all of it.
+    world.kill(1);
+    world.run(8_000);
+    world.start(1);
+    world.run(500);
+    assert_eq!(retained(&mut world, 1, "a/+"), is(&["0", "new"]));
+}
+
+#[test]
+fn who_is_subscribed_gets_each_message_once_and_not_as_a_retained_one() {
+    let mut world = World::new(2);
+    let (publisher, subscriber) = (world.client("p"), world.client("s"));
+    world.connect(subscriber, 1, false, HOUR_S);
+    world.subscribe(subscriber, "a", QoS::ExactlyOnce);
+    world.connect(publisher, 0, true, 0);
+    for (number, qos) in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce].into_iter().enumerate() {
+        world.clients[publisher].publish("a", &number.to_string(), qos, true);
+    }
+    // Those of different QoS are not in order.
+    world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+    world.clients[publisher].publish("a", "", QoS::AtLeastOnce, true);
+    world.run(300);
+    assert_eq!(world.clients[subscriber].payloads(), ["0", "1", "2", ""]);
+    assert!(world.clients[subscriber].received.iter().all(|one| !one.is_retained), "[MQTT-3.3.1-12]");
+    // Nothing of QoS 0 waits for those who are away.
+    world.cut_off(subscriber);
+    world.clients[publisher].publish("a", "lost", QoS::AtMostOnce, true);
+    world.clients[publisher].publish("a", "kept", QoS::AtLeastOnce, true);
+    world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+    world.connect(subscriber, 1, false, HOUR_S);
+    world.run(300);
+    assert_eq!(world.clients[subscriber].payloads()[4..], ["kept"]);
+}
+
+#[test]
+fn a_message_that_is_being_retained_comes_to_a_new_subscriber_by_one_way_and_not_by_none() {
+    for after_ms in 0..60 {
+        for is_slow in [false, true] {
+            let mut world = World::new(2);
+            let (publisher, subscriber) = (world.client("p"), world.client("s"));
+            world.connect(publisher, 0, true, 0);
+            world.clients[publisher].publish("a", "old", QoS::ExactlyOnce, true);
+            world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+            world.connect(subscriber, 1, true, 0);
+            world.plan = Plan { late: if is_slow { 20 } else { 0 }, ..Plan::default() };
+            world.clients[publisher].publish("a", "new", QoS::ExactlyOnce, true);
+            world.run(after_ms);
+            world.subscribe(subscriber, "a", QoS::ExactlyOnce);
+            world.plan = Plan::default();
+            world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+            world.run(5_000);
+            let payloads = world.clients[subscriber].payloads();
+            assert!(matches!(payloads[..], ["old", "new"] | ["new"]), "{payloads:?} after {after_ms} ms, {is_slow}");
+        }
+    }
+}
+
+#[test]
+fn what_was_acknowledged_is_seen_by_whoever_subscribes_then() {
+    let mut world = World::new(3);
+    let publisher = world.client("p");
+    world.connect(publisher, 0, true, 0);
+    for number in 0..40 {
+        // The ways to the nodes are of different length each time.
+        world.plan = Plan { late: world.random.below(10), ..Plan::default() };
+        let payload = if number % 5 == 4 { String::new() } else { number.to_string() };
+        world.clients[publisher].publish("a", &payload, QoS::AtLeastOnce, true);
+        world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+        world.plan = Plan::default();
+        let expected = if payload.is_empty() { Vec::new() } else { is(&[&payload]) };
+        assert_eq!(retained(&mut world, 1 + number % 2, "a"), expected, "{number}");
+    }
+}
+
+#[test]
+fn a_retained_message_expires_on_all_nodes() {
+    let mut world = World::new(2);
+    let publisher = world.client("p");
+    world.connect(publisher, 0, true, 0);
+    world.clients[publisher].message_expiry_s = Some(10);
+    world.clients[publisher].publish("a", "short", QoS::AtLeastOnce, true);
+    world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+    world.run(5_000);
+    // One that begins now counts from when it was written.
+    world.kill(1);
+    world.run(3_000);
+    world.start(1);
+    world.run(500);
+    for place in 0..2 {
+        assert_eq!(retained(&mut world, place, "a"), is(&["short"]));
+    }
+    world.run(2_000);
+    for place in 0..2 {
+        assert_eq!(retained(&mut world, place, "a"), [], "[MQTT-3.3.2-5]");
+    }
+}
+
+#[test]
+fn what_was_cleared_long_ago_does_not_come_back_with_a_node_that_was_cut_off() {
+    let run = || {
+        let mut world = World::new(3);
+        let publisher = world.client("p");
+        world.connect(publisher, 1, true, 0);
+        world.clients[publisher].publish("a", "old", QoS::AtLeastOnce, true);
+        world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+        assert_eq!(retained(&mut world, 0, "a"), is(&["old"]));
+        world.places[0].is_cut = true;
+        world.run(10_000);
+        world.clients[publisher].publish("a", "", QoS::AtLeastOnce, true);
+        world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+        // The stream forgets that it was cleared.
+        world.run(3_700_000);
+        world.places[0].is_cut = false;
+        world.run(10_000);
+        retained(&mut world, 0, "a")
+    };
+    assert_eq!(run(), []);
+    mutate(Some(Mutant::KeepsFormerLife));
+    let found = std::panic::catch_unwind(run);
+    mutate(None);
+    assert_eq!(found.expect("it runs"), is(&["old"]), "the test finds it");
+}
+
+#[test]
+fn what_a_session_has_still_to_read_from_the_log_does_not_come_as_a_retained_message_too() {
+    let run = || {
+        let mut world = World::with(2, 0, Plan::default(), |settings| settings.session_queue_messages = 20, |_| {});
+        let (slow, publisher) = (world.client("slow"), world.client("p"));
+        world.clients[slow].is_mute = true;
+        world.clients[slow].receive_maximum = Some(5);
+        world.connect(slow, 0, false, HOUR_S);
+        world.subscribe(slow, "a/#", QoS::ExactlyOnce);
+        world.connect(publisher, 1, true, 0);
+        for number in 0..60 {
+            world.clients[publisher].publish("a/x", &format!("{number:02}"), QoS::ExactlyOnce, true);
+            world.run_until("it is acknowledged", |world| world.clients[publisher].is_idle());
+        }
+        world.run(200);
+        assert!(world.broker_totals(0).messages_left_in_log > 0);
+        world.subscribe(slow, "a/x", QoS::ExactlyOnce);
+        world.clients[slow].is_mute = false;
+        world.clients[slow].acknowledge();
+        world.run(10_000);
+        world.clients[slow].payloads().iter().map(|payload| payload.to_string()).collect::<Vec<_>>()
+    };
+    let each_once: Vec<_> = (0..60).map(|number| format!("{number:02}")).collect();
+    assert_eq!(run(), each_once);
+    mutate(Some(Mutant::ReplaysWhatComes));
+    let found = run();
+    mutate(None);
+    assert_ne!(found, each_once, "the test finds it");
+}
+
+#[test]
+fn no_more_is_retained_than_may_be() {
+    let mut world = World::new(2);
+    let publisher = world.client("p");
+    world.connect(publisher, 0, true, 0);
+    for number in 0..crate::node::RETAINED_MAX + 5 {
+        world.clients[publisher].publish(&format!("a/{number}"), "x", QoS::AtLeastOnce, true);
+        world.run_until("it is answered", |world| world.clients[publisher].is_idle());
+    }
+    assert_eq!(world.clients[publisher].refused.len(), 5);
+    assert_eq!(world.clients[publisher].reasons.last(), Some(&ReasonCode::QuotaExceeded));
+    assert_eq!(retained(&mut world, 1, "#").len(), crate::node::RETAINED_MAX);
+    assert!(world.broker_totals(0).retained_refused >= 5);
+}
+
+#[test]
+fn a_subscription_does_not_wait_for_what_it_is_not_owed() {
+    let mut world = World::new(2);
+    let client = world.client("c");
+    world.connect(client, 0, true, 0);
+    world.places[0].is_cut = true;
+    world.clients[client].subscribe("$SYS/#", QoS::AtMostOnce, false);
+    world.run(10);
+    assert!(!world.clients[client].suback.is_empty());
+}

@@ -1,0 +1,216 @@
+//! Wills are published by whichever node can, and once.
+
+use tautwire_engine::mutant::{Mutant, mutate};
+use tautwire_protocol::{DisconnectReason, QoS};
+
+use crate::client::LastWords;
+use crate::world::{Plan, World};
+
+const HOUR_S: u32 = 3600;
+
+/// A world with somebody who listens to wills on node 1, and a client with one.
+fn world(delay_s: u32) -> (World, usize, usize) {
+    world_of(0, delay_s)
+}
+
+fn world_of(seed: u64, delay_s: u32) -> (World, usize, usize) {
+    let mut world = World::with(3, seed, Plan::default(), |_| {}, |_| {});
+    let (watcher, client) = (world.client("watcher"), world.client("c"));
+    world.connect(watcher, 1, false, HOUR_S);
+    world.subscribe(watcher, "w", QoS::ExactlyOnce);
+    world.clients[client].will = Some(LastWords { delay_s, ..LastWords::new("w", "gone") });
+    (world, watcher, client)
+}
+
+#[test]
+fn the_will_of_a_connection_that_breaks_is_published() {
+    for expiry_s in [0, HOUR_S] {
+        let (mut world, watcher, client) = world(0);
+        world.connect(client, 0, true, expiry_s);
+        world.run(1_000);
+        assert!(world.clients[watcher].received.is_empty());
+        world.cut_off(client);
+        world.run_until("the will has come", |world| world.clients[watcher].payloads() == ["gone"]);
+        world.run(20_000);
+        assert_eq!(world.clients[watcher].payloads(), ["gone"], "once [MQTT-3.1.2-10]");
+    }
+}
+
+#[test]
+fn a_client_that_says_goodbye_takes_its_will_back() {
+    let run = || {
+        for expiry_s in [0, HOUR_S] {
+            let (mut world, watcher, client) = world(0);
+            world.connect(client, 0, true, expiry_s);
+            world.disconnect(client);
+            world.run(20_000);
+            assert!(world.clients[watcher].received.is_empty(), "[MQTT-3.14.4-3]");
+        }
+    };
+    run();
+    mutate(Some(Mutant::ForgetsGoodbye));
+    let found = std::panic::catch_unwind(run);
+    mutate(None);
+    assert!(found.is_err(), "the test finds it");
+}
+
+#[test]
+fn a_client_that_asks_for_it_has_its_will_published_with_its_goodbye() {
+    let (mut world, watcher, client) = world(0);
+    world.connect(client, 0, false, HOUR_S);
+    world.clients[client].say_why_it_goes(DisconnectReason::DisconnectWithWillMessage);
+    world.go_on(0);
+    world.run_until("the will has come", |world| world.clients[watcher].payloads() == ["gone"]);
+}
+
+#[test]
+fn a_will_with_a_delay_is_published_after_it_unless_the_client_comes_back_anywhere() {
+    let (mut world, watcher, client) = world(10);
+    world.connect(client, 0, false, HOUR_S);
+    world.cut_off(client);
+    world.run(9_000);
+    world.connect(client, 2, false, HOUR_S);
+    world.run(20_000);
+    assert!(world.clients[watcher].received.is_empty(), "[MQTT-3.1.3-9]");
+    world.cut_off(client);
+    world.run(9_900);
+    assert!(world.clients[watcher].received.is_empty());
+    world.run_until("the will has come", |world| world.clients[watcher].payloads() == ["gone"]);
+}
+
+#[test]
+fn a_will_with_a_delay_is_published_when_its_session_ends_before() {
+    let (mut world, watcher, client) = world(100);
+    world.connect(client, 0, false, 5);
+    world.cut_off(client);
+    world.run(4_900);
+    assert!(world.clients[watcher].received.is_empty());
+    world.run(1_000);
+    assert_eq!(world.clients[watcher].payloads(), ["gone"], "[MQTT-3.1.2-8]");
+    // A clean start ends the session, too.
+    let (mut world, watcher, client) = self::world(100);
+    world.connect(client, 0, false, HOUR_S);
+    world.cut_off(client);
+    world.clients[client].will = None;
+    world.connect(client, 2, true, 0);
+    world.run(1_000);
+    assert_eq!(world.clients[watcher].payloads(), ["gone"]);
+}
+
+#[test]
+fn the_wills_of_a_dead_nodes_clients_are_published_by_others() {
+    for (expiry_s, delay_s) in [(0, 0), (HOUR_S, 0), (HOUR_S, 20)] {
+        let (mut world, watcher, client) = world(delay_s);
+        // CONNACK promises the will, so the node may die in the next moment.
+        world.connect(client, 0, false, expiry_s);
+        world.kill(0);
+        world.run(8_000);
+        if delay_s > 0 {
+            assert!(world.clients[watcher].received.is_empty());
+            world.run(20_000);
+        }
+        world.run(5_000);
+        assert_eq!(world.clients[watcher].payloads(), ["gone"], "{expiry_s} {delay_s}");
+    }
+}
+
+#[test]
+fn a_connack_that_does_not_wait_for_the_will_is_found() {
+    let run = || {
+        let has_come = |seed| {
+            let (mut world, watcher, client) = world_of(seed, 0);
+            world.plan = Plan { lost: 30, ..Plan::default() };
+            world.begin_connecting(client, 0, false, 0);
+            while world.clients[client].let_in == 0 && world.clients[client].at.is_some() {
+                world.run(1);
+            }
+            let was_let_in = world.clients[client].let_in > 0;
+            world.kill(0);
+            world.plan = Plan::default();
+            world.run(15_000);
+            world.clients[watcher].payloads() == ["gone"] || !was_let_in
+        };
+        (0..20).all(has_come)
+    };
+    assert!(run());
+    mutate(Some(Mutant::ConnectsBeforeWillIsSaved));
+    let is_there = run();
+    mutate(None);
+    assert!(!is_there, "the test finds it");
+}
+
+#[test]
+fn a_client_that_is_taken_over_leaves_its_will() {
+    for place in [0, 2] {
+        let (mut world, watcher, client) = world(0);
+        world.connect(client, 0, false, HOUR_S);
+        let again = world.client("c");
+        world.connect(again, place, false, HOUR_S);
+        world.run(1_000);
+        assert_eq!(world.clients[watcher].payloads(), ["gone"], "on {place}");
+    }
+}
+
+#[test]
+fn clients_that_were_not_let_in_leave_no_wills() {
+    let (mut world, watcher, _) = world(0);
+    let mut refused = 0;
+    for round in 0..20 {
+        let clients: Vec<_> = (0..3).map(|_| world.client("same")).collect();
+        for (place, client) in clients.iter().enumerate() {
+            world.clients[*client].will = Some(LastWords::new("w", &format!("{round} {place}")));
+            world.begin_connecting(*client, place, true, 0);
+            world.run(round % 5);
+        }
+        world.run(8_000);
+        clients.iter().for_each(|client| world.disconnect(*client));
+        for (place, client) in clients.into_iter().enumerate() {
+            let was_let_in = world.clients[client].let_in > 0;
+            let has_come = world.clients[watcher].payloads().contains(&&*format!("{round} {place}"));
+            assert!(was_let_in || !has_come, "round {round}, node {place}");
+            refused += usize::from(!was_let_in);
+        }
+    }
+    assert!(refused > 0, "nobody was refused");
+}
+
+#[test]
+fn a_will_is_retained_and_expires_as_it_says() {
+    let (mut world, watcher, client) = world(0);
+    world.clients[client].will = Some(LastWords {
+        qos: QoS::AtMostOnce,
+        is_retained: true,
+        message_expiry_s: Some(10),
+        ..LastWords::new("w", "gone")
+    });
+    world.connect(client, 0, true, 0);
+    // The time before does not count.
+    world.run(15_000);
+    world.cut_off(client);
+    world.run(1_000);
+    let received = &world.clients[watcher].received;
+    assert_eq!(received.iter().map(|one| (&*one.payload, one.is_retained)).collect::<Vec<_>>(), [("gone", false)]);
+    let subscribe = |world: &mut World| {
+        let reader = world.client(&format!("reader-{}", world.clients.len()));
+        world.connect(reader, 2, true, 0);
+        world.subscribe(reader, "w", QoS::AtLeastOnce);
+        world.run(50);
+        world.clients[reader].received.len()
+    };
+    assert_eq!(subscribe(&mut world), 1);
+    world.run(10_000);
+    assert_eq!(subscribe(&mut world), 0, "[MQTT-3.3.2-5]");
+}
+
+#[test]
+fn the_store_removes_a_session_that_has_expired() {
+    let mut world = World::new(2);
+    let client = world.client("c");
+    world.connect(client, 0, false, 5);
+    world.subscribe(client, "a", QoS::AtLeastOnce);
+    world.cut_off(client);
+    world.run(5_500);
+    assert_eq!(world.store.sessions(), 1);
+    world.run(5_000);
+    assert_eq!(world.store.sessions(), 0, "[MQTT-4.1.0-2]");
+}
