@@ -104,7 +104,14 @@ impl Mirror {
     pub async fn next(&mut self, after: u64, max: usize) -> Result<Part, Failure> {
         let ahead_ms = match self.ahead_ms {
             Some(ahead_ms) => ahead_ms,
-            None => self.look_at_clock().await?.1,
+            None => {
+                let (last, ahead_ms) = self.look_at_clock().await?;
+                if last <= after {
+                    // Whoever begins does not wait for what may never come.
+                    return Ok(Part { kept: Vec::new(), through: after, is_end: true });
+                }
+                ahead_ms
+            }
         };
         let entries = self.follower.next(after + 1, max, MAX_BYTES).await;
         if let Some(last) = entries.last() {

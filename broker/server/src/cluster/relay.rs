@@ -11,10 +11,12 @@ use std::time::Duration;
 use tautwire_cluster::delivery::{LogGroup, ReadRequest, Span};
 use tautwire_cluster::names::{ClientKey, Seed};
 use tautwire_cluster::{Decision, Status, subject};
-use tautwire_engine::{ClusterEvent, ClusterRequest, LogMessage, LogSpan};
+use tautwire_engine::{ClusterEvent, ClusterRequest, LogMessage, LogSpan, RetainedChange};
 use tautwire_nats::{Broker, Command, Condition, Ended, Handle, Refused};
 use tautwire_reactor::{ClusterMail, ClusterThread};
 use tautwire_router::ShardIndex;
+
+use crate::time::since_epoch;
 
 /// What a shard asks is numbered with its own number in the highest byte.
 const SHARD_SHIFT: u32 = 56;
@@ -152,18 +154,20 @@ impl Relay {
                 Command::Claim { ticket, client_id: name.into(), start }
             }
             ClusterRequest::Abandon { client, ticket } => Command::Abandon { client, ticket },
-            ClusterRequest::Publish { client, ticket, topic, packet_id, message } => Command::Publish {
+            ClusterRequest::Publish { client, ticket, topic, packet_id, retain, message } => Command::Publish {
                 client,
                 ticket,
                 topic: topic.into(),
                 packet_id: packet_id.and_then(|packet_id| NonZeroU16::new(packet_id.get())),
-                retain: None,
+                retain: retain.map(|retaining| (retaining.retain, retaining.known)),
                 message,
             },
             ClusterRequest::Release { client, packet_id } => {
                 Command::Release { client, packet_id: NonZeroU16::new(packet_id.get())? }
             }
             ClusterRequest::Save { client, number, state } => Command::Save { client, number, state },
+            ClusterRequest::Keep { client, terms } => Command::Keep { client, terms },
+            ClusterRequest::Look { ticket } => Command::Look { ticket },
             ClusterRequest::Left { client, state } => {
                 self.clients().homes.remove(&client);
                 Command::Left { client, state }
@@ -202,6 +206,10 @@ impl Relay {
             Command::Publish { client, ticket, .. } => {
                 self.tell(shard, ClusterEvent::Decided(Decision::NotStored { client: *client, ticket: *ticket }));
             }
+            Command::Keep { client, .. } => log::error!(
+                "the will of the client {client} is more than the NATS servers take, and is not kept; raise max_payload there \
+                 [cluster_will_too_large]"
+            ),
             Command::Save { client, state, .. } | Command::Left { client, state } => log::error!(
                 "the state of the client {client} has {} bytes, which is more than the NATS servers take; raise max_payload \
                  there [cluster_state_too_large]",
@@ -253,9 +261,15 @@ impl Broker for Relay {
                 let event = ClusterEvent::Read { number, span: Arc::new(span_of(&span)) };
                 return self.tell(ShardIndex(shard as u8), event);
             }
-            Decision::Serve { ticket, .. } | Decision::Refuse { ticket, .. } | Decision::Redirect { ticket, .. } => {
-                Some(ShardIndex((ticket >> SHARD_SHIFT) as u8))
+            Decision::Retain { record, sequence, expires_at_ms } => {
+                let expires_at_ms = expires_at_ms.map(unix_ms);
+                let change = RetainedChange { record: *record, sequence, expires_at_ms };
+                return self.tell_all(&ClusterEvent::Retained([change].into()));
             }
+            Decision::Serve { ticket, .. }
+            | Decision::Refuse { ticket, .. }
+            | Decision::Redirect { ticket, .. }
+            | Decision::Look { ticket } => Some(ShardIndex((ticket >> SHARD_SHIFT) as u8)),
             Decision::Surrender(client)
             | Decision::Stored { client, .. }
             | Decision::NotStored { client, .. }
@@ -295,8 +309,6 @@ impl Broker for Relay {
             | Decision::NotJoined { .. }
             | Decision::Lease { .. }
             | Decision::Recall { .. }
-            | Decision::Retain { .. }
-            | Decision::Look { .. }
             | Decision::Proposed { .. } => return,
         };
         if let Some(shard) = shard {
@@ -352,6 +364,12 @@ impl fmt::Debug for Relay {
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A moment of the node's clock, which leases are measured by, as the shards' clock says it.
+fn unix_ms(at_ms: u64) -> u64 {
+    let unix_ms = u64::try_from(since_epoch().as_millis()).unwrap_or(u64::MAX);
+    unix_ms.saturating_add(at_ms.saturating_sub(tautwire_nats::now_ms()))
 }
 
 /// A part of the log, as shards are told of it.
