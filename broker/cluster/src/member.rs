@@ -97,9 +97,8 @@ impl Member {
         let mut lease = Lease::new(me, name.to_owned(), settings.reference.clone());
         lease.advance(now_ms, Load::default(), &mut out);
         let sweeper = Sweeper::new(now_ms, settings.patrol_ms);
-        let (mut log, mut mirror, mut config) = (Log::new(&settings), Mirror::default(), Config::new(me));
+        let (mut log, mirror, mut config) = (Log::new(&settings), Mirror::default(), Config::new(me));
         log.advance(now_ms, &settings, &mut out);
-        mirror.advance(&settings, &mut out);
         config.advance(now_ms, &settings, &mut out);
         Member {
             me,
@@ -234,6 +233,7 @@ impl Member {
             }
             Some(Purpose::Log(partition)) => {
                 self.log.answer(now_ms, partition, id, answer, &self.settings, &mut self.out);
+                self.copy_retained();
                 self.begin_to_serve(now_ms);
             }
             Some(Purpose::Group(key)) => self.with_groups(now_ms, |groups, cx| groups.answer(key, id, answer, cx)),

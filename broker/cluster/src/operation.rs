@@ -301,7 +301,8 @@ pub enum Decision {
         /// Which.
         number: u64,
     },
-    /// Once, and before anybody is served: where the node begins to follow the log, for each partition in order.
+    /// Once, before anybody is served, and before anything is told of what topics retain: where the node begins to follow the log, for
+    /// each partition in order.
     Begin {
         /// The first place of each that is going to arrive.
         next: Box<[Place; PARTITIONS as usize]>,
@@ -337,6 +338,8 @@ pub enum Decision {
     Lease {
         /// Which group.
         group: GroupKey,
+        /// Its subscription, `$share/name/filter`.
+        share: Arc<str>,
         /// Which partition.
         partition: Partition,
         /// From where on.

@@ -399,3 +399,71 @@ fn a_record_never_has_more_open_messages_than_it_may_name() {
     assert!(receivers.complete(1, partition(), place(1, 0), 0));
     assert!(!receivers.is_full(1, partition()));
 }
+
+/// Sessions whose engine knows by itself what they have: one that shares the position, one that is behind, and one that is ahead.
+#[test]
+fn what_was_taken_is_not_offered_again() {
+    let log = Log(vec![2; 6]);
+    let mut receivers = Receivers::new(&[place(3, 0); 16]);
+    let from = |own| {
+        let mut next = [place(3, 0); 16];
+        next[partition().index()] = own;
+        next
+    };
+    let begins = [place(3, 0), place(1, 1), place(4, 1)];
+    receivers.follow(0, None);
+    receivers.follow(1, Some(&from(begins[1])));
+    receivers.follow(2, Some(&from(begins[2])));
+    let mut got: [Vec<Place>; 3] = Default::default();
+    let mut offer = |receivers: &mut Receivers, group: &LogGroup, walk| {
+        for place in group.messages.iter().map(|message| group.place(&message)) {
+            for slot in (0..3).filter(|slot| receivers.wants(*slot, partition(), place, walk)).collect::<Vec<_>>() {
+                receivers.take(slot, partition(), place);
+                got[slot as usize].push(place);
+            }
+            if walk == Walk::Live {
+                receivers.pass(partition(), place.behind());
+            }
+        }
+    };
+    let live = |receivers: &mut Receivers, sequence, offer: &mut dyn FnMut(&mut Receivers, &LogGroup, Walk)| {
+        offer(receivers, &log.group(sequence), Walk::Live);
+        receivers.pass(partition(), place(sequence + 1, 0));
+    };
+    live(&mut receivers, 3, &mut offer);
+    assert_eq!(receivers.next(1, partition()), begins[1]);
+    assert_eq!(receivers.next(0, partition()), place(4, 0));
+    let read = receivers.next_read().expect("one is behind");
+    assert_eq!(read.from, Sequence(1));
+    let span = log.span(1, 3);
+    assert!(receivers.begin_walk(read.number, &span));
+    offer(&mut receivers, &span.groups[0], Walk::Read);
+    // What has been taken of a part that is being read counts at once.
+    assert_eq!(receivers.next(1, partition()), place(1, 2));
+    live(&mut receivers, 4, &mut offer);
+    span.groups[1..].iter().for_each(|group| offer(&mut receivers, group, Walk::Read));
+    assert!(receivers.end_walk(&span).is_empty());
+    let read = receivers.next_read().expect("the log has grown meanwhile");
+    let span = log.span(read.from.0, 1);
+    assert!(receivers.begin_walk(read.number, &span));
+    offer(&mut receivers, &span.groups[0], Walk::Read);
+    receivers.end_walk(&span);
+    assert!(receivers.next_read().is_none(), "all keep up");
+    (5..7).for_each(|sequence| live(&mut receivers, sequence, &mut offer));
+    for (got, begins) in got.iter().zip(begins) {
+        assert_eq!(*got, log.places().filter(|place| begins <= *place).collect::<Vec<_>>());
+    }
+    assert!(receivers.next_due(u64::MAX).is_none(), "their engine saves them");
+}
+
+#[test]
+fn a_span_is_gone_through_from_any_place() {
+    let log = Log(vec![2, 0, 3]);
+    let span = log.span(1, 3);
+    for from in [place(0, 0), place(1, 0), place(1, 1), place(1, 7), place(2, 0), place(3, 2), place(3, 3), place(9, 0)]
+    {
+        let found: Vec<_> = span.messages_from(from).map(|(place, message)| (place, message.index)).collect();
+        let expected = log.places().filter(|place| from <= *place);
+        assert_eq!(found, expected.map(|place| (place, place.index)).collect::<Vec<_>>());
+    }
+}

@@ -15,8 +15,6 @@ use crate::violations::ViolationBook;
 /// Settings, contracts and access rules that hold for this shard now.
 pub(crate) struct Adopted {
     settings: Arc<Settings>,
-    /// What the settings were made of, in a cluster: it does not offer all of it.
-    offered: Option<Arc<Settings>>,
     /// What clients have been told of the settings: the current terms are always those of `settings`.
     terms: TermsBook,
     /// What messages must keep to.
@@ -30,7 +28,6 @@ impl Adopted {
     pub(crate) fn new(regime: &Regime) -> Adopted {
         Adopted {
             settings: regime.settings.clone(),
-            offered: None,
             terms: TermsBook::new(&regime.settings),
             contracts: regime.contracts.clone(),
             violations: ViolationLog::default(),
@@ -46,26 +43,13 @@ impl Adopted {
     /// Adopts these settings, and the terms that they are to clients who come from now on. `is_used` says whether anybody is on some
     /// terms. Answers whether terms had to be replaced on which somebody is.
     pub(crate) fn adopt_settings(&mut self, settings: &Arc<Settings>, is_used: impl FnMut(TermsIndex) -> bool) -> bool {
-        self.settings = match &mut self.offered {
-            None => settings.clone(),
-            Some(offered) => {
-                *offered = settings.clone();
-                Arc::new(settings.within_cluster())
-            }
-        };
+        self.settings = settings.clone();
         self.terms.change(&self.settings, is_used)
-    }
-
-    /// From now on, only what a broker of a cluster can do is offered.
-    pub(crate) fn join_cluster(&mut self) {
-        self.offered = Some(self.settings.clone());
-        self.settings = Arc::new(self.settings.within_cluster());
-        self.terms = TermsBook::new(&self.settings);
     }
 
     /// Whether the settings have been adopted.
     pub(crate) fn has_adopted(&self, settings: &Arc<Settings>) -> bool {
-        Arc::ptr_eq(settings, self.offered.as_ref().unwrap_or(&self.settings))
+        Arc::ptr_eq(settings, &self.settings)
     }
 
     /// Those of the settings of now.

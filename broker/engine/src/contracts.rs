@@ -17,7 +17,7 @@ use crate::shard::Shard;
 use crate::violations::ViolationBook;
 
 /// Below this, what broke its contract is published again.
-const QUARANTINE: &str = "$quarantine/";
+pub(crate) const QUARANTINE: &str = "$quarantine/";
 /// The most of an explanation that is sent: a path may be long.
 const EXPLANATION_MAX_BYTES: usize = 1_000;
 /// The most topic that a packet can say.

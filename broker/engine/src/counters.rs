@@ -300,6 +300,8 @@ counters! {
     subscriptions_ahead_of_log,
     /// Messages for which a session had no room, so that it reads them from the log of the cluster later.
     messages_left_in_log,
+    /// Messages for which no member of a shared subscription had room, so that its group reads them from the log of the cluster later.
+    group_messages_held,
     /// Messages, or groups of them, that were not in the log of the cluster any more when they were read.
     dropped_aged_out,
     /// Messages of QoS 0 that were not sent to other nodes because too many waited.

@@ -69,8 +69,8 @@ impl<J: Journal> Hub<J> {
             return;
         }
         if !outgoing.has_room {
-            // What has room is not of the log.
-            if self.is_in_cluster() && self.has_had(index, outgoing.message.id) {
+            // What has room is not of the log. What is of a group, its home has seen to.
+            if self.is_in_cluster() && terms.share.is_none() && self.has_had(index, outgoing.message.id) {
                 return;
             }
             if !self.memory.take_spare(pending, outgoing.message.payload.len()) {
@@ -141,6 +141,9 @@ impl<J: Journal> Hub<J> {
         if !self.fits(index, &outgoing.message, terms.subscription_ids) {
             // [MQTT-3.1.2-25]
             self.count_unsendable(index, outgoing.message.topic);
+            if self.is_in_cluster() {
+                self.note_settled(self.sessions.key(session), &delivery);
+            }
             return;
         }
         self.commit(session, Change::Started(delivery));

@@ -72,7 +72,7 @@ impl<J: Journal> Shard<J> {
                 delivery.message = message.into();
             }
             self.hub.write_taken_from(ending.number, sent_as);
-            self.hand_on(delivery);
+            self.hand_on(self.hub.sessions.key(session), delivery);
         }
         (Slice::Unfinished(Job::Clear(ending)), SLICE_STEPS)
     }

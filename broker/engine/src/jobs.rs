@@ -159,7 +159,7 @@ impl<J: Journal> Shard<J> {
         let (packet_id, all) = match (packet.as_packet(), &mut *answers) {
             (Packet::Subscribe(subscribe), Answers::Subscribe(reasons)) => {
                 for request in subscribe.requests.iter().skip(before).take(SLICE_STEPS) {
-                    let (reason, replay) = self.subscribe_one(index, session, &subscribe, &request);
+                    let (reason, replay) = self.subscribe_one(index, session, &subscribe, &request, reasons.len());
                     reasons.push(reason);
                     replays.extend(replay);
                     *done += 1;

@@ -41,12 +41,14 @@ pub enum Mutant {
     ForgetsOwnPlace,
     /// In a cluster, what waits in a queue is not read again by the next node.
     ForgetsQueue,
-    /// In a cluster, a session that has read as far as there is shares the position of its shard.
-    JoinsTooEarly,
     /// In a cluster, a session that is further than its shard gets what arrives.
     TakesWhatItHas,
     /// In a cluster, a shard goes on when the lease has run out.
     ServesWithoutLease,
+    /// In a cluster, what a member of a shared subscription has not acknowledged when it goes is for nobody.
+    ForgetsToPutBack,
+    /// In a cluster, a group is done with a message as soon as a member has it.
+    SettlesWhenGiven,
     /// In a cluster, the identifiers of QoS 2 messages that a client has not released do not come along.
     ForgetsTakenOver,
     /// In a cluster, a search for retained messages does not ask whether the node has all of them.

@@ -121,9 +121,9 @@ impl Table {
         matches
     }
 
-    /// The subscriptions of one session by which it gets acknowledged messages of a topic.
-    pub(crate) fn find_acknowledged(&self, topic: &str, session: SessionIndex) -> Matches {
-        let mut matches = self.find_only(topic, |found| found == session);
+    /// The subscriptions of some sessions by which they get acknowledged messages of a topic.
+    pub(crate) fn find_acknowledged(&self, topic: &str, is_meant: impl Fn(SessionIndex) -> bool) -> Matches {
+        let mut matches = self.find_only(topic, is_meant);
         matches.subscriptions.retain(|subscription| subscription.qos != QoS::AtMostOnce);
         matches.plain = matches.subscriptions.partition_point(|subscription| subscription.format.is_none());
         matches
@@ -222,6 +222,9 @@ impl<J: Journal> Shard<J> {
             hub.tell_of(matches, outgoing, publisher, published_at);
         }
         if publisher.is_heard_by_all() {
+            if hub.is_in_cluster() && publisher != Publisher::Shard && !matches.routes.shares.is_empty() {
+                hub.offer_to_groups(&matches.routes.shares, contract, outgoing);
+            }
             if let Some(before) = before {
                 hub.meter(matches.meters, &outgoing.message, publisher, before);
             }
@@ -232,6 +235,9 @@ impl<J: Journal> Shard<J> {
             hub.send_to_shard(shard, outgoing, published_at, matches.routes.lasting.contains(shard));
         }
         for group in &matches.routes.shares {
+            if hub.is_in_cluster() && !hub.delivers_here(group, topic) {
+                continue;
+            }
             matched |= hub.deliver_to_share(group, contract, outgoing);
         }
         if let Some(before) = before {
@@ -291,11 +297,15 @@ impl<J: Journal> Shard<J> {
                     let before = (meters != 0).then(|| self.hub.before_metered());
                     match self.hub.member_at(key, delivery) {
                         Some(session) => self.hub.deliver_to_member(session, delivery),
-                        None => self.hand_on(delivery.clone()),
+                        None => self.hand_on(*key, delivery.clone()),
                     }
                     if let (Some(before), Some(message)) = (before, delivery.message.hot()) {
                         self.hub.meter(meters, &message.as_ref(), Publisher::Shard, before);
                     }
+                    0
+                }
+                Parcel::News(news) => {
+                    self.hub.hear_of_member(&news.share, news.member, news.news);
                     0
                 }
             };
@@ -314,8 +324,11 @@ impl<J: Journal> Shard<J> {
         (done < batch.len()).then_some(done)
     }
 
-    /// Gives a message of a shared subscription, whose chosen member is gone, to another member.
-    pub(crate) fn hand_on(&mut self, delivery: PendingMessage) {
+    /// Gives a message of a shared subscription, whose chosen member `from` is gone, to another member.
+    pub(crate) fn hand_on(&mut self, from: SessionKey, delivery: PendingMessage) {
+        if self.hub.is_in_cluster() && self.hub.put_back(from, &delivery) {
+            return;
+        }
         let group = delivery.share.as_ref().and_then(|filter| self.hub.common.exchange().group(filter));
         match group {
             Some(group) => {
@@ -501,7 +514,7 @@ impl<J: Journal> Hub<J> {
         contract: Option<&Contract>,
         outgoing: &mut Outgoing<'_>,
     ) -> bool {
-        let Some((member, here)) = self.pick(group) else {
+        let Some((member, here)) = self.pick_with(group, ShareGroup::pick) else {
             self.counters().dropped_no_member.add(1);
             return false;
         };
@@ -510,9 +523,21 @@ impl<J: Journal> Hub<J> {
             let Some(message) = self.for_member(contract, format, outgoing) else { return false };
             delivery.message = message.into();
         }
+        self.hand_to_member(group, &member, here, delivery);
+        true
+    }
+
+    /// Gives a message to the member of a shared subscription that was chosen, and whose session may be `here`.
+    pub(crate) fn hand_to_member(
+        &mut self,
+        group: &ShareGroup,
+        member: &Member,
+        here: Option<SessionIndex>,
+        delivery: PendingMessage,
+    ) {
         if let Some(session) = here {
             self.deliver_to_member(session, &delivery);
-            return true;
+            return;
         }
         let may_be_lost = delivery.qos == QoS::AtMostOnce;
         let to = member.session.shard;
@@ -529,13 +554,16 @@ impl<J: Journal> Hub<J> {
             Some(batch) => batch.push_member(member.session, delivery, handed),
             None => self.counters().dropped_shard_queue_full.add(1),
         }
-        true
     }
 
-    /// The member of a shared subscription whose turn it is, and its session where that is on this shard.
-    fn pick(&self, group: &ShareGroup) -> Option<(Member, Option<SessionIndex>)> {
+    /// The member of a shared subscription whose turn it is by `choose`, and its session where that is on this shard.
+    pub(crate) fn pick_with(
+        &self,
+        group: &ShareGroup,
+        choose: impl Fn(&ShareGroup) -> Option<Member>,
+    ) -> Option<(Member, Option<SessionIndex>)> {
         loop {
-            let member = group.pick()?;
+            let member = choose(group)?;
             let here = self.sessions.at(&member.session);
             if here.is_some() || member.session.shard != self.common.shard() {
                 return Some((member, here));
@@ -619,7 +647,7 @@ fn terms<'a>(
     }
 }
 
-fn share_delivery(
+pub(crate) fn share_delivery(
     group: &ShareGroup,
     member: &Member,
     outgoing: &mut Outgoing<'_>,

@@ -171,11 +171,6 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The same without what several brokers do not do together yet.
-    pub(crate) fn within_cluster(&self) -> Settings {
-        Settings { shared_subscription_available: false, ..self.clone() }
-    }
-
     /// When clients are held back because their connections break off, if ever.
     pub(crate) fn flapping(&self) -> Option<FlappingRule> {
         FlappingRule::new(self.client_breaks, self.client_breaks_s, self.client_hold_s)

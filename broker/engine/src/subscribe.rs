@@ -34,7 +34,7 @@ impl<J: Journal> Shard<J> {
         let mut replays = Vec::new();
         // [MQTT-3.8.4-5]
         for request in subscribe.requests.iter() {
-            let (reason, replay) = self.subscribe_one(index, session, subscribe, &request);
+            let (reason, replay) = self.subscribe_one(index, session, subscribe, &request, reasons.len());
             reasons.push(reason);
             replays.extend(replay);
         }
@@ -46,20 +46,21 @@ impl<J: Journal> Shard<J> {
         self.hub.pump(session);
     }
 
-    /// Makes one subscription of a packet, or refuses it; gives the retained messages that are owed for it.
+    /// Makes the subscription `nth` of a packet, or refuses it; gives the retained messages that are owed for it.
     pub(crate) fn subscribe_one(
         &mut self,
         index: ConnectionIndex,
         session: SessionIndex,
         subscribe: &Subscribe<'_>,
         request: &SubscriptionRequest<'_>,
+        nth: usize,
     ) -> (SubscribeReason, Option<Replay>) {
         let made = match self.hub.connections[index].mount_point().map(|mount| formats::mounted(mount, request.filter))
         {
-            None => self.subscribe_to(index, session, subscribe, request),
+            None => self.subscribe_to(index, session, subscribe, request, nth),
             Some(filter) => filter.and_then(|filter| {
                 let filter = TopicFilter::new(&filter).map_err(|_| SubscribeReason::TopicFilterInvalid)?;
-                self.subscribe_to(index, session, subscribe, &SubscriptionRequest { filter, ..*request })
+                self.subscribe_to(index, session, subscribe, &SubscriptionRequest { filter, ..*request }, nth)
             }),
         };
         match made {
@@ -80,12 +81,17 @@ impl<J: Journal> Shard<J> {
         session: SessionIndex,
         subscribe: &Subscribe<'_>,
         request: &SubscriptionRequest<'_>,
+        nth: usize,
     ) -> Result<(QoS, Option<Replay>), SubscribeReason> {
         let identifier = subscribe.properties.subscription_identifier();
         let granted = self.check_subscription(index, session, request, identifier);
         let wanted = formats::accepted(subscribe).and_then(|accepted| formats::wanted(request.filter, accepted));
         let (qos, wanted) = (granted?, wanted?);
-        Ok((qos, self.subscribe(index, session, request, qos, identifier, wanted)))
+        let replay = self.subscribe(index, session, request, qos, identifier, wanted);
+        if self.hub.is_in_cluster() && request.filter.share().is_some() {
+            self.hub.join_group(session, request.filter.as_str(), (subscribe.packet_id, nth));
+        }
+        Ok((qos, replay))
     }
 
     pub(crate) fn on_unsubscribe(
@@ -143,6 +149,9 @@ impl<J: Journal> Shard<J> {
         self.hub.memory.open_filter(&self.hub.sessions, session, filter.as_str());
         self.hub.commit(session, Change::Unsubscribed(filter.as_str().into()));
         self.leave(session, filter, format);
+        if self.hub.is_in_cluster() && filter.share().is_some() {
+            self.hub.part_from_group(session, filter.as_str());
+        }
     }
 
     /// A packet with many filters is worked off over several turns; so is one with few, where the turn has done enough. Says
@@ -237,7 +246,10 @@ impl<J: Journal> Shard<J> {
             self.hub.counters().refused_disk.add(1);
             return Err(SubscribeReason::QuotaExceeded);
         }
-        Ok(request.options.qos.min(settings.max_qos))
+        // A message of QoS 2 would be bound to one member across nodes [MQTT-4.8.2-5].
+        let is_of_cluster = self.hub.is_in_cluster() && filter.share().is_some();
+        let max_qos = if is_of_cluster { settings.max_qos.min(QoS::AtLeastOnce) } else { settings.max_qos };
+        Ok(request.options.qos.min(max_qos))
     }
 
     /// Makes or replaces a subscription; gives the retained messages that are owed for it.

@@ -133,6 +133,8 @@ impl<J: Journal> Hub<J> {
             let message = match parcel {
                 Parcel::Route { message, .. } => message.id,
                 Parcel::Member(_, delivery) => delivery.message.id(),
+                // Of a cluster, whose shards write nothing down.
+                Parcel::News(_) => return,
             };
             self.log.know(message);
         }

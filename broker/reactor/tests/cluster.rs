@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tautwire_cluster::delivery::{LogGroup, Messages, Span};
 use tautwire_cluster::names::{ClientKey, PARTITIONS, Partition, Seed};
-use tautwire_cluster::record::Place;
+use tautwire_cluster::record::{Body, Group, Place, Publisher};
 use tautwire_cluster::{Decision, Sequence};
-use tautwire_engine::{ClusterEvent, ClusterRequest, ClusterSettings, LogMessage, LogSpan, Settings};
+use tautwire_engine::{ClusterEvent, ClusterRequest, ClusterSettings, Settings};
 use tautwire_reactor::{
     Broker, ClusterMail, ClusterSeat, ClusterThread, DataDirectory, Entrance, Listen, OnDamage, StartError,
 };
@@ -57,16 +58,20 @@ impl Granting {
             ClusterRequest::Save { client, number, .. } => decided(Decision::Saved { client, number }),
             ClusterRequest::Publish { client, ticket, message, .. } => {
                 let sequence = Sequence(self.groups.fetch_add(1, Ordering::SeqCst) + 1);
-                let place = Place { sequence, index: 0 };
-                let message = LogMessage { place, publisher: client, stored: message.into() };
+                let block = Publisher { client, epoch: 1, packet_id: None }.sign(&message);
+                let body = Body::Messages { messages: vec![block], keeps: Vec::new() };
+                let group = Group { number: sequence.0, ordinal: 0, unsettled: None, body }.encode();
+                let messages = Messages::new(&group).expect("a group");
                 let partition = Partition::all().next().expect("there is one");
-                let until = Sequence(sequence.0 + 1);
-                let span = Arc::new(LogSpan { partition, until, messages: vec![message], lost: 0 });
+                let (until, groups) = (Sequence(sequence.0 + 1), vec![LogGroup { sequence, messages }]);
+                let span = Arc::new(Span { partition, from: sequence, until, groups, lost: 0 });
                 for shard in 0..mail.shards() {
-                    mail.tell(ShardIndex(shard as u8), ClusterEvent::Arrived(span.clone()));
+                    let arrived = Decision::Arrived(span.clone());
+                    mail.tell(ShardIndex(shard as u8), ClusterEvent::Decided(arrived));
                 }
                 decided(Decision::Stored { client, ticket });
             }
+            ClusterRequest::Look { ticket } => decided(Decision::Look { ticket }),
             ClusterRequest::Left { .. } => {
                 self.left.fetch_add(1, Ordering::SeqCst);
             }

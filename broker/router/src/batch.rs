@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tautwire_memory::{Charge, Kind, Ledger};
-use tautwire_message::{Forms, Message, MessageRef};
+use tautwire_message::{Forms, Message, MessageId, MessageRef};
 use tautwire_session::PendingMessage;
 
 use crate::share::SessionKey;
@@ -43,6 +43,29 @@ enum Content {
     Shared { message: Message, generation: u64 },
     WithForms(Box<(Message, u64, Arc<Forms>)>),
     Member(Box<(SessionKey, PendingMessage)>),
+    News(Box<MemberNews>),
+}
+
+/// What the home of a shared subscription in a cluster is told by the shard of a member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberNews {
+    /// The shared subscription, whole.
+    pub share: Arc<str>,
+    /// The member.
+    pub member: SessionKey,
+    /// What has become of it.
+    pub news: GroupNews,
+}
+
+/// See [`MemberNews`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupNews {
+    /// It takes messages from now on.
+    Ready,
+    /// It is done with this message.
+    Done(MessageId),
+    /// It is gone without having acknowledged this message, which is for any other.
+    Back(MessageId),
 }
 
 /// One entry of a batch.
@@ -68,6 +91,8 @@ pub enum Parcel<'a> {
     },
     /// A message for the one member of a shared subscription that was chosen.
     Member(&'a SessionKey, &'a PendingMessage),
+    /// What has become of a member, for the home of its shared subscription.
+    News(&'a MemberNews),
 }
 
 impl Batch {
@@ -141,6 +166,13 @@ impl Batch {
         self.weigh();
     }
 
+    /// Adds what has become of a member of a shared subscription.
+    pub fn push_news(&mut self, news: MemberNews) {
+        self.shared_bytes += size_of::<MemberNews>();
+        self.push(Content::News(Box::new(news)), None);
+        self.weigh();
+    }
+
     fn push(&mut self, content: Content, handed: Option<u64>) {
         if let Some(number) = handed
             && self.first_handed == 0
@@ -186,6 +218,7 @@ impl Batch {
                     Parcel::Route { message: message.as_ref(), generation: *generation, forms: Some(forms) }
                 }
                 Content::Member(member) => Parcel::Member(&member.0, &member.1),
+                Content::News(news) => Parcel::News(news),
             };
             Entry { content, handed }
         })

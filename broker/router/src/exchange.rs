@@ -11,7 +11,7 @@ use crate::placement::Placement;
 use crate::random::random;
 use crate::retained::{Expiry, RetainRefused, RetainedLimits, RetainedStore};
 use crate::scan::{Progress, RetainedWalk, Scan};
-use crate::share::{Member, SessionKey, ShareGroup};
+use crate::share::{Home, Member, SessionKey, ShareGroup};
 use crate::shares::Shares;
 use crate::{ShardIndex, ShardSet};
 
@@ -171,33 +171,55 @@ impl Exchange {
     /// A session joins a shared subscription or changes its membership. `filter` is whole, `$share/group/filter`;
     /// `matched` is its part that is compared with topics.
     pub fn join(&self, filter: &str, matched: &str, member: Member) {
-        if let Some(group) = self.read_shares().find(filter) {
-            group.join(member);
-            return;
-        }
-        let mut shares = self.shares.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(group) = shares.find(filter) {
-            group.join(member);
-            return;
-        }
-        let group = ShareGroup::new(filter);
-        group.join(member);
-        shares.add(group, matched);
-        self.share_count.fetch_add(1, Ordering::AcqRel);
-        self.advance();
+        self.with_group(filter, matched, |group| group.join(member));
     }
 
     /// A session leaves a shared subscription.
     pub fn leave(&self, filter: &str, session: SessionKey) {
         let is_last = self.read_shares().find(filter).is_some_and(|group| group.leave(session));
         if is_last {
-            let mut shares = self.shares.write().unwrap_or_else(PoisonError::into_inner);
-            // Somebody may have joined since.
-            if shares.find(filter).is_some_and(|group| group.is_empty()) {
-                shares.remove(filter);
-                self.share_count.fetch_sub(1, Ordering::AcqRel);
-                self.advance();
-            }
+            self.remove_if_empty(filter);
+        }
+    }
+
+    /// This node delivers a shared subscription of its cluster from here on; with `None`, no more. The group is there as long, whether it
+    /// has members or not. `filter` and `matched`: see [`Exchange::join`].
+    pub fn set_home(&self, filter: &str, matched: &str, home: Option<Home>) {
+        if home.is_some() {
+            self.with_group(filter, matched, |group| group.set_home(home));
+        } else if let Some(group) = self.group(filter) {
+            group.set_home(None);
+            self.remove_if_empty(filter);
+        }
+    }
+
+    /// The shared subscriptions that match a topic.
+    pub fn groups_for(&self, topic: &str, groups: &mut Vec<Arc<ShareGroup>>) {
+        self.read_shares().groups_for(topic, groups);
+    }
+
+    fn with_group(&self, filter: &str, matched: &str, act: impl FnOnce(&ShareGroup)) {
+        if let Some(group) = self.read_shares().find(filter) {
+            return act(group);
+        }
+        let mut shares = self.shares.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(group) = shares.find(filter) {
+            return act(group);
+        }
+        let group = ShareGroup::new(filter);
+        act(&group);
+        shares.add(group, matched);
+        self.share_count.fetch_add(1, Ordering::AcqRel);
+        self.advance();
+    }
+
+    fn remove_if_empty(&self, filter: &str) {
+        let mut shares = self.shares.write().unwrap_or_else(PoisonError::into_inner);
+        // Somebody may have joined since.
+        if shares.find(filter).is_some_and(|group| group.is_empty()) {
+            shares.remove(filter);
+            self.share_count.fetch_sub(1, Ordering::AcqRel);
+            self.advance();
         }
     }
 

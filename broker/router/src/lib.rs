@@ -20,7 +20,7 @@ mod scan;
 mod share;
 mod shares;
 
-pub use batch::{Batch, BatchSize, Entry, Parcel};
+pub use batch::{Batch, BatchSize, Entry, GroupNews, MemberNews, Parcel};
 pub use exchange::{Exchange, Retention, Routes};
 pub use interest::InterestChange;
 pub use look::RetainedLook;
@@ -29,7 +29,7 @@ pub use placement::Placement;
 pub use random::random;
 pub use retained::{RetainRefused, RetainedLimits};
 pub use scan::{Progress, RetainedWalk, Scan};
-pub use share::{Member, SessionKey, ShareGroup};
+pub use share::{Home, Member, SessionKey, ShareGroup};
 
 /// A shard's number, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

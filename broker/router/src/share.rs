@@ -1,7 +1,7 @@
 //! Shared subscriptions [MQTT 5.0 section 4.8.2].
 
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use foldhash::fast::RandomState;
@@ -42,12 +42,36 @@ pub struct Member {
     pub online: Arc<AtomicBool>,
 }
 
+/// The shard that delivers to a shared subscription what the log of a cluster brings for it: to its members on all shards of the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Home {
+    /// Which shard.
+    pub shard: ShardIndex,
+    /// What that shard calls the group.
+    pub slot: u32,
+    /// The partitions of the log that are this node's to deliver, one bit for each, and never none.
+    pub partitions: u16,
+}
+
+impl Home {
+    fn to_word(self) -> u64 {
+        u64::from(self.partitions) << 48 | u64::from(self.shard.0) << 32 | u64::from(self.slot)
+    }
+
+    fn of_word(word: u64) -> Option<Home> {
+        let partitions = (word >> 48) as u16;
+        (partitions > 0).then_some(Home { shard: ShardIndex((word >> 32) as u8), slot: word as u32, partitions })
+    }
+}
+
 /// One shared subscription and its members.
 #[derive(Debug)]
 pub struct ShareGroup {
     filter: Arc<str>,
     members: RwLock<Members>,
     next: AtomicUsize,
+    /// See [`Home`]; 0 where there is none.
+    home: AtomicU64,
 }
 
 /// Members in the order of their turns. Each session is a member once.
@@ -61,7 +85,12 @@ struct Members {
 
 impl ShareGroup {
     pub(crate) fn new(filter: &str) -> ShareGroup {
-        ShareGroup { filter: filter.into(), members: RwLock::default(), next: AtomicUsize::new(0) }
+        ShareGroup {
+            filter: filter.into(),
+            members: RwLock::default(),
+            next: AtomicUsize::new(0),
+            home: AtomicU64::new(0),
+        }
     }
 
     /// The whole filter, `$share/group/filter`.
@@ -84,6 +113,25 @@ impl ShareGroup {
         Some(stand_in.unwrap_or(chosen).clone())
     }
 
+    /// The connected member whose turn it is, of those who are meant.
+    pub fn pick_among(&self, is_meant: impl Fn(&Member) -> bool) -> Option<Member> {
+        let members = &self.members.read().unwrap_or_else(PoisonError::into_inner).list;
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        let (before, from) = members.split_at(turn.checked_rem(members.len())?);
+        let is_it = |member: &&Member| member.online.load(Ordering::Relaxed) && is_meant(member);
+        from.iter().chain(before).find(is_it).cloned()
+    }
+
+    /// The shard that delivers to the group in a cluster, where this node does.
+    #[inline]
+    pub fn home(&self) -> Option<Home> {
+        Home::of_word(self.home.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_home(&self, home: Option<Home>) {
+        self.home.store(home.map_or(0, Home::to_word), Ordering::Relaxed);
+    }
+
     /// How many members there are, and how many of them are connected.
     pub fn members(&self) -> (usize, usize) {
         let members = &self.members.read().unwrap_or_else(PoisonError::into_inner).list;
@@ -101,16 +149,16 @@ impl ShareGroup {
         self.members.write().unwrap_or_else(PoisonError::into_inner).join(member);
     }
 
-    /// Removes a member; true where none is left.
+    /// Removes a member; true where nothing is left.
     pub(crate) fn leave(&self, session: SessionKey) -> bool {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         members.leave(session);
-        members.list.is_empty()
+        members.list.is_empty() && self.home().is_none()
     }
 
-    /// Whether there is no member.
+    /// Whether there is no member, and nothing that this node delivers.
     pub(crate) fn is_empty(&self) -> bool {
-        self.members.read().unwrap_or_else(PoisonError::into_inner).list.is_empty()
+        self.home().is_none() && self.members.read().unwrap_or_else(PoisonError::into_inner).list.is_empty()
     }
 }
 
@@ -199,6 +247,36 @@ mod tests {
         assert!(!group.leave(member(1, true).session));
         assert_eq!(turns(&group, 2), [0, 0]);
         assert!(group.leave(member(0, true).session));
+    }
+
+    #[test]
+    fn those_who_are_meant_take_turns_and_those_away_have_none() {
+        let group = ShareGroup::new("$share/g/f");
+        (0..4).for_each(|index| group.join(member(index, index != 1)));
+        let picked = |meant: &[u32]| {
+            let is_meant = |member: &Member| meant.contains(&member.session.index);
+            let mut picked: Vec<_> =
+                (0..8).filter_map(|_| group.pick_among(is_meant)).map(|member| member.session.index).collect();
+            picked.sort_unstable();
+            picked
+        };
+        assert_eq!(picked(&[0, 1, 2, 3]), [0, 0, 2, 2, 2, 2, 3, 3]);
+        assert_eq!(picked(&[3]), [3; 8]);
+        assert!(picked(&[1]).is_empty());
+    }
+
+    #[test]
+    fn a_group_that_is_delivered_is_there_without_members() {
+        let group = ShareGroup::new("$share/g/f");
+        for (shard, slot, partitions) in [(0, 0, 1), (63, u32::MAX, u16::MAX), (7, 3, 0x8000)] {
+            let home = Home { shard: ShardIndex(shard), slot, partitions };
+            group.set_home(Some(home));
+            assert_eq!(group.home(), Some(home));
+        }
+        group.join(member(0, true));
+        assert!(!group.leave(member(0, true).session) && !group.is_empty());
+        group.set_home(None);
+        assert!(group.is_empty());
     }
 
     #[test]

@@ -112,6 +112,16 @@ impl Receivers {
         Partition::all().for_each(|partition| self.list(slot, partition));
     }
 
+    /// A session whose engine keeps account of what it has taken, and saves it: from these places on, or from where the shard stands.
+    pub fn follow(&mut self, slot: Slot, next: Option<&[Place; PARTITIONS as usize]>) {
+        let mut receiver = Receiver::session();
+        for (partition, place) in Partition::all().zip(next.into_iter().flatten()) {
+            receiver.set_back(partition, *place, std::iter::empty());
+        }
+        self.put(slot, receiver);
+        Partition::all().for_each(|partition| self.list(slot, partition));
+    }
+
     /// A partition of a group goes on here. A group begins with its first one.
     pub fn lease(
         &mut self,
@@ -171,6 +181,13 @@ impl Receivers {
         leased.map(lease).collect()
     }
 
+    /// The first place of a partition that a receiver has not looked at.
+    pub fn next(&self, slot: Slot, partition: Partition) -> Place {
+        let position = self.position(partition);
+        let receiver = self.receivers.get(slot as usize).and_then(Option::as_ref);
+        receiver.map_or(position, |receiver| receiver.next(partition, position))
+    }
+
     /// How far a session has come, as it is saved.
     pub fn cursors(&self, slot: Slot) -> Option<Cursors> {
         let receiver = self.receivers.get(slot as usize)?.as_ref()?;
@@ -206,6 +223,21 @@ impl Receivers {
         let Some(receiver) = self.receiver(slot) else { return };
         receiver.open(partition, place);
         if let Some(apart) = receiver.apart_mut(partition) {
+            apart.next = apart.next.max(place.behind());
+        }
+        if is_listed {
+            self.list(slot, partition);
+        }
+    }
+
+    /// A message goes to a session that [follows](Receivers::follow) the log, and wants it. It is not looked at again.
+    pub fn take(&mut self, slot: Slot, partition: Partition, place: Place) {
+        let is_apart = |receiver: &mut Receiver| receiver.apart(partition).is_some();
+        if !self.receiver(slot).is_some_and(is_apart) {
+            return;
+        }
+        let is_listed = self.unlist_unless_riding(slot, partition);
+        if let Some(apart) = self.receiver(slot).and_then(|receiver| receiver.apart_mut(partition)) {
             apart.next = apart.next.max(place.behind());
         }
         if is_listed {
@@ -438,13 +470,17 @@ impl Receivers {
     }
 
     fn insert(&mut self, slot: Slot, receiver: Receiver, now_ms: u64) {
+        self.put(slot, receiver);
+        self.set_due(slot, now_ms + CHECKPOINT_IDLE_MS);
+    }
+
+    fn put(&mut self, slot: Slot, receiver: Receiver) {
         self.remove(slot);
         let at = slot as usize;
         if self.receivers.len() <= at {
             self.receivers.resize_with(at + 1, || None);
         }
         self.receivers[at] = Some(receiver);
-        self.set_due(slot, now_ms + CHECKPOINT_IDLE_MS);
     }
 
     fn set_due(&mut self, slot: Slot, due_ms: u64) {

@@ -28,6 +28,14 @@ impl Span {
     pub fn end(&self) -> Place {
         Place { sequence: self.until, index: 0 }
     }
+
+    /// The messages from a place on, in order, each with its own place.
+    pub fn messages_from(&self, from: Place) -> impl Iterator<Item = (Place, LogMessage<'_>)> {
+        let groups = self.groups.iter().skip_while(move |group| group.sequence < from.sequence);
+        let messages =
+            groups.flat_map(|group| group.messages.iter().map(move |message| (group.place(&message), message)));
+        messages.skip_while(move |(place, _)| *place < from)
+    }
 }
 
 /// A group and its place in the log. Clones share the bytes.

@@ -4,6 +4,7 @@
 //! holds, whoever has written it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::mutant::{Mutant, is};
 use crate::names::{ClientKey, GroupKey, Incarnation, Key, Partition};
@@ -16,7 +17,7 @@ use super::{ASK_MS, GroupMessage, GroupMessageKind, GroupSurroundings, LOOK_MS, 
 #[derive(Debug)]
 pub(super) struct Group {
     key: GroupKey,
-    share: String,
+    share: Arc<str>,
     /// As it was seen last; a group that nobody knows has none.
     seen: Option<(Option<Revision>, ShareRecord)>,
     step: Step,
@@ -63,7 +64,7 @@ impl Group {
     pub(super) fn new(key: GroupKey, share: &str) -> Group {
         Group {
             key,
-            share: share.to_owned(),
+            share: share.into(),
             seen: None,
             step: Step::Resting,
             doubt: None,
@@ -167,7 +168,7 @@ impl Group {
             (Step::Reading(op), Answer::Got(found)) if op == id => match found {
                 None => self.saw(None, ShareRecord::new(&self.share, cx.position), cx),
                 Some((revision, value)) => match ShareRecord::decode(value) {
-                    Ok(record) if record.share == self.share => self.saw(Some(*revision), record, cx),
+                    Ok(record) if *record.share == *self.share => self.saw(Some(*revision), record, cx),
                     _ => {
                         self.refuse(&self.joining.clone(), Refusal::Unreadable, cx);
                         self.wait(cx);
@@ -209,7 +210,8 @@ impl Group {
                         true => cx.position[partition.index()],
                         false => record.cursors.next(partition),
                     };
-                    cx.out.decide(Decision::Lease { group: self.key, partition, next, open });
+                    let share = self.share.clone();
+                    cx.out.decide(Decision::Lease { group: self.key, share, partition, next, open });
                 }
                 Some(Lease::Held) if !is_mine => cx.out.decide(Decision::Recall { group: self.key, partition }),
                 _ => {}

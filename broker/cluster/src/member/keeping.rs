@@ -118,7 +118,7 @@ impl Member {
 
     /// Does what has come due of all this.
     pub(super) fn keep_house(&mut self, now_ms: u64) {
-        self.mirror.advance(&self.settings, &mut self.out);
+        self.copy_retained();
         self.config.advance(now_ms, &self.settings, &mut self.out);
         if self.is_serving {
             let sessions = &self.sessions;
@@ -135,6 +135,13 @@ impl Member {
             sweeper.advance(sessions, cx);
         }
         self.retire();
+    }
+
+    /// Nothing is copied before the engine knows where the log begins: what it is told before that is of no life.
+    pub(super) fn copy_retained(&mut self) {
+        if self.log.has_begun() {
+            self.mirror.advance(&self.settings, &mut self.out);
+        }
     }
 
     /// When a node that is drained has nothing any more, it buries itself.

@@ -1,13 +1,15 @@
 //! Messages come from the log, and from other nodes.
 
-use tautwire_cluster::names::ClientKey;
+use std::sync::Arc;
+
+use tautwire_cluster::delivery::{Span, Walk};
+use tautwire_cluster::names::{ClientKey, Partition};
 use tautwire_message::{MessageId, MessageRef};
 use tautwire_protocol::QoS;
 use tautwire_session::{Journal, PendingMessage};
 
 use super::fetching::read;
-use super::port::Span;
-use super::room::{LogPlace, behind};
+use super::room::{LogPlace, Passage};
 use crate::fan_out::Burst;
 use crate::frames::Outgoing;
 use crate::hub::Hub;
@@ -32,38 +34,35 @@ impl<J: Journal> Shard<J> {
         self.takes_batches() && self.hub.cluster.as_ref().is_some_and(|room| !room.is_suspended())
     }
 
-    /// Routes what has arrived, but nothing while the receivers of something earlier stand in line.
+    /// Routes what has come of the log, but nothing while the receivers of something earlier stand in line.
     #[cold]
     #[inline(never)]
     pub(crate) fn take_arrivals(&mut self) {
         while self.takes_arrivals()
             && self.hub.effort.may_form()
-            && let Some((span, routed)) = self.hub.cluster.as_ref().and_then(|room| room.next_arrival())
+            && let Some(Passage { walk, span, next }) = self.hub.cluster.as_ref().and_then(|room| room.log.passage())
         {
             let mut burst = Burst::begin(&self.hub);
-            if routed == 0 {
-                self.count_lost(&span);
-            }
-            let mut done = routed;
-            for message in &span.messages[routed..] {
-                let at = LogPlace { partition: span.partition, place: message.place };
-                if let Some(room) = &mut self.hub.cluster {
-                    room.come_to(at.partition, at.place);
-                }
-                if let Some(parts) = read(message, &span) {
-                    let publisher = self.publisher_of(message.publisher);
-                    self.route_from_log(parts, publisher);
+            let mut is_over = true;
+            for (place, message) in span.messages_from(next) {
+                let at = LogPlace { partition: span.partition, place };
+                if let Some(parts) = read(at, message.stored) {
+                    let publisher = self.publisher_of(message.publisher.client);
+                    match walk {
+                        Walk::Live => self.route_from_log(parts, publisher),
+                        Walk::Read => self.route_again(at, parts, publisher),
+                    }
                 }
                 if let Some(room) = &mut self.hub.cluster {
-                    room.come_to(at.partition, behind(at.place));
+                    room.log.note_routed(at);
                 }
-                done += 1;
                 if burst.is_enough_with(&self.hub, message.stored.len()) || !self.hub.effort.may_form() {
+                    is_over = false;
                     break;
                 }
             }
-            if let Some(room) = &mut self.hub.cluster {
-                room.note_routed(done);
+            if is_over {
+                self.end_passage(span.partition);
             }
             self.settle_overruns();
             if self.end_burst(&burst) {
@@ -72,10 +71,19 @@ impl<J: Journal> Shard<J> {
         }
     }
 
-    pub(super) fn count_lost(&self, span: &Span) {
-        if span.lost > 0 {
-            self.hub.counters().dropped_aged_out.add(span.lost);
-            log::warn!("{} groups of partition {} are not in the log any more", span.lost, span.partition);
+    /// A part of the log has been read.
+    pub(super) fn take_read(&mut self, number: u64, span: &Arc<Span>) {
+        let Some(room) = &mut self.hub.cluster else { return };
+        if let Some(id) = room.end_read(number, span) {
+            self.take_fetched(id, span);
+        }
+    }
+
+    fn end_passage(&mut self, partition: Partition) {
+        let lost = self.hub.cluster.as_mut().map_or(0, |room| room.end_passage());
+        if lost > 0 {
+            self.hub.counters().dropped_aged_out.add(lost);
+            log::warn!("{lost} groups of partition {partition} are not in the log any more");
         }
     }
 
@@ -87,12 +95,34 @@ impl<J: Journal> Shard<J> {
         if message.retain {
             self.hub.retain_from_log(&message);
         }
-        if message.is_expired(self.hub.clock.now_ms()) {
-            return;
+        if let Some(mut outgoing) = self.outgoing(message) {
+            let _ = self.route(&mut outgoing, publisher, 0);
         }
-        // The node that it was published on has held it to its contract. Whoever has no room reads it later.
-        let mut outgoing = Outgoing { is_checked: true, is_admitted: true, ..Outgoing::new(message) };
-        let _ = self.route(&mut outgoing, publisher, 0);
+    }
+
+    /// Offers a message to those who are behind, and want it.
+    fn route_again(&mut self, at: LogPlace, message: MessageRef<'_>, publisher: Publisher) {
+        let Some(mut outgoing) = self.outgoing(message) else { return };
+        let topic = outgoing.message.topic;
+        let Some(room) = &self.hub.cluster else { return };
+        // One of QoS 0, which is in the log since it is retained, was for those who were there.
+        let is_kept = outgoing.message.qos != QoS::AtMostOnce;
+        let matches = self.table.find_acknowledged(topic, |session| is_kept && room.wants(session, at));
+        let has_groups = !room.homes.is_empty();
+        let contract = self.hub.regime.contracts().find(topic).cloned();
+        self.hub.deliver_to_all(&matches, contract.as_deref(), &mut outgoing, publisher, 0);
+        if has_groups {
+            let mut groups = Vec::new();
+            self.hub.common.exchange().groups_for(topic, &mut groups);
+            self.hub.offer_again(at, contract.as_deref(), &mut outgoing);
+            self.hub.offer_to_groups(&groups, contract.as_deref(), &mut outgoing);
+        }
+    }
+
+    /// What is to be routed of a message, unless it has expired. The node that it was published on has held it to its contract.
+    fn outgoing<'m>(&self, message: MessageRef<'m>) -> Option<Outgoing<'m>> {
+        let is_expired = message.is_expired(self.hub.clock.now_ms());
+        (!is_expired).then(|| Outgoing { is_checked: true, is_admitted: true, ..Outgoing::new(message) })
     }
 
     /// A message of QoS 0 has come from another node.
@@ -121,11 +151,17 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn takes_from_log(&mut self, session: SessionIndex, delivery: &PendingMessage) -> Taking {
         let Some(at) = LogPlace::of(delivery.message.id()) else { return Taking::AsRoomAllows };
         let Some(room) = &self.cluster else { return Taking::AsRoomAllows };
+        // The home of its group has seen to it that there is room.
+        if delivery.share.is_some() {
+            return Taking::Yes;
+        }
+        if room.has_been_given(session) {
+            return Taking::Yes;
+        }
         if !room.wants(session, at) && !is(Mutant::TakesWhatItHas) {
             return Taking::No;
         }
-        // All its copies are taken, or none is.
-        let is_taken = room.has_been_given(session, at) || self.has_room_from_log(session, delivery);
+        let is_taken = self.has_room_from_log(session, delivery);
         let Some(room) = &mut self.cluster else { return Taking::AsRoomAllows };
         if is_taken {
             room.note_given(session, at);

@@ -73,7 +73,8 @@ impl<J: Journal> Shard<J> {
         let Some(room) = &mut self.hub.cluster else { return };
         let ticket = room.next_number();
         let start = if connect.clean_start { Start::Clean } else { Start::Resume };
-        let claim = Claim { ticket, client: room.client(name), name: name.into(), start, step: Step::Asked };
+        let client = room.client(name);
+        let claim = Claim { ticket, client, epoch: 0, name: name.into(), start, step: Step::Asked };
         room.claims.begin(id, claim);
         room.ask(ClusterRequest::Claim { ticket, name: name.into(), start });
         // No more is read from the client until there is an answer.
@@ -124,11 +125,11 @@ impl<J: Journal> Shard<J> {
         let (id, now_ms) = (self.hub.id(index), self.hub.clock.now_ms());
         let expiry_s = self.expiry_interval_s(index, connect);
         let Some(room) = &mut self.hub.cluster else { return true };
-        let Some(Claim { client, step, .. }) = room.claims.get(id) else { return false };
-        let client = *client;
+        let Some(Claim { client, epoch, step, .. }) = room.claims.get(id) else { return false };
+        let (client, epoch) = (*client, *epoch);
         if let Step::Served { resumed } = *step {
             if resumed.is_none() {
-                room.serve(session, client, id, None, now_ms);
+                room.serve(session, client, (id, epoch), None, now_ms);
             }
             self.hub.commit(session, Change::ExpiryInterval(expiry_s));
             self.set_will(session, connect);
@@ -148,7 +149,7 @@ impl<J: Journal> Shard<J> {
         if let Some(room) = &mut self.hub.cluster {
             room.claims.end(id);
             room.let_in(session);
-            room.has_room(session);
+            self.hub.take_part_in_groups(session);
         }
         true
     }
@@ -234,6 +235,10 @@ impl<J: Journal> Shard<J> {
         let Some(room) = &mut self.hub.cluster else { return };
         let session = room.session_of(client);
         // Nothing is handed back.
+        if let Some(session) = session {
+            self.hub.leave_groups(session, false);
+        }
+        let Some(room) = &mut self.hub.cluster else { return };
         if let Some(session) = session {
             room.leave(session);
         }

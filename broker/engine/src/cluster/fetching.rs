@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tautwire_cluster::delivery::Span;
 use tautwire_cluster::names::ClientKey;
 use tautwire_cluster::{Refusal, Start};
 use tautwire_memory::Ledger;
@@ -10,7 +11,7 @@ use tautwire_message::{Message, MessageRef};
 use tautwire_protocol::{PacketId, QoS};
 use tautwire_session::{Change, Journal, PendingMessage, Session};
 
-use super::port::{ClusterRequest, LogMessage, Span};
+use super::port::ClusterRequest;
 use super::room::{LogPlace, Reader, Step};
 use super::state::{Part, Pending, Source, State};
 use crate::connections::Reason;
@@ -40,10 +41,10 @@ impl Fetching {
         let Some(first) = self.wanted.last().copied() else { return };
         let is_looked_for =
             |at: &LogPlace| at.partition == span.partition && first.place <= at.place && at.place.sequence < span.until;
-        for message in &span.messages {
-            let at = LogPlace { partition: span.partition, place: message.place };
+        for (place, message) in span.messages_from(first.place) {
+            let at = LogPlace { partition: span.partition, place };
             if self.wanted.binary_search_by(|wanted| at.cmp(wanted)).is_ok()
-                && let Some(message) = read(message, span)
+                && let Some(message) = read(at, message.stored)
             {
                 self.found.insert(at, message.keep(ledger));
             }
@@ -53,9 +54,8 @@ impl Fetching {
 }
 
 /// A message of the log, named by its place; `None` for one that is none.
-pub(super) fn read<'a>(message: &'a LogMessage, span: &Span) -> Option<MessageRef<'a>> {
-    let at = LogPlace { partition: span.partition, place: message.place };
-    let Some(parts) = MessageRef::read_stored(&message.stored) else {
+pub(super) fn read(at: LogPlace, stored: &[u8]) -> Option<MessageRef<'_>> {
+    let Some(parts) = MessageRef::read_stored(stored) else {
         log::error!("the log of the cluster has something at {at:?} that is no message; it is passed over");
         return None;
     };
@@ -64,7 +64,13 @@ pub(super) fn read<'a>(message: &'a LogMessage, span: &Span) -> Option<MessageRe
 
 impl<J: Journal> Shard<J> {
     /// A session is this node's from now on.
-    pub(super) fn take_on_session(&mut self, ticket: u64, client: ClientKey, taken: &[PacketId], bytes: Vec<u8>) {
+    pub(super) fn take_on_session(
+        &mut self,
+        ticket: u64,
+        (client, epoch): (ClientKey, u64),
+        taken: &[PacketId],
+        bytes: Vec<u8>,
+    ) {
         let now_ms = self.hub.clock.now_ms();
         let Some(room) = &mut self.hub.cluster else { return };
         let Some(id) = room.claims.with_ticket(ticket) else {
@@ -72,7 +78,10 @@ impl<J: Journal> Shard<J> {
             room.ask(ClusterRequest::Left { client, state: bytes });
             return;
         };
-        let is_clean = room.claims.get(id).is_some_and(|claim| claim.start == Start::Clean);
+        let mut is_clean = false;
+        if let Some(claim) = room.claims.get(id) {
+            (claim.epoch, is_clean) = (epoch, claim.start == Start::Clean);
+        }
         let state = if bytes.is_empty() || is_clean { None } else { Some(State::decode(&bytes)) };
         match state {
             Some(None) => {
@@ -90,8 +99,12 @@ impl<J: Journal> Shard<J> {
                 self.go_on_fetching(id, Box::new(fetching));
             }
             expired => {
-                if expired.is_some() {
+                if let Some(state) = expired.flatten() {
                     self.hub.counters().sessions_expired.add(1);
+                    let Some(room) = &mut self.hub.cluster else { return };
+                    for share in state.shares() {
+                        room.ask(ClusterRequest::Part { client, epoch, share: share.into() });
+                    }
                 }
                 self.begin_anew(id, client, taken);
             }
@@ -138,7 +151,7 @@ impl<J: Journal> Shard<J> {
         let now_ms = self.hub.clock.now_ms();
         let Some(room) = &mut self.hub.cluster else { return };
         let Some(claim) = room.claims.get(id) else { return };
-        let (client, name) = (claim.client, claim.name.clone());
+        let (client, epoch, name) = (claim.client, claim.epoch, claim.name.clone());
         let Some(session) = self.hub.open_session(&name) else {
             let Some(room) = &mut self.hub.cluster else { return };
             room.ask(ClusterRequest::Left { client, state: fetching.bytes });
@@ -151,11 +164,12 @@ impl<J: Journal> Shard<J> {
         let Some(room) = &mut self.hub.cluster else { return };
         // Whoever has subscribed to nothing has missed nothing.
         let has_place = has_subscriptions && !is(Mutant::ForgetsOwnPlace);
-        room.serve(session, client, id, has_place.then_some(next), now_ms);
+        room.serve(session, client, (id, epoch), has_place.then_some(next), now_ms);
         room.keep(session, expiry_s > 0);
         if let Some(claim) = room.claims.get(id) {
             claim.step = Step::Served { resumed: Some(session) };
         }
+        self.hub.join_groups_again(session);
         self.hub.hear_again(id, Reason::Claim);
     }
 

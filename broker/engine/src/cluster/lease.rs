@@ -46,6 +46,8 @@ impl<J: Journal> Shard<J> {
     pub(super) fn end_life(&mut self) {
         let Some(room) = &mut self.hub.cluster else { return };
         let claims = room.claims.connections();
+        self.forget_groups();
+        let Some(room) = &mut self.hub.cluster else { return };
         room.end_life();
         log::error!("this broker has been taken for dead by its cluster: all connections end, and it begins anew");
         let waiting: Vec<_> = claims.into_iter().filter_map(|id| self.hub.connections.find(id)).collect();

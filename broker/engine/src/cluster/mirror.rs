@@ -22,6 +22,8 @@ use crate::mutant::{Mutant, is};
 
 /// How long the place is remembered at which a topic was cleared. The other way may still bring what was before it.
 const CLEARED_KEPT_MS: u64 = 300_000;
+/// With more topics, and twice as many as retain something, their places in the stream are forgotten.
+const KNOWN_SPARE: usize = 65_536;
 
 /// The store of all shards, as one of them reaches it.
 pub(crate) struct CommonStore<'a> {
@@ -130,7 +132,7 @@ impl Mirror {
         inner.through = *sequence;
         let reached = &mut inner.reached[partition.index()];
         *reached = (*reached).max(record.place);
-        inner.know(&record.topic, *sequence);
+        inner.know(&record.topic, *sequence, to.exchange);
         let empty = MessageRef { topic: &record.topic, ..CLEARED };
         let message = match record.retain {
             Retain::Clear => empty,
@@ -147,7 +149,8 @@ impl Mirror {
         match inner.there(&record.topic, to.exchange) {
             Some(there) if record.place < there && !is(Mutant::RetainsInAnyOrder) => {}
             Some(there) if record.place == there => {
-                if !message.payload.is_empty() {
+                // The log says by the clock of another node when it expires.
+                if message.expires_at_ms.is_some() && !message.payload.is_empty() {
                     to.exchange.renew_retained(MessageRef { id: at.to_retained_id(), ..message }.keep(to.ledger));
                 }
             }
@@ -223,8 +226,12 @@ impl Inner {
         Some(generation)
     }
 
-    fn know(&mut self, topic: &str, sequence: Sequence) {
+    fn know(&mut self, topic: &str, sequence: Sequence, exchange: &Exchange) {
         self.known.insert(self.hasher.hash_one(topic), sequence);
+        // Topics whose message has expired are among them.
+        if self.known.len() > KNOWN_SPARE && self.known.len() / 2 > exchange.retained().0 {
+            self.known = HashMap::new();
+        }
     }
 
     /// Forgets where topics were cleared long ago.

@@ -4,9 +4,9 @@
 //! Without a cluster there is no [`room`], and nothing of this happens.
 
 mod arriving;
-mod catching_up;
 mod claiming;
 mod fetching;
+mod groups;
 mod lease;
 mod mirror;
 mod not_stored;
@@ -29,8 +29,9 @@ use tautwire_protocol::PacketId;
 use tautwire_session::{Journal, Volatile};
 
 pub(crate) use self::arriving::{Taking, is_from_log};
+pub use self::groups::home_of;
 pub(crate) use self::mirror::Mirror;
-pub use self::port::{ClusterEvent, ClusterRequest, LogMessage, RetainedChange, Retaining, Span};
+pub use self::port::{ClusterEvent, ClusterRequest, RetainedChange, Retaining};
 pub(crate) use self::retaining::comes_by_log;
 use self::room::Denial;
 pub use self::seat::HAS_CLUSTER;
@@ -55,7 +56,6 @@ impl Shard<Volatile> {
         }
         let shard = self.hub.common.join_cluster();
         self.hub.cluster = seat::take(Room::new(seed, shard.0, settings));
-        self.hub.regime.join_cluster();
     }
 }
 
@@ -74,8 +74,6 @@ impl<J: Journal> Shard<J> {
             _ if !room.has_life() => {}
             ClusterEvent::Decided(decision) => self.carry_out_decision(decision),
             ClusterEvent::Retained(changes) => self.take_retained(&changes),
-            ClusterEvent::Arrived(span) => room.arrived(span),
-            ClusterEvent::Read { number, span } => self.take_read(number, &span),
             ClusterEvent::Heard(message) => self.route_heard(&message),
         }
     }
@@ -83,9 +81,9 @@ impl<J: Journal> Shard<J> {
     fn carry_out_decision(&mut self, decision: Decision) {
         let Some(room) = &mut self.hub.cluster else { return };
         match decision {
-            Decision::Serve { ticket, client, is_present: _, epoch: _, taken, state } => {
+            Decision::Serve { ticket, client, is_present: _, epoch, taken, state } => {
                 let taken: Vec<_> = taken.into_iter().filter_map(packet_id).collect();
-                self.take_on_session(ticket, client, &taken, state);
+                self.take_on_session(ticket, (client, epoch), &taken, state);
             }
             Decision::Refuse { ticket, why } => self.refuse_claim(ticket, why),
             Decision::Surrender(client) => self.surrender(client),
@@ -110,14 +108,16 @@ impl<J: Journal> Shard<J> {
             Decision::Redirect { ticket, to } => self.refuse_claim(ticket, Denial::Elsewhere(to)),
             Decision::MoveOn { client, to } => self.move_on(client, to),
             Decision::Look { ticket } => self.has_looked(ticket),
-            // Not asked for by a shard: the thread of the cluster has its own events for positions and for what the log brings.
+            Decision::Arrived(span) => room.log.arrived(span),
+            Decision::Read { shard: _, number, span } => self.take_read(number, &span),
+            Decision::Joined { client, group } => self.hub.joined(client, group),
+            Decision::NotJoined { client, group, why } => self.refuse_to_join(client, group, why),
+            Decision::Lease { group, share, partition, next, open } => {
+                self.lease_group(group, &share, partition, next, open);
+            }
+            Decision::Recall { group, partition } => self.recall_group(group, partition),
+            // Not asked for by a shard; where the log begins, and what topics retain, is told by events of their own.
             Decision::Begin { .. }
-            | Decision::Arrived(_)
-            | Decision::Read { .. }
-            | Decision::Joined { .. }
-            | Decision::NotJoined { .. }
-            | Decision::Lease { .. }
-            | Decision::Recall { .. }
             | Decision::Unreadable { .. }
             | Decision::Retain { .. }
             | Decision::Configure { .. }
@@ -135,6 +135,7 @@ impl<J: Journal> Shard<J> {
         }
         self.hub.hear_seekers();
         self.save_sessions();
+        self.tend_groups();
         if let Some(room) = &mut self.hub.cluster {
             room.begin_reads();
             surroundings.ask_cluster(room.requests());
@@ -146,9 +147,10 @@ impl<J: Journal> Shard<J> {
     #[cold]
     #[inline(never)]
     pub(crate) fn has_cluster_work(&self) -> bool {
-        self.hub.cluster.as_ref().is_some_and(|room| {
-            room.any_to_save() || room.any_hungry() || (room.any_arrivals() && self.takes_arrivals())
-        })
+        self.hub
+            .cluster
+            .as_ref()
+            .is_some_and(|room| room.any_to_save() || (room.log.any_passage() && self.takes_arrivals()))
     }
 }
 

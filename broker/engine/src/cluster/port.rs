@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tautwire_cluster::names::{ClientKey, PARTITIONS, Partition};
+use tautwire_cluster::names::{ClientKey, GroupKey, PARTITIONS, Partition};
 use tautwire_cluster::record::{Place, Retain, RetainedRecord};
 use tautwire_cluster::{Decision, Sequence, Start, Terms};
 use tautwire_protocol::PacketId;
@@ -72,14 +72,14 @@ pub enum ClusterRequest {
         /// What the session has.
         state: Vec<u8>,
     },
-    /// A [`Span`] that has arrived has been routed, so there is room for another one.
+    /// What has arrived has been routed, so there is room for more.
     Took {
         /// Of which partition.
         partition: Partition,
         /// Where it ended.
         until: Sequence,
     },
-    /// Read a part of the log for a session of this shard. The answer is [`ClusterEvent::Read`].
+    /// Read a part of the log for sessions of this shard. The answer is [`Decision::Read`].
     Read {
         /// Comes back with the answer.
         number: u64,
@@ -93,6 +93,49 @@ pub enum ClusterRequest {
     Look {
         /// Which request this is.
         ticket: u64,
+    },
+    /// A session of this shard has subscribed to `$share/name/filter`, or comes with that subscription. The answer is `Joined` or `NotJoined`.
+    Join {
+        /// Whose.
+        client: ClientKey,
+        /// Of its claim.
+        epoch: u64,
+        /// The subscription, whole.
+        share: Box<str>,
+    },
+    /// A session with a shared subscription is not served by this shard any more. It stays a member.
+    Leave {
+        /// Whose.
+        client: ClientKey,
+        /// The subscription, whole.
+        share: Box<str>,
+    },
+    /// A session has given up a shared subscription, or has ended.
+    Part {
+        /// Whose.
+        client: ClientKey,
+        /// Of its claim.
+        epoch: u64,
+        /// The subscription, whole.
+        share: Box<str>,
+    },
+    /// How far a group has come that is at home on this shard.
+    Checkpoint {
+        /// Which.
+        group: GroupKey,
+        /// By partition: the first place that has not been looked at, and what is open before it.
+        leases: Vec<(Partition, Place, Vec<Place>)>,
+    },
+    /// This shard has ceased to deliver a partition of a group, as `Recall` has asked.
+    Returned {
+        /// Which group.
+        group: GroupKey,
+        /// Which partition.
+        partition: Partition,
+        /// The first place that has not been looked at.
+        next: Place,
+        /// What is open before it.
+        open: Vec<Place>,
     },
     /// A message of QoS 0 for the subscribers of other nodes.
     Broadcast {
@@ -115,19 +158,11 @@ pub enum ClusterEvent {
         /// By partition.
         next: [Place; PARTITIONS as usize],
     },
-    /// The node has decided something about a client of this shard, or about itself.
+    /// The node has decided something about a client of this shard, or about itself; or it hands on a part of the log, which has arrived or
+    /// was asked for.
     Decided(Decision),
     /// What topics retain has changed, in the order of the stream. Each shard is told.
     Retained(Arc<[RetainedChange]>),
-    /// The log has grown. Spans of one partition come in order, and without gaps.
-    Arrived(Arc<Span>),
-    /// The answer to [`ClusterRequest::Read`].
-    Read {
-        /// Of the request.
-        number: u64,
-        /// What there is from where it was asked for. It may reach beyond what has arrived, and it may be empty.
-        span: Arc<Span>,
-    },
     /// A message of QoS 0 from another node, in the stored form.
     Heard(Arc<[u8]>),
 }
@@ -152,30 +187,6 @@ pub struct RetainedChange {
     pub expires_at_ms: Option<u64>,
 }
 
-/// A part of one partition of the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Span {
-    /// Of which partition.
-    pub partition: Partition,
-    /// The sequence at which the next one begins.
-    pub until: Sequence,
-    /// What is there, in order.
-    pub messages: Vec<LogMessage>,
-    /// Groups that were there and are gone, by age or by damage.
-    pub lost: u64,
-}
-
-/// A message in the log.
-#[derive(Clone, PartialEq, Eq)]
-pub struct LogMessage {
-    /// Where.
-    pub place: Place,
-    /// Who published it.
-    pub publisher: ClientKey,
-    /// The stored form of the message.
-    pub stored: Box<[u8]>,
-}
-
 impl fmt::Debug for ClusterRequest {
     /// Without payloads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -194,16 +205,16 @@ impl fmt::Debug for ClusterRequest {
             ClusterRequest::Took { partition, until } => write!(f, "took {partition} until {}", until.0),
             ClusterRequest::Read { number, partition, from } => write!(f, "read {number}: {partition} from {}", from.0),
             ClusterRequest::Look { ticket } => write!(f, "look {ticket:x}"),
+            ClusterRequest::Join { client, epoch, share } => write!(f, "join {client} at {epoch} to {share}"),
+            ClusterRequest::Leave { client, share } => write!(f, "leave {client} of {share}"),
+            ClusterRequest::Part { client, epoch, share } => write!(f, "part {client} at {epoch} from {share}"),
+            ClusterRequest::Checkpoint { group, leases } => write!(f, "checkpoint {group:?}, {leases:?}"),
+            ClusterRequest::Returned { group, partition, next, open } => {
+                write!(f, "returned {partition} of {group:?} at {next:?}, {} open", open.len())
+            }
             ClusterRequest::Broadcast { message, .. } => write!(f, "broadcast {} bytes", message.len()),
             ClusterRequest::Listen(filter) => write!(f, "listen to {filter}"),
             ClusterRequest::Unlisten(filter) => write!(f, "unlisten to {filter}"),
         }
-    }
-}
-
-impl fmt::Debug for LogMessage {
-    /// Without the payload.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "message at {:?} of {}, {} bytes", self.place, self.publisher, self.stored.len())
     }
 }

@@ -117,7 +117,7 @@ impl<J: Journal> Hub<J> {
     #[inline]
     pub(crate) fn listen(&mut self, filter: &str) {
         if self.is_in_cluster() {
-            self.ask_cluster(ClusterRequest::Listen(filter.into()));
+            self.ask_for(filter, ClusterRequest::Listen);
         }
     }
 
@@ -125,15 +125,16 @@ impl<J: Journal> Hub<J> {
     #[inline]
     pub(crate) fn unlisten(&mut self, filter: &str) {
         if self.is_in_cluster() {
-            self.ask_cluster(ClusterRequest::Unlisten(filter.into()));
+            self.ask_for(filter, ClusterRequest::Unlisten);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn ask_cluster(&mut self, request: ClusterRequest) {
-        if let Some(room) = &mut self.cluster {
-            room.ask(request);
+    fn ask_for(&mut self, filter: &str, what: impl FnOnce(Box<str>) -> ClusterRequest) {
+        // What groups listen to is listened to whoever else does.
+        if let Some(room) = self.cluster.as_mut().filter(|room| !room.homes.listen_to(filter)) {
+            room.ask(what(filter.into()));
         }
     }
 

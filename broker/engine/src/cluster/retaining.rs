@@ -112,7 +112,7 @@ impl<J: Journal> Hub<J> {
         if room.seekers.is_empty() {
             return;
         }
-        let positions = *room.positions();
+        let positions = room.positions();
         for (id, is_late) in room.seekers.release(&positions, self.clock.now_ms()) {
             self.counters().subscriptions_ahead_of_log.add(u64::from(is_late));
             self.hear_again(id, Reason::Look);
@@ -165,7 +165,7 @@ impl<J: Journal> Hub<J> {
     fn next_places(&self, session: SessionIndex) -> Option<Box<Places>> {
         let room = self.cluster.as_ref()?;
         room.served(session)?;
-        let mut places = Box::new(*room.positions());
+        let mut places = Box::new(room.positions());
         for (partition, place) in tautwire_cluster::names::Partition::all().zip(places.iter_mut()) {
             *place = room.next_place(session, partition);
         }

@@ -1,5 +1,6 @@
 //! What of a session's changes has to be in its record, and what its client is told after that.
 
+use tautwire_cluster::names::ClientKey;
 use tautwire_protocol::QoS;
 use tautwire_session::{AckLevel, Change, Journal, Outbound};
 
@@ -11,7 +12,7 @@ use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::shard::Shard;
 
-/// With fewer messages that wait for its client, a session that is behind reads on.
+/// With fewer messages that wait for its client, a session that had no room for a message reads on.
 pub(super) const QUEUE_LOW: usize = 16;
 
 impl<J: Journal> Hub<J> {
@@ -22,6 +23,9 @@ impl<J: Journal> Hub<J> {
         self.note_change(session, &change);
         if let Some(gone) = self.sessions.place(session).apply(change) {
             self.uncount_stored(&gone);
+            if gone.share.is_some() {
+                self.note_settled(self.sessions.key(session), &gone);
+            }
         }
         self.note_changed(session);
     }
@@ -93,17 +97,19 @@ impl<J: Journal> Hub<J> {
     /// Sends `ack` once all that has been asked for the session has come true, and not before acknowledgements held earlier.
     #[cold]
     #[inline(never)]
-    pub(crate) fn acknowledge_in_cluster(&mut self, index: ConnectionIndex, ack: Ack) {
+    pub(crate) fn acknowledge_in_cluster(&mut self, index: ConnectionIndex, mut ack: Ack) {
         let session = self.connections[index].session();
         let served = session.and_then(|session| self.cluster.as_ref()?.served(session));
         // Nothing is promised for a session that is another node's.
-        let Some((until, reached)) = served.map(|served| (served.promise(), served.reached())) else { return };
+        let Some(served) = served else { return };
+        let (client, until, reached) = (served.client(), served.promise(), served.reached());
         let leaves_too_early = match ack {
             Ack::Published(..) | Ack::Received(..) => is(Mutant::AcknowledgesBeforeStored),
             Ack::Deliver(..) | Ack::Release(..) => is(Mutant::TellsBeforeSaved),
             _ => false,
         };
         if until <= reached && !self.connections[index].delays_acks() || leaves_too_early {
+            self.amend(client, &mut ack);
             self.stopwatch.note_acknowledged(&ack);
             self.write_delayed_ack(index, &ack);
             return;
@@ -113,12 +119,19 @@ impl<J: Journal> Hub<J> {
         connections[index].delay_ack(delayed, memory.ledger());
     }
 
+    /// SUBACK says which filters the cluster has refused.
+    fn amend(&mut self, client: ClientKey, ack: &mut Ack) {
+        if let (Ack::Subscribed(packet_id, reasons), Some(room)) = (ack, &mut self.cluster) {
+            room.joining.amend(client, *packet_id, reasons);
+        }
+    }
+
     /// Something that a session has waited for has come true.
     pub(super) fn go_on_with(&mut self, session: Option<SessionIndex>) {
         let Some(session) = session else { return };
         let Some(room) = &self.cluster else { return };
         let Some(served) = room.served(session) else { return };
-        let (reached, is_all) = (served.reached(), served.reached() == served.promise());
+        let (client, reached, is_all) = (served.client(), served.reached(), served.reached() == served.promise());
         if let Some(id) = room.claimed_by(session) {
             if is_all {
                 self.hear_again(id, Reason::Claim);
@@ -129,7 +142,8 @@ impl<J: Journal> Hub<J> {
         while let Some((until, _)) = self.connections[index].delayed_positions()
             && let Some((ack, since)) = self.connections[index].next_delayed_ack(|until, _| until <= reached)
         {
-            let ack = self.refuse_if_not_stored(index, session, until, ack);
+            let mut ack = self.refuse_if_not_stored(index, session, until, ack);
+            self.amend(client, &mut ack);
             self.stopwatch.note_waited(&ack, since);
             self.write_delayed_ack(index, &ack);
         }

@@ -35,6 +35,7 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn leave_cluster(&mut self, session: SessionIndex) {
         self.hub.keep_terms(session, true);
         let state = self.hub.state_of(session, Some(self.hub.clock.now_ms()));
+        self.hub.leave_groups(session, state.is_empty());
         let Some(room) = &mut self.hub.cluster else { return };
         if let Some(served) = room.leave(session) {
             room.ask(ClusterRequest::Left { client: served.client(), state });

@@ -5,10 +5,15 @@
 pub struct ClusterSettings {
     /// Bytes of messages of QoS 1 and 2 that may be on their way to the log. Beyond it, publishers are not read from.
     pub publishing_max_bytes: usize,
-    /// Reads for sessions that are behind, under way at once.
-    pub reads_max: usize,
     /// Bytes of messages of QoS 0 that wait for the thread of the cluster. Beyond it, they are dropped.
     pub broadcasts_max_bytes: usize,
+    /// Messages of one group that a member of a shared subscription may have without having acknowledged them.
+    pub member_messages_max: usize,
+    /// The same in bytes. One message of any size may be had.
+    pub member_max_bytes: usize,
+    /// How long a partition of a group waits for members to acknowledge what they have before it goes to another node, in milliseconds. What
+    /// they have not acknowledged then is delivered again there.
+    pub return_wait_ms: u64,
     /// How long after an acknowledgement of its client a session is saved at the latest, in milliseconds.
     pub checkpoint_ms: u64,
     /// How often a session is saved that is only passed by messages for others, in milliseconds.
@@ -19,8 +24,10 @@ impl Default for ClusterSettings {
     fn default() -> ClusterSettings {
         ClusterSettings {
             publishing_max_bytes: 8 << 20,
-            reads_max: 64,
             broadcasts_max_bytes: 4 << 20,
+            member_messages_max: 64,
+            member_max_bytes: 1 << 20,
+            return_wait_ms: 1_000,
             checkpoint_ms: 200,
             passed_save_ms: 60_000,
         }

@@ -96,6 +96,8 @@ pub(crate) struct Client {
     pub(crate) reference: Option<String>,
     /// Message Expiry Interval of what it publishes.
     pub(crate) message_expiry_s: Option<u32>,
+    /// What CONNACK has said of shared subscriptions.
+    pub(crate) may_share: bool,
 }
 
 impl Client {
@@ -262,6 +264,7 @@ impl Client {
             Packet::ConnAck(connack) => {
                 self.connack = Some((connack.reason, connack.session_present));
                 self.reference = connack.properties.server_reference().map(str::to_owned);
+                self.may_share = connack.properties.shared_subscription_available() != Some(false);
                 self.assigned = connack.properties.assigned_client_identifier().map(str::to_owned);
                 if connack.reason == ConnectReason::Success {
                     self.let_in += 1;

@@ -1,6 +1,6 @@
 //! What is promised, and what clients have got.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tautwire_protocol::QoS;
 
@@ -51,5 +51,17 @@ pub(crate) fn judge(subscriber: &Client, granted: QoS, publishers: &[&Client]) {
     for (name, count) in counts {
         let is_once = name.qos == 2 && granted == QoS::ExactlyOnce;
         assert!(!is_once || count == 1, "{}: {name:?} came {count} times", subscriber.name);
+    }
+}
+
+/// What all members of a group have got together. A message of QoS 1 may come twice, to whomever.
+pub(crate) fn judge_group(members: &[Client], publishers: &[&Client]) {
+    let received: BTreeSet<Name> = members.iter().flat_map(|member| member.payloads()).map(Name::of).collect();
+    for payload in publishers.iter().flat_map(|publisher| &publisher.done) {
+        let name = Name::of(payload);
+        assert!(received.contains(&name), "{name:?} was acknowledged and came to no member");
+    }
+    for received in members.iter().flat_map(|member| &member.received) {
+        assert!(received.qos != QoS::ExactlyOnce, "a group has QoS 1 at most");
     }
 }

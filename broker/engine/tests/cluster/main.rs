@@ -6,13 +6,13 @@ mod support;
 
 mod client;
 mod elsewhere;
+mod groups;
 mod keeping;
 mod lease;
 mod ledger;
 mod node;
 mod publishing;
 mod random;
-mod refusals;
 mod refused;
 mod retained;
 mod sessions;

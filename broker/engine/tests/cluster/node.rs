@@ -4,12 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use tautwire_cluster::names::{ClientKey, Incarnation, PARTITIONS, Partition, Seed};
-use tautwire_cluster::record::Place;
-use tautwire_cluster::{
-    Answer, Decision, Member, Operation, OperationId, Output, Publish, Revision, Sequence, Settings,
-};
-use tautwire_engine::{ClusterEvent, ClusterRequest, ClusterSettings, LogSpan, RetainedChange};
+use tautwire_cluster::delivery::ReadRequest;
+use tautwire_cluster::names::{ClientKey, Incarnation, Seed};
+use tautwire_cluster::{Answer, Decision, Member, Operation, OperationId, Output, Publish, Revision, Settings};
+use tautwire_engine::{ClusterEvent, ClusterRequest, ClusterSettings, RetainedChange, home_of};
 use tautwire_message::MessageRef;
 use tautwire_protocol::topic_matches;
 use tautwire_router::RetainedLimits;
@@ -28,8 +26,6 @@ pub(crate) struct Node {
     pub(crate) broker: SimulatedBroker<Volatile>,
     /// On which shard a client was claimed.
     homes: HashMap<ClientKey, usize>,
-    /// How far each partition has been read.
-    next: [Sequence; PARTITIONS as usize],
     /// The life is over, and the next one has not begun.
     pub(crate) is_over: bool,
     /// Filters of each shard's clients.
@@ -40,12 +36,6 @@ pub(crate) struct Node {
 pub(crate) enum Wish {
     Operation(OperationId, Operation),
     Send(Incarnation, Vec<u8>),
-    Read {
-        shard: usize,
-        number: u64,
-        partition: Partition,
-        from: Sequence,
-    },
     Broadcast(Arc<[u8]>),
     /// The life is over; another one is to begin.
     Begin,
@@ -59,39 +49,22 @@ impl Node {
         settings: tautwire_engine::Settings,
         cluster: &ClusterSettings,
         member_settings: Settings,
-        ends: [Sequence; PARTITIONS as usize],
     ) -> Node {
         let retained = RetainedLimits { messages: RETAINED_MAX, bytes: 1 << 20 };
         let mut broker = SimulatedBroker::new(SHARDS, settings, retained, |_| Volatile);
         broker.advance(now_ms);
         broker.prepare_shards(|shard| shard.join_cluster(SEED, cluster.clone()));
         let member = Member::new(now_ms, me, "node", former, SEED, member_settings.clone());
-        let mut node = Node {
-            member,
-            member_settings,
-            broker,
-            homes: HashMap::new(),
-            next: ends,
-            is_over: false,
-            listened: vec![HashSet::new(); SHARDS],
-        };
-        node.begin();
-        node
-    }
-
-    fn begin(&mut self) {
-        let next = self.next.map(|sequence| Place { sequence, index: 0 });
-        (0..SHARDS).for_each(|shard| self.broker.tell(shard, ClusterEvent::Began { next }));
+        let listened = vec![HashSet::new(); SHARDS];
+        Node { member, member_settings, broker, homes: HashMap::new(), is_over: false, listened }
     }
 
     /// Another life begins with the same shards.
-    pub(crate) fn begin_anew(&mut self, now_ms: u64, me: Incarnation, ends: [Sequence; PARTITIONS as usize]) {
+    pub(crate) fn begin_anew(&mut self, now_ms: u64, me: Incarnation) {
         let former = self.member.incarnation();
         self.member = Member::new(now_ms, me, "node", Some(former), SEED, self.member_settings.clone());
         self.homes.clear();
-        self.next = ends;
         self.is_over = false;
-        self.begin();
     }
 
     pub(crate) fn answer(&mut self, now_ms: u64, id: OperationId, answer: &Answer) {
@@ -100,21 +73,6 @@ impl Node {
 
     pub(crate) fn saw_node(&mut self, now_ms: u64, node: Incarnation, revision: Revision, value: &[u8]) {
         self.member.saw_node(now_ms, node, revision, value);
-    }
-
-    /// How far a partition has been read.
-    pub(crate) fn next(&self, partition: Partition) -> Sequence {
-        self.next[partition.index()]
-    }
-
-    pub(crate) fn arrived(&mut self, span: LogSpan) {
-        self.next[span.partition.index()] = span.until;
-        let span = Arc::new(span);
-        (0..SHARDS).for_each(|shard| self.broker.tell(shard, ClusterEvent::Arrived(span.clone())));
-    }
-
-    pub(crate) fn read(&mut self, shard: usize, number: u64, span: LogSpan) {
-        self.broker.tell(shard, ClusterEvent::Read { number, span: Arc::new(span) });
     }
 
     pub(crate) fn heard(&mut self, message: &Arc<[u8]>) {
@@ -148,8 +106,7 @@ impl Node {
             while let Some(output) = self.member.next_output() {
                 is_done = false;
                 match output {
-                    // The test follows the log itself.
-                    Output::Operation(_, Operation::Follow { .. }) | Output::Listen(_) | Output::Unlisten(_) => {}
+                    Output::Listen(_) | Output::Unlisten(_) => {}
                     Output::Operation(id, operation) => wishes.push(Wish::Operation(id, operation)),
                     Output::Send(to, bytes) => wishes.push(Wish::Send(to, bytes)),
                     Output::Decision(decision) => self.tell(decision, &mut wishes),
@@ -164,7 +121,7 @@ impl Node {
     fn ask(&mut self, now_ms: u64, shard: usize, request: ClusterRequest, wishes: &mut Vec<Wish>) {
         match request {
             ClusterRequest::Read { number, partition, from } => {
-                wishes.push(Wish::Read { shard, number, partition, from });
+                self.member.read(shard, ReadRequest { number, partition, from });
             }
             ClusterRequest::Broadcast { message, .. } => wishes.push(Wish::Broadcast(message.into())),
             ClusterRequest::Claim { ticket, name, start } => {
@@ -187,7 +144,14 @@ impl Node {
             ClusterRequest::Keep { client, terms } => self.member.keep(client, terms),
             ClusterRequest::Look { ticket } => self.member.look(now_ms, ticket),
             ClusterRequest::Left { client, state } => self.member.left(now_ms, client, state),
-            ClusterRequest::Took { .. } => {}
+            ClusterRequest::Took { partition, until } => self.member.took(now_ms, shard, partition, until),
+            ClusterRequest::Join { client, epoch, share } => self.member.join(now_ms, client, epoch, &share),
+            ClusterRequest::Leave { client, share } => self.member.leave(now_ms, client, &share),
+            ClusterRequest::Part { client, epoch, share } => self.member.part(now_ms, client, epoch, &share),
+            ClusterRequest::Checkpoint { group, leases } => self.member.checkpoint(now_ms, group, leases),
+            ClusterRequest::Returned { group, partition, next, open } => {
+                self.member.returned(now_ms, group, partition, next, open);
+            }
             ClusterRequest::Listen(filter) => assert!(self.listened[shard].insert(filter), "once for each filter"),
             ClusterRequest::Unlisten(filter) => assert!(self.listened[shard].remove(&filter), "it was listened to"),
         }
@@ -208,9 +172,22 @@ impl Node {
             | Decision::Stored { client, .. }
             | Decision::NotStored { client, .. }
             | Decision::MoveOn { client, .. }
+            | Decision::Joined { client, .. }
+            | Decision::NotJoined { client, .. }
             | Decision::Completed { client, .. }
             | Decision::Saved { client, .. } => home(client)..home(client) + 1,
-            Decision::Suspended | Decision::Resumed | Decision::Fenced | Decision::Drained => 0..SHARDS,
+            Decision::Suspended | Decision::Resumed | Decision::Fenced | Decision::Drained | Decision::Arrived(_) => {
+                0..SHARDS
+            }
+            Decision::Read { shard, .. } => *shard..*shard + 1,
+            Decision::Lease { group, .. } | Decision::Recall { group, .. } => {
+                let shard = usize::from(home_of(*group, SHARDS).0);
+                shard..shard + 1
+            }
+            Decision::Begin { next } => {
+                (0..SHARDS).for_each(|shard| self.broker.tell(shard, ClusterEvent::Began { next: **next }));
+                return;
+            }
             Decision::Retain { record, sequence, expires_at_ms } => {
                 let expires_at_ms = expires_at_ms.map(|at_ms| crate::world::START_MS + at_ms);
                 let change = RetainedChange { record: *record.clone(), sequence: *sequence, expires_at_ms };
@@ -220,17 +197,8 @@ impl Node {
                 }
                 return;
             }
-            // Shards hear of these in another way, or not at all.
-            Decision::Begin { .. }
-            | Decision::Arrived(_)
-            | Decision::Read { .. }
-            | Decision::Joined { .. }
-            | Decision::NotJoined { .. }
-            | Decision::Lease { .. }
-            | Decision::Recall { .. }
-            | Decision::Unreadable { .. }
-            | Decision::Configure { .. }
-            | Decision::Proposed { .. } => return,
+            // Shards hear nothing of these.
+            Decision::Unreadable { .. } | Decision::Configure { .. } | Decision::Proposed { .. } => return,
         };
         if decision == Decision::Fenced {
             self.is_over = true;

@@ -44,7 +44,10 @@ fn nothing_is_listened_to_that_no_client_wants() {
     }
     world.run(50);
     assert_eq!(world.clients[clients[0]].payloads(), ["b"]);
-    assert_eq!(world.clients[clients[1]].payloads(), ["a/x", "b"]);
+    // Nothing keeps an order between topics.
+    let mut payloads = world.clients[clients[1]].payloads();
+    payloads.sort_unstable();
+    assert_eq!(payloads, ["a/x", "b"]);
     for client in clients {
         world.disconnect(client);
     }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tautwire_engine::mutant::{Mutant, mutate};
 use tautwire_protocol::QoS;
 
-use crate::ledger::{Name, judge};
+use crate::ledger::{Name, judge, judge_group};
 use crate::support::Choices;
 use crate::world::{Plan, World};
 
@@ -15,7 +15,11 @@ const MUTANT_SEEDS_MAX: u64 = 200;
 
 const NODES: usize = 3;
 const SUBSCRIBERS: usize = 3;
+/// Clients that share a subscription.
+const MEMBERS: usize = 3;
 const PUBLISHERS: usize = 3;
+const CLIENTS: usize = SUBSCRIBERS + MEMBERS + PUBLISHERS;
+const FIRST_PUBLISHER: usize = SUBSCRIBERS + MEMBERS;
 const TOPICS: usize = 4;
 /// Messages of one publisher that are not done.
 const WINDOW: usize = 4;
@@ -55,23 +59,24 @@ impl Run {
             |settings| settings.session_queue_messages = [3, 10_000][seed as usize % 2],
             |cluster| cluster.passed_save_ms = 5_000,
         );
-        world.read_groups = 1 + world.random.below(6) as u64;
-        for number in 0..SUBSCRIBERS + PUBLISHERS {
+        world.read_groups = 1 + world.random.below(6);
+        for number in 0..CLIENTS {
             let client = world.client(&format!("client-{number}"));
             world.clients[client].receive_maximum = [None, Some(3)][world.random.below(2)];
             world.connect(client, number % NODES, false, EXPIRY_S);
             if client < SUBSCRIBERS {
                 world.subscribe(client, "t/#", granted(client));
+            } else if client < FIRST_PUBLISHER {
+                world.subscribe(client, "$share/g/t/#", QoS::ExactlyOnce);
             }
         }
         let (lost, late, doubled, busy) = (2, 2, 3, 2);
         world.plan = Plan { lost, late, doubled, busy };
-        let clients = SUBSCRIBERS + PUBLISHERS;
-        let content_at_ms = vec![world.now_ms; clients];
+        let content_at_ms = vec![world.now_ms; CLIENTS];
         Run {
             world,
             content_at_ms,
-            numbers: vec![0; clients],
+            numbers: vec![0; CLIENTS],
             trouble_until_ms: vec![0; NODES],
             tally: Tally::default(),
         }
@@ -80,14 +85,14 @@ impl Run {
     fn live(mut self) -> Tally {
         while self.world.now_ms < TROUBLE_MS {
             self.fault();
-            (0..SUBSCRIBERS + PUBLISHERS).for_each(|client| self.act(client, true));
+            (0..CLIENTS).for_each(|client| self.act(client, true));
             self.world.run(STEP_MS);
         }
         self.world.plan = Plan::default();
         self.trouble_until_ms = vec![0; NODES];
         for _ in 0..(60_000 / STEP_MS) {
             self.recover();
-            (0..SUBSCRIBERS + PUBLISHERS).for_each(|client| self.act(client, false));
+            (0..CLIENTS).for_each(|client| self.act(client, false));
             self.world.run(STEP_MS);
         }
         self.judge();
@@ -96,7 +101,7 @@ impl Run {
 
     fn judge(&mut self) {
         let clients = &self.world.clients;
-        let publishers: Vec<_> = clients[SUBSCRIBERS..].iter().collect();
+        let publishers: Vec<_> = clients[FIRST_PUBLISHER..].iter().collect();
         for publisher in &publishers {
             assert!(publisher.is_idle(), "{} has messages that are not done", publisher.name);
             self.tally.done += publisher.done.len();
@@ -105,6 +110,7 @@ impl Run {
             assert!(subscriber.is_connected(), "{} cannot connect", subscriber.name);
             judge(subscriber, granted(number), &publishers);
         }
+        judge_group(&clients[SUBSCRIBERS..FIRST_PUBLISHER], &publishers);
         for place in 0..NODES {
             let totals = self.world.broker_totals(place);
             self.tally.suspensions += totals.suspensions;
@@ -158,15 +164,29 @@ impl Run {
             self.world.cut_off(client);
             self.content_at_ms[client] = now_ms;
         }
+        if (SUBSCRIBERS..FIRST_PUBLISHER).contains(&client) {
+            self.be_slow(client, is_trouble);
+        }
         if self.world.clients[client].at.is_none() {
             let place = self.world.random.below(NODES);
             self.world.begin_connecting(client, place, false, EXPIRY_S);
             self.tally.moves += 1;
             return;
         }
-        let may_publish = is_trouble && client >= SUBSCRIBERS && self.world.clients[client].is_connected();
+        let may_publish = is_trouble && client >= FIRST_PUBLISHER && self.world.clients[client].is_connected();
         if may_publish && self.world.clients[client].in_flight() < WINDOW && self.world.random.chance(60) {
             self.publish(client);
+        }
+    }
+
+    /// A member acknowledges nothing for a time: so it has something when its connection goes.
+    fn be_slow(&mut self, client: usize, is_trouble: bool) {
+        let is_mute = self.world.clients[client].is_mute;
+        if is_mute && (!is_trouble || self.world.random.chance(10)) {
+            self.world.clients[client].is_mute = false;
+            self.world.clients[client].acknowledge();
+        } else if is_trouble && !is_mute && self.world.random.chance(4) {
+            self.world.clients[client].is_mute = true;
         }
     }
 
@@ -213,16 +233,17 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
-const MUTANTS: [Mutant; 9] = [
+const MUTANTS: [Mutant; 10] = [
     Mutant::AcknowledgesBeforeStored,
     Mutant::TellsBeforeSaved,
     Mutant::DropsWhatIsHeld,
     Mutant::ForgetsOwnPlace,
     Mutant::ForgetsQueue,
-    Mutant::JoinsTooEarly,
     Mutant::TakesWhatItHas,
     Mutant::ServesWithoutLease,
     Mutant::ForgetsTakenOver,
+    Mutant::ForgetsToPutBack,
+    Mutant::SettlesWhenGiven,
 ];
 
 #[test]

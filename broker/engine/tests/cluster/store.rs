@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use tautwire_cluster::delivery::Messages;
 use tautwire_cluster::names::{Incarnation, Key, LogSubject, PARTITIONS, Partition};
-use tautwire_cluster::record::Place;
 use tautwire_cluster::{Answer, Kept, Operation, Revision, Scanned, Sequence};
-use tautwire_engine::{LogMessage, LogSpan};
+
+use crate::node::SEED;
 
 #[derive(Default)]
 pub(crate) struct Store {
@@ -48,7 +47,8 @@ impl Store {
         self.retained.retain(|_, (_, value)| stays(value));
     }
 
-    pub(crate) fn apply(&mut self, operation: Operation, is_busy: bool) -> (Answer, Change) {
+    /// `most`: so many groups are read at once.
+    pub(crate) fn apply(&mut self, operation: Operation, is_busy: bool, most: usize) -> (Answer, Change) {
         match operation {
             Operation::Put { .. }
             | Operation::PutFor { .. }
@@ -60,6 +60,9 @@ impl Store {
                 (Answer::Conflict, Change::Nothing)
             }
             Operation::End(partition) => (Answer::End(self.end(partition)), Change::Nothing),
+            Operation::Read { partition, from, .. } | Operation::Follow { partition, from, .. } => {
+                (self.read(partition, from, most), Change::Nothing)
+            }
             Operation::Remove { key, expected } => {
                 if self.keys.get(&key).map(|value| value.revision) != Some(expected) {
                     return (Answer::Conflict, Change::Nothing);
@@ -69,7 +72,6 @@ impl Store {
             }
             Operation::Scan { after, max } => (self.scan(after, max), Change::Nothing),
             Operation::Nodes => (Answer::Nodes(self.nodes()), Change::Nothing),
-            Operation::Read { .. } | Operation::Follow { .. } => unreachable!("the log is read by the test"),
             Operation::Get(key) => {
                 let found = self.keys.get(&key).map(|value| (value.revision, value.bytes.clone()));
                 (Answer::Got(found), Change::Nothing)
@@ -187,6 +189,14 @@ impl Store {
         self.keys.iter().filter_map(of_node).collect()
     }
 
+    /// The record of a group is of no version.
+    pub(crate) fn damage_group(&mut self, share: &str) {
+        self.last_revision += 1;
+        let revision = Revision(self.last_revision);
+        let value = self.value(revision, vec![u8::MAX], None);
+        self.keys.insert(Key::Group(SEED.group(share)), value);
+    }
+
     /// The sequence of the next group.
     pub(crate) fn end(&self, partition: Partition) -> Sequence {
         Sequence(self.log[partition.index()].len() as u64 + 1)
@@ -200,26 +210,12 @@ impl Store {
     }
 
     /// A part of the log, of so many groups at most.
-    pub(crate) fn read(&self, partition: Partition, from: Sequence, most: u64) -> LogSpan {
-        let until = Sequence(self.end(partition).0.min(from.0.saturating_add(most)).max(from.0));
-        let (mut messages, mut lost) = (Vec::new(), 0);
-        for sequence in from.0..until.0 {
-            if sequence <= self.aged_out[partition.index()] {
-                lost += 1;
-                continue;
-            }
-            let Some(group) = sequence.checked_sub(1).and_then(|at| self.log[partition.index()].get(at as usize))
-            else {
-                continue;
-            };
-            let group = Messages::new(group).expect("a group");
-            messages.extend(group.iter().map(|message| LogMessage {
-                place: Place { sequence: Sequence(sequence), index: message.index },
-                publisher: message.publisher.client,
-                stored: message.stored.into(),
-            }));
-        }
-        LogSpan { partition, until, messages, lost }
+    fn read(&self, partition: Partition, from: Sequence, most: usize) -> Answer {
+        let first = from.0.max(self.aged_out[partition.index()] + 1);
+        let log = self.log[partition.index()].iter().zip(1..);
+        let groups = log.filter(|(_, sequence)| first <= *sequence).take(most);
+        let groups = groups.map(|(group, sequence)| (Sequence(sequence), group.clone())).collect();
+        Answer::Groups { first: Sequence(first), groups }
     }
 }
 

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use tautwire_cluster::names::{Incarnation, Key, PARTITIONS, Partition};
-use tautwire_cluster::{Answer, Operation, OperationId, Revision, Sequence, Settings as MemberSettings, TICK_MS};
+use tautwire_cluster::names::{Incarnation, Key, Partition};
+use tautwire_cluster::{Answer, Operation, OperationId, Revision, Settings as MemberSettings, TICK_MS};
 use tautwire_engine::{ClusterSettings, Settings};
 use tautwire_protocol::QoS;
 
 use crate::client::Client;
-use crate::node::{Node, Wish};
+use crate::node::{Node, SHARDS, Wish};
 use crate::store::{Change, Store};
 use crate::support::{Choices, Random};
 
@@ -36,15 +36,6 @@ enum Event {
     Answer(Incarnation, OperationId, Answer),
     Peer(Incarnation, Vec<u8>),
     Watch(Incarnation, Incarnation, Revision, Vec<u8>),
-    Read {
-        node: Incarnation,
-        shard: usize,
-        number: u64,
-        partition: Partition,
-        from: Sequence,
-    },
-    /// A node looks whether a partition has grown.
-    Follow(Incarnation, Partition),
     Heard(Incarnation, Arc<[u8]>),
     Tick(Incarnation),
 }
@@ -75,7 +66,9 @@ pub(crate) struct World {
     member: MemberSettings,
     last_incarnation: u64,
     /// Groups that one read gives at most.
-    pub(crate) read_groups: u64,
+    pub(crate) read_groups: usize,
+    /// Who waits until a partition grows.
+    following: BTreeMap<Partition, Vec<(Incarnation, OperationId, Operation)>>,
 }
 
 impl World {
@@ -106,8 +99,14 @@ impl World {
         set(&mut settings);
         let mut cluster = ClusterSettings::default();
         set_cluster(&mut cluster);
-        // What waits is not refused: a client whose message was refused sends it behind others, and is judged by their order here.
-        let mut member = MemberSettings { publish_timeout_ms: u64::MAX / 2, ..MemberSettings::default() };
+        // What waits is not refused: a client whose message was refused sends it behind others, and is judged by their order here. Those who
+        // are behind are not served from memory.
+        let mut member = MemberSettings {
+            publish_timeout_ms: u64::MAX / 2,
+            shards: SHARDS,
+            kept_max_bytes: 0,
+            ..MemberSettings::default()
+        };
         set_member(&mut member);
         let mut world = World {
             random: Random::new(seed),
@@ -124,6 +123,7 @@ impl World {
             member,
             last_incarnation: 0,
             read_groups: 100,
+            following: BTreeMap::new(),
         };
         (0..nodes).for_each(|place| world.start(place));
         world.run(100);
@@ -165,11 +165,10 @@ impl World {
     /// A life begins.
     pub(crate) fn start(&mut self, place: usize) {
         let me = self.next_incarnation();
-        let ends = self.ends();
         let reference = format!("node-{place}");
         let member = MemberSettings { reference, ..self.member.clone() };
         let Place { node, former, .. } = &mut self.places[place];
-        *node = Some(Node::new(self.now_ms, me, *former, self.settings.clone(), &self.cluster, member, ends));
+        *node = Some(Node::new(self.now_ms, me, *former, self.settings.clone(), &self.cluster, member));
         *former = Some(me);
         self.after(0, Event::Tick(me));
         self.go_on(place);
@@ -188,14 +187,6 @@ impl World {
     fn next_incarnation(&mut self) -> Incarnation {
         self.last_incarnation += 1;
         Incarnation(NonZeroU64::new(self.last_incarnation).expect("not 0"))
-    }
-
-    fn ends(&self) -> [Sequence; PARTITIONS as usize] {
-        let mut ends = [Sequence(1); PARTITIONS as usize];
-        for partition in Partition::all() {
-            ends[partition.index()] = self.store.end(partition);
-        }
-        ends
     }
 
     fn place_of(&self, node: Incarnation) -> Option<usize> {
@@ -236,16 +227,6 @@ impl World {
                 held.saw_node(now_ms, node, revision, &value);
                 self.go_on(place);
             }
-            Event::Read { node, shard, number, partition, from } => {
-                let Some(place) = self.place_of(node) else { return };
-                // One that cannot be done now gives nothing, and is asked for again.
-                let groups = if self.places[place].is_cut { 0 } else { self.read_groups };
-                let span = self.store.read(partition, from, groups);
-                let Some((_, held)) = self.node(node) else { return };
-                held.read(shard, number, span);
-                self.go_on(place);
-            }
-            Event::Follow(node, partition) => self.follow(node, partition),
             Event::Heard(node, message) => {
                 let Some((place, held)) = self.node(node) else { return };
                 held.heard(&message);
@@ -256,23 +237,7 @@ impl World {
                 let Some((place, held)) = self.node(node) else { return };
                 held.member.advance(now_ms);
                 self.go_on(place);
-                // What a reader has not been told of, it finds.
-                Partition::all().for_each(|partition| self.follow(node, partition));
             }
-        }
-    }
-
-    fn follow(&mut self, node: Incarnation, partition: Partition) {
-        let Some(place) = self.place_of(node).filter(|place| !self.places[*place].is_cut) else { return };
-        let end = self.store.end(partition);
-        let next = self.places[place].node.as_ref().map_or(end, |node| node.next(partition));
-        if next < end {
-            let span = self.store.read(partition, next, 1 + self.random.below(3) as u64);
-            if let Some((place, held)) = self.node(node) {
-                held.arrived(span);
-                self.go_on(place);
-            }
-            self.after(1, Event::Follow(node, partition));
         }
     }
 
@@ -280,9 +245,20 @@ impl World {
         if self.store.is_log_closed && matches!(operation, Operation::Append { .. }) {
             return;
         }
+        let mut most = self.read_groups;
+        // A node that follows the log asks again where nothing comes; it is not what these tests are about.
+        let is_followed = matches!(operation, Operation::Follow { .. });
+        if let Operation::Follow { partition, from: next, .. } = operation {
+            if self.store.end(partition) <= next {
+                let following = self.following.entry(partition).or_default();
+                following.retain(|(node, ..)| *node != from);
+                return following.push((from, id, operation));
+            }
+            most = 1 + self.random.below(3);
+        }
         let is_busy = self.random.chance(self.plan.busy);
         self.store.pass_time(self.now_ms);
-        let (answer, change) = self.store.apply(operation, is_busy);
+        let (answer, change) = self.store.apply(operation, is_busy, most);
         match change {
             Change::Nothing => {}
             Change::Key(Key::Node(node), revision, value) => {
@@ -294,16 +270,15 @@ impl World {
             }
             Change::Key(..) => {}
             Change::Log(partition) => {
-                for node in self.living() {
-                    if let Some(way_ms) = self.way_ms() {
-                        self.after(way_ms, Event::Follow(node, partition));
-                    }
+                for (node, id, operation) in self.following.remove(&partition).unwrap_or_default() {
+                    self.after(0, Event::ToStore(node, id, operation));
                 }
             }
         }
         let hears = self.place_of(from).is_some_and(|place| !self.places[place].is_cut);
         for _ in 0..if self.random.chance(self.plan.doubled) { 2 } else { 1 } {
-            if let Some(way_ms) = self.way_ms().filter(|_| hears) {
+            let way_ms = if is_followed { Some(1) } else { self.way_ms() };
+            if let Some(way_ms) = way_ms.filter(|_| hears) {
                 self.after(way_ms, Event::Answer(from, id, answer.clone()));
             }
         }
@@ -391,10 +366,6 @@ impl World {
                     self.after(way_ms, Event::Peer(to, bytes));
                 }
             }
-            Wish::Read { shard, number, partition, from: sequence } => {
-                let way_ms = self.way_ms().unwrap_or(20);
-                self.after(way_ms, Event::Read { node: from, shard, number, partition, from: sequence });
-            }
             Wish::Broadcast(message) => {
                 for node in self.living().into_iter().filter(|node| *node != from && !is_cut) {
                     if let Some(way_ms) = self.way_ms() {
@@ -403,9 +374,9 @@ impl World {
                 }
             }
             Wish::Begin => {
-                let (me, ends) = (self.next_incarnation(), self.ends());
+                let me = self.next_incarnation();
                 if let Some(node) = &mut self.places[place].node {
-                    node.begin_anew(self.now_ms, me, ends);
+                    node.begin_anew(self.now_ms, me);
                     self.places[place].former = Some(me);
                     self.after(0, Event::Tick(me));
                 }
@@ -424,7 +395,7 @@ impl World {
     pub(crate) fn begin_connecting(&mut self, client: usize, place: usize, is_clean: bool, expiry_s: u32) {
         let Some(node) = &mut self.places[place].node else { return };
         // Shards take turns in accepting.
-        let shard = client % crate::node::SHARDS;
+        let shard = client % SHARDS;
         let socket = node.broker.connect(shard, ROOM_BYTES);
         self.clients[client].connect(is_clean, expiry_s);
         self.clients[client].at = Some((place, socket));

@@ -8,10 +8,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
-use tautwire_cluster::delivery::{LogGroup, ReadRequest, Span};
+use tautwire_cluster::delivery::ReadRequest;
 use tautwire_cluster::names::{ClientKey, Seed};
 use tautwire_cluster::{Decision, Status, subject};
-use tautwire_engine::{ClusterEvent, ClusterRequest, LogMessage, LogSpan, RetainedChange};
+use tautwire_engine::{ClusterEvent, ClusterRequest, RetainedChange, home_of};
 use tautwire_nats::{Broker, Command, Condition, Ended, Handle, Refused};
 use tautwire_reactor::{ClusterMail, ClusterThread};
 use tautwire_router::ShardIndex;
@@ -176,6 +176,13 @@ impl Relay {
             ClusterRequest::Read { number: read, partition, from } => {
                 Command::Read { shard: number, request: ReadRequest { number: read, partition, from } }
             }
+            ClusterRequest::Join { client, epoch, share } => Command::Join { client, epoch, share: share.into() },
+            ClusterRequest::Leave { client, share } => Command::Leave { client, share: share.into() },
+            ClusterRequest::Part { client, epoch, share } => Command::Part { client, epoch, share: share.into() },
+            ClusterRequest::Checkpoint { group, leases } => Command::Checkpoint { group, leases },
+            ClusterRequest::Returned { group, partition, next, open } => {
+                Command::Returned { group, partition, next, open }
+            }
             ClusterRequest::Broadcast { topic, message } => {
                 if let Some(handle) = handle {
                     handle.send(&subject::subject_of(&topic, self.seed), message);
@@ -256,11 +263,7 @@ impl Broker for Relay {
         let home = |client: &ClientKey| self.clients().homes.get(client).copied();
         let shard = match decision {
             Decision::Begin { next } => return self.tell_all(&ClusterEvent::Began { next: *next }),
-            Decision::Arrived(span) => return self.tell_all(&ClusterEvent::Arrived(Arc::new(span_of(&span)))),
-            Decision::Read { shard, number, span } => {
-                let event = ClusterEvent::Read { number, span: Arc::new(span_of(&span)) };
-                return self.tell(ShardIndex(shard as u8), event);
-            }
+            Decision::Read { shard, .. } => Some(ShardIndex(shard as u8)),
             Decision::Retain { record, sequence, expires_at_ms } => {
                 let expires_at_ms = expires_at_ms.map(unix_ms);
                 let change = RetainedChange { record: *record, sequence, expires_at_ms };
@@ -277,6 +280,9 @@ impl Broker for Relay {
             | Decision::Completed { client, .. }
             | Decision::Saved { client, .. } => home(&client),
             Decision::Lost(client) => self.clients().homes.remove(&client),
+            Decision::Joined { client, .. } | Decision::NotJoined { client, .. } => home(&client),
+            Decision::Lease { group, .. } | Decision::Recall { group, .. } => Some(home_of(group, self.waiting.len())),
+            Decision::Arrived(_) => return self.tell_all(&ClusterEvent::Decided(decision)),
             Decision::Suspended | Decision::Resumed | Decision::Fenced | Decision::Drained => {
                 self.serving.set(decision == Decision::Resumed);
                 if matches!(decision, Decision::Fenced | Decision::Drained) {
@@ -305,11 +311,7 @@ impl Broker for Relay {
                 return;
             }
             // Nobody here has asked for it.
-            Decision::Joined { .. }
-            | Decision::NotJoined { .. }
-            | Decision::Lease { .. }
-            | Decision::Recall { .. }
-            | Decision::Proposed { .. } => return,
+            Decision::Proposed { .. } => return,
         };
         if let Some(shard) = shard {
             self.tell(shard, ClusterEvent::Decided(decision));
@@ -370,15 +372,4 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 fn unix_ms(at_ms: u64) -> u64 {
     let unix_ms = u64::try_from(since_epoch().as_millis()).unwrap_or(u64::MAX);
     unix_ms.saturating_add(at_ms.saturating_sub(tautwire_nats::now_ms()))
-}
-
-/// A part of the log, as shards are told of it.
-fn span_of(span: &Span) -> LogSpan {
-    let message = |group: &LogGroup, message: tautwire_cluster::delivery::LogMessage<'_>| LogMessage {
-        place: group.place(&message),
-        publisher: message.publisher.client,
-        stored: message.stored.into(),
-    };
-    let messages = span.groups.iter().flat_map(|group| group.messages.iter().map(move |each| message(group, each)));
-    LogSpan { partition: span.partition, until: span.until, messages: messages.collect(), lost: span.lost }
 }

@@ -12,6 +12,8 @@ use crate::place::{ConnectionId, SessionIndex};
 pub(crate) struct Claim<F> {
     pub(crate) ticket: u64,
     pub(crate) client: ClientKey,
+    /// By which the session is served, once it is had.
+    pub(crate) epoch: u64,
     /// What the session is called.
     pub(crate) name: Box<str>,
     pub(crate) start: Start,

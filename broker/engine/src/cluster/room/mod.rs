@@ -3,6 +3,9 @@
 //! This room imports no other. What asks for several rooms is a step in the folder above.
 
 mod claims;
+mod homes;
+mod joining;
+mod log;
 mod place;
 mod queue;
 mod seeking;
@@ -12,25 +15,30 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use tautwire_cluster::Sequence;
-use tautwire_cluster::names::{ClientKey, PARTITIONS, Partition, Seed};
+use tautwire_cluster::delivery::{ReadRequest, Slot, Span, Walk};
+use tautwire_cluster::names::{ClientKey, GroupKey, PARTITIONS, Partition, Seed};
 use tautwire_cluster::record::Place;
 use tautwire_protocol::{PacketId, QoS};
+use tautwire_router::SessionKey;
 use tautwire_session::LogPosition;
 
-use super::port::{ClusterRequest, Retaining, Span};
+use super::port::{ClusterRequest, Retaining};
 use super::settings::ClusterSettings;
 use crate::place::{ConnectionId, SessionIndex};
 
 pub(crate) use claims::{Claim, Claims, Denial, Step};
-pub(crate) use place::{LogPlace, Places, behind};
+pub(crate) use homes::Homes;
+pub(crate) use joining::{Asked, Joining};
+pub(crate) use log::{LogWay, Passage};
+pub(crate) use place::{LogPlace, Places};
 use queue::pop_front_if;
 pub(crate) use seeking::Seekers;
 use served::Awaited;
-pub(crate) use served::{Served, Standing};
+pub(crate) use served::Served;
 
 /// Acknowledgements of a client after which its session is saved.
 const CHECKPOINT_ACKS: u32 = 256;
-/// The highest byte of a ticket and of the number of a read is that of the shard.
+/// The highest byte of a ticket is that of the shard.
 const SHARD_SHIFT: u32 = 56;
 
 /// How the node's life is, as this shard has been told.
@@ -48,8 +56,8 @@ enum Life {
 /// For whom a part of the log is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reader {
-    /// A session that is behind.
-    Session(SessionIndex),
+    /// Sessions that are behind: the number of their walk.
+    Walk(u64),
     /// A session whose client waits for it.
     Claim(ConnectionId),
 }
@@ -69,19 +77,13 @@ pub(crate) struct ClusterRoom<F> {
     /// By the place of the session.
     served: Vec<Option<Box<Served>>>,
     by_client: HashMap<ClientKey, SessionIndex>,
-    /// All before has been routed, by partition.
-    positions: [Place; PARTITIONS as usize],
     /// Where the log began in this life.
     began: Places,
+    pub(crate) log: LogWay,
+    pub(crate) homes: Homes,
+    pub(crate) joining: Joining,
     /// How many spans have been passed.
     passed: u64,
-    /// What has come and is not routed yet, and how much of the first is.
-    arrivals: VecDeque<Arc<Span>>,
-    routed: usize,
-    /// The message at hand is for this session alone.
-    walking: Option<SessionIndex>,
-    /// A session has had no room for this message.
-    held: Option<(SessionIndex, LogPlace)>,
     requests: VecDeque<ClusterRequest>,
     broadcast_bytes: usize,
     publishing_bytes: usize,
@@ -94,8 +96,6 @@ pub(crate) struct ClusterRoom<F> {
     /// When sessions are looked at that are only passed.
     passing: VecDeque<(u64, SessionIndex, ClientKey)>,
     reads: HashMap<u64, Reader>,
-    /// Sessions that want to read.
-    hungry: VecDeque<SessionIndex>,
 }
 
 impl<F> ClusterRoom<F> {
@@ -110,13 +110,11 @@ impl<F> ClusterRoom<F> {
             seekers: Seekers::default(),
             served: Vec::new(),
             by_client: HashMap::new(),
-            positions: [Place::START; PARTITIONS as usize],
             began: [Place::START; PARTITIONS as usize],
+            log: LogWay::new(&[Place::START; PARTITIONS as usize]),
+            homes: Homes::default(),
+            joining: Joining::default(),
             passed: 0,
-            arrivals: VecDeque::new(),
-            routed: 0,
-            walking: None,
-            held: None,
             requests: VecDeque::new(),
             broadcast_bytes: 0,
             publishing_bytes: 0,
@@ -125,7 +123,6 @@ impl<F> ClusterRoom<F> {
             checkpoints: VecDeque::new(),
             passing: VecDeque::new(),
             reads: HashMap::new(),
-            hungry: VecDeque::new(),
         }
     }
 
@@ -134,7 +131,8 @@ impl<F> ClusterRoom<F> {
     pub(crate) fn begin_life(&mut self, next: [Place; PARTITIONS as usize]) {
         self.life = Life::Beginning;
         self.lives += 1;
-        (self.positions, self.began) = (next, next);
+        self.began = next;
+        self.log = LogWay::new(&next);
     }
 
     /// Nothing of this life counts any more.
@@ -183,6 +181,15 @@ impl<F> ClusterRoom<F> {
         self.lives
     }
 
+    /// Seen by those who ask what a topic or a group is called.
+    pub(crate) fn seed(&self) -> Seed {
+        self.seed
+    }
+
+    pub(crate) fn settings(&self) -> &ClusterSettings {
+        &self.settings
+    }
+
     pub(crate) fn client(&self, name: &str) -> ClientKey {
         self.seed.client(name)
     }
@@ -229,19 +236,17 @@ impl<F> ClusterRoom<F> {
 
     // Sessions.
 
-    /// A session of this shard is this node's from now on.
+    /// A session of this shard is this node's from now on. `claimed_by`: the connection, and the epoch of its claim.
     pub(crate) fn serve(
         &mut self,
         session: SessionIndex,
         client: ClientKey,
-        claimed_by: ConnectionId,
+        claimed_by: (ConnectionId, u64),
         next: Option<[Place; PARTITIONS as usize]>,
         now_ms: u64,
     ) {
-        let mut served = Box::new(Served::new(client, claimed_by));
-        for (partition, place) in Partition::all().zip(next.into_iter().flatten()) {
-            served.stand(partition, place, self.positions[partition.index()]);
-        }
+        let slot = self.log.follow(next.as_ref());
+        let mut served = Box::new(Served::new(client, claimed_by, slot));
         served.saving.passed = self.passed;
         if self.served.len() <= session.number() {
             self.served.resize_with(session.number() + 1, || None);
@@ -255,6 +260,8 @@ impl<F> ClusterRoom<F> {
     pub(crate) fn leave(&mut self, session: SessionIndex) -> Option<Box<Served>> {
         let served = self.served.get_mut(session.number())?.take()?;
         self.by_client.remove(&served.client);
+        self.log.forget(served.slot);
+        self.joining.leave(served.client);
         self.publishing_bytes -= served.publishing_bytes();
         Some(served)
     }
@@ -406,6 +413,45 @@ impl<F> ClusterRoom<F> {
         }
     }
 
+    /// A session joins a group, and what is acknowledged from now on waits for that.
+    pub(crate) fn await_join(&mut self, session: SessionIndex, group: GroupKey) {
+        if let Some(served) = self.served_mut(session) {
+            served.await_this(Awaited::Joined(group));
+        }
+    }
+
+    /// It is a member, or never will be.
+    pub(crate) fn end_join(&mut self, client: ClientKey, group: GroupKey) -> Option<SessionIndex> {
+        let session = self.session_of(client)?;
+        self.served_mut(session)?.joined(group);
+        Some(session)
+    }
+
+    /// A member does not have a message of its group any more. What it has not acknowledged is for any other.
+    pub(crate) fn settle(&mut self, slot: Slot, at: LogPlace, member: SessionKey, is_done: bool, now_ms: u64) {
+        let Some(group) = self.homes.get_mut(slot) else { return };
+        if !group.settle(at, member, is_done) {
+            return;
+        }
+        let goes_on = group.has_much_room(&member, &self.settings);
+        if is_done {
+            self.log.complete(slot, at, now_ms);
+        } else {
+            self.log.put_back(slot, at);
+        }
+        if goes_on {
+            self.log.has_room(slot);
+        }
+        self.forget_group_if_idle(slot);
+    }
+
+    /// A group that this node has nothing of any more is forgotten.
+    pub(crate) fn forget_group_if_idle(&mut self, slot: Slot) {
+        if self.homes.forget_if_idle(slot) {
+            self.log.forget(slot);
+        }
+    }
+
     /// A session is to be saved, and nothing waits for that.
     pub(crate) fn want_save(&mut self, session: SessionIndex) {
         if let Some(served) = self.served_mut(session) {
@@ -433,9 +479,9 @@ impl<F> ClusterRoom<F> {
 
     /// When that is to be done again.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
-        let next = [self.checkpoints.front(), self.passing.front()];
-        let at_ms = next.into_iter().flatten().map(|(at_ms, ..)| *at_ms);
-        at_ms.chain(self.seekers.next_due_ms()).min()
+        let sessions = [self.checkpoints.front(), self.passing.front()].into_iter().flatten().map(|(at_ms, ..)| *at_ms);
+        let groups = self.log.next_due_ms().into_iter().chain(self.homes.next_due_ms());
+        sessions.chain(groups).chain(self.seekers.next_due_ms()).min()
     }
 
     /// A session whose state goes out now, and the number of that.
@@ -466,167 +512,89 @@ impl<F> ClusterRoom<F> {
         Some(session)
     }
 
-    // What arrives.
+    // What comes of the log.
 
-    pub(crate) fn arrived(&mut self, span: Arc<Span>) {
-        self.arrivals.push_back(span);
-    }
-
-    pub(crate) fn any_arrivals(&self) -> bool {
-        !self.arrivals.is_empty()
-    }
-
-    /// What is to be routed next, and from which of its messages on.
-    pub(crate) fn next_arrival(&self) -> Option<(Arc<Span>, usize)> {
-        self.arrivals.front().map(|span| (span.clone(), self.routed))
-    }
-
-    /// So many messages of the first span have been routed.
-    pub(crate) fn note_routed(&mut self, routed: usize) {
-        self.routed = routed;
-        if let Some(span) = pop_front_if(&mut self.arrivals, |span| span.messages.len() <= routed) {
-            self.routed = 0;
+    /// All of what is being routed has been routed. Gives how many messages have been lost on the way.
+    pub(crate) fn end_passage(&mut self) -> u64 {
+        let Some((Passage { walk, span, .. }, lost)) = self.log.end_passage() else { return 0 };
+        if walk == Walk::Live {
             self.passed += 1;
-            let until = span.until;
-            self.come_to(span.partition, Place { sequence: until, index: 0 });
-            self.ask(ClusterRequest::Took { partition: span.partition, until });
+            self.ask(ClusterRequest::Took { partition: span.partition, until: span.until });
         }
+        span.lost + lost as u64
     }
 
-    /// The shard's position is here now.
-    pub(crate) fn come_to(&mut self, partition: Partition, place: Place) {
-        let position = &mut self.positions[partition.index()];
-        *position = (*position).max(place);
-    }
-
-    pub(crate) fn position(&self, partition: Partition) -> Place {
-        self.positions[partition.index()]
-    }
-
-    pub(crate) fn positions(&self) -> &Places {
-        &self.positions
+    /// All before these places has been routed.
+    pub(crate) fn positions(&self) -> Places {
+        self.log.positions()
     }
 
     /// Whether a session wants the copy of a message that is at hand.
     pub(crate) fn wants(&self, session: SessionIndex, at: LogPlace) -> bool {
-        let Some(served) = self.served(session) else { return false };
-        if let Some(walking) = self.walking {
-            return session == walking;
-        }
-        match served.standing(at.partition) {
-            None => true,
-            Some(Standing::Behind(_)) => false,
-            Some(Standing::Ahead(place)) => place <= at.place,
-        }
+        self.served(session).is_some_and(|served| self.log.wants(served.slot, at))
     }
 
-    /// Whether the session stands behind this message already.
+    /// Whether a session stands behind this message already.
     pub(crate) fn is_ahead_of(&self, session: SessionIndex, at: LogPlace) -> bool {
-        let standing = self.served(session).and_then(|served| served.standing(at.partition));
-        matches!(standing, Some(Standing::Ahead(place)) if at.place < place)
-    }
-
-    /// The session gets a copy of the message. Gives whether it has had another copy of it before.
-    pub(crate) fn note_given(&mut self, session: SessionIndex, at: LogPlace) -> bool {
-        let Some(served) = self.served_mut(session) else { return false };
-        served.reading.last.replace(at) == Some(at)
-    }
-
-    /// The session has had a copy of the message.
-    pub(crate) fn has_been_given(&self, session: SessionIndex, at: LogPlace) -> bool {
-        self.served(session).is_some_and(|served| served.reading.last == Some(at))
-    }
-
-    /// There is no room for the message now: the session reads it later.
-    pub(crate) fn hold(&mut self, session: SessionIndex, at: LogPlace) {
-        self.held = Some((session, at));
-        if let Some(served) = self.served_mut(session) {
-            served.fall_behind(at);
-        }
-    }
-
-    /// Whether the session has had no room for the message just now.
-    pub(crate) fn take_held(&mut self, session: SessionIndex, at: LogPlace) -> bool {
-        self.held.take() == Some((session, at))
-    }
-
-    // What is read for sessions that are behind.
-
-    /// The session may read on, if it is behind.
-    pub(crate) fn has_room(&mut self, session: SessionIndex) {
-        let Some(served) = self.served_mut(session) else { return };
-        let may_read = served.is_behind() && served.reading.under_way.is_none();
-        if may_read && !std::mem::replace(&mut served.reading.is_listed, true) {
-            self.hungry.push_back(session);
-        }
-    }
-
-    /// Whether somebody may read now.
-    pub(crate) fn any_hungry(&self) -> bool {
-        !self.hungry.is_empty() && self.reads.len() < self.settings.reads_max
-    }
-
-    /// Begins to read for those who are behind, as many as may.
-    pub(crate) fn begin_reads(&mut self) {
-        while self.any_hungry()
-            && let Some(session) = self.hungry.pop_front()
-        {
-            let Some(served) = self.served_mut(session) else { continue };
-            served.reading.is_listed = false;
-            if let Some((partition, place)) = served.next_to_read() {
-                let number = self.read(Reader::Session(session), partition, place.sequence);
-                if let Some(served) = self.served_mut(session) {
-                    served.reading.under_way = Some(number);
-                }
-            }
-        }
-    }
-
-    /// Begins to read; gives the number of that.
-    pub(crate) fn read(&mut self, reader: Reader, partition: Partition, from: Sequence) -> u64 {
-        let number = self.next_number();
-        self.reads.insert(number, reader);
-        self.ask(ClusterRequest::Read { number, partition, from });
-        number
-    }
-
-    /// A read has ended; gives for whom it was.
-    pub(crate) fn end_read(&mut self, number: u64) -> Option<Reader> {
-        let reader = self.reads.remove(&number)?;
-        if let Reader::Session(session) = reader {
-            self.served_mut(session)?.reading.under_way.take_if(|under_way| *under_way == number)?;
-        }
-        Some(reader)
-    }
-
-    /// The messages that follow are for this session alone; gives from which place on.
-    pub(crate) fn begin_walk(&mut self, session: SessionIndex, partition: Partition) -> Option<Place> {
-        let Some(Standing::Behind(place)) = self.served(session)?.standing(partition) else { return None };
-        self.walking = Some(session);
-        // What was held when it arrived has nothing to do with this.
-        self.held = None;
-        Some(place)
-    }
-
-    pub(crate) fn end_walk(&mut self) {
-        self.walking = None;
-    }
-
-    /// The session that is behind stands here now.
-    pub(crate) fn stand(&mut self, session: SessionIndex, partition: Partition, place: Place) {
-        let position = self.position(partition);
-        if let Some(served) = self.served_mut(session) {
-            served.stand(partition, place, position);
-        }
+        self.served(session).is_some_and(|served| at.place < self.log.next_place(served.slot, at.partition))
     }
 
     /// The first place in a partition that a session has not been offered.
     pub(crate) fn next_place(&self, session: SessionIndex, partition: Partition) -> Place {
-        let position = self.position(partition);
-        match self.served(session).and_then(|served| served.standing(partition)) {
-            None => position,
-            Some(Standing::Behind(place)) => place,
-            Some(Standing::Ahead(place)) => place.max(position),
+        self.served(session).map_or(Place::START, |served| self.log.next_place(served.slot, partition))
+    }
+
+    /// A session has no room for a message now: it reads on from there when it has some.
+    pub(crate) fn hold(&mut self, session: SessionIndex, at: LogPlace) {
+        if let Some(slot) = self.served(session).map(|served| served.slot) {
+            self.log.hold(slot, at);
+        }
+    }
+
+    /// A session has room.
+    pub(crate) fn has_room(&mut self, session: SessionIndex) {
+        if let Some(slot) = self.served(session).map(|served| served.slot) {
+            self.log.has_room(slot);
+        }
+    }
+
+    /// The session gets a copy of the message at hand.
+    pub(crate) fn note_given(&mut self, session: SessionIndex, at: LogPlace) {
+        let offer = self.log.offer();
+        if let Some(served) = self.served_mut(session) {
+            served.last_given = offer;
+            let slot = served.slot;
+            self.log.take(slot, at);
+        }
+    }
+
+    /// The session has had a copy of the message at hand: all copies of one message are taken, or none is.
+    pub(crate) fn has_been_given(&self, session: SessionIndex) -> bool {
+        self.served(session).is_some_and(|served| served.last_given == self.log.offer())
+    }
+
+    /// Begins to read for those who are behind.
+    pub(crate) fn begin_reads(&mut self) {
+        while let Some(ReadRequest { number, partition, from }) = self.log.next_read() {
+            self.read(Reader::Walk(number), partition, from);
+        }
+    }
+
+    /// Begins to read.
+    pub(crate) fn read(&mut self, reader: Reader, partition: Partition, from: Sequence) {
+        let number = self.next_number();
+        self.reads.insert(number, reader);
+        self.ask(ClusterRequest::Read { number, partition, from });
+    }
+
+    /// A read has ended. Gives the claim that it was for; what was read for others is routed with the rest.
+    pub(crate) fn end_read(&mut self, number: u64, span: &Arc<Span>) -> Option<ConnectionId> {
+        match self.reads.remove(&number)? {
+            Reader::Claim(id) => Some(id),
+            Reader::Walk(number) => {
+                self.log.was_read(number, span.clone());
+                None
+            }
         }
     }
 }

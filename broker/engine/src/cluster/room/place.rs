@@ -56,14 +56,6 @@ impl LogPlace {
     }
 }
 
-/// The first place behind a message: none lies in between.
-pub(crate) fn behind(place: Place) -> Place {
-    match place.index.checked_add(1) {
-        Some(index) => Place { index, ..place },
-        None => Place { sequence: Sequence(place.sequence.0.saturating_add(1)), index: 0 },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,13 +1,12 @@
-//! A session that this shard serves: what its client is told later, what is to be saved, and where it stands in the log.
+//! A session that this shard serves: what its client is told later, and what is to be saved.
 
 use std::collections::VecDeque;
 
-use tautwire_cluster::names::{ClientKey, Partition};
-use tautwire_cluster::record::Place;
+use tautwire_cluster::delivery::Slot;
+use tautwire_cluster::names::{ClientKey, GroupKey};
 use tautwire_protocol::PacketId;
 use tautwire_session::LogPosition;
 
-use super::place::LogPlace;
 use super::queue::pop_front_if;
 use crate::place::ConnectionId;
 
@@ -20,6 +19,8 @@ pub(crate) enum Awaited {
     Completed(PacketId),
     /// What was to be saved with this number is.
     Saved(u64),
+    /// The session is a member of a group.
+    Joined(GroupKey),
 }
 
 impl Awaited {
@@ -32,6 +33,10 @@ impl Awaited {
 #[derive(Debug)]
 pub(crate) struct Served {
     pub(super) client: ClientKey,
+    /// Of the claim: it grows with each claim of the session.
+    epoch: u64,
+    /// What it is called among those who follow the log.
+    pub(super) slot: Slot,
     /// The session outlives its connection.
     pub(super) is_kept: bool,
     /// The cluster does not know what holds when the connection ends.
@@ -45,7 +50,8 @@ pub(crate) struct Served {
     /// Messages that will never be in the log, and whose publisher has not been told so.
     refused: VecDeque<u64>,
     pub(super) saving: Saving,
-    pub(super) reading: Reading,
+    /// The number of the message that was given to the session last.
+    pub(super) last_given: u64,
 }
 
 /// What is to be saved.
@@ -64,53 +70,29 @@ pub(super) struct Saving {
     pub(super) passed: u64,
 }
 
-/// Where the session stands in the log.
-#[derive(Debug, Default)]
-pub(super) struct Reading {
-    /// Where it stands in partitions in which it does not share the shard's position.
-    own: Vec<(Partition, Standing)>,
-    /// What was given to the session last: all copies of one message are taken or none.
-    pub(super) last: Option<LogPlace>,
-    /// The read that is under way. Answers to others are for an earlier time that the client was served.
-    pub(super) under_way: Option<u64>,
-    /// It is in the line of those who want to read.
-    pub(super) is_listed: bool,
-}
-
-/// Where a session stands in one partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// It is to read from here on by itself.
-    Behind(Place),
-    /// What arrives before this place is nothing new.
-    Ahead(Place),
-}
-
-impl Standing {
-    fn place(self) -> Place {
-        match self {
-            Standing::Behind(place) | Standing::Ahead(place) => place,
-        }
-    }
-}
-
 impl Served {
-    pub(super) fn new(client: ClientKey, claimed_by: ConnectionId) -> Served {
+    pub(super) fn new(client: ClientKey, (connection, epoch): (ConnectionId, u64), slot: Slot) -> Served {
         Served {
             client,
+            epoch,
+            slot,
             is_kept: false,
             are_terms_changed: false,
-            claimed_by: Some(claimed_by),
+            claimed_by: Some(connection),
             last: 0,
             awaited: VecDeque::new(),
             refused: VecDeque::new(),
             saving: Saving::default(),
-            reading: Reading::default(),
+            last_given: 0,
         }
     }
 
     pub(crate) fn client(&self) -> ClientKey {
         self.client
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     // What is awaited.
@@ -167,6 +149,11 @@ impl Served {
         while self.comes_true(is_saved).is_some() {}
     }
 
+    /// The session is a member of a group, however often that is awaited.
+    pub(super) fn joined(&mut self, group: GroupKey) {
+        while self.comes_true(|awaited| *awaited == Awaited::Joined(group)).is_some() {}
+    }
+
     /// The first that is meant has come true.
     fn comes_true(&mut self, is_meant: impl Fn(&Awaited) -> bool) -> Option<Awaited> {
         let found = self.awaited.iter_mut().find(|(_, awaited, is_true)| !*is_true && is_meant(awaited))?;
@@ -198,41 +185,5 @@ impl Served {
         let last = self.saving.last + 1;
         self.saving = Saving { last, is_under_way: true, passed, ..Saving::default() };
         last
-    }
-
-    // Where it stands.
-
-    pub(super) fn standing(&self, partition: Partition) -> Option<Standing> {
-        self.reading.own.iter().find(|(own, _)| *own == partition).map(|(_, standing)| *standing)
-    }
-
-    /// The session stands here in a partition where the shard's position is `position`.
-    pub(super) fn stand(&mut self, partition: Partition, place: Place, position: Place) {
-        self.reading.own.retain(|(own, _)| *own != partition);
-        if place < position {
-            self.reading.own.push((partition, Standing::Behind(place)));
-        } else if position < place {
-            self.reading.own.push((partition, Standing::Ahead(place)));
-        }
-    }
-
-    /// What stands at this place, or came behind it, is not given to the session before it reads it by itself.
-    pub(super) fn fall_behind(&mut self, at: LogPlace) {
-        if !matches!(self.standing(at.partition), Some(Standing::Behind(_))) {
-            self.reading.own.retain(|(own, _)| *own != at.partition);
-            self.reading.own.push((at.partition, Standing::Behind(at.place)));
-        }
-    }
-
-    /// A partition in which it is behind, and where. They take turns.
-    pub(super) fn next_to_read(&mut self) -> Option<(Partition, Place)> {
-        let at = self.reading.own.iter().position(|(_, standing)| matches!(standing, Standing::Behind(_)))?;
-        let (partition, standing) = self.reading.own.remove(at);
-        self.reading.own.push((partition, standing));
-        Some((partition, standing.place()))
-    }
-
-    pub(crate) fn is_behind(&self) -> bool {
-        self.reading.own.iter().any(|(_, standing)| matches!(standing, Standing::Behind(_)))
     }
 }

@@ -11,15 +11,19 @@ use super::{
     AWAITED, FROM_LOG, GO_ON_WITH, NO_LOCAL, QUEUED, RETAIN, RETAIN_AS_PUBLISHED, RETAIN_HANDLING_SHIFT, STARTED,
     SUBSCRIBED, VERSION,
 };
-use crate::cluster::room::{LogPlace, behind};
+use crate::cluster::room::LogPlace;
 use crate::mutant::{Mutant, is};
 
 /// The bytes of a session, whose next place in a partition is what `next` says, as far as its own messages tell nothing else.
 pub(crate) fn encode(session: &Session, left_at_ms: Option<u64>, next: impl Fn(Partition) -> Place) -> Vec<u8> {
     let mut open: Vec<LogPlace> = Vec::new();
     let mut waiting: [Option<Place>; PARTITIONS as usize] = [None; PARTITIONS as usize];
-    let mut parts = Writer::default();
+    let (mut parts, mut skips) = (Writer::default(), false);
     session.describe(|change, packet_id| match change {
+        // Its group has it, and gives it to another member.
+        Change::Started(delivery) | Change::Queued(delivery) if delivery.share.is_some() => {
+            skips |= matches!(change, Change::Started(_));
+        }
         Change::Subscribed(filter, record) => subscription(&mut parts, filter, record),
         Change::Started(delivery) => {
             open.extend(LogPlace::of(delivery.message.id()));
@@ -48,6 +52,10 @@ pub(crate) fn encode(session: &Session, left_at_ms: Option<u64>, next: impl Fn(P
         | Change::Completed(_)
         | Change::Released(_) => {}
     });
+    // The client may still hold identifiers of what is left out.
+    if let Some(packet_id) = session.next_packet_id().filter(|_| skips) {
+        with_id(&mut parts, GO_ON_WITH, packet_id);
+    }
     open.sort_unstable();
     open.dedup();
     let cursors = cursors(&open, |partition| waiting[partition.index()].unwrap_or(next(partition)));
@@ -65,7 +73,7 @@ fn cursors(open: &[LogPlace], next: impl Fn(Partition) -> Place) -> Vec<u8> {
     }
     for partition in Partition::all() {
         let last = open.iter().rfind(|at| at.partition == partition);
-        let after = last.map_or(Place::START, |at| behind(at.place));
+        let after = last.map_or(Place::START, |at| at.place.behind());
         cursors.pass(partition, next(partition).max(after));
     }
     cursors.encode()

@@ -84,6 +84,14 @@ impl State {
         })
     }
 
+    /// The shared subscriptions of the session.
+    pub(crate) fn shares(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| match part {
+            Part::Subscribed(filter, _) if filter.starts_with("$share/") => Some(&**filter),
+            _ => None,
+        })
+    }
+
     /// Whether the session has ended because its client has been away for too long.
     pub(crate) fn has_expired(&self, now_ms: u64) -> bool {
         let ends_at_ms = self.left_at_ms.map(|left_ms| left_ms.saturating_add(u64::from(self.expiry_s) * 1000));

@@ -1,0 +1,286 @@
+//! From the log to the members of a group, at its home.
+
+use std::sync::Arc;
+
+use tautwire_cluster::delivery::Slot;
+use tautwire_cluster::names::{GroupKey, Partition};
+use tautwire_cluster::record::Place;
+use tautwire_contracts::Contract;
+use tautwire_protocol::{QoS, TopicFilter};
+use tautwire_router::{GroupNews, Home, MemberNews, SessionKey, ShareGroup};
+use tautwire_session::{Journal, PendingMessage};
+
+use super::home_of;
+use crate::cluster::port::ClusterRequest;
+use crate::cluster::room::LogPlace;
+use crate::contracts::QUARANTINE;
+use crate::formats;
+use crate::frames::Outgoing;
+use crate::hub::Hub;
+use crate::mutant::{Mutant, is};
+use crate::route::share_delivery;
+use crate::shard::Shard;
+
+impl<J: Journal> Shard<J> {
+    /// This node delivers a partition of a group, which is at home here.
+    pub(in crate::cluster) fn lease_group(
+        &mut self,
+        key: GroupKey,
+        share: &Arc<str>,
+        partition: Partition,
+        next: Place,
+        open: Vec<Place>,
+    ) {
+        let now_ms = self.hub.clock.now_ms();
+        let Some(room) = &mut self.hub.cluster else { return };
+        let slot = room.homes.slot(key).unwrap_or_else(|| {
+            let slot = room.log.new_slot();
+            room.homes.begin(slot, key, share.clone(), matched(share));
+            slot
+        });
+        room.log.lease(slot, partition, next, open, now_ms);
+        let is_first = room.homes.take_on(slot, partition);
+        self.hub.show_home(slot);
+        if is_first {
+            self.listen_for_group(matched(share));
+        }
+    }
+
+    /// This node delivers a partition of a group no more. Members are waited for who have something of it.
+    pub(in crate::cluster) fn recall_group(&mut self, key: GroupKey, partition: Partition) {
+        let now_ms = self.hub.clock.now_ms();
+        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(slot) = room.homes.slot(key) else { return };
+        let (next, open) = room.log.recall(slot, partition);
+        let until_ms = now_ms + room.settings().return_wait_ms;
+        room.homes.give_back(slot, partition, next, open, until_ms);
+        let Some(group) = room.homes.get(slot) else { return };
+        let (is_last, matched) = (group.partitions() == 0, Box::<str>::from(group.matched()));
+        self.hub.show_home(slot);
+        if is_last {
+            self.unlisten_for_group(&matched);
+        }
+    }
+
+    /// Messages of QoS 0 from other nodes come to the home of a group, as long as this node delivers something to it.
+    fn listen_for_group(&mut self, filter: &str) {
+        let is_listened_to = self.has_subscribers(filter);
+        let Some(room) = &mut self.hub.cluster else { return };
+        if room.homes.listen(filter) && !is_listened_to {
+            room.ask(ClusterRequest::Listen(filter.into()));
+        }
+    }
+
+    fn unlisten_for_group(&mut self, filter: &str) {
+        let is_listened_to = self.has_subscribers(filter);
+        let Some(room) = &mut self.hub.cluster else { return };
+        if room.homes.unlisten(filter) && !is_listened_to {
+            room.ask(ClusterRequest::Unlisten(filter.into()));
+        }
+    }
+
+    /// Whether sessions of this shard have a filter for themselves.
+    fn has_subscribers(&self, filter: &str) -> bool {
+        self.table.tree.find(filter).is_some_and(|node| !self.table.tree.values(node).is_empty())
+    }
+
+    /// The life of the node is over: groups have no home here any more.
+    pub(in crate::cluster) fn forget_groups(&mut self) {
+        let slots = self.hub.cluster.as_ref().map_or(Vec::new(), |room| room.homes.all());
+        for slot in slots {
+            let Some(group) = self.hub.cluster.as_ref().and_then(|room| room.homes.get(slot)) else { continue };
+            let (share, matched) = (group.share().clone(), Box::<str>::from(group.matched()));
+            if group.partitions() > 0 {
+                self.hub.common.exchange().set_home(&share, &matched, None);
+                self.unlisten_for_group(&matched);
+            }
+        }
+    }
+
+    /// Tells the cluster how far groups have come, and gives back what it has asked for.
+    pub(in crate::cluster) fn tend_groups(&mut self) {
+        let now_ms = self.hub.clock.now_ms();
+        let Some(room) = &mut self.hub.cluster else { return };
+        while let Some(slot) = room.log.next_due(now_ms) {
+            if let Some(group) = room.homes.get(slot).map(|group| group.key()) {
+                let leases = room.log.leases(slot);
+                room.ask(ClusterRequest::Checkpoint { group, leases });
+            }
+        }
+        while let Some((slot, group, partition, returning)) = room.homes.next_returned(now_ms) {
+            let (next, open) = (returning.next, returning.open.into_iter().collect());
+            room.ask(ClusterRequest::Returned { group, partition, next, open });
+            room.forget_group_if_idle(slot);
+        }
+    }
+}
+
+impl<J: Journal> Hub<J> {
+    /// Says to all shards what this node delivers to a group.
+    fn show_home(&self, slot: Slot) {
+        let Some(group) = self.cluster.as_ref().and_then(|room| room.homes.get(slot)) else { return };
+        let (shard, partitions) = (self.common.shard(), group.partitions());
+        let home = (partitions > 0).then_some(Home { shard, slot, partitions });
+        self.common.exchange().set_home(group.share(), group.matched(), home);
+    }
+
+    /// Whether this node delivers messages of a topic to a group that do not come by the log: one node of all does. What is of one node
+    /// alone goes to its own members.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn delivers_here(&self, group: &ShareGroup, topic: &str) -> bool {
+        let Some(room) = &self.cluster else { return true };
+        if topic.starts_with("$SYS/") || topic.starts_with(QUARANTINE) {
+            return true;
+        }
+        let partition = room.seed().partition(topic);
+        group.home().is_some_and(|home| home.partitions >> partition.index() & 1 > 0)
+    }
+
+    /// Offers a message of the log, or of QoS 0 from another node, to those groups that are at home here.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn offer_to_groups(
+        &mut self,
+        groups: &[Arc<ShareGroup>],
+        contract: Option<&Contract>,
+        outgoing: &mut Outgoing<'_>,
+    ) {
+        let shard = self.common.shard();
+        for group in groups {
+            let Some(home) = group.home().filter(|home| home.shard == shard) else { continue };
+            let Some(at) = LogPlace::of(outgoing.message.id) else {
+                if self.delivers_here(group, outgoing.message.topic) {
+                    self.deliver_to_share(group, contract, outgoing);
+                }
+                continue;
+            };
+            if self.cluster.as_ref().is_some_and(|room| room.log.wants(home.slot, at)) {
+                self.give_to_group(group, home.slot, at, contract, outgoing);
+            }
+        }
+    }
+
+    /// Offers a message to groups that have it open: another node had handed it out, or a member is gone.
+    pub(in crate::cluster) fn offer_again(
+        &mut self,
+        at: LogPlace,
+        contract: Option<&Contract>,
+        outgoing: &mut Outgoing<'_>,
+    ) {
+        let slots = self.cluster.as_mut().map_or(Vec::new(), |room| room.log.again(at));
+        for slot in slots {
+            let group = self.cluster.as_ref().and_then(|room| room.homes.get(slot));
+            // A member may have it since before its partition was elsewhere.
+            let Some(share) = group.filter(|group| !group.is_had(at)).map(|group| group.share().clone()) else {
+                continue;
+            };
+            if let Some(group) = self.common.exchange().group(&share) {
+                self.give_to_group(&group, slot, at, contract, outgoing);
+            }
+        }
+    }
+
+    /// Gives a message to the member whose turn it is, of those who have room. Where nobody has, it is read again later.
+    fn give_to_group(
+        &mut self,
+        group: &ShareGroup,
+        slot: Slot,
+        at: LogPlace,
+        contract: Option<&Contract>,
+        outgoing: &mut Outgoing<'_>,
+    ) {
+        let (now_ms, bytes) = (self.clock.now_ms(), outgoing.message.kept_bytes() + size_of::<PendingMessage>());
+        let picked = self.pick_with(group, |group| {
+            let room = self.cluster.as_ref().filter(|room| !room.log.is_full(slot, at))?;
+            let home = room.homes.get(slot)?;
+            let has_memory = |held_bytes| held_bytes == 0 || self.memory.share().admits(held_bytes, bytes).is_ok();
+            group.pick_among(|member| {
+                member.qos == QoS::AtMostOnce
+                    || home.has_room(&member.session, bytes, room.settings()) && has_memory(home.bytes(&member.session))
+            })
+        });
+        let Some((member, here)) = picked else {
+            self.counters().group_messages_held.add(1);
+            if let Some(room) = &mut self.cluster {
+                room.log.hold(slot, at);
+            }
+            return;
+        };
+        let mut delivery = share_delivery(group, &member, outgoing, self.memory.ledger());
+        let made = member.format.map(|format| self.for_member(contract, format, outgoing));
+        let Some(room) = &mut self.cluster else { return };
+        room.log.hand_out(slot, at);
+        match made {
+            Some(Some(message)) => delivery.message = message.into(),
+            Some(None) => return room.log.complete(slot, at, now_ms),
+            None => {}
+        }
+        if delivery.qos == QoS::AtMostOnce || is(Mutant::SettlesWhenGiven) {
+            room.log.complete(slot, at, now_ms);
+        } else if let Some(home) = room.homes.get_mut(slot) {
+            home.give(at, member.session, bytes);
+        }
+        self.hand_to_member(group, &member, here, delivery);
+    }
+
+    /// A member has acknowledged a message of its group, or it is dropped for good [MQTT-4.8.2-6].
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn note_settled(&mut self, member: SessionKey, delivery: &PendingMessage) {
+        if let Some(share) = delivery.share.as_ref().filter(|_| LogPlace::of(delivery.message.id()).is_some()) {
+            self.tell_home(share, member, GroupNews::Done(delivery.message.id()));
+        }
+    }
+
+    /// A member is gone without having acknowledged a message, which is for any other. False where the message is not of the log.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn put_back(&mut self, member: SessionKey, delivery: &PendingMessage) -> bool {
+        let Some(share) = delivery.share.as_ref() else { return false };
+        if LogPlace::of(delivery.message.id()).is_none() {
+            return false;
+        }
+        self.tell_home(share, member, GroupNews::Back(delivery.message.id()));
+        true
+    }
+
+    /// Tells the home of a group what has become of a member.
+    pub(super) fn tell_home(&mut self, share: &str, member: SessionKey, news: GroupNews) {
+        let Some(room) = &self.cluster else { return };
+        let home = home_of(room.seed().group(share), self.transit.shards());
+        if home == self.common.shard() {
+            return self.hear_of_member(share, member, news);
+        }
+        let read_at_us = self.stopwatch.read_at_us();
+        let Hub { transit, memory, .. } = self;
+        if let Some(batch) = transit.batch_for(home, false, read_at_us, memory.ledger()) {
+            batch.push_news(MemberNews { share: share.into(), member, news });
+        }
+    }
+
+    /// At the home of a group: a member has become ready, or is done with a message, or gone.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn hear_of_member(&mut self, share: &str, member: SessionKey, news: GroupNews) {
+        let now_ms = self.clock.now_ms();
+        let Some(room) = &mut self.cluster else { return };
+        let Some(slot) = room.homes.slot(room.seed().group(share)) else { return };
+        let (message, is_done) = match news {
+            GroupNews::Ready => return room.log.has_room(slot),
+            GroupNews::Done(message) => (message, true),
+            GroupNews::Back(message) => (message, is(Mutant::ForgetsToPutBack)),
+        };
+        if let Some(at) = LogPlace::of(message) {
+            room.settle(slot, at, member, is_done, now_ms);
+        }
+    }
+}
+
+/// The part of `$share/name/filter` that topics are compared with.
+fn matched(share: &str) -> &str {
+    let filter = TopicFilter::new(share).ok();
+    let wanted = filter.and_then(|filter| formats::wanted(filter, None).ok());
+    // Nobody has subscribed to what is no filter.
+    wanted.map_or(share, |wanted| wanted.filter)
+}

@@ -1,0 +1,135 @@
+//! Sessions become members of groups, and cease to be.
+
+use tautwire_cluster::Refusal;
+use tautwire_cluster::names::{ClientKey, GroupKey};
+use tautwire_protocol::{SubscribeReason, TopicFilter};
+use tautwire_router::GroupNews;
+use tautwire_session::{Change, Journal};
+
+use crate::cluster::port::ClusterRequest;
+use crate::cluster::room::Asked;
+use crate::hub::Hub;
+use crate::place::SessionIndex;
+use crate::shard::Shard;
+
+/// How a shared subscription begins [MQTT-4.8.2-1].
+const SHARE: &str = "$share/";
+
+impl<J: Journal> Hub<J> {
+    /// A session has subscribed to `$share/name/filter`: SUBACK waits until the cluster knows it as a member.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn join_group(&mut self, session: SessionIndex, share: &str, asked: Asked) {
+        let Some(room) = &mut self.cluster else { return };
+        let Some(client) = room.served(session).map(|served| served.client()) else { return };
+        let group = room.seed().group(share);
+        room.joining.begin(client, group, asked);
+        room.await_join(session, group);
+        self.ask_to_join(session, share);
+        self.tell_home(share, self.sessions.key(session), GroupNews::Ready);
+    }
+
+    fn ask_to_join(&mut self, session: SessionIndex, share: &str) {
+        let Some(room) = &mut self.cluster else { return };
+        let Some((client, epoch)) = room.served(session).map(|served| (served.client(), served.epoch())) else {
+            return;
+        };
+        room.ask(ClusterRequest::Join { client, epoch, share: share.into() });
+    }
+
+    /// A session has come with its subscriptions, and is a member where it was one before.
+    pub(in crate::cluster) fn join_groups_again(&mut self, session: SessionIndex) {
+        for share in self.shares_of(session) {
+            self.ask_to_join(session, &share);
+        }
+    }
+
+    /// The client of a session is let in: it takes what is for members.
+    pub(in crate::cluster) fn take_part_in_groups(&mut self, session: SessionIndex) {
+        let member = self.sessions.key(session);
+        for share in self.shares_of(session) {
+            self.tell_home(&share, member, GroupNews::Ready);
+        }
+    }
+
+    /// A session is not served here any more, and is a member still unless it `ends`.
+    pub(in crate::cluster) fn leave_groups(&mut self, session: SessionIndex, ends: bool) {
+        let shares = self.shares_of(session);
+        let Some(room) = &mut self.cluster else { return };
+        let Some((client, epoch)) = room.served(session).map(|served| (served.client(), served.epoch())) else {
+            return;
+        };
+        for share in shares {
+            room.ask(match ends {
+                true => ClusterRequest::Part { client, epoch, share },
+                false => ClusterRequest::Leave { client, share },
+            });
+        }
+    }
+
+    /// A session has unsubscribed. Nobody waits any more until it is a member.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn part_from_group(&mut self, session: SessionIndex, share: &str) {
+        let Some(room) = &mut self.cluster else { return };
+        let Some((client, epoch)) = room.served(session).map(|served| (served.client(), served.epoch())) else {
+            return;
+        };
+        let group = room.seed().group(share);
+        room.joining.end(client, group);
+        room.end_join(client, group);
+        room.ask(ClusterRequest::Part { client, epoch, share: share.into() });
+        self.go_on_with(Some(session));
+    }
+
+    /// A session is a member: SUBACK may leave, as far as this goes.
+    pub(in crate::cluster) fn joined(&mut self, client: ClientKey, group: GroupKey) {
+        let Some(room) = &mut self.cluster else { return };
+        room.joining.end(client, group);
+        let session = room.end_join(client, group);
+        self.go_on_with(session);
+    }
+
+    fn shares_of(&self, session: SessionIndex) -> Vec<Box<str>> {
+        let filters = self.sessions[session].subscriptions().iter().map(|(filter, _)| filter);
+        filters.filter(|filter| filter.starts_with(SHARE)).map(Box::from).collect()
+    }
+}
+
+impl<J: Journal> Shard<J> {
+    /// A session cannot be a member: SUBACK says why. One that came with the subscription keeps it.
+    pub(in crate::cluster) fn refuse_to_join(&mut self, client: ClientKey, group: GroupKey, why: Refusal) {
+        let Some(room) = &mut self.hub.cluster else { return };
+        let (seed, asked) = (room.seed(), room.joining.end(client, group));
+        let Some(session) = room.end_join(client, group) else { return };
+        let Some(asked) = asked else {
+            log::error!(
+                "the client {client} gets nothing of a shared subscription: its group has no place for it ({why:?})"
+            );
+            return;
+        };
+        let subscriptions = self.hub.sessions[session].subscriptions();
+        let is_meant = |filter: &str| filter.starts_with(SHARE) && seed.group(filter) == group;
+        let held = subscriptions.iter().find(|(filter, _)| is_meant(filter));
+        let held = held.map(|(filter, record)| (Box::<str>::from(filter), record));
+        if let Some((share, record)) = held
+            && let Ok(filter) = TopicFilter::new(&share)
+        {
+            self.hub.commit(session, Change::Unsubscribed(share.clone()));
+            self.leave(session, filter, record.format);
+        }
+        self.hub.counters().subscriptions_refused.add(1);
+        if let Some(index) = self.hub.sessions.connection(session) {
+            let reason = match why {
+                // 3.1.1 knows one failure.
+                _ if !self.hub.connections[index].is_v5() => SubscribeReason::UnspecifiedError,
+                Refusal::TooMany => SubscribeReason::QuotaExceeded,
+                _ => SubscribeReason::ImplementationSpecificError,
+            };
+            if let Some(room) = &mut self.hub.cluster {
+                room.joining.refuse(client, asked, reason);
+            }
+        }
+        self.hub.go_on_with(Some(session));
+    }
+}

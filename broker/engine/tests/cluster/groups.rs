@@ -1,0 +1,305 @@
+//! Shared subscriptions whose members are on several nodes [MQTT 5.0 section 4.8.2].
+
+use std::collections::BTreeSet;
+
+use tautwire_protocol::{QoS, SubscribeReason};
+
+use crate::world::{Plan, World};
+
+const HOUR_S: u32 = 3600;
+const SHARE: &str = "$share/g/a/#";
+
+/// So many members, one on each node in turn, each of which has subscribed.
+fn members(world: &mut World, count: usize, qos: QoS, expiry_s: u32) -> Vec<usize> {
+    let nodes = world.places.len();
+    let members: Vec<_> = (0..count).map(|number| world.client(&format!("member-{number}"))).collect();
+    for (number, member) in members.iter().enumerate() {
+        world.connect(*member, number % nodes, true, expiry_s);
+        assert_eq!(world.subscribe(*member, SHARE, qos), [qos.min(QoS::AtLeastOnce).as_u8()]);
+    }
+    members
+}
+
+/// What all of them have got, in order of the payloads.
+fn received(world: &World, members: &[usize]) -> Vec<String> {
+    let payloads = members.iter().flat_map(|member| world.clients[*member].payloads());
+    let mut received: Vec<_> = payloads.map(str::to_owned).collect();
+    received.sort_unstable();
+    received
+}
+
+fn numbers(range: std::ops::Range<usize>) -> Vec<String> {
+    range.map(|number| format!("{number:03}")).collect()
+}
+
+/// Publishes messages with these numbers, in several topics.
+fn publish(world: &mut World, publisher: usize, range: std::ops::Range<usize>, qos: QoS) {
+    for number in range {
+        world.publish_and_wait(publisher, &format!("a/{}", number % 23), &format!("{number:03}"), qos);
+    }
+}
+
+/// A partition may be on its way to another node: until it is there, nobody delivers it.
+fn settle(world: &mut World) {
+    world.run(20_000);
+}
+
+#[test]
+fn each_message_goes_to_one_member_of_all_nodes() {
+    let mut world = World::new(3);
+    let members = members(&mut world, 6, QoS::AtLeastOnce, 0);
+    settle(&mut world);
+    let publisher = world.client("p");
+    world.connect(publisher, 1, true, 0);
+    assert!(world.clients[publisher].may_share);
+    for (range, qos) in [(0..100, QoS::AtLeastOnce), (100..200, QoS::ExactlyOnce)] {
+        publish(&mut world, publisher, range, qos);
+    }
+    world.run(1_000);
+    assert_eq!(received(&world, &members), numbers(0..200), "each once");
+    for member in members {
+        let client = &world.clients[member];
+        assert!(client.received.len() > 5, "{} has had {}", client.name, client.received.len());
+        assert!(client.received.iter().all(|received| received.qos == QoS::AtLeastOnce));
+    }
+}
+
+#[test]
+fn a_message_of_qos_0_goes_to_one_member_of_all_nodes() {
+    let mut world = World::new(3);
+    let members = members(&mut world, 6, QoS::AtLeastOnce, 0);
+    settle(&mut world);
+    let publisher = world.client("p");
+    world.connect(publisher, 2, true, 0);
+    publish(&mut world, publisher, 0..100, QoS::AtMostOnce);
+    world.run(1_000);
+    assert_eq!(received(&world, &members), numbers(0..100), "each once");
+    let nodes = members.iter().filter(|member| !world.clients[**member].received.is_empty());
+    assert!(nodes.count() > 3, "all nodes have a part of them");
+    // With the last member, nobody listens any more.
+    for member in members {
+        world.disconnect(member);
+    }
+    world.run(10_000);
+    assert!(world.places.iter().all(|place| place.node.as_ref().expect("it lives").listens_to_nothing()));
+}
+
+#[test]
+fn members_who_take_qos_0_get_what_is_published_at_qos_1() {
+    let mut world = World::new(2);
+    let members = members(&mut world, 2, QoS::AtMostOnce, 0);
+    settle(&mut world);
+    let publisher = world.client("p");
+    world.connect(publisher, 0, true, 0);
+    publish(&mut world, publisher, 0..50, QoS::AtLeastOnce);
+    world.run(1_000);
+    assert_eq!(received(&world, &members), numbers(0..50));
+    assert!(members.iter().all(|member| world.clients[*member].received.iter().all(|one| one.qos == QoS::AtMostOnce)));
+}
+
+#[test]
+fn what_a_member_has_not_acknowledged_when_it_goes_is_for_another() {
+    let mut world = World::new(2);
+    let members = members(&mut world, 4, QoS::AtLeastOnce, HOUR_S);
+    settle(&mut world);
+    let publisher = world.client("p");
+    world.connect(publisher, 0, true, 0);
+    let silent = members[1];
+    world.clients[silent].is_mute = true;
+    publish(&mut world, publisher, 0..60, QoS::AtLeastOnce);
+    world.run(500);
+    let had = world.clients[silent].received.len();
+    assert!(had > 5, "it has had {had}");
+    let others: Vec<_> = members.iter().copied().filter(|member| *member != silent).collect();
+    assert_eq!(received(&world, &others).len(), 60 - had, "as long as it is there, nobody else gets what it has");
+    world.cut_off(silent);
+    world.run_until("others have them", |world| received(world, &others) == numbers(0..60));
+    // It gets nothing of them when it comes back, wherever that is.
+    world.clients[silent].received.clear();
+    world.clients[silent].is_mute = false;
+    assert!(world.connect(silent, 0, false, HOUR_S), "its session is there");
+    world.run(1_000);
+    assert!(world.clients[silent].received.is_empty());
+    settle(&mut world);
+    publish(&mut world, publisher, 60..100, QoS::AtLeastOnce);
+    world.run(500);
+    assert!(!world.clients[silent].received.is_empty(), "it is a member still");
+}
+
+#[test]
+fn nothing_is_lost_when_a_node_with_members_dies() {
+    let mut world = World::new(3);
+    let members = members(&mut world, 3, QoS::AtLeastOnce, HOUR_S);
+    settle(&mut world);
+    let publisher = world.client("p");
+    world.connect(publisher, 0, true, 0);
+    world.clients[members[1]].is_mute = true;
+    publish(&mut world, publisher, 0..60, QoS::AtLeastOnce);
+    world.kill(1);
+    let others = [members[0], members[2]];
+    world.run_until("others have all", |world| {
+        received(world, &others).into_iter().collect::<BTreeSet<_>>().len() == 60
+    });
+}
+
+#[test]
+fn what_is_published_while_no_member_is_there_waits_for_one() {
+    for qos in [QoS::AtMostOnce, QoS::AtLeastOnce] {
+        wait_for_a_member(qos);
+    }
+}
+
+fn wait_for_a_member(qos: QoS) {
+    let mut world = World::new(2);
+    let members = members(&mut world, 2, qos, HOUR_S);
+    settle(&mut world);
+    let publisher = world.client("p");
+    world.connect(publisher, 0, true, 0);
+    for member in &members {
+        world.cut_off(*member);
+    }
+    settle(&mut world);
+    publish(&mut world, publisher, 0..40, QoS::AtLeastOnce);
+    world.run(1_000);
+    world.connect(members[0], 1, false, HOUR_S);
+    world.run_until("it has all", |world| received(world, &members) == numbers(0..40));
+    settle(&mut world);
+    assert_eq!(received(&world, &members), numbers(0..40), "each once");
+}
+
+#[test]
+fn a_member_who_is_slow_has_no_more_than_it_may() {
+    let mut world = World::with(2, 0, Plan::default(), |_| {}, |cluster| cluster.member_messages_max = 5);
+    let members = members(&mut world, 3, QoS::AtLeastOnce, 0);
+    settle(&mut world);
+    let publisher = world.client("p");
+    world.connect(publisher, 0, true, 0);
+    world.clients[members[0]].is_mute = true;
+    publish(&mut world, publisher, 0..100, QoS::AtLeastOnce);
+    world.run_until("the others have the rest", |world| received(world, &members[1..]).len() >= 95);
+    assert_eq!(world.clients[members[0]].received.len(), 5);
+    // Where all are slow, the rest waits in the log.
+    (1..3).for_each(|member| world.clients[members[member]].is_mute = true);
+    publish(&mut world, publisher, 100..200, QoS::AtLeastOnce);
+    world.run(2_000);
+    assert_eq!(received(&world, &members).len(), 100 + 10);
+    assert!(world.broker_totals(0).group_messages_held + world.broker_totals(1).group_messages_held > 0);
+    for member in &members {
+        world.clients[*member].is_mute = false;
+        world.clients[*member].acknowledge();
+    }
+    world.run_until("all is delivered", |world| received(world, &members) == numbers(0..200));
+}
+
+#[test]
+fn a_member_that_unsubscribes_gets_nothing_more_and_a_group_without_members_ends() {
+    let mut world = World::new(2);
+    let members = members(&mut world, 2, QoS::AtLeastOnce, HOUR_S);
+    settle(&mut world);
+    let publisher = world.client("p");
+    world.connect(publisher, 0, true, 0);
+    world.clients[members[0]].unsubscribe(SHARE);
+    settle(&mut world);
+    publish(&mut world, publisher, 0..30, QoS::AtLeastOnce);
+    world.run(1_000);
+    assert_eq!(received(&world, &members[1..]), numbers(0..30));
+    world.clients[members[1]].unsubscribe(SHARE);
+    settle(&mut world);
+    publish(&mut world, publisher, 30..60, QoS::AtLeastOnce);
+    world.subscribe(members[0], SHARE, QoS::AtLeastOnce);
+    settle(&mut world);
+    assert_eq!(received(&world, &members), numbers(0..30), "a group begins with its first member");
+    publish(&mut world, publisher, 60..80, QoS::AtLeastOnce);
+    world.run(1_000);
+    assert_eq!(received(&world, &members[..1]), numbers(60..80));
+}
+
+#[test]
+fn a_node_that_comes_gets_its_part_and_nothing_is_delivered_twice() {
+    let mut world = World::new(2);
+    let first = members(&mut world, 1, QoS::AtLeastOnce, 0);
+    settle(&mut world);
+    let publisher = world.client("p");
+    world.connect(publisher, 0, true, 0);
+    let second = world.client("second");
+    world.connect(second, 1, true, 0);
+    for number in 0..200 {
+        if number == 50 {
+            world.clients[second].subscribe(SHARE, QoS::AtLeastOnce, false);
+        }
+        publish(&mut world, publisher, number..number + 1, QoS::AtLeastOnce);
+        world.run(50);
+    }
+    world.run(10_000);
+    assert_eq!(received(&world, &[first[0], second]), numbers(0..200));
+    assert!(world.clients[second].received.len() > 20, "{}", world.clients[second].received.len());
+}
+
+#[test]
+fn a_group_whose_record_cannot_be_read_refuses_members() {
+    let mut world = World::new(1);
+    world.store.damage_group(SHARE);
+    let client = world.client("c");
+    world.connect(client, 0, true, HOUR_S);
+    let refused = SubscribeReason::ImplementationSpecificError.as_u8();
+    assert_eq!(world.subscribe(client, SHARE, QoS::AtLeastOnce), [refused]);
+    world.clients[client].subscribe("b", QoS::AtLeastOnce, false);
+    world.run(100);
+    assert_eq!(world.clients[client].suback, [1], "and nothing waits for it");
+    assert_eq!(world.broker_totals(0).subscriptions, 1);
+}
+
+/// One member has 30 messages and acknowledges none when another one comes on another node, with which it is to share.
+fn a_second_node_comes(return_wait_ms: u64) -> (World, [usize; 2], usize) {
+    let mut world = World::with(2, 0, Plan::default(), |_| {}, |cluster| cluster.return_wait_ms = return_wait_ms);
+    let first = members(&mut world, 1, QoS::AtLeastOnce, 0)[0];
+    settle(&mut world);
+    let (second, publisher) = (world.client("second"), world.client("p"));
+    world.connect(publisher, 0, true, 0);
+    world.clients[first].is_mute = true;
+    publish(&mut world, publisher, 0..30, QoS::AtLeastOnce);
+    world.connect(second, 1, true, 0);
+    world.subscribe(second, SHARE, QoS::AtLeastOnce);
+    settle(&mut world);
+    (world, [first, second], publisher)
+}
+
+#[test]
+fn what_members_have_goes_to_no_other_node_before_they_have_had_time_for_it() {
+    let (mut world, members, publisher) = a_second_node_comes(60_000);
+    assert_eq!(received(&world, &members), numbers(0..30));
+    world.clients[members[0]].is_mute = false;
+    world.clients[members[0]].acknowledge();
+    settle(&mut world);
+    publish(&mut world, publisher, 30..90, QoS::AtLeastOnce);
+    world.run(1_000);
+    assert_eq!(received(&world, &members), numbers(0..90), "each once");
+    assert!(world.clients[members[1]].received.len() > 10, "{}", world.clients[members[1]].received.len());
+}
+
+#[test]
+fn a_member_that_is_silent_keeps_no_other_node_waiting() {
+    let (world, [_, second], _) = a_second_node_comes(1_000);
+    assert!(world.clients[second].received.len() > 5, "{}", world.clients[second].received.len());
+}
+
+#[test]
+fn what_a_node_says_of_itself_goes_to_its_own_members() {
+    let mut world = World::with(2, 0, Plan::default(), |settings| settings.sys_interval_s = 1, |_| {});
+    let members = [world.client("a"), world.client("b")];
+    for (place, member) in members.into_iter().enumerate() {
+        world.connect(member, place, true, 0);
+        world.subscribe(member, "$share/g/$SYS/#", QoS::AtMostOnce);
+    }
+    settle(&mut world);
+    for member in members {
+        world.clients[member].received.clear();
+    }
+    world.run(10_000);
+    let topics = |member: usize| -> BTreeSet<String> {
+        world.clients[member].received.iter().map(|received| received.topic.clone()).collect()
+    };
+    // Some of it is said when it has changed.
+    let common = topics(members[0]).intersection(&topics(members[1])).count();
+    assert!(common > 10, "{common}");
+}
