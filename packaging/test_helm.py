@@ -9,6 +9,7 @@ import common
 from support import BROKER, TARGET, WithProject, only
 
 HELM = shutil.which("helm") or TARGET / "helm/bin/helm"
+IN_CLUSTER = ["--set", "anonymous=true", "--set", "cluster.servers={nats://nats:4222}", "--set", "cluster.monitors={nats-0:8222,nats-1:8222}"]
 WITH_TLS = ["--set", "users.secret=people", "--set", "tls.secret=web", "--set", "admin.tokenSecret=token", "--set", "acl.configMap=rules"]
 
 
@@ -44,8 +45,18 @@ class Chart(WithProject):
         self.assertNotIn("subPath", made)
         self.assertNotIn("containerPort: 1883", made)
 
+    def test_several_brokers_have_the_cluster_and_names_of_their_own(self) -> None:
+        made = self.template(*IN_CLUSTER, "--set", "cluster.credentialsSecret=nats", "--set", "cluster.reference=$(POD_NAME).example.org:1883")
+        for part in ["replicas: 3", "fieldPath: metadata.name", 'servers = ["nats://nats:4222"]', '"cluster.reference=$(POD_NAME).example.org:1883"', "secretName: nats", "nats/nats.creds"]:
+            self.assertIn(part, made)
+        self.assertNotIn("cluster", self.template("--set", "anonymous=true"))
+
     def test_the_broker_takes_the_configuration(self) -> None:
-        for values in (["--set", "anonymous=true"], ["--set", "anonymous=true", "--set", "service.websocket=0", "--set", "watchFilesSeconds=0"]):
+        for values in (
+            ["--set", "anonymous=true"],
+            ["--set", "anonymous=true", "--set", "service.websocket=0", "--set", "watchFilesSeconds=0"],
+            IN_CLUSTER,
+        ):
             made = self.template(*values, "--show-only", "templates/configmap.yaml")
             lines = made.partition("tautwire.toml: |\n")[2].splitlines()
             (self.project / "tautwire.toml").write_text("".join(f"{line.removeprefix('    ')}\n" for line in lines))

@@ -73,6 +73,7 @@ def places(versions: dict) -> Iterator[Place]:
     yield Place(f"{C}/include/tautwire.h", r'#define TW_VERSION "(.*?)"', versions["c"])
     yield Place(f"{C}/idf_component.yml", r'(?m)^version: "(.*?)"', versions["c"])
     yield Place(f"{CHART}/Chart.yaml", r'(?m)^(?:version|appVersion): "(.*?)"', versions["rust"])
+    yield Place("packaging/compose/compose.yaml", r"image: ghcr.io/tautwire/tautwire:(.*)", versions["rust"])
     for manifest in ["pyproject.toml", "Cargo.toml"]:
         yield Place(f"{PYTHON}/{manifest}", r'(?m)^version = "(.*?)"', versions["python"])
 

@@ -52,6 +52,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- with .Values.tls.secret -}}{{- $_ := set $mounts "tls" (dict "secret" (dict "secretName" . "defaultMode" 288)) -}}{{- end -}}
 {{- with .Values.tls.clientCaSecret -}}{{- $_ := set $mounts "client-ca" (dict "secret" (dict "secretName" . "defaultMode" 288)) -}}{{- end -}}
 {{- with .Values.admin.tokenSecret -}}{{- $_ := set $mounts "admin" (dict "secret" (dict "secretName" . "defaultMode" 288)) -}}{{- end -}}
+{{- if .Values.cluster.servers -}}
+{{- with .Values.cluster.credentialsSecret -}}{{- $_ := set $mounts "nats" (dict "secret" (dict "secretName" . "defaultMode" 288)) -}}{{- end -}}
+{{- with .Values.cluster.caSecret -}}{{- $_ := set $mounts "nats-ca" (dict "secret" (dict "secretName" . "defaultMode" 288)) -}}{{- end -}}
+{{- end -}}
 {{- with .Values.acl.configMap -}}{{- $_ := set $mounts "acl" (dict "configMap" (dict "name" .)) -}}{{- end -}}
 {{- $mounts | toJson -}}
 {{- end -}}

@@ -1,0 +1,46 @@
+"""The compose file: what it configures is taken by the broker and by nats-server."""
+
+import os
+import shutil
+import textwrap
+import unittest
+
+import common
+from support import BROKER, WithProject
+
+COMPOSE = common.ROOT / "packaging/compose/compose.yaml"
+NATS_SERVER = os.environ.get("TAUTWIRE_NATS_SERVER") or shutil.which("nats-server")
+
+
+def config(name: str) -> str:
+    """What stands below `content` of one of the configurations, as a container finds it."""
+    block = COMPOSE.read_text().partition("\nconfigs:\n")[2].partition(f"  {name}:\n    content: |\n")[2]
+    lines = []
+    for line in block.splitlines():
+        if line and not line.startswith("      "):
+            break
+        lines.append(line)
+    return textwrap.dedent("\n".join(lines)).strip().replace("$$", "$") + "\n"
+
+
+class Compose(WithProject):
+    def test_the_broker_takes_its_configuration(self) -> None:
+        (self.project / "tautwire.toml").write_text(config("broker"))
+        self.run_in(BROKER, "config", "check", "--config", "tautwire.toml")
+
+    @unittest.skipUnless(NATS_SERVER, "no nats-server; make test-cluster installs it")
+    def test_the_servers_take_theirs(self) -> None:
+        (self.project / "nats.conf").write_text(config("nats").replace("$HOSTNAME", "one"))
+        self.run_in(NATS_SERVER, "-t", "-c", "nats.conf")
+
+    def test_all_names_are_those_of_services(self) -> None:
+        text = COMPOSE.read_text()
+        for number in (1, 2, 3):
+            for name in (f"nats-{number}", f"broker-{number}"):
+                self.assertIn(f"  {name}: {{<<:", text)
+                self.assertIn(f"hostname: {name},", text)
+        self.assertEqual(config("broker").count("nats://nats-"), 3)
+
+
+if __name__ == "__main__":
+    unittest.main()
