@@ -21,8 +21,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import peer
-import wire
+# MQTT packets as bytes.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "mqtt"))
+
+import peer  # noqa: E402
+import wire  # noqa: E402
 
 INTERVAL_NS = 2_000_000
 # Where a round trip was shorter, nobody asks why.

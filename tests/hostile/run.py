@@ -15,10 +15,13 @@ import sys
 import time
 from pathlib import Path
 
-import arena
-import cases
-from arena import CASES, MIB, Case, Result
-from broker import EXECUTABLE
+# MQTT packets as bytes.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "mqtt"))
+
+import arena  # noqa: E402
+import cases  # noqa: E402
+from arena import CASES, MIB, Case, Result  # noqa: E402
+from broker import EXECUTABLE  # noqa: E402
 
 CASE_TIMEOUT_S = 240
 ATTEMPTS = 3

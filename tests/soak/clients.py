@@ -27,6 +27,8 @@ class World(Protocol):
 
     rng: random.Random
     loop: Loop
+    # Of the broker.
+    port: int
     # How often the broker has been started.
     life: int
     # For the summary.
@@ -63,7 +65,7 @@ class Client:
         if clean or self.known is False:
             # From the CONNECT to its answer the broker may have taken it or not.
             self.known = None
-        self.connection = Connection(self.world.loop, self._on_packet, self._on_end)
+        self.connection = Connection(self.world.loop, ("127.0.0.1", self.world.port), self._on_packet, self._on_end)
         expiry_s = wire.FOR_EVER_S if self.version == 5 and not clean else 0
         self.connection.send(wire.connect(self.name, version=self.version, clean=clean, will=will, expiry_s=expiry_s))
 

@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# The packets as bytes, and how a broker is started.
-sys.path.append(str(ROOT / "tests" / "hostile"))
+# The packets as bytes, and connections in a loop; how a broker is started.
+sys.path += [str(ROOT / "tests" / "mqtt"), str(ROOT / "tests" / "hostile")]
 
 from broker import EXECUTABLE, LOGS, BrokerError  # noqa: E402
 from judge import Broken  # noqa: E402

@@ -172,7 +172,7 @@ class World:
         began = time.monotonic()
         self._broker = brokers.start(self._executable, name, SETTINGS | {"data.path": self._folder}, self._threads, False)
         self.counts["longest start in ms"] = max(self.counts["longest start in ms"], int((time.monotonic() - began) * 1000))
-        self.loop = Loop(self._broker.port)
+        self.loop, self.port = Loop(), self._broker.port
 
     def _kill(self) -> None:
         self.is_killed = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import select
 import socket
 from collections.abc import Callable
@@ -9,18 +10,22 @@ from collections.abc import Callable
 import wire
 
 READ_BYTES = 1 << 16
-CONNECT_TIMEOUT_S = 60
 
 
 class Connection:
-    """One connection of one client: `on_packet` for each packet, `on_end` once when it has ended."""
+    """One connection of one client: `on_packet` for each packet, `on_end` once when it has ended, or was refused."""
 
-    def __init__(self, loop: Loop, on_packet: Callable[[wire.Packet], None], on_end: Callable[[], None]) -> None:
+    def __init__(
+        self, loop: Loop, address: tuple[str, int], on_packet: Callable[[wire.Packet], None], on_end: Callable[[], None]
+    ) -> None:
         self._loop, self._on_packet, self._on_end = loop, on_packet, on_end
-        self._socket = socket.create_connection(("127.0.0.1", loop.port), timeout=CONNECT_TIMEOUT_S)
+        self._socket = socket.socket()
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.descriptor = self._socket.fileno()
+        if (refused := self._socket.connect_ex(address)) not in (0, errno.EINPROGRESS, errno.ECONNREFUSED):
+            self._socket.close()
+            raise OSError(refused, f"no way to {address}")
         self.is_open = True
         self._incoming, self._outgoing = bytearray(), bytearray()
         self._waits_for_room = False
@@ -77,10 +82,9 @@ class Connection:
 
 
 class Loop:
-    """The connections to one broker."""
+    """Connections, to one broker or several."""
 
-    def __init__(self, port: int) -> None:
-        self.port = port
+    def __init__(self) -> None:
         self.fresh: set[Connection] = set()
         self._poll = select.epoll()
         self._open: dict[int, Connection] = {}
@@ -111,7 +115,7 @@ class Loop:
         return moved
 
     def end(self) -> None:
-        """Reads what the broker has left, and closes everything."""
+        """Reads what brokers have left, and closes everything."""
         for connection in list(self._open.values()):
             connection.read_to_end()
         for connection in list(self._open.values()):

@@ -1,4 +1,4 @@
-"""MQTT packets as bytes, and back: as much of 3.1.1 and 5.0 as the attacks need."""
+"""MQTT packets as bytes, and back: as much of 3.1.1 and 5.0 as the tests need."""
 
 from __future__ import annotations
 
