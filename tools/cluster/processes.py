@@ -12,12 +12,13 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 # Longer than anything takes on a machine that is busy with something else.
 PATIENCE_S = 90
-LISTENING = re.compile(r"^listening on (mqtt|http)://(127\.0\.0\.1:\d+)$")
+LISTENING = re.compile(r"^listening on (mqtt|http)://([\d.]+:\d+)$")
 
 
 class StageError(Exception):
@@ -57,12 +58,21 @@ def fetch(url: str, token: str | None = None, method: str = "GET", timeout_s: fl
         return None
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a process is: an address, and the words that start a program there."""
+
+    host: str = "127.0.0.1"
+    wrapper: tuple[str, ...] = ()
+
+
 @dataclass
 class Process:
     """A program that is started again as it was."""
 
     name: str
     folder: Path
+    place: Place
     command: list[str]
     child: subprocess.Popen | None = None
 
@@ -70,7 +80,7 @@ class Process:
         with open(self.folder / "log", "ab") as log:
             # Ctrl-C is for us: we end them in order.
             self.child = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, start_new_session=True
+                [*self.place.wrapper, *self.command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, start_new_session=True
             )
 
     @property
@@ -117,21 +127,28 @@ class NatsServer(Process):
 
     @property
     def address(self) -> str:
-        return f"nats://127.0.0.1:{self.clients}"
+        return f"nats://{self.place.host}:{self.clients}"
 
     @property
     def monitor(self) -> str:
-        return f"127.0.0.1:{self.monitoring}"
+        return f"{self.place.host}:{self.monitoring}"
 
     def is_well(self) -> bool:
         answer = fetch(f"http://{self.monitor}/healthz", timeout_s=1)
         return answer is not None and '"ok"' in answer
 
-    def leads(self, stream: str) -> bool:
-        """Whether it leads a stream, as it sees that itself."""
+    def must_be_well(self) -> bool:
+        if not self.is_running:
+            raise StageError(f"{self.name} does not run:\n{self.said()[-2000:]}")
+        return self.is_well()
+
+    def leads(self, stream: str | None) -> bool:
+        """Whether it leads a stream, or all of JetStream for `None`, as it sees that itself."""
         answer = fetch(f"http://{self.monitor}/jsz?streams=true", timeout_s=2)
         if answer is None:
             return False
+        if stream is None:
+            return (json.loads(answer).get("meta_cluster") or {}).get("leader") == self.name
         accounts = json.loads(answer).get("account_details") or []
         streams = [one for account in accounts for one in account.get("stream_detail") or []]
         own = [one for one in streams if one["name"] == stream]
@@ -183,10 +200,11 @@ class Broker(Process):
 
 
 class Stage:
-    """Servers and brokers that belong together."""
+    """Servers and brokers that belong together. `place`: where each of them is, by its name; all are on this machine's loopback without it."""
 
-    def __init__(self, folder: Path, nats_server: str, tautwire: str) -> None:
+    def __init__(self, folder: Path, nats_server: str, tautwire: str, place: Callable[[str], Place] | None = None) -> None:
         self.folder, self.nats_server, self.tautwire = folder, nats_server, tautwire
+        self._place = place or (lambda _: Place())
         self.servers: list[NatsServer] = []
         self.brokers: list[Broker] = []
 
@@ -196,22 +214,23 @@ class Stage:
     def __exit__(self, *_) -> None:
         self.stop()
 
-    def start_servers(self, count: int, more: str = "") -> None:
+    def start_servers(self, count: int, more: str = "", of_jetstream: str = "") -> None:
+        """`more`: lines for the configuration of each; `of_jetstream`: for its block of that name."""
         ports = free_ports(3 * count)
         for at in range(count):
             clients, monitoring, routes = ports[3 * at : 3 * at + 3]
             folder = self.folder / f"nats-{at + 1}"
             folder.mkdir(parents=True, exist_ok=True)
             command = [self.nats_server, "-c", str(folder / "server.conf")]
-            self.servers.append(NatsServer(folder.name, folder, command, None, clients, monitoring, routes))
+            self.servers.append(NatsServer(folder.name, folder, self._place(folder.name), command, None, clients, monitoring, routes))
         for server in self.servers:
-            (server.folder / "server.conf").write_text(self._config_of(server, more))
+            (server.folder / "server.conf").write_text(self._config_of(server, more, of_jetstream))
             server.spawn()
         self.await_servers()
 
     def await_servers(self) -> None:
         for server in self.servers:
-            wait_until(f"{server.name} is well", server.is_well)
+            wait_until(f"{server.name} is well", server.must_be_well)
 
     def start_brokers(self, count: int, settings: list[str] | None = None, replicas: int | None = None) -> None:
         """All at once: they make the streams together."""
@@ -225,6 +244,7 @@ class Stage:
         """One more, which is not started yet."""
         folder = self.folder / f"broker-{len(self.brokers) + 1}"
         folder.mkdir(parents=True, exist_ok=True)
+        place = self._place(folder.name)
         token = secrets.token_urlsafe(24)
         (folder / "token").write_text(token)
         (folder / "token").chmod(0o600)
@@ -233,14 +253,14 @@ class Stage:
             f"cluster.name={folder.name}",
             f"cluster.monitors={','.join(server.monitor for server in self.servers)}",
             f"cluster.replicas={replicas or min(3, len(self.servers))}",
-            "admin.listen=127.0.0.1:0",
+            f"admin.listen={place.host}:0",
             f"admin.token_file={folder / 'token'}",
         ]
         servers = ",".join(server.address for server in self.servers)
-        command = [self.tautwire, "serve", "--listen", "127.0.0.1:0", "--cluster", servers]
+        command = [self.tautwire, "serve", "--listen", f"{place.host}:{free_ports(1)[0]}", "--cluster", servers]
         for setting in own + settings:
             command += ["--set", setting]
-        broker = Broker(folder.name, folder, command, None, token)
+        broker = Broker(folder.name, folder, place, command, None, token)
         self.brokers.append(broker)
         return broker
 
@@ -252,15 +272,15 @@ class Stage:
         for process in [*self.brokers, *self.servers]:
             process.stop()
 
-    def _config_of(self, server: NatsServer, more: str) -> str:
-        routes = ", ".join(f"nats://127.0.0.1:{other.routes}" for other in self.servers)
+    def _config_of(self, server: NatsServer, more: str, of_jetstream: str) -> str:
+        routes = ", ".join(f"nats://{other.place.host}:{other.routes}" for other in self.servers)
         alone = len(self.servers) == 1
-        cluster = "" if alone else f"cluster {{ name: tautwire, listen: 127.0.0.1:{server.routes}, routes: [{routes}] }}\n"
+        cluster = "" if alone else f"cluster {{ name: tautwire, listen: {server.place.host}:{server.routes}, routes: [{routes}] }}\n"
         return (
             f"server_name: {server.name}\n"
-            f"listen: 127.0.0.1:{server.clients}\n"
+            f"listen: {server.place.host}:{server.clients}\n"
             f"http: {server.monitor}\n"
-            f'jetstream {{ store_dir: "{server.folder}", sync_interval: always }}\n'
+            f'jetstream {{ store_dir: "{server.folder}", sync_interval: always, {of_jetstream} }}\n'
             f"{cluster}{more}\n"
         )
 
