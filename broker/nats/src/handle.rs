@@ -153,8 +153,12 @@ impl Shared {
         self.is_wanted.load(Ordering::SeqCst) && self.is_wanted.swap(false, Ordering::SeqCst)
     }
 
-    pub(crate) fn serve_until(&self, until_ms: u64) {
-        self.serves_until_ms.store(until_ms, Ordering::Release);
+    /// Says until when the lease holds. True where it holds now and did not at some moment since the last time: a shard may have found
+    /// that, and waits to be told that it holds again.
+    pub(crate) fn serve_until(&self, until_ms: u64) -> bool {
+        let former_ms = self.serves_until_ms.swap(until_ms, Ordering::AcqRel);
+        // The clock is read behind the swap: a shard reads it before it looks, so what it found is found here, too.
+        has_lapsed(former_ms, until_ms, now_ms())
     }
 
     pub(crate) fn take_at_once(&self, payload_max_bytes: usize) {
@@ -164,6 +168,11 @@ impl Shared {
     pub(crate) fn kept_max_bytes(&self) -> usize {
         self.payload_max_bytes.load(Ordering::Relaxed).saturating_sub(GROUP_OVERHEAD_BYTES)
     }
+}
+
+/// Whether the former lease had run out before this one was there. One of 0 was taken away, and whoever gives it back says so.
+fn has_lapsed(former_ms: u64, until_ms: u64, now_ms: u64) -> bool {
+    former_ms != 0 && former_ms <= now_ms && now_ms < until_ms
 }
 
 #[cfg(test)]
@@ -212,5 +221,18 @@ mod tests {
         assert!(handle.is_serving());
         handle.shared().serve_until(0);
         assert!(!handle.is_serving());
+    }
+
+    #[test]
+    fn a_lease_that_ran_out_before_it_was_renewed_is_noticed() {
+        let (handle, _commands, _bus) = Handle::new(&Limits::default());
+        assert!(!handle.shared().serve_until(1), "it is over as well");
+        assert!(handle.shared().serve_until(now_ms() + 60_000));
+        assert!(!handle.shared().serve_until(now_ms() + 90_000), "it was renewed in time");
+        assert!(
+            !handle.shared().serve_until(0) && !handle.shared().serve_until(now_ms() + 60_000),
+            "it was taken away"
+        );
+        assert!(has_lapsed(10, 20, 10) && !has_lapsed(10, 20, 9) && !has_lapsed(10, 20, 20));
     }
 }

@@ -27,7 +27,9 @@ impl<J: Journal> Shard<J> {
     /// The lease has been renewed.
     pub(super) fn resume(&mut self) {
         let Some(room) = &mut self.hub.cluster else { return };
-        room.suspend(false);
+        if !room.suspend(false) {
+            return;
+        }
         let claims = room.claims.connections();
         log::info!("the lease of this broker in its cluster holds: clients are served");
         for index in self.serving() {

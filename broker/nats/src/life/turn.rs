@@ -197,12 +197,18 @@ impl Turns {
                         if ended.is_some() {
                             self.shared.serve_until(0);
                             self.ended = ended;
+                        } else if decision == Decision::Resumed {
+                            // A shard that goes on asks at once whether it may.
+                            self.shared.serve_until(self.member.serves_until_ms());
                         }
                         self.broker.decide(decision);
                     }
                 }
             }
-            self.shared.serve_until(self.member.serves_until_ms());
+            if self.shared.serve_until(self.member.serves_until_ms()) {
+                // It was renewed before the machine saw that it had run out, so nothing was decided.
+                self.broker.decide(Decision::Resumed);
+            }
             if self.held.is_empty() || !self.retry_held() {
                 break;
             }
