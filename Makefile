@@ -25,6 +25,7 @@ HOSTILE_ARGS ?=
 SOAK_KILLS ?= 1000
 SIM_SEEDS ?= 10000
 SOAK_ARGS ?=
+SOAK_CLUSTER_ARGS ?=
 
 # Crates with a lock file of their own, so that what they need never enters that of the product.
 APART := bench/codec bench/contracts bench/journal bench/peers/rmqtt bench/peers/rumqttd bench/regressions bench/rtt/rust bench/rust-client bench/timing broker/fuzz clients/python tests/interop/rumqttc
@@ -246,9 +247,21 @@ cluster: $(NATS_SERVER) ## three nats-servers and three brokers on this machine,
 	@TAUTWIRE_NATS_SERVER=$(NATS_SERVER) TAUTWIRE=$(CLUSTER_DIR)/release/tautwire $(PYTHON) -B tools/cluster $(CLUSTER_ARGS)
 
 .PHONY: test-cluster
-test-cluster: $(NATS_SERVER) ## nodes of a cluster on real nats-servers, which are killed and paused; a minute or two, not in `make test`
+test-cluster: $(NATS_SERVER) ## nodes of a cluster on real nats-servers, which are killed and paused, and 20 histories of clients under faults; a quarter of an hour, not in `make test`
 	$(call say,test-cluster)
 	@TAUTWIRE_NATS_SERVER=$(NATS_SERVER) RUST_TEST_THREADS=2 $(CARGO) test --locked --quiet -p tautwire-nats
+	@$(PYTHON) -B -m unittest discover -s tests/cluster
+	@$(histories) --seed 20 --schedules 20
+
+.PHONY: soak-cluster
+soak-cluster: $(NATS_SERVER) ## 200 histories of clients of a cluster under faults, two hours or so; SOAK_CLUSTER_ARGS='--minutes 60 --jobs 2'
+	@$(histories) --schedules 200 $(SOAK_CLUSTER_ARGS)
+
+# Built and installed as `make cluster` and `make test-interop` have it.
+histories = tools/need.sh cargo cc python node npm && \
+	$(CARGO) build --release --locked --quiet -p tautwire-server --features cluster --target-dir $(CLUSTER_DIR) && \
+	$(PYTHON) -B tests/interop/setup.py mqttjs paho-python && \
+	TAUTWIRE_NATS_SERVER=$(NATS_SERVER) TAUTWIRE=$(CLUSTER_DIR)/release/tautwire $(PYTHON) -B tests/cluster/run.py
 
 $(NATS_SERVER):
 	@tools/need.sh go

@@ -1,0 +1,398 @@
+"""What clients of a cluster have seen, held against what it promises: no sockets, no cluster, only a history.
+
+`judge.py FILE` judges a history that was kept. One line of it is one event, as JSON; README.md lists them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+# A reason code from here on is an error [MQTT 5.0 section 2.4].
+FIRST_ERROR = 0x80
+# After this time a message that waits for the store is refused, and its client of 3.1.1 disconnected.
+REFUSED_AFTER_NS = 10_000_000_000
+# Promises that are known not to be kept, and why: they are told, and do not make a history fail.
+NOT_GONE_BACK, ORDER_OF_REFUSED = "what is retained does not go back", "order of what was refused"
+KNOWN_GAPS = {
+    NOT_GONE_BACK: "a node shows a retained message that the log has brought before the stream of retained messages has it, and another does not yet",
+    ORDER_OF_REFUSED: "a client of 3.1.1 that is refused a message is disconnected and sends it again, behind those that it had sent after it",
+}
+# Of these kinds of violations, no more are told.
+TOLD_MAX = 12
+
+Event = dict[str, object]
+# A message: its topic, and its number there.
+Message = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Violation:
+    promise: str
+    at: int
+    what: str
+
+
+@dataclass
+class Sent:
+    """A message, as its publisher knows it."""
+
+    who: str
+    qos: int
+    # When it was first given to a broker, and on which connections it was, when.
+    at: int
+    on_links: dict[int, int] = field(default_factory=dict)
+    # When a broker first said that it has it.
+    acknowledged_at: int | None = None
+    # A broker has said that it will not have it.
+    is_refused: bool = False
+    # Nobody sends it: it is published when a connection ends, and nothing is promised about its order.
+    is_will: bool = False
+
+
+@dataclass
+class Subscription:
+    """From a SUBSCRIBE until the UNSUBSCRIBE for the same filter, if there was one."""
+
+    topic_filter: str
+    qos: int
+    asked_at: int
+    granted_at: int | None = None
+    given_up_at: int | None = None
+    ended_at: int | None = None
+
+    def matches(self, topic: str) -> bool:
+        """As far as the filters of these tests go: a name, or a prefix and `#`."""
+        own = self.topic_filter
+        return topic == own or (own.endswith("/#") and topic.startswith(own[:-1]))
+
+
+@dataclass
+class Link:
+    """A connection, or an attempt."""
+
+    to: str
+    begun_at: int
+    is_clean: bool = False
+    connected_at: int | None = None
+    ended_at: int | None = None
+    pings: dict[int, int] = field(default_factory=dict)
+    will: Message | None = None
+    looked_at: int | None = None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A retained message that came to a new subscriber."""
+
+    who: str
+    asked_at: int
+    at: int
+    topic: str
+    number: int
+
+
+@dataclass
+class Client:
+    links: dict[int, Link] = field(default_factory=dict)
+    subscriptions: list[Subscription] = field(default_factory=list)
+    # What came to the application, in order: when, what, at which QoS.
+    came: list[tuple[int, Message, int]] = field(default_factory=list)
+
+    def of(self, topic_filter: str) -> Subscription | None:
+        """The newest subscription with this filter."""
+        return next((each for each in reversed(self.subscriptions) if each.topic_filter == topic_filter), None)
+
+
+class History:
+    """Events in the order of their times, told apart by what they are about."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self.sent: dict[Message, Sent] = {}
+        self.clients: dict[str, Client] = defaultdict(Client)
+        self.seen: list[Seen] = []
+        # All that was due had time to come.
+        self.has_settled = False
+        self.violations: list[Violation] = []
+        self.counts: Counter[str] = Counter()
+        for event in sorted(events, key=lambda each: each["at"]):
+            self.counts[event["what"]] += 1
+            if take := getattr(self, f"_{event['what']}", None):
+                take(event, event["at"], self.clients[event["who"]])
+
+    # Connections.
+
+    def _connect(self, event: Event, at: int, client: Client) -> None:
+        client.links[event["link"]] = Link(event["to"], at, event.get("clean", False))
+
+    def _connected(self, event: Event, at: int, client: Client) -> None:
+        was_there = any(link.connected_at is not None for link in client.links.values())
+        link = client.links[event["link"]]
+        link.connected_at = at
+        if was_there and not event["present"] and not link.is_clean:
+            self._break("sessions last", at, f"{event['who']} was told that it has no session on connection {event['link']} [MQTT-3.2.2-3]")
+
+    def _closed(self, event: Event, at: int, client: Client) -> None:
+        link = client.links.get(event["link"])
+        if link is None:
+            return
+        link.ended_at = at
+        # No client of these tests that has a will ends a connection in order.
+        if link.will and link.connected_at is not None:
+            self.sent[link.will].acknowledged_at = at
+
+    _cut = _closed
+
+    def _will(self, event: Event, at: int, client: Client) -> None:
+        """It is due once the connection is there and has ended [MQTT-3.1.2-8]."""
+        message = message_of(event)
+        self.sent[message] = Sent(event["who"], event["qos"], at, is_will=True)
+        client.links[event["link"]].will = message
+
+    def _ping(self, event: Event, at: int, client: Client) -> None:
+        client.links[event["link"]].pings[event["number"]] = at
+
+    def _pong(self, event: Event, at: int, client: Client) -> None:
+        asked_at = client.links[event["link"]].pings[event["number"]]
+        self._answered(event, at, client, asked_at, "PINGREQ")
+
+    def _answered(self, event: Event, at: int, client: Client, asked_at: int, what: str) -> None:
+        """A broker has answered: no other may have let the client in between its own CONNACK and the question."""
+        own = client.links[event["link"]]
+        for number, other in client.links.items():
+            is_later = own.connected_at is not None and own.connected_at < other.begun_at
+            if is_later and other.connected_at is not None and other.connected_at < asked_at:
+                since_ms = (asked_at - other.connected_at) / 1e6
+                self._break(
+                    "one broker at a time", at,
+                    f"{own.to} answered {what} of {event['who']} on connection {event['link']}; it was sent {since_ms:.1f} ms after {other.to} "
+                    f"had sent CONNACK on connection {number} [MQTT-3.1.4-3]",
+                )
+                return
+
+    # Publishing.
+
+    def _publish(self, event: Event, at: int, _: Client) -> None:
+        sent = self.sent.setdefault(message_of(event), Sent(event["who"], event["qos"], at))
+        if event["link"] is not None:
+            sent.on_links.setdefault(event["link"], at)
+
+    def _acknowledged(self, event: Event, at: int, client: Client) -> None:
+        sent = self.sent[message_of(event)]
+        if event["reason"] >= FIRST_ERROR:
+            sent.is_refused = True
+        elif sent.acknowledged_at is None:
+            sent.acknowledged_at = at
+        if (asked_at := sent.on_links.get(event["link"])) is not None:
+            self._answered(event, at, client, asked_at, f"PUBLISH {name_of(message_of(event))}")
+
+    # Subscribing.
+
+    def _subscribe(self, event: Event, at: int, client: Client) -> None:
+        newest = client.of(event["filter"])
+        if newest is None or newest.given_up_at is not None:
+            client.subscriptions.append(Subscription(event["filter"], event["qos"], at))
+
+    def _subscribed(self, event: Event, at: int, client: Client) -> None:
+        newest = client.of(event["filter"])
+        if event["reason"] >= FIRST_ERROR:
+            self._break("subscriptions are granted", at, f"{event['who']} was refused {event['filter']} with {event['reason']:#04x}")
+        elif newest.granted_at is None:
+            newest.granted_at, newest.qos = at, event["reason"]
+
+    def _unsubscribe(self, event: Event, at: int, client: Client) -> None:
+        newest = client.of(event["filter"])
+        if newest.given_up_at is None:
+            newest.given_up_at = at
+
+    def _unsubscribed(self, event: Event, at: int, client: Client) -> None:
+        client.of(event["filter"]).ended_at = at
+
+    # What came.
+
+    def _message(self, event: Event, at: int, client: Client) -> None:
+        message, who = message_of(event), event["who"]
+        sent = self.sent.get(message)
+        if sent is None or sent.at > at:
+            self._break("nothing comes that was not sent", at, f"{who} got {name_of(message)}, which nobody had sent")
+            return
+        of_it = [each for each in client.subscriptions if each.matches(message[0])]
+        if not any(each.ended_at is None or sent.at < each.ended_at for each in of_it):
+            self._break(
+                "an end of a subscription holds", at, f"{who} got {name_of(message)}, which was sent after UNSUBACK [MQTT-3.10.4-3]"
+            )
+        if of_it and event["qos"] not in {min(sent.qos, each.qos) for each in of_it}:
+            self._break("QoS is that of message and subscription", at, f"{who} got {name_of(message)} of QoS {sent.qos} with {event['qos']}")
+        client.came.append((at, message, event["qos"]))
+
+    # What is retained.
+
+    def _look(self, event: Event, at: int, client: Client) -> None:
+        client.links[event["link"]].looked_at = at
+
+    def _saw(self, event: Event, at: int, client: Client) -> None:
+        message, asked_at = message_of(event), client.links[event["link"]].looked_at
+        sent = self.sent.get(message)
+        if sent is None or sent.at > at:
+            self._break("nothing comes that was not sent", at, f"{event['who']} saw {name_of(message)} retained, which nobody had sent")
+        else:
+            self.seen.append(Seen(event["who"], asked_at, at, *message))
+
+    # The test.
+
+    def _settled(self, *_: object) -> None:
+        self.has_settled = True
+
+    def _break(self, promise: str, at: int, what: str) -> None:
+        self.violations.append(Violation(promise, at, what))
+
+
+def message_of(event: Event) -> Message:
+    return event["topic"], event["number"]
+
+
+def name_of(message: Message) -> str:
+    return f"message {message[1]} on {message[0]}"
+
+
+def judge(events: Iterable[Event]) -> list[Violation]:
+    return violations_of(History(events))
+
+
+def violations_of(history: History) -> list[Violation]:
+    found = [*history.violations]
+    for who, client in history.clients.items():
+        found += _repeated(who, client)
+        found += _out_of_order(who, client, history.sent)
+    found += _stale(history)
+    if history.has_settled:
+        for who, message in missing(history):
+            at = history.sent[message].acknowledged_at
+            found.append(Violation("what was acknowledged arrives", at, f"{who} never got {name_of(message)}, which was acknowledged"))
+    return sorted(found, key=lambda each: each.at)
+
+
+def missing(history: History) -> Iterator[tuple[str, Message]]:
+    """Who lacks which message that was acknowledged, and was sent when its SUBACK had come."""
+    by_topic: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for (topic, number), sent in history.sent.items():
+        if sent.acknowledged_at is not None:
+            by_topic[topic].append((sent.at, number))
+    for of_topic in by_topic.values():
+        of_topic.sort()
+    for who, client in history.clients.items():
+        came = {message for _, message, _ in client.came}
+        for each in client.subscriptions:
+            if each.granted_at is None or each.given_up_at is not None:
+                continue
+            for topic, of_topic in by_topic.items():
+                if each.matches(topic):
+                    due = of_topic[bisect_right(of_topic, (each.granted_at, sys.maxsize)) :]
+                    yield from ((who, (topic, number)) for _, number in due if (topic, number) not in came)
+
+
+def unanswered(history: History) -> Iterator[Message]:
+    """What is neither acknowledged nor refused."""
+    return (message for message, sent in history.sent.items() if sent.acknowledged_at is None and not sent.is_refused)
+
+
+def _repeated(who: str, client: Client) -> Iterator[Violation]:
+    seen: set[Message] = set()
+    for at, message, qos in client.came:
+        if qos == 2 and message in seen:
+            yield Violation("QoS 2 comes once", at, f"{who} got {name_of(message)} again [MQTT-4.3.3-10]")
+        seen.add(message)
+
+
+def _out_of_order(who: str, client: Client, sent: dict[Message, Sent]) -> Iterator[Violation]:
+    """Each topic has one publisher, and is published to with one QoS. At QoS 1 a message may come again: its first arrival counts.
+
+    The first copy of a message may have passed before somebody subscribed, and a later one come then. So at QoS 1 only messages count that
+    were sent when there was a subscription, which has not been given up.
+    """
+    seen: set[Message] = set()
+    highest: dict[str, int] = {}
+    for at, message, _ in client.came:
+        topic, number = message
+        if sent[message].is_will:
+            continue
+        counts = sent[message].qos == 2 or any(
+            each.matches(topic) and each.granted_at is not None and each.granted_at < sent[message].at
+            and (each.given_up_at is None or at < each.given_up_at) for each in client.subscriptions
+        )
+        if counts and message not in seen and number < highest.get(topic, 0):
+            what = f"{who} first got {name_of(message)} after number {highest[topic]} [MQTT-4.6.0-6]"
+            yield Violation(ORDER_OF_REFUSED if _waited_long(sent[message]) else "order of each publisher and topic", at, what)
+        seen.add(message)
+        highest[topic] = max(number, highest.get(topic, 0))
+
+
+def _waited_long(sent: Sent) -> bool:
+    """Whether the broker may have refused it, and its publisher sent it again."""
+    return sent.acknowledged_at is None or sent.acknowledged_at - sent.at >= REFUSED_AFTER_NS
+
+
+def _stale(history: History) -> Iterator[Violation]:
+    """Each topic has one publisher, which waits for each acknowledgement. So what a topic retains only ever becomes newer: nobody who asks
+    sees what is older than what was acknowledged before, or than what somebody had seen before.
+    """
+    acknowledged: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    seen: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for (topic, number), sent in history.sent.items():
+        if sent.acknowledged_at is not None and not sent.is_will:
+            acknowledged[topic].append((sent.acknowledged_at, number))
+    for each in history.seen:
+        seen[each.topic].append((each.at, each.number))
+    for each in history.seen:
+        for promise, known in (("what is retained is the newest", acknowledged), (NOT_GONE_BACK, seen)):
+            newest = max((number for at, number in known[each.topic] if at < each.asked_at), default=0)
+            if each.number < newest:
+                what = f"{each.who} saw {name_of((each.topic, each.number))} retained, and {newest} was known before it asked [MQTT-3.3.1-5]"
+                yield Violation(promise, each.at, what)
+
+
+def read(path: Path) -> list[Event]:
+    with open(path) as file:
+        return [json.loads(line) for line in file if line.endswith("\n")]
+
+
+def gaps(violations: list[Violation]) -> list[str]:
+    """What is known not to be kept, and was not: a line for each promise."""
+    counts = Counter(each.promise for each in violations if each.promise in KNOWN_GAPS)
+    return [f"known gap, {count} times: {promise}: {KNOWN_GAPS[promise]}" for promise, count in counts.items()]
+
+
+def told(violations: list[Violation]) -> list[str]:
+    """A line for each that is no known gap, and how many more there are of a kind."""
+    by_promise: dict[str, list[Violation]] = defaultdict(list)
+    for each in violations:
+        if each.promise not in KNOWN_GAPS:
+            by_promise[each.promise].append(each)
+    lines = []
+    for promise, of_it in by_promise.items():
+        lines += [f"BROKEN {promise}: at {each.at}: {each.what}" for each in of_it[:TOLD_MAX]]
+        if more := of_it[TOLD_MAX:]:
+            lines.append(f"BROKEN {promise}: {len(more)} more times")
+    return lines
+
+
+def main() -> int:
+    if len(sys.argv) != 2:
+        print("usage: judge.py FILE", file=sys.stderr)
+        return 2
+    history = History(read(Path(sys.argv[1])))
+    violations = violations_of(history)
+    for line in [*gaps(violations), *told(violations)]:
+        print(line)
+    settled = "" if history.has_settled else "; it ends before all had time to arrive, so what is missing was not judged"
+    print(f"{len(violations)} violations in {sum(history.counts.values())} events{settled}")
+    return 1 if told(violations) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

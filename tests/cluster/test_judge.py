@@ -1,0 +1,211 @@
+"""What is a broken promise and what is not. Run: python -m unittest discover -s tests/cluster."""
+
+import unittest
+
+from judge import KNOWN_GAPS, NOT_GONE_BACK, ORDER_OF_REFUSED, REFUSED_AFTER_NS, History, gaps, judge, missing, told, unanswered
+
+
+class Script:
+    """A history, written down event by event; each comes one tick after the one before."""
+
+    def __init__(self) -> None:
+        self.events: list[dict] = []
+
+    def say(self, who: str, what: str, **more: object) -> "Script":
+        self.events.append({"at": len(self.events) + 1, "who": who, "what": what, **more})
+        return self
+
+    def enter(self, who: str, link: int = 1, to: str = "broker-1", present: bool = False) -> "Script":
+        return self.say(who, "connect", link=link, to=to).say(who, "connected", link=link, present=present)
+
+    def subscribe(self, who: str = "s", qos: int = 2) -> "Script":
+        return self.say(who, "subscribe", filter="t/#", qos=qos).say(who, "subscribed", filter="t/#", reason=qos)
+
+    def unsubscribe(self, who: str = "s") -> "Script":
+        return self.say(who, "unsubscribe", filter="t/#").say(who, "unsubscribed", filter="t/#", reason=0)
+
+    def publish(self, number: int, qos: int = 2, link: int = 1) -> "Script":
+        return self.say("p", "publish", topic="t/p", number=number, qos=qos, link=link)
+
+    def acknowledge(self, number: int, link: int = 1, reason: int = 0) -> "Script":
+        return self.say("p", "acknowledged", topic="t/p", number=number, link=link, reason=reason)
+
+    def get(self, *numbers: int, who: str = "s", qos: int = 2) -> "Script":
+        for number in numbers:
+            self.say(who, "message", topic="t/p", number=number, qos=qos)
+        return self
+
+    def settle(self) -> "Script":
+        return self.say("test", "settled")
+
+    def broken(self) -> list[str]:
+        return [each.promise for each in judge(self.events)]
+
+
+def begun() -> Script:
+    """A publisher, and a subscriber that has its SUBACK."""
+    return Script().enter("p").enter("s").subscribe()
+
+
+class Promises(unittest.TestCase):
+    def test_a_good_history_breaks_nothing(self) -> None:
+        script = begun().publish(1).publish(2).acknowledge(1).acknowledge(2).get(1, 2).settle()
+        self.assertEqual(script.broken(), [])
+
+    def test_what_was_acknowledged_arrives(self) -> None:
+        for qos in (1, 2):
+            lost = begun().publish(1, qos).publish(2, qos).acknowledge(1).acknowledge(2).get(2, qos=qos)
+            self.assertEqual(lost.broken(), [], "it may still come")
+            self.assertEqual(lost.settle().broken(), ["what was acknowledged arrives"])
+
+    def test_what_was_not_acknowledged_or_was_refused_need_not_arrive(self) -> None:
+        script = begun().publish(1).publish(2).acknowledge(2, reason=0x83).settle()
+        self.assertEqual(script.broken(), [])
+        self.assertEqual(list(unanswered(History(script.events))), [("t/p", 1)])
+
+    def test_what_was_sent_before_suback_or_is_given_up_need_not_arrive(self) -> None:
+        early = Script().enter("p").enter("s").publish(1).subscribe().acknowledge(1)
+        self.assertEqual(early.settle().broken(), [])
+        given_up = begun().publish(1).acknowledge(1).say("s", "unsubscribe", filter="t/#")
+        self.assertEqual(given_up.settle().broken(), [])
+
+    def test_what_is_missing_is_told_by_subscriber(self) -> None:
+        script = begun().enter("u").subscribe("u").publish(1).acknowledge(1).get(1, who="u")
+        self.assertEqual(list(missing(History(script.events))), [("s", ("t/p", 1))])
+
+    def test_qos_2_comes_once(self) -> None:
+        self.assertEqual(begun().publish(1).get(1, 1).broken(), ["QoS 2 comes once"])
+        self.assertEqual(begun().publish(1, qos=1).get(1, 1, qos=1).broken(), [])
+
+    def test_first_arrivals_are_in_order(self) -> None:
+        for qos in (1, 2):
+            script = begun().publish(1, qos).publish(2, qos).acknowledge(1).get(2, 1, qos=qos)
+            self.assertEqual(script.broken(), ["order of each publisher and topic"])
+        again = begun().publish(1, 1).publish(2, 1).publish(3, 1).get(1, 2, 1, 2, 3, qos=1)
+        self.assertEqual(again.broken(), [])
+
+    def test_a_copy_of_qos_1_may_come_late_to_whoever_was_not_subscribed_when_the_first_came(self) -> None:
+        script = begun().unsubscribe().publish(1, 1).publish(2, 1).subscribe().get(2, 1, qos=1)
+        self.assertEqual(script.broken(), [])
+        early = Script().enter("p").enter("s").publish(1, 1).publish(2, 1).subscribe().get(2, 1, qos=1)
+        self.assertEqual(early.broken(), [])
+        once = begun().unsubscribe().publish(1).publish(2).acknowledge(1).subscribe().get(2, 1)
+        self.assertEqual(once.broken(), ["order of each publisher and topic"], "of QoS 2 there are no copies")
+
+    def test_nothing_comes_that_was_not_sent(self) -> None:
+        self.assertEqual(begun().get(1).broken(), ["nothing comes that was not sent"])
+        self.assertEqual(begun().get(1).publish(1).broken(), ["nothing comes that was not sent"])
+        damaged = begun().publish(1).say("s", "message", topic="t/p", number=None, qos=2)
+        self.assertEqual(damaged.broken(), ["nothing comes that was not sent"])
+
+    def test_the_qos_is_the_lower_one(self) -> None:
+        self.assertEqual(begun().publish(1, qos=1).get(1, qos=2).broken(), ["QoS is that of message and subscription"])
+
+    def test_an_end_of_a_subscription_holds(self) -> None:
+        over = begun().unsubscribe().publish(1)
+        self.assertEqual(over.get(1).broken(), ["an end of a subscription holds"])
+        under_way = begun().publish(1).unsubscribe().get(1)
+        self.assertEqual(under_way.broken(), [], "what was published before may still come")
+        anew = begun().unsubscribe().publish(1).subscribe().get(1)
+        self.assertEqual(anew.broken(), [], "a session that is behind gets what was published meanwhile")
+        none = Script().enter("p").enter("s").publish(1).get(1)
+        self.assertEqual(none.broken(), ["an end of a subscription holds"])
+
+    def test_a_refused_subscription_is_told(self) -> None:
+        script = Script().enter("s").say("s", "subscribe", filter="t/#", qos=2).say("s", "subscribed", filter="t/#", reason=0x80)
+        self.assertEqual(script.broken(), ["subscriptions are granted"])
+
+    def test_sessions_last(self) -> None:
+        self.assertEqual(begun().enter("s", 2, "broker-2", present=True).broken(), [])
+        self.assertEqual(begun().enter("s", 2, "broker-2", present=False).broken(), ["sessions last"])
+
+
+class Retained(unittest.TestCase):
+    def look(self, script: Script, link: int, *numbers: int) -> Script:
+        script.say("l", "connect", link=link, to="broker-1", clean=True).say("l", "connected", link=link, present=False).say("l", "look", link=link)
+        for number in numbers:
+            script.say("l", "saw", link=link, topic="t/p", number=number)
+        return script
+
+    def test_the_newest_is_seen_and_what_is_under_way_may_be(self) -> None:
+        script = Script().enter("p").publish(1, 1).acknowledge(1).publish(2, 1)
+        self.assertEqual(self.look(self.look(script, 1, 1), 2, 2).broken(), [])
+
+    def test_nothing_older_than_what_was_acknowledged(self) -> None:
+        script = Script().enter("p").publish(1, 1).acknowledge(1).publish(2, 1).acknowledge(2)
+        self.assertEqual(self.look(script, 1, 1).broken(), ["what is retained is the newest"])
+
+    def test_nothing_older_than_what_was_seen(self) -> None:
+        script = Script().enter("p").publish(1, 1).acknowledge(1).publish(2, 1)
+        self.assertEqual(self.look(self.look(script, 1, 2), 2, 1).broken(), [NOT_GONE_BACK])
+
+    def test_nothing_that_was_not_sent(self) -> None:
+        self.assertEqual(self.look(Script(), 1, 1).broken(), ["nothing comes that was not sent"])
+
+
+class Wills(unittest.TestCase):
+    def mortal(self) -> Script:
+        script = begun().say("m", "connect", link=1, to="broker-1").say("m", "will", link=1, topic="t/m", number=1, qos=2)
+        return script.say("m", "connected", link=1, present=False)
+
+    def get(self, script: Script) -> Script:
+        return script.say("s", "message", topic="t/m", number=1, qos=2)
+
+    def test_the_will_of_a_connection_that_was_lost_comes_once(self) -> None:
+        dead = self.mortal().say("m", "cut", link=1, reason=None)
+        self.assertEqual(self.get(dead).settle().broken(), [])
+        self.assertEqual(self.get(dead).broken(), ["QoS 2 comes once"])
+
+    def test_it_is_lost_if_it_does_not_come(self) -> None:
+        self.assertEqual(self.mortal().say("m", "cut", link=1, reason=None).settle().broken(), ["what was acknowledged arrives"])
+
+    def test_it_may_or_may_not_come_as_long_as_the_client_knows_of_no_end(self) -> None:
+        self.assertEqual(self.mortal().settle().broken(), [])
+        self.assertEqual(self.get(self.mortal()).settle().broken(), [])
+
+
+class OneBroker(unittest.TestCase):
+    def test_an_old_connection_that_answers_what_was_sent_after_the_new_connack_is_one_too_many(self) -> None:
+        moved = begun().enter("s", 2, "broker-2", present=True).say("s", "ping", link=1, number=1)
+        self.assertEqual(moved.broken(), [])
+        self.assertEqual(moved.say("s", "pong", link=1, number=1).broken(), ["one broker at a time"])
+
+    def test_what_was_sent_before_may_be_answered_late(self) -> None:
+        script = begun().say("s", "ping", link=1, number=1).enter("s", 2, "broker-2", present=True).say("s", "pong", link=1, number=1)
+        self.assertEqual(script.broken(), [])
+
+    def test_the_new_connection_may_answer(self) -> None:
+        script = begun().enter("s", 2, "broker-2", present=True).say("s", "ping", link=2, number=1).say("s", "pong", link=2, number=1)
+        self.assertEqual(script.broken(), [])
+
+    def test_connections_that_were_begun_at_once_are_not_ordered(self) -> None:
+        script = Script().say("s", "connect", link=1, to="a").say("s", "connect", link=2, to="b")
+        script.say("s", "connected", link=2, present=False).say("s", "connected", link=1, present=True)
+        self.assertEqual(script.say("s", "ping", link=1, number=1).say("s", "pong", link=1, number=1).broken(), [])
+
+    def test_nor_may_it_acknowledge(self) -> None:
+        script = Script().enter("p").enter("p", 2, "broker-2", present=True).publish(1, link=1).acknowledge(1, link=1)
+        self.assertEqual(script.broken(), ["one broker at a time"])
+        again = Script().enter("p").publish(1, link=1).enter("p", 2, "broker-2", present=True).publish(1, link=2).acknowledge(1, link=2)
+        self.assertEqual(again.broken(), [])
+
+
+class Told(unittest.TestCase):
+    def test_known_gaps_are_told_apart(self) -> None:
+        script = begun().publish(1, 1).publish(2, 1).get(2, qos=1)
+        late = {"at": REFUSED_AFTER_NS * 2, "who": "p", "what": "acknowledged", "topic": "t/p", "number": 1, "link": 1, "reason": 0}
+        script.events += [late, {"at": late["at"] + 1, "who": "s", "what": "message", "topic": "t/p", "number": 1, "qos": 1}]
+        violations = judge(script.events)
+        self.assertEqual([each.promise for each in violations], [ORDER_OF_REFUSED])
+        self.assertEqual(told(violations), [])
+        self.assertIn(KNOWN_GAPS[ORDER_OF_REFUSED], gaps(violations)[0])
+
+    def test_many_of_a_kind_are_counted(self) -> None:
+        script = begun().get(*range(1, 21))
+        lines = told(judge(script.events))
+        self.assertEqual(len(lines), 13)
+        self.assertIn("8 more times", lines[-1])
+
+
+if __name__ == "__main__":
+    unittest.main()
