@@ -7,6 +7,8 @@
 #[cfg(not(feature = "cluster"))]
 mod absent;
 #[cfg(feature = "cluster")]
+mod homes;
+#[cfg(feature = "cluster")]
 mod lives;
 #[cfg(feature = "cluster")]
 mod node;

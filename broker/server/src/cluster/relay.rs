@@ -16,6 +16,7 @@ use tautwire_nats::{Broker, Command, Condition, Ended, Handle, Refused};
 use tautwire_reactor::{ClusterMail, ClusterThread};
 use tautwire_router::ShardIndex;
 
+use super::homes::Homes;
 use crate::time::since_epoch;
 
 /// What a shard asks is numbered with its own number in the highest byte.
@@ -42,8 +43,7 @@ pub(super) struct Relay {
 /// Where clients and filters are at home.
 #[derive(Default)]
 struct Clients {
-    /// The shard that serves a client, or is about to.
-    homes: HashMap<ClientKey, ShardIndex>,
+    homes: Homes,
     /// Filters of connected clients, by shard. They hold over all lives.
     listened: HashMap<ShardIndex, HashSet<Box<str>>>,
 }
@@ -150,10 +150,13 @@ impl Relay {
         let number = usize::from(shard.0);
         Some(match request {
             ClusterRequest::Claim { ticket, name, start } => {
-                self.clients().homes.insert(self.seed.client(&name), shard);
+                self.clients().homes.claim(self.seed.client(&name), shard, ticket);
                 Command::Claim { ticket, client_id: name.into(), start }
             }
-            ClusterRequest::Abandon { client, ticket } => Command::Abandon { client, ticket },
+            ClusterRequest::Abandon { client, ticket } => {
+                self.clients().homes.abandon(client, ticket);
+                Command::Abandon { client, ticket }
+            }
             ClusterRequest::Publish { client, ticket, topic, packet_id, retain, message } => Command::Publish {
                 client,
                 ticket,
@@ -169,7 +172,7 @@ impl Relay {
             ClusterRequest::Keep { client, terms } => Command::Keep { client, terms },
             ClusterRequest::Look { ticket } => Command::Look { ticket },
             ClusterRequest::Left { client, state } => {
-                self.clients().homes.remove(&client);
+                self.clients().homes.leave(client);
                 Command::Left { client, state }
             }
             ClusterRequest::Took { partition, until } => Command::Took { shard: number, partition, until },
@@ -260,7 +263,7 @@ impl ClusterThread for Relay {
 
 impl Broker for Relay {
     fn decide(&self, decision: Decision) {
-        let home = |client: &ClientKey| self.clients().homes.get(client).copied();
+        let shard_of = |ticket: u64| Some(ShardIndex((ticket >> SHARD_SHIFT) as u8));
         let shard = match decision {
             Decision::Begin { next } => return self.tell_all(&ClusterEvent::Began { next: *next }),
             Decision::Read { shard, .. } => Some(ShardIndex(shard as u8)),
@@ -269,18 +272,22 @@ impl Broker for Relay {
                 let change = RetainedChange { record: *record, sequence, expires_at_ms };
                 return self.tell_all(&ClusterEvent::Retained([change].into()));
             }
-            Decision::Serve { ticket, .. }
-            | Decision::Refuse { ticket, .. }
-            | Decision::Redirect { ticket, .. }
-            | Decision::Look { ticket } => Some(ShardIndex((ticket >> SHARD_SHIFT) as u8)),
+            Decision::Serve { ticket, client, .. } => {
+                self.clients().homes.serve(client, ticket);
+                shard_of(ticket)
+            }
+            Decision::Refuse { ticket, .. } | Decision::Redirect { ticket, .. } | Decision::Look { ticket } => {
+                shard_of(ticket)
+            }
             Decision::Surrender(client)
             | Decision::Stored { client, .. }
             | Decision::NotStored { client, .. }
             | Decision::MoveOn { client, .. }
             | Decision::Completed { client, .. }
-            | Decision::Saved { client, .. } => home(&client),
-            Decision::Lost(client) => self.clients().homes.remove(&client),
-            Decision::Joined { client, .. } | Decision::NotJoined { client, .. } => home(&client),
+            | Decision::Joined { client, .. }
+            | Decision::NotJoined { client, .. }
+            | Decision::Saved { client, .. } => self.clients().homes.of(client),
+            Decision::Lost(client) => self.clients().homes.leave(client),
             Decision::Lease { group, .. } | Decision::Recall { group, .. } => Some(home_of(group, self.waiting.len())),
             Decision::Arrived(_) => return self.tell_all(&ClusterEvent::Decided(decision)),
             Decision::Suspended | Decision::Resumed | Decision::Fenced | Decision::Drained => {
