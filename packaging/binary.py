@@ -62,7 +62,8 @@ def built(target: Platform) -> Path:
         # Not gcc: Debian's compilers for other machines cannot be installed together with gcc-multilib, by which the C library is tested.
         environment["RUSTFLAGS"] += f" -C linker=clang -C link-arg=--target={target.machine}-linux-gnu"
         environment[f"CC_{target.triple.replace('-', '_')}"] = "clang"
-    run("cargo", "build", "--release", "--locked", "--target", target.triple, "-p", "tautwire-server", **environment)
+    command = ["cargo", "build", "--release", "--locked", "--target", target.triple, "-p", "tautwire-server", "--features", "cluster"]
+    run(*command, **environment)
     return TARGET / target.triple / "release/tautwire"
 
 

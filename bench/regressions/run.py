@@ -1,6 +1,7 @@
 """Counts the instructions of the hot paths and compares them with baseline.json.
 
 `run.py` fails when a path has grown by more than 3 %; `run.py --write` makes the baseline of this machine's kind anew.
+It also fails when a path takes more than 1 % more instructions in a program with the feature `cluster` than in one without.
 Counts are exact: callgrind executes the program on a processor of its own. What decides them beside the source is the
 compiler and the C library; where these are not the baseline's, the comparison says so and is wider.
 """
@@ -11,6 +12,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,10 +23,13 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BASELINE = HERE / "baseline.json"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").resolve() / "regressions"
+COUNTS, CLUSTER_COUNTS = TARGET / "counts", TARGET / "counts-cluster"
 
 GROWTH_MAX = 0.03
 # With another compiler or C library than the baseline's.
 GROWTH_MAX_ELSEWHERE = 0.25
+# What a broker that could be one of a cluster, and is not, may pay for it. Both are measured here and now.
+CLUSTER_GROWTH_MAX = 0.01
 # Hashes are seeded at random; the least of so many runs hardly depends on the seed.
 RUNS = 3
 # So that a path of thirty instructions may have one more.
@@ -69,8 +74,9 @@ def main() -> int:
     options = parser.parse_args()
     target = rust_target()
     TARGET.mkdir(parents=True, exist_ok=True)
-    rust_program, c_program = build_rust(target), build_c()
-    counts = least(lambda: count(rust_program, RUST_FUNCTION), RUNS) | count(c_program, C_FUNCTION)
+    rust_program, cluster_program, c_program = build_rust(target), build_rust(target, "cluster"), build_c()
+    rust_counts = least(lambda: count(rust_program, RUST_FUNCTION), RUNS)
+    counts = rust_counts | count(c_program, C_FUNCTION)
     toolchain = describe_toolchain()
     baselines = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
     if options.write:
@@ -78,10 +84,13 @@ def main() -> int:
         BASELINE.write_text(json.dumps(dict(sorted(baselines.items())), indent=1) + "\n")
         print(f"{len(counts)} counts written to {BASELINE.relative_to(ROOT)}")
         return 0
-    if target not in baselines:
-        print(f"no baseline for {target}, so nothing is compared; `make regressions-baseline` makes one")
-        return 0
-    return compare(baselines[target], counts, toolchain)
+    if target in baselines:
+        status = compare(baselines[target], counts, toolchain)
+    else:
+        print(f"no baseline for {target}, so nothing is compared with it; `make regressions-baseline` makes one")
+        status = 0
+    with_cluster = least(lambda: count(cluster_program, RUST_FUNCTION), RUNS)
+    return max(status, compare_cluster(rust_counts, with_cluster))
 
 
 def compare(baseline: dict, counts: dict[str, float], toolchain: dict) -> int:
@@ -105,10 +114,7 @@ def compare(baseline: dict, counts: dict[str, float], toolchain: dict) -> int:
     for case in missing:
         print(f"{case}: in the baseline, but not measured any more")
     for verdict in grown:
-        path = TARGET / "counts" / f"{verdict.case.replace('/', '-')}.callgrind"
-        print(f"\n{verdict.case} takes {verdict.growth:.1%} more instructions; callgrind_annotate {path}; most is spent in")
-        for instructions, function in top_functions(path.read_text()):
-            print(f"  {instructions:12,} {function}")
+        explain(verdict, COUNTS)
     if any(verdict.has_shrunk for verdict in verdicts):
         print("\nfewer instructions: `make regressions-baseline` keeps it so")
     if grown or unknown or missing:
@@ -117,6 +123,34 @@ def compare(baseline: dict, counts: dict[str, float], toolchain: dict) -> int:
         return 1
     print(f"{len(verdicts)} paths, none grew by more than {margin:.0%}")
     return 0
+
+
+def compare_cluster(without: dict[str, float], with_cluster: dict[str, float]) -> int:
+    """What the feature `cluster` costs a broker that is not one of several."""
+    print("\nwith the feature `cluster`, and without:")
+    verdicts = judge(without, with_cluster, CLUSTER_GROWTH_MAX)
+    for verdict in verdicts:
+        print(line(verdict))
+    grown = [verdict for verdict in verdicts if verdict.has_grown]
+    for verdict in grown:
+        explain(verdict, CLUSTER_COUNTS)
+    if grown:
+        print(f"\n{len(grown)} of {len(verdicts)} paths take over {CLUSTER_GROWTH_MAX:.0%} more because the broker could be one of a cluster.")
+        print(f"Compare {COUNTS} and {CLUSTER_COUNTS}: a comparison, or a step that is a call now.")
+        return 1
+    print(f"{len(verdicts)} paths, none takes over {CLUSTER_GROWTH_MAX:.0%} more because the broker could be one of a cluster")
+    return 0
+
+
+def explain(verdict: Verdict, folder: Path) -> None:
+    path = profile_of(verdict.case, folder)
+    print(f"\n{verdict.case} takes {verdict.growth:.1%} more instructions; callgrind_annotate {path}; most is spent in")
+    for instructions, function in top_functions(path.read_text()):
+        print(f"  {instructions:12,} {function}")
+
+
+def profile_of(case: str, folder: Path) -> Path:
+    return folder / f"{case.replace('/', '-')}.callgrind"
 
 
 def judge(expected: dict[str, float], counts: dict[str, float], margin: float) -> list[Verdict]:
@@ -133,15 +167,17 @@ def rust_target() -> str:
     return re.search(r"^host: (\S+)", output("rustc", "-vV"), re.M)[1]
 
 
-def build_rust(target: str) -> Path:
+def build_rust(target: str, feature: str = "") -> Path:
     environment = dict(os.environ)
     environment.pop("CARGO_ENCODED_RUSTFLAGS", None)
     # What the processor at hand can do must not matter.
     environment["RUSTFLAGS"] = "-C target-cpu=x86-64" if target.startswith("x86_64") else ""
     environment["CARGO_TARGET_DIR"] = str(TARGET)
     command = ["cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", str(HERE / "Cargo.toml")]
-    subprocess.run(command, env=environment, check=True)
-    return TARGET / "release" / "tautwire-regressions"
+    subprocess.run([*command, "--features", feature], env=environment, check=True)
+    built = TARGET / "release" / "tautwire-regressions"
+    # The next build may put another program there.
+    return Path(shutil.copy(built, TARGET / "-".join(filter(None, [built.name, feature]))))
 
 
 def build_c() -> Path:
@@ -160,7 +196,7 @@ def least(measure: Callable[[], dict[str, float]], runs: int) -> dict[str, float
 
 def count(program: Path, function: str) -> dict[str, float]:
     """Instructions of each case for one operation."""
-    folder = TARGET / "counts"
+    folder = CLUSTER_COUNTS if program.name.endswith("-cluster") else COUNTS
     folder.mkdir(exist_ok=True)
     out = TARGET / f"{program.name}.callgrind"
     for stale in TARGET.glob(f"{out.name}*"):
@@ -175,7 +211,7 @@ def count(program: Path, function: str) -> dict[str, float]:
     counts = {}
     for part, said in enumerate(run.stdout.splitlines(), 1):
         name, operations = said.split()
-        profile = folder / f"{name.replace('/', '-')}.callgrind"
+        profile = profile_of(name, folder)
         Path(f"{out}.{part}").replace(profile)
         total = re.search(r"^totals: (\d+)", profile.read_text(), re.M)
         counts[name] = round(int(total[1]) / int(operations), 2)
@@ -218,7 +254,7 @@ def describe_toolchain() -> dict[str, object]:
 def chosen_by_processor() -> list[str]:
     """Functions of the C library that were measured along and exist once for each kind of processor."""
     found: set[str] = set()
-    for profile in (TARGET / "counts").glob("*.callgrind"):
+    for profile in COUNTS.glob("*.callgrind"):
         found |= set(CHOSEN_BY_PROCESSOR.findall(profile.read_text()))
     return sorted(found)
 

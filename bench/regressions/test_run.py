@@ -59,6 +59,22 @@ class Comparison(unittest.TestCase):
         self.assertIn("fewer", said)
 
 
+class Cluster(unittest.TestCase):
+    def compare(self, without: dict[str, float], with_cluster: dict[str, float]) -> tuple[int, str]:
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), unittest.mock.patch.object(run, "top_functions", return_value=[(7, "guilty")]), \
+                unittest.mock.patch("pathlib.Path.read_text", return_value=""):
+            status = run.compare_cluster(without, with_cluster)
+        return status, said.getvalue()
+
+    def test_the_feature_may_cost_one_percent_and_no_more(self) -> None:
+        self.assertEqual(self.compare({"a": 1000.0}, {"a": 1010.0})[0], 0)
+        status, said = self.compare({"a": 1000.0, "b": 500.0}, {"a": 1011.0, "b": 500.0})
+        self.assertEqual(status, 1)
+        self.assertIn("guilty", said)
+        self.assertIn("1 of 2 paths", said)
+
+
 class Profile(unittest.TestCase):
     def test_a_function_counts_what_it_executes_itself(self) -> None:
         self.assertEqual(run.top_functions(PROFILE), [(400, "inner"), (15, "outer")])

@@ -2,12 +2,12 @@ use std::hint::black_box;
 
 use tautwire_engine::{Action, Chunk, ConnectionId, Rest, Settings, Shard, Shared, Surroundings, turn};
 use tautwire_router::{Batch, Exchange, Placement, RetainedLimits, ShardIndex};
-use tautwire_session::Volatile;
+use tautwire_session::{Journal, Volatile};
 
 use crate::Case;
 use crate::packets::{self, Layout, acknowledgement};
 
-const NOW_MS: u64 = 1_700_000_000_000;
+pub const NOW_MS: u64 = 1_700_000_000_000;
 /// Publishes that one read brings.
 const BATCH: u32 = 50;
 
@@ -118,22 +118,28 @@ fn cycle() -> Case {
 }
 
 /// One shard, and what a reactor does with it without the system calls.
-struct Broker {
-    shard: Shard<Volatile>,
+pub struct Broker<J: Journal> {
+    pub shard: Shard<J>,
     /// Whose connection was dropped last.
     dropped: Option<ConnectionId>,
 }
 
-impl Broker {
-    fn new() -> Broker {
+impl Broker<Volatile> {
+    fn new() -> Broker<Volatile> {
+        Broker::with(Volatile)
+    }
+}
+
+impl<J: Journal> Broker<J> {
+    pub fn with(journal: J) -> Broker<J> {
         let settings = Settings { sys_interval_s: 0, ..Settings::default() };
         let limits = RetainedLimits { messages: 1_000, bytes: 1 << 20 };
         let exchange = Exchange::with_placement(Placement::new(1, 0), limits);
         let shared = Shared::new(settings, exchange);
-        Broker { shard: Shard::new(ShardIndex(0), shared, Volatile, NOW_MS), dropped: None }
+        Broker { shard: Shard::new(ShardIndex(0), shared, journal, NOW_MS), dropped: None }
     }
 
-    fn connect(&mut self, client_id: &str, layout: Layout) -> ConnectionId {
+    pub fn connect(&mut self, client_id: &str, layout: Layout) -> ConnectionId {
         let id = self.shard.accept(NOW_MS).expect("there is room");
         self.say(id, packets::connect(client_id, layout));
         id
@@ -182,12 +188,12 @@ struct Network<'a, W> {
     dropped: &'a mut Option<ConnectionId>,
 }
 
-impl<W: FnMut(ConnectionId, &[u8])> Surroundings<Volatile> for Network<'_, W> {
+impl<J: Journal, W: FnMut(ConnectionId, &[u8])> Surroundings<J> for Network<'_, W> {
     fn room(&mut self, _: ShardIndex) -> usize {
         unreachable!("there is one shard")
     }
 
-    fn adopt(&mut self, _: &mut Shard<Volatile>) -> bool {
+    fn adopt(&mut self, _: &mut Shard<J>) -> bool {
         false
     }
 
@@ -197,18 +203,18 @@ impl<W: FnMut(ConnectionId, &[u8])> Surroundings<Volatile> for Network<'_, W> {
 
     fn batches_taken(&mut self, _: ShardIndex) {}
 
-    fn read(&mut self, shard: &mut Shard<Volatile>) -> bool {
+    fn read(&mut self, shard: &mut Shard<J>) -> bool {
         let Some((id, chunk, len)) = self.input.take() else { return false };
         let consumed = shard.receive(id, chunk, 0..len, NOW_MS);
         assert_eq!(consumed, len, "all of it is understood");
         true
     }
 
-    fn accept(&mut self, _: &mut Shard<Volatile>) {}
+    fn accept(&mut self, _: &mut Shard<J>) {}
 
-    fn take_orders(&mut self, _: &mut Shard<Volatile>) {}
+    fn take_orders(&mut self, _: &mut Shard<J>) {}
 
-    fn carry_out(&mut self, shard: &mut Shard<Volatile>, action: Action) {
+    fn carry_out(&mut self, shard: &mut Shard<J>, action: Action) {
         match action {
             Action::Drop(id) => {
                 shard.released(id);
@@ -216,15 +222,17 @@ impl<W: FnMut(ConnectionId, &[u8])> Surroundings<Volatile> for Network<'_, W> {
             }
             // Its bytes have all been taken.
             Action::Resume(_) => {}
+            // It gets its last bytes in this turn, and is left then.
+            Action::Close(_) => {}
             other => unreachable!("{other:?}"),
         }
     }
 
     fn send(&mut self, _: ShardIndex, _: impl Iterator<Item = Batch>) {}
 
-    fn write_waiting(&mut self, _: &mut Shard<Volatile>) {}
+    fn write_waiting(&mut self, _: &mut Shard<J>) {}
 
-    fn write(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+    fn write(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         let Some(output) = shard.output(id) else { return };
         let bytes = output.single().expect("small payloads are copied");
         (self.written)(id, bytes);
@@ -232,7 +240,7 @@ impl<W: FnMut(ConnectionId, &[u8])> Surroundings<Volatile> for Network<'_, W> {
         shard.sent(id, len, NOW_MS);
     }
 
-    fn end_turn(&mut self, _: &mut Shard<Volatile>) -> Rest {
+    fn end_turn(&mut self, _: &mut Shard<J>) -> Rest {
         Rest::Until(None)
     }
 

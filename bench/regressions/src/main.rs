@@ -7,6 +7,8 @@
 mod decode;
 mod encode;
 mod engine;
+#[cfg(feature = "cluster")]
+mod in_cluster;
 mod packets;
 mod topics;
 mod validate;
@@ -28,6 +30,8 @@ impl Case {
 }
 
 fn main() {
+    #[cfg(feature = "cluster")]
+    in_cluster::meet();
     for mut case in
         [decode::cases(), encode::cases(), topics::cases(), engine::cases(), validate::cases()].into_iter().flatten()
     {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tautwire_journal::{Port, PostError};
 use tautwire_message::MessageId;
-use tautwire_session::{Change, Journal, LogPosition, LogState, Record, SessionNumber};
+use tautwire_session::{Change, Journal, LogPosition, LogState, NoSeat, Record, SessionNumber};
 
 use crate::frame_writer::FrameWriter;
 
@@ -93,6 +93,8 @@ fn is_awaited(record: &Record<'_>) -> bool {
 }
 
 impl Journal for ShardLog {
+    type Seat<T: Send> = NoSeat<T>;
+
     const KEEPS: bool = true;
 
     fn next_session(&mut self) -> SessionNumber {

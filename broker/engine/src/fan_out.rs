@@ -38,7 +38,7 @@ pub(crate) struct Burst {
 
 impl Burst {
     #[inline]
-    pub(crate) fn begin<J>(hub: &Hub<J>) -> Burst {
+    pub(crate) fn begin<J: Journal>(hub: &Hub<J>) -> Burst {
         Burst {
             fresh: hub.connections.fresh_len(),
             given: hub.effort.given(),
@@ -52,7 +52,7 @@ impl Burst {
     /// Counts what a message of `len` bytes has led to; says whether that is enough for now. Larger payloads are not copied for
     /// each receiver.
     #[inline]
-    pub(crate) fn is_enough_with<J>(&mut self, hub: &Hub<J>, len: usize) -> bool {
+    pub(crate) fn is_enough_with<J: Journal>(&mut self, hub: &Hub<J>, len: usize) -> bool {
         self.bytes += (hub.effort.given() - self.given) * len.min(SHARED_PAYLOAD_BYTES) as u64;
         self.given = hub.effort.given();
         self.packets += 1;

@@ -36,7 +36,7 @@ use crate::wheel::Timer;
 ///
 /// A room is a type whose fields nobody else sees: only its verbs change it. What needs one room is a verb of it, what needs several
 /// is one of the hub.
-pub(crate) struct Hub<J> {
+pub(crate) struct Hub<J: Journal> {
     /// What holds for each packet: settings, contracts, access rules.
     pub(crate) regime: Adopted,
     /// What clients may do, and how much of it they have done.
@@ -73,7 +73,7 @@ pub(crate) struct Hub<J> {
     /// By which topic filters messages are counted.
     pub(crate) metered: MeteredFilters,
     /// What the shard knows of its cluster, where the broker is one of several.
-    pub(crate) cluster: Seat,
+    pub(crate) cluster: Seat<J>,
 }
 
 impl<J: Journal> Hub<J> {

@@ -193,6 +193,8 @@ impl<J> Logbook<J> {
 
 #[cfg(test)]
 mod tests {
+    use tautwire_session::NoSeat;
+
     use super::*;
 
     /// Each record is a frame of its own.
@@ -204,6 +206,8 @@ mod tests {
     }
 
     impl Journal for Frames {
+        type Seat<T: Send> = NoSeat<T>;
+
         const KEEPS: bool = true;
 
         fn next_session(&mut self) -> SessionNumber {

@@ -125,7 +125,11 @@ fn is(shard: ShardIndex, number: ShardNumber) -> bool {
 }
 
 /// Has a shard do something that is written down in the journal of the first.
-fn with_first_journal<J, T>(shards: &mut [Shard<J>], index: ShardIndex, act: impl FnOnce(&mut Shard<J>) -> T) -> T {
+fn with_first_journal<J: Journal, T>(
+    shards: &mut [Shard<J>],
+    index: ShardIndex,
+    act: impl FnOnce(&mut Shard<J>) -> T,
+) -> T {
     let index = usize::from(index.0);
     if index == 0 {
         return act(&mut shards[0]);

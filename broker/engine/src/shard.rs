@@ -32,7 +32,7 @@ use crate::wheel::Timer;
 /// [`turn`](crate::turn()). The same calls give the same results.
 ///
 /// Time is in milliseconds since the Unix epoch and must not go back.
-pub struct Shard<J> {
+pub struct Shard<J: Journal> {
     pub(crate) hub: Hub<J>,
     pub(crate) table: Table,
     pub(crate) sys: SysTopics,

@@ -18,7 +18,7 @@ use tautwire_message::{Format, Message, MessageId, MessageRef};
 use tautwire_protocol::{PacketId, QoS, SubscriptionId, SubscriptionOptions};
 use tautwire_router::RetainedLimits;
 use tautwire_session::{
-    Change, Homes, Journal, KeptWill, LogPosition, PendingMessage, Receivers, Record, Replay, RetainedChange,
+    Change, Homes, Journal, KeptWill, LogPosition, NoSeat, PendingMessage, Receivers, Record, Replay, RetainedChange,
     SessionNumber, ShardNumber, SubscriptionIds, SubscriptionRecord,
 };
 
@@ -111,6 +111,8 @@ struct ModelJournal {
 }
 
 impl Journal for ModelJournal {
+    type Seat<T: Send> = NoSeat<T>;
+
     const KEEPS: bool = true;
 
     fn next_session(&mut self) -> SessionNumber {

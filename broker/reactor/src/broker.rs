@@ -14,14 +14,13 @@ use tautwire_access::Policy;
 use tautwire_cold::ColdThread;
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{
-    Board, ClientDetail, ClientsPage, ClientsQuery, Counters, Explained, HAS_CLUSTER, Known, Latencies, LatencyCounts,
-    Publication, Regime, Settings, Shard, Shared, SubscriptionList, Survey, TopicTotals, Totals, ViolationBook,
-    WhyQuery,
+    Board, ClientDetail, ClientsPage, ClientsQuery, Counters, Explained, Known, Latencies, LatencyCounts, Publication,
+    Regime, Settings, Shard, Shared, SubscriptionList, Survey, TopicTotals, Totals, ViolationBook, WhyQuery,
 };
 use tautwire_journal::WriterHandle;
 use tautwire_memory::Memory;
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
-use tautwire_session::{Journal, Volatile};
+use tautwire_session::{InCluster, Journal, Volatile};
 
 use crate::arrivals::ArrivalLimits;
 use crate::bell::Bell;
@@ -42,6 +41,9 @@ use crate::worker::{BELL, Equipment, Worker};
 pub const TAKEN_ON_MAX: Duration = Duration::from_secs(1);
 /// How often it looks whether they have taken it on.
 const TAKEN_ON_LOOK: Duration = Duration::from_millis(1);
+
+/// Whether the broker can be one of a cluster. Its threads have code of their own for that.
+const HAS_CLUSTER: bool = cfg!(feature = "cluster");
 
 /// A running broker.
 #[derive(Debug)]
@@ -530,15 +532,15 @@ impl Broker {
                 cluster: cluster.as_ref().map(|seat| seat.thread.clone()),
                 settled,
             };
-            let started = match kept.next() {
-                Some(shard) => run(index, equipment.with(shard)),
-                None => {
-                    let mut shard = Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, clock.now_ms());
-                    if let Some(seat) = &cluster {
-                        shard.join_cluster(seat.seed, seat.settings.clone());
-                    }
-                    run(index, equipment.with(shard))
-                }
+            let shard = ShardIndex(index as u8);
+            let started = if let Some(shard) = kept.next() {
+                run(index, equipment.with(shard))
+            } else if HAS_CLUSTER && let Some(seat) = &cluster {
+                let mut shard = Shard::new(shard, shared.clone(), InCluster, clock.now_ms());
+                shard.join_cluster(seat.seed, seat.settings.clone());
+                run(index, equipment.with(shard))
+            } else {
+                run(index, equipment.with(Shard::new(shard, shared.clone(), Volatile, clock.now_ms())))
             };
             match started {
                 Ok(thread) => broker.threads.push(thread),

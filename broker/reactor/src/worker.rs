@@ -31,7 +31,7 @@ const TICK: Token = Token(usize::MAX - 2);
 const FIRST_LISTENER: usize = usize::MAX - 1024;
 
 /// One thread's state.
-pub(crate) struct Worker<J> {
+pub(crate) struct Worker<J: Journal> {
     poll: Poll,
     shard: Shard<J>,
     host: Host,

@@ -1,9 +1,12 @@
 //! The seam for durability.
 
+use std::ops::DerefMut;
+
 use tautwire_message::{Message, MessageId};
 use tautwire_protocol::PacketId;
 
 use crate::change::Change;
+use crate::seat::NoSeat;
 
 /// A place in the log: the number of a frame. An acknowledgement may leave once the frames that it speaks of are durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -150,6 +153,10 @@ pub trait Journal {
     /// Whether anything is kept at all. Where it is not, nothing else here is called.
     const KEEPS: bool;
 
+    /// Holds what a shard knows of its cluster: a box in [`InCluster`], elsewhere [`NoSeat`], of which there is none. So a shard of a single
+    /// broker that is asked for its cluster has been answered by the compiler.
+    type Seat<T: Send>: DerefMut<Target = T> + Send;
+
     /// A number for a session that has none.
     fn next_session(&mut self) -> SessionNumber;
 
@@ -197,40 +204,59 @@ pub trait Journal {
     }
 }
 
+/// What a journal does that writes nothing down.
+macro_rules! keeps_nothing {
+    () => {
+        const KEEPS: bool = false;
+
+        fn next_session(&mut self) -> SessionNumber {
+            SessionNumber(0)
+        }
+
+        #[inline]
+        fn record(&mut self, _record: Record<'_>) -> LogPosition {
+            LogPosition(0)
+        }
+
+        #[inline]
+        fn know(&mut self, _message: MessageId) {}
+
+        #[inline]
+        fn end_frame(&mut self) {}
+
+        #[inline]
+        fn has_posted_all(&self) -> bool {
+            true
+        }
+
+        #[inline]
+        fn durable(&self) -> LogPosition {
+            LogPosition(0)
+        }
+
+        #[inline]
+        fn is_behind(&self) -> bool {
+            false
+        }
+    };
+}
+
 /// No log: everything is as durable as it will ever be, at once.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Volatile;
 
 impl Journal for Volatile {
-    const KEEPS: bool = false;
+    type Seat<T: Send> = NoSeat<T>;
 
-    fn next_session(&mut self) -> SessionNumber {
-        SessionNumber(0)
-    }
+    keeps_nothing!();
+}
 
-    #[inline]
-    fn record(&mut self, _record: Record<'_>) -> LogPosition {
-        LogPosition(0)
-    }
+/// No log of its own: the shard is one of a cluster, whose store has the sessions.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct InCluster;
 
-    #[inline]
-    fn know(&mut self, _message: MessageId) {}
+impl Journal for InCluster {
+    type Seat<T: Send> = Box<T>;
 
-    #[inline]
-    fn end_frame(&mut self) {}
-
-    #[inline]
-    fn has_posted_all(&self) -> bool {
-        true
-    }
-
-    #[inline]
-    fn durable(&self) -> LogPosition {
-        LogPosition(0)
-    }
-
-    #[inline]
-    fn is_behind(&self) -> bool {
-        false
-    }
+    keeps_nothing!();
 }

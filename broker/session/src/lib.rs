@@ -13,19 +13,21 @@ mod journal;
 mod outbound;
 mod packet_id_set;
 mod replay;
+mod seat;
 mod session;
 mod subscriptions;
 
 pub use change::Change;
 pub use handover::{Untaken, UntakenFor};
 pub use journal::{
-    AckLevel, Homes, Journal, LogPosition, LogState, Receivers, Record, RetainedChange, SessionNumber, ShardNumber,
-    Volatile,
+    AckLevel, Homes, InCluster, Journal, LogPosition, LogState, Receivers, Record, RetainedChange, SessionNumber,
+    ShardNumber, Volatile,
 };
 pub use outbound::{Outbound, PendingMessage, Resend, SubscriptionIds};
 pub use packet_id_set::PacketIdSet;
 pub use replay::{
     LATE_CHANGES_MAX, MessageUnreadable, Replay, ReplayError, Replayed, ReplayedMessage, ReplayedSession,
 };
+pub use seat::NoSeat;
 pub use session::{KeptWill, SESSION_BYTES, Session, parts_of_name, session_name};
 pub use subscriptions::{SubscriptionRecord, SubscriptionSet, subscription_bytes};

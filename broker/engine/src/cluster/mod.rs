@@ -15,7 +15,6 @@ mod publishing;
 mod retaining;
 pub(crate) mod room;
 mod saving;
-mod seat;
 mod serving;
 mod settings;
 mod state;
@@ -26,7 +25,7 @@ use std::num::NonZeroU16;
 use tautwire_cluster::Decision;
 use tautwire_cluster::names::Seed;
 use tautwire_protocol::PacketId;
-use tautwire_session::{Journal, Volatile};
+use tautwire_session::{InCluster, Journal};
 
 pub(crate) use self::arriving::{Taking, is_from_log};
 pub use self::groups::home_of;
@@ -34,8 +33,6 @@ pub(crate) use self::mirror::Mirror;
 pub use self::port::{ClusterEvent, ClusterRequest, RetainedChange, Retaining};
 pub(crate) use self::retaining::comes_by_log;
 use self::room::Denial;
-pub use self::seat::HAS_CLUSTER;
-pub(crate) use self::seat::Seat;
 pub use self::settings::ClusterSettings;
 use crate::hub::Hub;
 use crate::shard::Shard;
@@ -44,18 +41,17 @@ use crate::turn::Surroundings;
 /// What a shard knows of its cluster.
 pub(crate) type Room = room::ClusterRoom<Box<fetching::Fetching>>;
 
-impl Shard<Volatile> {
+/// Where it has that. Of a shard whose journal is not [`InCluster`], this is `None` when the broker is compiled.
+pub(crate) type Seat<J> = Option<<J as Journal>::Seat<Room>>;
+
+impl Shard<InCluster> {
     /// Makes the shard one of a cluster. To be called before its first turn. Clients are refused until
     /// [`ClusterEvent::Began`] has come.
     ///
-    /// There is no such thing for a shard with a journal: the store of the cluster has the sessions. Does nothing where [`HAS_CLUSTER`]
-    /// says that there is none.
+    /// There is no such thing for another shard: the store of the cluster has the sessions.
     pub fn join_cluster(&mut self, seed: Seed, settings: ClusterSettings) {
-        if !HAS_CLUSTER {
-            return;
-        }
         let shard = self.hub.common.join_cluster();
-        self.hub.cluster = seat::take(Room::new(seed, shard.0, settings));
+        self.hub.cluster = Some(Box::new(Room::new(seed, shard.0, settings)));
     }
 }
 

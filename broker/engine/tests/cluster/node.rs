@@ -11,7 +11,7 @@ use tautwire_engine::{ClusterEvent, ClusterRequest, ClusterSettings, RetainedCha
 use tautwire_message::MessageRef;
 use tautwire_protocol::topic_matches;
 use tautwire_router::RetainedLimits;
-use tautwire_session::Volatile;
+use tautwire_session::InCluster;
 
 use crate::support::{Prompt, SimulatedBroker};
 
@@ -23,7 +23,7 @@ pub(crate) const RETAINED_MAX: usize = 100;
 pub(crate) struct Node {
     pub(crate) member: Member,
     member_settings: Settings,
-    pub(crate) broker: SimulatedBroker<Volatile>,
+    pub(crate) broker: SimulatedBroker<InCluster>,
     /// On which shard a client was claimed.
     homes: HashMap<ClientKey, usize>,
     /// The life is over, and the next one has not begun.
@@ -51,7 +51,7 @@ impl Node {
         member_settings: Settings,
     ) -> Node {
         let retained = RetainedLimits { messages: RETAINED_MAX, bytes: 1 << 20 };
-        let mut broker = SimulatedBroker::new(SHARDS, settings, retained, |_| Volatile);
+        let mut broker = SimulatedBroker::new(SHARDS, settings, retained, |_| InCluster);
         broker.advance(now_ms);
         broker.prepare_shards(|shard| shard.join_cluster(SEED, cluster.clone()));
         let member = Member::new(now_ms, me, "node", former, SEED, member_settings.clone());

@@ -8,7 +8,7 @@ use tautwire_engine::Settings;
 use tautwire_message::{Body, Message, MessageId};
 use tautwire_protocol::{Packet, PacketId, Properties, PubRecReason, Publish, QoS, TopicName};
 use tautwire_session::{
-    Change, Homes, Journal, LogPosition, LogState, PendingMessage, Record, Replay, Replayed, ReplayedMessage,
+    Change, Homes, Journal, LogPosition, LogState, NoSeat, PendingMessage, Record, Replay, Replayed, ReplayedMessage,
     ReplayedSession, Resend, RetainedChange, Session, SessionNumber, ShardNumber, UntakenFor,
 };
 
@@ -133,6 +133,8 @@ pub(crate) struct SlowJournal {
 pub(crate) struct SharedLog(Rc<RefCell<Log>>);
 
 impl Journal for SlowJournal {
+    type Seat<T: Send> = NoSeat<T>;
+
     const KEEPS: bool = true;
 
     fn next_session(&mut self) -> SessionNumber {

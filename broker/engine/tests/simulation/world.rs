@@ -31,7 +31,7 @@ pub(crate) struct Plan {
     pub(crate) prompt_clients: bool,
 }
 
-pub(crate) struct World<J> {
+pub(crate) struct World<J: Journal> {
     pub(crate) broker: SimulatedBroker<J>,
     pub(crate) ledger: Ledger,
     pub(crate) clients: Vec<Client>,

@@ -17,7 +17,7 @@ const START_MS: u64 = 1_700_000_000_000;
 const IDLE_TURNS_MAX: usize = 10_000;
 
 /// The shards of one broker, the ways between them and its network.
-pub(crate) struct SimulatedBroker<J> {
+pub(crate) struct SimulatedBroker<J: Journal> {
     pub(super) shards: Vec<Shard<J>>,
     pub(super) network: Network,
     exchange: Arc<Exchange>,

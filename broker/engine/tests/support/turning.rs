@@ -15,7 +15,7 @@ use super::socket::SocketId;
 /// How long a client may take to read the last bytes of a connection that the broker ends.
 const DRAIN_MS: u64 = 2_000;
 
-pub(super) struct Turning<'a, J, C> {
+pub(super) struct Turning<'a, J: Journal, C> {
     network: &'a mut Network,
     /// The shards before this one and behind it, which may make turns meanwhile; empty in such a turn.
     others: [&'a mut [Shard<J>]; 2],

@@ -10,7 +10,7 @@ use tautwire_journal::{
     TurnNumber,
 };
 use tautwire_message::MessageId;
-use tautwire_session::{Journal, LogPosition, LogState, Record, Replay, SessionNumber};
+use tautwire_session::{Journal, LogPosition, LogState, NoSeat, Record, Replay, SessionNumber};
 
 pub(crate) const SHARDS_MAX: usize = 3;
 /// With so many frames that are not safe, the log takes no more.
@@ -74,6 +74,8 @@ impl DiskJournal {
 }
 
 impl Journal for DiskJournal {
+    type Seat<T: Send> = NoSeat<T>;
+
     const KEEPS: bool = true;
 
     fn next_session(&mut self) -> SessionNumber {
