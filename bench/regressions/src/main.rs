@@ -7,8 +7,7 @@
 mod decode;
 mod encode;
 mod engine;
-#[cfg(feature = "cluster")]
-mod in_cluster;
+mod other_shards;
 mod packets;
 mod topics;
 mod validate;
@@ -30,8 +29,7 @@ impl Case {
 }
 
 fn main() {
-    #[cfg(feature = "cluster")]
-    in_cluster::meet();
+    other_shards::meet();
     for mut case in
         [decode::cases(), encode::cases(), topics::cases(), engine::cases(), validate::cases()].into_iter().flatten()
     {

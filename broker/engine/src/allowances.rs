@@ -71,6 +71,7 @@ impl Allowances {
 
     /// What the client of the session that is called `name` may publish now that it has come: what it left when it was here last.
     /// `None` where nobody has a rate of their own.
+    #[inline(always)]
     pub(crate) fn bucket_of(&mut self, name: &str, now_ms: u64) -> Option<PublishBucket> {
         let rates = self.quotas.publish;
         if !rates.are_bounded() {
@@ -92,6 +93,7 @@ impl Allowances {
     }
 
     /// Whether the client of the session that is called `name` stays outside because its connections break off.
+    #[inline(always)]
     pub(crate) fn holds_back(&self, name: &str, now_ms: u64) -> bool {
         self.flapping.as_ref().is_some_and(|flapping| flapping.holds_back(name, now_ms))
     }

@@ -44,6 +44,7 @@ impl Clock {
     }
 
     /// Finds the deadlines that have come.
+    #[inline(always)]
     pub(crate) fn find_due(&mut self) {
         self.wheel.expire(self.now_ms, &mut self.due);
     }

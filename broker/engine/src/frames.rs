@@ -198,33 +198,35 @@ impl Frames {
 
     /// Appends the packet to `output`. `shared` says that the same message goes to others too, so that it is worth
     /// keeping the encoded form.
+    // Always in its caller: this is the way of every message to every receiver.
+    #[inline(always)]
     pub(crate) fn append(&mut self, header: &Header<'_>, outgoing: &Outgoing<'_>, shared: bool, output: &mut Output) {
         let message = &outgoing.message;
         let payload_apart = message.payload.len() >= SHARED_PAYLOAD_BYTES;
         let common = header.subscription_ids.is_empty() && header.alias == Alias::None;
-        output.append(|tail| {
-            if shared && common {
-                let frame = &mut self.layouts[usize::from(header.v5) << 1 | usize::from(header.packet_id.is_some())];
-                if frame.bytes.is_empty() {
-                    frame.packet_id_at = header.append_to(message, &mut frame.bytes);
-                    if !payload_apart {
-                        frame.bytes.extend_from_slice(message.payload);
-                    }
-                }
-                let start = tail.len();
-                tail.extend_from_slice(&frame.bytes);
-                tail[start] = header.first_byte();
-                if let Some(id) = header.packet_id {
-                    let at = start + frame.packet_id_at;
-                    tail[at..at + 2].copy_from_slice(&id.get().to_be_bytes());
-                }
-            } else {
-                header.append_to(message, tail);
+        let (tail, before) = output.begin_append();
+        if shared && common {
+            let frame = &mut self.layouts[usize::from(header.v5) << 1 | usize::from(header.packet_id.is_some())];
+            if frame.bytes.is_empty() {
+                frame.packet_id_at = header.append_to(message, &mut frame.bytes);
                 if !payload_apart {
-                    tail.extend_from_slice(message.payload);
+                    frame.bytes.extend_from_slice(message.payload);
                 }
             }
-        });
+            let start = tail.len();
+            tail.extend_from_slice(&frame.bytes);
+            tail[start] = header.first_byte();
+            if let Some(id) = header.packet_id {
+                let at = start + frame.packet_id_at;
+                tail[at..at + 2].copy_from_slice(&id.get().to_be_bytes());
+            }
+        } else {
+            header.append_to(message, tail);
+            if !payload_apart {
+                tail.extend_from_slice(message.payload);
+            }
+        }
+        output.end_append(before);
         if payload_apart {
             match (&outgoing.kept, outgoing.chunk) {
                 (Some(kept), _) => output.append_payload(kept.clone()),

@@ -585,12 +585,14 @@ impl<J: Journal> Shard<J> {
 }
 
 /// The properties that go on to subscribers. They are one piece of the packet unless one among them stays behind.
+#[inline(always)]
 fn travelling<'a>(publish: &Publish<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+    if publish.properties.is_empty() { &[] } else { travelling_of(&publish.properties, scratch) }
+}
+
+#[inline(never)]
+fn travelling_of<'a>(properties: &Properties<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
     let stays = |id| matches!(id, PropertyId::TopicAlias | PropertyId::MessageExpiryInterval);
-    let properties = &publish.properties;
-    if properties.is_empty() {
-        return &[];
-    }
     if !properties.contains(PropertyId::TopicAlias) && !properties.contains(PropertyId::MessageExpiryInterval) {
         return properties.as_wire().unwrap_or_default();
     }

@@ -323,6 +323,7 @@ impl Place {
     }
 
     /// The connection is gone.
+    #[inline(always)]
     pub(crate) fn unbind(&mut self) {
         self.connection = None;
         self.session.change(Session::shrink);

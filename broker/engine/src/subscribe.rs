@@ -204,7 +204,7 @@ impl<J: Journal> Shard<J> {
         {
             return Err(SubscribeReason::SharedSubscriptionsNotSupported);
         }
-        if filter.has_wildcard() && !settings.wildcard_subscription_available && !told().wildcard_subscription_available
+        if !settings.wildcard_subscription_available && filter.has_wildcard() && !told().wildcard_subscription_available
         {
             return Err(SubscribeReason::WildcardSubscriptionsNotSupported);
         }

@@ -145,11 +145,13 @@ impl Waiting {
     }
 
     /// Those who are to try now, the longest waiting first.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn retries(&mut self, now_ms: u64) -> Vec<ConnectionId> {
-        if self.for_memory.is_empty() || now_ms < self.retry_ms {
-            return Vec::new();
-        }
+        if self.for_memory.is_empty() || now_ms < self.retry_ms { Vec::new() } else { self.take_retries(now_ms) }
+    }
+
+    #[cold]
+    fn take_retries(&mut self, now_ms: u64) -> Vec<ConnectionId> {
         self.retry_ms = now_ms + RETRY_MS;
         let count = self.for_memory.len().min(RETRIES_MAX);
         self.for_memory.drain(..count).collect()

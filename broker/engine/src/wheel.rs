@@ -64,11 +64,17 @@ impl Wheel {
     }
 
     /// Moves on to `now_ms` and puts all that is due into `due`.
+    #[inline(always)]
     pub(crate) fn expire(&mut self, now_ms: u64, due: &mut VecDeque<Timer>) {
         let now = now_ms / TICK_MS;
-        if now < self.tick {
-            return;
+        if now >= self.tick {
+            self.turn_to(now, due);
         }
+    }
+
+    // Most turns of a busy shard are in the same tick as the one before, and need none of this.
+    #[inline(never)]
+    fn turn_to(&mut self, now: u64, due: &mut VecDeque<Timer>) {
         let turns = (now - self.tick).min(SLOTS as u64 - 1);
         for ahead in 0..=turns {
             let slot = ((self.tick + ahead) % SLOTS as u64) as usize;

@@ -119,7 +119,8 @@ pub fn decode_body<'a>(
 ///
 /// # Errors
 /// As [`decode_body`].
-#[inline]
+// Always in its caller: each kind of shard has one, so that the compiler alone would make it a call for each message.
+#[inline(always)]
 pub fn decode_publish<'a>(
     header: &FixedHeader,
     body: &'a [u8],

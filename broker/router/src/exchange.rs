@@ -158,12 +158,18 @@ impl Exchange {
     }
 
     /// A session of `shard` gave `filter` up; `change` says what that shard does not care for any more.
+    #[inline(always)]
     pub fn unsubscribe(&self, shard: ShardIndex, filter: &str, change: InterestChange) {
         if change.is_any() && self.shards() > 1 {
-            let mut board = self.write();
-            board.interest.leave(filter, shard, change);
-            self.advance();
+            self.lose_interest(shard, filter, change);
         }
+    }
+
+    #[inline(never)]
+    fn lose_interest(&self, shard: ShardIndex, filter: &str, change: InterestChange) {
+        let mut board = self.write();
+        board.interest.leave(filter, shard, change);
+        self.advance();
     }
 
     // Shared subscriptions.

@@ -234,6 +234,7 @@ impl Connection {
     }
 
     /// Parts the connection from its session; gives the session, and the retained messages that are still owed.
+    #[inline(always)]
     pub(crate) fn part(&mut self) -> (Option<SessionIndex>, VecDeque<Replay>) {
         let replays = self.extras.take().map(|extras| extras.replays).unwrap_or_default();
         (self.session.take(), replays)

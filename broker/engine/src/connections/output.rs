@@ -95,6 +95,13 @@ pub struct Output {
     charge: Charge,
 }
 
+/// How the tail was before something was appended to it.
+#[derive(Debug)]
+pub(crate) struct Before {
+    len: usize,
+    capacity: usize,
+}
+
 impl Output {
     /// An empty output in a ledger.
     pub(crate) fn new(ledger: &Arc<Ledger>) -> Output {
@@ -151,10 +158,22 @@ impl Output {
     /// Lets `write` append to the tail.
     #[inline]
     pub(crate) fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        let (before, capacity) = (self.tail.len(), self.tail.capacity());
-        write(&mut self.tail);
-        self.pending += self.tail.len() - before;
-        if self.tail.capacity() != capacity {
+        let (tail, before) = self.begin_append();
+        write(tail);
+        self.end_append(before);
+    }
+
+    /// The tail, for who appends to it without a closure, which would be a call for each message. [`Output::end_append`] follows.
+    #[inline(always)]
+    pub(crate) fn begin_append(&mut self) -> (&mut Vec<u8>, Before) {
+        let before = Before { len: self.tail.len(), capacity: self.tail.capacity() };
+        (&mut self.tail, before)
+    }
+
+    #[inline(always)]
+    pub(crate) fn end_append(&mut self, before: Before) {
+        self.pending += self.tail.len() - before.len;
+        if self.tail.capacity() != before.capacity {
             self.weigh();
         }
     }
@@ -209,6 +228,7 @@ impl Output {
     }
 
     /// `count` bytes have been written.
+    #[inline(always)]
     pub fn advance(&mut self, count: usize) {
         debug_assert!(count <= self.pending, "no more is written than was there");
         self.pending -= count;

@@ -1,0 +1,76 @@
+//! Kinds of shards that a broker has beside the one that is measured. What all kinds have in common is called from several places then, as
+//! in a broker, and the compiler decides as it does there what to put where it is called.
+
+use tautwire_message::MessageId;
+use tautwire_session::{Journal, LogPosition, NoSeat, Record, SessionNumber};
+
+use crate::engine::Broker;
+use crate::packets::Layout;
+
+/// Each kind serves a client, so that all of its code is there.
+pub fn meet() {
+    Broker::with(PromptLog::default()).connect("visitor", Layout::V5);
+    #[cfg(feature = "cluster")]
+    in_cluster::meet();
+}
+
+/// A log of which each record is safe at once.
+#[derive(Default)]
+struct PromptLog {
+    records: u64,
+    sessions: u64,
+}
+
+impl Journal for PromptLog {
+    type Seat<T: Send> = NoSeat<T>;
+
+    const KEEPS: bool = true;
+
+    fn next_session(&mut self) -> SessionNumber {
+        self.sessions += 1;
+        SessionNumber(self.sessions)
+    }
+
+    fn record(&mut self, _: Record<'_>) -> LogPosition {
+        self.records += 1;
+        LogPosition(self.records)
+    }
+
+    fn know(&mut self, _: MessageId) {}
+
+    fn end_frame(&mut self) {}
+
+    fn has_posted_all(&self) -> bool {
+        true
+    }
+
+    fn durable(&self) -> LogPosition {
+        LogPosition(self.records)
+    }
+
+    fn is_behind(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(feature = "cluster")]
+mod in_cluster {
+    use std::hint::black_box;
+
+    use tautwire_cluster::names::{PARTITIONS, Seed};
+    use tautwire_cluster::record::Place;
+    use tautwire_engine::{ClusterEvent, ClusterSettings};
+    use tautwire_session::InCluster;
+
+    use crate::engine::{Broker, NOW_MS};
+    use crate::packets::Layout;
+
+    /// It refuses the client, since no lease holds.
+    pub fn meet() {
+        let mut broker = Broker::with(InCluster);
+        broker.shard.join_cluster(Seed(black_box([7; 16])), ClusterSettings::default());
+        let began = ClusterEvent::Began { next: [Place::START; PARTITIONS as usize] };
+        broker.shard.hear_from_cluster(black_box(began), NOW_MS);
+        broker.connect("visitor", Layout::V5);
+    }
+}
