@@ -136,7 +136,7 @@ def compare_cluster(without: dict[str, float], with_cluster: dict[str, float]) -
         explain(verdict, CLUSTER_COUNTS)
     if grown:
         print(f"\n{len(grown)} of {len(verdicts)} paths take over {CLUSTER_GROWTH_MAX:.0%} more because the broker could be one of a cluster.")
-        print(f"Compare {COUNTS} and {CLUSTER_COUNTS}: a comparison, or a step that is a call now.")
+        print(f"Compare {COUNTS} with {CLUSTER_COUNTS}: something is asked of a cluster, or a step has become a call.")
         return 1
     print(f"{len(verdicts)} paths, none takes over {CLUSTER_GROWTH_MAX:.0%} more because the broker could be one of a cluster")
     return 0
