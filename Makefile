@@ -47,8 +47,6 @@ comma := ,
 HELM_VERSION := v3.16.4
 # What nodes of a cluster keep their state in. Tests and measurements start servers of their own.
 NATS_SERVER_VERSION := v2.15.2
-# A broker with clusters is built apart, so that neither build undoes the other.
-CLUSTER_DIR := $(abspath $(TARGET_DIR))/cluster
 NATS_SERVER := $(abspath $(TARGET_DIR))/nats-server-$(NATS_SERVER_VERSION)/nats-server
 
 say = @printf '\n== %s\n' '$(1)'
@@ -241,10 +239,9 @@ hostile: build ## all attacks of hostile clients, some minutes; HOSTILE_ARGS='--
 	@$(PYTHON) -B tests/hostile/run.py --all $(HOSTILE_ARGS)
 
 .PHONY: cluster
-cluster: $(NATS_SERVER) ## three nats-servers and three brokers on this machine, until Ctrl-C; CLUSTER_ARGS='--brokers 5'
-	@tools/need.sh cargo cc python
-	@$(CARGO) build --release --locked --quiet -p tautwire-server --features cluster --target-dir $(CLUSTER_DIR)
-	@TAUTWIRE_NATS_SERVER=$(NATS_SERVER) TAUTWIRE=$(CLUSTER_DIR)/release/tautwire $(PYTHON) -B tools/cluster $(CLUSTER_ARGS)
+cluster: build $(NATS_SERVER) ## three nats-servers and three brokers on this machine, until Ctrl-C; CLUSTER_ARGS='--brokers 5'
+	@tools/need.sh python
+	@TAUTWIRE_NATS_SERVER=$(NATS_SERVER) TAUTWIRE=bin/tautwire $(PYTHON) -B tools/cluster $(CLUSTER_ARGS)
 
 .PHONY: test-cluster
 test-cluster: $(NATS_SERVER) ## nodes of a cluster on real nats-servers, which are killed and paused, and 20 histories of clients under faults; a quarter of an hour, not in `make test`
