@@ -241,7 +241,7 @@ hostile: build ## all attacks of hostile clients, some minutes; HOSTILE_ARGS='--
 .PHONY: cluster
 cluster: build $(NATS_SERVER) ## three nats-servers and three brokers on this machine, until Ctrl-C; CLUSTER_ARGS='--brokers 5'
 	@tools/need.sh python
-	@TAUTWIRE_NATS_SERVER=$(NATS_SERVER) TAUTWIRE=bin/tautwire $(PYTHON) -B tools/cluster $(CLUSTER_ARGS)
+	@TAUTWIRE_NATS_SERVER=$(NATS_SERVER) TAUTWIRE=$(CURDIR)/bin/tautwire $(PYTHON) -B tools/cluster $(CLUSTER_ARGS)
 
 .PHONY: test-cluster
 test-cluster: $(NATS_SERVER) ## nodes of a cluster on real nats-servers, which are killed and paused, and 20 histories of clients under faults; a quarter of an hour, not in `make test`
