@@ -72,7 +72,6 @@ impl Granting {
                 }
                 decided(Decision::Stored { client, ticket });
             }
-            ClusterRequest::Look { ticket } => decided(Decision::Look { ticket }),
             ClusterRequest::Left { .. } => {
                 self.left.fetch_add(1, Ordering::SeqCst);
             }
