@@ -85,6 +85,7 @@ lint: ## formatting, clippy, the rules of this repository (tools/tidy), and lice
 	@for crate in $(wildcard $(addsuffix /Cargo.toml,$(APART))); do $(CARGO) fmt --manifest-path $$crate --check; done
 	@$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	@$(CARGO) clippy -p tautwire-client --all-targets --all-features --locked --quiet -- -D warnings
+	@$(CARGO) clippy -p tautwire-server --all-targets --features cluster --locked --quiet -- -D warnings
 	@for crate in $(wildcard $(addsuffix /Cargo.toml,$(LINTED_APART))); do \
 	    CARGO_TARGET_DIR=$(abspath $(TARGET_DIR))/apart $(CARGO) clippy --manifest-path $$crate --all-targets --locked --quiet -- -D warnings; \
 	done
@@ -99,6 +100,7 @@ test-rust: ## unit, property, vector, conformance and hostile-input tests
 	$(call say,test-rust)
 	@RUST_TEST_THREADS=8 $(CARGO) test --workspace --locked --quiet
 	@RUST_TEST_THREADS=8 $(CARGO) test -p tautwire-client --all-features --locked --quiet
+	@$(CARGO) test -p tautwire-server --bins --features cluster --locked --quiet
 
 .PHONY: test-spec
 test-spec: .venv/ready ## vectors, their schema, the words of errors, the ledger of statements, and the tools

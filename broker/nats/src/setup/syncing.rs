@@ -27,17 +27,26 @@ pub(super) async fn check(syncing: &Syncing, holders: &BTreeSet<String>, times: 
             Ok(())
         }
         Syncing::Monitored(addresses) => {
-            let mut known = BTreeMap::new();
+            let (mut known, mut silent) = (BTreeMap::new(), Vec::new());
             for address in addresses {
-                let (name, is_always) = look(address, times).await?;
-                known.insert(name, is_always);
+                match look(address, times).await? {
+                    Ok((name, is_always)) => {
+                        known.insert(name, is_always);
+                    }
+                    Err(why) => silent.push(format!("{address}: {why}")),
+                }
             }
-            judge(&known, holders)
+            judge(&known, &silent, holders)
         }
     }
 }
 
-fn judge(known: &BTreeMap<String, bool>, holders: &BTreeSet<String>) -> Result<(), Error> {
+/// A server that is down must not keep brokers from starting, as long as most are there: it is taken to be as it was.
+fn judge(known: &BTreeMap<String, bool>, silent: &[String], holders: &BTreeSet<String>) -> Result<(), Error> {
+    if known.len() <= silent.len() && !silent.is_empty() {
+        let why = format!("most monitoring addresses of the NATS servers do not answer ({})", silent.join("; "));
+        return Err(Error::Connection { why });
+    }
     if known.is_empty() {
         let why = "whether the NATS servers write to disk before they confirm is not known: name the monitoring addresses of all of them, or say in the configuration that they do".to_owned();
         return Err(Error::Unsynced { why });
@@ -45,7 +54,12 @@ fn judge(known: &BTreeMap<String, bool>, holders: &BTreeSet<String>) -> Result<(
     if let Some((name, _)) = known.iter().find(|(_, is_always)| !**is_always) {
         return Err(Error::Unsynced { why: format!("NATS server {name} confirms before it has written to disk") });
     }
-    match holders.iter().find(|name| !known.contains_key(*name)) {
+    let mut not_known = holders.iter().filter(|name| !known.contains_key(*name));
+    for why in silent {
+        warn!("whether a NATS server writes to disk before it confirms is not known now, and it is trusted: {why}");
+        not_known.next();
+    }
+    match not_known.next() {
         Some(name) => {
             let why = format!(
                 "NATS server {name} holds streams, and its monitoring address is not named: whether it writes to disk before it confirms is not known"
@@ -56,14 +70,15 @@ fn judge(known: &BTreeMap<String, bool>, holders: &BTreeSet<String>) -> Result<(
     }
 }
 
-/// The name of the server at a monitoring address, and whether it always writes to disk first.
-async fn look(address: &str, times: &Times) -> Result<(String, bool), Error> {
-    let unknown =
-        |why: String| Error::Unsynced { why: format!("the monitoring address {address} does not say it: {why}") };
-    let answer = timeout(monitoring_wait(times), get(address, "/varz")).await;
-    let answer = answer.map_err(|_| unknown("no answer in time".to_owned()))?;
-    let answer = answer.map_err(|error| unknown(error.to_string()))?;
-    read(&answer).ok_or_else(|| unknown("it does not answer as a NATS server with JetStream".to_owned()))
+/// The name of the server at a monitoring address, and whether it always writes to disk first; or why nobody answers there.
+async fn look(address: &str, times: &Times) -> Result<Result<(String, bool), String>, Error> {
+    let answer = match timeout(monitoring_wait(times), get(address, "/varz")).await {
+        Err(_) => return Ok(Err("no answer in time".to_owned())),
+        Ok(Err(error)) => return Ok(Err(error.to_string())),
+        Ok(Ok(answer)) => answer,
+    };
+    let why = || format!("the monitoring address {address} does not answer as that of a NATS server with JetStream");
+    read(&answer).map(Ok).ok_or_else(|| Error::Unsynced { why: why() })
 }
 
 /// By HTTP/1.0, so that the server says all in one piece and then closes.
@@ -104,12 +119,24 @@ mod tests {
     fn one_server_that_is_weaker_or_not_known_is_named() {
         let known = |pairs: &[(&str, bool)]| pairs.iter().map(|(name, always)| ((*name).to_owned(), *always)).collect();
         let holders = ["a".to_owned(), "b".to_owned()].into();
-        assert_eq!(judge(&known(&[("a", true), ("b", true), ("c", true)]), &holders), Ok(()));
+        assert_eq!(judge(&known(&[("a", true), ("b", true), ("c", true)]), &[], &holders), Ok(()));
         for (pairs, named) in
             [(&[("a", true), ("b", false)][..], "server b"), (&[("a", true)], "server b"), (&[], "not known")]
         {
-            let error = judge(&known(pairs), &holders).expect_err("weaker").to_string();
+            let error = judge(&known(pairs), &[], &holders).expect_err("weaker").to_string();
             assert!(error.contains(named) && error.ends_with("[cluster_unsynced]"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_server_that_is_down_is_trusted_while_most_are_there() {
+        let known = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), true)).collect();
+        let silent = |count: usize| vec!["127.0.0.1:1: refused".to_owned(); count];
+        let holders = ["a".to_owned(), "b".to_owned(), "c".to_owned()].into();
+        assert_eq!(judge(&known(&["a", "b"]), &silent(1), &holders), Ok(()));
+        let error = judge(&known(&["a"]), &silent(2), &holders).expect_err("most are silent");
+        assert!(error.is_passing(), "{error}");
+        // One address is silent, and two servers are not known.
+        assert!(judge(&known(&["a", "d"]), &silent(1), &holders).is_err_and(|error| !error.is_passing()));
     }
 }
