@@ -241,19 +241,21 @@ fn frames_and_messages_over_their_limits_are_refused_and_counted() {
 #[test]
 fn announced_lengths_reserve_no_memory() {
     let broker = Broker::start();
-    let before = broker.resident_bytes();
     let case = Case { version: V5, threads: 1 };
-    let websockets: Vec<WebSocket> = (0..50)
-        .map(|n| {
-            let mut websocket = connected(&broker, case, &format!("client-{n}"));
-            websocket.send(&[0x82, 0xFF, 0, 0, 0, 0, 1, 0xFF, 0, 0, 1, 2, 3, 4]);
-            websocket.send(&[0; 1000]);
-            websocket
-        })
-        .collect();
+    let announce = |n: usize| {
+        let mut websocket = connected(&broker, case, &format!("client-{n}"));
+        websocket.send(&[0x82, 0xFF, 0, 0, 0, 0, 1, 0xFF, 0, 0, 1, 2, 3, 4]);
+        websocket.send(&[0; 1000]);
+        websocket
+    };
+    // The code that does this counts as resident once it has run.
+    let first = announce(50);
+    broker.connect(V5, "witness").ping();
+    let before = broker.resident_bytes();
+    let websockets: Vec<WebSocket> = (0..50).map(announce).collect();
     broker.connect(V5, "witness").ping();
     assert!(broker.resident_bytes() < before + 8 * 1024 * 1024);
-    drop(websockets);
+    drop((first, websockets));
 }
 
 /// Whatever is sent, the broker goes on, and whoever is connected is served.
