@@ -51,7 +51,6 @@ impl<J: Journal> Shard<J> {
         self.forget_groups();
         let Some(room) = &mut self.hub.cluster else { return };
         room.end_life();
-        log::error!("this broker has been taken for dead by its cluster: all connections end, and it begins anew");
         let waiting: Vec<_> = claims.into_iter().filter_map(|id| self.hub.connections.find(id)).collect();
         for index in self.serving().into_iter().chain(waiting) {
             self.hub.discard_output(index);

@@ -99,7 +99,16 @@ impl<J: Journal> Shard<J> {
             }
             Decision::Suspended => self.suspend(),
             Decision::Resumed => self.resume(),
-            Decision::Fenced | Decision::Drained => self.end_life(),
+            Decision::Fenced => {
+                log::error!(
+                    "this broker has been taken for dead by its cluster: all connections end, and it begins anew"
+                );
+                self.end_life();
+            }
+            Decision::Drained => {
+                log::info!("this broker has been drained, and takes no part in its cluster any more");
+                self.end_life();
+            }
             Decision::NotStored { client, ticket } => self.refuse_not_stored(client, ticket),
             Decision::Redirect { ticket, to } => self.refuse_claim(ticket, Denial::Elsewhere(to)),
             Decision::MoveOn { client, to } => self.move_on(client, to),
