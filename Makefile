@@ -246,21 +246,20 @@ cluster: build $(NATS_SERVER) ## three nats-servers and three brokers on this ma
 	@TAUTWIRE_NATS_SERVER=$(NATS_SERVER) TAUTWIRE=$(CURDIR)/bin/tautwire $(PYTHON) -B tools/cluster $(CLUSTER_ARGS)
 
 .PHONY: test-cluster
-test-cluster: $(NATS_SERVER) ## nodes of a cluster on real nats-servers, which are killed and paused, and 20 histories of clients under faults; a quarter of an hour, not in `make test`
+test-cluster: build $(NATS_SERVER) ## nodes of a cluster on real nats-servers, which are killed and paused, and 20 histories of clients under faults; a quarter of an hour, not in `make test`
 	$(call say,test-cluster)
 	@TAUTWIRE_NATS_SERVER=$(NATS_SERVER) RUST_TEST_THREADS=2 $(CARGO) test --locked --quiet -p tautwire-nats
 	@$(PYTHON) -B -m unittest discover -s tests/cluster
 	@$(histories) --seed 20 --schedules 20
 
 .PHONY: soak-cluster
-soak-cluster: $(NATS_SERVER) ## 200 histories of clients of a cluster under faults, two hours or so; SOAK_CLUSTER_ARGS='--minutes 60 --jobs 2'
+soak-cluster: build $(NATS_SERVER) ## 200 histories of clients of a cluster under faults, two hours or so; SOAK_CLUSTER_ARGS='--minutes 60 --jobs 2'
 	@$(histories) --schedules 200 $(SOAK_CLUSTER_ARGS)
 
-# Built and installed as `make cluster` and `make test-interop` have it.
-histories = tools/need.sh cargo cc python node npm && \
-	$(CARGO) build --release --locked --quiet -p tautwire-server --features cluster --target-dir $(CLUSTER_DIR) && \
+# With the clients that `make test-interop` installs.
+histories = tools/need.sh python node npm && \
 	$(PYTHON) -B tests/interop/setup.py mqttjs paho-python && \
-	TAUTWIRE_NATS_SERVER=$(NATS_SERVER) TAUTWIRE=$(CLUSTER_DIR)/release/tautwire $(PYTHON) -B tests/cluster/run.py
+	TAUTWIRE_NATS_SERVER=$(NATS_SERVER) TAUTWIRE=$(CURDIR)/bin/tautwire $(PYTHON) -B tests/cluster/run.py
 
 $(NATS_SERVER):
 	@tools/need.sh go
