@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use async_nats::Client;
 use log::warn;
 use tautwire_cluster::names::Seed;
-use tokio::runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 
 use crate::connection;
@@ -15,8 +16,8 @@ use crate::settings::Settings;
 use crate::setup::{self, Foundation};
 
 /// Pauses between attempts: the shortest and the longest.
-const PAUSE: Duration = Duration::from_millis(200);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+pub(crate) const PAUSE: Duration = Duration::from_millis(200);
+pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How often it is asked meanwhile whether to give up.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -26,12 +27,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// # Errors
 /// Something is not as it has to be, and waiting does not change that.
 pub fn found(settings: &Settings, mut gives_up: impl FnMut() -> bool) -> Result<Option<Seed>, Error> {
-    let refused = |error: std::io::Error| Error::System { why: error.to_string() };
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(refused)?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let mut pause = PAUSE;
         loop {
-            let attempt = prepare(settings);
+            let attempt = look(settings);
             tokio::pin!(attempt);
             let outcome = loop {
                 tokio::select! {
@@ -40,7 +39,7 @@ pub fn found(settings: &Settings, mut gives_up: impl FnMut() -> bool) -> Result<
                 }
             };
             match outcome {
-                Ok(foundation) => return Ok(Some(foundation.seed)),
+                Ok(seed) => return Ok(Some(seed)),
                 Err(error) if error.is_passing() => warn!("the cluster cannot be joined yet: {error}"),
                 Err(error) => return Err(error),
             }
@@ -61,17 +60,30 @@ pub fn found(settings: &Settings, mut gives_up: impl FnMut() -> bool) -> Result<
 /// # Errors
 /// Why the cluster cannot be joined now.
 pub fn check(settings: &Settings) -> Result<Seed, Error> {
-    let refused = |error: std::io::Error| Error::System { why: error.to_string() };
-    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(refused)?;
-    runtime.block_on(prepare(settings)).map(|foundation| foundation.seed)
+    runtime()?.block_on(look(settings))
 }
 
-async fn prepare(settings: &Settings) -> Result<Foundation, Error> {
+/// A runtime that meets no client of the broker.
+pub(crate) fn runtime() -> Result<Runtime, Error> {
+    let refused = |error: std::io::Error| Error::System { why: error.to_string() };
+    Builder::new_current_thread().enable_all().build().map_err(refused)
+}
+
+/// A connection to servers that are as they have to be.
+pub(crate) async fn prepare(
+    settings: &Settings,
+    counters: &Arc<Counters>,
+    connected: &Arc<Notify>,
+) -> Result<(Client, Foundation), Error> {
     let Settings { access, node_name, times, limits, .. } = settings;
-    let (counters, connected) = (Arc::new(Counters::default()), Arc::new(Notify::new()));
-    let client = connection::connect(access, node_name, times, limits, &counters, &connected).await?;
+    let client = connection::connect(access, node_name, times, limits, counters, connected).await?;
     let foundation = setup::prepare(&client, settings).await?;
-    // The first life makes a connection of its own.
+    Ok((client, foundation))
+}
+
+/// What the first life begins with. It makes a connection of its own.
+async fn look(settings: &Settings) -> Result<Seed, Error> {
+    let (client, foundation) = prepare(settings, &Arc::default(), &Arc::default()).await?;
     let _ = client.drain().await;
-    Ok(foundation)
+    Ok(foundation.seed)
 }

@@ -5,30 +5,22 @@ mod turn;
 
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
 
-use async_nats::Client;
 use log::{info, warn};
 use ring::rand::{SecureRandom, SystemRandom};
 use tautwire_cluster::Member;
 use tautwire_cluster::names::Incarnation;
-use tokio::runtime;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
 
 use crate::broker::{Broker, Condition, Ended};
 use crate::clock::now_ms;
 use crate::command::Command;
-use crate::connection;
 use crate::error::Error;
 use crate::handle::{BusMessage, Handle, Shared};
 use crate::settings::Settings;
-use crate::setup::{self, Foundation};
+use crate::start::{PAUSE, PAUSE_MAX, prepare, runtime};
 use turn::Turns;
-
-/// Pauses between attempts to take part: the shortest and the longest.
-const PAUSE: Duration = Duration::from_millis(200);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// A life that goes on until it is told to end, or is fenced. Dropping it waits for the end.
 #[derive(Debug)]
@@ -64,7 +56,7 @@ impl Life {
         broker: Arc<dyn Broker>,
     ) -> Result<Life, Error> {
         let refused = |error: std::io::Error| Error::System { why: error.to_string() };
-        let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(refused)?;
+        let runtime = runtime()?;
         let (handle, commands, bus) = Handle::new(&settings.limits);
         let shared = handle.shared().clone();
         let work = move || {
@@ -111,7 +103,7 @@ impl Beginning {
         let (client, foundation) = loop {
             let prepared = tokio::select! {
                 () = self.shared.stop.notified() => return Ended::Stopped,
-                prepared = self.prepare(&connected) => prepared,
+                prepared = prepare(&self.settings, &self.shared.counters, &connected) => prepared,
             };
             match prepared {
                 Ok(prepared) => break prepared,
@@ -138,12 +130,5 @@ impl Beginning {
             Ok(turns) => turns.run(commands).await,
             Err(error) => Ended::Refused(error),
         }
-    }
-
-    async fn prepare(&self, connected: &Arc<Notify>) -> Result<(Client, Foundation), Error> {
-        let Settings { access, node_name, times, limits, .. } = &self.settings;
-        let client = connection::connect(access, node_name, times, limits, &self.shared.counters, connected).await?;
-        let foundation = setup::prepare(&client, &self.settings).await?;
-        Ok((client, foundation))
     }
 }
