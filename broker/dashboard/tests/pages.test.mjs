@@ -317,7 +317,37 @@ onPage("a configuration that is wrong is told line by line", "#/config", { token
   assert.deepEqual(await findings(page), []);
 });
 
-const PAGES = ["overview", "clients", "clients/meter-00001", "why", "topics", "tap", "contracts", "contracts/power", "rules", "bans", "listeners", "config"];
+onPage("a cluster shows its nodes, and the one that answers is drained after a question", "#/cluster", {}, async ({ page, server }) => {
+  const nodes = page.getByRole("table", { name: "Nodes" });
+  await nodes.getByRole("row", { name: /broker-1 \(this one\).*takes clients/ }).waitFor();
+  await nodes.getByRole("row", { name: /broker-3.*being freed/ }).waitFor();
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("button", { name: "Drain…" }).click();
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("dialog", { name: "Drain broker-1?" }).getByRole("button", { name: "Drain" }).click();
+  await page.getByText("is being drained").waitFor();
+  assert.ok(server.asked.includes("POST /v1/cluster/drain"));
+  await page.getByRole("button", { name: "Drain…", disabled: true }).waitFor();
+});
+
+onPage("a node without a way to its servers says so, and who only reads gets no orders to give", "#/cluster", { token: null }, async ({ page, server }) => {
+  Object.assign(server.state.cluster, { serving: false, nats: { state: "waiting", why: "no server answers [nats_unreachable]" } });
+  await logIn(page, READER);
+  await page.getByText("This node has no way to NATS.").waitFor();
+  await page.getByText("serves no clients").waitFor();
+  assert.equal(await page.getByRole("button", { name: /Drain|Rebalance/ }).count(), 0);
+  assert.deepEqual(await findings(page), []);
+});
+
+onPage("a broker that is alone says how it becomes one of several", "#/cluster", { token: null }, async ({ page, server, allow }) => {
+  allow(/status of 404/);
+  server.state.cluster = null;
+  await logIn(page, ADMINISTRATOR);
+  await page.getByText("This broker is alone.").waitFor();
+  assert.deepEqual(await findings(page), []);
+});
+
+const PAGES = ["overview", "clients", "clients/meter-00001", "why", "topics", "tap", "contracts", "contracts/power", "rules", "bans", "listeners", "cluster", "config"];
 
 for (const [title, options] of [
   ["in the dark", { dark: true }],

@@ -118,6 +118,7 @@ test("the pages before a real broker", { skip: BINARY === undefined && "set TAUT
       ["listeners", null, () => page.getByRole("cell", { name: `127.0.0.1:${broker.port}` }).waitFor()],
       ["config", null, async () => (await shows("Nothing: the files say what holds."), await shows("maximum_packet_size = "))],
       ["bans", null, () => shows("Nobody is banned.")],
+      ["cluster", null, async () => (tab.allow(/status of 404/), await shows("This broker is alone."))],
     ];
     for (const [at, needs, look] of steps) {
       if (needs !== null && !(await broker.has(needs))) {

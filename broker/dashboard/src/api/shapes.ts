@@ -295,6 +295,36 @@ export interface Listener {
   tls?: { certificates: Certificate[] } | null;
 }
 
+/** A life of a node of the cluster, as the one that answers sees it. */
+export interface ClusterNode {
+  name: string;
+  life: string;
+  this_one: boolean;
+  state: "alive" | "closed" | "dying" | "buried";
+  /** Where clients reach it; empty where nobody is told. */
+  reference: string;
+  sessions: number;
+  age_ms: number;
+}
+
+export interface Cluster {
+  name: string;
+  serving: boolean;
+  draining: boolean;
+  /** `why` it waits, or why the last access that was given cannot be used. */
+  nats: { state: "ready" | "waiting"; why: string | null };
+  nodes: ClusterNode[];
+  log: { messages_waiting: number; bytes_waiting: number; slowest_ms: number | null };
+  sessions: { serving: number; resting: number };
+  retained: { position: number; end: number; complete: boolean; unreadable: number };
+  configuration: { held: number; latest: number; behind: boolean };
+  sessions_freed: number;
+  sessions_adopted: number;
+  messages_given_back: number;
+  messages_timed_out: number;
+  clients_moved: number;
+}
+
 export interface ConfigDiff {
   applied: string[];
   new_connections: string[];

@@ -6,6 +6,7 @@ import { Empty, Page } from "../ui/page";
 import { BansPage } from "./bans";
 import { ClientPage } from "./client";
 import { ClientsPage } from "./clients";
+import { ClusterPage } from "./cluster";
 import { OverviewPage } from "./overview";
 import { ConfigPage } from "./config";
 import { ContractPage } from "./contract";
@@ -45,6 +46,7 @@ export const SECTIONS: readonly Section[] = [
   { name: "rules", title: "Access rules", page: () => <RulesPage /> },
   { name: "bans", title: "Bans", page: () => <BansPage /> },
   { name: "listeners", title: "Listeners", page: () => <ListenersPage /> },
+  { name: "cluster", title: "Cluster", page: () => <ClusterPage /> },
   { name: "config", title: "Configuration", page: () => <ConfigPage /> },
 ];
 

@@ -1,5 +1,6 @@
 // What the admin API answers, by path: the shapes of docs/reference/admin-api.md with made-up contents.
 
+import { CLUSTER_ROUTES, makeCluster } from "./cluster.mjs";
 import { NOW_MS, detailed, makeFleet, page, scrambled } from "./fleet.mjs";
 import { MESSAGE_ROUTES, makeRetained } from "./messages.mjs";
 import { refuse } from "./refusal.mjs";
@@ -13,6 +14,7 @@ export function makeState() {
     bans: [{ network: "198.51.100.0/24", until_unix_s: Math.floor(NOW_MS / 1_000) + 86_400, why: "a flood of connections" }],
     retained: makeRetained(),
     overviews: 0,
+    cluster: makeCluster(),
     isDiffWrong: false,
     reloads: 0,
     /** Each with its response, which stays open. */
@@ -34,6 +36,7 @@ export const ROUTES = [
   ["POST", /^\/v1\/bans$/, ban, "operate"],
   ["DELETE", /^\/v1\/bans$/, lift, "operate"],
   ["GET", /^\/v1\/listeners$/, (state) => listeners(state)],
+  ...CLUSTER_ROUTES,
   ...MESSAGE_ROUTES,
   ...SETTING_ROUTES,
 ];

@@ -1,0 +1,38 @@
+// A cluster of three nodes, one of which has just died.
+
+import { refuse } from "./refusal.mjs";
+
+export function makeCluster() {
+  const node = (number, state, ageMs) => ({
+    name: `broker-${number}`,
+    life: `3f0c91be77a0d41${number}`,
+    this_one: number === 1,
+    state,
+    reference: number === 2 ? "" : `broker-${number}.example.org:1883`,
+    sessions: 33_000 + number,
+    age_ms: ageMs,
+  });
+  return {
+    name: "broker-1",
+    life: "3f0c91be77a0d411",
+    serving: true,
+    draining: false,
+    nats: { state: "ready", why: null },
+    nodes: [node(1, "alive", 0), node(2, "closed", 840), node(3, "dying", 8_120)],
+    log: { messages_waiting: 412, bytes_waiting: 96_000, slowest_ms: 14 },
+    sessions: { serving: 33_001, resting: 3, claiming: 0, adopting: 0, moving: 0 },
+    retained: { position: 48_000, end: 48_123, complete: false, unreadable: 0 },
+    configuration: { held: 7, latest: 7, behind: false },
+    sessions_freed: 12_004,
+    sessions_adopted: 17,
+    messages_given_back: 0,
+    messages_timed_out: 3,
+    clients_moved: 120,
+  };
+}
+
+export const CLUSTER_ROUTES = [
+  ["GET", /^\/v1\/cluster$/, ({ cluster }) => cluster ?? refuse(404, "no_cluster", "this broker is alone: cluster.servers names no NATS servers")],
+  ["POST", /^\/v1\/cluster\/drain$/, ({ cluster }) => ((cluster.draining = true), { begun: true }), "operate"],
+  ["POST", /^\/v1\/cluster\/rebalance$/, () => ({ begun: true }), "operate"],
+];
