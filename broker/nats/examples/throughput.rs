@@ -15,8 +15,8 @@ use futures_util::stream::FuturesUnordered;
 use tautwire_cluster::names::ClientKey;
 use tautwire_cluster::{Decision, Start};
 use tautwire_nats::{
-    Access, Address, Broker, Command, Condition, Credentials, Ended, Life, Limits, Settings, Storage, Syncing, Times,
-    Tls, connect, draw_incarnation,
+    Access, Address, Broker, Command, Condition, Credentials, Ended, Handle, Life, Limits, Settings, Storage, Syncing,
+    Times, Tls, connect, draw_incarnation,
 };
 
 #[allow(dead_code, reason = "tests use the rest of it")]
@@ -198,6 +198,8 @@ enum Answered {
 struct Teller(Mutex<Sender<Answered>>);
 
 impl Broker for Teller {
+    fn begun(&self, _: &Handle) {}
+
     fn decide(&self, decision: Decision) {
         let answered = match decision {
             Decision::Serve { client, .. } => Answered::Serve(client),

@@ -4,10 +4,14 @@ use tautwire_cluster::Decision;
 use tautwire_cluster::names::ClientKey;
 
 use crate::error::Error;
+use crate::handle::Handle;
 
 /// The broker, as its node of the cluster sees it. All of this is called by the node's thread, which waits for it: it has to hand on and
 /// return, for example by posting to the inbox of a shard.
 pub trait Broker: Send + Sync + 'static {
+    /// A life begins, and this is the way to it. Whoever begins it calls this, before anything else is told.
+    fn begun(&self, life: &Handle);
+
     /// Something for the engine to do. There are never more under way than the engine has asked for, and a few; none may be lost.
     fn decide(&self, decision: Decision);
 

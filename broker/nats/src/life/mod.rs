@@ -58,6 +58,8 @@ impl Life {
         let refused = |error: std::io::Error| Error::System { why: error.to_string() };
         let runtime = runtime()?;
         let (handle, commands, bus) = Handle::new(&settings.limits);
+        // What is decided first may make a shard ask something at once.
+        broker.begun(&handle);
         let shared = handle.shared().clone();
         let work = move || {
             let beginning = Beginning { settings, me, former, broker: broker.clone(), shared: shared.clone() };

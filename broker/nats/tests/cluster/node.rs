@@ -62,6 +62,8 @@ impl Recorder {
 }
 
 impl Broker for Recorder {
+    fn begun(&self, _: &Handle) {}
+
     fn decide(&self, decision: Decision) {
         self.note(Told::Decision(decision));
     }

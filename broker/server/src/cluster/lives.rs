@@ -34,7 +34,10 @@ impl Lives {
         loop {
             if may_begin && life.is_none() && !stops() {
                 life = self.begin();
-                may_begin = false;
+                may_begin = life.is_none();
+            }
+            if may_begin {
+                pause(&stops);
             }
             match self.ends.recv_timeout(LOOK) {
                 Ok(ended) => {
@@ -57,16 +60,9 @@ impl Lives {
             let former = self.last.replace(me);
             Life::begin(self.settings.clone(), me, former, self.relay.clone()).map_err(|error| error.to_string())
         });
-        match begun {
-            Ok(life) => {
-                self.relay.begin_life(life.handle().clone());
-                Some(life)
-            }
-            Err(error) => {
-                log::error!("this broker cannot take part in the cluster: {error}");
-                None
-            }
-        }
+        begun
+            .inspect_err(|error| log::error!("this broker cannot take part in the cluster, and tries again: {error}"))
+            .ok()
     }
 
     /// Whether another life is to begin; waits for a while where that makes sense.
@@ -80,13 +76,18 @@ impl Lives {
             Ended::Stopped => false,
             Ended::Refused(error) => {
                 log::error!("this broker cannot take part in the cluster, and tries again: {error}");
-                let looks = RETRY.as_millis() / LOOK.as_millis();
-                (0..looks).any(|_| {
-                    std::thread::sleep(LOOK);
-                    stops()
-                });
+                pause(stops);
                 !stops()
             }
         }
     }
+}
+
+/// Waits until it makes sense to try again, or the node is to end.
+fn pause(stops: &impl Fn() -> bool) {
+    let looks = RETRY.as_millis() / LOOK.as_millis();
+    (0..looks).any(|_| {
+        std::thread::sleep(LOOK);
+        stops()
+    });
 }

@@ -78,21 +78,6 @@ impl Relay {
         let _ = self.mail.set(mail);
     }
 
-    /// A life has begun: shards ask it from now on, and it listens to what clients have subscribed to before.
-    pub(super) fn begin_life(&self, handle: Handle) {
-        // No shard asks anything meanwhile, so what each listens to is said once.
-        let mut waiting: Vec<_> = self.waiting.iter().map(lock).collect();
-        *self.life.write().unwrap_or_else(PoisonError::into_inner) = Some(handle);
-        let clients = self.clients();
-        for (number, commands) in waiting.iter_mut().enumerate() {
-            let filters = clients.listened.get(&ShardIndex(number as u8));
-            let listen = |filter: Box<str>| Command::Listen { filter: filter.into() };
-            **commands = filters.into_iter().flatten().cloned().map(listen).collect();
-        }
-        drop((clients, waiting));
-        self.wake_all();
-    }
-
     /// The way to the life that goes on, if one does.
     pub(super) fn life(&self) -> Option<Handle> {
         self.way().clone()
@@ -262,6 +247,21 @@ impl ClusterThread for Relay {
 }
 
 impl Broker for Relay {
+    /// Shards ask it from now on, and it listens to what clients have subscribed to before.
+    fn begun(&self, life: &Handle) {
+        // No shard asks anything meanwhile, so what each listens to is said once.
+        let mut waiting: Vec<_> = self.waiting.iter().map(lock).collect();
+        *self.life.write().unwrap_or_else(PoisonError::into_inner) = Some(life.clone());
+        let clients = self.clients();
+        for (number, commands) in waiting.iter_mut().enumerate() {
+            let filters = clients.listened.get(&ShardIndex(number as u8));
+            let listen = |filter: Box<str>| Command::Listen { filter: filter.into() };
+            **commands = filters.into_iter().flatten().cloned().map(listen).collect();
+        }
+        drop((clients, waiting));
+        self.wake_all();
+    }
+
     fn decide(&self, decision: Decision) {
         let shard_of = |ticket: u64| Some(ShardIndex((ticket >> SHARD_SHIFT) as u8));
         let shard = match decision {
