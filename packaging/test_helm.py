@@ -21,6 +21,7 @@ class Chart(WithProject):
     def test_it_is_linted(self) -> None:
         self.run_in(HELM, "lint", "--strict", common.ROOT / "packaging/helm/tautwire", "--set", "anonymous=true")
         self.run_in(HELM, "lint", "--strict", common.ROOT / "packaging/helm/tautwire", *WITH_TLS)
+        self.run_in(HELM, "lint", "--strict", common.ROOT / "packaging/helm/tautwire", *IN_CLUSTER)
 
     def test_nobody_is_let_in_by_accident(self) -> None:
         with self.assertRaisesRegex(common.Failure, "nobody could connect"):
