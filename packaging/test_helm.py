@@ -50,7 +50,9 @@ class Chart(WithProject):
         made = self.template(*IN_CLUSTER, "--set", "cluster.credentialsSecret=nats", "--set", "cluster.reference=$(POD_NAME).example.org:1883")
         for part in ["replicas: 3", "fieldPath: metadata.name", 'servers = ["nats://nats:4222"]', '"cluster.reference=$(POD_NAME).example.org:1883"', "secretName: nats", "nats/nats.creds"]:
             self.assertIn(part, made)
-        self.assertNotIn("cluster", self.template("--set", "anonymous=true"))
+        alone = self.template("--set", "anonymous=true")
+        for part in ["[cluster]", "cluster.reference", "POD_NAME", "nats"]:
+            self.assertNotIn(part, alone)
 
     def test_the_broker_takes_the_configuration(self) -> None:
         for values in (
