@@ -160,14 +160,21 @@ impl<J: Journal> Shard<J> {
             let _ = write!(topic, "tautwire/{name}");
             self.publish_sys_topic(&topic, format_args!("{value}"));
         });
+        if self.hub.is_in_cluster() {
+            self.publish_sys_of_cluster(&totals, self.sys.interval_ms);
+        }
     }
 
     fn publish_sys_topic(&mut self, name: &str, value: std::fmt::Arguments<'_>) {
-        let topic = format!("$SYS/broker/{name}");
+        self.publish_sys_value(&format!("$SYS/broker/{name}"), value);
+    }
+
+    /// Retains a value, where it is another one than before; none takes the old one away.
+    pub(crate) fn publish_sys_value(&mut self, topic: &str, value: std::fmt::Arguments<'_>) {
         let payload = value.to_string();
         let message = MessageRef {
             id: self.hub.common.next_message_id(),
-            topic: &topic,
+            topic,
             properties: &[],
             payload: payload.as_bytes(),
             qos: QoS::AtMostOnce,
@@ -178,7 +185,7 @@ impl<J: Journal> Shard<J> {
             .hub
             .common
             .exchange()
-            .retained_message(&topic)
+            .retained_message(topic)
             .is_some_and(|held| held.hot().is_some_and(|held| held.payload() == message.payload));
         if !unchanged && self.publish(&mut Outgoing::new(message), Publisher::Broker).is_err() {
             log::warn!("{topic} was not published: the broker retains as much as it may");

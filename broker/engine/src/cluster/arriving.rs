@@ -10,6 +10,7 @@ use tautwire_session::{Journal, PendingMessage};
 
 use super::fetching::read;
 use super::room::{LogPlace, Passage};
+use super::sys::NODES_TOPIC;
 use crate::fan_out::Burst;
 use crate::frames::Outgoing;
 use crate::hub::Hub;
@@ -131,6 +132,9 @@ impl<J: Journal> Shard<J> {
             log::error!("another broker of the cluster has sent something that is no message of QoS 0");
             return;
         };
+        if message.topic == NODES_TOPIC {
+            return self.hear_of_node(message.payload);
+        }
         let message = MessageRef { id: self.hub.common.next_message_id(), ..message };
         let burst = Burst::begin(&self.hub);
         self.route_from_log(message, Publisher::Log(None));

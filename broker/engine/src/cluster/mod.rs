@@ -18,6 +18,7 @@ mod saving;
 mod serving;
 mod settings;
 mod state;
+mod sys;
 mod terms;
 
 use std::num::NonZeroU16;

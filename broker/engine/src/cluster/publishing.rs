@@ -3,7 +3,9 @@
 use tautwire_protocol::{PacketId, QoS, ReasonCode};
 use tautwire_session::Journal;
 
+use super::Room;
 use super::port::ClusterRequest;
+use super::sys::NODES_TOPIC;
 use crate::connections::Reason;
 use crate::contracts::MessageRefusal;
 use crate::frames::Outgoing;
@@ -132,8 +134,9 @@ impl<J: Journal> Hub<J> {
     #[cold]
     #[inline(never)]
     fn ask_for(&mut self, filter: &str, what: impl FnOnce(Box<str>) -> ClusterRequest) {
-        // What groups listen to is listened to whoever else does.
-        if let Some(room) = self.cluster.as_mut().filter(|room| !room.homes.listen_to(filter)) {
+        // What groups and the broker itself listen to is listened to whoever else does.
+        let is_own = |room: &Room| filter == NODES_TOPIC || room.homes.listen_to(filter);
+        if let Some(room) = self.cluster.as_mut().filter(|room| !is_own(room)) {
             room.ask(what(filter.into()));
         }
     }

@@ -3,6 +3,8 @@
 /// Times and limits of a shard in a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterSettings {
+    /// What operators call the node: a level of its `$SYS` topics.
+    pub node_name: String,
     /// Bytes of messages of QoS 1 and 2 that may be on their way to the log. Beyond it, publishers are not read from.
     pub publishing_max_bytes: usize,
     /// Bytes of messages of QoS 0 that wait for the thread of the cluster. Beyond it, they are dropped.
@@ -23,6 +25,7 @@ pub struct ClusterSettings {
 impl Default for ClusterSettings {
     fn default() -> ClusterSettings {
         ClusterSettings {
+            node_name: String::new(),
             publishing_max_bytes: 8 << 20,
             broadcasts_max_bytes: 4 << 20,
             member_messages_max: 64,

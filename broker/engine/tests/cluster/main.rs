@@ -17,5 +17,6 @@ mod refused;
 mod retained;
 mod sessions;
 mod store;
+mod sys;
 mod wills;
 mod world;

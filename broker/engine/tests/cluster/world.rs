@@ -166,9 +166,10 @@ impl World {
     pub(crate) fn start(&mut self, place: usize) {
         let me = self.next_incarnation();
         let reference = format!("node-{place}");
+        let cluster = ClusterSettings { node_name: reference.clone(), ..self.cluster.clone() };
         let member = MemberSettings { reference, ..self.member.clone() };
         let Place { node, former, .. } = &mut self.places[place];
-        *node = Some(Node::new(self.now_ms, me, *former, self.settings.clone(), &self.cluster, member));
+        *node = Some(Node::new(self.now_ms, me, *former, self.settings.clone(), &cluster, member));
         *former = Some(me);
         self.after(0, Event::Tick(me));
         self.go_on(place);

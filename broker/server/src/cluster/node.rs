@@ -84,7 +84,8 @@ impl Node {
 
     /// What the broker is started with.
     pub(crate) fn seat(&self) -> ClusterSeat {
-        ClusterSeat { seed: self.seed, settings: ClusterSettings::default(), thread: self.relay.clone() }
+        let settings = ClusterSettings { node_name: self.name.clone(), ..ClusterSettings::default() };
+        ClusterSeat { seed: self.seed, settings, thread: self.relay.clone() }
     }
 
     /// The broker runs: the node's first life begins.

@@ -6,6 +6,7 @@ mod claims;
 mod homes;
 mod joining;
 mod log;
+mod nodes;
 mod place;
 mod queue;
 mod seeking;
@@ -30,6 +31,7 @@ pub(crate) use claims::{Claim, Claims, Denial, Step};
 pub(crate) use homes::Homes;
 pub(crate) use joining::{Asked, Joining};
 pub(crate) use log::{LogWay, Passage};
+pub(crate) use nodes::{NodesTold, Values};
 pub(crate) use place::{LogPlace, Places};
 use queue::pop_front_if;
 pub(crate) use seeking::Seekers;
@@ -82,6 +84,7 @@ pub(crate) struct ClusterRoom<F> {
     pub(crate) log: LogWay,
     pub(crate) homes: Homes,
     pub(crate) joining: Joining,
+    pub(crate) nodes: NodesTold,
     /// How many spans have been passed.
     passed: u64,
     requests: VecDeque<ClusterRequest>,
@@ -114,6 +117,7 @@ impl<F> ClusterRoom<F> {
             log: LogWay::new(&[Place::START; PARTITIONS as usize]),
             homes: Homes::default(),
             joining: Joining::default(),
+            nodes: NodesTold::default(),
             passed: 0,
             requests: VecDeque::new(),
             broadcast_bytes: 0,
@@ -138,8 +142,9 @@ impl<F> ClusterRoom<F> {
     /// Nothing of this life counts any more.
     pub(crate) fn end_life(&mut self) {
         let requests = std::mem::take(&mut self.requests);
+        let nodes = std::mem::take(&mut self.nodes);
         let fresh = ClusterRoom::new(self.seed, 0, self.settings.clone());
-        *self = ClusterRoom { last_number: self.last_number, lives: self.lives, ..fresh };
+        *self = ClusterRoom { last_number: self.last_number, lives: self.lives, nodes, ..fresh };
         // Who listens is not a matter of one life.
         let stays =
             |request: &ClusterRequest| matches!(request, ClusterRequest::Listen(_) | ClusterRequest::Unlisten(_));

@@ -1,0 +1,72 @@
+//! What the other nodes have said of themselves, for the `$SYS` topics of all.
+
+use std::collections::BTreeMap;
+
+/// Nodes that are kept in mind. What others say beyond that is not counted.
+const NODES_MAX: usize = 1_000;
+/// A node that has missed so many of its own intervals does not count any more.
+const MISSED_MAX: u64 = 3;
+
+/// Values by their number in the caller's list.
+pub(crate) type Values = Box<[u64]>;
+
+/// What each of the other nodes has said last.
+#[derive(Debug, Default)]
+pub(crate) struct NodesTold {
+    by_name: BTreeMap<Box<str>, Told>,
+    /// The cluster's thread has been asked to hand on what nodes say.
+    pub(crate) is_listening: bool,
+}
+
+#[derive(Debug)]
+struct Told {
+    values: Values,
+    until_ms: u64,
+}
+
+impl NodesTold {
+    /// A node says this every `interval_ms`.
+    pub(crate) fn hear(&mut self, name: &str, values: Values, interval_ms: u64, now_ms: u64) {
+        if self.by_name.len() < NODES_MAX || self.by_name.contains_key(name) {
+            let until_ms = now_ms.saturating_add(interval_ms.saturating_mul(MISSED_MAX));
+            self.by_name.insert(name.into(), Told { values, until_ms });
+        }
+    }
+
+    /// Forgets those that have not been heard of for too long, and gives their names.
+    pub(crate) fn forget_silent(&mut self, now_ms: u64) -> Vec<Box<str>> {
+        let silent = self.by_name.extract_if(.., |_, told| told.until_ms < now_ms);
+        silent.map(|(name, _)| name).collect()
+    }
+
+    /// Nodes by name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &[u64])> {
+        self.by_name.iter().map(|(name, told)| (&**name, &*told.values))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_counts_until_it_has_missed_three_of_its_intervals() {
+        let mut told = NodesTold::default();
+        told.hear("a", [1].into(), 10, 100);
+        told.hear("b", [2].into(), 20, 100);
+        assert!(told.forget_silent(130).is_empty());
+        told.hear("b", [3].into(), 20, 130);
+        assert_eq!(told.forget_silent(131), ["a".into()]);
+        assert_eq!(told.iter().collect::<Vec<_>>(), [("b", &[3][..])]);
+    }
+
+    #[test]
+    fn more_nodes_than_there_can_be_are_not_kept_in_mind() {
+        let mut told = NodesTold::default();
+        for number in 0..=NODES_MAX {
+            told.hear(&number.to_string(), [1].into(), 10, 100);
+        }
+        told.hear("0", [7].into(), 10, 100);
+        assert_eq!((told.iter().count(), told.iter().next()), (NODES_MAX, Some(("0", &[7][..]))));
+    }
+}

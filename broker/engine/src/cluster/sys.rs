@@ -1,0 +1,179 @@
+//! The `$SYS` topics of all nodes: each tells the others its own values, and adds up what it has heard.
+
+use std::fmt::Write as _;
+
+use tautwire_message::{MessageId, MessageRef};
+use tautwire_protocol::QoS;
+use tautwire_router::ShardIndex;
+use tautwire_session::Journal;
+
+use super::port::ClusterRequest;
+use super::room::Values;
+use crate::counters::Totals;
+use crate::shard::Shard;
+
+/// The topic by which nodes tell each other. No client gets what comes by it, whatever it has subscribed to.
+pub(crate) const NODES_TOPIC: &str = "$SYS/nodes";
+/// What a node's name may be long, in bytes.
+const NAME_MAX_BYTES: usize = 256;
+
+/// A value that is published for each node and added up for all: its name, and where it is counted.
+struct Shared {
+    name: &'static str,
+    value: fn(&Totals) -> u64,
+}
+
+const SHARED: [Shared; 10] = [
+    Shared { name: "clients/connected", value: |totals| totals.sessions_connected },
+    Shared { name: "messages/received", value: |totals| totals.packets_received },
+    Shared { name: "messages/sent", value: |totals| totals.packets_sent },
+    Shared { name: "publish/messages/received", value: |totals| totals.publishes_received },
+    Shared { name: "publish/messages/sent", value: |totals| totals.publishes_sent },
+    Shared { name: "publish/messages/dropped", value: Totals::dropped },
+    Shared { name: "publish/bytes/received", value: |totals| totals.publish_bytes_received },
+    Shared { name: "publish/bytes/sent", value: |totals| totals.publish_bytes_sent },
+    Shared { name: "bytes/received", value: |totals| totals.bytes_received },
+    Shared { name: "bytes/sent", value: |totals| totals.bytes_sent },
+];
+
+/// What a node tells: how often it does so, its name, and its values.
+struct Told<'m> {
+    interval_s: u64,
+    name: &'m str,
+    values: Values,
+}
+
+impl<J: Journal> Shard<J> {
+    /// Tells the other nodes the values of this one, and publishes those of all.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn publish_sys_of_cluster(&mut self, totals: &Totals, interval_ms: u64) {
+        let now_ms = self.hub.clock.now_ms();
+        let Some(room) = &mut self.hub.cluster else { return };
+        if !std::mem::replace(&mut room.nodes.is_listening, true) {
+            room.ask(ClusterRequest::Listen(NODES_TOPIC.into()));
+        }
+        let name = as_level(&room.settings().node_name);
+        let own: Values = SHARED.iter().map(|shared| (shared.value)(totals)).collect();
+        let told = Told { interval_s: interval_ms.div_ceil(1000), name: &name, values: own };
+        // One that finds no room is followed by the next.
+        let _ = room.broadcast(NODES_TOPIC, told.stored());
+        let silent = room.nodes.forget_silent(now_ms);
+        let mut all = vec![(name.clone(), told.values)];
+        all.extend(
+            room.nodes
+                .iter()
+                .filter(|(other, _)| *other != name)
+                .map(|(name, values)| (name.to_owned(), values.into())),
+        );
+
+        for name in silent {
+            for Shared { name: value, .. } in &SHARED {
+                self.publish_sys_value(&format!("$SYS/nodes/{name}/{value}"), format_args!(""));
+            }
+        }
+        self.publish_sys_value("$SYS/cluster/nodes", format_args!("{}", all.len()));
+        for (number, Shared { name: value, .. }) in SHARED.iter().enumerate() {
+            let sum = all.iter().fold(0_u64, |sum, (_, values)| sum.saturating_add(values[number]));
+            self.publish_sys_value(&format!("$SYS/cluster/{value}"), format_args!("{sum}"));
+            for (name, values) in &all {
+                self.publish_sys_value(&format!("$SYS/nodes/{name}/{value}"), format_args!("{}", values[number]));
+            }
+        }
+    }
+
+    /// Another node tells its values. One shard publishes for all, so the others do not care.
+    pub(super) fn hear_of_node(&mut self, payload: &[u8]) {
+        if self.hub.common.shard() != ShardIndex(0) {
+            return;
+        }
+        let now_ms = self.hub.clock.now_ms();
+        let Some(room) = &mut self.hub.cluster else { return };
+        match Told::read(payload) {
+            Some(Told { interval_s, name, values }) => {
+                room.nodes.hear(name, values, interval_s.saturating_mul(1000), now_ms)
+            }
+            None => log::warn!("another broker of the cluster tells of itself in a way that this one cannot read"),
+        }
+    }
+}
+
+impl<'m> Told<'m> {
+    /// The stored form of the message that says this: a line for each, so that a node of another version finds what it knows.
+    fn stored(&self) -> Vec<u8> {
+        // Writing to a string does not fail.
+        let mut payload = String::new();
+        let _ = writeln!(payload, "{} {}", self.interval_s, self.name);
+        for (Shared { name, .. }, value) in SHARED.iter().zip(&self.values) {
+            let _ = writeln!(payload, "{value} {name}");
+        }
+        let message = MessageRef {
+            id: MessageId::NONE,
+            topic: NODES_TOPIC,
+            properties: &[],
+            payload: payload.as_bytes(),
+            qos: QoS::AtMostOnce,
+            retain: false,
+            expires_at_ms: None,
+        };
+        let mut bytes = Vec::with_capacity(message.stored_bytes());
+        message.append_stored(&mut bytes);
+        bytes
+    }
+
+    /// What is not said is 0.
+    fn read(payload: &'m [u8]) -> Option<Told<'m>> {
+        let mut lines = std::str::from_utf8(payload).ok()?.lines().filter_map(|line| line.split_once(' '));
+        let (interval_s, name) = lines.next()?;
+        let interval_s = interval_s.parse().ok()?;
+        if name.len() > NAME_MAX_BYTES || as_level(name) != name {
+            return None;
+        }
+        let mut values: Values = vec![0; SHARED.len()].into();
+        for (value, name) in lines {
+            if let Some(number) = SHARED.iter().position(|shared| shared.name == name) {
+                values[number] = value.parse().ok()?;
+            }
+        }
+        Some(Told { interval_s, name, values })
+    }
+}
+
+/// A node's name as one level of a topic [MQTT-4.7.1-1].
+fn as_level(name: &str) -> String {
+    let is_allowed = |character: char| !matches!(character, '/' | '+' | '#') && !character.is_control();
+    let level: String = name.chars().map(|character| if is_allowed(character) { character } else { '_' }).collect();
+    let end = (0..=NAME_MAX_BYTES.min(level.len())).rev().find(|&end| level.is_char_boundary(end)).unwrap_or(0);
+    if end == 0 { "_".to_owned() } else { level[..end].to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_node_tells_is_read_again() {
+        let values: Values = (0..SHARED.len() as u64).collect();
+        let told = Told { interval_s: 10, name: "node 1", values: values.clone() };
+        let stored = told.stored();
+        let payload = MessageRef::read_stored(&stored).expect("a message").payload;
+        let read = Told::read(payload).expect("what was told");
+        assert_eq!((read.interval_s, read.name, read.values), (10, "node 1", values));
+    }
+
+    #[test]
+    fn a_node_of_another_version_may_tell_more_or_less() {
+        let read = Told::read(b"10 a\n7 clients/connected\n9 of/another/version\n").expect("what was told");
+        assert_eq!((read.name, read.values[0], read.values[1]), ("a", 7, 0));
+        for wrong in [&b""[..], b"10", b"x a\n", b"10 a/b\n", b"10 a\nx clients/connected\n", b"10 \xff\n"] {
+            assert!(Told::read(wrong).is_none(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn any_name_makes_one_level_of_a_topic() {
+        assert_eq!(as_level("a/b+#\n"), "a_b___");
+        assert_eq!(as_level(""), "_");
+        assert_eq!(as_level(&"é".repeat(200)).len(), NAME_MAX_BYTES);
+    }
+}
