@@ -35,8 +35,10 @@ impl NodesTold {
 
     /// Forgets those that have not been heard of for too long, and gives their names.
     pub(crate) fn forget_silent(&mut self, now_ms: u64) -> Vec<Box<str>> {
-        let silent = self.by_name.extract_if(.., |_, told| told.until_ms < now_ms);
-        silent.map(|(name, _)| name).collect()
+        let is_silent = |told: &Told| told.until_ms < now_ms;
+        let silent = self.by_name.iter().filter(|(_, told)| is_silent(told)).map(|(name, _)| name.clone()).collect();
+        self.by_name.retain(|_, told| !is_silent(told));
+        silent
     }
 
     /// Nodes by name.
