@@ -257,7 +257,7 @@ soak-cluster: build $(NATS_SERVER) ## 200 histories of clients of a cluster unde
 	@$(histories) --schedules 200 $(SOAK_CLUSTER_ARGS)
 
 # With the clients that `make test-interop` installs.
-histories = tools/need.sh python node npm && \
+histories = tools/need.sh python node npm && tools/apt.sh strace=strace && \
 	$(PYTHON) -B tests/interop/setup.py mqttjs paho-python && \
 	TAUTWIRE_NATS_SERVER=$(NATS_SERVER) TAUTWIRE=$(CURDIR)/bin/tautwire $(PYTHON) -B tests/cluster/run.py
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 
+import clock
 from network import Network, SmallDisk
 from processes import Broker, NatsServer, Process, Stage, StageError, wait_until
 from schedule import NODES, Fault, Schedule
@@ -16,6 +19,9 @@ DRAIN_S = 12
 SERVES_S, HEAL_S, LOOK_S = 30, 90, 1
 # So long a process stands still, and so long it runs, when it stutters.
 STILL_S, RUNS_S = 0.15, 0.05
+# So long a disk that is slow takes for each write that has to be on it.
+SLOW_SYNC_US = 100_000
+_SLOW_DISK = ["strace", "-f", "-qq", "-e", "trace=fsync,fdatasync", "-e", "signal=none", f"--inject=fsync,fdatasync:delay_enter={SLOW_SYNC_US}", "-o", "/dev/null", "-p"]
 # A note for the history: what happened, to whom.
 Note = Callable[[str, str], None]
 
@@ -183,6 +189,25 @@ class Faults:
         server.kill()
         disk.clear()
         self._start(server)
+
+    def _slow_disk(self, fault: Fault, name: str) -> None:
+        """A tracer holds up each sync."""
+        if shutil.which(_SLOW_DISK[0]) is None:
+            return self._note("left out", f"{fault.told()}: no {_SLOW_DISK[0]}")
+        tracer = subprocess.Popen([*_SLOW_DISK, str(self._process(name).child.pid)], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._rest(fault.for_ms / 1000)
+        # What is held up is waited for.
+        tracer.terminate()
+        tracer.wait()
+
+    def _jump(self, fault: Fault, name: str) -> None:
+        """The time of day jumps, and jumps back."""
+        if not clock.can_move():
+            return self._note("left out", f"{fault.told()}: x86-64 and root alone")
+        process = self._process(name)
+        clock.move(process.child.pid, fault.by_s)
+        self._rest(fault.for_ms / 1000)
+        clock.move(process.child.pid, 0)
 
     def _judge_end(self, process: Process) -> None:
         """A broker that is stopped in order says that all went well."""

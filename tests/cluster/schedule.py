@@ -14,6 +14,8 @@ LENGTH_MS = 14_000
 # A lease lasts for 6 s, and 7 s after its last beat a node may be buried.
 SHORTER_THAN_LEASE_MS, LONGER_THAN_LEASE_MS = (400, 5_000), (7_500, 11_000)
 DOWN_MS, CUT_MS = (300, 7_000), (1_000, 10_000)
+# The time of day jumps by less than sessions and messages last.
+JUMP_S = (5, 600)
 # In measurements: from one kill to the next, and to the start.
 KILL_EVERY_MS, KILLED_MS = 18_000, 13_000
 # Between two faults of one process.
@@ -33,6 +35,8 @@ class Fault:
     # At the other end of a cut; `both`, or `one` for what the target sends.
     other: str = ""
     ways: str = ""
+    # How far a clock jumps.
+    by_s: int = 0
 
     @property
     def targets(self) -> set[str]:
@@ -44,7 +48,7 @@ class Fault:
         return self.at_ms + self.for_ms + PAUSE_MS
 
     def told(self) -> str:
-        parts = [f"{self.at_ms:>6} ms", self.kind, self.target, self.other, self.ways, f"for {self.for_ms} ms" if self.for_ms else ""]
+        parts = [f"{self.at_ms:>6} ms", self.kind, self.target, self.other, self.ways, f"by {self.by_s} s" if self.by_s else "", f"for {self.for_ms} ms" if self.for_ms else ""]
         return " ".join(part for part in parts if part)
 
 
@@ -131,20 +135,31 @@ def _fill_disk(rng: random.Random) -> Fault:
     return Fault(_at(rng), "fill disk", _server(rng), _between(rng, (2_000, 8_000)))
 
 
+def _slow_disk(rng: random.Random) -> Fault:
+    return Fault(_at(rng), "slow disk", _server(rng), _between(rng, (3_000, 10_000)))
+
+
+def _jump(rng: random.Random) -> Fault:
+    """Brokers as well as servers: what counts is that no lease and no epoch asks for the time of day."""
+    by_s = rng.choice((-1, 1)) * _between(rng, JUMP_S)
+    return Fault(_at(rng), "jump", rng.choice(NODES), _between(rng, (2_000, 10_000)), by_s=by_s)
+
+
 ALL: tuple[Draw, ...] = (
     _kill_broker, _kill_server, _pause_broker, _pause_server, _cut_broker, _cut_servers, _isolate, _stop, _drain, _rebalance, _stutter,
+    _slow_disk, _jump,
 )
 # Each twenty seeds in a row have each theme twice. How many faults, and of which kinds.
 THEMES: tuple[tuple[str, int, tuple[Draw, ...]], ...] = (
     ("brokers die", 4, (_kill_broker,)),
-    ("brokers stand still", 3, (_pause_broker,)),
+    ("brokers stand still, clocks jump", 5, (_pause_broker, _jump)),
     ("leaders die", 4, (_kill_server,)),
     ("leaders stand still", 3, (_pause_server,)),
     ("brokers are cut off", 5, (_cut_broker, _isolate)),
     ("servers are cut off from each other", 4, (_cut_servers, _isolate)),
     ("rolling restart", 0, ()),
     ("upgrades and slow machines", 4, (_stop, _drain, _rebalance, _stutter)),
-    ("full disk", 3, (_fill_disk, _kill_broker)),
+    ("full and slow disks", 4, (_fill_disk, _slow_disk, _kill_broker)),
     ("all of it", 6, ALL),
 )
 ATTEMPTS = 100

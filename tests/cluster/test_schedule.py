@@ -26,7 +26,7 @@ class Schedules(unittest.TestCase):
     def test_all_kinds_are_drawn(self) -> None:
         faults = [fault for seed in range(200) for fault in draw(seed).faults]
         kinds = {fault.kind for fault in faults}
-        self.assertEqual(kinds, {"kill", "pause", "cut", "isolate", "stop", "drain", "rebalance", "stutter", "fill disk", "rolling"})
+        self.assertEqual(kinds, {"kill", "pause", "cut", "isolate", "stop", "drain", "rebalance", "stutter", "fill disk", "rolling", "slow disk", "jump"})
         for ways in ("both", "one"):
             self.assertIn(ways, {fault.ways for fault in faults if fault.kind == "cut"})
         self.assertLessEqual({*NODES, "leader:meta"}, {fault.target for fault in faults})
