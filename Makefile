@@ -250,6 +250,7 @@ test-cluster: build $(NATS_SERVER) ## nodes of a cluster on real nats-servers, w
 	$(call say,test-cluster)
 	@TAUTWIRE_NATS_SERVER=$(NATS_SERVER) RUST_TEST_THREADS=2 $(CARGO) test --locked --quiet -p tautwire-nats
 	@$(PYTHON) -B -m unittest discover -s tests/cluster
+	@TAUTWIRE_NATS_SERVER=$(NATS_SERVER) TAUTWIRE=$(CURDIR)/bin/tautwire $(PYTHON) -B -m unittest discover -s tests/cluster/live
 	@$(histories) --seed 20 --schedules 20
 
 .PHONY: soak-cluster

@@ -1,0 +1,82 @@
+"""How a broker reaches the servers changes by a reload, and no client notices."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import unittest
+from pathlib import Path
+
+from client import Client, wire
+from processes import Broker, NatsServer, Stage, fetch, program, wait_until
+
+USERS = """authorization { users: [
+  { user: one, password: first }, { user: two, password: second }, { user: gone, password: third }
+] }"""
+# Streams reserve what they may grow to, wherever that is to come from.
+JETSTREAM_MAX = "max_file: 100GB"
+
+
+class Access(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="tautwire-access-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.stage = Stage(self.folder, program("TAUTWIRE_NATS_SERVER"), program("TAUTWIRE"))
+        self.addCleanup(self.stage.stop)
+        self.stage.start_servers(1, more=USERS, of_jetstream=JETSTREAM_MAX)
+        self.password = self.folder / "password"
+        self.config = self.folder / "tautwire.toml"
+        self.be("one", "first")
+        broker = self.stage.add_broker(["auth.anonymous=true"])
+        broker.command += ["--config", str(self.config)]
+        broker.start()
+        wait_until("the broker serves clients", broker.is_serving)
+
+    @property
+    def broker(self) -> Broker:
+        return self.stage.brokers[0]
+
+    def be(self, user: str, password: str) -> None:
+        """What the next reload reads."""
+        self.password.write_text(password)
+        self.password.chmod(0o600)
+        self.config.write_text(f'[cluster]\nuser = "{user}"\npassword_file = "{self.password}"\n')
+
+    def reload(self) -> None:
+        self.assertIsNotNone(self.broker.ask("/v1/config/reload", "POST"))
+
+    def users(self, server: NatsServer) -> set[str]:
+        """Who is connected to a server."""
+        answer = json.loads(fetch(f"http://{server.monitor}/connz?auth=true") or "{}")
+        return {each.get("authorized_user") for each in answer.get("connections", [])}
+
+    def test_another_user_is_taken_on_and_no_client_notices(self) -> None:
+        server, life = self.stage.servers[0], self.broker.ask("/v1/cluster")["life"]
+        self.assertEqual(self.users(server), {"one"})
+        with Client(self.broker, "c") as client:
+            self.assertEqual(client.subscribe("a/#"), 1)
+            self.be("two", "second")
+            self.reload()
+            wait_until("the broker is the other user", lambda: "two" in self.users(server))
+            self.assertIn(client.publish("a/b", b"by the new way"), (wire.SUCCESS, wire.NO_MATCHING_SUBSCRIBERS))
+            self.assertEqual(client.await_message().payload, b"by the new way")
+            wait_until("the old connection is given up", lambda: self.users(server) == {"two"})
+        status = self.broker.ask("/v1/cluster")
+        self.assertEqual((status["life"], status["nats"]), (life, {"state": "ready", "why": None}))
+
+    def test_a_password_that_has_changed_in_its_file_is_read(self) -> None:
+        self.be("one", "not right")
+        self.reload()
+        why = wait_until("the status says why", lambda: self.broker.ask("/v1/cluster")["nats"]["why"])
+        self.assertIn("authorization", why.lower())
+        self.assertNotIn("not right", why)
+        with Client(self.broker, "c") as client:
+            self.assertLess(client.publish("a", b"by the way before"), wire.FIRST_ERROR)
+        self.be("one", "first")
+        self.reload()
+        wait_until("the way is good again", lambda: self.broker.ask("/v1/cluster")["nats"]["why"] is None)
+
+
+if __name__ == "__main__":
+    unittest.main()
