@@ -23,6 +23,9 @@ KNOWN_GAPS = {
     NOT_GONE_BACK: "a node shows a retained message that the log has brought before the stream of retained messages has it, and another does not yet",
     ORDER_OF_REFUSED: "a client of 3.1.1 that is refused a message is disconnected and sends it again, behind those that it had sent after it",
 }
+# The broker may have noticed the end of a connection so much earlier than its client.
+NOTICED_NS = 1_000_000_000
+SHARE = "$share/"
 # Of these kinds of violations, no more are told.
 TOLD_MAX = 12
 
@@ -51,8 +54,9 @@ class Sent:
     acknowledged_at: int | None = None
     # A broker has said that it will not have it.
     is_refused: bool = False
-    # Nobody sends it: it is published when a connection ends, and nothing is promised about its order.
+    # Nobody sends it: it is published when a connection has ended for so long, and nothing is promised about its order.
     is_will: bool = False
+    delay_ns: int = 0
 
 
 @dataclass
@@ -66,9 +70,13 @@ class Subscription:
     given_up_at: int | None = None
     ended_at: int | None = None
 
+    @property
+    def is_shared(self) -> bool:
+        return self.topic_filter.startswith(SHARE)
+
     def matches(self, topic: str) -> bool:
-        """As far as the filters of these tests go: a name, or a prefix and `#`."""
-        own = self.topic_filter
+        """As far as the filters of these tests go: a name, or a prefix and `#`, shared or not."""
+        own = self.topic_filter.split("/", 2)[2] if self.is_shared else self.topic_filter
         return topic == own or (own.endswith("/#") and topic.startswith(own[:-1]))
 
 
@@ -151,7 +159,7 @@ class History:
     def _will(self, event: Event, at: int, client: Client) -> None:
         """It is due once the connection is there and has ended [MQTT-3.1.2-8]."""
         message = message_of(event)
-        self.sent[message] = Sent(event["who"], event["qos"], at, is_will=True)
+        self.sent[message] = Sent(event["who"], event["qos"], at, is_will=True, delay_ns=event.get("delay_s", 0) * 1_000_000_000)
         client.links[event["link"]].will = message
 
     def _ping(self, event: Event, at: int, client: Client) -> None:
@@ -228,6 +236,9 @@ class History:
             )
         if of_it and event["qos"] not in {min(sent.qos, each.qos) for each in of_it}:
             self._break("QoS is that of message and subscription", at, f"{who} got {name_of(message)} of QoS {sent.qos} with {event['qos']}")
+        if sent.is_will and sent.acknowledged_at is not None and at < sent.acknowledged_at + sent.delay_ns - NOTICED_NS:
+            early_ms = (sent.acknowledged_at + sent.delay_ns - at) / 1e6
+            self._break("a will waits for its delay", at, f"{who} got the will {name_of(message)} {early_ms:.0f} ms too early [MQTT-3.1.3-9]")
         client.came.append((at, message, event["qos"]))
 
     # What is retained.
@@ -278,22 +289,36 @@ def violations_of(history: History) -> list[Violation]:
 
 
 def missing(history: History) -> Iterator[tuple[str, Message]]:
-    """Who lacks which message that was acknowledged, and was sent when its SUBACK had come."""
+    """Who lacks which message that was acknowledged, and was sent when its SUBACK had come: each subscriber, or all members of a group together."""
     by_topic: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for (topic, number), sent in history.sent.items():
         if sent.acknowledged_at is not None:
             by_topic[topic].append((sent.at, number))
     for of_topic in by_topic.values():
         of_topic.sort()
+    for who, each, came in _due(history):
+        for topic, of_topic in by_topic.items():
+            if each.matches(topic):
+                due = of_topic[bisect_right(of_topic, (each.granted_at, sys.maxsize)) :]
+                yield from ((who, (topic, number)) for _, number in due if (topic, number) not in came)
+
+
+def _due(history: History) -> Iterator[tuple[str, Subscription, set[Message]]]:
+    """Who is to get what matches a subscription from its SUBACK on, and has got what."""
+    groups: dict[str, tuple[Subscription, set[Message]]] = {}
     for who, client in history.clients.items():
         came = {message for _, message, _ in client.came}
         for each in client.subscriptions:
             if each.granted_at is None or each.given_up_at is not None:
                 continue
-            for topic, of_topic in by_topic.items():
-                if each.matches(topic):
-                    due = of_topic[bisect_right(of_topic, (each.granted_at, sys.maxsize)) :]
-                    yield from ((who, (topic, number)) for _, number in due if (topic, number) not in came)
+            if not each.is_shared:
+                yield who, each, came
+                continue
+            first, of_group = groups.setdefault(each.topic_filter, (each, set()))
+            of_group |= came
+            # A group begins with its first member.
+            groups[each.topic_filter] = (min(first, each, key=lambda one: one.granted_at), of_group)
+    yield from ((name, first, came) for name, (first, came) in groups.items())
 
 
 def unanswered(history: History) -> Iterator[Message]:
@@ -319,7 +344,8 @@ def _out_of_order(who: str, client: Client, sent: dict[Message, Sent]) -> Iterat
     highest: dict[str, int] = {}
     for at, message, _ in client.came:
         topic, number = message
-        if sent[message].is_will:
+        # What a member has not acknowledged when it goes, another one gets later.
+        if sent[message].is_will or any(each.is_shared for each in client.subscriptions):
             continue
         counts = sent[message].qos == 2 or any(
             each.matches(topic) and each.granted_at is not None and each.granted_at < sent[message].at

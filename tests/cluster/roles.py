@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # What publishers publish, by QoS. Movers publish on topics of their own, which nobody subscribes to.
 ALL_TOPICS = "t/#"
+GROUP = f"$share/group/{ALL_TOPICS}"
 KEPT_TOPICS = "k/#"
 
 
@@ -12,8 +13,8 @@ def _keeper(who: str, version: int, home: int, moves_s: float) -> dict:
     return {"who": who, "role": "keeper", "version": version, "home": home, "topics": topics, "window": 1, "rate": 10, "moves_s": moves_s}
 
 
-def _mortal(who: str, version: int, home: int, qos: int) -> dict:
-    return {"who": who, "role": "mortal", "version": version, "home": home, "topic": f"t/will/{who}", "will_qos": qos, "stays_s": 2.0}
+def _mortal(who: str, version: int, home: int, qos: int, **more: object) -> dict:
+    return {"who": who, "role": "mortal", "version": version, "home": home, "topic": f"t/will/{who}", "will_qos": qos, "stays_s": 2.0, **more}
 
 
 def _publisher(who: str, version: int, home: int, window: int, rate: int, **more: object) -> dict:
@@ -23,6 +24,10 @@ def _publisher(who: str, version: int, home: int, window: int, rate: int, **more
 
 def _subscriber(who: str, version: int, home: int, qos: int, role: str = "subscriber", **more: object) -> dict:
     return {"who": who, "role": role, "version": version, "home": home, "filter": ALL_TOPICS, "qos": qos, **more}
+
+
+def _member(who: str, version: int, home: int, role: str = "subscriber", **more: object) -> dict:
+    return _subscriber(who, version, home, 1, role, filter=GROUP, **more)
 
 
 # By the program that plays them. Homes are where they connect first.
@@ -44,6 +49,10 @@ CLIENTS: dict[str, list[dict]] = {
         {"who": "looker-3", "role": "looker", "version": 4, "home": 0, "filter": KEPT_TOPICS},
         _mortal("mortal-5", 5, 1, qos=2),
         _mortal("mortal-3", 4, 2, qos=1),
+        _mortal("ghost-5", 5, 0, qos=2, delay_s=3),
+        _member("member-5", 5, 0, lag=4, receive_maximum=10),
+        _member("member-3", 4, 1),
+        _member("member-moves", 5, 2, role="mover", moves_s=2.5),
     ],
     "paho": [
         _publisher("paho-pub-5", 5, 1, window=10, rate=20),
@@ -59,7 +68,7 @@ CLIENTS: dict[str, list[dict]] = {
 }
 _ALL = [each for program in CLIENTS.values() for each in program]
 EVERYBODY = [each["who"] for each in _ALL]
-SUBSCRIBERS = [each["who"] for each in _ALL if each.get("filter") == ALL_TOPICS]
+SUBSCRIBERS = [each["who"] for each in _ALL if each.get("filter") in (ALL_TOPICS, GROUP)]
 PUBLISHERS = [each["who"] for each in _ALL if "topics" in each]
 LOOKERS = [each["who"] for each in _ALL if each["role"] == "looker"]
 KEPT = [topic for each in _ALL if each["role"] == "keeper" for topic, _ in each["topics"]]

@@ -151,6 +151,24 @@ class Wills(unittest.TestCase):
     def get(self, script: Script) -> Script:
         return script.say("s", "message", topic="t/m", number=1, qos=2)
 
+    def test_what_a_group_is_to_get_goes_to_some_member(self) -> None:
+        def member(script: Script, who: str) -> Script:
+            share = "$share/g/t/#"
+            return script.enter(who).say(who, "subscribe", filter=share, qos=1).say(who, "subscribed", filter=share, reason=1)
+
+        script = member(member(Script().enter("p").publish(1).acknowledge(1), "a").publish(2).acknowledge(2), "b").publish(3).acknowledge(3)
+        self.assertEqual(list(missing(History(script.events))), [("$share/g/t/#", ("t/p", 2)), ("$share/g/t/#", ("t/p", 3))])
+        script.get(3, who="a", qos=1).get(2, 3, who="b", qos=1)
+        self.assertEqual(script.settle().broken(), [], "what one has not acknowledged may go to another one, and later")
+
+    def test_a_will_waits_for_its_delay(self) -> None:
+        second = 1_000_000_000
+        for passed, broken in ((1, ["a will waits for its delay"]), (3, [])):
+            script = begun().say("m", "connect", link=1, to="broker-1").say("m", "will", link=1, topic="t/m", number=1, qos=2, delay_s=3)
+            script.say("m", "connected", link=1, present=False).say("m", "cut", link=1, reason=None)
+            script.events.append({"at": script.events[-1]["at"] + passed * second, "who": "s", "what": "message", "topic": "t/m", "number": 1, "qos": 2})
+            self.assertEqual(script.broken(), broken)
+
     def test_the_will_of_a_connection_that_was_lost_comes_once(self) -> None:
         dead = self.mortal().say("m", "cut", link=1, reason=None)
         self.assertEqual(self.get(dead).settle().broken(), [])

@@ -82,6 +82,10 @@ def user_property(name: bytes, value: bytes) -> bytes:
     return b"\x26" + text(name) + text(value)
 
 
+def will_delay(delay_s: int) -> bytes:
+    return b"\x18" + struct.pack(">I", delay_s)
+
+
 def connect(
     client_id: str, *, version: int = 5, clean: bool = True, expiry_s: int = 0, receive_maximum: int | None = None,
     will: Will | None = None, login: tuple[str, str] | None = None,

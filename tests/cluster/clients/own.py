@@ -38,6 +38,8 @@ STALE_EVERY_S, STALE_S = 0.3, 15.0
 STALE_IDS = range(60_000, 60_500)
 # Acknowledgements that are held back are sent then, at the latest.
 LATE_S = 0.4
+# The session of a client that does not come back lasts longer than the delay of its will, whatever dies meanwhile.
+SURVIVES_S = 600
 # One of so many retained messages is empty; how long somebody looks at them.
 CLEARS_EVERY, LOOK_S = 4, 0.5
 
@@ -158,6 +160,8 @@ class Client:
         self.at = spec["home"]
         self.receive_maximum: int | None = spec.get("receive_maximum")
         self.is_clean = False
+        # So long the session lasts, with MQTT 5.0.
+        self.expiry_s = wire.FOR_EVER_S
         # How often it goes elsewhere on purpose: the connection that it has is taken over.
         self.moves_s: float | None = spec.get("moves_s")
         self.links = 0
@@ -184,9 +188,8 @@ class Client:
             return
         self.links += 1
         link = self.next = Link(self, self.links, self.world.brokers[self.at % len(self.world.brokers)])
-        lasts = self.version == 5 and not self.is_clean
         link.send(wire.connect(
-            self.who, version=self.version, clean=self.is_clean, expiry_s=wire.FOR_EVER_S if lasts else 0,
+            self.client_id(link), version=self.version, clean=self.is_clean, expiry_s=self.expiry_s if self.version == 5 else 0,
             receive_maximum=self.receive_maximum if self.version == 5 else None, will=self.will_of(link),
         ))
         self.world.after(CONNECT_WAIT_S, lambda: None if link.is_in else link.cut())
@@ -246,6 +249,9 @@ class Client:
             return
         if not self.link:
             self.world.after(AGAIN_S * self.world.rng.uniform(0.5, 1.5), lambda: None if self.link else self.connect())
+
+    def client_id(self, link: Link) -> str:
+        return self.who
 
     def will_of(self, link: Link) -> wire.Will | None:
         """What is published if this connection does not end in order."""
@@ -492,7 +498,7 @@ class Looker(Client):
 
     def __init__(self, world: World, spec: dict) -> None:
         super().__init__(world, spec)
-        self.is_clean = True
+        self.is_clean, self.expiry_s = True, 0
         self._filter = spec["filter"]
 
     def on_in(self, is_present: bool) -> None:
@@ -514,15 +520,23 @@ class Looker(Client):
 
 
 class Mortal(Client):
-    """Has a will, another one on each connection, which it ends without a word."""
+    """Has a will, another one on each connection, which it ends without a word. With a delay it comes back as somebody else: its own return would
+    take the will away [MQTT-3.1.3-9]."""
 
     def __init__(self, world: World, spec: dict) -> None:
         super().__init__(world, spec)
         self._topic, self._qos, self._stays_s = spec["topic"], spec["will_qos"], spec["stays_s"]
+        self._delay_s: int = spec.get("delay_s", 0)
+        if self._delay_s:
+            self.is_clean, self.expiry_s = True, SURVIVES_S
+
+    def client_id(self, link: Link) -> str:
+        return f"{self.who}-{link.number}" if self._delay_s else self.who
 
     def will_of(self, link: Link) -> wire.Will:
-        say(self.who, "will", link=link.number, topic=self._topic, number=link.number, qos=self._qos)
-        return wire.Will(self._topic, payload_of(self._topic, link.number), qos=self._qos)
+        say(self.who, "will", link=link.number, topic=self._topic, number=link.number, qos=self._qos, delay_s=self._delay_s)
+        properties = wire.will_delay(self._delay_s) if self._delay_s else b""
+        return wire.Will(self._topic, payload_of(self._topic, link.number), properties, self._qos)
 
     def on_in(self, is_present: bool) -> None:
         link = self.link
