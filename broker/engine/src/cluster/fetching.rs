@@ -12,7 +12,7 @@ use tautwire_protocol::{PacketId, QoS};
 use tautwire_session::{Change, Journal, PendingMessage, Session};
 
 use super::port::ClusterRequest;
-use super::room::{LogPlace, Reader, Step};
+use super::room::{LogPlace, Places, Reader, Step};
 use super::state::{Part, Pending, Source, State};
 use crate::connections::Reason;
 use crate::mutant::{Mutant, is};
@@ -162,8 +162,9 @@ impl<J: Journal> Shard<J> {
         let has_subscriptions = self.hub.sessions[session].subscriptions().iter().next().is_some();
         let expiry_s = self.hub.sessions[session].expiry_interval_s();
         let Some(room) = &mut self.hub.cluster else { return };
-        // Whoever has subscribed to nothing has missed nothing.
-        let has_place = has_subscriptions && !is(Mutant::ForgetsOwnPlace);
+        // Whoever has subscribed to nothing has missed nothing. What it had looked at elsewhere, before this shard has, it does not get again.
+        let next = if has_subscriptions { next } else { later_of(next, room.positions()) };
+        let has_place = !is(Mutant::ForgetsOwnPlace);
         room.serve(session, client, (id, epoch), has_place.then_some(next), now_ms);
         room.keep(session, expiry_s > 0);
         if let Some(claim) = room.claims.get(id) {
@@ -224,6 +225,11 @@ impl<J: Journal> Shard<J> {
         self.hub.count_stored(index);
         self.restore_subscriptions(index);
     }
+}
+
+/// In each partition, the later of two places.
+fn later_of(one: Places, other: Places) -> Places {
+    std::array::from_fn(|partition| one[partition].max(other[partition]))
 }
 
 /// The next message gets this identifier.

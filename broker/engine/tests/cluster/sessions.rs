@@ -227,3 +227,24 @@ fn subscriptions_that_were_given_up_stay_so() {
     world.run(100);
     assert_eq!(world.clients[client].payloads(), ["2"]);
 }
+
+#[test]
+fn whoever_subscribes_anew_on_a_node_that_lags_gets_nothing_again() {
+    let mut world = World::new(2);
+    let (client, other) = (world.client("c"), world.client("other"));
+    world.connect(client, 0, false, HOUR_S);
+    world.connect(other, 0, true, 0);
+    world.subscribe(client, "a", QoS::ExactlyOnce);
+    world.deaf = Some(1);
+    world.publish_and_wait(other, "a", "1", QoS::ExactlyOnce);
+    world.run_until("it has come", |world| world.clients[client].payloads() == ["1"]);
+    world.clients[client].unsubscribe("a");
+    world.run_until("UNSUBACK has come", |world| world.clients[client].unsubacks == 1);
+    world.disconnect(client);
+    assert!(world.connect(client, 1, false, HOUR_S), "the session is there");
+    world.subscribe(client, "a", QoS::ExactlyOnce);
+    world.deaf = None;
+    world.publish_and_wait(other, "a", "2", QoS::ExactlyOnce);
+    world.run_until("it has come", |world| world.clients[client].payloads().contains(&"2"));
+    assert_eq!(world.clients[client].payloads(), ["1", "2"], "each once");
+}

@@ -67,6 +67,8 @@ pub(crate) struct World {
     last_incarnation: u64,
     /// Groups that one read gives at most.
     pub(crate) read_groups: usize,
+    /// A place to which the log does not come.
+    pub(crate) deaf: Option<usize>,
     /// Who waits until a partition grows.
     following: BTreeMap<Partition, Vec<(Incarnation, OperationId, Operation)>>,
 }
@@ -123,6 +125,7 @@ impl World {
             member,
             last_incarnation: 0,
             read_groups: 100,
+            deaf: None,
             following: BTreeMap::new(),
         };
         (0..nodes).for_each(|place| world.start(place));
@@ -250,7 +253,8 @@ impl World {
         // A node that follows the log asks again where nothing comes; it is not what these tests are about.
         let is_followed = matches!(operation, Operation::Follow { .. });
         if let Operation::Follow { partition, from: next, .. } = operation {
-            if self.store.end(partition) <= next {
+            let is_deaf = self.deaf.is_some() && self.deaf == self.place_of(from);
+            if self.store.end(partition) <= next || is_deaf {
                 let following = self.following.entry(partition).or_default();
                 following.retain(|(node, ..)| *node != from);
                 return following.push((from, id, operation));
