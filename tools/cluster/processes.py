@@ -124,6 +124,8 @@ class NatsServer(Process):
     clients: int = 0
     monitoring: int = 0
     routes: int = 0
+    # Where it listens for MQTT itself; 0 where it does not.
+    mqtt: int = 0
 
     @property
     def address(self) -> str:
@@ -214,15 +216,16 @@ class Stage:
     def __exit__(self, *_) -> None:
         self.stop()
 
-    def start_servers(self, count: int, more: str = "", of_jetstream: str = "") -> None:
-        """`more`: lines for the configuration of each; `of_jetstream`: for its block of that name."""
-        ports = free_ports(3 * count)
+    def start_servers(self, count: int, more: str = "", of_jetstream: str = "", with_mqtt: bool = False) -> None:
+        """`more`: lines for the configuration of each; `of_jetstream`: for its block of that name. `with_mqtt`: each speaks MQTT itself, too."""
+        ports = free_ports(4 * count)
         for at in range(count):
-            clients, monitoring, routes = ports[3 * at : 3 * at + 3]
+            clients, monitoring, routes, mqtt = ports[4 * at : 4 * at + 4]
             folder = self.folder / f"nats-{at + 1}"
             folder.mkdir(parents=True, exist_ok=True)
             command = [self.nats_server, "-c", str(folder / "server.conf")]
-            self.servers.append(NatsServer(folder.name, folder, self._place(folder.name), command, None, clients, monitoring, routes))
+            place = self._place(folder.name)
+            self.servers.append(NatsServer(folder.name, folder, place, command, None, clients, monitoring, routes, mqtt if with_mqtt else 0))
         for server in self.servers:
             (server.folder / "server.conf").write_text(self._config_of(server, more, of_jetstream))
             server.spawn()
@@ -275,13 +278,14 @@ class Stage:
     def _config_of(self, server: NatsServer, more: str, of_jetstream: str) -> str:
         routes = ", ".join(f"nats://{other.place.host}:{other.routes}" for other in self.servers)
         alone = len(self.servers) == 1
+        mqtt = f"mqtt {{ listen: {server.place.host}:{server.mqtt} }}\n" if server.mqtt else ""
         cluster = "" if alone else f"cluster {{ name: tautwire, listen: {server.place.host}:{server.routes}, routes: [{routes}] }}\n"
         return (
             f"server_name: {server.name}\n"
             f"listen: {server.place.host}:{server.clients}\n"
             f"http: {server.monitor}\n"
             f'jetstream {{ store_dir: "{server.folder}", sync_interval: always, {of_jetstream} }}\n'
-            f"{cluster}{more}\n"
+            f"{cluster}{mqtt}{more}\n"
         )
 
 

@@ -11,6 +11,7 @@ use crate::broker::{BrokerKind, Programs, become_program, repository_root};
 use crate::compare::{Definition, Options, compare, load_definitions, run_once, validate_result};
 use crate::failure::{Failure, Result, While};
 use crate::mqtt::ProtocolVersion;
+use crate::nats::serve_nats_publisher;
 use crate::net::{serve_echo, serve_relay, serve_tls_relay};
 use crate::scenario::{KINDS, Scenario};
 use crate::system::{Placement, raise_open_files_limit};
@@ -23,7 +24,8 @@ tautwire-bench compare [NAME...]   measure the suite, or the scenarios of bench/
     --quick                        a look: one round, smaller, the first placement and three brokers
     --rounds N                     rounds in which brokers take turns (3)
     --brokers A,B                  tautwire, tautwire-Nt (N threads), tautwire-contracts, mosquitto, nats, mochi, aedes,
-                                   rumqttd, rmqtt, hivemq, relay; by TLS: tautwire-tls, mosquitto-tls,
+                                   rumqttd, rmqtt, hivemq, relay; several as one: tautwire-cluster (3 nodes),
+                                   tautwire-cluster-N, nats-cluster; by TLS: tautwire-tls, mosquitto-tls,
                                    nats-tls, relay-tls
     --pin broker=CPU,generator=CPU | --free
     --nice N                       scheduling priority of both sides
@@ -59,6 +61,11 @@ pub(crate) fn run() -> Result<ExitCode> {
         // Not for people: the processes behind the raw figures.
         "echo" => serve_echo().map(|()| ExitCode::SUCCESS),
         "relay" => serve_relay().map(|()| ExitCode::SUCCESS),
+        "nats-publisher" => {
+            let servers = parser.value()?.string()?;
+            serve_nats_publisher(&servers, parser.value()?.parse()?, parser.value()?.parse()?)
+                .map(|()| ExitCode::SUCCESS)
+        }
         "relay-tls" => {
             let (certificate, key) = (PathBuf::from(parser.value()?), PathBuf::from(parser.value()?));
             serve_tls_relay(&certificate, &key).map(|()| ExitCode::SUCCESS)
@@ -160,7 +167,7 @@ fn run_single(kind: &str, mut parser: lexopt::Parser) -> Result<ExitCode> {
             Long("pin") => placement = parser.value()?.string()?.parse()?,
             Long("free") => placement = Placement::default(),
             Long("v5") => version = ProtocolVersion::V5,
-            Long("subscribe") => _ = parameters.insert("subscribe".to_owned(), true.into()),
+            Long(name @ ("subscribe" | "lasting")) => _ = parameters.insert(name.to_owned(), true.into()),
             Long(name) => {
                 let name = name.replace('-', "_");
                 let value = parser.value()?.string()?;

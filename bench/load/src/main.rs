@@ -8,6 +8,7 @@ mod compare;
 mod failure;
 mod measure;
 mod mqtt;
+mod nats;
 mod net;
 mod scenario;
 mod system;

@@ -23,6 +23,10 @@ pub(crate) enum BrokerKind {
     TautwireTls,
     /// Our broker, one thread, with its state on disk.
     TautwireDurable,
+    /// So many of ours as one, one thread each, with three nats-servers between them.
+    TautwireCluster {
+        nodes: usize,
+    },
     Mosquitto,
     MosquittoTls,
     /// With persistence, which it writes every half an hour and at its end.
@@ -31,6 +35,8 @@ pub(crate) enum BrokerKind {
     NatsTls,
     /// With a sync for each message before it is acknowledged.
     NatsDurable,
+    /// Three as one, with a sync for each message before it is acknowledged.
+    NatsCluster,
     Mochi,
     Aedes,
     Rumqttd,
@@ -43,18 +49,23 @@ pub(crate) enum BrokerKind {
     RelayTls,
 }
 
-/// The names of those that are not our broker with a number of threads.
-const NAMES: [(BrokerKind, &str); 17] = [
+/// How many of our brokers a cluster has when nothing is said of it.
+const CLUSTER_NODES: usize = 3;
+
+/// The names of those that are not ours with a number of threads, or of nodes.
+const NAMES: [(BrokerKind, &str); 19] = [
     (BrokerKind::Tautwire { threads: 1 }, "tautwire"),
     (BrokerKind::TautwireContracts, "tautwire-contracts"),
     (BrokerKind::TautwireTls, "tautwire-tls"),
     (BrokerKind::TautwireDurable, "tautwire-durable"),
+    (BrokerKind::TautwireCluster { nodes: CLUSTER_NODES }, "tautwire-cluster"),
     (BrokerKind::Mosquitto, "mosquitto"),
     (BrokerKind::MosquittoTls, "mosquitto-tls"),
     (BrokerKind::MosquittoPersistent, "mosquitto-persistent"),
     (BrokerKind::Nats, "nats"),
     (BrokerKind::NatsTls, "nats-tls"),
     (BrokerKind::NatsDurable, "nats-durable"),
+    (BrokerKind::NatsCluster, "nats-cluster"),
     (BrokerKind::Mochi, "mochi"),
     (BrokerKind::Aedes, "aedes"),
     (BrokerKind::Rumqttd, "rumqttd"),
@@ -68,7 +79,7 @@ impl BrokerKind {
     /// Why this scenario cannot be had from this broker; `None` when it can.
     pub(crate) fn lacks(self, version: ProtocolVersion) -> Option<&'static str> {
         match self {
-            Self::Nats | Self::NatsTls | Self::NatsDurable if version.is_v5() => {
+            Self::Nats | Self::NatsTls | Self::NatsDurable | Self::NatsCluster if version.is_v5() => {
                 Some("nats-server speaks MQTT 3.1.1 only")
             }
             Self::Aedes if version.is_v5() => Some("Aedes speaks MQTT 3.1.1 only"),
@@ -88,7 +99,19 @@ impl BrokerKind {
 
     /// Whether this is the broker the thresholds are for.
     pub(crate) fn is_ours(self) -> bool {
-        matches!(self, Self::Tautwire { .. } | Self::TautwireContracts | Self::TautwireTls | Self::TautwireDurable)
+        matches!(
+            self,
+            Self::Tautwire { .. }
+                | Self::TautwireContracts
+                | Self::TautwireTls
+                | Self::TautwireDurable
+                | Self::TautwireCluster { .. }
+        )
+    }
+
+    /// Whether it is several processes that clients may connect to.
+    pub(crate) fn is_cluster(self) -> bool {
+        matches!(self, Self::TautwireCluster { .. } | Self::NatsCluster)
     }
 
     /// How many cores it can keep busy on this machine while the generator has one.
@@ -106,6 +129,8 @@ impl BrokerKind {
             Self::Nats
             | Self::NatsTls
             | Self::NatsDurable
+            | Self::NatsCluster
+            | Self::TautwireCluster { .. }
             | Self::Mochi
             | Self::Rumqttd
             | Self::Rmqtt
@@ -121,13 +146,21 @@ impl FromStr for BrokerKind {
         if let Some((kind, _)) = NAMES.iter().find(|(_, name)| *name == text) {
             return Ok(*kind);
         }
+        if let Some(nodes) = text.strip_prefix("tautwire-cluster-") {
+            return match nodes.parse() {
+                Ok(nodes) if nodes > 0 && nodes != CLUSTER_NODES => Ok(Self::TautwireCluster { nodes }),
+                _ => Err(Failure::new(format!(
+                    "{text:?} is not a cluster: a number of nodes that is not {CLUSTER_NODES}"
+                ))),
+            };
+        }
         let threads = text.strip_prefix("tautwire-").and_then(|rest| rest.strip_suffix("t"));
         match threads.and_then(|threads| threads.parse().ok()) {
             Some(threads) if threads > 0 => Ok(Self::Tautwire { threads }),
             _ => {
                 let known: Vec<&str> = NAMES.iter().map(|(_, name)| *name).collect();
                 Err(Failure::new(format!(
-                    "broker {text:?} is not known: {}, or tautwire-Nt for N threads",
+                    "broker {text:?} is not known: {}, tautwire-Nt for N threads, or tautwire-cluster-N for N nodes",
                     known.join(", ")
                 )))
             }
@@ -140,6 +173,7 @@ impl fmt::Display for BrokerKind {
         match (NAMES.iter().find(|(kind, _)| kind == self), self) {
             (Some((_, name)), _) => f.write_str(name),
             (None, Self::Tautwire { threads }) => write!(f, "tautwire-{threads}t"),
+            (None, Self::TautwireCluster { nodes }) => write!(f, "tautwire-cluster-{nodes}"),
             (None, other) => write!(f, "{other:?}"),
         }
     }
@@ -160,15 +194,17 @@ impl Programs {
             BrokerKind::Tautwire { .. }
             | BrokerKind::TautwireContracts
             | BrokerKind::TautwireTls
-            | BrokerKind::TautwireDurable => {
+            | BrokerKind::TautwireDurable
+            | BrokerKind::TautwireCluster { .. } => {
                 return self.tautwire.clone().or_else(|| in_tree("bin/tautwire")).ok_or_else(|| {
                     Failure::new("bin/tautwire is not there: run `make build`, or name it with --tautwire")
                 });
             }
             BrokerKind::Relay | BrokerKind::RelayTls => return Ok(env::current_exe()?),
             BrokerKind::Mosquitto | BrokerKind::MosquittoTls | BrokerKind::MosquittoPersistent => in_path("mosquitto"),
-            BrokerKind::Nats | BrokerKind::NatsTls | BrokerKind::NatsDurable => {
-                from_peers("nats-server").or_else(|| in_path("nats-server"))
+            BrokerKind::Nats | BrokerKind::NatsTls | BrokerKind::NatsDurable | BrokerKind::NatsCluster => {
+                let named = env::var_os("TAUTWIRE_NATS_SERVER").map(PathBuf::from);
+                named.or_else(|| from_peers("nats-server")).or_else(|| in_path("nats-server"))
             }
             BrokerKind::Mochi => from_peers("mochi"),
             BrokerKind::Aedes => from_peers("aedes/broker.mjs").filter(|_| in_path("node").is_some()),
@@ -198,6 +234,13 @@ impl Programs {
             }
             BrokerKind::TautwireDurable if !has_section(&program, "[data]")? => {
                 return Err(Failure::new("this broker keeps nothing on disk"));
+            }
+            BrokerKind::TautwireCluster { .. } => {
+                return Ok(format!(
+                    "{}, {}",
+                    self.version(BrokerKind::Tautwire { threads: 1 })?,
+                    self.version(BrokerKind::NatsCluster)?
+                ));
             }
             BrokerKind::Mosquitto | BrokerKind::MosquittoTls | BrokerKind::MosquittoPersistent => "-h",
             _ => "--version",
@@ -254,10 +297,20 @@ mod tests {
 
     #[test]
     fn names_read_back_as_written() {
-        for name in NAMES.iter().map(|(_, name)| *name).chain(["tautwire-2t"]) {
+        for name in
+            NAMES.iter().map(|(_, name)| *name).chain(["tautwire-2t", "tautwire-cluster-1", "tautwire-cluster-5"])
+        {
             assert_eq!(name.parse::<BrokerKind>().expect("known").to_string(), name);
         }
-        for name in ["tautwire-0t", "tautwire-xt", "other", ""] {
+        for name in [
+            "tautwire-0t",
+            "tautwire-xt",
+            "tautwire-cluster-0",
+            "tautwire-cluster-3",
+            "tautwire-cluster-x",
+            "other",
+            "",
+        ] {
             assert!(name.parse::<BrokerKind>().is_err(), "{name}");
         }
     }

@@ -63,6 +63,9 @@ pub(super) fn start_process(kind: BrokerKind, program: &Path, folder: &Path) -> 
             command.args(["-c", "nats.conf"]).stdout(log);
             start_probed(command, folder, port, kind.speaks_tls())
         }
+        BrokerKind::TautwireCluster { .. } | BrokerKind::NatsCluster => {
+            Err(Failure::new(format!("{kind} is not one process")))
+        }
         BrokerKind::Rumqttd | BrokerKind::Rmqtt => {
             let port = free_port()?;
             command.arg(port.to_string()).stdout(log);

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal
 use rustls::ClientConfig;
 
 use super::launch::{DATA_FOLDER, make_certificate, start_process};
-use super::{BrokerKind, Programs};
+use super::{BrokerKind, Cluster, Programs};
 use crate::failure::{Failure, Result, While};
 use crate::mqtt;
 use crate::net::{Stream, client_config};
@@ -26,8 +26,11 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct Broker {
     pub kind: BrokerKind,
     pub address: SocketAddr,
+    /// Of several, the first.
     pub pid: u32,
     pub rss_at_start_bytes: u64,
+    /// Where it is several processes.
+    pub cluster: Option<Cluster>,
     /// How to connect, where it listens by TLS.
     pub tls: Option<Arc<ClientConfig>>,
     placement: Placement,
@@ -42,6 +45,9 @@ impl Broker {
     /// up on the generator's CPUs.
     pub(crate) fn start(kind: BrokerKind, programs: &Programs, placement: &Placement) -> Result<Self> {
         let folder = Arc::new(ScratchFolder::create(&kind.to_string())?);
+        if kind.is_cluster() {
+            return Self::start_cluster(folder, kind, programs, placement);
+        }
         if kind.speaks_tls() {
             make_certificate(&programs.find(BrokerKind::TautwireTls)?, &folder.path)?;
         }
@@ -58,6 +64,7 @@ impl Broker {
             address,
             pid: process.pid(),
             rss_at_start_bytes: resident_bytes(process.pid())?,
+            cluster: None,
             tls: kind.speaks_tls().then(|| client_config(false)).transpose()?,
             placement: placement.clone(),
             program,
@@ -66,6 +73,60 @@ impl Broker {
         };
         broker.pin_all_threads()?;
         Ok(broker)
+    }
+
+    fn start_cluster(
+        folder: Arc<ScratchFolder>,
+        kind: BrokerKind,
+        programs: &Programs,
+        placement: &Placement,
+    ) -> Result<Self> {
+        let cluster = Cluster::start(kind, programs, &folder.path)?;
+        let first = cluster.doors().first().ok_or_else(|| Failure::new("a cluster of nothing"))?;
+        let (address, pid) = (first.mqtt()?, first.pid()?);
+        for door in cluster.doors() {
+            await_answer(door.mqtt()?)?;
+        }
+        let broker = Self {
+            kind,
+            address,
+            pid,
+            rss_at_start_bytes: resident_bytes(pid)?,
+            cluster: Some(cluster),
+            tls: None,
+            placement: placement.clone(),
+            program: programs.find(kind)?,
+            process: Mutex::new(None),
+            folder: Some(folder),
+        };
+        broker.pin_all_threads()?;
+        pin_self(&placement.generator)?;
+        Ok(broker)
+    }
+
+    /// Where subscriber `number` connects to: of several, never where publishers do, and to each of the others in turn.
+    pub(crate) fn address_of_subscriber(&self, number: usize) -> Result<SocketAddr> {
+        match self.cluster.as_ref().map(Cluster::doors) {
+            None | Some([]) => Ok(self.address),
+            Some(doors) => doors[(number + 1) % doors.len()].mqtt(),
+        }
+    }
+
+    /// All processes that speak MQTT.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        match &self.cluster {
+            None => vec![self.pid],
+            Some(cluster) => cluster.doors().iter().filter_map(|door| door.pid).collect(),
+        }
+    }
+
+    /// The nats-servers between several of our brokers.
+    pub(crate) fn pids_between(&self) -> Vec<u32> {
+        self.cluster.iter().flat_map(Cluster::between).filter_map(|server| server.pid).collect()
+    }
+
+    pub(crate) fn cluster(&self) -> Result<&Cluster> {
+        self.cluster.as_ref().ok_or_else(|| Failure::new(format!("{} is not a cluster", self.kind)))
     }
 
     /// Ends it without a warning. What it has kept in its folder stays.
@@ -107,6 +168,7 @@ impl Broker {
             address,
             pid: std::process::id(),
             rss_at_start_bytes: 0,
+            cluster: None,
             tls: None,
             placement: Placement::default(),
             program: PathBuf::new(),
@@ -118,6 +180,11 @@ impl Broker {
     /// Threads inherit their CPUs from the one that starts them; this catches a broker that sets its own. One that was killed has
     /// none.
     pub(crate) fn pin_all_threads(&self) -> Result<()> {
+        if self.cluster.is_some() {
+            // What was killed and started again is placed by whoever did that.
+            let running = self.pids().into_iter().chain(self.pids_between()).filter(|pid| is_running(*pid));
+            return running.map(|pid| pin_process(pid, &self.placement.broker)).collect();
+        }
         if self.is_killed() {
             return Ok(());
         }
@@ -144,7 +211,7 @@ impl Helper {
 
 /// A command for `program` that ends when this process does, however that happens. It starts as this program, which asks
 /// the kernel for that and becomes the other.
-pub(super) fn dying_with_us(program: &Path) -> Result<Command> {
+pub(crate) fn dying_with_us(program: &Path) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("become").arg(program);
     Ok(command)
@@ -190,6 +257,23 @@ pub(super) fn start_probed(
     }
 }
 
+/// A cluster of nats-servers refuses clients until its streams have leaders.
+pub(super) fn await_answer(address: SocketAddr) -> Result<()> {
+    let deadline = Instant::now() + START_TIMEOUT;
+    while !answers_connect(address, None)? {
+        if Instant::now() > deadline {
+            return Err(Failure::new(format!("{address} did not answer a CONNECT in time")));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// A process that was killed and not waited for has a number, and nothing that it runs.
+fn is_running(pid: u32) -> bool {
+    fs::read_link(format!("/proc/{pid}/exe")).is_ok()
+}
+
 fn answers_connect(address: SocketAddr, tls: Option<&Arc<ClientConfig>>) -> Result<bool> {
     let Ok(stream) = TcpStream::connect(address) else {
         return Ok(false);
@@ -220,10 +304,20 @@ fn with_log(error: &Failure, folder: &Path) -> Failure {
     Failure::new(if tail.is_empty() { error.to_string() } else { format!("{error}; its log ends: {tail}") })
 }
 
-pub(super) struct RunningProcess(Child);
+/// A child process; dropping it ends it.
+pub(crate) struct RunningProcess(Child);
 
 impl RunningProcess {
-    fn pid(&self) -> u32 {
+    pub(super) fn of(child: Child) -> Self {
+        Self(child)
+    }
+
+    /// Its standard output, once.
+    pub(super) fn output(&mut self) -> Option<ChildStdout> {
+        self.0.stdout.take()
+    }
+
+    pub(super) fn pid(&self) -> u32 {
         self.0.id()
     }
 

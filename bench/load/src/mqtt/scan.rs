@@ -37,6 +37,7 @@ pub(crate) enum Incoming<'a> {
     },
     ConnAck {
         refusal: u8,
+        session_present: bool,
     },
     SubAck {
         refused: bool,
@@ -89,8 +90,8 @@ impl<'a> Frame<'a> {
             6 => self.read_ack(|packet_id, _| Incoming::PubRel { packet_id }),
             7 => self.read_ack(|packet_id, refused| Incoming::PubComp { packet_id, refused }),
             2 => {
-                let refusal = self.body.get(1).copied().ok_or_else(too_short)?;
-                Ok(Incoming::ConnAck { refusal })
+                let &[flags, refusal, ..] = self.body else { return Err(too_short()) };
+                Ok(Incoming::ConnAck { refusal, session_present: flags & 1 != 0 })
             }
             9 => {
                 let properties_len = if v5 { self.properties_len_at(2)? } else { 0 };
@@ -208,7 +209,7 @@ mod tests {
                 Incoming::PubRec { packet_id: 8, refused: true },
                 Incoming::PubRel { packet_id: 9 },
                 Incoming::PubComp { packet_id: 9, refused: false },
-                Incoming::ConnAck { refusal: 5 },
+                Incoming::ConnAck { refusal: 5, session_present: false },
                 Incoming::PingResp,
             ]
         );

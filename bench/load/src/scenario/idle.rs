@@ -1,11 +1,12 @@
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use super::open_load::{OpenLoad, OpenLoadPlan, Wiring};
 use super::session_mill::{SessionMill, Steps, Topic};
 use super::{Context, PayloadKind, QosLevel, RESERVED_DESCRIPTORS};
+use crate::broker::{BrokerKind, Cluster};
 use crate::failure::{Failure, Result};
 use crate::measure::Measurement;
 use crate::system::{Meter, raise_open_files_limit, resident_bytes};
@@ -15,6 +16,9 @@ const SETTLE: Duration = Duration::from_millis(300);
 
 /// Sessions that come and go before memory is read for the first time.
 const FIRST_CLIENTS: u64 = 20;
+
+/// Their records are written before they are forgotten.
+const ALL_GO: Duration = Duration::from_secs(60);
 
 const PROBE_PAYLOAD_BYTES: usize = 16;
 
@@ -27,6 +31,8 @@ pub(crate) struct Idle {
     pub connections: u64,
     /// Each connection subscribes to one topic of its own.
     pub subscribe: bool,
+    /// Sessions outlive their connections, and are subscribed at QoS 1. Afterwards all go away, and what is left of them is read.
+    pub lasting: bool,
     /// Handshakes under way at the same time.
     pub parallel: u64,
     pub keep_alive_s: u16,
@@ -39,6 +45,7 @@ impl Default for Idle {
         Self {
             connections: 10_000,
             subscribe: false,
+            lasting: false,
             parallel: 50,
             keep_alive_s: 600,
             probe_rate_per_s: 1000,
@@ -55,7 +62,11 @@ impl Idle {
             return Err(Failure::new(format!("{connections} connections: the limit of open files allows {possible}")));
         }
         let steps = Steps {
-            subscribe: self.subscribe.then_some(Topic::Own),
+            subscribe: match (self.lasting, self.subscribe) {
+                (true, _) => Some(Topic::OwnForLater),
+                (false, true) => Some(Topic::Own),
+                (false, false) => None,
+            },
             publish: false,
             disconnect: false,
             keep_alive_s: self.keep_alive_s,
@@ -65,6 +76,7 @@ impl Idle {
         let mut first = SessionMill::new(context, Steps { disconnect: true, client_ids: "bench-first", ..steps })?;
         first.run(1, FIRST_CLIENTS)?;
         let mut mill = SessionMill::new(context, steps)?;
+        let assets_before = context.broker.cluster.as_ref().map(Cluster::assets).transpose()?;
         let rss_before = resident_bytes(context.broker.pid)?;
         let meter = Meter::begin(context.broker)?;
         let elapsed = mill.run(self.parallel.max(1), connections)?;
@@ -83,9 +95,33 @@ impl Idle {
         if let Some(reason) = load.generator_bottleneck(context.broker, context.placement) {
             measurement.invalidate(&reason, |name| name == "connects_per_s");
         }
+        if let (Some(cluster), Some(before)) = (&context.broker.cluster, assets_before) {
+            let after = cluster.assets()?;
+            let added = (after.streams + after.consumers) as f64 - (before.streams + before.consumers) as f64;
+            measurement.set("jetstream_assets_added", added);
+        }
         self.probe(context, &mut measurement)?;
         mill.expect_silence()?;
+        if self.lasting && matches!(context.broker.kind, BrokerKind::TautwireCluster { .. }) {
+            drop(mill);
+            self.see_them_go(context, rss_before, &mut measurement)?;
+        }
         Ok(measurement)
+    }
+
+    /// What the node still has of sessions whose clients have gone.
+    fn see_them_go(&self, context: &Context<'_>, rss_before: u64, measurement: &mut Measurement) -> Result<()> {
+        let node = &context.broker.cluster()?.brokers[0];
+        let begun = Instant::now();
+        while node.metric("tautwire_sessions")? > 0.0 && begun.elapsed() < ALL_GO {
+            thread::sleep(SETTLE);
+        }
+        measurement.set("sessions_held_away", node.metric("tautwire_sessions")?);
+        measurement.set("memory_held_away_bytes", node.metric("tautwire_memory_held_bytes")?);
+        // What an allocator keeps for the next ones is no session's.
+        let rss = resident_bytes(context.broker.pid)?;
+        measurement.set("rss_kept_per_session_away", (rss as f64 - rss_before as f64) / self.connections as f64);
+        Ok(())
     }
 
     fn probe(&self, context: &Context<'_>, measurement: &mut Measurement) -> Result<()> {

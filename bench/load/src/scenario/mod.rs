@@ -2,6 +2,7 @@
 
 mod bystanders;
 mod churn;
+mod cluster;
 mod crowd;
 mod delivery;
 mod disturbances;
@@ -34,6 +35,7 @@ use crate::mqtt::{PayloadForm, ProtocolVersion, QoS, READING_PROTO, ReadingForma
 use crate::system::{Machine, Placement};
 
 pub(crate) use churn::Churn;
+pub(crate) use cluster::{Acknowledged, DeadNode, Kills, Mirror, Nodes, Takeover};
 pub(crate) use delivery::Delivery;
 pub(crate) use disturbances::{FanOut, ReconnectStorm, SlowConsumer};
 pub(crate) use explosion::Explosion;
@@ -73,10 +75,16 @@ pub(crate) enum Scenario {
     Recovery(Recovery),
     RetainedOnDisk(RetainedOnDisk),
     Handshakes(Handshakes),
+    Acknowledged(Acknowledged),
+    Takeover(Takeover),
+    Mirror(Mirror),
+    DeadNode(DeadNode),
+    Kills(Kills),
+    Nodes(Nodes),
 }
 
 /// The names that single runs are called by.
-pub(crate) const KINDS: [&str; 17] = [
+pub(crate) const KINDS: [&str; 23] = [
     "rtt",
     "flood",
     "idle",
@@ -94,6 +102,12 @@ pub(crate) const KINDS: [&str; 17] = [
     "recovery",
     "retained-on-disk",
     "handshakes",
+    "acknowledged",
+    "takeover",
+    "mirror",
+    "dead-node",
+    "kills",
+    "nodes",
 ];
 
 /// What every scenario needs to know of the run.
@@ -125,6 +139,12 @@ impl Scenario {
             Self::Recovery(recovery) => recovery.run(context),
             Self::RetainedOnDisk(retained) => retained.run(context),
             Self::Handshakes(handshakes) => handshakes.run(context),
+            Self::Acknowledged(acknowledged) => acknowledged.run(context),
+            Self::Takeover(takeover) => takeover.run(context),
+            Self::Mirror(mirror) => mirror.run(context),
+            Self::DeadNode(dead) => dead.run(context),
+            Self::Kills(kills) => kills.run(context),
+            Self::Nodes(nodes) => nodes.run(context),
         }
     }
 
@@ -147,6 +167,13 @@ impl Scenario {
                 "only tautwire-durable is killed and started again: others lose what they hold, or keep it where it is not known",
             );
         }
+        let needs_nodes = matches!(self, Self::Mirror(_) | Self::DeadNode(_));
+        if needs_nodes && !matches!(kind, BrokerKind::TautwireCluster { .. }) {
+            return Some("only several of our brokers have nodes that join, or take over what a dead one has left");
+        }
+        if matches!(self, Self::Kills(_)) && !kind.is_cluster() {
+            return Some("where there is one broker alone, a kill leaves nobody");
+        }
         kind.lacks(version)
     }
 
@@ -159,6 +186,7 @@ impl Scenario {
             Self::Explosion(explosion) => explosion.connections(),
             Self::ReconnectStorm(storm) => storm.connections(),
             Self::FanOut(fan_out) => fan_out.connections(),
+            Self::DeadNode(dead) => dead.sessions,
             _ => 0,
         };
         let possible = machine.open_files_limit.saturating_sub(RESERVED_DESCRIPTORS);

@@ -143,7 +143,7 @@ impl Recovery {
                 let mut answer = Vec::new();
                 connection.read_frames(&mut buffer, |frame| {
                     match frame.read(context.version.is_v5())? {
-                        Incoming::ConnAck { refusal: 0 } => {}
+                        Incoming::ConnAck { refusal: 0, .. } => {}
                         Incoming::Publish { qos: 1, packet_id, payload } => {
                             let stamp = form.read(payload, context.run);
                             delivered += u64::from(stamp.is_some_and(|stamp| heard.arrive(stamp.seq)));

@@ -1,3 +1,4 @@
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use super::crowd::Patience;
 use super::recovery::allocated_bytes;
 use super::retained::retained_topic;
 use super::session::STALL_TIMEOUT;
-use super::storer::Storer;
+use super::storer::{Stored, Storer};
 use super::{Context, plain_payload};
 use crate::failure::{Failure, Result, While};
 use crate::measure::{Account, Measurement};
@@ -48,7 +49,7 @@ impl RetainedOnDisk {
             return Err(Failure::new("there must be messages, and a window"));
         }
         let form = plain_payload(self.payload_bytes)?;
-        let violations = self.store(context, &form)?;
+        let violations = store_retained(context, &form, self.messages, self.window)?.violations;
         thread::sleep(SETTLE);
         let stored = Memory::read(context.broker.pid)?;
         let directory_bytes = allocated_bytes(&context.broker.data_folder()?)?;
@@ -75,78 +76,91 @@ impl RetainedOnDisk {
         Ok(measurement)
     }
 
-    /// Returns how many answers were wrong.
-    fn store(&self, context: &Context<'_>, form: &PayloadForm) -> Result<u64> {
-        let mut storer = Storer::open(context, "bench-retain", self.window)?;
-        let (mut first, mut violations) = (0, 0);
-        while first < self.messages {
-            let until = (first + CHUNK).min(self.messages);
-            let topics: Vec<String> = (first..until).map(retained_topic).collect();
-            let topics = topics.iter().map(String::as_str);
-            let mut publishes = Publishes::encode(context.version, QoS::AtLeastOnce, form, topics)?;
-            publishes.retain();
-            violations += storer.store(context, &mut publishes, first)?.violations;
-            first = until;
-        }
-        Ok(violations)
-    }
-
     /// With low priority: the other clients are to wait for the broker, not for the client that reads everything.
     fn subscribe_out_of_the_way(&self, context: &Context<'_>, form: &PayloadForm) -> Result<Measurement> {
         thread::scope(|scope| {
             let reading = scope.spawn(|| {
                 rustix::process::nice(NICENESS).during(|| "lowering the priority".to_owned())?;
-                self.subscribe_to_all(context, form)
+                subscribe_to_all(context, context.broker.address, form, self.messages)
             });
             reading.join().map_err(|_| Failure::new("the client that reads everything panicked"))?
         })
     }
+}
 
-    fn subscribe_to_all(&self, context: &Context<'_>, form: &PayloadForm) -> Result<Measurement> {
-        let mut seen = vec![false; self.messages as usize];
-        let mut account = Account { expected: self.messages, ..Account::default() };
-        let mut connection = Connection::new(connect_from(None, context.broker.address)?)?;
-        let (mut poller, mut buffer) = (Poller::new()?, ReadBuffer::new());
-        poller.add(connection.stream(), 0)?;
-        let id = PacketId::new(1).ok_or_else(|| Failure::new("packet id 0"))?;
-        let mut request = mqtt::connect(context.version, "bench-all", mqtt::KEEP_ALIVE_S)?;
-        request.extend(mqtt::subscribe(context.version, id, [TOPIC_FILTER], QoS::AtMostOnce)?);
-        let begun = Instant::now();
-        connection.send(&request)?;
-        let mut patience = Patience::new(STALL_TIMEOUT);
-        while account.delivered < self.messages {
-            poller.wait(Some(Duration::from_millis(100)))?;
-            let before = account.delivered;
-            if poller.ready_count() > 0 {
-                connection.read_frames(&mut buffer, |frame| {
-                    match frame.read(context.version.is_v5())? {
-                        Incoming::ConnAck { refusal: 0 } | Incoming::SubAck { refused: false, .. } => {}
-                        Incoming::Publish { qos: 0, payload, .. } if frame.first_byte & RETAIN != 0 => {
-                            let stamp = form.read(payload, context.run);
-                            match stamp.and_then(|stamp| seen.get_mut(stamp.seq as usize)) {
-                                Some(seen) if *seen => account.duplicated += 1,
-                                Some(seen) => {
-                                    *seen = true;
-                                    account.delivered += 1;
-                                }
-                                None => account.corrupted += 1,
-                            }
-                        }
-                        _ => account.violations += 1,
-                    }
-                    Ok(())
-                })?;
-                connection.flush()?;
-            }
-            if patience.is_over(account.delivered - before) {
-                break;
-            }
-        }
-        let took_s = begun.elapsed().as_secs_f64();
-        account.lost = account.expected - account.delivered;
-        let mut measurement = Measurement::of(account);
-        measurement.set("to_all_retained_s", took_s);
-        measurement.set("retained_deliveries_per_s", account.delivered as f64 / took_s);
-        Ok(measurement)
+/// One client publishes so many retained messages, a topic each.
+pub(super) fn store_retained(
+    context: &Context<'_>,
+    form: &PayloadForm,
+    messages: u64,
+    window: usize,
+) -> Result<Stored> {
+    let mut storer = Storer::open(context, "bench-retain", window)?;
+    let (mut first, mut all) = (0, Stored::default());
+    while first < messages {
+        let until = (first + CHUNK).min(messages);
+        let topics: Vec<String> = (first..until).map(retained_topic).collect();
+        let topics = topics.iter().map(String::as_str);
+        let mut publishes = Publishes::encode(context.version, QoS::AtLeastOnce, form, topics)?;
+        publishes.retain();
+        let stored = storer.store(context, &mut publishes, first)?;
+        all.violations += stored.violations;
+        all.elapsed += stored.elapsed;
+        first = until;
     }
+    Ok(all)
+}
+
+/// One client that subscribes to all of them and counts.
+pub(super) fn subscribe_to_all(
+    context: &Context<'_>,
+    address: SocketAddr,
+    form: &PayloadForm,
+    messages: u64,
+) -> Result<Measurement> {
+    let mut seen = vec![false; messages as usize];
+    let mut account = Account { expected: messages, ..Account::default() };
+    let mut connection = Connection::new(connect_from(None, address)?)?;
+    let (mut poller, mut buffer) = (Poller::new()?, ReadBuffer::new());
+    poller.add(connection.stream(), 0)?;
+    let id = PacketId::new(1).ok_or_else(|| Failure::new("packet id 0"))?;
+    let mut request = mqtt::connect(context.version, "bench-all", mqtt::KEEP_ALIVE_S)?;
+    request.extend(mqtt::subscribe(context.version, id, [TOPIC_FILTER], QoS::AtMostOnce)?);
+    let begun = Instant::now();
+    connection.send(&request)?;
+    let mut patience = Patience::new(STALL_TIMEOUT);
+    while account.delivered < messages {
+        poller.wait(Some(Duration::from_millis(100)))?;
+        let before = account.delivered;
+        if poller.ready_count() > 0 {
+            connection.read_frames(&mut buffer, |frame| {
+                match frame.read(context.version.is_v5())? {
+                    Incoming::ConnAck { refusal: 0, .. } | Incoming::SubAck { refused: false, .. } => {}
+                    Incoming::Publish { qos: 0, payload, .. } if frame.first_byte & RETAIN != 0 => {
+                        let stamp = form.read(payload, context.run);
+                        match stamp.and_then(|stamp| seen.get_mut(stamp.seq as usize)) {
+                            Some(seen) if *seen => account.duplicated += 1,
+                            Some(seen) => {
+                                *seen = true;
+                                account.delivered += 1;
+                            }
+                            None => account.corrupted += 1,
+                        }
+                    }
+                    _ => account.violations += 1,
+                }
+                Ok(())
+            })?;
+            connection.flush()?;
+        }
+        if patience.is_over(account.delivered - before) {
+            break;
+        }
+    }
+    let took_s = begun.elapsed().as_secs_f64();
+    account.lost = account.expected - account.delivered;
+    let mut measurement = Measurement::of(account);
+    measurement.set("to_all_retained_s", took_s);
+    measurement.set("retained_deliveries_per_s", account.delivered as f64 / took_s);
+    Ok(measurement)
 }

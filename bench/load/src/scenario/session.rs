@@ -1,6 +1,7 @@
 //! Sessions opened one at a time, blocking: for scenarios with few connections, before anything is measured.
 
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::Context;
@@ -33,8 +34,21 @@ pub(super) fn open_as(
     qos: QoS,
     packet_bytes: usize,
 ) -> Result<Connection> {
+    open_at(context, context.broker.address, role, client_id, topic, qos, packet_bytes)
+}
+
+/// The same where it matters which of several brokers it is.
+pub(super) fn open_at(
+    context: &Context<'_>,
+    address: SocketAddr,
+    role: Role,
+    client_id: &str,
+    topic: &str,
+    qos: QoS,
+    packet_bytes: usize,
+) -> Result<Connection> {
     if context.broker.kind.is_relay() {
-        let mut stream = connect(context)?;
+        let mut stream = connect(context, address)?;
         let frame_bytes = u32::try_from(packet_bytes).during(|| "packet size for the relay".to_owned())?;
         stream.write_all(&role.hello(frame_bytes))?;
         let mut answer = [0];
@@ -45,7 +59,8 @@ pub(super) fn open_as(
             Err(Failure::new("the relay refused the hello"))
         };
     }
-    let mut session = Session::open(context, client_id)?;
+    let connect = mqtt::connect(context.version, client_id, mqtt::KEEP_ALIVE_S)?;
+    let mut session = Session::open_with(context, address, &connect)?;
     if role != Role::Publisher {
         session.subscribe(context, &[topic], qos)?;
     }
@@ -54,18 +69,22 @@ pub(super) fn open_as(
 
 impl Session {
     pub(super) fn open(context: &Context<'_>, client_id: &str) -> Result<Self> {
-        Self::open_with(context, &mqtt::connect(context.version, client_id, mqtt::KEEP_ALIVE_S)?)
+        Self::open_with(
+            context,
+            context.broker.address,
+            &mqtt::connect(context.version, client_id, mqtt::KEEP_ALIVE_S)?,
+        )
     }
 
     /// A session that outlives its connection, and that nothing waits in yet.
-    pub(super) fn open_to_last(context: &Context<'_>, client_id: &str) -> Result<Self> {
-        Self::open_with(context, &mqtt::connect_to_last(context.version, client_id, mqtt::KEEP_ALIVE_S)?)
+    pub(super) fn open_to_last(context: &Context<'_>, address: SocketAddr, client_id: &str) -> Result<Self> {
+        Self::open_with(context, address, &mqtt::connect_to_last(context.version, client_id, mqtt::KEEP_ALIVE_S)?)
     }
 
-    fn open_with(context: &Context<'_>, packet: &[u8]) -> Result<Self> {
-        let mut session = Self { stream: connect(context)?, next_packet_id: 0 };
+    fn open_with(context: &Context<'_>, address: SocketAddr, packet: &[u8]) -> Result<Self> {
+        let mut session = Self { stream: connect(context, address)?, next_packet_id: 0 };
         session.stream.write_all(packet)?;
-        session.expect(context, |incoming| matches!(incoming, Incoming::ConnAck { refusal: 0 }))?;
+        session.expect(context, |incoming| matches!(incoming, Incoming::ConnAck { refusal: 0, .. }))?;
         Ok(session)
     }
 
@@ -108,8 +127,8 @@ impl Session {
     }
 }
 
-fn connect(context: &Context<'_>) -> Result<Stream> {
-    let stream = connect_from(None, context.broker.address)?;
+fn connect(context: &Context<'_>, address: SocketAddr) -> Result<Stream> {
+    let stream = connect_from(None, address)?;
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     Stream::new(stream, context.broker.tls.as_ref())
 }

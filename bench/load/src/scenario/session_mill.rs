@@ -1,6 +1,6 @@
 //! Opens sessions, a few at a time, and takes each through the same steps.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -46,6 +46,8 @@ pub(super) struct SessionMill<'a> {
     context: &'a Context<'a>,
     steps: Steps,
     tls: Option<Arc<ClientConfig>>,
+    /// Sessions go to each in turn.
+    addresses: Vec<SocketAddr>,
     poller: Poller,
     buffer: ReadBuffer,
     /// By token. A session that disconnects gives its place to the next.
@@ -81,6 +83,7 @@ impl<'a> SessionMill<'a> {
             context,
             steps,
             tls: context.broker.tls.clone(),
+            addresses: vec![context.broker.address],
             poller: Poller::new()?,
             buffer: ReadBuffer::new(),
             sessions: Vec::new(),
@@ -155,7 +158,8 @@ impl<'a> SessionMill<'a> {
 
     fn start_session(&mut self, token: usize) -> Result<()> {
         let number = self.started;
-        let stream = begin_connecting_from(Some(source_address(number)), self.context.broker.address)?;
+        let address = self.addresses[number as usize % self.addresses.len()];
+        let stream = begin_connecting_from(Some(source_address(number)), address)?;
         let mut connection = Connection::begin(stream, self.tls.as_ref())?;
         self.poller.add(connection.stream(), token)?;
         let id = format!("{}-{number}", self.steps.client_ids);
@@ -218,7 +222,7 @@ pub(super) fn own_topic(number: u64) -> String {
     format!("bench/{number}/own")
 }
 
-fn source_address(number: u64) -> Ipv4Addr {
+pub(super) fn source_address(number: u64) -> Ipv4Addr {
     let [_, _, high, low] = (u32::from(Ipv4Addr::LOCALHOST) + 1 + (number % SOURCE_ADDRESSES) as u32).to_be_bytes();
     Ipv4Addr::new(127, 0, high, low)
 }
@@ -239,7 +243,7 @@ fn next_step(
         Some(Topic::Own | Topic::OwnForLater) | None => own_topic(number),
     };
     match (awaits, incoming) {
-        (Awaits::ConnAck, Incoming::ConnAck { refusal: 0 }) => {
+        (Awaits::ConnAck, Incoming::ConnAck { refusal: 0, .. }) => {
             if steps.subscribe.is_none() {
                 return Ok(Awaits::Nothing);
             }

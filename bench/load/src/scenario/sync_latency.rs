@@ -85,7 +85,7 @@ struct Pair {
 
 impl Pair {
     fn open(context: &Context<'_>, form: &PayloadForm) -> Result<Self> {
-        let mut session = Session::open_to_last(context, "bench-one-sub")?;
+        let mut session = Session::open_to_last(context, context.broker.address, "bench-one-sub")?;
         session.subscribe(context, &[TOPIC], QoS::AtLeastOnce)?;
         let subscriber = session.into_connection()?;
         let publisher = Session::open(context, "bench-one-pub")?.into_connection()?;

@@ -14,7 +14,8 @@ const SATURATED_CORES: f64 = 0.9;
 pub(crate) struct Meter {
     started: Instant,
     switches: ContextSwitches,
-    broker: CpuClock,
+    broker: Vec<CpuClock>,
+    between: Vec<CpuClock>,
     own: CpuClock,
 }
 
@@ -22,25 +23,47 @@ pub(crate) struct Meter {
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Load {
     pub elapsed_s: f64,
+    /// Of all its processes, where it has several.
     pub broker_cpu_s: f64,
+    /// Of the nats-servers between several of our brokers, which `broker_cpu_s` does not have.
+    pub servers_cpu_s: f64,
     pub generator_cpu_s: f64,
     switches: ContextSwitches,
 }
 
 impl Meter {
     pub(crate) fn begin(broker: &Broker) -> Result<Self> {
-        let switches = ContextSwitches::read(broker.pid)?;
-        let (broker, own) = (CpuClock::read(broker.pid)?, CpuClock::read(std::process::id())?);
-        Ok(Self { started: Instant::now(), switches, broker, own })
+        let switches = switches_of(broker)?;
+        let (between, own) = (clocks(&broker.pids_between())?, CpuClock::read(std::process::id())?);
+        Ok(Self { started: Instant::now(), switches, broker: clocks(&broker.pids())?, between, own })
     }
 
     pub(crate) fn end(&self, broker: &Broker) -> Result<Load> {
         let elapsed_s = self.started.elapsed().as_secs_f64();
-        let broker_cpu_s = CpuClock::read(broker.pid)?.seconds_since(&self.broker);
+        let broker_cpu_s = seconds_since(&clocks(&broker.pids())?, &self.broker);
+        let servers_cpu_s = seconds_since(&clocks(&broker.pids_between())?, &self.between);
         let generator_cpu_s = CpuClock::read(std::process::id())?.seconds_since(&self.own);
-        let switches = ContextSwitches::read(broker.pid)? - self.switches;
-        Ok(Load { elapsed_s, broker_cpu_s, generator_cpu_s, switches })
+        let switches = switches_of(broker)? - self.switches;
+        Ok(Load { elapsed_s, broker_cpu_s, servers_cpu_s, generator_cpu_s, switches })
     }
+}
+
+fn clocks(pids: &[u32]) -> Result<Vec<CpuClock>> {
+    pids.iter().map(|&pid| CpuClock::read(pid)).collect()
+}
+
+fn seconds_since(now: &[CpuClock], before: &[CpuClock]) -> f64 {
+    now.iter().zip(before).map(|(now, before)| now.seconds_since(before)).sum()
+}
+
+fn switches_of(broker: &Broker) -> Result<ContextSwitches> {
+    let mut sum = ContextSwitches::default();
+    for pid in broker.pids() {
+        let of_process = ContextSwitches::read(pid)?;
+        sum.voluntary += of_process.voluntary;
+        sum.involuntary += of_process.involuntary;
+    }
+    Ok(sum)
 }
 
 impl Load {
@@ -48,6 +71,7 @@ impl Load {
     pub(crate) fn add(&mut self, slice: &Load) {
         self.elapsed_s += slice.elapsed_s;
         self.broker_cpu_s += slice.broker_cpu_s;
+        self.servers_cpu_s += slice.servers_cpu_s;
         self.generator_cpu_s += slice.generator_cpu_s;
         self.switches.voluntary += slice.switches.voluntary;
         self.switches.involuntary += slice.switches.involuntary;
@@ -55,8 +79,17 @@ impl Load {
 
     /// Sets the figures that every scenario has.
     pub(crate) fn describe(&self, broker: &Broker, measurement: &mut Measurement) -> Result<()> {
-        let memory = Memory::read(broker.pid)?;
+        let mut memory = Memory { rss_bytes: 0, pss_bytes: 0, peak_rss_bytes: 0 };
+        for pid in broker.pids() {
+            let of_process = Memory::read(pid)?;
+            memory.rss_bytes += of_process.rss_bytes;
+            memory.pss_bytes += of_process.pss_bytes;
+            memory.peak_rss_bytes += of_process.peak_rss_bytes;
+        }
         measurement.set("broker_cores", self.broker_cpu_s / self.elapsed_s);
+        if !broker.pids_between().is_empty() {
+            measurement.set("servers_cores", self.servers_cpu_s / self.elapsed_s);
+        }
         measurement.set("generator_cores", self.generator_cpu_s / self.elapsed_s);
         measurement.set("broker_waits_per_s", self.switches.voluntary as f64 / self.elapsed_s);
         measurement.set("broker_preemptions_per_s", self.switches.involuntary as f64 / self.elapsed_s);

@@ -1,0 +1,284 @@
+//! Several processes that are one broker to clients, started by `tools/cluster`: brokers of ours with nats-servers between them, or
+//! nats-servers that speak MQTT themselves.
+
+use std::env;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+
+use super::kind::{in_path, repository_root};
+use super::process::{RunningProcess, await_answer, dying_with_us};
+use super::{BrokerKind, Programs};
+use crate::failure::{Failure, Result, While};
+
+/// The tool that starts all of it.
+const TOOL: &str = "tools/cluster";
+/// NATS elects leaders, and that takes its time on a busy machine.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+const START_TIMEOUT: Duration = Duration::from_secs(90);
+/// Like a broker that is alone; and nothing is written about what is done to it.
+const SETTINGS: [&str; 2] = ["threads=1", "log.level=error"];
+
+/// What `tools/cluster --describe` has started.
+pub(crate) struct Cluster {
+    // Dropped first: it ends the rest.
+    _tool: RunningProcess,
+    pub servers: Vec<Member>,
+    pub brokers: Vec<Member>,
+    /// Brokers that nobody has started yet.
+    pub spare: Vec<Member>,
+}
+
+/// A process of a cluster, and how it is started.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Member {
+    pub name: String,
+    pub pid: Option<u32>,
+    /// Where clients of MQTT reach it.
+    pub mqtt: Option<SocketAddr>,
+    folder: PathBuf,
+    command: Vec<String>,
+    /// Of a nats-server: where clients of NATS reach it.
+    #[serde(default)]
+    pub address: String,
+    /// Of a nats-server: where it tells of itself.
+    #[serde(default)]
+    pub monitor: String,
+    #[serde(default)]
+    pub admin: String,
+    #[serde(default)]
+    pub token: String,
+}
+
+#[derive(Deserialize)]
+struct Description {
+    servers: Vec<Member>,
+    brokers: Vec<Member>,
+    spare: Vec<Member>,
+}
+
+impl Cluster {
+    /// How many nats-servers there are: as many as a quorum needs that one of them may leave.
+    pub(super) const SERVERS: usize = 3;
+    /// How many brokers can be started later.
+    const SPARE: usize = 2;
+
+    pub(super) fn start(kind: BrokerKind, programs: &Programs, folder: &Path) -> Result<Self> {
+        let tool = repository_root().ok_or_else(|| Failure::new("not inside the repository: no tools/cluster here"))?;
+        let python = env::var_os("PYTHON").map(PathBuf::from).filter(|path| path.is_file());
+        let python = python.or_else(|| in_path("python3")).ok_or_else(|| Failure::new("python3 is not installed"))?;
+        let (brokers, spare) = match kind {
+            BrokerKind::TautwireCluster { nodes } => (nodes, Self::SPARE),
+            _ => (0, 0),
+        };
+        let mut command = dying_with_us(&python)?;
+        command.arg("-B").arg(tool.join(TOOL)).arg("--describe");
+        command.arg("--folder").arg(folder.join("cluster")).args(["--servers", &Self::SERVERS.to_string()]);
+        command.args(["--brokers", &brokers.to_string(), "--spare", &spare.to_string()]);
+        if brokers == 0 {
+            command.arg("--mqtt");
+        }
+        SETTINGS.iter().for_each(|setting| _ = command.args(["--set", setting]));
+        command.env("TAUTWIRE_NATS_SERVER", programs.find(BrokerKind::NatsCluster)?);
+        command.env("TAUTWIRE", programs.find(BrokerKind::Tautwire { threads: 1 })?);
+        let log = File::create(folder.join("log"))?;
+        let mut tool = RunningProcess::of(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn()?);
+        let output = tool.output().ok_or_else(|| Failure::new("the standard output is not connected"))?;
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line)?;
+        let described: Description = serde_json::from_str(&line).during(|| "the cluster did not start".to_owned())?;
+        let Description { servers, brokers, spare } = described;
+        Ok(Self { _tool: tool, servers, brokers, spare })
+    }
+
+    /// Those that clients connect to.
+    pub(crate) fn doors(&self) -> &[Member] {
+        if self.brokers.is_empty() { &self.servers } else { &self.brokers }
+    }
+
+    /// The nats-servers where they stand between brokers of ours.
+    pub(crate) fn between(&self) -> &[Member] {
+        if self.brokers.is_empty() { &[] } else { &self.servers }
+    }
+
+    /// The streams of JetStream and the consumers on them, as each stream's leader counts them.
+    pub(crate) fn assets(&self) -> Result<Assets> {
+        let mut assets = Assets::default();
+        for server in &self.servers {
+            let told = server.jetstream()?;
+            for stream in told.streams().filter(|stream| stream.is_led_by(&server.name)) {
+                assets.streams += 1;
+                assets.consumers += stream.state.consumer_count;
+            }
+        }
+        Ok(assets)
+    }
+
+    /// The server that leads a stream.
+    pub(crate) fn leader_of(&self, stream: &str) -> Result<&Member> {
+        for server in self.servers.iter().filter(|server| server.pid.is_some()) {
+            let told = server.jetstream()?;
+            if told.streams().any(|one| one.name == stream && one.is_led_by(&server.name)) {
+                return Ok(server);
+            }
+        }
+        Err(Failure::new(format!("nobody leads {stream}")))
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // The folder goes with it, so nobody need end in order. Errors mean that one is gone already.
+        for member in self.brokers.iter().chain(&self.servers) {
+            let _ = member.kill();
+        }
+    }
+}
+
+/// What JetStream keeps for somebody.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Assets {
+    pub streams: u64,
+    pub consumers: u64,
+}
+
+impl Member {
+    pub(crate) fn mqtt(&self) -> Result<SocketAddr> {
+        self.mqtt.ok_or_else(|| Failure::new(format!("{} does not speak MQTT", self.name)))
+    }
+
+    pub(crate) fn pid(&self) -> Result<u32> {
+        self.pid.ok_or_else(|| Failure::new(format!("{} does not run", self.name)))
+    }
+
+    /// Ends it without a warning.
+    pub(crate) fn kill(&self) -> Result<()> {
+        let pid = i32::try_from(self.pid()?).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| Failure::new(format!("{} has no process number", self.name)))?;
+        kill_process(pid, Signal::KILL).during(|| format!("killing {}", self.name))
+    }
+
+    /// Starts it as `tools/cluster` would. It ends with the returned process.
+    pub(crate) fn start(&mut self) -> Result<RunningProcess> {
+        let (program, arguments) =
+            self.command.split_first().ok_or_else(|| Failure::new(format!("{} has no command", self.name)))?;
+        let log = File::options().create(true).append(true).open(self.folder.join("log"))?;
+        let mut command = dying_with_us(Path::new(program))?;
+        command.args(arguments).current_dir(&self.folder);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let process = RunningProcess::of(command.spawn()?);
+        self.pid = Some(process.pid());
+        Ok(process)
+    }
+
+    /// Of a nats-server: waits until all that it has is current.
+    pub(crate) fn await_health(&self) -> Result<()> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        while !get(&self.monitor, "/healthz", "").is_ok_and(|answer| answer.contains("\"ok\"")) {
+            if Instant::now() > deadline {
+                return Err(Failure::new(format!("{} does not become well", self.name)));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    /// Waits until it lets clients in.
+    pub(crate) fn await_clients(&self) -> Result<()> {
+        await_answer(self.mqtt()?)
+    }
+
+    /// Of a broker: how long ago it has heard of each node, and whether it serves.
+    pub(crate) fn cluster_status(&self) -> Result<ClusterStatus> {
+        let answer = get(&self.admin, "/v1/cluster", &self.token)?;
+        serde_json::from_str(&answer).during(|| format!("what {} says of the cluster", self.name))
+    }
+
+    /// Of a broker: a number of its metrics.
+    pub(crate) fn metric(&self, name: &str) -> Result<f64> {
+        let answer = get(&self.admin, "/metrics", &self.token)?;
+        let value = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let value = value.and_then(|value| value.trim().parse().ok());
+        value.ok_or_else(|| Failure::new(format!("{} has no metric {name}", self.name)))
+    }
+
+    fn jetstream(&self) -> Result<JetStream> {
+        let answer = get(&self.monitor, "/jsz?streams=true", "")?;
+        serde_json::from_str(&answer).during(|| format!("what {} says of JetStream", self.name))
+    }
+}
+
+#[derive(Deserialize)]
+pub(crate) struct ClusterStatus {
+    pub nodes: Vec<NodeStatus>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct NodeStatus {
+    pub name: String,
+    pub state: String,
+    pub age_ms: u64,
+}
+
+#[derive(Deserialize)]
+struct JetStream {
+    #[serde(default)]
+    account_details: Vec<Account>,
+}
+
+#[derive(Deserialize)]
+struct Account {
+    #[serde(default)]
+    stream_detail: Vec<Stream>,
+}
+
+#[derive(Deserialize)]
+struct Stream {
+    name: String,
+    #[serde(default)]
+    cluster: Replicas,
+    state: StreamState,
+}
+
+#[derive(Default, Deserialize)]
+struct Replicas {
+    #[serde(default)]
+    leader: String,
+}
+
+#[derive(Deserialize)]
+struct StreamState {
+    consumer_count: u64,
+}
+
+impl JetStream {
+    fn streams(&self) -> impl Iterator<Item = &Stream> {
+        self.account_details.iter().flat_map(|account| &account.stream_detail)
+    }
+}
+
+impl Stream {
+    fn is_led_by(&self, server: &str) -> bool {
+        self.cluster.leader == server
+    }
+}
+
+/// The body of the answer. HTTP/1.0, so that it ends with the connection.
+fn get(host: &str, path: &str, token: &str) -> Result<String> {
+    let what = || format!("asking {host}{path}");
+    let mut stream = TcpStream::connect(host).during(what)?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    let login = if token.is_empty() { String::new() } else { format!("Authorization: Bearer {token}\r\n") };
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\n{login}\r\n").during(what)?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).during(what)?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| Failure::new(format!("{}: no answer", what())))?;
+    let status = head.split(' ').nth(1).unwrap_or_default();
+    if status == "200" { Ok(body.to_owned()) } else { Err(Failure::new(format!("{}: {status}", what()))) }
+}

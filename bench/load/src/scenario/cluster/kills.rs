@@ -1,0 +1,253 @@
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::super::{Context, plain_payload};
+use super::doors;
+use super::visitor::Visitor;
+use crate::broker::{Member, RunningProcess};
+use crate::failure::{Failure, Result};
+use crate::measure::{Account, Histogram, Measurement};
+use crate::mqtt::{self, Incoming, PacketIds, PayloadStamp, ProtocolVersion, Publishes, QoS};
+
+const PAYLOAD_BYTES: usize = 64;
+/// What a client waits for an answer before it tries elsewhere.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// A client that was refused, or cut off, tries the next broker after so long.
+const AGAIN: Duration = Duration::from_millis(100);
+/// Before each kill everybody is where it belongs, and served.
+const CALM: Duration = Duration::from_secs(2);
+const BEGIN_MAX: Duration = Duration::from_secs(60);
+
+/// Clients that publish at QoS 1, one message at a time, while a broker or a leader of JetStream is killed: the longest time
+/// that each of them is without an acknowledgement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Kills {
+    pub clients_of_each_node: usize,
+    /// From an acknowledgement to the next message.
+    pub pause_ms: u64,
+    pub brokers_killed: usize,
+    pub leaders_killed: usize,
+    /// How long silences are looked for after a kill; no shorter than what the threshold allows.
+    pub watch_ms: u64,
+}
+
+impl Default for Kills {
+    fn default() -> Self {
+        Self { clients_of_each_node: 10, pause_ms: 20, brokers_killed: 2, leaders_killed: 2, watch_ms: 14_000 }
+    }
+}
+
+impl Kills {
+    pub(crate) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
+        let crowd = Crowd {
+            version: context.version,
+            run: context.run,
+            doors: doors(context)?,
+            pause: Duration::from_millis(self.pause_ms),
+            calls: AtomicUsize::new(0),
+            served: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+        };
+        let clients = self.clients_of_each_node * crowd.doors.len();
+        let crowd = &crowd;
+        let (kills, lives) = thread::scope(|scope| {
+            let living: Vec<_> = (0..clients).map(|number| scope.spawn(move || Life::lead(crowd, number))).collect();
+            let kills = self.kill_all(context, crowd, clients as u64);
+            crowd.is_over.store(true, Ordering::Release);
+            let lives: Vec<_> = living.into_iter().map(|life| life.join()).collect();
+            (kills, lives)
+        });
+        let kills = kills?;
+        let lives: Vec<Life> = lives
+            .into_iter()
+            .map(|life| life.unwrap_or_else(|_| Err(Failure::new("a client panicked"))))
+            .collect::<Result<_>>()?;
+
+        let published: u64 = lives.iter().map(|life| life.served.len() as u64).sum();
+        let violations = lives.iter().map(|life| life.violations).sum();
+        let mut measurement = Measurement::of(Account { published, violations, ..Account::default() });
+        let (mut own, mut elsewhere, mut of_leaders) =
+            (Histogram::default(), Histogram::default(), Histogram::default());
+        for kill in &kills {
+            for life in &lives {
+                let (silence, door) = life.silence_after(kill.at, Duration::from_millis(self.watch_ms));
+                let of = match kill.door {
+                    None => &mut of_leaders,
+                    Some(dead) if door == dead => &mut own,
+                    Some(_) => &mut elsewhere,
+                };
+                of.record(silence.as_nanos() as u64);
+            }
+        }
+        for (name, times) in
+            [("broker_killed_own_", own), ("broker_killed_elsewhere_", elsewhere), ("leader_killed_", of_leaders)]
+        {
+            if times.count() > 0 {
+                measurement.set_latencies(name, times);
+            }
+        }
+        measurement.set("clients", clients as f64);
+        Ok(measurement)
+    }
+
+    fn kill_all(&self, context: &Context<'_>, crowd: &Crowd, clients: u64) -> Result<Vec<Kill>> {
+        let cluster = context.broker.cluster()?;
+        let watch = Duration::from_millis(self.watch_ms);
+        let begun = Instant::now();
+        while crowd.served.load(Ordering::Acquire) < clients {
+            if begun.elapsed() > BEGIN_MAX {
+                return Err(Failure::new("not everybody is served at the beginning"));
+            }
+            thread::sleep(AGAIN);
+        }
+        let (mut kills, mut started): (_, Vec<RunningProcess>) = (Vec::new(), Vec::new());
+        let mut members: Vec<Member> = cluster.doors().to_vec();
+        for number in 0..self.brokers_killed {
+            let door = number % members.len();
+            crowd.call_home();
+            kills.push(Kill { at: kill(&members[door])?, door: Some(door) });
+            thread::sleep(watch);
+            started.push(members[door].start()?);
+            await_all(&members)?;
+        }
+        let mut servers: Vec<Member> = cluster.between().to_vec();
+        for number in 0..self.leaders_killed {
+            if servers.is_empty() {
+                break;
+            }
+            let leader = cluster.leader_of(&format!("TW_LOG_{number:02}"))?.name.clone();
+            let Some(server) = servers.iter_mut().find(|server| server.name == leader) else { continue };
+            crowd.call_home();
+            kills.push(Kill { at: kill(server)?, door: None });
+            thread::sleep(watch);
+            started.push(server.start()?);
+            server.await_health()?;
+        }
+        Ok(kills)
+    }
+}
+
+/// When somebody died, and which door that was; `None` for a leader behind them.
+struct Kill {
+    at: Instant,
+    door: Option<usize>,
+}
+
+fn kill(member: &Member) -> Result<Instant> {
+    member.kill()?;
+    Ok(Instant::now())
+}
+
+/// Until each lets clients in.
+fn await_all(members: &[Member]) -> Result<()> {
+    members.iter().try_for_each(Member::await_clients)
+}
+
+/// What all clients know.
+struct Crowd {
+    version: ProtocolVersion,
+    run: u32,
+    doors: Vec<SocketAddr>,
+    pause: Duration,
+    /// How often everybody was called to where it began.
+    calls: AtomicUsize,
+    /// Clients that have had their first acknowledgement.
+    served: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl Crowd {
+    fn call_home(&self) {
+        self.calls.fetch_add(1, Ordering::AcqRel);
+        thread::sleep(CALM);
+    }
+}
+
+/// Where a client was served, and when.
+struct Life {
+    served: Vec<(Instant, usize)>,
+    violations: u64,
+}
+
+impl Life {
+    fn lead(crowd: &Crowd, number: usize) -> Result<Life> {
+        let home = number % crowd.doors.len();
+        let (mut life, mut door, mut calls) = (Life { served: Vec::new(), violations: 0 }, home, 0);
+        while !crowd.is_over.load(Ordering::Acquire) {
+            // An error is what we are here for: it shows as a silence.
+            let _ = life.publish_until_cut_off(crowd, number, door, &mut calls);
+            if calls != crowd.calls.load(Ordering::Acquire) {
+                (calls, door) = (crowd.calls.load(Ordering::Acquire), home);
+            } else {
+                door = (door + 1) % crowd.doors.len();
+                thread::sleep(AGAIN);
+            }
+        }
+        Ok(life)
+    }
+
+    fn publish_until_cut_off(&mut self, crowd: &Crowd, number: usize, door: usize, calls: &mut usize) -> Result<()> {
+        let mut visitor = Visitor::reach(crowd.doors[door], crowd.version.is_v5(), PATIENCE)?;
+        let connect = mqtt::connect_to_last(crowd.version, &format!("bench-steady-{number}"), mqtt::KEEP_ALIVE_S)?;
+        if visitor.connect(&connect)?.refusal != 0 {
+            return Err(Failure::new("the broker lets nobody in"));
+        }
+        let topic = format!("bench/steady/{number}");
+        let mut publish =
+            Publishes::encode(crowd.version, QoS::AtLeastOnce, &plain_payload(PAYLOAD_BYTES)?, [topic.as_str()])?;
+        let mut packet_ids = PacketIds::new();
+        while !crowd.is_over.load(Ordering::Acquire) && *calls == crowd.calls.load(Ordering::Acquire) {
+            let stamp = PayloadStamp { seq: self.served.len() as u64, publisher: number as u32, run: crowd.run };
+            publish.stamp(0, stamp, packet_ids.allocate());
+            visitor.send(publish.bytes(0..1))?;
+            let as_it_should_be = visitor.next(|_, incoming| match incoming {
+                Incoming::PubAck { packet_id, refused: false } => Ok(packet_ids.remove(packet_id)),
+                other => Err(Failure::new(format!("the broker answered PUBLISH with {other:?}"))),
+            })?;
+            self.violations += u64::from(!as_it_should_be);
+            if self.served.is_empty() {
+                crowd.served.fetch_add(1, Ordering::AcqRel);
+            }
+            self.served.push((Instant::now(), door));
+            thread::sleep(crowd.pause);
+        }
+        Ok(())
+    }
+
+    /// The longest time without an acknowledgement of which a part is after `at`, and where the client was then.
+    fn silence_after(&self, at: Instant, watch: Duration) -> (Duration, usize) {
+        let until = at + watch;
+        let before = self.served.iter().rev().find(|(time, _)| *time <= at);
+        let (mut last, door) = before.copied().unwrap_or((at, usize::MAX));
+        let mut longest = Duration::ZERO;
+        let after = self.served.iter().map(|(time, _)| *time).filter(|time| *time > at && *time <= until);
+        for time in after.chain([until]) {
+            longest = longest.max(time - last);
+            last = time;
+        }
+        (longest, door)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silence_begins_before_the_kill_and_may_last_to_the_end() {
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let life = |times: &[u64]| Life { served: times.iter().map(|&ms| (at(ms), 1)).collect(), violations: 0 };
+        let watch = Duration::from_millis(1000);
+        let longest = |times: &[u64]| life(times).silence_after(at(100), watch);
+        assert_eq!(longest(&[10, 90, 400, 500, 1000, 1090]), (Duration::from_millis(500), 1));
+        assert_eq!(longest(&[10, 90, 900, 1050]).0, Duration::from_millis(810));
+        assert_eq!(longest(&[10, 90]).0, Duration::from_millis(1010));
+        assert_eq!(longest(&[2000]), (watch, usize::MAX));
+    }
+}

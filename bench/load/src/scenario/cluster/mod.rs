@@ -1,0 +1,29 @@
+//! What several brokers cost that are one to their clients, and what clients notice when one of them dies.
+
+mod acknowledged;
+mod dead_node;
+mod kills;
+mod mirror;
+mod nodes;
+mod takeover;
+mod visitor;
+
+use std::net::SocketAddr;
+
+pub(crate) use acknowledged::Acknowledged;
+pub(crate) use dead_node::DeadNode;
+pub(crate) use kills::Kills;
+pub(crate) use mirror::Mirror;
+pub(crate) use nodes::Nodes;
+pub(crate) use takeover::Takeover;
+
+use super::Context;
+use crate::failure::Result;
+
+/// Where clients may connect to.
+fn doors(context: &Context<'_>) -> Result<Vec<SocketAddr>> {
+    match &context.broker.cluster {
+        None => Ok(vec![context.broker.address]),
+        Some(cluster) => cluster.doors().iter().map(|door| door.mqtt()).collect(),
+    }
+}
