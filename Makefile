@@ -331,7 +331,7 @@ versions: ## write the versions of packaging/versions.toml into the manifests
 
 # A bar that is missed in one does not keep the others from being measured.
 .PHONY: bench
-bench: ## all of bench-compare, bench-rtt, bench-codecs and bench-report, about an hour and a half; BENCH_ARGS=--quick for a look
+bench: ## all of bench-compare, bench-rtt, bench-codecs and bench-report, about two hours; BENCH_ARGS=--quick for a look
 	@status=0; for step in bench-compare bench-rtt bench-codecs bench-report; do $(MAKE) $$step || status=1; done; exit $$status
 
 .PHONY: bench-compare
@@ -345,13 +345,18 @@ bench-quick: build ## about a second a scenario, to see whether something is bad
 	@$(CARGO) run --release --locked --quiet -p tautwire-bench -- compare --quick $(BENCH_ARGS)
 
 BENCHES := b1 b2 b3 b4 b5 b6 b7 b8 b9 b10 d1 d2 d3 rtt-self
-.PHONY: $(addprefix bench-,$(BENCHES))
-$(addprefix bench-,$(BENCHES)): bench-%: build
+CLUSTER_BENCHES := c1 c2 c3 c4 c5 c6 c7 c8
+.PHONY: $(addprefix bench-,$(BENCHES) $(CLUSTER_BENCHES))
+$(addprefix bench-,$(BENCHES) $(CLUSTER_BENCHES)): bench-%: build
 	@bench/peers/install.sh || echo 'going on without what is missing'
 	@$(CARGO) run --release --locked --quiet -p tautwire-bench -- compare $* $(BENCH_ARGS)
 
 .PHONY: bench-cluster
-bench-cluster: $(NATS_SERVER) ## what a node of a cluster gets through three nats-servers, beside a client of NATS alone
+bench-cluster: build $(NATS_SERVER) ## several brokers as one, beside one alone and beside nats-server's own MQTT, 25 minutes; BENCH_ARGS=--quick for a look
+	@TAUTWIRE_NATS_SERVER=$(NATS_SERVER) $(CARGO) run --release --locked --quiet -p tautwire-bench -- compare $(CLUSTER_BENCHES) $(BENCH_ARGS)
+
+.PHONY: bench-nats
+bench-nats: $(NATS_SERVER) ## what the thread of a node gets through three nats-servers, beside a client of NATS alone
 	@TAUTWIRE_NATS_SERVER=$(NATS_SERVER) $(CARGO) run --release --locked --quiet -p tautwire-nats --example throughput
 
 .PHONY: bench-rtt

@@ -42,6 +42,37 @@ LABELS = {
     "directory_times_live": "size of the directory as a multiple of what is alive in it",
     "restarted_directory_times_live": "the same after the start",
     "to_all_retained_s": "time until one subscriber has all retained messages",
+    "with_servers_cpu_s_per_million_deliveries": "CPU of brokers and nats-servers together per million deliveries",
+    "qos0_broker_cpu_s_per_million_deliveries": "broker CPU per million deliveries, one to one at QoS 0",
+    "qos0_with_servers_cpu_s_per_million_deliveries": "the same with nats-servers",
+    "qos0_fan_out_broker_cpu_s_per_million_deliveries": "broker CPU per million deliveries, one to 30 over all brokers at QoS 0",
+    "qos0_fan_out_with_servers_cpu_s_per_million_deliveries": "the same with nats-servers",
+    "qos1_broker_cpu_s_per_million_deliveries": "broker CPU per million deliveries, ten pairs at QoS 1",
+    "qos1_with_servers_cpu_s_per_million_deliveries": "the same with nats-servers",
+    "idle_node_rss_bytes": "memory of each broker, idle",
+    "idle_node_cpu_percent": "CPU of each broker, idle",
+    "idle_server_cpu_percent": "CPU of each nats-server between idle brokers",
+    "acknowledged_per_s": "messages acknowledged",
+    "async_nats_acknowledged_per_s": "messages acknowledged, a bare client of NATS on the same servers",
+    "ratio_to_async_nats": "share of the rate of a bare client of NATS",
+    "servers_cpu_us_per_publish": "CPU of the nats-servers per publish",
+    "async_nats_cpu_us_per_publish": "CPU of the bare client of NATS per message",
+    "jetstream_assets_added": "streams and consumers made for the clients",
+    "sessions_held_away": "sessions that a broker keeps after their clients have gone",
+    "memory_held_away_bytes": "memory that their clients have made it hold",
+    "rss_bytes_per_session_away": "growth of memory that is left of each session then",
+    "empty_node_serves_s": "time from the start of a broker until it serves, nothing retained",
+    "mirrored_s": "the same with all retained messages",
+    "fresh_node_rss_bytes": "memory of the broker that has joined",
+    "first_back_after_kill_s": "time from the kill until the first session is resumed",
+    "all_back_after_kill_s": "time from the kill until all are resumed",
+    "all_back_after_lease_s": "time from the end of the dead broker's lease until all are resumed",
+    "broker_killed_own_p50_us": "median time without service after a kill, clients of the broker that died",
+    "broker_killed_own_p99_us": "99th percentile of it",
+    "broker_killed_elsewhere_p50_us": "median time without service after a kill, clients of other brokers",
+    "broker_killed_elsewhere_p99_us": "99th percentile of it",
+    "leader_killed_p50_us": "median time without service after a leader of JetStream was killed, all clients",
+    "leader_killed_p99_us": "99th percentile of it",
     "connects_per_s": "connections opened per second",
     "cycles_per_s": "cycles",
     "deliveries_per_s": "deliveries",
@@ -65,7 +96,7 @@ CLIENTS = {
 
 # What the steps of a curve count, by its parameter.
 STEPS = {
-    "payload_bytes": "payloads of {} bytes", "connections": "{} connections", "filters": "{} filters", "messages": "{} retained messages",
+    "window": "{} under way", "payload_bytes": "payloads of {} bytes", "connections": "{} connections", "filters": "{} filters", "messages": "{} retained messages",
 }
 
 # The figures that say most, for each kind of scenario; the others come after.
@@ -77,12 +108,20 @@ FIRST = {
     "sync-latency": ["p50_us", "p99_us", "p50_times_fdatasync", "p99_times_fdatasync", "broker_cpu_us_per_publish"],
     "recovery": ["ready_s", "first_served_s", "recovered_rss_bytes", "directory_times_live", "restarted_directory_times_live"],
     "retained-on-disk": ["started_rss_bytes", "ready_s", "bystander_during_p50_us", "bystander_during_p99_us", "bystander_during_max_us"],
+    "acknowledged": ["acknowledged_per_s", "ratio_to_async_nats", "p50_us", "broker_cpu_us_per_publish"],
+    "takeover": ["p50_us", "p99_us"],
+    "mirror": ["mirrored_s", "empty_node_serves_s", "to_all_retained_s"],
+    "dead-node": ["all_back_after_lease_s", "all_back_after_kill_s", "first_back_after_kill_s"],
+    "kills": ["broker_killed_own_p99_us", "broker_killed_elsewhere_p99_us", "leader_killed_p99_us"],
+    "nodes": ["idle_node_rss_bytes", "qos0_broker_cpu_s_per_million_deliveries", "qos0_fan_out_broker_cpu_s_per_million_deliveries",
+              "qos1_broker_cpu_s_per_million_deliveries"],
     "wildcards": ["bytes_per_filter", "broker_cpu_us_per_publish", "publishes_per_s"],
 }
 
 # What the load generator does, what is the same for all, and what is no quality.
 NOT_COMPARED = ("generator_", "raw_tcp_", "busy_cores", "connections", "deliveries_per_publish", "payload_bytes", "sent_per_s",
-                "offered_", "subscriptions", "retained_messages", "broker_waits", "broker_preemptions", "fdatasync_", "live_bytes", "fill_s")
+                "offered_", "subscriptions", "retained_messages", "broker_waits", "broker_preemptions", "fdatasync_", "live_bytes", "fill_s",
+                "async_nats_", "servers_c", "takeovers", "sessions", "clients", "attempts_", "jetstream_")
 
 
 def base(metric: str) -> str:

@@ -15,12 +15,17 @@ RESULTS = ROOT / "bench" / "results"
 OURS = "tautwire"
 # Ours where messages are kept on disk: there it stands for us, and the one without a disk shows what that costs.
 OURS_ON_DISK = "tautwire-durable"
+# Ours where several brokers are one; the others in these results show what that costs.
+OURS_IN_CLUSTER = "tautwire-cluster"
 FLOORS = ("relay", "raw")
 ORDER = ("tautwire", "tautwire-2t", "mosquitto", "nats", "mochi", "rumqttd", "aedes", "hivemq", "relay", "raw")
 # These stand where another stands, and look like it; it is in no result that they are in.
-LIKE = {"tautwire-durable": "tautwire-2t", "mosquitto-persistent": "mosquitto", "nats-durable": "nats"}
+LIKE = {"tautwire-durable": "tautwire-2t", "mosquitto-persistent": "mosquitto", "nats-durable": "nats",
+        "tautwire-cluster": "tautwire-2t", "tautwire-cluster-1": "mochi", "tautwire-cluster-5": "rumqttd", "nats-cluster": "nats"}
 TITLES = {
     "tautwire": "Tautwire", "tautwire-2t": "Tautwire, 2 threads", "tautwire-durable": "Tautwire, on disk",
+    "tautwire-cluster": "Tautwire, 3 nodes", "tautwire-cluster-1": "Tautwire, 1 node of a cluster", "tautwire-cluster-5": "Tautwire, 5 nodes",
+    "nats-cluster": "nats-server, 3 nodes",
     "mosquitto-persistent": "mosquitto, acknowledging before it saves", "nats": "nats-server", "nats-durable": "nats-server, on disk", "mochi": "mochi-mqtt",
     "aedes": "Aedes", "hivemq": "HiveMQ CE", "relay": "bare relay", "raw": "bare sockets",
 }
@@ -88,7 +93,8 @@ class Result:
 
     def ours(self, placement: str) -> str:
         """The broker that stands for us."""
-        return OURS_ON_DISK if OURS_ON_DISK in self.data["summary"].get(placement, {}) else OURS
+        measured = self.data["summary"].get(placement, {})
+        return next((broker for broker in (OURS_IN_CLUSTER, OURS_ON_DISK) if broker in measured), OURS)
 
     def figure(self, placement: str, broker: str, metric: str) -> Figure | None:
         found = self.data["summary"].get(placement, {}).get(broker, {}).get(metric)

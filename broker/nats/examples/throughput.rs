@@ -1,6 +1,6 @@
 //! What a node gets through three nats-servers, beside a client of NATS that publishes the same messages with the same window.
 //!
-//! `make bench-cluster` runs it. All runs are interleaved, several rounds each; the middle of each figure is told, and its range.
+//! `make bench-nats` runs it. All runs are interleaved, several rounds each; the middle of each figure is told, and its range.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ const CLIENTS: usize = 64;
 
 fn main() {
     let Some(program) = std::env::var_os("TAUTWIRE_NATS_SERVER").map(PathBuf::from) else {
-        eprintln!("TAUTWIRE_NATS_SERVER names no nats-server; `make bench-cluster` installs one");
+        eprintln!("TAUTWIRE_NATS_SERVER names no nats-server; `make bench-nats` installs one");
         std::process::exit(1);
     };
     let servers = Servers::start(&program, 3, &Config::default());

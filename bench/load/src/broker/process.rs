@@ -182,8 +182,8 @@ impl Broker {
     pub(crate) fn pin_all_threads(&self) -> Result<()> {
         if self.cluster.is_some() {
             // What was killed and started again is placed by whoever did that.
-            let running = self.pids().into_iter().chain(self.pids_between()).filter(|pid| is_running(*pid));
-            return running.map(|pid| pin_process(pid, &self.placement.broker)).collect();
+            let mut running = self.pids().into_iter().chain(self.pids_between()).filter(|pid| is_running(*pid));
+            return running.try_for_each(|pid| pin_process(pid, &self.placement.broker));
         }
         if self.is_killed() {
             return Ok(());

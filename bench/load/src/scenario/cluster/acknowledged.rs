@@ -65,18 +65,18 @@ impl Acknowledged {
         let mut measurement = Measurement::of(crowd.account);
         let acknowledged = crowd.acknowledged as f64;
         let rate = acknowledged / load.elapsed_s;
-        measurement.set("publishes_per_s", rate);
+        measurement.set("acknowledged_per_s", rate);
         measurement.set("broker_cpu_us_per_publish", load.broker_cpu_s * 1e6 / acknowledged);
         measurement.set_latencies("", std::mem::take(&mut crowd.times));
         if bare.is_some() {
-            measurement.set("async_nats_publishes_per_s", of_bare.per_s());
+            measurement.set("async_nats_acknowledged_per_s", of_bare.per_s());
             measurement.set("ratio_to_async_nats", rate / of_bare.per_s());
             measurement.set("servers_cpu_us_per_publish", load.servers_cpu_s * 1e6 / acknowledged);
             measurement.set("async_nats_cpu_us_per_publish", of_bare.cpu_us_per_message());
         }
         load.describe(context.broker, &mut measurement)?;
         if let Some(reason) = load.generator_bottleneck(context.broker, context.placement) {
-            measurement.invalidate(&reason, |name| name == "publishes_per_s");
+            measurement.invalidate(&reason, |name| name == "acknowledged_per_s");
         }
         Ok(measurement)
     }
