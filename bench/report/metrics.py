@@ -58,6 +58,7 @@ LABELS = {
     "servers_cpu_us_per_publish": "CPU of the nats-servers per publish",
     "async_nats_cpu_us_per_publish": "CPU of the bare client of NATS per message",
     "jetstream_assets_added": "streams and consumers made for the clients",
+    "session_writes_per_connect": "writes to the bucket of sessions for each client that connects and subscribes",
     "sessions_held_away": "sessions that a broker keeps after their clients have gone",
     "memory_held_away_bytes": "memory that their clients have made it hold",
     "rss_bytes_per_session_away": "growth of memory that is left of each session then",
@@ -121,7 +122,7 @@ FIRST = {
 # What the load generator does, what is the same for all, and what is no quality.
 NOT_COMPARED = ("generator_", "raw_tcp_", "busy_cores", "connections", "deliveries_per_publish", "payload_bytes", "sent_per_s",
                 "offered_", "subscriptions", "retained_messages", "broker_waits", "broker_preemptions", "fdatasync_", "live_bytes", "fill_s",
-                "async_nats_", "servers_c", "takeovers", "sessions", "clients", "attempts_", "jetstream_")
+                "async_nats_", "servers_c", "takeovers", "sessions", "session_writes", "clients", "attempts_", "jetstream_")
 
 
 def base(metric: str) -> str:

@@ -22,6 +22,8 @@ const TOOL: &str = "tools/cluster";
 /// NATS elects leaders, and that takes its time on a busy machine.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const START_TIMEOUT: Duration = Duration::from_secs(90);
+/// The stream of the bucket that has the sessions of our brokers.
+const SESSIONS: &str = "KV_tw_session";
 /// Like a broker that is alone; and nothing is written about what is done to it.
 const SETTINGS: [&str; 2] = ["threads=1", "log.level=error"];
 
@@ -115,6 +117,9 @@ impl Cluster {
             for stream in told.streams().filter(|stream| stream.is_led_by(&server.name)) {
                 assets.streams += 1;
                 assets.consumers += stream.state.consumer_count;
+                if stream.name == SESSIONS {
+                    assets.session_writes = stream.state.last_seq;
+                }
             }
         }
         Ok(assets)
@@ -146,6 +151,8 @@ impl Drop for Cluster {
 pub(crate) struct Assets {
     pub streams: u64,
     pub consumers: u64,
+    /// How often a session of our brokers was written, since there is a cluster.
+    pub session_writes: u64,
 }
 
 impl Member {
@@ -255,6 +262,7 @@ struct Replicas {
 #[derive(Deserialize)]
 struct StreamState {
     consumer_count: u64,
+    last_seq: u64,
 }
 
 impl JetStream {
@@ -275,10 +283,63 @@ fn get(host: &str, path: &str, token: &str) -> Result<String> {
     let mut stream = TcpStream::connect(host).during(what)?;
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     let login = if token.is_empty() { String::new() } else { format!("Authorization: Bearer {token}\r\n") };
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\n{login}\r\n").during(what)?;
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n{login}\r\n");
+    stream.write_all(request.as_bytes()).during(what)?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).during(what)?;
     let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| Failure::new(format!("{}: no answer", what())))?;
     let status = head.split(' ').nth(1).unwrap_or_default();
     if status == "200" { Ok(body.to_owned()) } else { Err(Failure::new(format!("{}: {status}", what()))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DESCRIPTION: &str = r#"{
+        "servers": [{"name": "nats-1", "pid": 7, "mqtt": null, "folder": "/x", "command": ["nats-server"], "address": "nats://a", "monitor": "a:1"}],
+        "brokers": [{"name": "broker-1", "pid": 8, "mqtt": "127.0.0.1:1", "folder": "/y", "command": ["tautwire", "serve"], "admin": "b:1", "token": "t"}],
+        "spare": [{"name": "broker-2", "pid": null, "mqtt": "127.0.0.1:2", "folder": "/z", "command": ["tautwire"], "admin": "", "token": "t"}]
+    }"#;
+
+    const TOLD: &str = r#"{"streams": 2, "account_details": [{"name": "$G", "stream_detail": [
+        {"name": "TW_LOG_00", "cluster": {"leader": "nats-1"}, "state": {"messages": 3, "last_seq": 9, "consumer_count": 2}},
+        {"name": "TW_LOG_01", "cluster": {"leader": "nats-2"}, "state": {"messages": 0, "last_seq": 0, "consumer_count": 4}}]}]}"#;
+
+    #[test]
+    fn a_description_has_what_runs_and_what_may_be_started() {
+        let Description { servers, brokers, spare } = serde_json::from_str(DESCRIPTION).expect("valid");
+        assert_eq!((servers[0].pid, servers[0].address.as_str(), servers[0].mqtt), (Some(7), "nats://a", None));
+        assert!(servers[0].mqtt().is_err());
+        assert_eq!(brokers[0].mqtt().expect("an address").port(), 1);
+        assert!(spare[0].pid().is_err() && spare[0].kill().is_err());
+    }
+
+    #[test]
+    fn a_stream_counts_where_it_is_led() {
+        let told: JetStream = serde_json::from_str(TOLD).expect("valid");
+        let led: Vec<&str> =
+            told.streams().filter(|stream| stream.is_led_by("nats-1")).map(|stream| stream.name.as_str()).collect();
+        assert_eq!(led, ["TW_LOG_00"]);
+        assert_eq!(told.streams().map(|stream| stream.state.consumer_count).sum::<u64>(), 6);
+    }
+
+    #[test]
+    fn what_is_asked_by_http_is_the_body_and_a_refusal_is_an_error() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let host = listener.local_addr().expect("an address").to_string();
+        let serving = std::thread::spawn(move || {
+            for status in ["200 OK", "401 Unauthorized"] {
+                let (mut stream, _) = listener.accept().expect("a connection");
+                let mut asked = [0; 1024];
+                let read = stream.read(&mut asked).expect("a request");
+                assert!(asked[..read].starts_with(b"GET /x HTTP/1.0\r\n"));
+                let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nok");
+                stream.write_all(answer.as_bytes()).expect("written");
+            }
+        });
+        assert_eq!(get(&host, "/x", "secret").expect("answered"), "ok");
+        assert!(get(&host, "/x", "").is_err());
+        serving.join().expect("served");
+    }
 }

@@ -102,6 +102,10 @@ impl Idle {
             let after = cluster.assets()?;
             let added = (after.streams + after.consumers) as f64 - (before.streams + before.consumers) as f64;
             measurement.set("jetstream_assets_added", added);
+            if after.session_writes > 0 {
+                let writes = after.session_writes - before.session_writes;
+                measurement.set("session_writes_per_connect", writes as f64 / connections as f64);
+            }
         }
         self.probe(context, &mut measurement)?;
         mill.expect_silence()?;
