@@ -136,7 +136,8 @@ def _figures(result: Result, placement: str) -> str:
     if curve := result.data.get("curve"):
         for base in dict.fromkeys(metrics.base(name) for name in names if "@" in name and metrics.better(name) != metrics.NEITHER):
             series = [figures.Series(broker, points) for broker in result.brokers(placement) if len(points := _points(result, placement, broker, base)) > 1]
-            if series:
+            # The scale is logarithmic: what is nothing at all has no place on it.
+            if any(value > 0 for one in series for _, value in one.points):
                 drawn.append(figures.growth(metrics.label(base), curve["parameter"].replace("_", " "), series,
                                             lambda value, base=base: metrics.show(base, value)))
     return f'<div class="figures">{"".join(drawn)}</div>' if drawn else ""

@@ -76,6 +76,11 @@ class Behind(Case):
         self.assertEqual((case.ours.median, case.theirs.median, case.by), (100, 50, "nats-server, on disk"))
         self.assertEqual(compare.best_broker(loaded[0], "free", "p50_us"), "nats-durable")
 
+    def test_where_several_are_one_our_broker_alone_does_not_stand_for_us(self) -> None:
+        summary = {"free": {"tautwire": {"p50_us": figure(1)}, "tautwire-cluster": {"p50_us": figure(30)}, "nats-cluster": {"p50_us": figure(20)}}}
+        [case] = compare.behind(self.load(result("c1-qos0-across", summary)))
+        self.assertEqual((case.ours.median, case.by), (30, "nats-server, 3 nodes"))
+
     def test_the_generators_own_figures_are_not_compared(self) -> None:
         summary = {"free": {"tautwire": {"generator_cpu_us_per_cycle": figure(9)}, "nats": {"generator_cpu_us_per_cycle": figure(1)}}}
         self.assertEqual(compare.behind(self.load(result("b1", summary))), [])
@@ -133,6 +138,11 @@ class Page(Case):
         summary = {"free": {"tautwire": {"p50_us@10": figure(1), "p50_us@most": figure(3), "connections@most": figure(70)}}}
         [loaded] = self.load(result("b9", summary, curve={"parameter": "connections", "steps": [10, 0]}))
         self.assertEqual(page._points(loaded, "free", "tautwire", "p50_us"), [(10.0, 1), (70.0, 3)])
+
+    def test_what_is_nothing_at_every_step_has_no_curve(self) -> None:
+        summary = {"free": {"tautwire": {"memory_held_away_bytes@100": figure(0), "memory_held_away_bytes@1000": figure(0)}}}
+        loaded = self.load(result("c3", summary, curve={"parameter": "connections", "steps": [100, 1000]}))
+        self.assertNotIn("<svg", page.render(loaded, []))
 
     def test_a_percentile_curve_ends_where_measurements_do(self) -> None:
         histogram = {"count": 100, "max_ns": 9000, "values_ns": [1000, 9000], "counts": [99, 1]}
