@@ -30,7 +30,7 @@ pub(crate) struct Acknowledged {
 
 impl Default for Acknowledged {
     fn default() -> Self {
-        Self { window: 64, clients: 64, topics_of_each: 64, payload_bytes: 256, slices: 3, slice_ms: 1500 }
+        Self { window: 64, clients: 64, topics_of_each: 64, payload_bytes: 256, slices: 3, slice_ms: 1200 }
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Kills {
 
 impl Default for Kills {
     fn default() -> Self {
-        Self { clients_of_each_node: 10, pause_ms: 20, brokers_killed: 2, leaders_killed: 2, watch_ms: 14_000 }
+        Self { clients_of_each_node: 10, pause_ms: 20, brokers_killed: 2, leaders_killed: 2, watch_ms: 12_000 }
     }
 }
 
