@@ -299,7 +299,10 @@ impl Service {
         let (Some(packet_id), Some(intent)) = (packet_id, intent) else {
             return self.answered(ticket, Fate::Refused, cx);
         };
-        self.taken.remove(&packet_id);
+        // Its client may have released it, and another message may have the identifier by now.
+        if self.taken.get(&packet_id) == Some(&Some(intent)) {
+            self.taken.remove(&packet_id);
+        }
         self.is_changed = true;
         if is(Mutant::RefusesBeforeRecord) {
             cx.lanes.forget(cx.now_ms, intent, cx.settings, cx.out);

@@ -306,6 +306,32 @@ fn a_qos_2_message_is_refused_when_the_record_has_forgotten_it() {
 }
 
 #[test]
+fn a_message_that_is_withdrawn_leaves_its_identifier_to_a_later_one() {
+    let mut node = Node::on(Store::default());
+    let client = node.connect(1, "c");
+    node.take();
+    node.waits = is_append;
+    node.publish(client, 11, None, None);
+    node.publish(client, 12, Some(5), None);
+    // Its client has been answered before the log has it, and has released it.
+    node.member.release(node.now_ms, client, NonZeroU16::new(5).expect("not 0"));
+    node.carry_out();
+    assert!(!has_intent(&node, client));
+    node.pass(6000);
+    node.publish(client, 13, Some(5), None);
+    node.pass(5000);
+    assert_eq!(node.member.status(node.now_ms).counters.timeouts, 1);
+    assert!(has_intent(&node, client), "the record still says that the later one is on its way");
+    node.take();
+    node.do_all();
+    let told = [11, 12, 13].map(|ticket| match ticket {
+        12 => Decision::NotStored { client, ticket },
+        _ => Decision::Stored { client, ticket },
+    });
+    assert_eq!(node.take(), told);
+}
+
+#[test]
 fn no_message_passes_one_of_qos_2_that_was_withdrawn_before_the_record_has_forgotten_it() {
     let mut node = Node::on(Store::default());
     let clients = ["c", "d"].map(|name| node.connect(1, name));
