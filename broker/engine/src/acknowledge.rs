@@ -1,9 +1,11 @@
 //! The one place through which acknowledgements leave.
 
+use tautwire_message::MessageRef;
 use tautwire_protocol::{Properties, Property};
 use tautwire_session::{AckLevel, Journal, LogPosition};
 
 use crate::ack::{Ack, Delayed};
+use crate::cluster::AWAITED_MAX;
 use crate::connections::Reason;
 use crate::hub::Hub;
 use crate::mutant::{Mutant, is};
@@ -16,24 +18,30 @@ impl<J: Journal> Hub<J> {
     /// Sends `ack` once what it promises is durable, and not before acknowledgements held earlier.
     #[inline]
     pub(crate) fn acknowledge(&mut self, index: ConnectionIndex, ack: Ack) {
-        let level = if J::KEEPS { self.connections[index].ack_level() } else { AckLevel::Memory };
+        let level = match () {
+            () if J::KEEPS => self.connections[index].ack_level(),
+            // What is told of sessions waits for their records, whatever is said of messages.
+            () if self.is_in_cluster() => AckLevel::Quorum,
+            () => AckLevel::Memory,
+        };
         self.acknowledge_at(level, index, ack);
     }
 
     /// What the answer to a PUBLISH waits for.
     #[inline]
-    pub(crate) fn ack_level(&self, index: ConnectionIndex, topic: &str) -> AckLevel {
-        if !J::KEEPS {
+    pub(crate) fn ack_level(&self, index: ConnectionIndex, message: &MessageRef<'_>) -> AckLevel {
+        if !J::KEEPS && !self.is_in_cluster() {
             return AckLevel::Memory;
         }
-        self.regime.settings().acks.for_topic(topic, self.connections[index].ack_level())
+        let level = self.regime.settings().acks.for_topic(message.topic, self.connections[index].ack_level());
+        if self.is_in_cluster() { self.ack_level_in_cluster(level, message) } else { level }
     }
 
     /// The same, once what `ack` promises is as safe as `level` says.
     pub(crate) fn acknowledge_at(&mut self, level: AckLevel, index: ConnectionIndex, ack: Ack) {
         if !J::KEEPS {
             if self.is_in_cluster() {
-                self.acknowledge_in_cluster(index, ack);
+                self.acknowledge_in_cluster(level, index, ack);
             } else {
                 self.stopwatch.note_acknowledged(&ack);
                 self.write_ack(index, &ack);
@@ -79,7 +87,10 @@ impl<J: Journal> Hub<J> {
     /// Reads again from a client for whom few enough acknowledgements wait.
     pub(crate) fn hear_after_acks(&mut self, index: ConnectionIndex) {
         let connection = &self.connections[index];
-        if connection.is_held_for(Reason::Acks) && connection.delayed_acks() <= DELAYED_ACKS_MAX / 2 {
+        if connection.is_held_for(Reason::Acks)
+            && connection.delayed_acks() <= DELAYED_ACKS_MAX / 2
+            && (!self.is_in_cluster() || self.awaits_in_cluster(index) <= AWAITED_MAX / 2)
+        {
             let id = self.id(index);
             self.hear_again(id, Reason::Acks);
         }
@@ -87,9 +98,9 @@ impl<J: Journal> Hub<J> {
 
     /// Does not read from a client for whom too many acknowledgements wait; says whether that is so.
     pub(crate) fn brake_for_acks(&mut self, index: ConnectionIndex) -> bool {
-        let connection = &mut self.connections[index];
-        let is_too_much = connection.delayed_acks() >= DELAYED_ACKS_MAX;
-        if is_too_much && connection.hold(Reason::Acks) {
+        let is_too_much = self.connections[index].delayed_acks() >= DELAYED_ACKS_MAX
+            || self.is_in_cluster() && self.awaits_in_cluster(index) >= AWAITED_MAX;
+        if is_too_much && self.connections[index].hold(Reason::Acks) {
             self.counters().clients_ahead_of_disk.add(1);
         }
         is_too_much

@@ -296,6 +296,8 @@ counters! {
     suspensions,
     /// Times that a client was not read from because too much was on its way to the log of the cluster.
     clients_ahead_of_cluster,
+    /// Messages that were acknowledged at `memory` and that the log of the cluster has not taken, as far as this broker knows.
+    acknowledged_not_stored,
     /// Subscriptions that were made although the log of the cluster had not brought yet all that was retained before.
     subscriptions_ahead_of_log,
     /// Messages for which a session had no room, so that it reads them from the log of the cluster later.

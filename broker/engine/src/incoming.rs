@@ -136,14 +136,15 @@ impl<J: Journal> Shard<J> {
                 let asker = self.hub.regime.access().is_closed().then_some(index);
                 let mut outgoing = Outgoing { chunk: Some((chunk, payload_at)), asker, ..Outgoing::new(message) };
                 if self.hub.is_in_cluster() {
-                    self.publish_in_cluster(session, publish.packet_id(), &mut outgoing)
+                    let level = self.hub.ack_level(index, &message);
+                    self.publish_in_cluster(session, publish.packet_id(), level, &mut outgoing)
                 } else {
                     self.publish(&mut outgoing, Publisher::Session(session))
                 }
             }
             Err(refusal) => Err(refusal),
         };
-        let level = self.hub.ack_level(index, &topic);
+        let level = self.hub.ack_level(index, &message);
         self.keep_alias(index, alias, topic);
         if let Err(refusal) = &outcome
             && refusal.consequence == Consequence::WhenThereIsMemory

@@ -39,6 +39,8 @@ pub enum AckLevel {
     /// That the disk has it: it survives a power cut.
     #[default]
     Disk,
+    /// That most servers of the cluster that hold it have it: it survives the loss of a machine. Without a cluster, as `Disk`.
+    Quorum,
 }
 
 /// Whether a log takes more.
@@ -191,7 +193,7 @@ pub trait Journal {
         match level {
             AckLevel::Memory => LogPosition(u64::MAX),
             AckLevel::Os => self.written(),
-            AckLevel::Disk => self.durable(),
+            AckLevel::Disk | AckLevel::Quorum => self.durable(),
         }
     }
 

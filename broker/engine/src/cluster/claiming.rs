@@ -239,8 +239,8 @@ impl<J: Journal> Shard<J> {
             self.hub.leave_groups(session, false);
         }
         let Some(room) = &mut self.hub.cluster else { return };
-        if let Some(session) = session {
-            room.leave(session);
+        if let Some(served) = session.and_then(|session| room.leave(session)) {
+            self.hub.counters().acknowledged_not_stored.add(served.answered_too_early());
         }
         self.hub.counters().sessions_lost.add(1);
         let Some(room) = &mut self.hub.cluster else { return };

@@ -50,7 +50,9 @@ impl<J: Journal> Shard<J> {
         let claims = room.claims.connections();
         self.forget_groups();
         let Some(room) = &mut self.hub.cluster else { return };
+        let lost = room.answered_too_early();
         room.end_life();
+        self.hub.counters().acknowledged_not_stored.add(lost);
         let waiting: Vec<_> = claims.into_iter().filter_map(|id| self.hub.connections.find(id)).collect();
         for index in self.serving().into_iter().chain(waiting) {
             self.hub.discard_output(index);

@@ -39,6 +39,10 @@ use crate::hub::Hub;
 use crate::shard::Shard;
 use crate::turn::Surroundings;
 
+/// What a client has asked for and has not come true: messages on their way to the log, records, identifiers. A client with so much is not read
+/// from.
+pub(crate) const AWAITED_MAX: usize = 1_024;
+
 /// What a shard knows of its cluster.
 pub(crate) type Room = room::ClusterRoom<Box<fetching::Fetching>>;
 

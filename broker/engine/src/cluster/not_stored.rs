@@ -4,6 +4,7 @@ use tautwire_cluster::names::ClientKey;
 use tautwire_protocol::{DisconnectReason, PubAckReason, PubRecReason};
 use tautwire_session::{Change, Journal, LogPosition};
 
+use super::room::Answering;
 use crate::ack::Ack;
 use crate::hub::Hub;
 use crate::mutant::{Mutant, is};
@@ -13,13 +14,17 @@ use crate::shard::Shard;
 const WHY: &str = "the cluster has not taken the message in time; it may be sent again";
 
 impl<J: Journal> Shard<J> {
-    /// The client is told so with its acknowledgement. One of 3.1.1 can be told nothing, and is disconnected.
+    /// The client is told so with its acknowledgement. One of 3.1.1 can be told nothing, and is disconnected. Who was told at once that the
+    /// message was taken is told nothing more.
     pub(super) fn refuse_not_stored(&mut self, client: ClientKey, ticket: u64) {
         let Some(room) = &mut self.hub.cluster else { return };
-        let Some((session, is_answered)) = room.not_stored(client, ticket) else { return };
-        self.hub.counters().publishes_refused.add(1);
+        let Some((session, answering)) = room.not_stored(client, ticket) else { return };
+        match answering {
+            Answering::AtOnce => self.hub.counters().acknowledged_not_stored.add(1),
+            Answering::Never | Answering::WhenStored => self.hub.counters().publishes_refused.add(1),
+        }
         let index = self.hub.sessions.connection(session);
-        if is_answered && index.is_some_and(|index| !self.hub.connections[index].is_v5()) {
+        if answering == Answering::WhenStored && index.is_some_and(|index| !self.hub.connections[index].is_v5()) {
             self.end_for_cluster(session, DisconnectReason::ImplementationSpecificError, WHY);
         } else {
             self.hub.go_on_with(Some(session));

@@ -1,10 +1,12 @@
 //! What clients publish goes to the cluster.
 
+use tautwire_message::MessageRef;
 use tautwire_protocol::{PacketId, QoS, ReasonCode};
-use tautwire_session::Journal;
+use tautwire_session::{AckLevel, Journal};
 
 use super::Room;
 use super::port::ClusterRequest;
+use super::room::Answering;
 use super::sys::NODES_TOPIC;
 use crate::connections::Reason;
 use crate::contracts::MessageRefusal;
@@ -25,10 +27,11 @@ impl<J: Journal> Shard<J> {
         &mut self,
         session: SessionIndex,
         packet_id: Option<PacketId>,
+        level: AckLevel,
         outgoing: &mut Outgoing<'_>,
     ) -> Result<bool, Box<MessageRefusal>> {
         if outgoing.message.qos != QoS::AtMostOnce || outgoing.message.retain {
-            return self.publish_by_log(session, packet_id, outgoing);
+            return self.publish_by_log(session, packet_id, level, outgoing);
         }
         let published = self.publish(outgoing, Publisher::Session(session));
         if published.is_ok() {
@@ -42,6 +45,7 @@ impl<J: Journal> Shard<J> {
         &mut self,
         session: SessionIndex,
         packet_id: Option<PacketId>,
+        level: AckLevel,
         outgoing: &mut Outgoing<'_>,
     ) -> Result<bool, Box<MessageRefusal>> {
         let publisher = Publisher::Session(session);
@@ -56,9 +60,15 @@ impl<J: Journal> Shard<J> {
             Ok(retain) => retain,
             Err(why) => return self.refuse_message(why, outgoing, publisher),
         };
+        let answering = match (message.qos, level) {
+            (QoS::AtMostOnce, _) => Answering::Never,
+            (_, AckLevel::Memory) => Answering::AtOnce,
+            (_, AckLevel::Os | AckLevel::Disk | AckLevel::Quorum) => Answering::WhenStored,
+        };
         let bytes = stored(outgoing);
+        let packet_id = packet_id.filter(|_| message.qos == QoS::ExactlyOnce);
         let room = self.hub.cluster.as_mut();
-        if !room.is_some_and(|room| room.publish(session, message.topic, message.qos, packet_id, retain, bytes)) {
+        if !room.is_some_and(|room| room.publish(session, message.topic, answering, packet_id, retain, bytes)) {
             let why = "the session is another broker's of the cluster";
             return Err(MessageRefusal::new(ReasonCode::ImplementationSpecificError, why));
         }
@@ -109,6 +119,21 @@ fn stored(outgoing: &Outgoing<'_>) -> Vec<u8> {
 }
 
 impl<J: Journal> Hub<J> {
+    /// What the answer to a message waits for, where `level` is asked for. The log may refuse what is large, as more than its servers take in
+    /// one piece: that is not acknowledged before it is known.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn ack_level_in_cluster(&self, level: AckLevel, message: &MessageRef<'_>) -> AckLevel {
+        let most_bytes = self.cluster.as_ref().map_or(0, |room| room.settings().answered_at_once_max_bytes);
+        if level == AckLevel::Memory && message.stored_bytes() > most_bytes { AckLevel::Quorum } else { level }
+    }
+
+    /// How much of what the client of a connection has asked for has not come true.
+    pub(crate) fn awaits_in_cluster(&self, index: ConnectionIndex) -> usize {
+        let served = self.connections[index].session().and_then(|session| self.cluster.as_ref()?.served(session));
+        served.map_or(0, |served| served.awaits())
+    }
+
     /// Whether as many messages as may are on their way to the log.
     #[inline]
     pub(crate) fn is_ahead_of_cluster(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use tautwire_cluster::names::ClientKey;
 use tautwire_protocol::QoS;
-use tautwire_session::{AckLevel, Change, Journal, Outbound};
+use tautwire_session::{AckLevel, Change, Journal, LogPosition, Outbound};
 
 use super::port::ClusterRequest;
 use crate::ack::{Ack, Delayed};
@@ -94,28 +94,35 @@ impl<J: Journal> Hub<J> {
         self.cluster.as_ref().is_some_and(|room| room.is_kept(session))
     }
 
-    /// Sends `ack` once all that has been asked for the session has come true, and not before acknowledgements held earlier.
+    /// Sends `ack` once all that has been asked for the session has come true, and not before acknowledgements held earlier. At `Memory`
+    /// it waits for the answers to earlier messages alone [MQTT-4.6.0-2], [MQTT-4.6.0-3].
     #[cold]
     #[inline(never)]
-    pub(crate) fn acknowledge_in_cluster(&mut self, index: ConnectionIndex, mut ack: Ack) {
+    pub(crate) fn acknowledge_in_cluster(&mut self, level: AckLevel, index: ConnectionIndex, mut ack: Ack) {
         let session = self.connections[index].session();
         let served = session.and_then(|session| self.cluster.as_ref()?.served(session));
         // Nothing is promised for a session that is another node's.
         let Some(served) = served else { return };
-        let (client, until, reached) = (served.client(), served.promise(), served.reached());
+        let (client, reached) = (served.client(), served.reached());
+        let connection = &self.connections[index];
+        let is_at_once = level == AckLevel::Memory && !connection.delays_answers();
+        let until = match level {
+            AckLevel::Memory => connection.delayed_positions().map_or_else(LogPosition::default, |(_, last)| last),
+            AckLevel::Os | AckLevel::Disk | AckLevel::Quorum => served.promise(),
+        };
         let leaves_too_early = match ack {
             Ack::Published(..) | Ack::Received(..) => is(Mutant::AcknowledgesBeforeStored),
             Ack::Deliver(..) | Ack::Release(..) => is(Mutant::TellsBeforeSaved),
             _ => false,
         };
-        if until <= reached && !self.connections[index].delays_acks() || leaves_too_early {
+        if is_at_once || until <= reached && !connection.delays_acks() || leaves_too_early {
             self.amend(client, &mut ack);
             self.stopwatch.note_acknowledged(&ack);
             self.write_delayed_ack(index, &ack);
             return;
         }
         let Hub { connections, memory, stopwatch, .. } = self;
-        let delayed = Delayed { until, level: AckLevel::Memory, since: stopwatch.stamp(), ack };
+        let delayed = Delayed { until, level, since: stopwatch.stamp(), ack };
         connections[index].delay_ack(delayed, memory.ledger());
     }
 

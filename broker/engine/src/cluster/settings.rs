@@ -7,6 +7,8 @@ pub struct ClusterSettings {
     pub node_name: String,
     /// Bytes of messages of QoS 1 and 2 that may be on their way to the log. Beyond it, publishers are not read from.
     pub publishing_max_bytes: usize,
+    /// The largest message, in its stored form, that is acknowledged at [`Memory`](tautwire_session::AckLevel::Memory) before the log has it.
+    pub answered_at_once_max_bytes: usize,
     /// Bytes of messages of QoS 0 that wait for the thread of the cluster. Beyond it, they are dropped.
     pub broadcasts_max_bytes: usize,
     /// Messages of one group that a member of a shared subscription may have without having acknowledged them.
@@ -27,6 +29,7 @@ impl Default for ClusterSettings {
         ClusterSettings {
             node_name: String::new(),
             publishing_max_bytes: 8 << 20,
+            answered_at_once_max_bytes: 64 << 10,
             broadcasts_max_bytes: 4 << 20,
             member_messages_max: 64,
             member_max_bytes: 1 << 20,

@@ -562,6 +562,12 @@ impl Connection {
         acks.any(|delayed| matches!(&delayed.ack, Ack::Deliver(delivered, _) if *delivered == id))
     }
 
+    /// Whether the answer to a message of the client is among them.
+    pub(crate) fn delays_answers(&self) -> bool {
+        let mut acks = self.extras.iter().flat_map(|extras| &extras.delayed_acks);
+        acks.any(|delayed| matches!(delayed.ack, Ack::Published(..) | Ack::Received(..)))
+    }
+
     pub(crate) fn delay_ack(&mut self, delayed: Delayed, ledger: &Arc<Ledger>) {
         let extras = self.extras();
         extras.delayed_publish_acks += usize::from(delayed.ack.ends_publish());

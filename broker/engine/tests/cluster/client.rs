@@ -81,6 +81,8 @@ pub(crate) struct Client {
     pub(crate) refused: Vec<String>,
     /// Why it was refused.
     pub(crate) reasons: Vec<ReasonCode>,
+    /// PUBACK and PUBREC that have come.
+    pub(crate) answers: usize,
     pub(crate) suback: Vec<u8>,
     pub(crate) unsubacks: usize,
     /// It takes messages and does not acknowledge them.
@@ -278,12 +280,15 @@ impl Client {
             Packet::SubAck(suback) => self.suback = suback.reasons.iter().map(|reason| reason.as_u8()).collect(),
             Packet::UnsubAck(_) => self.unsubacks += 1,
             Packet::PubAck(ack) => {
+                self.answers += 1;
                 self.finish(ack.packet_id.get(), ack.reason.is_error().then_some(ack.reason.into()));
             }
             Packet::PubRec(ack) if ack.reason.is_error() => {
+                self.answers += 1;
                 self.finish(ack.packet_id.get(), Some(ack.reason.into()));
             }
             Packet::PubRec(ack) => {
+                self.answers += 1;
                 // One that was sent twice may be answered twice.
                 if let Some(sent) = self.in_flight.iter_mut().find(|sent| sent.packet_id == ack.packet_id.get()) {
                     assert_eq!(sent.qos, QoS::ExactlyOnce);

@@ -10,6 +10,7 @@ mod groups;
 mod keeping;
 mod lease;
 mod ledger;
+mod levels;
 mod node;
 mod publishing;
 mod random;

@@ -19,7 +19,7 @@ use tautwire_cluster::Sequence;
 use tautwire_cluster::delivery::{ReadRequest, Slot, Span, Walk};
 use tautwire_cluster::names::{ClientKey, GroupKey, PARTITIONS, Partition, Seed};
 use tautwire_cluster::record::Place;
-use tautwire_protocol::{PacketId, QoS};
+use tautwire_protocol::PacketId;
 use tautwire_router::SessionKey;
 use tautwire_session::LogPosition;
 
@@ -36,7 +36,7 @@ pub(crate) use place::{LogPlace, Places};
 use queue::pop_front_if;
 pub(crate) use seeking::Seekers;
 use served::Awaited;
-pub(crate) use served::Served;
+pub(crate) use served::{Answering, Served};
 
 /// Acknowledgements of a client after which its session is saved.
 const CHECKPOINT_ACKS: u32 = 256;
@@ -340,21 +340,19 @@ impl<F> ClusterRoom<F> {
         std::mem::take(&mut self.ahead)
     }
 
-    /// A message goes to the log.
+    /// A message goes to the log: one of QoS 2 with its Packet Identifier.
     pub(crate) fn publish(
         &mut self,
         session: SessionIndex,
         topic: &str,
-        qos: QoS,
+        answering: Answering,
         packet_id: Option<PacketId>,
         retain: Option<Retaining>,
         message: Vec<u8>,
     ) -> bool {
         let Some(served) = self.served_mut(session) else { return false };
         let (client, ticket, bytes) = (served.client, served.next_ticket(), message.len());
-        let is_answered = qos != QoS::AtMostOnce;
-        let packet_id = packet_id.filter(|_| qos == QoS::ExactlyOnce);
-        served.await_this(Awaited::Stored { ticket, bytes, is_answered });
+        served.await_this(Awaited::Stored { ticket, bytes, answering });
         self.publishing_bytes += bytes;
         self.ask(ClusterRequest::Publish { client, ticket, topic: topic.into(), packet_id, retain, message });
         true
@@ -376,12 +374,17 @@ impl<F> ClusterRoom<F> {
         Some(session)
     }
 
-    /// A message will never be in the log; gives the session of its publisher, and whether that is to be told.
-    pub(crate) fn not_stored(&mut self, client: ClientKey, ticket: u64) -> Option<(SessionIndex, bool)> {
+    /// A message will never be in the log; gives the session of its publisher, and when that is told, or was.
+    pub(crate) fn not_stored(&mut self, client: ClientKey, ticket: u64) -> Option<(SessionIndex, Answering)> {
         let session = self.session_of(client)?;
-        let (bytes, is_answered) = self.served_mut(session)?.not_stored(ticket);
+        let (bytes, answering) = self.served_mut(session)?.not_stored(ticket);
         self.publishing_bytes -= bytes;
-        Some((session, is_answered))
+        Some((session, answering))
+    }
+
+    /// How many messages have been acknowledged that may not be in the log, of all clients that are here.
+    pub(crate) fn answered_too_early(&self) -> u64 {
+        self.served.iter().flatten().map(|served| served.answered_too_early()).sum()
     }
 
     /// Whether the answer to a message is that it is refused.

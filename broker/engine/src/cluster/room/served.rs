@@ -13,14 +13,24 @@ use crate::place::ConnectionId;
 /// Something that has to come true before the client is told of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Awaited {
-    /// The message with this ticket is in the log. It has so many bytes, and its publisher is told if it is not of QoS 0.
-    Stored { ticket: u64, bytes: usize, is_answered: bool },
+    /// The message with this ticket is in the log. It has so many bytes.
+    Stored { ticket: u64, bytes: usize, answering: Answering },
     /// The identifier of a QoS 2 message is free.
     Completed(PacketId),
     /// What was to be saved with this number is.
     Saved(u64),
     /// The session is a member of a group.
     Joined(GroupKey),
+}
+
+/// When the publisher of a message is told that it has been taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answering {
+    /// It is of QoS 0.
+    Never,
+    /// Before the log has it.
+    AtOnce,
+    WhenStored,
 }
 
 impl Awaited {
@@ -107,6 +117,11 @@ impl Served {
         LogPosition(self.awaited.front().map_or(self.last, |(number, ..)| number - 1))
     }
 
+    /// How much has not come true, or stands behind something that has not.
+    pub(crate) fn awaits(&self) -> usize {
+        self.awaited.len()
+    }
+
     /// The ticket that the next message gets.
     pub(super) fn next_ticket(&self) -> u64 {
         self.last + 1
@@ -123,13 +138,23 @@ impl Served {
             .map_or(0, |awaited| awaited.bytes())
     }
 
-    /// The message with this ticket will never be in the log; gives its bytes, and whether its publisher is to be told.
-    pub(super) fn not_stored(&mut self, refused: u64) -> (usize, bool) {
-        let is_meant = |awaited: &Awaited| matches!(awaited, Awaited::Stored { ticket, is_answered: true, .. } if *ticket == refused);
-        let number =
-            self.awaited.iter().find(|(_, awaited, is_true)| !is_true && is_meant(awaited)).map(|(at, ..)| *at);
-        self.refused.extend(number);
-        (self.stored(refused), number.is_some())
+    /// The message with this ticket will never be in the log; gives its bytes, and when its publisher is told, or was.
+    pub(super) fn not_stored(&mut self, refused: u64) -> (usize, Answering) {
+        let found = self.awaited.iter().find_map(|(number, awaited, is_true)| match awaited {
+            Awaited::Stored { ticket, answering, .. } if *ticket == refused && !is_true => Some((*number, *answering)),
+            _ => None,
+        });
+        self.refused
+            .extend(found.filter(|(_, answering)| *answering == Answering::WhenStored).map(|(number, _)| number));
+        (self.stored(refused), found.map_or(Answering::Never, |(_, answering)| answering))
+    }
+
+    /// How many messages have been acknowledged that may not be in the log.
+    pub(crate) fn answered_too_early(&self) -> u64 {
+        let is_meant = |(_, awaited, is_true): &&(u64, Awaited, bool)| {
+            !is_true && matches!(awaited, Awaited::Stored { answering: Answering::AtOnce, .. })
+        };
+        self.awaited.iter().filter(is_meant).count() as u64
     }
 
     /// Whether the answer to a message that has waited for this is that it is refused. It is given once.

@@ -1,0 +1,210 @@
+//! What acknowledgements of messages wait for, by level.
+
+use tautwire_engine::{ClusterSettings, Settings};
+use tautwire_protocol::QoS;
+use tautwire_session::AckLevel;
+
+use crate::world::{Plan, World};
+
+const HOUR_S: u32 = 3600;
+const TIMEOUT_MS: u64 = 2_000;
+/// So much of one client may be on its way.
+const AWAITED_MAX: usize = 1_024;
+
+/// The first level of a topic is what its messages are acknowledged at.
+fn by_topic(settings: &mut Settings) {
+    let levels = [AckLevel::Memory, AckLevel::Os, AckLevel::Disk, AckLevel::Quorum];
+    let filters = ["memory/#", "os/#", "disk/#", "quorum/#"].map(Box::from);
+    settings.acks.topics = filters.into_iter().zip(levels).collect();
+}
+
+fn set_nothing(_: &mut ClusterSettings) {}
+
+/// Nodes, and a publisher at the first of them.
+fn world(nodes: usize) -> (World, usize) {
+    let mut world = World::with(nodes, 0, Plan::default(), by_topic, set_nothing);
+    let publisher = world.client("p");
+    world.connect(publisher, 0, false, HOUR_S);
+    (world, publisher)
+}
+
+/// A client at the last node that gets everything.
+fn reader(world: &mut World) -> usize {
+    let (reader, place) = (world.client("reader"), world.places.len() - 1);
+    world.connect(reader, place, true, 0);
+    world.subscribe(reader, "#", QoS::ExactlyOnce);
+    reader
+}
+
+#[test]
+fn at_memory_alone_a_message_is_acknowledged_before_the_log_has_it() {
+    let (mut world, publisher) = world(2);
+    let reader = reader(&mut world);
+    world.places[0].is_cut = true;
+    world.publish(publisher, "memory/a", "memory", QoS::AtLeastOnce);
+    world.go_on(0);
+    assert_eq!(world.clients[publisher].done, ["memory"]);
+    for level in ["os", "disk", "quorum", "as for all"] {
+        world.publish(publisher, &format!("{level}/a"), level, QoS::AtLeastOnce);
+    }
+    world.run(1_000);
+    assert_eq!(world.clients[publisher].done, ["memory"], "the others wait for the quorum");
+    world.places[0].is_cut = false;
+    world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+    world.run(500);
+    let mut payloads = world.clients[reader].payloads();
+    payloads.sort_unstable();
+    assert_eq!(payloads, ["as for all", "disk", "memory", "os", "quorum"]);
+    assert_eq!(world.broker_totals(0).acknowledged_not_stored, 0);
+}
+
+#[test]
+fn answers_keep_the_order_of_the_messages_whatever_their_levels() {
+    for qos in [QoS::AtLeastOnce, QoS::ExactlyOnce] {
+        let (mut world, publisher) = world(1);
+        world.places[0].is_cut = true;
+        for (number, level) in ["memory", "quorum", "memory", "disk", "memory"].into_iter().enumerate() {
+            world.publish(publisher, &format!("{level}/a"), &number.to_string(), qos);
+        }
+        world.run(1_000);
+        assert_eq!(world.clients[publisher].answers, 1, "only the first is not behind others [MQTT-4.6.0-2]");
+        world.places[0].is_cut = false;
+        world.run_until("all is acknowledged", |world| world.clients[publisher].is_idle());
+        assert_eq!(world.clients[publisher].done, ["0", "1", "2", "3", "4"]);
+        assert_eq!(world.clients[publisher].answers, 5);
+    }
+}
+
+#[test]
+fn an_answer_waits_for_no_completion_of_an_earlier_message() {
+    let (mut world, publisher) = world(1);
+    world.store.is_log_closed = true;
+    world.publish(publisher, "memory/a", "twice", QoS::ExactlyOnce);
+    world.run(100);
+    world.publish(publisher, "memory/a", "once", QoS::AtLeastOnce);
+    world.run(100);
+    // PUBCOMP says that the identifier is free in the whole cluster.
+    assert_eq!(world.clients[publisher].done, ["once"]);
+    world.store.is_log_closed = false;
+    world.run_until("all is done", |world| world.clients[publisher].is_idle());
+}
+
+#[test]
+fn what_was_acknowledged_and_the_log_does_not_take_is_counted_and_disturbs_nothing() {
+    for is_v3 in [false, true] {
+        let set_member = |member: &mut tautwire_cluster::Settings| member.publish_timeout_ms = TIMEOUT_MS;
+        let mut world = World::with_members(1, 0, Plan::default(), by_topic, set_nothing, set_member);
+        let publisher = world.client("p");
+        let reader = reader(&mut world);
+        world.clients[publisher].is_v3 = is_v3;
+        world.connect(publisher, 0, false, HOUR_S);
+        world.store.is_log_closed = true;
+        // What is in a group that is under way may arrive, so it is not refused.
+        world.publish(publisher, "memory/a", "first", QoS::AtLeastOnce);
+        world.run(100);
+        world.publish(publisher, "memory/a", "lost", QoS::AtLeastOnce);
+        world.publish(publisher, "memory/a", "lost, too", QoS::ExactlyOnce);
+        world.run(100);
+        assert_eq!(world.clients[publisher].done, ["first", "lost"]);
+        assert_eq!(world.clients[publisher].in_flight(), 1, "one waits for PUBCOMP");
+        world.run(4_000);
+        world.store.is_log_closed = false;
+        world.run_until("the last is complete", |world| world.clients[publisher].is_idle());
+        assert!(world.clients[publisher].is_connected());
+        assert_eq!(world.clients[publisher].done, ["first", "lost", "lost, too"]);
+        assert_eq!(world.clients[publisher].refused, [""; 0]);
+        let totals = world.broker_totals(0);
+        assert_eq!((totals.acknowledged_not_stored, totals.publishes_refused), (2, 0));
+        // All identifiers are free, and messages of any level go on.
+        for number in 0..30 {
+            let topic = ["memory/a", "quorum/a"][number % 2];
+            world.publish_and_wait(publisher, topic, &number.to_string(), QoS::ExactlyOnce);
+        }
+        world.run(100);
+        assert_eq!(world.clients[publisher].answers, 33, "each message is answered once");
+        let payloads = world.clients[reader].payloads();
+        assert!(payloads.len() == 31 && payloads.contains(&"first"), "{payloads:?}");
+    }
+}
+
+#[test]
+fn what_memory_acknowledges_is_lost_with_its_node_and_no_other_level_is() {
+    let (mut world, publisher) = world(3);
+    let reader = reader(&mut world);
+    world.places[0].is_cut = true;
+    for level in ["memory", "quorum"] {
+        world.publish(publisher, &format!("{level}/a"), level, QoS::AtLeastOnce);
+    }
+    world.run(500);
+    assert_eq!(world.clients[publisher].done, ["memory"]);
+    world.kill(0);
+    world.run(8_000);
+    world.connect(publisher, 1, false, HOUR_S);
+    world.run_until("the other one is sent again", |world| world.clients[publisher].is_idle());
+    world.run(500);
+    assert_eq!(world.clients[reader].payloads(), ["quorum"]);
+}
+
+#[test]
+fn what_was_acknowledged_when_a_node_is_taken_for_dead_is_counted() {
+    let (mut world, publisher) = world(2);
+    world.places[0].is_cut = true;
+    world.publish(publisher, "memory/a", "x", QoS::AtLeastOnce);
+    world.run(9_000);
+    assert_eq!(world.clients[publisher].done, ["x"]);
+    world.places[0].is_cut = false;
+    world.run(2_000);
+    assert_eq!(world.broker_totals(0).acknowledged_not_stored, 1);
+}
+
+#[test]
+fn a_client_that_is_answered_at_once_has_no_more_on_its_way_than_any_other() {
+    let (mut world, publisher) = world(1);
+    let reader = reader(&mut world);
+    world.store.is_log_closed = true;
+    let mut published = 0;
+    while world.clients[publisher].is_idle() {
+        world.publish(publisher, "memory/a", &published.to_string(), QoS::AtLeastOnce);
+        world.go_on(0);
+        published += 1;
+        assert!(published < 2 * AWAITED_MAX, "nothing stops it");
+    }
+    assert_eq!(world.clients[publisher].done.len(), AWAITED_MAX);
+    assert_eq!(world.broker_totals(0).clients_ahead_of_disk, 1);
+    world.store.is_log_closed = false;
+    world.run_until("it is heard again", |world| world.clients[publisher].is_idle());
+    world.run_until("all have come", |world| world.clients[reader].received.len() == published);
+}
+
+#[test]
+fn a_message_that_may_be_too_large_for_the_log_is_not_acknowledged_before_that_is_known() {
+    let set_cluster = |cluster: &mut ClusterSettings| cluster.answered_at_once_max_bytes = 200;
+    let mut world = World::with(1, 0, Plan::default(), by_topic, set_cluster);
+    let publisher = world.client("p");
+    world.connect(publisher, 0, false, HOUR_S);
+    world.store.is_log_closed = true;
+    let (small, large) = ("x".repeat(100), "x".repeat(300));
+    world.publish(publisher, "memory/a", &small, QoS::AtLeastOnce);
+    world.publish(publisher, "memory/a", &large, QoS::AtLeastOnce);
+    world.run(500);
+    assert_eq!(world.clients[publisher].done, [small]);
+    world.store.is_log_closed = false;
+    world.run_until("both are done", |world| world.clients[publisher].is_idle());
+}
+
+#[test]
+fn what_is_told_of_a_session_waits_for_its_record_at_any_level() {
+    let set = |settings: &mut Settings| settings.acks.default = AckLevel::Memory;
+    let mut world = World::with(1, 0, Plan::default(), set, set_nothing);
+    let client = world.client("c");
+    world.connect(client, 0, false, HOUR_S);
+    world.subscribe(client, "a", QoS::AtLeastOnce);
+    world.places[0].is_cut = true;
+    world.clients[client].unsubscribe("a");
+    world.publish(client, "b", "x", QoS::AtLeastOnce);
+    world.run(1_000);
+    assert_eq!(world.clients[client].done, ["x"], "its level is that of messages");
+    assert_eq!(world.clients[client].unsubacks, 0);
+    world.places[0].is_cut = false;
+    world.run_until("UNSUBACK comes", |world| world.clients[client].unsubacks == 1);
+}
