@@ -53,6 +53,11 @@ impl Ack {
         }
     }
 
+    /// Whether it says what has become of a message of the client.
+    pub(crate) fn answers_publish(&self) -> bool {
+        matches!(self, Ack::Published(..) | Ack::Received(..))
+    }
+
     /// The packet; `None` where it is a message of the session.
     pub(crate) fn packet<'a>(&'a self, properties: Properties<'a>, v5: bool) -> Option<Packet<'a>> {
         let packet = match self {

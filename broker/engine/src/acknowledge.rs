@@ -11,7 +11,7 @@ use crate::hub::Hub;
 use crate::mutant::{Mutant, is};
 use crate::place::ConnectionIndex;
 
-/// Acknowledgements that wait for the journal, for one connection. A client with so many is not read from.
+/// Acknowledgements that wait for the journal or the cluster, for one connection. A client with so many is not read from.
 const DELAYED_ACKS_MAX: usize = 1_024;
 
 impl<J: Journal> Hub<J> {
@@ -101,7 +101,10 @@ impl<J: Journal> Hub<J> {
         let is_too_much = self.connections[index].delayed_acks() >= DELAYED_ACKS_MAX
             || self.is_in_cluster() && self.awaits_in_cluster(index) >= AWAITED_MAX;
         if is_too_much && self.connections[index].hold(Reason::Acks) {
-            self.counters().clients_ahead_of_disk.add(1);
+            let counters = self.counters();
+            let ahead =
+                if self.is_in_cluster() { &counters.clients_ahead_of_cluster } else { &counters.clients_ahead_of_disk };
+            ahead.add(1);
         }
         is_too_much
     }

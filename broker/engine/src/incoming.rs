@@ -136,8 +136,7 @@ impl<J: Journal> Shard<J> {
                 let asker = self.hub.regime.access().is_closed().then_some(index);
                 let mut outgoing = Outgoing { chunk: Some((chunk, payload_at)), asker, ..Outgoing::new(message) };
                 if self.hub.is_in_cluster() {
-                    let level = self.hub.ack_level(index, &message);
-                    self.publish_in_cluster(session, publish.packet_id(), level, &mut outgoing)
+                    self.publish_in_cluster(index, session, publish.packet_id(), &mut outgoing)
                 } else {
                     self.publish(&mut outgoing, Publisher::Session(session))
                 }

@@ -42,9 +42,8 @@ impl<J: Journal> Hub<J> {
         until: LogPosition,
         ack: Ack,
     ) -> Ack {
-        let is_of_publish = matches!(ack, Ack::Published(..) | Ack::Received(..));
         let Some(room) = &mut self.cluster else { return ack };
-        if !is_of_publish || !room.take_refused(session, until) || is(Mutant::AcknowledgesWhatIsRefused) {
+        if !ack.answers_publish() || !room.take_refused(session, until) || is(Mutant::AcknowledgesWhatIsRefused) {
             return ack;
         }
         match ack {

@@ -25,13 +25,13 @@ impl<J: Journal> Shard<J> {
     #[inline(never)]
     pub(crate) fn publish_in_cluster(
         &mut self,
+        index: ConnectionIndex,
         session: SessionIndex,
         packet_id: Option<PacketId>,
-        level: AckLevel,
         outgoing: &mut Outgoing<'_>,
     ) -> Result<bool, Box<MessageRefusal>> {
         if outgoing.message.qos != QoS::AtMostOnce || outgoing.message.retain {
-            return self.publish_by_log(session, packet_id, level, outgoing);
+            return self.publish_by_log(index, session, packet_id, outgoing);
         }
         let published = self.publish(outgoing, Publisher::Session(session));
         if published.is_ok() {
@@ -43,9 +43,9 @@ impl<J: Journal> Shard<J> {
     /// Hands a message of QoS 1 or 2, or with RETAIN, to the log, by which all nodes get it.
     fn publish_by_log(
         &mut self,
+        index: ConnectionIndex,
         session: SessionIndex,
         packet_id: Option<PacketId>,
-        level: AckLevel,
         outgoing: &mut Outgoing<'_>,
     ) -> Result<bool, Box<MessageRefusal>> {
         let publisher = Publisher::Session(session);
@@ -60,10 +60,10 @@ impl<J: Journal> Shard<J> {
             Ok(retain) => retain,
             Err(why) => return self.refuse_message(why, outgoing, publisher),
         };
-        let answering = match (message.qos, level) {
-            (QoS::AtMostOnce, _) => Answering::Never,
-            (_, AckLevel::Memory) => Answering::AtOnce,
-            (_, AckLevel::Os | AckLevel::Disk | AckLevel::Quorum) => Answering::WhenStored,
+        let answering = match self.hub.ack_level(index, &message) {
+            _ if message.qos == QoS::AtMostOnce => Answering::Never,
+            AckLevel::Memory => Answering::AtOnce,
+            AckLevel::Os | AckLevel::Disk | AckLevel::Quorum => Answering::WhenStored,
         };
         let bytes = stored(outgoing);
         let packet_id = packet_id.filter(|_| message.qos == QoS::ExactlyOnce);
@@ -121,8 +121,6 @@ fn stored(outgoing: &Outgoing<'_>) -> Vec<u8> {
 impl<J: Journal> Hub<J> {
     /// What the answer to a message waits for, where `level` is asked for. The log may refuse what is large, as more than its servers take in
     /// one piece: that is not acknowledged before it is known.
-    #[cold]
-    #[inline(never)]
     pub(crate) fn ack_level_in_cluster(&self, level: AckLevel, message: &MessageRef<'_>) -> AckLevel {
         let most_bytes = self.cluster.as_ref().map_or(0, |room| room.settings().answered_at_once_max_bytes);
         if level == AckLevel::Memory && message.stored_bytes() > most_bytes { AckLevel::Quorum } else { level }

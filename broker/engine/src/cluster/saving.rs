@@ -105,7 +105,7 @@ impl<J: Journal> Hub<J> {
         let Some(served) = served else { return };
         let (client, reached) = (served.client(), served.reached());
         let connection = &self.connections[index];
-        let is_at_once = level == AckLevel::Memory && !connection.delays_answers();
+        let is_at_once = level == AckLevel::Memory && !connection.delays_any(Ack::answers_publish);
         let until = match level {
             AckLevel::Memory => connection.delayed_positions().map_or_else(LogPosition::default, |(_, last)| last),
             AckLevel::Os | AckLevel::Disk | AckLevel::Quorum => served.promise(),

@@ -8,6 +8,8 @@ use tautwire_router::SessionKey;
 use tautwire_session::{Journal, Outbound};
 
 use super::{ColdRoom, Holder, RETRY_MS, WRITING_MAX_BYTES};
+use crate::ack::Ack;
+use crate::connections::Connection;
 use crate::hub::Hub;
 use crate::place::SessionIndex;
 
@@ -208,7 +210,7 @@ impl<J: Journal> Hub<J> {
             && let Some((packet_id, message)) = outbound.next_sent_to_cool(COLD_MIN_BYTES, steps)
         {
             let message = message.clone();
-            let is_needed = connection.is_some_and(|index| connections[index].is_about_to_get(packet_id));
+            let is_needed = connection.is_some_and(|index| is_about_to_get(&connections[index], packet_id));
             match cold.known.get(message.id()) {
                 Some(_) if is_needed => {}
                 Some(cold) => {
@@ -279,7 +281,7 @@ impl<J: Journal> Hub<J> {
     fn cool_sent(&mut self, session: &SessionKey, packet_id: PacketId, cold: &Cold) {
         let Some(session) = self.sessions.at(session) else { return };
         let connection = self.sessions.connection(session);
-        if connection.is_some_and(|index| self.connections[index].is_about_to_get(packet_id)) {
+        if connection.is_some_and(|index| is_about_to_get(&self.connections[index], packet_id)) {
             return;
         }
         if let Some(outbound) = self.sessions.place(session).outbound() {
@@ -311,4 +313,9 @@ impl<J: Journal> Hub<J> {
             }
         }
     }
+}
+
+/// Whether a message of the window waits for the log before it is sent for the first time.
+fn is_about_to_get(connection: &Connection, id: PacketId) -> bool {
+    connection.delays_any(|ack| matches!(ack, Ack::Deliver(delivered, _) if *delivered == id))
 }

@@ -5,7 +5,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 
 use tautwire_memory::{Charge, Kind, Ledger};
-use tautwire_protocol::{PacketId, ProtocolVersion};
+use tautwire_protocol::ProtocolVersion;
 use tautwire_session::{AckLevel, LogPosition};
 
 use super::aliases::{Alias, Aliases};
@@ -556,16 +556,9 @@ impl Connection {
         self.extras.as_ref().map_or(0, |extras| extras.delayed_acks.len())
     }
 
-    /// Whether a message of the window waits for the log before it is sent for the first time.
-    pub(crate) fn is_about_to_get(&self, id: PacketId) -> bool {
-        let mut acks = self.extras.iter().flat_map(|extras| &extras.delayed_acks);
-        acks.any(|delayed| matches!(&delayed.ack, Ack::Deliver(delivered, _) if *delivered == id))
-    }
-
-    /// Whether the answer to a message of the client is among them.
-    pub(crate) fn delays_answers(&self) -> bool {
-        let mut acks = self.extras.iter().flat_map(|extras| &extras.delayed_acks);
-        acks.any(|delayed| matches!(delayed.ack, Ack::Published(..) | Ack::Received(..)))
+    /// Whether one that is meant is among them.
+    pub(crate) fn delays_any(&self, is_meant: impl Fn(&Ack) -> bool) -> bool {
+        self.extras.iter().flat_map(|extras| &extras.delayed_acks).any(|delayed| is_meant(&delayed.ack))
     }
 
     pub(crate) fn delay_ack(&mut self, delayed: Delayed, ledger: &Arc<Ledger>) {

@@ -170,7 +170,7 @@ fn a_client_that_is_answered_at_once_has_no_more_on_its_way_than_any_other() {
         assert!(published < 2 * AWAITED_MAX, "nothing stops it");
     }
     assert_eq!(world.clients[publisher].done.len(), AWAITED_MAX);
-    assert_eq!(world.broker_totals(0).clients_ahead_of_disk, 1);
+    assert_eq!(world.broker_totals(0).clients_ahead_of_cluster, 1);
     world.store.is_log_closed = false;
     world.run_until("it is heard again", |world| world.clients[publisher].is_idle());
     world.run_until("all have come", |world| world.clients[reader].received.len() == published);
