@@ -50,7 +50,7 @@ pub enum Error {
     },
     /// What is acknowledged could be lost in a power cut.
     Unsynced {
-        /// What is known of which server.
+        /// What is known of which server, and what to do.
         why: String,
     },
     /// The cluster's seed is gone, and what it has written is still there.
@@ -100,15 +100,15 @@ impl fmt::Display for Error {
             Error::Connection { why } => write!(f, "no NATS server can be used: {why}"),
             Error::Server { why } => f.write_str(why),
             Error::Stream { name, why, .. } => write!(f, "stream {name}: {why}"),
-            Error::Differs { name, differences } => write!(
-                f,
-                "stream {name} is not what this broker needs: {}; change it with `nats stream edit {name}`, or name the weaker setting in the configuration",
-                differences.join("; ")
-            ),
-            Error::Unsynced { why } => write!(
-                f,
-                "{why}; set `sync_interval: always` in the jetstream block of each server, or name the weaker setting in the configuration"
-            ),
+            Error::Differs { name, differences } => {
+                let differs = differences.join("; ");
+                write!(f, "stream {name} is not what this broker needs: {differs}; change it with `nats stream edit {name}`")?;
+                if differs.contains("num_replicas") {
+                    f.write_str(", or say by cluster.replicas that fewer servers are enough")?;
+                }
+                Ok(())
+            }
+            Error::Unsynced { why } => f.write_str(why),
             Error::SeedLost => f.write_str(
                 "key `seed` of bucket tw_config is gone, and other streams hold what was named by it; restore the bucket from a backup, or remove all streams of the cluster to begin anew",
             ),

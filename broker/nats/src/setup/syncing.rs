@@ -13,6 +13,11 @@ use super::monitoring_wait;
 use crate::error::Error;
 use crate::settings::{Syncing, Times};
 
+/// What operators can do about a server that is weaker.
+const SYNC_ALWAYS: &str = "set `sync_interval: always` in the jetstream block of each server, or accept what a power cut loses by cluster.sync = \"weaker\"";
+/// What they can do about one of which nothing is known.
+const NAME_ALL: &str = "name the monitoring addresses of all servers in cluster.monitors, or say by cluster.sync = \"promised\" that all of them do";
+
 /// The largest answer that is read: a server with all its monitoring has some kilobytes.
 const ANSWER_MAX_BYTES: u64 = 1024 * 1024;
 
@@ -48,11 +53,12 @@ fn judge(known: &BTreeMap<String, bool>, silent: &[String], holders: &BTreeSet<S
         return Err(Error::Connection { why });
     }
     if known.is_empty() {
-        let why = "whether the NATS servers write to disk before they confirm is not known: name the monitoring addresses of all of them, or say in the configuration that they do".to_owned();
+        let why = format!("whether the NATS servers write to disk before they confirm is not known; {NAME_ALL}");
         return Err(Error::Unsynced { why });
     }
     if let Some((name, _)) = known.iter().find(|(_, is_always)| !**is_always) {
-        return Err(Error::Unsynced { why: format!("NATS server {name} confirms before it has written to disk") });
+        let why = format!("NATS server {name} confirms before it has written to disk; {SYNC_ALWAYS}");
+        return Err(Error::Unsynced { why });
     }
     let mut not_known = holders.iter().filter(|name| !known.contains_key(*name));
     for why in silent {
@@ -62,7 +68,7 @@ fn judge(known: &BTreeMap<String, bool>, silent: &[String], holders: &BTreeSet<S
     match not_known.next() {
         Some(name) => {
             let why = format!(
-                "NATS server {name} holds streams, and its monitoring address is not named: whether it writes to disk before it confirms is not known"
+                "NATS server {name} holds streams, and whether it writes to disk before it confirms is not known; {NAME_ALL}"
             );
             Err(Error::Unsynced { why })
         }
@@ -77,7 +83,11 @@ async fn look(address: &str, times: &Times) -> Result<Result<(String, bool), Str
         Ok(Err(error)) => return Ok(Err(error.to_string())),
         Ok(Ok(answer)) => answer,
     };
-    let why = || format!("the monitoring address {address} does not answer as that of a NATS server with JetStream");
+    let why = || {
+        format!(
+            "the monitoring address {address} does not answer as that of a NATS server with JetStream; correct cluster.monitors"
+        )
+    };
     read(&answer).map(Ok).ok_or_else(|| Error::Unsynced { why: why() })
 }
 
@@ -120,11 +130,13 @@ mod tests {
         let known = |pairs: &[(&str, bool)]| pairs.iter().map(|(name, always)| ((*name).to_owned(), *always)).collect();
         let holders = ["a".to_owned(), "b".to_owned()].into();
         assert_eq!(judge(&known(&[("a", true), ("b", true), ("c", true)]), &[], &holders), Ok(()));
-        for (pairs, named) in
-            [(&[("a", true), ("b", false)][..], "server b"), (&[("a", true)], "server b"), (&[], "not known")]
-        {
+        for (pairs, named, advice) in [
+            (&[("a", true), ("b", false)][..], "server b", SYNC_ALWAYS),
+            (&[("a", true)], "server b", NAME_ALL),
+            (&[], "not known", NAME_ALL),
+        ] {
             let error = judge(&known(pairs), &[], &holders).expect_err("weaker").to_string();
-            assert!(error.contains(named) && error.ends_with("[cluster_unsynced]"), "{error}");
+            assert!(error.contains(named) && error.ends_with(&format!("; {advice} [cluster_unsynced]")), "{error}");
         }
     }
 
