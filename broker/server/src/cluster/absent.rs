@@ -19,7 +19,7 @@ impl Plan {
     /// # Errors
     /// It names NATS servers.
     pub(crate) fn read(config: &Config) -> Result<Option<Plan>, Vec<String>> {
-        if config.cluster.servers.0.iter().all(String::is_empty) {
+        if !config.cluster.has_servers() {
             return Ok(None);
         }
         let why = "cluster.servers: this broker has been built without clusters; take one of the releases, or build it with \

@@ -32,7 +32,7 @@ impl Plan {
     /// Everything that is wrong, a line each. Never says what is secret.
     pub(crate) fn read(config: &Config) -> Result<Option<Plan>, Vec<String>> {
         let config = &config.cluster;
-        let servers: Vec<&str> = config.servers.0.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
+        let servers: Vec<&str> = config.servers().collect();
         if servers.is_empty() {
             return Ok(None);
         }

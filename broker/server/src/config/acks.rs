@@ -7,7 +7,21 @@ use tautwire_protocol::TopicFilter;
 use tautwire_session::AckLevel;
 use toml::de::DeValue;
 
+use super::Config;
+use super::cluster::ClusterSync;
+use super::error::{ConfigError, ErrorCode, Place};
 use super::value::{Choice, Problem, Setting, quoted, texts};
+
+/// Servers that hold each message of a cluster, of which one may be lost.
+const REPLICAS_LEAST: u16 = 3;
+
+/// Where nothing else is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CommonAck {
+    /// The most that the broker can promise, alone or as one of several.
+    Auto,
+    Level(AckLevel),
+}
 
 /// By topic filters, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,6 +30,16 @@ pub(crate) struct AckTopics(pub(crate) Vec<(Box<str>, AckLevel)>);
 /// By addresses that are listened on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AckListeners(pub(crate) Vec<(SocketAddr, AckLevel)>);
+
+impl Choice for CommonAck {
+    const CHOICES: &'static [(&'static str, Self)] = &[
+        ("auto", Self::Auto),
+        ("memory", Self::Level(AckLevel::Memory)),
+        ("os", Self::Level(AckLevel::Os)),
+        ("disk", Self::Level(AckLevel::Disk)),
+        ("quorum", Self::Level(AckLevel::Quorum)),
+    ];
+}
 
 impl Setting for AckTopics {
     fn takes(_: Option<&RangeInclusive<u64>>) -> String {
@@ -56,6 +80,65 @@ impl Setting for AckListeners {
     }
 }
 
+impl Config {
+    /// What acknowledgements wait for where nothing else is said.
+    pub(crate) fn ack(&self) -> AckLevel {
+        match self.data.ack {
+            CommonAck::Level(level) => level,
+            CommonAck::Auto if self.cluster.has_servers() => AckLevel::Quorum,
+            CommonAck::Auto => AckLevel::Disk,
+        }
+    }
+
+    /// Adds where a broker that is alone is to promise what takes several.
+    pub(super) fn check_acks(&self, errors: &mut Vec<ConfigError>) {
+        if self.cluster.has_servers() {
+            return;
+        }
+        let mut refuse = |key, whose: String| {
+            let message = format!(
+                "{whose}\"quorum\" takes several brokers as one: name their NATS servers with cluster.servers, or write \"disk\", which is the \
+                 most that a broker alone can promise"
+            );
+            errors.push(ConfigError { code: ErrorCode::Missing, place: Place::Key { key }, message });
+        };
+        let data = &self.data;
+        if data.ack == CommonAck::Level(AckLevel::Quorum) {
+            refuse("data.ack", String::new());
+        }
+        if data.ack_topics.0.iter().any(|(_, level)| *level == AckLevel::Quorum) {
+            refuse("data.ack_topics", String::new());
+        }
+        if data.ack_listeners.0.iter().any(|(_, level)| *level == AckLevel::Quorum) {
+            refuse("data.ack_listeners", String::new());
+        }
+        for (_, name) in self.tables().filter(|(table, _)| table.ack == Some(AckLevel::Quorum)) {
+            refuse("listener", format!("ack of {name}: "));
+        }
+    }
+
+    /// Adds what a quorum of the NATS servers does not promise, as the configuration names it.
+    pub(crate) fn warn_of_weak_quorum(&self, warnings: &mut Vec<String>) {
+        let cluster = &self.cluster;
+        if !cluster.has_servers() {
+            return;
+        }
+        if cluster.sync == ClusterSync::Weaker {
+            warnings.push(
+                "cluster.sync is \"weaker\": the NATS servers may confirm before they have written to disk, so a power cut may lose what was \
+                 acknowledged at \"quorum\"; set sync_interval: always there, and cluster.monitors here"
+                    .to_owned(),
+            );
+        }
+        if cluster.replicas < REPLICAS_LEAST {
+            warnings.push(format!(
+                "cluster.replicas is {}: what was acknowledged at \"quorum\" may not survive the loss of one NATS server; {REPLICAS_LEAST} do",
+                cluster.replicas
+            ));
+        }
+    }
+}
+
 /// `what = level`, of which `read` understands the first part.
 fn rule<T>(text: &str, what: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<(T, AckLevel), Problem> {
     let rule = text.rsplit_once('=').and_then(|(first, level)| {
@@ -83,6 +166,9 @@ fn list<T: ToString>(rules: &[(T, AckLevel)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Override;
+    use crate::config::listen::Address;
+    use crate::config::listener::ListenerConfig;
 
     #[test]
     fn a_rule_is_read_and_shown_alike() {
@@ -100,5 +186,58 @@ mod tests {
                 "{wrong}"
             );
         }
+    }
+
+    fn load(settings: &[&str]) -> Result<Config, Vec<String>> {
+        let overrides: Vec<_> =
+            settings.iter().map(|text| Override::from_argument(text).expect("a key and a value")).collect();
+        Config::load(None, &overrides).map_err(|errors| errors.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn the_default_is_the_most_that_the_broker_can_promise() {
+        let ack = |settings: &[&str]| load(settings).expect("good").ack();
+        assert_eq!(ack(&[]), AckLevel::Disk);
+        assert_eq!(ack(&["cluster.servers="]), AckLevel::Disk);
+        assert_eq!(ack(&["cluster.servers=nats://a"]), AckLevel::Quorum);
+        assert_eq!(ack(&["cluster.servers=nats://a", "data.ack=memory"]), AckLevel::Memory);
+        let listeners = load(&["cluster.servers=nats://a", "listen=127.0.0.1:1"]).expect("good").listeners();
+        assert_eq!(listeners[0].ack, AckLevel::Quorum);
+    }
+
+    #[test]
+    fn a_broker_that_is_alone_refuses_a_quorum_and_says_what_to_do() {
+        for (setting, place) in [
+            ("data.ack=quorum", "data.ack"),
+            ("data.ack_topics=a/# = quorum", "data.ack_topics"),
+            ("data.ack_listeners=127.0.0.1:1883 = quorum", "data.ack_listeners"),
+        ] {
+            let errors = load(&[setting]).expect_err("there is no quorum");
+            let [error] = &errors[..] else { panic!("{errors:?}") };
+            assert!(error.starts_with(&format!("{place}: \"quorum\" takes several brokers")), "{error}");
+            assert!(error.contains("cluster.servers") && error.ends_with("[config_missing]"), "{error}");
+            assert!(load(&[setting, "cluster.servers=nats://a"]).is_ok());
+        }
+        let address = Address::from_toml(&DeValue::String("127.0.0.1:1".into()), None).expect("an address");
+        let table = ListenerConfig { address: Some(address), ack: Some(AckLevel::Quorum), ..ListenerConfig::default() };
+        let config = Config { listener: vec![table], ..Config::default() };
+        let mut errors = Vec::new();
+        config.check_acks(&mut errors);
+        let [error] = &errors[..] else { panic!("{errors:?}") };
+        assert!(error.to_string().starts_with("listener: ack of mqtt://127.0.0.1:1: \"quorum\" takes"), "{error}");
+    }
+
+    #[test]
+    fn a_quorum_that_promises_less_is_told_wherever_there_is_one() {
+        let warnings = |settings: &[&str]| {
+            let (config, mut warnings) = (load(settings).expect("good"), Vec::new());
+            config.warn_of_weak_quorum(&mut warnings);
+            warnings
+        };
+        assert_eq!(warnings(&["cluster.sync=weaker", "cluster.replicas=1"]), [""; 0], "there is no cluster");
+        let servers = "cluster.servers=nats://a";
+        assert_eq!(warnings(&[servers, "cluster.replicas=5"]), [""; 0]);
+        assert!(warnings(&[servers, "cluster.sync=weaker"])[0].starts_with("cluster.sync is \"weaker\""));
+        assert!(warnings(&[servers, "cluster.replicas=2"])[0].starts_with("cluster.replicas is 2"));
     }
 }

@@ -1,6 +1,19 @@
 //! What the keys of the cluster take.
 
+use super::settings::ClusterConfig;
 use super::value::Choice;
+
+impl ClusterConfig {
+    /// The NATS servers, as they are written: one text may name several.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &str> {
+        self.servers.0.iter().map(String::as_str).filter(|text| !text.is_empty())
+    }
+
+    /// Whether the broker is to be one of several.
+    pub(crate) fn has_servers(&self) -> bool {
+        self.servers().next().is_some()
+    }
+}
 
 /// How it is known that NATS servers write to disk before they confirm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -294,7 +294,7 @@ impl Config {
         Listener {
             name: table.name.as_ref().map_or_else(|| address.to_string(), |name| name.0.clone()),
             address: address.clone(),
-            ack: table.ack.or_else(by_address).unwrap_or(self.data.ack),
+            ack: table.ack.or_else(by_address).unwrap_or(self.ack()),
             connections: table.connections,
             mount_point: table.mount_point.clone(),
             acl: table.acl.file.clone(),

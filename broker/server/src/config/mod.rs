@@ -72,6 +72,7 @@ impl Config {
         }
         config.check_admin(&mut errors);
         config.check_listeners(&mut errors);
+        config.check_acks(&mut errors);
         if errors.is_empty() { Ok(config) } else { Err(errors) }
     }
 
@@ -217,6 +218,7 @@ impl Config {
                     .to_owned(),
             );
         }
+        self.warn_of_weak_quorum(&mut warnings);
         let limits = &self.limits;
         if limits.websocket_frame_bytes < u64::from(self.mqtt.maximum_packet_size) {
             warnings.push(format!(

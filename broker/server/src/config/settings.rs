@@ -2,11 +2,10 @@
 
 use tautwire_identity::Unreachable;
 use tautwire_protocol::QoS;
-use tautwire_session::AckLevel;
 use tautwire_tls::{CipherSuites, ClientCertificates, MinimumVersion};
 use tautwire_websocket::AllowedOrigin;
 
-use super::acks::{AckListeners, AckTopics};
+use super::acks::{AckListeners, AckTopics, CommonAck};
 use super::admin_roles::AdminRoles;
 use super::auth::{Algorithms, AnonymousClients, CertificateNames, FailureRules, Text, Texts};
 use super::certificate_rules::CertificateRuleList;
@@ -197,10 +196,12 @@ settings! {
         /// (`/var/lib/tautwire`), and otherwise that of the user (`$XDG_STATE_HOME/tautwire`, or `~/.local/state/tautwire`).
         /// Empty means that everything is in memory alone.
         path: DataPath = DataPath::default();
-        /// What acknowledgements of what must be kept wait for: `disk`, that it survives a power cut; `os`, that the system has it, so
-        /// that it survives the end of the broker's process; `memory`, nothing. It is written down in any case.
-        /// See [what survives](operating/running.md#what-survives).
-        ack: AckLevel = AckLevel::Disk;
+        /// What acknowledgements of what must be kept wait for: `quorum`, that most servers of the cluster have it, so that it survives the loss of
+        /// a machine; `disk`, that it survives a power cut; `os`, that the system has it, so that it survives the end of the broker's process;
+        /// `memory`, nothing. It is written down in any case. `auto` is `quorum` in a [cluster](operating/cluster.md#what-acknowledgements-wait-for)
+        /// and `disk` elsewhere, where there is no `quorum`. In a cluster, `os` and `disk` wait for the quorum as well, and a level is about
+        /// messages alone. See [what survives](operating/running.md#what-survives).
+        ack: CommonAck = CommonAck::Auto;
         /// The same for answers to messages (PUBACK, PUBREC), by topic, for example `telemetry/# = memory`. The first filter that matches counts.
         ack_topics: AckTopics = AckTopics::default();
         /// The same for all acknowledgements to clients of a listener, by its address as it stands in `listen`, for example

@@ -109,7 +109,7 @@ impl Choice for SlowConsumer {
 
 impl Choice for AckLevel {
     const CHOICES: &'static [(&'static str, Self)] =
-        &[("memory", Self::Memory), ("os", Self::Os), ("disk", Self::Disk)];
+        &[("memory", Self::Memory), ("os", Self::Os), ("disk", Self::Disk), ("quorum", Self::Quorum)];
 }
 
 impl Choice for LogFormat {

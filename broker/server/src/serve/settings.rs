@@ -76,7 +76,7 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
         sys_interval_s: config.sys.interval_s,
         contract_discovery: config.contracts.discovery,
         metered_filters: config.metrics.topics.0.clone().into(),
-        acks: Acks { default: config.data.ack, topics: config.data.ack_topics.0.clone() },
+        acks: Acks { default: config.ack(), topics: config.data.ack_topics.0.clone() },
     };
     (settings, RetainedLimits { messages: limits.retained_messages, bytes: budget.retained_bytes })
 }

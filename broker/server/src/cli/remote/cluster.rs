@@ -129,5 +129,10 @@ fn check(arguments: Arguments) -> Result<ExitCode, Stop> {
     };
     let outcome = Node::check(&plan);
     outcome.map_err(|why| Stop::failure(Exit::Connection, why))?;
+    let mut warnings = Vec::new();
+    config.warn_of_weak_quorum(&mut warnings);
+    for warning in warnings {
+        eprintln!("tautwire: warning: {warning}");
+    }
     Ok(print("a broker with this configuration can take part in its cluster\n"))
 }
