@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from roles import EARLY_TOPICS
+
 # A reason code from here on is an error [MQTT 5.0 section 2.4].
 FIRST_ERROR = 0x80
 # After this time a message that waits for the store is refused, and its client of 3.1.1 disconnected.
@@ -289,10 +291,12 @@ def violations_of(history: History) -> list[Violation]:
 
 
 def missing(history: History) -> Iterator[tuple[str, Message]]:
-    """Who lacks which message that was acknowledged, and was sent when its SUBACK had come: each subscriber, or all members of a group together."""
+    """Who lacks which message that was acknowledged at `quorum`, and was sent when its SUBACK had come: each subscriber, or all members of a group
+    together.
+    """
     by_topic: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for (topic, number), sent in history.sent.items():
-        if sent.acknowledged_at is not None:
+        if sent.acknowledged_at is not None and not topic.startswith(EARLY_TOPICS):
             by_topic[topic].append((sent.at, number))
     for of_topic in by_topic.values():
         of_topic.sort()

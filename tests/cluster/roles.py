@@ -6,6 +6,8 @@ from __future__ import annotations
 ALL_TOPICS = "t/#"
 GROUP = f"$share/group/{ALL_TOPICS}"
 KEPT_TOPICS = "k/#"
+# What begins so is acknowledged at `memory`: it may be lost then, and everything else holds for it as well.
+EARLY_TOPICS = "t/early/"
 
 
 def _keeper(who: str, version: int, home: int, moves_s: float) -> dict:
@@ -17,8 +19,8 @@ def _mortal(who: str, version: int, home: int, qos: int, **more: object) -> dict
     return {"who": who, "role": "mortal", "version": version, "home": home, "topic": f"t/will/{who}", "will_qos": qos, "stays_s": 2.0, **more}
 
 
-def _publisher(who: str, version: int, home: int, window: int, rate: int, **more: object) -> dict:
-    topics = [[f"t/{who}/{qos}", qos] for qos in (1, 2)]
+def _publisher(who: str, version: int, home: int, window: int, rate: int, start: str = "t/", **more: object) -> dict:
+    topics = [[f"{start}{who}/{qos}", qos] for qos in (1, 2)]
     return {"who": who, "role": "publisher", "version": version, "home": home, "topics": topics, "window": window, "rate": rate, **more}
 
 
@@ -36,6 +38,7 @@ CLIENTS: dict[str, list[dict]] = {
         _publisher("ours-pub-5", 5, 0, window=8, rate=30),
         _publisher("ours-pub-3", 4, 1, window=8, rate=30),
         _publisher("ours-pub-wide", 5, 2, window=30, rate=40),
+        _publisher("ours-pub-early", 5, 0, window=20, rate=40, start=EARLY_TOPICS),
         _publisher("ours-pub-moves", 5, 1, window=20, rate=40, moves_s=1.5),
         _subscriber("ours-all-5", 5, 1, qos=2, lag=3, receive_maximum=10),
         _subscriber("ours-all-3", 4, 2, qos=2),

@@ -63,6 +63,20 @@ class Promises(unittest.TestCase):
         self.assertEqual(script.broken(), [])
         self.assertEqual(list(unanswered(History(script.events))), [("t/p", 1)])
 
+    def test_what_was_acknowledged_at_memory_may_be_lost_and_comes_in_order_and_once_otherwise(self) -> None:
+        def early(*numbers: int) -> list[str]:
+            script = begun()
+            for number in (1, 2, 3):
+                message = {"topic": "t/early/p", "number": number, "link": 1}
+                script.say("p", "publish", qos=2, **message).say("p", "acknowledged", reason=0, **message)
+            for number in numbers:
+                script.say("s", "message", topic="t/early/p", number=number, qos=2)
+            return script.settle().broken()
+
+        self.assertEqual(early(1, 3), [])
+        self.assertEqual(early(1, 3, 2), ["order of each publisher and topic"])
+        self.assertEqual(early(1, 3, 3), ["QoS 2 comes once"])
+
     def test_what_was_sent_before_suback_or_is_given_up_need_not_arrive(self) -> None:
         early = Script().enter("p").enter("s").publish(1).subscribe().acknowledge(1)
         self.assertEqual(early.settle().broken(), [])

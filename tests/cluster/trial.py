@@ -12,13 +12,15 @@ from faults import Faults
 from judge import History, gaps, missing, name_of, told, unanswered, violations_of
 from network import Network, SmallDisk, is_inside
 from processes import Stage, StageError, fetch
-from roles import EVERYBODY, KEPT, LOOKERS, PUBLISHERS, SUBSCRIBERS
+from roles import EARLY_TOPICS, EVERYBODY, KEPT, LOOKERS, PUBLISHERS, SUBSCRIBERS
 from schedule import BROKERS, SERVERS, Schedule
 
 # A nats-server whose disk is full has so much before.
 SMALL_DISK_MIB = 160
 # JetStream reserves what streams may grow to, wherever that is to come from.
 JETSTREAM_MAX = "max_file: 100GB"
+# All other topics are at `quorum`, which is the default.
+AT_MEMORY = [f"data.ack_topics={EARLY_TOPICS}# = memory"]
 # Nobody outside reaches what is no loopback either.
 OPEN = ["admin.plain_http=true", "auth.anonymous=true"]
 # So long it may take until nothing lacks any more: TCP sends again after pauses that have doubled while the way was cut.
@@ -68,7 +70,7 @@ class Trial:
     def _play(self, stage: Stage) -> None:
         disks = self._small_disks()
         stage.start_servers(len(SERVERS), of_jetstream=JETSTREAM_MAX if disks else "")
-        stage.start_brokers(len(BROKERS), OPEN if self._network else [])
+        stage.start_brokers(len(BROKERS), AT_MEMORY + (OPEN if self._network else []))
         brokers = [{"name": each.name, "host": each.place.host, "port": each.port} for each in stage.brokers]
         agents = Agents(self._folder, brokers, self._schedule.seed, self._record)
         faults = Faults(stage, self._network, disks, lambda what, of: self._record.note("faults", what, fault=of))
