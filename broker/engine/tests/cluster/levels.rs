@@ -1,7 +1,7 @@
 //! What acknowledgements of messages wait for, by level.
 
 use tautwire_engine::{ClusterSettings, Settings};
-use tautwire_protocol::QoS;
+use tautwire_protocol::{QoS, ReasonCode};
 use tautwire_session::AckLevel;
 
 use crate::world::{Plan, World};
@@ -125,6 +125,28 @@ fn what_was_acknowledged_and_the_log_does_not_take_is_counted_and_disturbs_nothi
         let payloads = world.clients[reader].payloads();
         assert!(payloads.len() == 31 && payloads.contains(&"first"), "{payloads:?}");
     }
+}
+
+#[test]
+fn a_refusal_is_told_although_an_earlier_one_was_not() {
+    let set_member = |member: &mut tautwire_cluster::Settings| member.publish_timeout_ms = TIMEOUT_MS;
+    let mut world = World::with_members(1, 0, Plan::default(), by_topic, set_nothing, set_member);
+    let publisher = world.client("p");
+    world.connect(publisher, 0, false, HOUR_S);
+    world.store.is_log_closed = true;
+    for payload in ["memory first", "memory lost", "quorum first", "quorum refused"] {
+        let level = payload.split(' ').next().unwrap_or_default();
+        world.publish(publisher, &format!("{level}/a"), payload, QoS::AtLeastOnce);
+        world.run(100);
+    }
+    world.run(4_000);
+    world.store.is_log_closed = false;
+    world.run_until("all is answered", |world| world.clients[publisher].is_idle());
+    assert_eq!(world.clients[publisher].done, ["memory first", "memory lost", "quorum first"]);
+    assert_eq!(world.clients[publisher].refused, ["quorum refused"]);
+    assert_eq!(world.clients[publisher].reasons, [ReasonCode::ImplementationSpecificError]);
+    let totals = world.broker_totals(0);
+    assert_eq!((totals.acknowledged_not_stored, totals.publishes_refused), (1, 1));
 }
 
 #[test]
