@@ -68,7 +68,8 @@ impl Config {
 
     /// Whether clients may be served at all: the configuration that the store had when this life began is in force, or a later one.
     pub(crate) fn is_ready(&self) -> bool {
-        self.is_known && (self.held > 0 || self.latest.is_none() && self.refused.is_none())
+        let latest = self.latest.map_or(0, |(_, number)| number);
+        self.is_known && self.refused.is_none() && self.held == latest
     }
 
     /// Whether the node lags behind for good: it serves those that it has, by the revision that it has, and takes nobody else.
@@ -88,31 +89,34 @@ impl Config {
         }
     }
 
-    /// The record has been seen, in any order and as often as it likes.
+    /// The record has been seen, in any order and as often as it likes. Where a change is reported, it may be an old one: what the store has when
+    /// a life begins is known by its answer alone.
     pub(crate) fn saw(&mut self, revision: Revision, value: &[u8], out: &mut Outbox) {
-        self.is_known = true;
         if self.latest.is_some_and(|(latest, _)| revision <= latest) || self.refused >= Some(revision) {
             return;
         }
         let Ok(record) = ConfigRecord::decode(value) else {
             self.refused = Some(revision);
-            return;
+            return out.decide(Decision::Outgrown);
         };
         self.latest = Some((revision, record.number));
         self.offered = Some(record.number);
         out.decide(Decision::Configure { number: record.number, parts: record.parts });
     }
 
-    /// The engine has taken a revision on, or could not.
+    /// The engine has taken a revision on, or could not. What it could not take on once, it may take on later.
     pub(crate) fn configured(&mut self, number: u64, is_taken_on: bool) {
         if self.offered != Some(number) {
             return;
         }
-        self.offered = None;
+        let latest = self.latest.map(|(revision, _)| revision);
+        // A later one that cannot be read is refused still.
+        let is_last = self.refused <= latest;
         if is_taken_on {
-            (self.held, self.refused) = (number, None);
-        } else {
-            self.refused = self.latest.map(|(revision, _)| revision);
+            (self.offered, self.held) = (None, number);
+            self.refused = self.refused.filter(|_| !is_last);
+        } else if is_last {
+            self.refused = latest;
         }
     }
 
@@ -126,7 +130,9 @@ impl Config {
     ) {
         let latest = self.latest.map_or(0, |(_, number)| number);
         let is_busy = matches!(self.step, Step::Writing(..) | Step::Checking(..));
-        let outcome = if is_busy || !self.is_known || self.is_behind() {
+        // What cannot be taken on can be replaced; what cannot be read is not this node's to replace.
+        let is_unreadable = self.refused > self.latest.map(|(revision, _)| revision);
+        let outcome = if is_busy || !self.is_known || is_unreadable {
             Proposal::Unavailable
         } else if base != latest {
             Proposal::Outdated(latest)
@@ -151,7 +157,10 @@ impl Config {
     pub(crate) fn answer(&mut self, id: OperationId, answer: &Answer, out: &mut Outbox) {
         match (std::mem::replace(&mut self.step, Step::Resting), answer) {
             (Step::Reading(op), answer) if op == id => match answer {
-                Answer::Got(Some((revision, value))) => self.saw(*revision, value, out),
+                Answer::Got(Some((revision, value))) => {
+                    self.is_known = true;
+                    self.saw(*revision, value, out);
+                }
                 Answer::Got(None) => self.is_known = true,
                 _ => {}
             },

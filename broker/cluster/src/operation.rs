@@ -409,6 +409,8 @@ pub enum Decision {
         /// What it says.
         parts: Vec<ConfigPart>,
     },
+    /// There is a revision of the shared configuration that this version cannot read: the node takes no clients.
+    Outgrown,
     /// What has become of a proposal.
     Proposed {
         /// Who proposed.

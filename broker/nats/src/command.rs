@@ -189,7 +189,7 @@ impl Command {
             Command::Keep { terms, .. } => will_bytes(terms),
             Command::Checkpoint { leases, .. } => leases.iter().map(|(.., open)| size_of_val(&open[..])).sum(),
             Command::Returned { open, .. } => size_of_val(&open[..]),
-            Command::Propose { parts, .. } => parts.iter().map(|part| part.name.len() + part.bytes.len()).sum(),
+            Command::Propose { parts, .. } => parts_bytes(parts),
             Command::Abandon { .. }
             | Command::Release { .. }
             | Command::Took { .. }
@@ -209,6 +209,7 @@ impl Command {
             Command::Publish { message, .. } => message.len(),
             Command::Save { state, .. } | Command::Left { state, .. } => state.len(),
             Command::Keep { terms, .. } => will_bytes(terms),
+            Command::Propose { parts, .. } => parts_bytes(parts),
             _ => 0,
         }
     }
@@ -228,6 +229,10 @@ impl Command {
             _ => None,
         }
     }
+}
+
+fn parts_bytes(parts: &[ConfigPart]) -> usize {
+    parts.iter().map(|part| part.name.len() + part.bytes.len()).sum()
 }
 
 fn will_bytes(terms: &Terms) -> usize {

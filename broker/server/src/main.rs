@@ -18,6 +18,7 @@ mod log;
 mod nearest;
 mod rules;
 mod serve;
+mod shared;
 mod telemetry;
 mod time;
 

@@ -8,6 +8,7 @@ use tautwire_access::{Policy, limits};
 use crate::config::Config;
 use crate::config::listener::Listener;
 use crate::files;
+use crate::shared::{Part, Parts};
 
 /// Reads and compiles a file of rules.
 ///
@@ -23,23 +24,30 @@ fn read_policy(path: Option<&Path>) -> Result<Policy, Vec<String>> {
     let name = path.display().to_string();
     let text = files::text(path, limits::FILE_BYTES_MAX);
     let text = text.map_err(|why| vec![format!("{name}: {why} [access_unreadable]")])?;
-    Policy::parse(&name, &text).map_err(|errors| errors.iter().map(ToString::to_string).collect())
+    parse(&name, &text)
 }
 
-/// The rules that a configuration names, those of listeners too.
+fn parse(name: &str, text: &str) -> Result<Policy, Vec<String>> {
+    Policy::parse(name, text).map_err(|errors| errors.iter().map(ToString::to_string).collect())
+}
+
+/// The rules that a configuration names, those of listeners too. Those that are shared stand in place of the common ones.
 ///
 /// # Errors
 /// Everything that is wrong with them, likewise.
-pub(crate) fn load_all(config: &Config) -> Result<Arc<Policy>, Vec<String>> {
+pub(crate) fn load_all(config: &Config, shared: &Parts) -> Result<Arc<Policy>, Vec<String>> {
     let mut errors = Vec::new();
-    let mut read = |path: Option<&Path>| {
-        read_policy(path).unwrap_or_else(|wrong| {
+    let mut checked = |read: Result<Policy, Vec<String>>| {
+        read.unwrap_or_else(|wrong| {
             errors.extend(wrong);
             Policy::open()
         })
     };
-    let common = read(config.acl.file.get());
-    let of_listener = |listener: Listener| Some((listener.name.into(), read(listener.acl?.get())));
+    let common = checked(match &shared.acl {
+        Some(text) => parse(Part::Acl.file(), text),
+        None => read_policy(config.acl.file.get()),
+    });
+    let of_listener = |listener: Listener| Some((listener.name.into(), checked(read_policy(listener.acl?.get()))));
     let listeners = config.listeners().into_iter().filter_map(of_listener).collect();
     if errors.is_empty() { Ok(Arc::new(common.with_listeners(listeners))) } else { Err(errors) }
 }

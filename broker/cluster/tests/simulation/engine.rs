@@ -291,7 +291,9 @@ impl Engine {
                 let (next, open) = self.shards.recall(partition);
                 member.returned(now_ms, group, partition, next, open);
             }
-            Decision::Unreadable { .. } | Decision::NotJoined { .. } => unreachable!("all nodes have one version"),
+            Decision::Unreadable { .. } | Decision::Outgrown | Decision::NotJoined { .. } => {
+                unreachable!("all nodes have one version")
+            }
             Decision::NotStored { ticket, .. } => {
                 let (id, packet_id, message) = self.messages.remove(&ticket).expect("somebody published");
                 if self.answer(id, ToClient::Refused(packet_id), member.incarnation(), ledger) {

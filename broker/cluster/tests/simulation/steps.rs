@@ -41,10 +41,14 @@ fn part(text: &str) -> Vec<ConfigPart> {
 }
 
 impl Node {
-    fn on(store: Store) -> Node {
+    /// A life that has asked nothing yet.
+    fn begun(store: Store) -> Node {
         let member = Member::new(0, life(1), "a", None, SEED, Settings::default());
-        let mut node =
-            Node { member, store, now_ms: 0, decisions: Vec::new(), waits: |_| false, heard: 0, open: Vec::new() };
+        Node { member, store, now_ms: 0, decisions: Vec::new(), waits: |_| false, heard: 0, open: Vec::new() }
+    }
+
+    fn on(store: Store) -> Node {
+        let mut node = Node::begun(store);
         node.carry_out();
         node.pass(100);
         node
@@ -145,7 +149,8 @@ fn a_node_that_cannot_read_the_configuration_never_begins_to_serve() {
     let mut node = Node::on(store_with_newer_configuration());
     node.pass(20_000);
     assert!(!node.member.is_serving(node.now_ms) && node.member.status(node.now_ms).config.is_behind);
-    assert!(!node.take().contains(&Decision::Resumed));
+    let told = node.take();
+    assert!(told.contains(&Decision::Outgrown) && !told.contains(&Decision::Resumed));
 }
 
 #[test]
@@ -168,6 +173,50 @@ fn a_node_that_cannot_take_on_a_revision_keeps_its_clients_and_takes_no_others()
     node.connect(3, "third");
     assert!(matches!(&node.take()[..], [Decision::Redirect { ticket: 3, to }] if to.reference == "n6:1883"));
     assert!(node.member.status(node.now_ms).config.is_behind);
+}
+
+#[test]
+fn a_node_that_could_not_take_on_a_revision_may_do_so_later_or_replace_it() {
+    let mut node = Node::on(Store::default());
+    node.member.propose(1, 0, part("a"));
+    node.carry_out();
+    node.member.configured(node.now_ms, 1, false);
+    assert!(node.member.status(node.now_ms).config.is_behind);
+    node.member.configured(node.now_ms, 1, true);
+    let status = node.member.status(node.now_ms).config;
+    assert!(!status.is_behind && status.held == 1);
+    node.member.propose(2, 1, part("b"));
+    node.carry_out();
+    node.member.configured(node.now_ms, 2, false);
+    node.take();
+    node.member.propose(3, 2, part("c"));
+    node.carry_out();
+    assert!(node.take().contains(&Decision::Proposed { ticket: 3, outcome: Proposal::Accepted(3) }));
+    node.member.configured(node.now_ms, 3, true);
+    let status = node.member.status(node.now_ms).config;
+    assert!(!status.is_behind && status.held == 3);
+}
+
+#[test]
+fn a_life_begins_to_serve_by_the_revision_that_the_store_has_and_by_no_older_one() {
+    let record = |number, what| ConfigRecord { number, by: (life(9), number), parts: part(what) }.encode();
+    let mut store = Store::default();
+    let mut put = |expected, value| match store.apply(Operation::Put { key: Key::Config, expected, value }, false).0 {
+        Answer::Put(revision) => revision,
+        answer => panic!("{answer:?}"),
+    };
+    let old = put(None, record(1, "old"));
+    put(Some(old), record(2, "new"));
+    let mut node = Node::begun(store);
+    // A replica that lags reports the one before.
+    node.member.saw_config(old, &record(1, "old"));
+    node.member.configured(0, 1, true);
+    node.carry_out();
+    node.pass(5_000);
+    assert!(!node.member.is_serving(node.now_ms) && !node.take().contains(&Decision::Resumed));
+    node.member.configured(node.now_ms, 2, true);
+    node.pass(1_000);
+    assert!(node.member.is_serving(node.now_ms));
 }
 
 #[test]

@@ -129,6 +129,7 @@ impl<J: Journal> Shard<J> {
             // Not asked for by a shard; where the log begins, and what topics retain, is told by events of their own.
             Decision::Begin { .. }
             | Decision::Unreadable { .. }
+            | Decision::Outgrown
             | Decision::Retain { .. }
             | Decision::Configure { .. }
             | Decision::Proposed { .. } => {}

@@ -198,7 +198,8 @@ impl Node {
                 return;
             }
             // Shards hear nothing of these.
-            Decision::Unreadable { .. } | Decision::Configure { .. } | Decision::Proposed { .. } => return,
+            Decision::Unreadable { .. } | Decision::Outgrown => return,
+            Decision::Configure { .. } | Decision::Proposed { .. } => return,
         };
         if decision == Decision::Fenced {
             self.is_over = true;

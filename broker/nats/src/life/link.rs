@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_nats::{Client, Subscriber};
 use tautwire_cluster::Revision;
-use tautwire_cluster::names::Incarnation;
+use tautwire_cluster::names::{Incarnation, Key};
 use tokio::sync::mpsc::Sender;
 use tokio::task::AbortHandle;
 
@@ -12,7 +12,7 @@ use crate::connection;
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::jetstream::{Following, Start};
-use crate::layout::{NODE, bucket_stream, bucket_subjects, node_of, peer_subject};
+use crate::layout::{CONFIG, NODE, bucket_stream, bucket_subjects, node_of, peer_subject};
 
 /// What comes to a life's thread from its tasks.
 pub(super) enum Input {
@@ -20,6 +20,8 @@ pub(super) enum Input {
     Node(Incarnation, Revision, Vec<u8>),
     /// A node's record has been removed.
     Removed(Incarnation),
+    /// The shared configuration, as some server has it.
+    Config(Revision, Vec<u8>),
     /// Another connection, with the number of the wish for it.
     Link(u64, Result<Box<Link>, Error>),
 }
@@ -31,11 +33,11 @@ pub(super) struct Link {
     pub(super) answers: Option<Subscriber>,
     /// What other nodes send to this one.
     pub(super) peers: Option<Subscriber>,
-    watch: AbortHandle,
+    watches: [AbortHandle; 2],
 }
 
 impl Link {
-    /// Listens to answers below `inbox`, to other nodes, and to their records.
+    /// Listens to answers below `inbox`, to other nodes, to their records, and to the shared configuration.
     pub(super) async fn open(
         client: Client,
         inbox: &str,
@@ -47,14 +49,16 @@ impl Link {
         let answers = client.subscribe(format!("{inbox}.*")).await.map_err(failed)?;
         let peers = client.subscribe(peer_subject(me)).await.map_err(failed)?;
         connection::round_trip(&client).await;
-        let watch = tokio::spawn(watch_nodes(client.clone(), inputs, counters)).abort_handle();
-        Ok(Link { client, answers: Some(answers), peers: Some(peers), watch })
+        let nodes = tokio::spawn(watch_nodes(client.clone(), inputs.clone(), counters.clone()));
+        let config = tokio::spawn(watch_config(client.clone(), inputs, counters));
+        let watches = [nodes.abort_handle(), config.abort_handle()];
+        Ok(Link { client, answers: Some(answers), peers: Some(peers), watches })
     }
 }
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.watch.abort();
+        self.watches.iter().for_each(AbortHandle::abort);
     }
 }
 
@@ -70,6 +74,19 @@ async fn watch_nodes(client: Client, inputs: Sender<Input>, counters: Arc<Counte
             false => Input::Node(node, Revision(entry.sequence), entry.payload),
         };
         if inputs.send(input).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Tells of the shared configuration, and of each change.
+async fn watch_config(client: Client, inputs: Sender<Input>, counters: Arc<Counters>) {
+    let subject = format!("$KV.{}", Key::Config);
+    let mut revisions = Following::new(client, counters, &bucket_stream(CONFIG), &subject, Start::LastOfEach);
+    loop {
+        let entry = revisions.next().await;
+        let input = Input::Config(Revision(entry.sequence), entry.payload);
+        if !entry.is_removal && inputs.send(input).await.is_err() {
             return;
         }
     }

@@ -334,6 +334,7 @@ impl Turns {
         match input {
             Input::Node(node, revision, record) => self.member.saw_node(now_ms(), node, revision, &record),
             Input::Removed(node) => self.member.saw_node_removed(node),
+            Input::Config(revision, record) => self.member.saw_config(revision, &record),
             Input::Link(number, _) if number != self.reached => {}
             Input::Link(_, Ok(link)) => self.change_over(*link),
             Input::Link(_, Err(error)) => {

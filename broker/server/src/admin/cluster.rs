@@ -28,7 +28,7 @@ pub(super) fn rebalance(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     if node(call)?.rebalance() { Ok(begun()) } else { Err(not_there()) }
 }
 
-fn node<'c>(call: &Call<'c, '_>) -> Result<&'c Node, Response> {
+pub(super) fn node<'c>(call: &Call<'c, '_>) -> Result<&'c Node, Response> {
     let why = "this broker is alone: cluster.servers names no NATS servers";
     call.admin.reloader.node().ok_or_else(|| Response::error(Status::NOT_FOUND, "no_cluster", why))
 }
@@ -37,7 +37,7 @@ fn begun() -> Response {
     ok(Fields::default().with("begun", true))
 }
 
-fn not_there() -> Response {
+pub(super) fn not_there() -> Response {
     let why = "the node has no life now: the log of the broker says why, and it tries again by itself";
     Response::error(Status::SERVICE_UNAVAILABLE, "cluster_not_joined", why)
 }

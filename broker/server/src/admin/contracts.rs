@@ -1,10 +1,13 @@
 //! Contracts at run time.
 
+use std::sync::Arc;
+
 use tautwire_contracts::{Catalogue, discovery};
 
 use super::response::{JSON, Response, Status};
 use super::routes::{Call, not_found};
-use crate::contracts::{Entry, StoreError};
+use super::shared;
+use crate::contracts::{Change, Entry, StoreError};
 use crate::json;
 
 pub(super) fn put(call: &mut Call<'_, '_>) -> Result<Response, Response> {
@@ -16,16 +19,31 @@ pub(super) fn put(call: &mut Call<'_, '_>) -> Result<Response, Response> {
         .map_err(|error| bad(&format!("the body is no JSON: {} at byte {}", error.message, error.offset)))?;
     let entry = Entry::from_json(&value)
         .map_err(|message| Response::error(Status::UNPROCESSABLE, "contract_value", &message))?;
-    let (catalogue, is_new) = call.admin.store.put(name, &entry).map_err(|error| not_changed(name, &error))?;
+    let (catalogue, is_new) = match call.admin.store.put(name, &entry) {
+        Err(StoreError::Shared) => put_for_all(call, name, &entry)?,
+        result => result.map_err(|error| not_changed(name, &error))?,
+    };
     log::info!("the contract {name} is {}", if is_new { "added" } else { "replaced" });
     shown(if is_new { Status::CREATED } else { Status::OK }, &catalogue, name)
 }
 
 pub(super) fn delete(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     let name = call.name(0);
-    call.admin.store.remove(name).map_err(|error| not_changed(name, &error))?;
+    match call.admin.store.remove(name) {
+        Err(StoreError::Shared) => shared::change_contracts(call, name, |files| {
+            Change::remove(files.clone(), name)?.ok_or(StoreError::Unknown)
+        })?,
+        result => result.map_err(|error| not_changed(name, &error))?,
+    }
     log::info!("the contract {name} is removed");
     Ok(Response::new(Status::NO_CONTENT, JSON, ""))
+}
+
+/// The contract is added or replaced in the next revision of what the cluster shares.
+fn put_for_all(call: &Call<'_, '_>, name: &str, entry: &Entry) -> Result<(Arc<Catalogue>, bool), Response> {
+    let is_new = call.admin.control.contracts().named(name).is_none();
+    shared::change_contracts(call, name, |files| Ok(Change::put(files.clone(), name, entry)?))?;
+    Ok((call.admin.control.contracts(), is_new))
 }
 
 fn shown(status: Status, catalogue: &Catalogue, name: &str) -> Result<Response, Response> {
@@ -33,10 +51,12 @@ fn shown(status: Status, catalogue: &Catalogue, name: &str) -> Result<Response, 
     Ok(Response::new(status, JSON, discovery::describe(contract)))
 }
 
-fn not_changed(name: &str, error: &StoreError) -> Response {
+pub(super) fn not_changed(name: &str, error: &StoreError) -> Response {
     match error {
         StoreError::Wrong(errors) => Response::wrong_contracts(errors),
         StoreError::Unknown => not_found("there is no contract of that name"),
+        // It is a revision then, and not a change of the store.
+        StoreError::Shared => Response::error(Status::CONFLICT, "contracts_shared", &error.to_string()),
         StoreError::NoFolder => Response::error(Status::CONFLICT, "contracts_not_configured", &error.to_string()),
         StoreError::Write(_) => {
             log::error!("the contract {} is not changed: {error}", name.escape_debug());

@@ -12,6 +12,7 @@ use super::token::Token;
 use super::tokens_file::{self, NamedToken};
 use crate::config::Config;
 use crate::identity::password_file;
+use crate::shared::Parts;
 use crate::time::since_epoch;
 
 /// What the token of `admin.token_file` is called. No other can be called so: one of `admin.tokens_file` is told apart by its kind.
@@ -69,19 +70,22 @@ pub(super) struct Held {
 }
 
 impl Credentials {
-    /// Reads what a configuration names.
+    /// Reads what a configuration names. Shared users stand in place of those of the password file.
     ///
     /// # Errors
     /// Everything that is wrong with the files, a line each. Never says what is secret.
-    pub(crate) fn read(config: &Config) -> Result<Credentials, Vec<String>> {
+    pub(crate) fn read(config: &Config, shared: &Parts) -> Result<Credentials, Vec<String>> {
         let admin = &config.admin;
         if admin.listen.0.is_none() {
             return Ok(Credentials::default());
         }
         let token = admin.token_file.get().map(Token::read).transpose().map_err(|error| vec![error]);
         let tokens = admin.tokens_file.get().map_or_else(|| Ok(Vec::new()), tokens_file::read);
-        let passwords = config.auth.password_file.get().filter(|_| !admin.roles.0.is_empty());
-        let passwords = passwords.map(password_file).transpose();
+        let passwords = match shared.users {
+            _ if admin.roles.0.is_empty() => Ok(None),
+            Some(_) => shared.users(),
+            None => config.auth.password_file.get().map(password_file).transpose(),
+        };
         match (token, tokens, passwords) {
             (Ok(token), Ok(tokens), Ok(passwords)) => {
                 let limits = SessionLimits {

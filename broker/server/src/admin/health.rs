@@ -16,17 +16,17 @@ pub(super) fn live(_: &mut Call<'_, '_>) -> Result<Response, Response> {
 }
 
 /// `GET /health/ready`: whether clients should be sent here. Not while the broker stops, nor once its disk has failed, nor while its cluster
-/// does not let it serve clients.
+/// does not let it serve clients, or shares a configuration that it cannot take on.
 pub(super) fn ready(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     if call.admin.reloader.is_stopping() {
         return Ok(Response::new(Status::SERVICE_UNAVAILABLE, JSON, "{\"status\":\"stopping\"}\n"));
     }
-    if call.admin.reloader.node().is_some_and(|node| !node.takes_clients()) {
-        return Ok(Response::new(
-            Status::SERVICE_UNAVAILABLE,
-            JSON,
-            "{\"status\":\"waiting\",\"cluster\":\"not serving\"}\n",
-        ));
+    if let Some(node) = call.admin.reloader.node().filter(|node| !node.takes_clients()) {
+        let body = match node.sharing().refused.is_empty() {
+            true => "{\"status\":\"waiting\",\"cluster\":\"not serving\"}\n",
+            false => "{\"status\":\"waiting\",\"cluster\":\"configuration\"}\n",
+        };
+        return Ok(Response::new(Status::SERVICE_UNAVAILABLE, JSON, body));
     }
     Ok(whole_of(call.admin))
 }

@@ -11,7 +11,7 @@ use tautwire_reactor::{DataState, Durations, ListenerState};
 use super::response::{JSON, Response, Status};
 use super::routes::Call;
 use super::{Admin, topic_metrics};
-use crate::cluster::Node;
+use crate::cluster::{Node, Sharing};
 use crate::identity::WorkerCounters;
 
 /// The text format of Prometheus.
@@ -252,14 +252,35 @@ fn collect(admin: &Admin) -> Vec<Metric> {
     let own = own.into_iter().chain(logins).chain(admin.reloader.telemetry().counters());
     let node = admin.reloader.node();
     let own = own.chain(node.map(Node::counters).unwrap_or_default());
-    metrics.extend(node.map(|node| Metric {
-        name: "cluster_serving",
-        meaning: "1 while the cluster lets this broker take clients.",
-        is_gauge: true,
-        value: u64::from(node.takes_clients()),
-    }));
+    metrics.extend(node.map(of_cluster).into_iter().flatten());
     metrics.extend(own.map(|(name, meaning, value)| Metric { name, meaning, is_gauge: false, value }));
     metrics
+}
+
+fn of_cluster(node: &Node) -> [Metric; 4] {
+    let metric = |name, meaning, is_gauge, value| Metric { name, meaning, is_gauge, value };
+    let Sharing { held, refused, refusals, .. } = node.sharing();
+    [
+        metric(
+            "cluster_serving",
+            "1 while the cluster lets this broker take clients.",
+            true,
+            u64::from(node.takes_clients()),
+        ),
+        metric("cluster_configuration", "Number of the shared configuration's revision that holds.", true, held),
+        metric(
+            "cluster_configuration_behind",
+            "1 while this broker cannot take on the last revision, and takes no new clients.",
+            true,
+            u64::from(!refused.is_empty()),
+        ),
+        metric(
+            "cluster_configurations_refused",
+            "Revisions of the shared configuration that this broker could not take on.",
+            false,
+            refusals,
+        ),
+    ]
 }
 
 fn of_data(data: &DataState) -> [Metric; 7] {

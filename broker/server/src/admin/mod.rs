@@ -30,6 +30,7 @@ mod routes;
 mod rules;
 mod serving;
 mod sessions;
+mod shared;
 mod spelled;
 mod tap;
 mod token;

@@ -9,7 +9,7 @@ use super::response::{Response, Status};
 use super::roles::{Needs, Role};
 use super::{
     Admin, bans, clients, cluster, configuration, contracts, explain, health, listeners, login, messages, metrics,
-    openapi, overview, retained, rules, tap, topic_metrics, ui, violations, why,
+    openapi, overview, retained, rules, shared, tap, topic_metrics, ui, violations, why,
 };
 
 /// A request on its way to its answer.
@@ -75,6 +75,8 @@ pub(super) static ROUTES: &[Route] = &[
     Route("DELETE", "/v1/clients/{client}/connection",     OPERATE,    clients::end_connection),
     Route("DELETE", "/v1/clients/{client}/session",        OPERATE,    clients::end_session),
     Route("GET",    "/v1/cluster",                         READ,       cluster::show),
+    Route("GET",    "/v1/cluster/configuration",           ADMINISTER, shared::show),
+    Route("PUT",    "/v1/cluster/configuration",           ADMINISTER, shared::put),
     Route("POST",   "/v1/cluster/drain",                   OPERATE,    cluster::drain),
     Route("POST",   "/v1/cluster/rebalance",               OPERATE,    cluster::rebalance),
     Route("GET",    "/v1/config",                          READ,       configuration::show),

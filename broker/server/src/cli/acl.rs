@@ -13,6 +13,7 @@ use super::serve::{configuration_failure, failure};
 use super::{Exit, Stop, parser, print, unknown_command};
 use crate::config::Config;
 use crate::rules;
+use crate::shared::Parts;
 
 const FILE: OptionSpec = value(None, "file", "FILE", "The file with the access rules. Default: access.toml.");
 
@@ -148,7 +149,7 @@ fn explain(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
                 let message = format!("there is no listener \"{listener}\"; there are {}", names.join(", "));
                 return Err(arguments.command_failure(&message));
             }
-            rules::load_all(&config).map_err(|errors| failure(&errors))?
+            rules::load_all(&config, &Parts::default()).map_err(|errors| failure(&errors))?
         }
     };
     let claims: Vec<(&str, &str)> = claims.iter().map(|(name, value)| (&**name, &**value)).collect();

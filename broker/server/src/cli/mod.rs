@@ -208,6 +208,7 @@ const COMMANDS: &[(&Command, &str)] = &[
     (&remote::cluster::STATUS, "show the nodes of a broker's cluster"),
     (&remote::cluster::DRAIN, "empty a node of a cluster before it is stopped"),
     (&remote::cluster::REBALANCE, "send clients of a full node to other nodes"),
+    (&remote::shared::COMMAND, "show and change what the nodes of a cluster share"),
     (&remote::cluster::CHECK, "say whether a broker could take part in its cluster"),
     (&data::CHECK, "say whether a data directory is whole"),
     (&data::STATS, "say what a data directory holds"),

@@ -1,11 +1,15 @@
 //! What stands for a cluster in a broker that has been built without one: values of these types do not exist.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
 
 use tautwire_reactor::{ClusterMail, ClusterSeat};
 
+use super::{Proposed, Sharing};
 use crate::config::Config;
 use crate::fields::Fields;
+use crate::shared::{Parts, Shared};
 
 /// What the configuration says of the cluster.
 pub(crate) enum Plan {}
@@ -75,6 +79,29 @@ impl Node {
     }
 
     pub(crate) fn rebalance(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn take_on_by(
+        &self,
+        _: impl Fn(&Arc<Shared>) -> Result<(), Vec<String>> + Send + 'static,
+    ) -> Result<(), String> {
+        match *self {}
+    }
+
+    pub(crate) fn look_again(&self) {
+        match *self {}
+    }
+
+    pub(crate) fn sharing(&self) -> Sharing {
+        match *self {}
+    }
+
+    pub(crate) fn await_revision(&self, _: u64, _: Instant) -> Arc<Shared> {
+        match *self {}
+    }
+
+    pub(crate) fn propose(&self, _: u64, _: &Parts, _: Instant) -> Proposed {
         match *self {}
     }
 

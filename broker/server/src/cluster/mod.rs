@@ -17,7 +17,11 @@ mod place;
 #[cfg(feature = "cluster")]
 mod plan;
 #[cfg(feature = "cluster")]
+mod proposals;
+#[cfg(feature = "cluster")]
 mod relay;
+#[cfg(feature = "cluster")]
+mod revisions;
 #[cfg(feature = "cluster")]
 mod told;
 
@@ -27,3 +31,37 @@ pub(crate) use absent::{Node, Plan};
 pub(crate) use node::Node;
 #[cfg(feature = "cluster")]
 pub(crate) use plan::Plan;
+
+use std::sync::Arc;
+
+use crate::shared::Shared;
+
+/// What becomes of a change of what the cluster shares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "a broker without clusters proposes nothing"))]
+pub(crate) enum Proposed {
+    /// It is the revision with this number.
+    Accepted(u64),
+    /// Another revision than the one that it was made on holds. Its number, where that is known to have come instead.
+    Outdated(u64),
+    /// Several revisions have come since, and it is not known whether this was one of them.
+    Overtaken,
+    /// It has more bytes than a revision may have.
+    TooLarge,
+    /// This node cannot propose anything now: it has no life, or another proposal of it is under way.
+    Unavailable,
+    /// Nothing has been heard of it in time. It may hold yet.
+    Unanswered,
+}
+
+/// How it is with what the cluster shares.
+pub(crate) struct Sharing {
+    /// The last revision that this node could read.
+    pub(crate) latest: Arc<Shared>,
+    /// The number of the one that holds on this node.
+    pub(crate) held: u64,
+    /// Why a later one does not hold, a line each; empty where none is refused.
+    pub(crate) refused: Vec<String>,
+    /// How many have been refused.
+    pub(crate) refusals: u64,
+}

@@ -4,19 +4,22 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use tautwire_cluster::Proposal;
 use tautwire_cluster::names::Seed;
 use tautwire_engine::ClusterSettings;
-use tautwire_nats::{Command, check, found};
+use tautwire_nats::{Command, Refused, check, found};
 use tautwire_reactor::{ClusterMail, ClusterSeat};
 
 use super::lives::Lives;
 use super::place::NodePlace;
 use super::plan::Plan;
 use super::relay::Relay;
-use super::told;
+use super::revisions::{Standing, written};
+use super::{Proposed, Sharing, told};
 use crate::fields::Fields;
+use crate::shared::{Parts, Shared};
 
 /// The longest that a start waits until clients are served, once the cluster is found: longer than a lease of a life before.
 const SERVICE_WAIT: Duration = Duration::from_secs(10);
@@ -32,6 +35,10 @@ pub(crate) struct Node {
     relay: Arc<Relay>,
     plan: Mutex<Plan>,
     state: Mutex<State>,
+    /// Takes on what the cluster shares.
+    taker: Mutex<Option<JoinHandle<()>>>,
+    /// Held by who proposes something: one proposal of a node is under way at a time.
+    proposing: Mutex<()>,
     stops: Arc<AtomicBool>,
     /// An operator has said so, and there is no way back.
     is_draining: AtomicBool,
@@ -69,6 +76,8 @@ impl Node {
             relay,
             plan: Mutex::new(plan),
             state: Mutex::new(State::Ready(Box::new(lives))),
+            taker: Mutex::default(),
+            proposing: Mutex::default(),
             stops: Arc::default(),
             is_draining: AtomicBool::new(false),
         }))
@@ -104,6 +113,64 @@ impl Node {
         Ok(())
     }
 
+    /// From now on what the cluster shares is taken on by `take_on`, on a thread of its own. Clients are served once that has been done.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(crate) fn take_on_by(
+        &self,
+        take_on: impl Fn(&Arc<Shared>) -> Result<(), Vec<String>> + Send + 'static,
+    ) -> Result<(), String> {
+        let relay = self.relay.clone();
+        let run = move || relay.revisions.take_on(take_on, |number, is_taken_on| relay.configured(number, is_taken_on));
+        let thread = std::thread::Builder::new().name("cluster-config".to_owned()).spawn(run);
+        let thread = thread.map_err(|error| format!("the system gives no thread: {error}"))?;
+        *self.taker.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(())
+    }
+
+    /// The settings of this broker, or files that they name, have changed: a revision that it could not take on is tried again.
+    pub(crate) fn look_again(&self) {
+        self.relay.revisions.look_again();
+    }
+
+    /// How it is with what the cluster shares.
+    pub(crate) fn sharing(&self) -> Sharing {
+        let Standing { held, refused, refusals } = self.relay.revisions.standing();
+        let refused = refused.map(|refused| refused.why).unwrap_or_default();
+        Sharing { latest: self.relay.revisions.seen(), held: held.number, refused, refusals }
+    }
+
+    /// The last revision that could be read, once it has this number or a later one, or `until` has come.
+    pub(crate) fn await_revision(&self, number: u64, until: Instant) -> Arc<Shared> {
+        self.relay.revisions.await_seen(number, until)
+    }
+
+    /// Proposes a revision that is made on the one with the number `base`. One that is accepted has been taken on or refused by this node, if
+    /// that was done by `until`.
+    pub(crate) fn propose(&self, base: u64, parts: &Parts, until: Instant) -> Proposed {
+        let _alone = self.proposing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (ticket, outcome) = self.relay.proposals.ticket();
+        let given = self.relay.life().map(|life| life.give(Command::Propose { ticket, base, parts: written(parts) }));
+        let outcome = match given {
+            Some(Ok(())) => match outcome.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(Proposal::Accepted(number)) => {
+                    self.relay.revisions.await_taken(number, until);
+                    Proposed::Accepted(number)
+                }
+                Ok(Proposal::Outdated(number)) => Proposed::Outdated(number),
+                Ok(Proposal::Overtaken(_)) => Proposed::Overtaken,
+                Ok(Proposal::TooLarge) => Proposed::TooLarge,
+                Ok(Proposal::Unavailable) => Proposed::Unavailable,
+                Err(_) => Proposed::Unanswered,
+            },
+            Some(Err(Refused::TooLarge(_))) => Proposed::TooLarge,
+            Some(Err(Refused::Full(_) | Refused::Over(_))) | None => Proposed::Unavailable,
+        };
+        self.relay.proposals.forget(ticket);
+        outcome
+    }
+
     /// Waits until clients are served, or for a while; says whether they are.
     pub(crate) fn await_service(&self, gives_up: &mut dyn FnMut() -> bool) -> bool {
         let looks = SERVICE_WAIT.as_millis() / LOOK.as_millis();
@@ -125,7 +192,8 @@ impl Node {
 
     /// How it is with the node and the others, as JSON; `None` where it does not answer.
     pub(crate) fn told(&self) -> Option<Fields> {
-        Some(told::status(&self.name, &self.relay.report(REPORT_WAIT)?, self.relay.condition().as_ref()))
+        let status = self.relay.report(REPORT_WAIT)?;
+        Some(told::status(&self.name, &status, &self.sharing(), self.relay.condition().as_ref()))
     }
 
     /// What this life counts, by name and meaning.
@@ -135,7 +203,8 @@ impl Node {
 
     /// Whether clients should be sent here.
     pub(crate) fn takes_clients(&self) -> bool {
-        !self.is_draining.load(Ordering::Relaxed) && self.relay.life().is_some_and(|life| life.is_serving())
+        let is_open = !self.is_draining.load(Ordering::Relaxed) && self.sharing().refused.is_empty();
+        is_open && self.relay.life().is_some_and(|life| life.is_serving())
     }
 
     /// The node is to end: its clients are sent elsewhere; `is_for_good`, they are not to come back. Whether it has been told.
@@ -157,6 +226,11 @@ impl Node {
     /// The broker has ended: what its threads have asked last is done, and the life is over.
     pub(crate) fn stop(&self) {
         self.stops.store(true, Ordering::Relaxed);
+        self.relay.revisions.end();
+        let taker = self.taker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if taker.is_some_and(|thread| thread.join().is_err()) {
+            log::error!("the thread that takes on what the cluster shares has panicked");
+        }
         let state = std::mem::replace(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner), State::Over);
         if let State::Running(thread) = state
             && thread.join().is_err()

@@ -17,10 +17,14 @@ use tautwire_reactor::{ClusterMail, ClusterThread};
 use tautwire_router::ShardIndex;
 
 use super::homes::Homes;
+use super::proposals::Proposals;
+use super::revisions::Revisions;
 use crate::time::since_epoch;
 
 /// What a shard asks is numbered with its own number in the highest byte.
 const SHARD_SHIFT: u32 = 56;
+/// How often it is looked whether a life has room for what it must be told.
+const ROOM_LOOK: Duration = Duration::from_millis(20);
 /// Lives that have ended and whose successor has not begun.
 const ENDED_MAX: usize = 4;
 
@@ -37,6 +41,9 @@ pub(super) struct Relay {
     listening: AtomicU64,
     condition: Mutex<Option<Condition>>,
     serving: Serving,
+    /// What the cluster shares.
+    pub(super) revisions: Revisions,
+    pub(super) proposals: Proposals,
     ended: SyncSender<Ended>,
 }
 
@@ -68,6 +75,8 @@ impl Relay {
             listening: AtomicU64::new(0),
             condition: Mutex::default(),
             serving: Serving::default(),
+            revisions: Revisions::default(),
+            proposals: Proposals::default(),
             ended,
         };
         (relay, ends)
@@ -93,6 +102,15 @@ impl Relay {
     /// How it is with the way to the servers, as far as it has been told.
     pub(super) fn condition(&self) -> Option<Condition> {
         lock(&self.condition).clone()
+    }
+
+    /// Tells the life that goes on which revision of the configuration holds here, or cannot. A life that begins later asks again.
+    pub(super) fn configured(&self, number: u64, is_taken_on: bool) {
+        while let Some(Err(Refused::Full(_))) =
+            self.life().map(|life| life.give(Command::Configured { number, is_taken_on }))
+        {
+            std::thread::sleep(ROOM_LOOK);
+        }
     }
 
     /// Waits for `wait` at most; says whether clients are served.
@@ -306,19 +324,9 @@ impl Broker for Relay {
                 );
                 return;
             }
-            Decision::Configure { number, .. } => {
-                log::error!(
-                    "revision {number} of the cluster's configuration needs a newer broker; this one takes no clients before it is \
-                     upgraded [cluster_configuration]"
-                );
-                if let Some(handle) = self.life() {
-                    // Of its own thread, whose queue it has just taken from.
-                    let _ = handle.give(Command::Configured { number, is_taken_on: false });
-                }
-                return;
-            }
-            // Nobody here has asked for it.
-            Decision::Proposed { .. } => return,
+            Decision::Configure { number, parts } => return self.revisions.offer(number, &parts),
+            Decision::Outgrown => return self.revisions.outgrown(),
+            Decision::Proposed { ticket, outcome } => return self.proposals.decide(ticket, outcome),
         };
         if let Some(shard) = shard {
             self.tell(shard, ClusterEvent::Decided(decision));
@@ -353,6 +361,7 @@ impl Broker for Relay {
     fn ended(&self, ended: &Ended) {
         self.serving.set(false);
         *self.life.write().unwrap_or_else(PoisonError::into_inner) = None;
+        self.proposals.give_up();
         // There is never more than one life that ends.
         let _ = self.ended.try_send(ended.clone());
     }

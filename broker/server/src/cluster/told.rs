@@ -3,10 +3,11 @@
 use tautwire_cluster::{LaneStatus, NodeStanding, NodeStatus, SessionsStatus, Status};
 use tautwire_nats::Condition;
 
+use super::Sharing;
 use crate::fields::{Fields, Value};
 
 /// The state of the node `name` as it sees itself and the others.
-pub(super) fn status(name: &str, status: &Status, condition: Option<&Condition>) -> Fields {
+pub(super) fn status(name: &str, status: &Status, sharing: &Sharing, condition: Option<&Condition>) -> Fields {
     let Status { incarnation, is_serving, is_draining, nodes, lanes, sessions, mirror, config, sweeps, counters } =
         status;
     let waiting = |of: fn(&LaneStatus) -> u64| lanes.iter().map(of).sum::<u64>();
@@ -40,7 +41,12 @@ pub(super) fn status(name: &str, status: &Status, condition: Option<&Condition>)
         )
         .with(
             "configuration",
-            Fields::default().with("held", config.held).with("latest", config.latest).with("behind", config.is_behind),
+            Fields::default()
+                .with("held", sharing.held)
+                .with("latest", config.latest)
+                .with("behind", config.is_behind)
+                .with("why", sharing.refused.clone())
+                .with("parts", sharing.latest.parts.names().collect::<Vec<_>>()),
         )
         .with("sessions_freed", sweeps.freed)
         .with("sessions_adopted", sweeps.adopted)

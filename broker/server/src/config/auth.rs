@@ -184,9 +184,15 @@ impl Listener {
         self.knows_certificates() || self.knows_names()
     }
 
+    /// Whether there is any way in.
+    pub(crate) fn lets_in_anybody(&self) -> bool {
+        self.knows_clients() || self.lets_in_anonymous()
+    }
+
     /// Whether clients can show who they are by CONNECT.
     fn knows_names(&self) -> bool {
-        self.auth.password_file.get().is_some() || self.auth.takes_tokens() || !self.auth.hook_url.0.is_empty()
+        let has_users = self.shares_users || self.auth.password_file.get().is_some();
+        has_users || self.auth.takes_tokens() || !self.auth.hook_url.0.is_empty()
     }
 
     /// Whether a client that has come without saying who it is may stay. Rules for certificates are for new handshakes.

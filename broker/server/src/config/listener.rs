@@ -248,6 +248,8 @@ pub(crate) struct Listener {
     pub(crate) proxies: Option<Networks>,
     pub(crate) tls: TlsConfig,
     pub(crate) auth: AuthConfig,
+    /// Its users are those that its cluster shares.
+    pub(crate) shares_users: bool,
 }
 
 impl fmt::Display for Listener {
@@ -259,11 +261,16 @@ impl fmt::Display for Listener {
 impl Config {
     /// Everything that is listened on: what `listen` has, then the tables.
     pub(crate) fn listeners(&self) -> Vec<Listener> {
+        self.listeners_that_share(false)
+    }
+
+    /// The same. `users`: where a listener has no password file of its own, its users are those that the cluster shares.
+    pub(crate) fn listeners_that_share(&self, users: bool) -> Vec<Listener> {
         let simple = self.listen.addresses().iter().map(|address| {
             let table = ListenerConfig { address: Some(address.clone()), ..ListenerConfig::default() };
-            self.resolve(&table, address)
+            self.resolve(&table, address, users)
         });
-        let tables = self.listener.iter().filter_map(|table| Some(self.resolve(table, table.address.as_ref()?)));
+        let tables = self.listener.iter().filter_map(|table| Some(self.resolve(table, table.address.as_ref()?, users)));
         let mut listeners: Vec<Listener> = simple.chain(tables).collect();
         // Where the kernel chooses the port, several addresses are written alike.
         for at in 1..listeners.len() {
@@ -286,7 +293,12 @@ impl Config {
         self.listener.iter().filter_map(move |table| Some((table, named(table)?)))
     }
 
-    fn resolve(&self, table: &ListenerConfig, address: &Address) -> Listener {
+    fn resolve(&self, table: &ListenerConfig, address: &Address, shares_users: bool) -> Listener {
+        let shares_users = shares_users && table.auth.password_file.is_none();
+        let mut auth = table.auth.over(&self.auth);
+        if shares_users {
+            auth.password_file = FilePath::default();
+        }
         let by_address = || {
             let levels = &self.data.ack_listeners.0;
             levels.iter().find(|(listener, _)| Some(*listener) == address.socket()).map(|(_, level)| *level)
@@ -303,7 +315,8 @@ impl Config {
             mode: table.mode.unwrap_or_default().0,
             proxies: table.proxy.trusted.clone(),
             tls: table.tls.over(&self.tls),
-            auth: table.auth.over(&self.auth),
+            auth,
+            shares_users,
         }
     }
 
@@ -329,7 +342,8 @@ impl Config {
                 wrong(ErrorCode::OutOfRange, "listener", message);
             }
         }
-        for listener in listeners.iter().filter(|listener| !listener.knows_clients() && !listener.lets_in_anonymous()) {
+        // In a cluster, users may be shared.
+        for listener in listeners.iter().filter(|listener| self.is_alone() && !listener.lets_in_anybody()) {
             let message = format!(
                 "nobody can come in by {listener}: set auth.password_file, or tls.client_certificates where it speaks TLS; or set \
                  auth.anonymous to true, to let in everybody who can reach it"

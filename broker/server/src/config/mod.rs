@@ -76,6 +76,11 @@ impl Config {
         if errors.is_empty() { Ok(config) } else { Err(errors) }
     }
 
+    /// Whether the broker is alone, and not one of several.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.cluster.servers.0.iter().all(String::is_empty)
+    }
+
     /// Whether anybody may use the admin API.
     pub(crate) fn names_administrators(&self) -> bool {
         let admin = &self.admin;
@@ -140,7 +145,8 @@ impl Config {
                 ),
             );
         }
-        if !admin.roles.0.is_empty() && self.auth.password_file.get().is_none() {
+        // In a cluster, users may be shared.
+        if !admin.roles.0.is_empty() && self.auth.password_file.get().is_none() && self.is_alone() {
             missing("admin.roles", "needs auth.password_file, which has the passwords of these users");
         }
     }
@@ -200,6 +206,9 @@ impl Config {
                     "{listener} takes passwords unencrypted from the network: whoever is on the way can read them"
                 ));
             }
+        }
+        for listener in listeners.iter().filter(|listener| !listener.lets_in_anybody()) {
+            warnings.push(format!("nobody can come in by {listener} unless the cluster shares users"));
         }
         if let Some(address) = self.admin.listen.0.filter(|address| address.can_be_overheard()) {
             warnings.push(format!(

@@ -87,6 +87,13 @@ impl Change {
         Ok(Change { catalogue, writes, removals })
     }
 
+    /// The files that there are then, of those that it was made for.
+    pub(crate) fn applied_to(self, mut files: Files) -> Files {
+        files.extend(self.writes);
+        files.retain(|file, _| !self.removals.contains(file));
+        files
+    }
+
     /// Writes the change. What fails midway leaves the contracts as they were or as they are to be.
     pub(crate) fn apply(&self, folder: &Path) -> io::Result<()> {
         for (file, text) in &self.writes {

@@ -95,6 +95,12 @@ impl Reading {
     }
 }
 
+/// Whether a path is one of a file that is read of a folder of contracts.
+pub(crate) fn is_file(path: &str) -> bool {
+    let is_name = |name: &str| !name.is_empty() && !name.starts_with('.') && !name.contains(['\\', '\0']);
+    path.split('/').all(is_name) && path.split('/').count() <= DEPTH_MAX + 1 && counts(path)
+}
+
 fn counts(file: &str) -> bool {
     let is_managed = file.starts_with(MANAGED) && file.ends_with(".toml");
     file == MANIFEST || is_managed || file.ends_with(".proto") || file.ends_with(".json")

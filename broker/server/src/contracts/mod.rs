@@ -7,6 +7,7 @@ mod folder;
 mod store;
 
 pub(crate) use append::{AppendError, append};
+pub(crate) use change::Change;
 pub(crate) use entry::Entry;
-pub(crate) use folder::{load, told, write as write_file};
-pub(crate) use store::{Store, StoreError};
+pub(crate) use folder::{is_file, load, read, told, write as write_file};
+pub(crate) use store::{Place, Store, StoreError};

@@ -16,10 +16,20 @@ use super::folder;
 /// A change comes from the API or from a signal; one is done after the other.
 pub(crate) struct Store {
     /// Held while a change is made.
-    folder: Mutex<Option<PathBuf>>,
+    place: Mutex<Place>,
     control: Control,
     changes: AtomicU64,
     changes_refused: AtomicU64,
+}
+
+/// Where the contracts are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// There are none, and none can be added.
+    Nowhere,
+    Folder(PathBuf),
+    /// The nodes of the cluster share them: a change is a new revision.
+    Cluster,
 }
 
 /// Why the contracts have not been changed.
@@ -33,6 +43,8 @@ pub(crate) enum StoreError {
     Unknown,
     /// The broker has no folder for contracts.
     NoFolder,
+    /// The nodes of the cluster share them.
+    Shared,
 }
 
 impl From<Vec<LoadError>> for StoreError {
@@ -50,6 +62,9 @@ impl fmt::Display for StoreError {
             }
             StoreError::Write(error) => write!(f, "the folder of contracts cannot be written: {error}"),
             StoreError::Unknown => f.write_str("there is no contract of that name"),
+            StoreError::Shared => {
+                f.write_str("the contracts are shared by the cluster, and change with its configuration")
+            }
             StoreError::NoFolder => f.write_str("the broker has no folder for contracts: set contracts.path"),
         }
     }
@@ -58,7 +73,7 @@ impl fmt::Display for StoreError {
 impl Store {
     pub(crate) fn new(folder: Option<&Path>, control: Control) -> Store {
         Store {
-            folder: Mutex::new(folder.map(Path::to_owned)),
+            place: Mutex::new(folder.map_or(Place::Nowhere, |folder| Place::Folder(folder.to_owned()))),
             control,
             changes: AtomicU64::new(0),
             changes_refused: AtomicU64::new(0),
@@ -70,22 +85,20 @@ impl Store {
         (self.changes.load(Ordering::Relaxed), self.changes_refused.load(Ordering::Relaxed))
     }
 
-    /// Has `adopt` take on what is in a folder while nobody else makes a change. It gives the folder that holds from now on, if there is one.
+    /// Has `adopt` take on contracts while nobody else makes a change. It gives the place that holds from now on.
     ///
     /// # Errors
     /// What `adopt` finds wrong; nothing has changed then.
-    pub(crate) fn reload<T>(
-        &self,
-        adopt: impl FnOnce() -> Result<(Option<PathBuf>, T), Vec<String>>,
-    ) -> Result<T, Vec<String>> {
-        let mut folder = self.folder();
+    pub(crate) fn reload<T>(&self, adopt: impl FnOnce() -> Result<(Place, T), Vec<String>>) -> Result<T, Vec<String>> {
+        let mut place = self.place();
         let result = adopt();
-        let is_about_contracts = folder.is_some() || matches!(result, Ok((Some(_), _)));
+        let is_about_contracts =
+            *place != Place::Nowhere || result.as_ref().is_ok_and(|(next, _)| *next != Place::Nowhere);
         if is_about_contracts {
             self.count(result.is_ok());
         }
         result.map(|(next, done)| {
-            *folder = next;
+            *place = next;
             done
         })
     }
@@ -117,14 +130,18 @@ impl Store {
 
     /// Makes a change while nobody else makes one, and counts what came of it.
     fn alone<T>(&self, change: impl FnOnce(&Path) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let folder = self.folder();
-        let result = change(folder.as_deref().ok_or(StoreError::NoFolder)?);
+        let place = self.place();
+        let result = change(match &*place {
+            Place::Folder(folder) => folder,
+            Place::Nowhere => return Err(StoreError::NoFolder),
+            Place::Cluster => return Err(StoreError::Shared),
+        });
         self.count(result.is_ok());
         result
     }
 
-    fn folder(&self) -> MutexGuard<'_, Option<PathBuf>> {
-        self.folder.lock().unwrap_or_else(PoisonError::into_inner)
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn count(&self, is_changed: bool) {

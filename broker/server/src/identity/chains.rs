@@ -11,10 +11,12 @@ use tautwire_identity::{
     limits::{JWKS_BYTES_MAX, PASSWORD_FILE_BYTES_MAX},
 };
 
+use crate::config::Config;
 use crate::config::auth::CertificateNames;
 use crate::config::listener::Listener;
 use crate::config::settings::AuthConfig;
 use crate::files;
+use crate::shared::Parts;
 
 /// Longest file with a secret.
 const SECRET_FILE_MAX_BYTES: usize = 16 << 10;
@@ -96,16 +98,17 @@ impl Lasting {
 }
 
 impl Chains {
-    /// Reads what the listeners name. `auth` is what holds for all of them.
+    /// Reads what the listeners name. Shared users are those of all listeners that have no file of their own.
     ///
     /// # Errors
     /// Everything that is wrong with it, a line each. What `lasting` has stays as it is, but for a hook or a URL that is new.
-    pub(crate) fn read(
-        listeners: &[Listener],
-        auth: &AuthConfig,
-        lasting: &mut Lasting,
-    ) -> Result<Chains, Vec<String>> {
+    pub(crate) fn read(config: &Config, shared: &Parts, lasting: &mut Lasting) -> Result<Chains, Vec<String>> {
+        let (listeners, auth) = (&config.listeners_that_share(shared.users.is_some()), &config.auth);
         let mut errors = Vec::new();
+        let shared_users = shared.users().unwrap_or_else(|wrong| {
+            errors.extend(wrong);
+            None
+        });
         let tokens = auth.takes_tokens().then(|| jwt(auth, lasting)).transpose().unwrap_or_else(|error| {
             errors.push(error);
             None
@@ -120,9 +123,9 @@ impl Chains {
         let mut files: HashMap<PathBuf, Result<Arc<PasswordFile>, Vec<String>>> = HashMap::new();
         let mut by_listener = HashMap::new();
         for listener in listeners {
-            let passwords = listener.auth.password_file.get();
-            let passwords =
-                passwords.map(|path| files.entry(path.to_owned()).or_insert_with(|| password_file(path)).clone());
+            let own = listener.auth.password_file.get();
+            let own = own.map(|path| files.entry(path.to_owned()).or_insert_with(|| password_file(path)).clone());
+            let passwords = own.or_else(|| shared_users.clone().filter(|_| listener.shares_users).map(Ok));
             if let Ok(passwords) = passwords.transpose() {
                 let chain = common.chain(listener, passwords.clone());
                 let keeps_anonymous = listener.keeps_anonymous();
@@ -206,7 +209,15 @@ fn certificate_rules(auth: &AuthConfig) -> CertificateRules {
 /// Everything that is wrong with it, a line each.
 pub(crate) fn password_file(path: &Path) -> Result<Arc<PasswordFile>, Vec<String>> {
     let text = read_text(path, PASSWORD_FILE_BYTES_MAX).map_err(|error| vec![error])?;
-    let file = PasswordFile::parse(&path.display().to_string(), &text);
+    parse_users(&path.display().to_string(), &text)
+}
+
+/// Reads the text of a password file, which is called `name` in messages.
+///
+/// # Errors
+/// Everything that is wrong with it, a line each.
+pub(crate) fn parse_users(name: &str, text: &str) -> Result<Arc<PasswordFile>, Vec<String>> {
+    let file = PasswordFile::parse(name, text);
     file.map(Arc::new).map_err(|errors| errors.iter().map(ToString::to_string).collect())
 }
 

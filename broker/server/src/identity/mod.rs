@@ -10,7 +10,7 @@ mod users;
 mod workers;
 
 pub(crate) use ask::{ask, from_file};
-pub(crate) use chains::{Chains, password_file};
+pub(crate) use chains::{Chains, parse_users, password_file};
 pub(crate) use enforcement::Enforcement;
 pub(crate) use outside::{Http, read_authorities};
 pub(crate) use porter::{Porter, Reading};

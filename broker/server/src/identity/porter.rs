@@ -18,6 +18,7 @@ use super::outside::{Http, read_authorities};
 use super::random;
 use super::workers::{Clock, Told, WorkerCounters, WorkerLimits, WorkerTally, Workers};
 use crate::config::Config;
+use crate::shared::Parts;
 
 /// Finds out who clients are.
 pub(crate) struct Porter {
@@ -74,9 +75,8 @@ impl Porter {
     /// # Errors
     /// Everything that is wrong with the files that are named.
     pub(crate) fn new(config: &Config) -> Result<Porter, Vec<String>> {
-        let auth = &config.auth;
-        let mut lasting = Lasting::new(auth.ban.0.clone()).map_err(|error| vec![error])?;
-        let chains = Chains::read(&config.listeners(), auth, &mut lasting)?;
+        let mut lasting = Lasting::new(config.auth.ban.0.clone()).map_err(|error| vec![error])?;
+        let chains = Chains::read(config, &Parts::default(), &mut lasting)?;
         Ok(Porter {
             chains: RwLock::new(Arc::new(chains)),
             bans: lasting.bans().clone(),
@@ -89,13 +89,13 @@ impl Porter {
         })
     }
 
-    /// What the listeners would ask by another configuration.
+    /// What the listeners would ask by another configuration, and what the cluster shares.
     ///
     /// # Errors
     /// Everything that is wrong with the files that it names.
-    pub(crate) fn read(&self, config: &Config) -> Result<Reading, Vec<String>> {
+    pub(crate) fn read(&self, config: &Config, shared: &Parts) -> Result<Reading, Vec<String>> {
         let mut lasting = self.lasting.lock().unwrap_or_else(PoisonError::into_inner);
-        let chains = Chains::read(&config.listeners(), &config.auth, &mut lasting);
+        let chains = Chains::read(config, shared, &mut lasting);
         match (chains, Pool::of(config)) {
             (Ok(chains), Ok(pool)) => Ok(Reading { chains: Arc::new(chains), pool, rules: config.auth.ban.0.clone() }),
             (chains, pool) => Err([chains.err(), pool.err()].into_iter().flatten().flatten().collect()),

@@ -29,6 +29,7 @@ use crate::config::listener::Listener;
 use crate::contracts::{self, Store};
 use crate::identity::Porter;
 use crate::rules;
+use crate::shared::Parts;
 use crate::telemetry::{Plan, Telemetry};
 use reload::{Outside, Reloader, Source};
 use tls::{ServedCertificate, TlsServers};
@@ -75,11 +76,13 @@ impl Prepared {
 /// Everything that is wrong with them.
 pub(crate) fn prepare(config: &Config) -> Result<Prepared, Vec<String>> {
     let contracts = config.contracts.path.get().map_or_else(|| Ok(Catalogue::default()), read_contracts);
-    let credentials = Credentials::read(config);
+    // What a cluster shares is known once the broker is one of several.
+    let own = Parts::default();
+    let credentials = Credentials::read(config, &own);
     let porter = Porter::new(config);
     let user = Some(&*config.user.0).filter(|user| !user.is_empty()).map(User::find).transpose();
     let outside = (Plan::read(config), ClusterPlan::read(config));
-    match (contracts, credentials, TlsServers::read(config), rules::load_all(config), porter, user, outside) {
+    match (contracts, credentials, TlsServers::read(config), rules::load_all(config, &own), porter, user, outside) {
         (Ok(contracts), Ok(credentials), Ok(tls), Ok(policy), Ok(porter), Ok(user), (Ok(telemetry), Ok(cluster))) => {
             Ok(Prepared { contracts, credentials, tls, policy, porter: Arc::new(porter), user, telemetry, cluster })
         }
@@ -246,13 +249,20 @@ fn start(
         control.clone(),
         store.clone(),
         (credentials.clone(), serving.clone()),
-        Outside { tls: prepared.tls.clone(), porter, telemetry: telemetry.clone(), node },
+        Outside { tls: prepared.tls.clone(), porter, telemetry: telemetry.clone(), node: node.clone() },
     ));
     let measured = serving.by(Admin::new(control, credentials, store, reloader.clone()));
     telemetry.measure(move || measured.metrics());
     let admin = serving.adopt(door);
     reloader.enforce_bans_by_rule();
     reloader.watch_files();
+    if let Some(node) = &node {
+        let taker = Arc::downgrade(&reloader);
+        node.take_on_by(move |revision| match taker.upgrade() {
+            Some(reloader) => reloader.take_on(revision),
+            None => Err(vec!["the broker stops".to_owned()]),
+        })?;
+    }
     Ok(Running { broker, reloader, admin })
 }
 

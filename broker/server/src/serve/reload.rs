@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,11 +21,12 @@ use crate::cluster::{Node, Plan as ClusterPlan};
 use crate::config::applies::{self, Applies, ListenerChanges};
 use crate::config::listener::Listener;
 use crate::config::{self, Config, Override};
-use crate::contracts::Store;
+use crate::contracts::{Place as ContractPlace, Store};
 use crate::identity::{Chains, Enforcement, Porter, Reading};
 use crate::json;
 use crate::log::audit;
 use crate::rules;
+use crate::shared::{Parts, Shared};
 use crate::telemetry::{Plan, Telemetry};
 
 /// Where the configuration comes from.
@@ -56,6 +57,8 @@ pub(crate) struct Reloader {
     porter: Arc<Porter>,
     /// What the broker has been started with, but for what has been applied since.
     running: Mutex<Config>,
+    /// What stands in place of files of this node. It changes while `running` is held.
+    shared: Mutex<Arc<Shared>>,
     /// The broker is about to end.
     stops: AtomicBool,
     watch: Watch,
@@ -112,6 +115,7 @@ impl Reloader {
             tls: Mutex::new(tls),
             porter,
             running: Mutex::new(running),
+            shared: Mutex::default(),
             stops: AtomicBool::new(false),
             watch: Watch::default(),
             telemetry,
@@ -162,7 +166,8 @@ impl Reloader {
     /// Everything that is wrong, a line each with file, line and reason.
     pub(crate) fn compare(&self) -> Result<Reloaded, Vec<String>> {
         let running = self.running();
-        self.prepare(&running).map(|ready| ready.compared_with(&running))
+        let ready = self.prepare(&running, self.read()?, &self.shared().parts)?;
+        Ok(ready.compared_with(&running))
     }
 
     /// Reads everything again, and has it hold.
@@ -172,13 +177,37 @@ impl Reloader {
     pub(crate) fn reload(&self) -> Result<Reloaded, Vec<String>> {
         // So that it can be moved away, whatever else there is to read.
         audit::reopen();
-        let result = self.store.reload(|| self.adopt());
-        let (is_done, what) = match &result {
-            Ok(reloaded) => ("yes", reloaded.to_string()),
-            Err(errors) => ("no", errors.join("; ")),
-        };
+        let result = self.store.reload(|| self.adopt(&mut self.running(), self.read()?, self.shared()));
+        let (is_done, what) = told(&result);
         log::error!(target: audit::TARGET, event = "reload", done = is_done, what = &*what; "");
+        if let Some(node) = self.node.as_ref().filter(|_| result.is_ok()) {
+            node.look_again();
+        }
         result
+    }
+
+    /// Has a revision of what the cluster shares hold, with the settings that hold already. Files that these name are read again.
+    ///
+    /// # Errors
+    /// Everything that is wrong, a line each. Nothing has changed then.
+    pub(crate) fn take_on(&self, revision: &Arc<Shared>) -> Result<(), Vec<String>> {
+        let result = self.store.reload(|| {
+            let mut running = self.running();
+            let config = running.clone();
+            self.adopt(&mut running, config, revision.clone())
+        });
+        let (is_done, what) = told(&result);
+        log::error!(target: audit::TARGET, event = "configuration", number = revision.number, done = is_done, what = &*what; "");
+        result.map(drop)
+    }
+
+    /// Whether this node could take on what the cluster is to share.
+    ///
+    /// # Errors
+    /// Everything that is wrong, a line each.
+    pub(crate) fn check(&self, parts: &Parts) -> Result<(), Vec<String>> {
+        let running = self.running();
+        self.prepare(&running, running.clone(), parts).map(drop)
     }
 
     /// Reads everything again, and logs what has come of it. `cause` is why.
@@ -260,9 +289,13 @@ impl Reloader {
         })
     }
 
-    fn prepare(&self, running: &Config) -> Result<Ready, Vec<String>> {
-        let read = self.source.load();
-        let read = read.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    /// The settings as they are written now.
+    fn read(&self) -> Result<Config, Vec<String>> {
+        self.source.load().map_err(|errors| errors.iter().map(ToString::to_string).collect())
+    }
+
+    /// Reads the files that settings name, but for what is shared.
+    fn prepare(&self, running: &Config, read: Config, shared: &Parts) -> Result<Ready, Vec<String>> {
         let mut config = running.reloaded(&read);
         // Where the port of the default's WebSocket was taken at start, nobody asks for it again.
         let mut given_up = config.listen.clone();
@@ -271,10 +304,14 @@ impl Reloader {
         }
         let listeners = config.listeners();
         let tls = self.tls().next(&config).map_err(|error| vec![error]);
-        let policy = rules::load_all(&config);
-        let chains = self.porter.read(&config);
-        let contracts = config.contracts.path.get().map(|folder| read_contracts(folder).map(Arc::new)).transpose();
-        let credentials = Credentials::read(&config);
+        let policy = rules::load_all(&config, shared);
+        let chains = self.porter.read(&config, shared);
+        let contracts = match &shared.contracts {
+            Some(_) => shared.contracts(),
+            None => config.contracts.path.get().map(read_contracts).transpose(),
+        };
+        let contracts = contracts.map(|contracts| contracts.map(Arc::new));
+        let credentials = Credentials::read(&config, shared);
         let outside = (Plan::read(&config), ClusterPlan::read(&config));
         match (tls, policy, chains, contracts, credentials, outside) {
             (Ok(tls), Ok(policy), Ok(chains), Ok(contracts), Ok(credentials), (Ok(telemetry), Ok(cluster))) => {
@@ -295,15 +332,18 @@ impl Reloader {
         }
     }
 
-    /// Gives the folder of contracts that holds then, if there is one, too.
-    fn adopt(&self) -> Result<(Option<PathBuf>, Reloaded), Vec<String>> {
-        // One at a time, whoever asks for it.
-        let mut running = self.running();
-        let ready = self.prepare(&running)?;
-        let mut reloaded = ready.compared_with(&running);
+    /// Gives where contracts are from then on, too. One at a time, whoever asks for it: that is what `running` is held for.
+    fn adopt(
+        &self,
+        running: &mut Config,
+        read: Config,
+        shared: Arc<Shared>,
+    ) -> Result<(ContractPlace, Reloaded), Vec<String>> {
+        let ready = self.prepare(running, read, &shared.parts)?;
+        let mut reloaded = ready.compared_with(running);
         let listens = settings::listens(&ready.config, &ready.listeners, &ready.tls.servers);
         let listeners = self.control.prepare_listeners(&listens, settings::arrivals(&ready.config.limits));
-        let listeners = listeners.map_err(|error| vec![not_bound(&running, &error)])?;
+        let listeners = listeners.map_err(|error| vec![not_bound(running, &error)])?;
         let workers = self.porter.workers_for(&ready.chains).map_err(|error| vec![error])?;
         let moved = running.audit.file != ready.config.audit.file;
         let audit = moved.then(|| audit::open_next(ready.config.audit.file.get())).transpose();
@@ -313,9 +353,9 @@ impl Reloader {
         // From here on nothing can fail.
         let Ready { read: _, config, listeners: _, tls, policy, chains, contracts, credentials, telemetry, cluster } =
             ready;
-        // Where there was a folder and is none, there are no contracts. Where there never was one, nothing has changed.
-        let had_folder = running.contracts.path.get().is_some();
-        let contracts = contracts.or_else(|| had_folder.then(Arc::default));
+        // Where there were contracts and are none, there are none. Where there never were any, nothing has changed.
+        let had_some = running.contracts.path.get().is_some() || self.shared().parts.contracts.is_some();
+        let contracts = contracts.or_else(|| had_some.then(Arc::default));
         let (servers, adopt_certificates) = tls.into_parts();
         *self.tls() = servers;
         let (settings, retained) = settings::of(&config);
@@ -368,10 +408,19 @@ impl Reloader {
                 None => log::info!("listening on {name}"),
             }
         }
-        let folder = config.contracts.path.get().map(Path::to_owned);
+        let place = match config.contracts.path.get() {
+            _ if shared.parts.contracts.is_some() => ContractPlace::Cluster,
+            Some(folder) => ContractPlace::Folder(folder.to_owned()),
+            None => ContractPlace::Nowhere,
+        };
         self.watch.adopt(config.watch_files_s, &self.files_of(&config));
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = shared;
         *running = config;
-        Ok((folder, reloaded))
+        Ok((place, reloaded))
+    }
+
+    fn shared(&self) -> Arc<Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn tls(&self) -> MutexGuard<'_, TlsServers> {
@@ -419,6 +468,14 @@ impl Ready {
             contracts: self.contracts.as_ref().map(|catalogue| catalogue.contracts().len()),
             rules: (!self.policy.is_open()).then(|| self.policy.rule_count()),
         }
+    }
+}
+
+/// What has come of it, for the audit log.
+fn told(result: &Result<Reloaded, Vec<String>>) -> (&'static str, String) {
+    match result {
+        Ok(reloaded) => ("yes", reloaded.to_string()),
+        Err(errors) => ("no", errors.join("; ")),
     }
 }
 

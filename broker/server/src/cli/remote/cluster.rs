@@ -7,7 +7,7 @@ use super::super::arguments::{Arguments, Command, OptionGroup, flag};
 use super::super::serve::{CONFIG_OPTIONS, configuration_failure, load};
 use super::super::{Exit, Stop, parser, print};
 use super::clients::split;
-use super::{ADMIN, CA, EXITS, Given, JSON, TOKEN_FILE, parsed, shown, table, wrong_group};
+use super::{ADMIN, CA, EXITS, Given, JSON, TOKEN_FILE, parsed, shared, shown, table, wrong_group};
 use crate::cluster::{Node, Plan};
 use crate::json::Value;
 
@@ -59,8 +59,9 @@ pub(in crate::cli) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
         Some("status") => status(Arguments::new(&STATUS, parser(rest))),
         Some("drain") => drain(Arguments::new(&DRAIN, parser(rest))),
         Some("rebalance") => rebalance(Arguments::new(&REBALANCE, parser(rest))),
+        Some("config") => shared::run(Arguments::new(&shared::COMMAND, parser(rest))),
         Some("check") => check(Arguments::new(&CHECK, parser(rest))),
-        other => Err(wrong_group(&[&STATUS, &DRAIN, &REBALANCE, &CHECK], other)),
+        other => Err(wrong_group(&[&STATUS, &DRAIN, &REBALANCE, &shared::COMMAND, &CHECK], other)),
     }
 }
 
@@ -80,6 +81,7 @@ fn status(mut arguments: Arguments) -> Result<ExitCode, Stop> {
     for (name, told) in [("node", "name"), ("serves clients", "serving"), ("is being drained", "draining")] {
         text.push_str(&format!("{name:<18} {}\n", shown(value.get(told))));
     }
+    text.push_str(&configuration(value.get("configuration")));
     let nats = value.get("nats");
     for (name, told) in [("NATS", "state"), ("because", "why")] {
         let shown = shown(nats.and_then(|nats| nats.get(told)));
@@ -88,6 +90,24 @@ fn status(mut arguments: Arguments) -> Result<ExitCode, Stop> {
         }
     }
     Ok(print(&text))
+}
+
+/// How it is with what the cluster shares.
+fn configuration(told: Option<&Value>) -> String {
+    let get = |name: &str| told.and_then(|told| told.get(name));
+    let (held, latest) = (shown(get("held")), shown(get("latest")));
+    let mut text = match (get("behind") == Some(&Value::Bool(true)), held == latest) {
+        (true, _) => format!(
+            "{:<18} revision {held}; it cannot take on the last one, and takes no new clients\n",
+            "configuration"
+        ),
+        (false, true) => format!("{:<18} revision {held}\n", "configuration"),
+        (false, false) => format!("{:<18} revision {held}; {latest} is about to hold\n", "configuration"),
+    };
+    for why in told.map(|told| told.list("why")).unwrap_or_default() {
+        text.push_str(&format!("{:<18} {}\n", "because", shown(Some(why))));
+    }
+    text
 }
 
 fn drain(mut arguments: Arguments) -> Result<ExitCode, Stop> {

@@ -5,6 +5,7 @@ pub(super) mod clients;
 pub(super) mod cluster;
 pub(super) mod retained;
 pub(super) mod rules;
+pub(super) mod shared;
 pub(super) mod state;
 pub(super) mod tap;
 pub(super) mod top;

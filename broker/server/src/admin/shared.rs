@@ -1,0 +1,139 @@
+//! What the nodes of a cluster share: rules, users and contracts, by one revision.
+
+use std::time::{Duration, Instant};
+
+use tautwire_contracts::Files;
+
+use super::clients::ok;
+use super::cluster::{node, not_there};
+use super::contracts::not_changed;
+use super::response::{Response, Status};
+use super::routes::Call;
+use super::spelled::Query;
+use crate::cluster::{Proposed, Sharing};
+use crate::contracts::{Change, StoreError};
+use crate::fields::Fields;
+use crate::json;
+use crate::shared::{self, Changes, Parts};
+
+/// What is left of a request's time for writing its answer.
+const ANSWER: Duration = Duration::from_millis(500);
+/// How long a request waits for a revision that it names and that this node has not heard of.
+const HEARSAY: Duration = Duration::from_secs(2);
+/// A change of one contract is made again so often, on what another one has come to.
+const ATTEMPTS_MAX: usize = 8;
+
+/// `GET /v1/cluster/configuration`.
+pub(super) fn show(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    let mut query = Query::parse(&call.head.query)?;
+    let has_content = query.take_as("content", "true or false", |text| text.parse().ok())?.unwrap_or(false);
+    query.finish("content")?;
+    let sharing = node(call)?.sharing();
+    let mut told = told(&sharing);
+    if has_content {
+        told.add("content", shared::content(&sharing.latest.parts));
+    }
+    Ok(ok(told))
+}
+
+/// `PUT /v1/cluster/configuration`: the next revision is the one that is expected, with other parts.
+pub(super) fn put(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+    let node = node(call)?;
+    let mut query = Query::parse(&call.head.query)?;
+    let expected = query.take_as("expect", "the number of a revision", |text| text.parse::<u64>().ok())?;
+    query.finish("expect")?;
+    let expected = expected.ok_or_else(|| {
+        let why = "expect is missing: the number of the revision that the change is made on, 0 where there is none";
+        Response::error(Status::BAD_REQUEST, "bad_request", why)
+    })?;
+    let until = until(call);
+    let body = call.reading.body(call.head)?;
+    let bad = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
+    let text = str::from_utf8(body).map_err(|_| bad("the body is not UTF-8"))?;
+    let value = json::parse(text)
+        .map_err(|error| bad(&format!("the body is no JSON: {} at byte {}", error.message, error.offset)))?;
+    let changes = Changes::from_json(&value)
+        .map_err(|message| Response::error(Status::UNPROCESSABLE, "configuration_value", &message))?;
+    let latest = node.await_revision(expected, until.min(Instant::now() + HEARSAY));
+    if latest.number != expected {
+        return Err(outdated(latest.number));
+    }
+    let parts = changes.applied_to(latest.parts.clone());
+    call.admin.reloader.check(&parts).map_err(|errors| Response::wrong_configuration(&errors))?;
+    match node.propose(expected, &parts, until) {
+        Proposed::Accepted(number) => log::info!("admin: revision {number} of the cluster's configuration"),
+        outcome => return Err(not_accepted(outcome)),
+    }
+    Ok(ok(told(&node.sharing())))
+}
+
+/// Adds, replaces or removes one contract of those that are shared. `change` makes the change of the files that there are.
+/// It is done once this node has it.
+pub(super) fn change_contracts(
+    call: &Call<'_, '_>,
+    name: &str,
+    change: impl Fn(&Files) -> Result<Change, StoreError>,
+) -> Result<(), Response> {
+    let until = until(call);
+    let node = node(call)?;
+    let mut number = 0;
+    for _ in 0..ATTEMPTS_MAX {
+        let latest = node.await_revision(number, until);
+        let Some(files) = &latest.parts.contracts else { return Err(not_shared_any_more()) };
+        let change = change(files).map_err(|error| not_changed(name, &error))?;
+        let contracts = Some(change.applied_to(files.clone()));
+        let parts = Parts { contracts, ..latest.parts.clone() };
+        match node.propose(latest.number, &parts, until) {
+            Proposed::Accepted(_) => return Ok(()),
+            Proposed::Outdated(later) if Instant::now() < until => number = later,
+            outcome => return Err(not_accepted(outcome)),
+        }
+    }
+    Err(not_accepted(Proposed::Unavailable))
+}
+
+fn until(call: &Call<'_, '_>) -> Instant {
+    Instant::now() + call.time_left().saturating_sub(ANSWER)
+}
+
+fn told(sharing: &Sharing) -> Fields {
+    let Sharing { latest, held, refused, .. } = sharing;
+    Fields::default()
+        .with("number", latest.number)
+        .with("held", *held)
+        .with("behind", !refused.is_empty())
+        .with("why", refused.clone())
+        .with("parts", shared::told(&latest.parts))
+}
+
+fn not_accepted(outcome: Proposed) -> Response {
+    match outcome {
+        Proposed::Outdated(number) => outdated(number),
+        Proposed::Overtaken => {
+            let why = "several revisions have come meanwhile, and whether this was one of them is not known: look at the one that holds";
+            Response::error(Status::CONFLICT, "configuration_changed", why)
+        }
+        Proposed::TooLarge => {
+            let why =
+                "a revision has 768 KiB at most, and no more than max_payload of the NATS servers; nothing has changed";
+            Response::error(Status::BODY_TOO_LARGE, "configuration_too_large", why)
+        }
+        Proposed::Accepted(_) | Proposed::Unavailable => not_there(),
+        Proposed::Unanswered => {
+            let why = "the NATS servers have not answered in time: the change may hold yet; look at the configuration";
+            Response::error(Status::SERVICE_UNAVAILABLE, "configuration_unanswered", why)
+        }
+    }
+}
+
+fn outdated(number: u64) -> Response {
+    let why = format!(
+        "the change was not made on the revision that holds, which is {number} as far as this node knows: look at it, and make the change again"
+    );
+    Response::error(Status::CONFLICT, "configuration_changed", &why)
+}
+
+fn not_shared_any_more() -> Response {
+    let why = "the cluster does not share contracts any more: try again, and this broker's own are changed";
+    Response::error(Status::CONFLICT, "configuration_changed", why)
+}

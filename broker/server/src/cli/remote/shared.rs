@@ -1,0 +1,214 @@
+//! `tautwire cluster config`: rules, users and contracts that the nodes of a cluster share.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use super::super::arguments::{Arguments, Command, OptionGroup, value};
+use super::super::serve::failure;
+use super::super::{Exit, Stop, print};
+use super::{ADMIN, CA, EXITS, Given, JSON, TOKEN_FILE, parsed, shown, table};
+use crate::contracts;
+use crate::files;
+use crate::json::{Value, push_string};
+use crate::shared::Part;
+
+const PATH: &str = "/v1/cluster/configuration";
+/// The longest file that is read. What a revision may have is less, and the broker says it.
+const FILE_MAX_BYTES: usize = 16 << 20;
+/// What `pull` calls the files of rules and users.
+const ACL_FILE: &str = "access.toml";
+const USERS_FILE: &str = "users";
+const CONTRACTS_FOLDER: &str = "contracts";
+
+pub(crate) static COMMAND: Command = Command {
+    name: "cluster config",
+    usage: &[
+        "show --admin URL --token-file FILE [OPTION]…",
+        "push [--acl FILE] [--users FILE] [--contracts DIR] [--without PART]… [--expect NUMBER] --admin URL --token-file FILE",
+        "pull --admin URL --token-file FILE [OPTION]… DIR",
+    ],
+    about: "Shows and changes what all nodes of a cluster share: access rules, users and contracts, in one revision with a number. Ask any\n\
+            node. `push` has it checked and taken on by all of them; parts that are not named stay. `pull` writes what is shared into a\n\
+            directory, the hashes of passwords, too.",
+    groups: &[
+        OptionGroup {
+            title: "Options of push",
+            options: &[
+                value(None, "acl", "FILE", "Access rules, in place of acl.file on each node."),
+                value(None, "users", "FILE", "Users, in place of auth.password_file on each node."),
+                value(None, "contracts", "DIR", "Contracts, in place of contracts.path on each node."),
+                value(None, "without", "acl|users|contracts", "Share this no more: each node has its own again."),
+                value(
+                    None,
+                    "expect",
+                    "NUMBER",
+                    "The revision that the change is made on; another one is not replaced. Default: the one that holds.",
+                ),
+            ],
+        },
+        OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] },
+    ],
+    notes: &[EXITS],
+};
+
+/// What `push` takes.
+#[derive(Default)]
+struct Pushed {
+    acl: Option<PathBuf>,
+    users: Option<PathBuf>,
+    contracts: Option<PathBuf>,
+    without: Vec<String>,
+    expected: Option<String>,
+}
+
+pub(super) fn run(mut arguments: Arguments) -> Result<ExitCode, Stop> {
+    let mut pushed = Pushed::default();
+    let given = Given::read(&mut arguments, |_, name, arguments| {
+        match name {
+            "acl" => pushed.acl = Some(arguments.os_string()?.into()),
+            "users" => pushed.users = Some(arguments.os_string()?.into()),
+            "contracts" => pushed.contracts = Some(arguments.os_string()?.into()),
+            "without" => pushed.without.push(arguments.string()?),
+            _ => pushed.expected = Some(arguments.string()?),
+        }
+        Ok(())
+    })?;
+    let words: Vec<&str> = given.words.iter().map(String::as_str).collect();
+    match words[..] {
+        ["show"] => show(&given, &arguments),
+        ["push"] => push(&given, pushed, &arguments),
+        ["pull", folder] => pull(&given, Path::new(folder), &arguments),
+        _ => Err(arguments.command_failure("write show, push, or pull and a directory")),
+    }
+}
+
+fn show(given: &Given, arguments: &Arguments) -> Result<ExitCode, Stop> {
+    let answer = given.ask(arguments, "GET", PATH)?;
+    if given.json {
+        return Ok(print(&answer.body));
+    }
+    Ok(print(&described(&parsed(&answer)?)))
+}
+
+/// What is shared, for a person.
+fn described(value: &Value) -> String {
+    let mut text = String::new();
+    for (name, told) in [("revision", "number"), ("holds here", "held"), ("is behind", "behind")] {
+        text.push_str(&format!("{name:<11} {}\n", shown(value.get(told))));
+    }
+    for why in value.list("why") {
+        text.push_str(&format!("because     {}\n", shown(Some(why))));
+    }
+    let parts = value.get("parts");
+    let row = |name: &str, told: &Value| vec![name.to_owned(), shown(told.get("bytes")), shown(told.get("sha256"))];
+    let mut rows = Vec::new();
+    for part in Part::ALL {
+        let Some(told) = parts.and_then(|parts| parts.get(part.name())) else { continue };
+        rows.push(row(part.name(), told));
+        rows.extend(told.list("files").iter().map(|file| row(&format!("  {}", shown(file.get("path"))), file)));
+    }
+    text.push('\n');
+    text.push_str(&match rows.is_empty() {
+        true => "nothing is shared: each node has its own rules, users and contracts\n".to_owned(),
+        false => table(&["part", "bytes", "sha256"], &rows),
+    });
+    text
+}
+
+fn push(given: &Given, pushed: Pushed, arguments: &Arguments) -> Result<ExitCode, Stop> {
+    let body = pushed.body(arguments)?;
+    let expected = match pushed.expected {
+        Some(expected) => expected,
+        None => shown(parsed(&given.ask(arguments, "GET", PATH)?)?.get("number")),
+    };
+    let path = format!("{PATH}?expect={}", super::percent_encoded(&expected));
+    let answer = given.ask_with(arguments, "PUT", &path, &body)?;
+    if given.json {
+        return Ok(print(&answer.body));
+    }
+    Ok(print(&described(&parsed(&answer)?)))
+}
+
+impl Pushed {
+    /// The request: each part that is to be another one, or none.
+    fn body(&self, arguments: &Arguments) -> Result<String, Stop> {
+        let text = |path: &Path| {
+            let text = files::text(path, FILE_MAX_BYTES);
+            text.map_err(|why| failure(&[format!("{} {why}", path.display())]))
+        };
+        let mut members = Vec::new();
+        for (part, path) in [(Part::Acl, &self.acl), (Part::Users, &self.users)] {
+            if let Some(path) = path {
+                members.push((part, json_text(&text(path)?)));
+            }
+        }
+        if let Some(folder) = &self.contracts {
+            let files = contracts::read(folder).map_err(|errors| failure(&contracts::told(folder, &errors)))?;
+            let files: Vec<String> =
+                files.iter().map(|(path, text)| format!("{}:{}", json_text(path), json_text(text))).collect();
+            members.push((Part::Contracts, format!("{{{}}}", files.join(","))));
+        }
+        for name in &self.without {
+            let part = Part::of(name);
+            let part = part.ok_or_else(|| arguments.command_failure("--without takes acl, users or contracts"))?;
+            members.push((part, "null".to_owned()));
+        }
+        if members.is_empty() {
+            return Err(arguments.command_failure("write --acl, --users, --contracts or --without"));
+        }
+        for (at, (part, _)) in members.iter().enumerate() {
+            if members[..at].iter().any(|(other, _)| other == part) {
+                return Err(arguments.command_failure(&format!("{} is given twice", part.name())));
+            }
+        }
+        let members: Vec<String> = members.iter().map(|(part, value)| format!("\"{}\":{value}", part.name())).collect();
+        Ok(format!("{{{}}}", members.join(",")))
+    }
+}
+
+fn json_text(text: &str) -> String {
+    let mut json = String::new();
+    push_string(&mut json, text);
+    json
+}
+
+fn pull(given: &Given, folder: &Path, arguments: &Arguments) -> Result<ExitCode, Stop> {
+    let answer = given.ask(arguments, "GET", &format!("{PATH}?content=true"))?;
+    let value = parsed(&answer)?;
+    let content = value.get("content");
+    let mut written = Vec::new();
+    let mut write = |name: &str, text: &str| {
+        let path = folder.join(name);
+        write_new(&path, text).map_err(|error| failure(&[format!("{}: {error}", path.display())]))?;
+        written.push(format!("{}\n", path.display()));
+        Ok::<(), Stop>(())
+    };
+    for (part, name) in [(Part::Acl, ACL_FILE), (Part::Users, USERS_FILE)] {
+        if let Some(text) = content.and_then(|content| content.get(part.name())?.as_text()) {
+            write(name, text)?;
+        }
+    }
+    if let Some(Value::Object(files)) = content.and_then(|content| content.get(Part::Contracts.name())) {
+        for (path, text) in files {
+            // What a broker says does not lead anywhere else.
+            let Some(text) = text.as_text().filter(|_| contracts::is_file(path)) else {
+                return Err(Stop::failure(Exit::Connection, format!("{path:?} is no file of contracts")));
+            };
+            write(&format!("{CONTRACTS_FOLDER}/{path}"), text)?;
+        }
+    }
+    let number = shown(value.get("number"));
+    written.push(format!("revision {number}; to change it: tautwire cluster config push --expect {number}\n"));
+    Ok(print(&written.concat()))
+}
+
+/// Writes a file that is not there yet, for its owner alone: it may have hashes of passwords.
+fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(text.as_bytes())
+}

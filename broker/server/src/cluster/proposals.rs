@@ -1,0 +1,74 @@
+//! Revisions that operators have proposed by this node, until it is known what has become of them.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tautwire_cluster::Proposal;
+
+/// Who waits, by ticket.
+#[derive(Default)]
+pub(super) struct Proposals(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    last: u64,
+    by_ticket: HashMap<u64, SyncSender<Proposal>>,
+}
+
+impl Proposals {
+    /// A ticket for a proposal, and where its outcome comes. Nothing comes of one that the life of the node has ended over.
+    pub(super) fn ticket(&self) -> (u64, Receiver<Proposal>) {
+        let mut waiting = self.waiting();
+        waiting.last += 1;
+        let ticket = waiting.last;
+        let (to, outcome) = sync_channel(1);
+        waiting.by_ticket.insert(ticket, to);
+        (ticket, outcome)
+    }
+
+    /// Nobody waits for this one any more.
+    pub(super) fn forget(&self, ticket: u64) {
+        self.waiting().by_ticket.remove(&ticket);
+    }
+
+    pub(super) fn decide(&self, ticket: u64, outcome: Proposal) {
+        if let Some(to) = self.waiting().by_ticket.remove(&ticket) {
+            let _ = to.try_send(outcome);
+        }
+    }
+
+    /// A life is over: what has become of its proposals is not known.
+    pub(super) fn give_up(&self) {
+        self.waiting().by_ticket.clear();
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outcome_comes_to_whom_it_is_for() {
+        let proposals = Proposals::default();
+        let (first, to_first) = proposals.ticket();
+        let (second, to_second) = proposals.ticket();
+        proposals.decide(second, Proposal::Accepted(4));
+        proposals.forget(first);
+        proposals.decide(first, Proposal::TooLarge);
+        assert_eq!(to_second.recv(), Ok(Proposal::Accepted(4)));
+        assert!(to_first.recv().is_err());
+    }
+
+    #[test]
+    fn nothing_comes_of_a_life_that_is_over() {
+        let proposals = Proposals::default();
+        let (_, outcome) = proposals.ticket();
+        proposals.give_up();
+        assert!(outcome.recv().is_err());
+    }
+}

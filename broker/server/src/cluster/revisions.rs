@@ -1,0 +1,330 @@
+//! The revisions of what the cluster shares, on their way from the cluster's thread to the one that takes them on.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tautwire_cluster::record::ConfigPart;
+use tautwire_contracts::Files;
+
+use crate::shared::{Part, Parts, Shared};
+
+/// The name of a part that is one of the files of a folder begins so.
+const FILE_PREFIX: &str = "contracts/";
+
+/// What is there and what holds here.
+#[derive(Default)]
+pub(super) struct Revisions {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// The last one that could be read.
+    seen: Arc<Shared>,
+    /// The one that holds.
+    held: Arc<Shared>,
+    /// The number of the last one that was taken on or refused.
+    settled: u64,
+    /// What somebody has to see to.
+    work: Option<Work>,
+    /// Why the last one that was offered does not hold.
+    refused: Option<Refused>,
+    /// Revisions that were refused since the broker began.
+    refusals: u64,
+    is_over: bool,
+}
+
+/// A revision that this broker does not have, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refused {
+    /// `None`: not even that can be read.
+    pub(super) number: Option<u64>,
+    pub(super) why: Vec<String>,
+}
+
+enum Work {
+    TakeOn(Arc<Shared>),
+    /// It needs a newer broker.
+    Refuse(u64),
+}
+
+/// How it is with the revisions.
+pub(super) struct Standing {
+    pub(super) held: Arc<Shared>,
+    pub(super) refused: Option<Refused>,
+    pub(super) refusals: u64,
+}
+
+impl Revisions {
+    /// The cluster has a revision. One that was not taken on yet makes way for it.
+    pub(super) fn offer(&self, number: u64, parts: &[ConfigPart]) {
+        let mut state = self.state();
+        match read(parts) {
+            Ok(parts) => {
+                state.seen = Arc::new(Shared { number, parts });
+                // It takes the place of whatever was refused before.
+                if let Some(refused) = &mut state.refused {
+                    refused.number = Some(number);
+                }
+                state.work = Some(Work::TakeOn(state.seen.clone()));
+            }
+            Err(why) => {
+                state.refuse(Refused { number: Some(number), why: vec![why] });
+                state.work = Some(Work::Refuse(number));
+                state.settled = number;
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    /// The cluster has a revision that cannot be read.
+    pub(super) fn outgrown(&self) {
+        let why = "it is written in another version; upgrade this broker [cluster_configuration]".to_owned();
+        self.state().refuse(Refused { number: None, why: vec![why] });
+        self.changed.notify_all();
+    }
+
+    /// Something has changed here: what was refused is tried again.
+    pub(super) fn look_again(&self) {
+        let mut state = self.state();
+        let seen = state.seen.clone();
+        if state.refused.as_ref().is_some_and(|refused| refused.number == Some(seen.number)) && state.work.is_none() {
+            state.work = Some(Work::TakeOn(seen));
+            self.changed.notify_all();
+        }
+    }
+
+    /// Takes on one after the other until it is over. `answer` tells the cluster which one holds, or does not.
+    pub(super) fn take_on(
+        &self,
+        take_on: impl Fn(&Arc<Shared>) -> Result<(), Vec<String>>,
+        answer: impl Fn(u64, bool),
+    ) {
+        loop {
+            let mut state = self.state();
+            let work = loop {
+                match state.work.take() {
+                    _ if state.is_over => return,
+                    Some(work) => break work,
+                    None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                }
+            };
+            let is_held = matches!(&work, Work::TakeOn(next) if *next == state.held);
+            drop(state);
+            match work {
+                Work::Refuse(number) => answer(number, false),
+                Work::TakeOn(next) => {
+                    let taken = if is_held { Ok(()) } else { take_on(&next) };
+                    let (number, is_taken_on) = (next.number, taken.is_ok());
+                    self.settle(next, taken);
+                    answer(number, is_taken_on);
+                }
+            }
+        }
+    }
+
+    fn settle(&self, next: Arc<Shared>, taken: Result<(), Vec<String>>) {
+        let number = next.number;
+        let mut state = self.state();
+        match taken {
+            Ok(()) => {
+                if *next != *state.held {
+                    let parts: Vec<_> = next.parts.names().collect();
+                    let shared = if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") };
+                    log::info!("revision {number} of the cluster's configuration holds; it shares {shared}");
+                }
+                state.held = next;
+                // What is refused of a later one stands.
+                if state.refused.as_ref().is_some_and(|refused| (1..=number).contains(&refused.number.unwrap_or(0))) {
+                    state.refused = None;
+                }
+            }
+            Err(why) => state.refuse(Refused { number: Some(number), why }),
+        }
+        state.settled = number;
+        self.changed.notify_all();
+    }
+
+    /// The last one that could be read.
+    pub(super) fn seen(&self) -> Arc<Shared> {
+        self.state().seen.clone()
+    }
+
+    /// The same, once it has this number or a later one, or `until` has come.
+    pub(super) fn await_seen(&self, number: u64, until: Instant) -> Arc<Shared> {
+        self.wait(until, |state| state.seen.number >= number).seen.clone()
+    }
+
+    /// Waits until this revision or a later one has been taken on or refused, or `until` has come.
+    pub(super) fn await_taken(&self, number: u64, until: Instant) {
+        drop(self.wait(until, |state| state.settled >= number));
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        let state = self.state();
+        Standing { held: state.held.clone(), refused: state.refused.clone(), refusals: state.refusals }
+    }
+
+    /// Nothing more is taken on.
+    pub(super) fn end(&self) {
+        self.state().is_over = true;
+        self.changed.notify_all();
+    }
+
+    fn wait(&self, until: Instant, is_it: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+        let left = until.saturating_duration_since(Instant::now());
+        let waited = self.changed.wait_timeout_while(self.state(), left, |state| !is_it(state));
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn refuse(&mut self, refused: Refused) {
+        if self.refused.as_ref() == Some(&refused) {
+            return;
+        }
+        let number = refused.number.map_or("the last revision".to_owned(), |number| format!("revision {number}"));
+        refused.why.iter().for_each(|line| log::error!("{number} of the cluster's configuration: {line}"));
+        log::error!(
+            "this broker cannot take on {number} of the cluster's configuration: it keeps what it has, and takes no new clients \
+             [cluster_configuration]"
+        );
+        self.refusals += 1;
+        self.refused = Some(refused);
+    }
+}
+
+/// What a revision says.
+fn read(parts: &[ConfigPart]) -> Result<Parts, String> {
+    let mut read = Parts::default();
+    for ConfigPart { name, bytes } in parts {
+        let newer = || format!("the part {name:?} is not known; upgrade this broker [cluster_configuration]");
+        let text = || String::from_utf8(bytes.clone()).map_err(|_| newer());
+        match (Part::of(name), name.strip_prefix(FILE_PREFIX)) {
+            (Some(Part::Acl), _) => read.acl = Some(text()?),
+            (Some(Part::Users), _) => read.users = Some(text()?),
+            (Some(Part::Contracts), _) if bytes.is_empty() => drop(read.contracts.get_or_insert_with(Files::new)),
+            (None, Some(path)) => drop(read.contracts.get_or_insert_with(Files::new).insert(path.to_owned(), text()?)),
+            _ => return Err(newer()),
+        }
+    }
+    Ok(read)
+}
+
+/// The same as the store has it.
+pub(super) fn written(parts: &Parts) -> Vec<ConfigPart> {
+    let part = |name: &str, text: &str| ConfigPart { name: name.to_owned(), bytes: text.as_bytes().to_vec() };
+    let Parts { acl, users, contracts } = parts;
+    let texts = [(Part::Acl, acl), (Part::Users, users)];
+    let mut written: Vec<ConfigPart> =
+        texts.into_iter().filter_map(|(name, text)| Some(part(name.name(), text.as_deref()?))).collect();
+    if let Some(files) = contracts {
+        // A folder without files is shared as well.
+        written.push(part(Part::Contracts.name(), ""));
+        written.extend(files.iter().map(|(path, text)| part(&format!("{FILE_PREFIX}{path}"), text)));
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn users(text: &str) -> Parts {
+        Parts { users: Some(text.to_owned()), ..Parts::default() }
+    }
+
+    /// Does the work that there is, and says what the cluster was answered.
+    fn work(revisions: &Revisions, is_good: bool) -> Vec<(u64, bool)> {
+        let answers = RefCell::new(Vec::new());
+        let take_on = |_: &Arc<Shared>| if is_good { Ok(()) } else { Err(vec!["wrong".to_owned()]) };
+        revisions.take_on(take_on, |number, is_taken_on| {
+            answers.borrow_mut().push((number, is_taken_on));
+            revisions.end();
+        });
+        revisions.state().is_over = false;
+        answers.into_inner()
+    }
+
+    #[test]
+    fn a_revision_is_read_as_it_was_written() {
+        let files: Files = [("contracts.toml", "x"), ("managed/a.toml", "ü")].map(|(a, b)| (a.into(), b.into())).into();
+        for contracts in [None, Some(Files::new()), Some(files)] {
+            let parts = Parts { acl: Some("rules".to_owned()), users: None, contracts };
+            assert!(read(&written(&parts)) == Ok(parts));
+        }
+    }
+
+    #[test]
+    fn a_part_that_is_not_known_needs_a_newer_broker() {
+        for (name, bytes) in [("quotas", &b""[..]), ("acl", b"\xff"), ("contracts", b"x")] {
+            let revisions = Revisions::default();
+            revisions.offer(4, &[ConfigPart { name: name.to_owned(), bytes: bytes.to_vec() }]);
+            assert_eq!(work(&revisions, true), [(4, false)]);
+            let Standing { held, refused, refusals } = revisions.standing();
+            assert_eq!((held.number, refusals), (0, 1));
+            let refused = refused.expect("it is refused");
+            assert_eq!(refused.number, Some(4));
+            assert!(refused.why[0].contains("upgrade this broker"), "{:?}", refused.why);
+        }
+    }
+
+    #[test]
+    fn what_was_refused_is_tried_again_and_holds_then() {
+        let revisions = Revisions::default();
+        revisions.offer(1, &written(&users("ann:x")));
+        assert_eq!(work(&revisions, false), [(1, false)]);
+        assert!(revisions.standing().refused.is_some_and(|refused| refused.why == ["wrong"]));
+        revisions.look_again();
+        assert_eq!(work(&revisions, true), [(1, true)]);
+        let Standing { held, refused, refusals } = revisions.standing();
+        assert_eq!((held.number, refused, refusals), (1, None, 1));
+        // Nothing is left to be tried.
+        revisions.look_again();
+        assert!(revisions.state().work.is_none());
+    }
+
+    #[test]
+    fn the_next_life_of_the_node_hears_of_what_holds_without_taking_it_on_again() {
+        let revisions = Revisions::default();
+        for is_good in [true, false] {
+            revisions.offer(1, &written(&users("ann:x")));
+            assert_eq!(work(&revisions, is_good), [(1, true)]);
+        }
+        // The same number in a store that has begun anew is not the same.
+        revisions.offer(1, &written(&users("bob:x")));
+        assert_eq!(work(&revisions, false), [(1, false)]);
+        assert_eq!(revisions.standing().held.parts, users("ann:x"));
+    }
+
+    #[test]
+    fn a_later_revision_opens_what_an_earlier_one_has_closed() {
+        let revisions = Revisions::default();
+        revisions.offer(1, &written(&users("a")));
+        work(&revisions, false);
+        revisions.outgrown();
+        assert!(revisions.standing().refused.is_some_and(|refused| refused.number.is_none()));
+        revisions.offer(2, &written(&users("b")));
+        assert_eq!(work(&revisions, true), [(2, true)]);
+        assert_eq!(revisions.standing().refused, None);
+    }
+
+    #[test]
+    fn nobody_waits_for_what_is_there() {
+        let revisions = Revisions::default();
+        revisions.offer(2, &written(&users("a")));
+        let at_once = Instant::now();
+        assert_eq!(revisions.await_seen(2, at_once + Duration::from_secs(60)).number, 2);
+        assert_eq!(revisions.await_seen(3, at_once).number, 2);
+        work(&revisions, false);
+        revisions.await_taken(2, at_once + Duration::from_secs(60));
+    }
+}

@@ -1,0 +1,140 @@
+//! A change of what the nodes of a cluster share, as an operator asks for it.
+
+use tautwire_contracts::Files;
+
+use super::{Part, Parts};
+use crate::contracts;
+use crate::json::Value;
+
+/// Parts that are to be other ones, or are not to be shared any more. The others stay.
+#[derive(Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    acl: Change<String>,
+    users: Change<String>,
+    contracts: Change<Files>,
+}
+
+#[derive(Default, PartialEq, Eq)]
+enum Change<T> {
+    #[default]
+    Stays,
+    Goes,
+    Becomes(T),
+}
+
+impl<T> Change<T> {
+    fn apply(self, to: &mut Option<T>) {
+        match self {
+            Change::Stays => {}
+            Change::Goes => *to = None,
+            Change::Becomes(next) => *to = Some(next),
+        }
+    }
+
+    fn read(value: &Value, read: impl FnOnce(&Value) -> Result<T, String>) -> Result<Change<T>, String> {
+        if *value == Value::Null { Ok(Change::Goes) } else { read(value).map(Change::Becomes) }
+    }
+}
+
+impl Changes {
+    /// From the body of a request: an object with parts by name. `null` is for one that is not to be shared any more.
+    ///
+    /// # Errors
+    /// What is wrong with it. Never says what is in a part.
+    pub(crate) fn from_json(value: &Value) -> Result<Changes, String> {
+        let Value::Object(members) = value else {
+            return Err(format!("expected an object with parts, found {}", value.kind()));
+        };
+        let mut changes = Changes::default();
+        for (at, (name, value)) in members.iter().enumerate() {
+            if members[..at].iter().any(|(known, _)| known == name) {
+                return Err(format!("{name} is given twice"));
+            }
+            match Part::of(name) {
+                Some(Part::Acl) => changes.acl = Change::read(value, |value| text(name, value))?,
+                Some(Part::Users) => changes.users = Change::read(value, |value| text(name, value))?,
+                Some(Part::Contracts) => changes.contracts = Change::read(value, files)?,
+                None => {
+                    let known = Part::ALL.map(Part::name).join(", ");
+                    return Err(format!("there is no part {name}; there are {known}"));
+                }
+            }
+        }
+        if changes == Changes::default() {
+            return Err("no part is named, so nothing is to be changed".to_owned());
+        }
+        Ok(changes)
+    }
+
+    /// What `parts` are with these changes.
+    pub(crate) fn applied_to(self, mut parts: Parts) -> Parts {
+        let Changes { acl, users, contracts } = self;
+        acl.apply(&mut parts.acl);
+        users.apply(&mut parts.users);
+        contracts.apply(&mut parts.contracts);
+        parts
+    }
+}
+
+fn text(name: &str, value: &Value) -> Result<String, String> {
+    let Value::Text(text) = value else {
+        return Err(format!("{name}: expected the text of the file or null, found {}", value.kind()));
+    };
+    Ok(text.clone())
+}
+
+fn files(value: &Value) -> Result<Files, String> {
+    let Value::Object(members) = value else {
+        return Err(format!("contracts: expected an object with the texts of files or null, found {}", value.kind()));
+    };
+    let mut files = Files::new();
+    for (path, value) in members {
+        if !contracts::is_file(path) {
+            return Err(format!(
+                "contracts: {path:?} is no file that a folder of contracts has; there are contracts.toml, .proto, .json and managed/*.toml"
+            ));
+        }
+        if files.insert(path.clone(), text("contracts", value)?).is_some() {
+            return Err(format!("contracts: {path} is given twice"));
+        }
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::parse;
+
+    fn changes(text: &str) -> Result<Changes, String> {
+        Changes::from_json(&parse(text).expect("JSON"))
+    }
+
+    #[test]
+    fn parts_that_are_not_named_stay() {
+        let some = |text: &str| Some(text.to_owned());
+        let before = Parts { acl: some("a"), users: some("u"), contracts: None };
+        let changes =
+            changes(r#"{"users": null, "contracts": {"a/b.json": "{}"}}"#).unwrap_or_else(|why| panic!("{why}"));
+        let contracts = Some([("a/b.json".to_owned(), "{}".to_owned())].into());
+        assert!(changes.applied_to(before) == Parts { acl: some("a"), users: None, contracts });
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_what_is_in_it() {
+        for (text, expected) in [
+            ("[]", "expected an object with parts, found a list"),
+            ("{}", "no part is named"),
+            (r#"{"rules": "x"}"#, "there is no part rules; there are acl, users, contracts"),
+            (r#"{"acl": 1}"#, "acl: expected the text of the file or null, found a number"),
+            (r#"{"acl": "a", "acl": "b"}"#, "acl is given twice"),
+            (r#"{"contracts": "x"}"#, "contracts: expected an object with the texts of files or null"),
+            (r#"{"contracts": {"../a.json": "{}"}}"#, "contracts: \"../a.json\" is no file"),
+            (r#"{"contracts": {"/a.json": "{}"}}"#, "contracts: \"/a.json\" is no file"),
+            (r#"{"contracts": {"a.txt": "{}"}}"#, "contracts: \"a.txt\" is no file"),
+        ] {
+            let told = changes(text).err().expect("refused");
+            assert!(told.starts_with(expected), "{text}: {told}");
+        }
+    }
+}

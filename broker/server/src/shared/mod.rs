@@ -1,0 +1,134 @@
+//! What all nodes of a cluster share, by revision: access rules, users and contracts (`docs/decisions/0035-one-configuration.md`). A part that is
+//! shared stands in place of the node's own file. A broker that is alone shares nothing.
+
+mod change;
+mod told;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use tautwire_contracts::{Catalogue, Files, LoadLimits};
+use tautwire_identity::PasswordFile;
+
+pub(crate) use change::Changes;
+pub(crate) use told::{content, told};
+
+use crate::contracts;
+use crate::identity::parse_users;
+
+/// A revision.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shared {
+    /// From 1; 0 where there is none yet.
+    pub(crate) number: u64,
+    pub(crate) parts: Parts,
+}
+
+/// What a revision says. A part that it does not have is each node's own.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Parts {
+    /// In place of `acl.file`.
+    pub(crate) acl: Option<String>,
+    /// In place of `auth.password_file`.
+    pub(crate) users: Option<String>,
+    /// In place of the folder `contracts.path`.
+    pub(crate) contracts: Option<Files>,
+}
+
+/// The name of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Acl,
+    Users,
+    Contracts,
+}
+
+impl Part {
+    pub(crate) const ALL: [Part; 3] = [Part::Acl, Part::Users, Part::Contracts];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Part::Acl => "acl",
+            Part::Users => "users",
+            Part::Contracts => "contracts",
+        }
+    }
+
+    /// The part of this name.
+    pub(crate) fn of(name: &str) -> Option<Part> {
+        Part::ALL.into_iter().find(|part| part.name() == name)
+    }
+
+    /// What messages call it, where a file has its path.
+    pub(crate) fn file(self) -> &'static str {
+        match self {
+            Part::Acl => "cluster/acl",
+            Part::Users => "cluster/users",
+            Part::Contracts => "cluster/contracts",
+        }
+    }
+}
+
+impl fmt::Debug for Parts {
+    /// Without the texts, which may be users.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
+impl Parts {
+    /// The names of those that are there.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let is_there = [self.acl.is_some(), self.users.is_some(), self.contracts.is_some()];
+        Part::ALL.into_iter().zip(is_there).filter(|(_, is_there)| *is_there).map(|(part, _)| part.name())
+    }
+
+    /// The users, where they are shared.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them, a line each.
+    pub(crate) fn users(&self) -> Result<Option<Arc<PasswordFile>>, Vec<String>> {
+        self.users.as_deref().map(|text| parse_users(Part::Users.file(), text)).transpose()
+    }
+
+    /// The contracts, where they are shared.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them, a line each.
+    pub(crate) fn contracts(&self) -> Result<Option<Catalogue>, Vec<String>> {
+        let load = |files| {
+            let folder = Path::new(Part::Contracts.file());
+            Catalogue::load(files, &LoadLimits::default()).map_err(|errors| contracts::told(folder, &errors))
+        };
+        self.contracts.as_ref().map(load).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_part_is_shown_by_debug() {
+        let parts = Parts { users: Some("ann:geheim".to_owned()), ..Parts::default() };
+        assert_eq!(format!("{:?}", Shared { number: 3, parts }), r#"Shared { number: 3, parts: ["users"] }"#);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_part_names_it() {
+        let text = |text: &str| Some(text.to_owned());
+        let manifest = ("contracts.toml".to_owned(), "x".to_owned());
+        let parts = Parts { users: text("no colon"), contracts: Some([manifest].into()), ..Parts::default() };
+        let told = parts.users().expect_err("wrong").join("\n");
+        assert!(told.starts_with("cluster/users:1: ") && !told.contains("no colon"), "{told}");
+        let told = parts.contracts().expect_err("wrong").join("\n");
+        assert!(told.starts_with("cluster/contracts/contracts.toml:1:"), "{told}");
+    }
+
+    #[test]
+    fn parts_have_names() {
+        assert!(Part::ALL.into_iter().all(|part| Part::of(part.name()) == Some(part)));
+        assert_eq!(Part::of("rules"), None);
+    }
+}

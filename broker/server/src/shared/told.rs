@@ -1,0 +1,92 @@
+//! A revision as the admin API tells it.
+
+use sha2::{Digest as _, Sha256};
+use tautwire_contracts::Files;
+
+use super::{Part, Parts};
+use crate::fields::{Fields, Value};
+use crate::json::push_string;
+
+/// How large each part is and a digest of it, by which it can be compared with a file. Nothing of what is in it.
+pub(crate) fn told(parts: &Parts) -> Fields {
+    let mut told = Fields::default();
+    for (part, text) in [(Part::Acl, &parts.acl), (Part::Users, &parts.users)] {
+        if let Some(text) = text {
+            told.add(part.name(), told_text(text));
+        }
+    }
+    if let Some(files) = &parts.contracts {
+        let file = |(path, text): (&String, &String)| told_text(text).with("path", path.as_str());
+        let all: usize = files.values().map(String::len).sum();
+        let files: Vec<Fields> = files.iter().map(file).collect();
+        told.add(Part::Contracts.name(), Fields::default().with("bytes", all).with("files", files));
+    }
+    told
+}
+
+fn told_text(text: &str) -> Fields {
+    let digest: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+    Fields::default().with("bytes", text.len()).with("sha256", digest)
+}
+
+/// The parts as a request gives them, with all that is in them: users, too.
+pub(crate) fn content(parts: &Parts) -> Value {
+    let mut members = Vec::new();
+    for (part, text) in [(Part::Acl, &parts.acl), (Part::Users, &parts.users)] {
+        members.extend(text.as_deref().map(|text| (part.name(), json_text(text))));
+    }
+    members.extend(parts.contracts.as_ref().map(|files| (Part::Contracts.name(), json_files(files))));
+    Value::Json(json_object(members))
+}
+
+fn json_files(files: &Files) -> String {
+    json_object(files.iter().map(|(path, text)| (path.as_str(), json_text(text))))
+}
+
+fn json_object<'a>(members: impl IntoIterator<Item = (&'a str, String)>) -> String {
+    let mut json = String::from("{");
+    for (at, (name, value)) in members.into_iter().enumerate() {
+        json.push_str(if at > 0 { "," } else { "" });
+        push_string(&mut json, name);
+        json.push(':');
+        json.push_str(&value);
+    }
+    json.push('}');
+    json
+}
+
+fn json_text(text: &str) -> String {
+    let mut json = String::with_capacity(text.len() + 2);
+    push_string(&mut json, text);
+    json
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Changes;
+    use super::*;
+    use crate::json;
+
+    fn parts() -> Parts {
+        let contracts = [("a.json".to_owned(), "{}".to_owned()), ("b/c.proto".to_owned(), "\"\n".to_owned())];
+        Parts { acl: Some("rules".to_owned()), users: Some("ann:$hash".to_owned()), contracts: Some(contracts.into()) }
+    }
+
+    #[test]
+    fn what_is_shown_has_sizes_and_no_hashes_of_passwords() {
+        let mut json = String::new();
+        told(&parts()).push_json(&mut json);
+        let value = json::parse(&json).expect("JSON");
+        let bytes = |part: &str| value.get(part).and_then(|part| part.get("bytes")).cloned();
+        assert_eq!(bytes("users"), Some(json::Value::Number("9".to_owned())));
+        assert_eq!(bytes("contracts"), Some(json::Value::Number("4".to_owned())));
+        assert!(!json.contains("hash") && !json.contains("ann"), "{json}");
+    }
+
+    #[test]
+    fn the_content_is_the_change_that_makes_the_same_parts() {
+        let Value::Json(json) = content(&parts()) else { panic!("no JSON") };
+        let changes = Changes::from_json(&json::parse(&json).expect("JSON")).unwrap_or_else(|why| panic!("{why}"));
+        assert!(changes.applied_to(Parts::default()) == parts());
+    }
+}

@@ -1,0 +1,310 @@
+"""What the nodes of a cluster share: pushed to one of them, it holds on all. On three nats-servers and three brokers, which `make test-cluster` names."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path += [str(ROOT / "tools" / "cluster"), str(ROOT / "tests" / "mqtt")]
+
+import wire  # noqa: E402
+from processes import Broker, Stage, program, wait_until  # noqa: E402
+
+PATIENCE_S = 30
+PATH = "/v1/cluster/configuration"
+NOT_AUTHORIZED, PAYLOAD_FORMAT_INVALID = 0x87, 0x99
+TAKEN = (wire.SUCCESS, wire.NO_MATCHING_SUBSCRIBERS)
+REFUSED_EXIT = 3
+PASSWORD = "correct horse"
+
+RULES = """
+[[role]]
+name = "writer"
+rules = [{ allow = ["publish", "subscribe"], topics = "%s/#" }]
+
+[users]
+ann = "writer"
+bob = "writer"
+"""
+CONTRACTS = """
+[[contract]]
+name = "reading"
+topics = "readings"
+format = "json"
+schema = "reading.json"
+on_violation = "reject"
+"""
+SCHEMA = '{"type": "object", "properties": {"celsius": {"type": "number"}}, "required": ["celsius"]}'
+
+
+class Client:
+    """An MQTT 5.0 client that does one thing after the other."""
+
+    def __init__(self, address: str, name: str, user: str | None = None) -> None:
+        host, port = address.rsplit(":", 1)
+        self._socket = socket.create_connection((host, int(port)), PATIENCE_S)
+        self._incoming = bytearray()
+        login = (user, PASSWORD) if user else None
+        self._socket.sendall(wire.connect(name, login=login))
+        answer = self._take()
+        self.connected = answer.body[1] if answer else None
+
+    def publish(self, topic: str, payload: bytes = b"x") -> int:
+        """The reason code of PUBACK."""
+        self._socket.sendall(wire.publish(topic, payload, qos=1, packet_id=1))
+        answer = self._take()
+        assert answer and answer.type == wire.PUBACK, answer
+        return answer.reason
+
+    def is_there(self) -> bool:
+        self._socket.sendall(wire.PING)
+        answer = self._take()
+        return answer is not None and answer.type == wire.PINGRESP
+
+    def end(self) -> int | None:
+        """Waits until the broker ends the connection; gives the reason that it says."""
+        reason = None
+        while answer := self._take():
+            reason = answer.reason if answer.type == wire.DISCONNECT else reason
+        return reason
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _take(self) -> wire.Packet | None:
+        while not (taken := wire.take(self._incoming)):
+            try:
+                data = self._socket.recv(4096)
+            except ConnectionError:
+                return None
+            if not data:
+                return None
+            self._incoming += data
+        return taken
+
+
+@unittest.skipUnless(os.environ.get("TAUTWIRE_NATS_SERVER") and os.environ.get("TAUTWIRE"), "make test-cluster names the programs")
+class Configuration(unittest.TestCase):
+    stage: Stage
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.folder = Path(tempfile.mkdtemp(prefix="tautwire-configuration-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+        cls.stage = cls.enterClassContext(Stage(cls.folder, program("TAUTWIRE_NATS_SERVER"), program("TAUTWIRE")))
+        cls.stage.start_servers(3)
+        cls.stage.start_brokers(3)
+        for name in ("ann", "bob"):
+            (cls.folder / "password").write_text(PASSWORD)
+            words = ["user", "add", name, "--no-scram", "--file", str(cls.folder / "users"), "--password-file", str(cls.folder / "password")]
+            subprocess.run([program("TAUTWIRE"), *words], check=True, capture_output=True)
+        cls.users = (cls.folder / "users").read_text()
+        cls.ann_alone = "".join(line for line in cls.users.splitlines(True) if line.startswith("ann:"))
+
+    def setUp(self) -> None:
+        """Each node has its own rules, users and contracts, which are none."""
+        self.brokers = list(self.stage.brokers[:3])
+        for broker in self.brokers:
+            wait_until(f"{broker.name} serves", broker.is_serving, PATIENCE_S)
+        self.put(self.brokers[0], {"acl": None, "users": None, "contracts": None})
+
+    def test_rules_and_users_hold_on_all_nodes_and_clients_stay(self) -> None:
+        self.put(self.brokers[0], {"users": self.users, "acl": RULES % "a"})
+        clients = [self.client(broker, f"ann-{broker.name}", "ann") for broker in self.brokers]
+        for client, broker in zip(clients, self.brokers):
+            self.assertIn(client.publish("a/1"), TAKEN, broker.name)
+            self.assertEqual(client.publish("b/1"), NOT_AUTHORIZED, broker.name)
+            self.assertEqual(self.client(broker, "nobody").connected, NOT_AUTHORIZED)
+        self.put(self.brokers[1], {"acl": RULES % "b"})
+        for client, broker in zip(clients, self.brokers):
+            self.assertIn(client.publish("b/1"), TAKEN, broker.name)
+            self.assertEqual(client.publish("a/1"), NOT_AUTHORIZED, broker.name)
+
+    def test_a_user_that_is_removed_loses_the_connections_to_all_nodes(self) -> None:
+        self.put(self.brokers[0], {"users": self.users})
+        anns = [self.client(broker, f"ann-{broker.name}", "ann") for broker in self.brokers]
+        bobs = [self.client(broker, f"bob-{broker.name}", "bob") for broker in self.brokers]
+        self.assertEqual([client.connected for client in anns + bobs], [wire.SUCCESS] * 6)
+        self.put(self.brokers[2], {"users": self.ann_alone})
+        self.assertEqual([bob.end() for bob in bobs], [NOT_AUTHORIZED] * 3)
+        self.assertTrue(all(ann.is_there() for ann in anns))
+        for broker in self.brokers:
+            self.assertEqual(self.client(broker, "bob-again", "bob").connected, NOT_AUTHORIZED)
+
+    def test_of_two_changes_of_one_revision_one_is_refused(self) -> None:
+        number = self.shown(self.brokers[0])["number"]
+        bodies = [{"acl": RULES % "a"}, {"acl": RULES % "b"}]
+        with ThreadPoolExecutor(2) as pool:
+            answers = list(pool.map(lambda at: self.request(self.brokers[at], "PUT", f"{PATH}?expect={number}", bodies[at]), range(2)))
+        self.assertEqual(sorted(status for status, _ in answers), [200, 409])
+        self.assertIn("configuration_changed", {body.get("code") for _, body in answers})
+        status, body = self.request(self.brokers[2], "PUT", f"{PATH}?expect={number}", bodies[0])
+        self.assertEqual((status, body["code"]), (409, "configuration_changed"))
+        status, body = self.request(self.brokers[2], "PUT", PATH, bodies[0])
+        self.assertEqual((status, body["code"]), (400, "bad_request"))
+
+    def test_what_is_wrong_changes_nothing_anywhere(self) -> None:
+        self.put(self.brokers[0], {"users": self.users, "acl": RULES % "a"})
+        number = self.shown(self.brokers[0])["number"]
+        for wrong in ({"acl": "[[role]]\nname = 1\n"}, {"users": "ann"}, {"contracts": {"contracts.toml": "x"}}):
+            status, body = self.request(self.brokers[1], "PUT", f"{PATH}?expect={number}", wrong)
+            self.assertEqual((status, body["code"]), (422, "config_wrong"), body)
+            self.assertTrue(body["errors"][0].startswith(f"cluster/{next(iter(wrong))}"), body)
+        for broker in self.brokers:
+            self.assertEqual(self.shown(broker)["number"], number)
+            self.assertIn(self.client(broker, "ann", "ann").publish("a/1"), TAKEN)
+
+    def test_a_node_that_was_down_has_it_before_it_serves(self) -> None:
+        broker = self.brokers[2]
+        address = broker.mqtt
+        broker.stop()
+        self.put(self.brokers[0], {"users": self.users}, self.brokers[:2])
+        broker.begin()
+        codes: set[int | None] = set()
+
+        def serves() -> bool:
+            try:
+                client = Client(address, "early")
+            except OSError:
+                return False
+            codes.add(client.connected)
+            client.close()
+            return client.connected == NOT_AUTHORIZED
+
+        # Its own users are none, so it would let in anybody.
+        wait_until("the node knows the users", serves, PATIENCE_S)
+        self.assertNotIn(wire.SUCCESS, codes)
+        broker.await_listening()
+        self.assertEqual(self.client(broker, "ann", "ann").connected, wire.SUCCESS)
+
+    def test_contracts_hold_on_all_nodes_and_one_more_is_a_revision(self) -> None:
+        self.put(self.brokers[0], {"contracts": {"contracts.toml": CONTRACTS, "reading.json": SCHEMA}})
+        self.expect_contract("readings")
+        # By the reload of one node, nothing changes.
+        self.assertEqual(self.request(self.brokers[0], "POST", "/v1/config/reload")[0], 200)
+        self.expect_contract("readings")
+        number = self.shown(self.brokers[0])["number"]
+        entry = {"topics": "more", "format": "json", "schema": SCHEMA, "on_violation": "reject"}
+        self.assertEqual(self.request(self.brokers[1], "PUT", "/v1/contracts/more", entry)[0], 201)
+        self.await_number(number + 1, self.brokers)
+        self.expect_contract("more")
+        self.assertEqual(self.request(self.brokers[2], "DELETE", "/v1/contracts/reading")[0], 204)
+        self.await_number(number + 2, self.brokers)
+        for broker in self.brokers:
+            self.assertIn(self.client(broker, "reader").publish("readings", b"{}"), TAKEN)
+        self.assertEqual(self.request(self.brokers[2], "DELETE", "/v1/contracts/reading")[0], 404)
+
+    def test_the_command_shows_pushes_and_pulls(self) -> None:
+        contracts = self.folder / "contracts"
+        contracts.mkdir()
+        (contracts / "contracts.toml").write_text(CONTRACTS)
+        (contracts / "reading.json").write_text(SCHEMA)
+        pushed = self.run_command(1, "push", "--users", str(self.folder / "users"), "--contracts", str(contracts))
+        self.assertEqual(pushed.returncode, 0, pushed.stderr)
+        number = self.shown(self.brokers[1])["number"]
+        self.await_number(number, self.brokers)
+        shown = self.run_command(0, "show")
+        self.assertIn(f"revision    {number}\n", shown.stdout)
+        self.assertNotIn("argon2id", shown.stdout + pushed.stdout)
+        pulled = self.run_command(2, "pull", str(self.folder / "pulled"))
+        self.assertEqual(pulled.returncode, 0, pulled.stderr)
+        self.assertEqual((self.folder / "pulled" / "users").read_text(), self.users)
+        self.assertEqual((self.folder / "pulled" / "users").stat().st_mode & 0o077, 0)
+        self.assertEqual((self.folder / "pulled" / "contracts" / "reading.json").read_text(), SCHEMA)
+        again = self.run_command(2, "push", "--without", "contracts", "--expect", str(number))
+        self.assertEqual(again.returncode, 0, again.stderr)
+        late = self.run_command(0, "push", "--without", "users", "--expect", str(number))
+        self.assertEqual(late.returncode, REFUSED_EXIT, late.stdout + late.stderr)
+        self.assertIn("configuration_changed", late.stderr)
+        for broker in self.brokers:
+            self.assertNotIn("argon2id", broker.said())
+
+    def test_a_node_that_cannot_take_it_on_says_so_until_it_can(self) -> None:
+        secret = self.folder / "jwt.secret"
+        secret.write_text("0123456789abcdef0123456789abcdef")
+        secret.chmod(0o600)
+        self.put(self.brokers[0], {"users": self.users})
+        odd = self.stage.add_broker([f"auth.jwt_secret_file={secret}"])
+        self.addCleanup(self.stage.brokers.remove, odd)
+        self.addCleanup(odd.stop)
+        odd.start()
+        wait_until("it serves", odd.is_serving, PATIENCE_S)
+        ann = self.client(odd, "ann", "ann")
+        self.assertEqual(ann.connected, wire.SUCCESS)
+        secret.rename(self.folder / "away")
+        self.put(self.brokers[0], {"acl": RULES % "a"})
+        wait_until("it is behind", lambda: self.shown(odd)["behind"], PATIENCE_S)
+        self.assertIn("jwt.secret", self.shown(odd)["why"][0])
+        self.assertEqual(self.request(odd, "GET", "/health/ready"), (503, {"status": "waiting", "cluster": "configuration"}))
+        self.assertTrue(ann.is_there())
+        self.assertNotEqual(self.client(odd, "late", "ann").connected, wire.SUCCESS)
+        status, metrics = self.request(odd, "GET", "/metrics")
+        self.assertEqual((status, "tautwire_cluster_configuration_behind 1" in metrics), (200, True))
+        (self.folder / "away").rename(secret)
+        self.assertEqual(self.request(odd, "POST", "/v1/config/reload")[0], 200)
+        wait_until("it has it", lambda: not self.shown(odd)["behind"], PATIENCE_S)
+        wait_until("it is open", lambda: self.client(odd, "late", "ann").connected == wire.SUCCESS, PATIENCE_S)
+        self.assertEqual(ann.publish("b/1"), NOT_AUTHORIZED)
+
+    def expect_contract(self, topic: str) -> None:
+        for broker in self.brokers:
+            client = self.client(broker, f"{topic}-{broker.name}")
+            self.assertEqual(client.publish(topic, b'{"celsius": "warm"}'), PAYLOAD_FORMAT_INVALID, broker.name)
+            self.assertIn(client.publish(topic, b'{"celsius": 1}'), TAKEN, broker.name)
+
+    def client(self, broker: Broker, name: str, user: str | None = None) -> Client:
+        client = Client(broker.mqtt, name, user)
+        self.addCleanup(client.close)
+        return client
+
+    def run_command(self, at: int, *words: str) -> subprocess.CompletedProcess[str]:
+        broker = self.brokers[at]
+        where = ["--admin", f"http://{broker.admin}", "--token-file", str(broker.folder / "token")]
+        return subprocess.run([program("TAUTWIRE"), "cluster", "config", *words, *where], capture_output=True, text=True)
+
+    def put(self, broker: Broker, parts: dict, brokers: list[Broker] | None = None) -> None:
+        """Pushes by one node, and waits until the others have it too."""
+
+        def pushed() -> int | None:
+            number = self.shown(broker)["number"]
+            status, body = self.request(broker, "PUT", f"{PATH}?expect={number}", parts)
+            self.assertIn(status, (200, 409, 503), body)
+            return body["number"] if status == 200 else None
+
+        number = wait_until("the revision is accepted", pushed, PATIENCE_S)
+        self.await_number(number, self.brokers if brokers is None else brokers)
+
+    def await_number(self, number: int, brokers: list[Broker]) -> None:
+        for broker in brokers:
+            wait_until(f"{broker.name} has revision {number}", lambda broker=broker: self.shown(broker)["held"] >= number, PATIENCE_S)
+
+    def shown(self, broker: Broker) -> dict:
+        status, body = self.request(broker, "GET", PATH)
+        self.assertEqual(status, 200, body)
+        return body
+
+    def request(self, broker: Broker, method: str, path: str, body: dict | None = None) -> tuple[int, dict | str]:
+        data = None if body is None and method == "GET" else json.dumps(body or {}).encode()
+        headers = {"Authorization": f"Bearer {broker.token}"}
+        request = urllib.request.Request(f"http://{broker.admin}{path}", data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+                status, text = answer.status, answer.read().decode()
+        except urllib.error.HTTPError as refusal:
+            status, text = refusal.code, refusal.read().decode()
+        return status, json.loads(text) if text.startswith("{") else text
+
+
+if __name__ == "__main__":
+    unittest.main()
