@@ -152,7 +152,7 @@ class Configuration(unittest.TestCase):
         status, body = self.request(self.brokers[2], "PUT", f"{PATH}?expect={number}", bodies[0])
         self.assertEqual((status, body["code"]), (409, "configuration_changed"))
         status, body = self.request(self.brokers[2], "PUT", PATH, bodies[0])
-        self.assertEqual((status, body["code"]), (400, "bad_request"))
+        self.assertEqual((status, body["code"]), (400, "bad_query"))
 
     def test_what_is_wrong_changes_nothing_anywhere(self) -> None:
         self.put(self.brokers[0], {"users": self.users, "acl": RULES % "a"})

@@ -75,6 +75,8 @@ EXAMPLES = [
     Example(f"{CLIENT}/connection", "delete", "/v1/clients/meter-7/connection", 204),
     Example(f"{CLIENT}/session", "delete", "/v1/clients/meter-7/session", 204),
     Example("/v1/cluster", "get", "/v1/cluster", 404),
+    Example("/v1/cluster/configuration", "get", "/v1/cluster/configuration?content=true", 404),
+    Example("/v1/cluster/configuration", "put", "/v1/cluster/configuration?expect=0", 404, {"acl": None}),
     Example("/v1/cluster/drain", "post", "/v1/cluster/drain", 404),
     Example("/v1/cluster/rebalance", "post", "/v1/cluster/rebalance", 404),
     Example("/v1/config", "get", "/v1/config", 200),

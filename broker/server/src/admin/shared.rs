@@ -44,7 +44,7 @@ pub(super) fn put(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     query.finish("expect")?;
     let expected = expected.ok_or_else(|| {
         let why = "expect is missing: the number of the revision that the change is made on, 0 where there is none";
-        Response::error(Status::BAD_REQUEST, "bad_request", why)
+        Response::error(Status::BAD_REQUEST, "bad_query", why)
     })?;
     let until = until(call);
     let body = call.reading.body(call.head)?;
