@@ -51,3 +51,21 @@ pub(crate) fn load_all(config: &Config, shared: &Parts) -> Result<Arc<Policy>, V
     let listeners = config.listeners().into_iter().filter_map(of_listener).collect();
     if errors.is_empty() { Ok(Arc::new(common.with_listeners(listeners))) } else { Err(errors) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Override;
+
+    #[test]
+    fn shared_rules_stand_in_place_of_the_file() {
+        let file = Override::from_argument("acl.file=/no/such/file").expect("a key and a value");
+        let config = Config::load(None, &[file]).expect("good");
+        let shared = |acl: &str| Parts { acl: Some(acl.to_owned()), ..Parts::default() };
+        let told = |parts| load_all(&config, &parts).expect_err("refused").join("\n");
+        assert!(told(Parts::default()).starts_with("/no/such/file: "));
+        assert!(told(shared("[[role]]")).starts_with("cluster/acl:"), "{}", told(shared("[[role]]")));
+        let rules = "[[role]]\nname = \"a\"\nrules = [{ allow = \"publish\", topics = \"#\" }]\n";
+        assert!(load_all(&config, &shared(rules)).is_ok_and(|policy| policy.rule_count() == 1));
+    }
+}

@@ -1,7 +1,7 @@
 //! What a node keeps and delivers goes through real servers: retained messages, arrivals, groups, sessions that end, drain.
 
-use tautwire_cluster::record::Retain;
-use tautwire_cluster::{Decision, Terms};
+use tautwire_cluster::record::{ConfigPart, Retain};
+use tautwire_cluster::{Decision, Proposal, Terms};
 use tautwire_nats::{Command, Ended};
 
 use crate::node::{Node, Told, settings};
@@ -74,4 +74,26 @@ fn a_node_keeps_delivers_and_leaves_nothing_behind_when_it_is_drained() {
     a.told.wait_for("the node ends", |told| told.contains(&Told::Ended(Ended::Drained)).then_some(()));
     assert!(b.serve(300, "lasting").is_present);
     assert!(!b.serve(400, "passing").is_present);
+}
+
+#[test]
+fn a_revision_reaches_each_node_and_a_proposal_on_an_older_one_is_refused() {
+    let Some(program) = program() else { return };
+    let servers = Servers::start(&program, 3, &Config::default());
+    let (a, b) = (Node::start(settings(&servers), None), Node::start(settings(&servers), None));
+    let parts = |text: &str| vec![ConfigPart { name: "acl".to_owned(), bytes: text.as_bytes().to_vec() }];
+    a.give(Command::Propose { ticket: 1, base: 0, parts: parts("first") });
+    a.wait_decision(&Decision::Proposed { ticket: 1, outcome: Proposal::Accepted(1) });
+    let offered = Decision::Configure { number: 1, parts: parts("first") };
+    for node in [&a, &b] {
+        node.wait_decision(&offered);
+        node.give(Command::Configured { number: 1, is_taken_on: true });
+    }
+    b.give(Command::Propose { ticket: 2, base: 0, parts: parts("other") });
+    b.wait_decision(&Decision::Proposed { ticket: 2, outcome: Proposal::Outdated(1) });
+    // A life that begins serves once it has been told that the revision holds.
+    let c = Node::begin(settings(&servers), None);
+    c.wait_decision(&offered);
+    c.give(Command::Configured { number: 1, is_taken_on: true });
+    c.wait_decision(&Decision::Resumed);
 }

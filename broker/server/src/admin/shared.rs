@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tautwire_contracts::Files;
 
 use super::clients::ok;
-use super::cluster::{node, not_there};
+use super::cluster::node;
 use super::contracts::not_changed;
 use super::response::{Response, Status};
 use super::routes::Call;
@@ -14,6 +14,7 @@ use crate::cluster::{Proposed, Sharing};
 use crate::contracts::{Change, StoreError};
 use crate::fields::Fields;
 use crate::json;
+use crate::log::audit;
 use crate::shared::{self, Changes, Parts};
 
 /// What is left of a request's time for writing its answer.
@@ -31,6 +32,9 @@ pub(super) fn show(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     let sharing = node(call)?.sharing();
     let mut told = told(&sharing);
     if has_content {
+        // Whoever looks changes nothing, but hashes of passwords go out.
+        let (by, address) = (call.caller.map_or_else(String::new, |caller| caller.holder.by()), call.peer.to_string());
+        log::error!(target: audit::TARGET, event = "configuration_read", number = sharing.latest.number, by = &*by, address = &*address; "");
         told.add("content", shared::content(&sharing.latest.parts));
     }
     Ok(ok(told))
@@ -118,7 +122,10 @@ fn not_accepted(outcome: Proposed) -> Response {
                 "a revision has 768 KiB at most, and no more than max_payload of the NATS servers; nothing has changed";
             Response::error(Status::BODY_TOO_LARGE, "configuration_too_large", why)
         }
-        Proposed::Accepted(_) | Proposed::Unavailable => not_there(),
+        Proposed::Accepted(_) | Proposed::Unavailable => {
+            let why = "this node cannot make a revision now: it is not one of its cluster, or another change is under way; try again";
+            Response::error(Status::SERVICE_UNAVAILABLE, "configuration_unavailable", why)
+        }
         Proposed::Unanswered => {
             let why = "the NATS servers have not answered in time: the change may hold yet; look at the configuration";
             Response::error(Status::SERVICE_UNAVAILABLE, "configuration_unanswered", why)

@@ -150,6 +150,9 @@ impl Node {
     /// that was done by `until`.
     pub(crate) fn propose(&self, base: u64, parts: &Parts, until: Instant) -> Proposed {
         let _alone = self.proposing.lock().unwrap_or_else(PoisonError::into_inner);
+        if until <= Instant::now() {
+            return Proposed::Unavailable;
+        }
         let (ticket, outcome) = self.relay.proposals.ticket();
         let given = self.relay.life().map(|life| life.give(Command::Propose { ticket, base, parts: written(parts) }));
         let outcome = match given {

@@ -255,6 +255,35 @@ fn what_is_wrong_with_a_table_is_told_with_its_place() {
 }
 
 #[test]
+fn users_that_a_cluster_shares_are_those_of_listeners_without_a_file_of_their_own() {
+    let text = "[auth]\npassword_file = \"own\"\n[[listener]]\naddress = \"mqtt://127.0.0.1:0\"\n\
+                [[listener]]\naddress = \"mqtt://127.0.0.1:1\"\nauth.password_file = \"apart\"\n\
+                [[listener]]\naddress = \"mqtt://127.0.0.1:2\"\nauth.password_file = \"\"\n";
+    let mut config = from_file(text).expect("good");
+    config.listen.make_way();
+    let told = |shares| -> Vec<_> {
+        let listeners = config.listeners_that_share(shares).into_iter();
+        let file =
+            |listener: &listener::Listener| listener.auth.password_file.get().map(|file| file.display().to_string());
+        listeners.map(|listener| (listener.shares_users, file(&listener), listener.lets_in_anonymous())).collect()
+    };
+    let own = |file: &str| (false, Some(file.to_owned()), false);
+    let apart = [own("apart"), (false, None, true)];
+    assert_eq!(told(false), [&[own("own")][..], &apart].concat());
+    // Whoever has users asks for them, wherever they are from.
+    assert_eq!(told(true), [&[(true, None, false)][..], &apart].concat());
+}
+
+#[test]
+fn in_a_cluster_users_may_come_later() {
+    let closed = "listen=mqtt://127.0.0.1:0";
+    let refused = from_options(&[closed, "auth.anonymous=false"]).expect_err("nobody can come in");
+    assert!(refused[0].contains("nobody can come in by"), "{refused:?}");
+    let config = from_options(&[closed, "auth.anonymous=false", "cluster.servers=nats://a"]).expect("good");
+    assert!(config.warnings().iter().any(|warning| warning.contains("unless the cluster shares users")));
+}
+
+#[test]
 fn a_unix_socket_has_a_path_and_a_mode() {
     let config = from_file(
         "listen = [\"unix:/run/a\", \"unix:///run/b\"]\n[[listener]]\naddress = \"unix:/run/c\"\nmode = \"600\"\n",
