@@ -119,9 +119,9 @@ mod tests {
     fn what_is_wrong_with_a_part_names_it() {
         let text = |text: &str| Some(text.to_owned());
         let manifest = ("contracts.toml".to_owned(), "x".to_owned());
-        let parts = Parts { users: text("no colon"), contracts: Some([manifest].into()), ..Parts::default() };
+        let parts = Parts { users: text("geheim"), contracts: Some([manifest].into()), ..Parts::default() };
         let told = parts.users().expect_err("wrong").join("\n");
-        assert!(told.starts_with("cluster/users:1: ") && !told.contains("no colon"), "{told}");
+        assert!(told.starts_with("cluster/users:1: ") && !told.contains("geheim"), "{told}");
         let told = parts.contracts().expect_err("wrong").join("\n");
         assert!(told.starts_with("cluster/contracts/contracts.toml:1:"), "{told}");
     }
