@@ -37,7 +37,7 @@ fn begun() -> Response {
     ok(Fields::default().with("begun", true))
 }
 
-fn not_there() -> Response {
+pub(super) fn not_there() -> Response {
     let why = "the node has no life now: the log of the broker says why, and it tries again by itself";
     Response::error(Status::SERVICE_UNAVAILABLE, "cluster_not_joined", why)
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tautwire_contracts::Files;
 
 use super::clients::ok;
-use super::cluster::node;
+use super::cluster::{node, not_there};
 use super::contracts::not_changed;
 use super::response::{Response, Status};
 use super::routes::Call;
@@ -29,7 +29,12 @@ pub(super) fn show(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     let mut query = Query::parse(&call.head.query)?;
     let has_content = query.take_as("content", "true or false", |text| text.parse().ok())?.unwrap_or(false);
     query.finish("content")?;
-    let sharing = node(call)?.sharing();
+    let node = node(call)?;
+    let sharing = node.sharing();
+    // Before it is one of its cluster, it does not know that nothing is shared.
+    if sharing.latest.number == 0 && !node.is_serving() {
+        return Err(not_there());
+    }
     let mut told = told(&sharing);
     if has_content {
         // Whoever looks changes nothing, but hashes of passwords go out.

@@ -74,6 +74,10 @@ impl Node {
         match *self {}
     }
 
+    pub(crate) fn is_serving(&self) -> bool {
+        match *self {}
+    }
+
     pub(crate) fn drain(&self, _: bool) -> bool {
         match *self {}
     }

@@ -150,13 +150,10 @@ impl Node {
     /// that was done by `until`.
     pub(crate) fn propose(&self, base: u64, parts: &Parts, until: Instant) -> Proposed {
         let _alone = self.proposing.lock().unwrap_or_else(PoisonError::into_inner);
-        if until <= Instant::now() {
-            return Proposed::Unavailable;
-        }
+        let Some(life) = self.relay.life().filter(|_| Instant::now() < until) else { return Proposed::Unavailable };
         let (ticket, outcome) = self.relay.proposals.ticket();
-        let given = self.relay.life().map(|life| life.give(Command::Propose { ticket, base, parts: written(parts) }));
-        let outcome = match given {
-            Some(Ok(())) => match outcome.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        let outcome = match life.give(Command::Propose { ticket, base, parts: written(parts) }) {
+            Ok(()) => match outcome.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(Proposal::Accepted(number)) => {
                     self.relay.revisions.await_taken(number, until);
                     Proposed::Accepted(number)
@@ -167,8 +164,8 @@ impl Node {
                 Ok(Proposal::Unavailable) => Proposed::Unavailable,
                 Err(_) => Proposed::Unanswered,
             },
-            Some(Err(Refused::TooLarge(_))) => Proposed::TooLarge,
-            Some(Err(Refused::Full(_) | Refused::Over(_))) | None => Proposed::Unavailable,
+            Err(Refused::TooLarge(_)) => Proposed::TooLarge,
+            Err(Refused::Full(_) | Refused::Over(_)) => Proposed::Unavailable,
         };
         self.relay.proposals.forget(ticket);
         outcome
@@ -207,7 +204,12 @@ impl Node {
     /// Whether clients should be sent here.
     pub(crate) fn takes_clients(&self) -> bool {
         let is_open = !self.is_draining.load(Ordering::Relaxed) && self.sharing().refused.is_empty();
-        is_open && self.relay.life().is_some_and(|life| life.is_serving())
+        is_open && self.is_serving()
+    }
+
+    /// Whether those clients are served that it has.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.relay.life().is_some_and(|life| life.is_serving())
     }
 
     /// The node is to end: its clients are sent elsewhere; `is_for_good`, they are not to come back. Whether it has been told.

@@ -106,8 +106,8 @@ impl Relay {
 
     /// Tells the life that goes on which revision of the configuration holds here, or cannot. A life that begins later asks again.
     pub(super) fn configured(&self, number: u64, is_taken_on: bool) {
-        while let Some(Err(Refused::Full(_))) =
-            self.life().map(|life| life.give(Command::Configured { number, is_taken_on }))
+        while let Some(life) = self.life()
+            && matches!(life.give(Command::Configured { number, is_taken_on }), Err(Refused::Full(_)))
         {
             std::thread::sleep(ROOM_LOOK);
         }
