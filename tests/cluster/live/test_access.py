@@ -7,14 +7,12 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from client import Client, wire
+from client import JETSTREAM_MAX, Client, wire
 from processes import Broker, NatsServer, Stage, fetch, program, wait_until
 
 USERS = """authorization { users: [
   { user: one, password: first }, { user: two, password: second }, { user: gone, password: third }
 ] }"""
-# Streams reserve what they may grow to, wherever that is to come from.
-JETSTREAM_MAX = "max_file: 100GB"
 
 
 class Access(unittest.TestCase):
@@ -54,7 +52,7 @@ class Access(unittest.TestCase):
     def test_another_user_is_taken_on_and_no_client_notices(self) -> None:
         server, life = self.stage.servers[0], self.broker.ask("/v1/cluster")["life"]
         self.assertEqual(self.users(server), {"one"})
-        with Client(self.broker, "c") as client:
+        with Client(self.broker.mqtt, "c") as client:
             self.assertEqual(client.subscribe("a/#"), 1)
             self.be("two", "second")
             self.reload()
@@ -71,7 +69,7 @@ class Access(unittest.TestCase):
         why = wait_until("the status says why", lambda: self.broker.ask("/v1/cluster")["nats"]["why"])
         self.assertIn("authorization", why.lower())
         self.assertNotIn("not right", why)
-        with Client(self.broker, "c") as client:
+        with Client(self.broker.mqtt, "c") as client:
             self.assertLess(client.publish("a", b"by the way before"), wire.FIRST_ERROR)
         self.be("one", "first")
         self.reload()

@@ -343,7 +343,7 @@ impl Config {
             }
         }
         // In a cluster, users may be shared.
-        for listener in listeners.iter().filter(|listener| self.is_alone() && !listener.lets_in_anybody()) {
+        for listener in listeners.iter().filter(|listener| !self.cluster.has_servers() && !listener.lets_in_anybody()) {
             let message = format!(
                 "nobody can come in by {listener}: set auth.password_file, or tls.client_certificates where it speaks TLS; or set \
                  auth.anonymous to true, to let in everybody who can reach it"

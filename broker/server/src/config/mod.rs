@@ -76,11 +76,6 @@ impl Config {
         if errors.is_empty() { Ok(config) } else { Err(errors) }
     }
 
-    /// Whether the broker is alone, and not one of several.
-    pub(crate) fn is_alone(&self) -> bool {
-        self.cluster.servers.0.iter().all(String::is_empty)
-    }
-
     /// Whether anybody may use the admin API.
     pub(crate) fn names_administrators(&self) -> bool {
         let admin = &self.admin;
@@ -146,7 +141,7 @@ impl Config {
             );
         }
         // In a cluster, users may be shared.
-        if !admin.roles.0.is_empty() && self.auth.password_file.get().is_none() && self.is_alone() {
+        if !admin.roles.0.is_empty() && self.auth.password_file.get().is_none() && !self.cluster.has_servers() {
             missing("admin.roles", "needs auth.password_file, which has the passwords of these users");
         }
     }

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import socket
 import subprocess
-import sys
 import tempfile
 import unittest
 import urllib.error
@@ -15,13 +12,9 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path += [str(ROOT / "tools" / "cluster"), str(ROOT / "tests" / "mqtt")]
+from client import JETSTREAM_MAX, PATIENCE_S, Client, wire
+from processes import Broker, Stage, program, wait_until
 
-import wire  # noqa: E402
-from processes import Broker, Stage, program, wait_until  # noqa: E402
-
-PATIENCE_S = 30
 PATH = "/v1/cluster/configuration"
 BAD_USER_NAME_OR_PASSWORD, NOT_AUTHORIZED, PAYLOAD_FORMAT_INVALID = 0x86, 0x87, 0x99
 TAKEN = (wire.SUCCESS, wire.NO_MATCHING_SUBSCRIBERS)
@@ -48,53 +41,6 @@ on_violation = "reject"
 SCHEMA = '{"type": "object", "properties": {"celsius": {"type": "number"}}, "required": ["celsius"]}'
 
 
-class Client:
-    """An MQTT 5.0 client that does one thing after the other."""
-
-    def __init__(self, address: str, name: str, user: str | None = None) -> None:
-        host, port = address.rsplit(":", 1)
-        self._socket = socket.create_connection((host, int(port)), PATIENCE_S)
-        self._incoming = bytearray()
-        login = (user, PASSWORD) if user else None
-        self._socket.sendall(wire.connect(name, login=login))
-        answer = self._take()
-        self.connected = answer.body[1] if answer else None
-
-    def publish(self, topic: str, payload: bytes = b"x") -> int:
-        """The reason code of PUBACK."""
-        self._socket.sendall(wire.publish(topic, payload, qos=1, packet_id=1))
-        answer = self._take()
-        assert answer and answer.type == wire.PUBACK, answer
-        return answer.reason
-
-    def is_there(self) -> bool:
-        self._socket.sendall(wire.PING)
-        answer = self._take()
-        return answer is not None and answer.type == wire.PINGRESP
-
-    def end(self) -> int | None:
-        """Waits until the broker ends the connection; gives the reason that it says."""
-        reason = None
-        while answer := self._take():
-            reason = answer.reason if answer.type == wire.DISCONNECT else reason
-        return reason
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def _take(self) -> wire.Packet | None:
-        while not (taken := wire.take(self._incoming)):
-            try:
-                data = self._socket.recv(4096)
-            except ConnectionError:
-                return None
-            if not data:
-                return None
-            self._incoming += data
-        return taken
-
-
-@unittest.skipUnless(os.environ.get("TAUTWIRE_NATS_SERVER") and os.environ.get("TAUTWIRE"), "make test-cluster names the programs")
 class Configuration(unittest.TestCase):
     stage: Stage
 
@@ -103,7 +49,7 @@ class Configuration(unittest.TestCase):
         cls.folder = Path(tempfile.mkdtemp(prefix="tautwire-configuration-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
         cls.stage = cls.enterClassContext(Stage(cls.folder, program("TAUTWIRE_NATS_SERVER"), program("TAUTWIRE")))
-        cls.stage.start_servers(3)
+        cls.stage.start_servers(3, of_jetstream=JETSTREAM_MAX)
         cls.stage.start_brokers(3)
         for name in ("ann", "bob"):
             (cls.folder / "password").write_text(PASSWORD)
@@ -264,7 +210,7 @@ class Configuration(unittest.TestCase):
             self.assertIn(client.publish(topic, b'{"celsius": 1}'), TAKEN, broker.name)
 
     def client(self, broker: Broker, name: str, user: str | None = None) -> Client:
-        client = Client(broker.mqtt, name, user)
+        client = Client(broker.mqtt, name, (user, PASSWORD) if user else None)
         self.addCleanup(client.close)
         return client
 
