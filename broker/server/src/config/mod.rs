@@ -242,6 +242,20 @@ impl Config {
                 ));
             }
         }
+        let is_in_cluster = self.cluster.servers.0.iter().any(|server| !server.is_empty());
+        for (name, most) in [
+            ("limits.retained_messages_per_client", limits.retained_messages_per_client as u64),
+            ("limits.retained_bytes_per_client", limits.retained_bytes_per_client as u64),
+            ("limits.user_retained_messages", limits.user_retained_messages as u64),
+            ("limits.user_retained_bytes", limits.user_retained_bytes as u64),
+        ] {
+            if is_in_cluster && most > 0 {
+                warnings.push(format!(
+                    "{name} does not hold in a cluster, which does not keep whose a retained message is; limits.retained_messages and \
+                     limits.retained_bytes do [cluster_retained_quotas]"
+                ));
+            }
+        }
         warnings
     }
 }

@@ -388,6 +388,16 @@ impl Drop for Scratch {
 }
 
 #[test]
+fn quotas_that_do_not_hold_in_a_cluster_are_told() {
+    let quotas = ["limits.retained_messages_per_client=10", "limits.user_retained_bytes=1000"];
+    assert!(from_options(&quotas).expect("good").warnings().is_empty());
+    let in_cluster = from_options(&[&quotas[..], &["cluster.servers=nats://a"]].concat()).expect("good");
+    let warnings = in_cluster.warnings();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(warnings.iter().all(|warning| warning.ends_with("[cluster_retained_quotas]")), "{warnings:?}");
+}
+
+#[test]
 fn origins_are_listed_without_paths() {
     let config = from_options(&["websocket.origins=https://example.org,null"]).expect("good");
     let origins: Vec<_> = config.websocket.origins.iter().map(|origin| origin.as_str()).collect();
