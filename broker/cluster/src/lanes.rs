@@ -8,7 +8,7 @@ use crate::names::{ClientKey, Incarnation, LogSubject, PARTITIONS, Partition};
 use crate::operation::{Answer, Operation, OperationId, Sequence};
 use crate::outbox::{Outbox, Purpose};
 use crate::queue::pop_front_if;
-use crate::record::{Body, End, Group, Intent, Keeps, Place, Retain, RetainedRecord};
+use crate::record::{Body, End, Group, Intent, Keeps, Place, Publisher, Retain, RetainedRecord};
 use crate::settings::Settings;
 
 /// Whose message it is.
@@ -26,6 +26,8 @@ pub(crate) enum What {
     Message { ticket: u64, packet_id: Option<NonZeroU16> },
     /// A will, by its number in the service.
     Will(u64),
+    /// Those who run the broker have published it, by this request.
+    Own { ticket: u64 },
 }
 
 #[derive(Debug)]
@@ -36,6 +38,13 @@ pub(crate) struct Entry {
     pub(crate) keeps: Option<Keeping>,
     /// Since when it waits.
     pub(crate) since_ms: u64,
+}
+
+impl Origin {
+    /// Of a message that no client has published.
+    pub(crate) fn own(ticket: u64) -> Origin {
+        Origin { client: Publisher::OPERATOR.client, claim: 0, what: What::Own { ticket } }
+    }
 }
 
 /// What is known of a message that is to be retained.
@@ -181,11 +190,26 @@ impl Lanes {
         lane.begin(now_ms, settings, out);
     }
 
-    /// Messages whose time has come and that are not on their way: they never will be. A message in a group that is on its way may be in the
-    /// log, so it is neither stored nor refused before that is known.
+    /// Messages whose time has come and that are not on their way, with all that their clients have sent after them and that is not on its way
+    /// either: they never will be. A message in a group that is on its way may be in the log, so it is neither stored nor refused before that is
+    /// known.
     ///
-    /// Who cannot be told is not refused: it would send the message again, behind what came after it.
+    /// Whoever cannot be told is not refused: it would send the message again, behind what came after it.
     pub(crate) fn withdraw(
+        &mut self,
+        now_ms: u64,
+        settings: &Settings,
+        can_be_told: impl Fn(&Origin) -> bool,
+    ) -> Vec<Withdrawn> {
+        let mut withdrawn = self.withdraw_overdue(now_ms, settings, can_be_told);
+        if !is(Mutant::RefusesOne) && !withdrawn.is_empty() {
+            let behind = self.withdraw_behind(&withdrawn);
+            withdrawn.extend(behind);
+        }
+        withdrawn
+    }
+
+    fn withdraw_overdue(
         &mut self,
         now_ms: u64,
         settings: &Settings,
@@ -213,6 +237,30 @@ impl Lanes {
             }
         }
         withdrawn
+    }
+
+    /// What the clients of these messages have sent after them. In the log, it would stand before them when they are sent again [MQTT-4.6.0-6].
+    fn withdraw_behind(&mut self, refused: &[Withdrawn]) -> Vec<Withdrawn> {
+        let mut firsts: BTreeMap<(ClientKey, u64), u64> = BTreeMap::new();
+        for Withdrawn { origin, .. } in refused {
+            if let What::Message { ticket, .. } = origin.what {
+                let first = firsts.entry((origin.client, origin.claim)).or_insert(ticket);
+                *first = ticket.min(*first);
+            }
+        }
+        let is_behind = |origin: &Origin| match origin.what {
+            What::Message { ticket, .. } => {
+                firsts.get(&(origin.client, origin.claim)).is_some_and(|first| *first < ticket)
+            }
+            What::Will(_) | What::Own { .. } => false,
+        };
+        self.lanes.iter_mut().flat_map(|lane| lane.withdraw_behind(is_behind)).collect()
+    }
+
+    /// A QoS 2 message of which the record has just come to know is withdrawn. [`forget`](Self::forget) is to be called as for others.
+    pub(crate) fn withdraw_intended(&mut self, now_ms: u64, intent: Intent, settings: &Settings, out: &mut Outbox) {
+        self.lane(intent.partition).withdrawn.insert(intent.ordinal);
+        self.resolve(now_ms, intent.partition, intent.ordinal, None, settings, out);
     }
 
     /// No record says any more that this message is coming.
@@ -309,6 +357,33 @@ impl Lane {
     fn join(&mut self, ordinal: Option<u64>, entry: Entry) {
         self.waiting_bytes += entry.message.len();
         self.waiting.push_back((ordinal, entry));
+    }
+
+    fn withdraw_behind(&mut self, is_behind: impl Fn(&Origin) -> bool) -> Vec<Withdrawn> {
+        let partition = self.subject.partition;
+        let mut withdrawn = Vec::new();
+        let mut withdraw = |ordinal: Option<u64>, entry: &Entry| {
+            let intent = ordinal.map(|ordinal| Intent { partition, ordinal });
+            withdrawn.push(Withdrawn { origin: entry.origin, intent });
+            self.withdrawn.extend(ordinal);
+        };
+        self.waiting.retain(|(ordinal, entry)| {
+            let stays = !is_behind(&entry.origin);
+            if !stays {
+                withdraw(*ordinal, entry);
+                self.waiting_bytes -= entry.message.len();
+            }
+            stays
+        });
+        for (ordinal, intended) in &mut self.intents {
+            if let Intended::Ready(entry) = intended
+                && is_behind(&entry.origin)
+            {
+                withdraw(Some(*ordinal), entry);
+                *intended = Intended::Dropped;
+            }
+        }
+        withdrawn
     }
 
     /// Makes a group of what waits, unless one is under way.

@@ -35,7 +35,7 @@ mod wills;
 
 pub use config::ConfigStatus;
 pub use lanes::LaneStatus;
-pub use member::{Full, Member, Publish, TICK_MS};
+pub use member::{Full, Member, Own, Publish, TICK_MS};
 pub use nodes::{NodeStanding, NodeStatus};
 pub use operation::{
     Answer, Decision, Elsewhere, Kept, Operation, OperationId, Output, Proposal, Refusal, Revision, Scanned, Sequence,

@@ -10,7 +10,7 @@ use crate::delivery::Log;
 use crate::drain::Drain;
 use crate::groups::{GroupMessage, Groups};
 use crate::interest::Interest;
-use crate::lanes::{Keeping, LaneEvent, Lanes};
+use crate::lanes::{Entry, Keeping, LaneEvent, Lanes, Origin, What};
 use crate::lease::{Lease, LeaseEvent};
 use crate::mutant::{Mutant, is};
 use crate::names::{ClientKey, Incarnation, Key, Seed};
@@ -18,7 +18,7 @@ use crate::nodes::Nodes;
 use crate::operation::{Answer, Decision, Operation, OperationId, Output, Revision, Sequence, Start};
 use crate::outbox::{Outbox, Purpose};
 use crate::peer_message::{PeerMessage, PeerMessageKind};
-use crate::record::{Load, NodeRecord, NodeState, Retain};
+use crate::record::{Load, NodeRecord, NodeState, Publisher, Retain};
 use crate::retained::{Mirror, Writer};
 use crate::sessions::{Publishing, Request, Sessions, Surroundings};
 use crate::settings::Settings;
@@ -63,13 +63,27 @@ pub struct Member {
 /// What a client that is served has published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Publish<'a> {
-    /// Comes back with the answer, and is another one for each message of a service.
+    /// Comes back with the answer, and is a higher one for each message of a service.
     pub ticket: u64,
+    /// The ticket of the last message of this service that the engine knows to be refused; 0 where there is none. Whoever does not know of a
+    /// refusal hands over what its client has sent before it could be told, and that is refused as well.
+    pub heard: u64,
     /// Where it goes.
     pub topic: &'a str,
     /// For QoS 2, its Packet Identifier. A message with RETAIN comes here even with QoS 0, since it needs a place in the log; nobody is told then.
     pub packet_id: Option<NonZeroU16>,
     /// With RETAIN: how it is kept, and where in their stream the retained messages of this node's own store have what the topic has so far.
+    pub retain: Option<(Retain, Option<Sequence>)>,
+    /// The message, as the log is to have it.
+    pub message: Vec<u8>,
+}
+
+/// What those who run the broker have published.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Own<'a> {
+    /// Where it goes.
+    pub topic: &'a str,
+    /// With RETAIN: as [`Publish::retain`].
     pub retain: Option<(Retain, Option<Sequence>)>,
     /// The message, as the log is to have it.
     pub message: Vec<u8>,
@@ -223,7 +237,7 @@ impl Member {
                         let in_log = origins.iter().chain(retaining.iter().map(|retaining| &retaining.origin));
                         self.sessions.settle(partition, ordinal, in_log.copied());
                         self.retain(partition, retaining);
-                        self.with_sessions(now_ms, |sessions, cx| sessions.stored(&origins, cx));
+                        self.stored(now_ms, &origins);
                     }
                     LaneEvent::Fenced => self.end(Decision::Fenced),
                 }
@@ -297,7 +311,7 @@ impl Member {
     /// # Errors
     /// There is no room for it now.
     pub fn publish(&mut self, now_ms: u64, client: ClientKey, publish: Publish<'_>) -> Result<(), Full> {
-        let Publish { ticket, topic, packet_id, retain, message } = publish;
+        let Publish { ticket, heard, topic, packet_id, retain, message } = publish;
         let partition = self.seed.partition(topic);
         let is_full = retain.is_some() && !self.retained.has_room(&self.settings);
         if is_full || !self.lanes.has_room(partition, &self.settings) {
@@ -305,9 +319,27 @@ impl Member {
             return Err(Full(message));
         }
         let keeps = retain.map(|(retain, known)| Keeping { retain, topic: topic.to_owned(), known });
-        let publishing = Publishing { partition, ticket, packet_id, keeps, message };
+        let publishing = Publishing { partition, ticket, heard, packet_id, keeps, message };
         self.with_sessions(now_ms, |sessions, cx| sessions.publish(client, publishing, cx));
         Ok(())
+    }
+
+    /// Those who run the broker have published a message. The answer is `Published`; at once, where there is no room.
+    pub fn publish_own(&mut self, now_ms: u64, ticket: u64, own: Own<'_>) {
+        if self.is_over {
+            return;
+        }
+        let Own { topic, retain, message } = own;
+        let partition = self.seed.partition(topic);
+        let is_full = retain.is_some() && !self.retained.has_room(&self.settings);
+        if is_full || self.drain.is_retiring || !self.lanes.has_room(partition, &self.settings) {
+            self.counters.full += 1;
+            return self.out.decide(Decision::Published { ticket, is_stored: false });
+        }
+        let keeps = retain.map(|(retain, known)| Keeping { retain, topic: topic.to_owned(), known });
+        let message = Publisher::OPERATOR.sign(&message);
+        let entry = Entry { message, origin: Origin::own(ticket), keeps, since_ms: now_ms };
+        self.lanes.push(partition, entry, &self.settings, &mut self.out);
     }
 
     /// PUBREL has come from a client that is served. The answer is `Completed`.
@@ -323,6 +355,26 @@ impl Member {
     /// The connection of a client that was served has ended, by itself or by `Surrender`. With an empty state, so has the session.
     pub fn left(&mut self, now_ms: u64, client: ClientKey, state: Vec<u8>) {
         self.with_sessions(now_ms, |sessions, cx| sessions.leave(client, state, cx));
+    }
+
+    /// These messages are safe.
+    fn stored(&mut self, now_ms: u64, origins: &[Origin]) {
+        self.tell_operators(origins.iter(), true);
+        self.with_sessions(now_ms, |sessions, cx| sessions.stored(origins, cx));
+    }
+
+    fn tell_operators<'a>(&mut self, origins: impl Iterator<Item = &'a Origin>, is_stored: bool) {
+        for origin in origins {
+            if let What::Own { ticket } = origin.what {
+                self.out.decide(Decision::Published { ticket, is_stored });
+            }
+        }
+    }
+
+    /// The connection of a client that was served has ended, and what its session has cannot be written. What was saved last holds, as if the
+    /// node had died then.
+    pub fn left_as_saved(&mut self, now_ms: u64, client: ClientKey) {
+        self.with_sessions(now_ms, |sessions, cx| sessions.leave_as_saved(client, cx));
     }
 
     fn with_sessions(&mut self, now_ms: u64, act: impl FnOnce(&mut Sessions, &mut Surroundings<'_>)) {

@@ -111,6 +111,10 @@ pub enum Mutant {
     ExpiresClaimed,
     /// A message is refused and stays in its lane.
     RefusesWithoutWithdrawing,
+    /// A message is refused, and what its client has sent after it is not.
+    RefusesOne,
+    /// What the engine hands over before it knows of a refusal is not refused.
+    TakesWhatFollows,
     /// A QoS 2 message is refused before the record has forgotten it.
     RefusesBeforeRecord,
     /// QoS 2 messages go on behind one that was refused while the record has not forgotten it.

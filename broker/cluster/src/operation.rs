@@ -371,6 +371,13 @@ pub enum Decision {
         /// Which one.
         ticket: u64,
     },
+    /// What has become of a message that no client has published, with this ticket.
+    Published {
+        /// Which one.
+        ticket: u64,
+        /// It is safe; or it is not in the log and never will be.
+        is_stored: bool,
+    },
     /// What a topic retains has changed: this node's own store is to have it so.
     Retain {
         /// What it is.

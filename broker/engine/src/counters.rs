@@ -300,6 +300,12 @@ counters! {
     acknowledged_not_stored,
     /// Subscriptions that were made although the log of the cluster had not brought yet all that was retained before.
     subscriptions_ahead_of_log,
+    /// Retained messages that a search has shown, or may show, although the cluster has not confirmed in time that all nodes find them.
+    retained_unconfirmed,
+    /// Subscriptions that were refused because the state of their session would become larger than the cluster keeps.
+    subscriptions_beyond_state,
+    /// Sessions whose connection was ended because their state had become larger than the cluster keeps.
+    states_too_large,
     /// Messages for which a session had no room, so that it reads them from the log of the cluster later.
     messages_left_in_log,
     /// Messages for which no member of a shared subscription had room, so that its group reads them from the log of the cluster later.

@@ -10,7 +10,7 @@ use tautwire_router::Progress;
 use tautwire_session::{Change, Journal, Outbound, PendingMessage, Resend, SubscriptionIds};
 
 use crate::ack::Ack;
-use crate::cluster::comes_by_log;
+use crate::cluster::{Fit, comes_by_log};
 use crate::cold::Unread;
 use crate::connections::{Alias, Connection, Replay};
 use crate::drops::DropReason;
@@ -323,6 +323,21 @@ impl<J: Journal> Hub<J> {
             replay.next = Some(body);
             return Replayed::None;
         }
+        if self.is_in_cluster() && qos != QoS::AtMostOnce {
+            match self.fits_into_state(session, body.kept_bytes()) {
+                Fit::Now => {}
+                Fit::Later => {
+                    if let Some(replay) = self.connections[index].replays().front_mut() {
+                        replay.next = Some(body);
+                    }
+                    return Replayed::Later;
+                }
+                Fit::Never => {
+                    self.counters().dropped_too_large.add(1);
+                    return Replayed::One;
+                }
+            }
+        }
         let message = match body {
             Body::Hot(message) => message,
             Body::Cold(cold) => match self.read_for_replay(index, &cold) {
@@ -339,6 +354,19 @@ impl<J: Journal> Hub<J> {
         };
         if !self.is_current(&message) || self.is_in_cluster() && self.comes_live(index, &message) {
             return Replayed::One;
+        }
+        if self.is_in_cluster() {
+            if self.awaits_confirmation(index, &message) {
+                if let Some(replay) = self.connections[index].replays().front_mut() {
+                    replay.next = Some(Body::Hot(message));
+                }
+                // It holds up nothing else.
+                return Replayed::None;
+            }
+            // What was to go has not been waited for any longer.
+            if !self.is_current(&message) {
+                return Replayed::One;
+            }
         }
         let is_v5 = self.connections[index].is_v5();
         let Some(message) = self.in_format(message, format, is_v5) else { return Replayed::One };

@@ -288,12 +288,14 @@ impl<J: Journal> Shard<J> {
         let keep_alive_s = self.keep_alive_s(index, connect);
         let now_ms = self.hub.clock.now_ms();
         let receive_maximum = properties.receive_maximum().map_or(RECEIVE_MAXIMUM_DEFAULT, NonZeroU16::get);
+        let in_flight = self.hub.allowances.quotas().in_flight;
+        let in_flight = if self.hub.is_in_cluster() { in_flight.min(self.hub.window_max()) } else { in_flight };
         let agreement = Agreement {
             version: connect.version,
             problem_information: properties.request_problem_information().unwrap_or(true),
             resumed,
             keep_alive_s,
-            send_maximum: receive_maximum.min(self.hub.allowances.quotas().in_flight),
+            send_maximum: receive_maximum.min(in_flight),
             alias_maximum: properties.topic_alias_maximum().unwrap_or(0).min(ALIASES_OUT_MAX),
             terms: self.hub.regime.current_terms(),
             maximum_packet_size_bytes: properties.maximum_packet_size(),

@@ -55,6 +55,8 @@ pub enum Mutant {
     SearchesWithoutLooking,
     /// In a cluster, what the log brings is retained only when the stream of retained messages brings it, too.
     RetainsByStreamAlone,
+    /// In a cluster, a search shows what the log has brought before the stream of retained messages has it.
+    ShowsUnconfirmed,
     /// In a cluster, a retained message replaces a later one.
     RetainsInAnyOrder,
     /// In a cluster, what is retained late does not reach those who have subscribed before.

@@ -6,7 +6,9 @@ use tautwire_message::{Message, MessageId, MessageRef};
 use tautwire_protocol::{DisconnectReason, PacketId, PropertyId, QoS, ReasonCode, TopicName};
 use tautwire_session::{AckLevel, Change, Journal, LogPosition, LogState};
 
+use crate::cluster::{OwnFate, OwnRange};
 use crate::connections::Alias;
+use crate::contracts::MessageRefusal;
 use crate::discovery::push;
 use crate::fan_out::Burst;
 use crate::frames::{Header, Outgoing};
@@ -60,22 +62,31 @@ pub struct Published {
     pub promise: Option<Promise>,
 }
 
-/// A place in the log, and how safe it is to be before somebody is told.
+/// What is to come true before somebody is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Promise {
-    position: LogPosition,
-    level: AckLevel,
+pub struct Promise(Until);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// This place of the broker's own log is as safe as this.
+    Written { position: LogPosition, level: AckLevel },
+    /// These messages are in the log of the cluster.
+    InCluster(OwnRange),
 }
 
 impl Promise {
-    /// One that is kept when both are.
+    /// One that is kept when both are. They are of the same shard.
     #[must_use]
     pub fn both(one: Option<Promise>, other: Option<Promise>) -> Option<Promise> {
         match (one, other) {
-            (Some(one), Some(other)) => {
-                let position = one.position.max(other.position);
-                Some(Promise { position, level: one.level.max(other.level) })
+            (
+                Some(Promise(Until::Written { position, level })),
+                Some(Promise(Until::Written { position: other, level: other_level })),
+            ) => Some(Promise(Until::Written { position: position.max(other), level: level.max(other_level) })),
+            (Some(Promise(Until::InCluster(one))), Some(Promise(Until::InCluster(other)))) => {
+                Some(Promise(Until::InCluster(one.with(other))))
             }
+            // Whether a shard is one of a cluster never changes.
             (one, other) => one.or(other),
         }
     }
@@ -90,6 +101,8 @@ pub enum PromiseFate {
     Waits,
     /// The log has failed before that.
     Broken,
+    /// The cluster has not taken what was published, and never will.
+    Refused,
 }
 
 /// Why an operator is not told that a message has been published.
@@ -99,6 +112,9 @@ pub enum NotPublished {
     Busy,
     /// It was published, but the log does not have it: a crash may lose it.
     NotKept,
+    /// The cluster has not taken it, and never will: most of the servers that hold its partition could not be reached in time, or it is larger
+    /// than they take.
+    NotStored,
     /// A client that publishes it would be refused with this code and this reason string.
     Refused(ReasonCode, Cow<'static, str>),
 }
@@ -115,22 +131,27 @@ impl<J: Journal> Shard<J> {
         if self.hub.transit.is_full() || self.hub.log.is_behind() {
             return Err(NotPublished::Busy);
         }
-        if self.hub.is_in_cluster() && (message.as_ref().qos != QoS::AtMostOnce || message.as_ref().retain) {
-            let why = "a broker of a cluster publishes messages of operators with QoS 0 and without RETAIN only";
-            return Err(NotPublished::Refused(ReasonCode::ImplementationSpecificError, why.into()));
+        if !self.hub.may_publish_own(&message.as_ref()) {
+            return Err(NotPublished::Busy);
         }
         self.hub.log.begin_packet();
         let message = MessageRef { id: self.hub.common.next_message_id(), ..message.as_ref() };
         let mut outgoing = Outgoing::new(message);
         self.check_for_operator(&outgoing.message)?;
         let burst = Burst::begin(&self.hub);
-        let published = self.publish(&mut outgoing, Publisher::Broker);
+        let published = self.publish_own(&mut outgoing);
         self.end_burst(&burst);
-        if published.is_ok() && self.hub.is_in_cluster() {
-            self.broadcast(&outgoing);
+        published.map_err(|refusal| NotPublished::Refused(refusal.reason, refusal.why))
+    }
+
+    fn publish_own(&mut self, outgoing: &mut Outgoing<'_>) -> Result<Published, Box<MessageRefusal>> {
+        if self.hub.is_in_cluster() {
+            // Nobody here knows whether a client of some node wants it.
+            let promise = self.publish_own_in_cluster(outgoing)?.map(|range| Promise(Until::InCluster(range)));
+            return Ok(Published { matched: true, promise });
         }
-        let matched = published.map_err(|refusal| NotPublished::Refused(refusal.reason, refusal.why))?;
-        Ok(Published { matched, promise: self.hub.promise_to_operator(message.topic) })
+        let matched = self.publish(outgoing, Publisher::Broker)?;
+        Ok(Published { matched, promise: self.hub.promise_to_operator(outgoing.message.topic) })
     }
 
     /// Disconnects the client of a session, and ends the session too if asked; says whether there was something to end. `name`: see
@@ -156,12 +177,16 @@ impl<J: Journal> Shard<J> {
 
     /// Whether what was promised is true by now.
     pub fn fate(&self, promise: Promise) -> PromiseFate {
-        if promise.position <= self.hub.log.reached(promise.level) {
-            PromiseFate::Kept
-        } else if self.hub.log.state() == LogState::Failed {
-            PromiseFate::Broken
-        } else {
-            PromiseFate::Waits
+        match promise.0 {
+            Until::Written { position, level } if position <= self.hub.log.reached(level) => PromiseFate::Kept,
+            Until::Written { .. } if self.hub.log.state() == LogState::Failed => PromiseFate::Broken,
+            Until::Written { .. } => PromiseFate::Waits,
+            Until::InCluster(range) => match self.hub.cluster.as_ref().map(|room| room.fate_of_own(range)) {
+                Some(OwnFate::Stored) => PromiseFate::Kept,
+                Some(OwnFate::Open) => PromiseFate::Waits,
+                Some(OwnFate::Refused) => PromiseFate::Refused,
+                Some(OwnFate::Unknown) | None => PromiseFate::Broken,
+            },
         }
     }
 
@@ -193,7 +218,7 @@ impl<J: Journal> Hub<J> {
             return None;
         }
         let level = self.regime.settings().acks.for_topic(topic, self.regime.settings().acks.default);
-        Some(Promise { position: self.log.noted(), level })
+        Some(Promise(Until::Written { position: self.log.noted(), level }))
     }
 }
 

@@ -220,7 +220,6 @@ impl<J: Journal> Shard<J> {
         if !self.hub.may_subscribe(index, filter, request.options.qos) {
             return Err(SubscribeReason::NotAuthorized);
         }
-        let settings = self.hub.regime.settings();
         let held = self.hub.sessions[session].subscriptions();
         let is_new = held.get(filter.as_str()).is_none();
         if is_new
@@ -246,9 +245,13 @@ impl<J: Journal> Shard<J> {
             self.hub.counters().refused_disk.add(1);
             return Err(SubscribeReason::QuotaExceeded);
         }
+        if is_new && self.hub.is_in_cluster() && !self.hub.has_state_room_for(session, filter.as_str()) {
+            return Err(SubscribeReason::QuotaExceeded);
+        }
         // A message of QoS 2 would be bound to one member across nodes [MQTT-4.8.2-5].
         let is_of_cluster = self.hub.is_in_cluster() && filter.share().is_some();
-        let max_qos = if is_of_cluster { settings.max_qos.min(QoS::AtLeastOnce) } else { settings.max_qos };
+        let offered = self.hub.regime.settings().max_qos;
+        let max_qos = if is_of_cluster { offered.min(QoS::AtLeastOnce) } else { offered };
         Ok(request.options.qos.min(max_qos))
     }
 

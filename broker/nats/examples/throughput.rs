@@ -274,7 +274,7 @@ impl Node {
             };
             let topic = format!("topic/{}", ticket % TOPICS);
             let message = vec![b'x'; PAYLOAD_BYTES];
-            let command = Command::Publish { client, ticket, topic, packet_id: None, retain: None, message };
+            let command = Command::Publish { client, ticket, heard: 0, topic, packet_id: None, retain: None, message };
             self.life.handle().give(command).expect("room");
         })
     }

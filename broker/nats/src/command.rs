@@ -35,11 +35,24 @@ pub enum Command {
         client: ClientKey,
         /// Comes back when the message is safe.
         ticket: u64,
+        /// The last ticket of this client that its shard knows to be refused.
+        heard: u64,
         /// Where it goes.
         topic: String,
         /// Of QoS 2.
         packet_id: Option<NonZeroU16>,
         /// With RETAIN: how it is kept, and where this node's own store has what the topic retains so far.
+        retain: Option<(Retain, Option<Sequence>)>,
+        /// The message in its stored form.
+        message: Vec<u8>,
+    },
+    /// Those who run the broker have published a message.
+    PublishOwn {
+        /// Comes back with the answer.
+        ticket: u64,
+        /// Where it goes.
+        topic: String,
+        /// With RETAIN: as that of `Publish`.
         retain: Option<(Retain, Option<Sequence>)>,
         /// The message in its stored form.
         message: Vec<u8>,
@@ -66,6 +79,11 @@ pub enum Command {
         client: ClientKey,
         /// What is to be kept; nothing if the session has ended too.
         state: Vec<u8>,
+    },
+    /// The connection of a client that was served has ended, and its state is more than the servers take.
+    LeftAsSaved {
+        /// Whose.
+        client: ClientKey,
     },
     /// What holds when the connection of a client ends has changed.
     Keep {
@@ -182,7 +200,9 @@ impl Command {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Command::Claim { client_id, .. } => client_id.len(),
-            Command::Publish { topic, message, .. } => topic.len() + message.len(),
+            Command::Publish { topic, message, .. } | Command::PublishOwn { topic, message, .. } => {
+                topic.len() + message.len()
+            }
             Command::Save { state, .. } | Command::Left { state, .. } => state.len(),
             Command::Listen { filter: text } | Command::Unlisten { filter: text } => text.len(),
             Command::Join { share, .. } | Command::Leave { share, .. } | Command::Part { share, .. } => share.len(),
@@ -191,6 +211,7 @@ impl Command {
             Command::Returned { open, .. } => size_of_val(&open[..]),
             Command::Propose { parts, .. } => parts_bytes(parts),
             Command::Abandon { .. }
+            | Command::LeftAsSaved { .. }
             | Command::Release { .. }
             | Command::Took { .. }
             | Command::Read { .. }
@@ -203,10 +224,20 @@ impl Command {
         }
     }
 
+    /// Whether the servers take what they are to keep of it, where they take so much in one piece.
+    pub(crate) fn fits(&self, kept_max_bytes: usize) -> bool {
+        let most = match self {
+            Command::Save { .. } | Command::Left { .. } => state_max_bytes(kept_max_bytes),
+            Command::Keep { .. } => kept_max_bytes / WILL_PART,
+            _ => kept_max_bytes,
+        };
+        self.kept_bytes() <= most
+    }
+
     /// What it has for the servers to keep in one piece.
-    pub(crate) fn kept_bytes(&self) -> usize {
+    fn kept_bytes(&self) -> usize {
         match self {
-            Command::Publish { message, .. } => message.len(),
+            Command::Publish { message, .. } | Command::PublishOwn { message, .. } => message.len(),
             Command::Save { state, .. } | Command::Left { state, .. } => state.len(),
             Command::Keep { terms, .. } => will_bytes(terms),
             Command::Propose { parts, .. } => parts_bytes(parts),
@@ -222,6 +253,7 @@ impl Command {
             | Command::Release { client, .. }
             | Command::Save { client, .. }
             | Command::Left { client, .. }
+            | Command::LeftAsSaved { client }
             | Command::Keep { client, .. }
             | Command::Join { client, .. }
             | Command::Leave { client, .. }
@@ -233,6 +265,15 @@ impl Command {
 
 fn parts_bytes(parts: &[ConfigPart]) -> usize {
     parts.iter().map(|part| part.name.len() + part.bytes.len()).sum()
+}
+
+/// Of what the servers take in one piece, a will may have one part of so many. The record of a session has both, and the identifiers of QoS 2
+/// messages that its client has not released.
+const WILL_PART: usize = 4;
+
+/// The most that the state of a session may have.
+pub(crate) fn state_max_bytes(kept_max_bytes: usize) -> usize {
+    kept_max_bytes / 8 * 5
 }
 
 fn will_bytes(terms: &Terms) -> usize {

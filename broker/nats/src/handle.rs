@@ -8,7 +8,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::clock::now_ms;
-use crate::command::Command;
+use crate::command::{Command, state_max_bytes};
 use crate::counters::Counters;
 use crate::settings::Limits;
 
@@ -90,9 +90,14 @@ impl Handle {
         &self.shared.counters
     }
 
-    /// The largest message, and the largest state of a session, that the servers take.
+    /// The largest message that the servers take.
     pub fn kept_max_bytes(&self) -> usize {
         self.shared.kept_max_bytes()
+    }
+
+    /// The largest state of a session that they take, beside a will.
+    pub fn state_max_bytes(&self) -> usize {
+        state_max_bytes(self.kept_max_bytes())
     }
 
     /// Gives the node something to do.
@@ -100,7 +105,7 @@ impl Handle {
     /// # Errors
     /// It was not taken.
     pub fn give(&self, command: Command) -> Result<(), Refused> {
-        if command.kept_bytes() > self.kept_max_bytes() {
+        if !command.fits(self.kept_max_bytes()) {
             self.shared.counters.messages_too_large.add(1);
             return Err(Refused::TooLarge(command));
         }

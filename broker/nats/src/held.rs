@@ -75,6 +75,7 @@ mod tests {
         Command::Publish {
             client: ClientKey(client),
             ticket,
+            heard: 0,
             topic,
             packet_id: None,
             retain: None,

@@ -95,6 +95,8 @@ pub enum PublishError {
     Unanswered,
     /// It was published, but the log does not have it: a crash may lose it.
     NotKept,
+    /// The cluster has not taken it, and never will.
+    NotStored,
 }
 
 impl fmt::Display for PublishError {
@@ -105,6 +107,10 @@ impl fmt::Display for PublishError {
             PublishError::Stopping => "the broker stops; nothing was published",
             PublishError::Unanswered => "the broker did not answer in time; the message may have been published",
             PublishError::NotKept => "the message was published, but the log does not have it: a crash may lose it",
+            PublishError::NotStored => {
+                "the cluster has not taken the message: it could not in time, or the message is larger than the NATS servers take; nothing \
+                 was published, try again"
+            }
         })
     }
 }
@@ -116,6 +122,7 @@ impl From<NotPublished> for PublishError {
         match error {
             NotPublished::Busy => PublishError::Busy,
             NotPublished::NotKept => PublishError::NotKept,
+            NotPublished::NotStored => PublishError::NotStored,
             NotPublished::Refused(reason, why) => PublishError::Refused(reason, why),
         }
     }

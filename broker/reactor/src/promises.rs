@@ -37,6 +37,7 @@ impl Promises {
                 PromiseFate::Waits => self.0.push(waiting),
                 PromiseFate::Kept => waiting.answer.give(Ok(waiting.matched)),
                 PromiseFate::Broken => waiting.answer.give(Err(NotPublished::NotKept)),
+                PromiseFate::Refused => waiting.answer.give(Err(NotPublished::NotStored)),
             }
         }
     }

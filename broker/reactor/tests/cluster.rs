@@ -40,7 +40,7 @@ impl Granting {
     fn begin(&self, mail: ClusterMail) {
         let next = [Place { sequence: Sequence(1), index: 0 }; PARTITIONS as usize];
         for shard in 0..mail.shards() {
-            mail.tell(ShardIndex(shard as u8), ClusterEvent::Began { next });
+            mail.tell(ShardIndex(shard as u8), ClusterEvent::Began { next, state_max_bytes: usize::MAX });
             mail.tell(ShardIndex(shard as u8), ClusterEvent::Decided(Decision::Resumed));
         }
         *lock(&self.mail) = Some(mail);

@@ -124,6 +124,7 @@ impl Member {
             let sessions = &self.sessions;
             let withdrawn = self.lanes.withdraw(now_ms, &self.settings, |origin| sessions.hears(origin));
             self.counters.timeouts += withdrawn.len() as u64;
+            self.tell_operators(withdrawn.iter().map(|withdrawn| &withdrawn.origin), false);
             self.with_sessions(now_ms, |sessions, cx| sessions.withdrawn(&withdrawn, cx));
         }
         let Member { me, seed, is_serving, settings, nodes, lanes, sessions, out, drain, sweeper, .. } = self;
@@ -181,7 +182,7 @@ impl Member {
                 Waiter::Publisher(origin, partition, group) => {
                     self.lanes.settled(partition, group);
                     if !is(Mutant::AcknowledgesBeforeRetained) {
-                        self.with_sessions(now_ms, |sessions, cx| sessions.stored(&[origin], cx));
+                        self.stored(now_ms, &[origin]);
                     }
                 }
                 Waiter::Burial(node, attempt) => {

@@ -17,6 +17,9 @@ pub struct Publisher {
 }
 
 impl Publisher {
+    /// Those who run the broker. No session has this key or this epoch.
+    pub const OPERATOR: Publisher = Publisher { client: ClientKey(0), epoch: 0, packet_id: None };
+
     const BYTES: usize = 16 + 8 + 2;
 
     /// The block of a message: who published it, and its stored form.

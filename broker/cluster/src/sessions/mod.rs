@@ -58,6 +58,7 @@ pub(crate) struct Sessions {
 pub(crate) struct Publishing {
     pub(crate) partition: Partition,
     pub(crate) ticket: u64,
+    pub(crate) heard: u64,
     pub(crate) packet_id: Option<NonZeroU16>,
     pub(crate) keeps: Option<Keeping>,
     pub(crate) message: Vec<u8>,
@@ -281,6 +282,13 @@ impl Sessions {
         self.with_open(key, cx, |service, cx| service.leave(state, cx.now_ms));
     }
 
+    pub(crate) fn leave_as_saved(&mut self, key: ClientKey, cx: &mut Surroundings<'_>) {
+        self.with_open(key, cx, |service, cx| {
+            let state = service.state.clone();
+            service.leave(state, cx.now_ms);
+        });
+    }
+
     /// Messages of these are in the log, and with them all QoS 2 messages of the partition up to an ordinal.
     pub(crate) fn settle(&mut self, partition: Partition, ordinal: u64, origins: impl Iterator<Item = Origin>) {
         for origin in origins {
@@ -304,8 +312,11 @@ impl Sessions {
         }
     }
 
-    /// Whether what has become of this can be told to a client.
+    /// Whether what has become of this can be told to whoever has published it.
     pub(crate) fn hears(&self, origin: &Origin) -> bool {
+        if matches!(origin.what, What::Own { .. }) {
+            return true;
+        }
         let is_message = matches!(origin.what, What::Message { .. });
         let is_open =
             |held: &Held| matches!(held, Held::Serving(service) if service.claim == origin.claim && service.is_open());

@@ -3,7 +3,7 @@
 //! What the record is to say changes at once; writing it follows, one write at a time, and each says all that has changed meanwhile. What
 //! waits for the record is an [`Effect`].
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU16;
 
 use crate::lanes::{Entry, Origin, What};
@@ -35,6 +35,10 @@ pub(super) struct Service {
     writing: Option<Writing>,
     /// What waits for the next write.
     pub(super) effects: Vec<Effect>,
+    /// Tickets of QoS 2 messages that are to be refused as soon as the record knows of them.
+    doomed: BTreeSet<u64>,
+    /// The last message that was refused. What the engine hands over before it knows of that is refused as well.
+    last_refused: u64,
     /// Messages of the client in order, and what has become of them.
     line: VecDeque<(u64, Fate)>,
     /// Messages of the client, and its wills, that are not safe yet.
@@ -134,6 +138,8 @@ impl Service {
             is_changed: false,
             writing: None,
             effects: Vec::new(),
+            doomed: BTreeSet::new(),
+            last_refused: 0,
             line: VecDeque::new(),
             under_way: 0,
             held: Vec::new(),
@@ -172,6 +178,9 @@ impl Service {
 
     pub(super) fn publish(&mut self, publishing: Publishing, cx: &mut Surroundings<'_>) {
         let ticket = publishing.ticket;
+        if self.follows_refused(&publishing) {
+            return self.refuse_at_once(ticket, cx);
+        }
         self.line.push_back((ticket, Fate::Open));
         self.under_way += 1;
         let (partition, entry) = self.entry(publishing, cx.now_ms);
@@ -190,6 +199,7 @@ impl Service {
             }
             // The answer to the first one is the answer to this one.
             Some(Some(_)) => return,
+            None if self.follows_refused(&publishing) => return self.refuse_at_once(publishing.ticket, cx),
             None => {}
         }
         self.line.push_back((publishing.ticket, Fate::Open));
@@ -204,8 +214,20 @@ impl Service {
         self.is_changed = true;
     }
 
+    /// Whether a message was handed over before the engine knew that one before it was refused. A client of 3.1.1 is disconnected then, and
+    /// sends that one again.
+    fn follows_refused(&self, publishing: &Publishing) -> bool {
+        publishing.heard < self.last_refused && !is(Mutant::TakesWhatFollows)
+    }
+
+    fn refuse_at_once(&mut self, ticket: u64, cx: &mut Surroundings<'_>) {
+        self.line.push_back((ticket, Fate::Refused));
+        self.last_refused = ticket;
+        self.tell_answers(cx);
+    }
+
     fn entry(&self, publishing: Publishing, now_ms: u64) -> (Partition, Entry) {
-        let Publishing { partition, ticket, packet_id, keeps, message } = publishing;
+        let Publishing { partition, ticket, heard: _, packet_id, keeps, message } = publishing;
         let message = self.publisher(packet_id).sign(&message);
         let origin = Origin { client: self.key, claim: self.claim, what: What::Message { ticket, packet_id } };
         (partition, Entry { message, origin, keeps, since_ms: now_ms })
@@ -289,6 +311,7 @@ impl Service {
                 self.wills.published(id);
                 self.is_changed = true;
             }
+            What::Own { .. } => {}
         }
     }
 
@@ -296,9 +319,12 @@ impl Service {
     pub(super) fn withdrawn(&mut self, what: What, intent: Option<Intent>, cx: &mut Surroundings<'_>) {
         let What::Message { ticket, packet_id } = what else { return };
         self.under_way = self.under_way.saturating_sub(1);
+        self.last_refused = self.last_refused.max(ticket);
+        self.doom_behind(ticket);
         let (Some(packet_id), Some(intent)) = (packet_id, intent) else {
             return self.answered(ticket, Fate::Refused, cx);
         };
+        self.doomed.remove(&ticket);
         // Its client may have released it, and another message may have the identifier by now.
         if self.taken.get(&packet_id) == Some(&Some(intent)) {
             self.taken.remove(&packet_id);
@@ -309,6 +335,24 @@ impl Service {
             return self.answered(ticket, Fate::Refused, cx);
         }
         self.effects.push(Effect::Refuse { ticket, intent });
+    }
+
+    /// QoS 2 messages behind one that is refused are refused as well, when the write that is under way has ended or the next one has.
+    fn doom_behind(&mut self, refused: u64) {
+        let writing = self.writing.as_ref().map_or(&[][..], |writing| &writing.effects);
+        for effect in self.effects.iter().chain(writing) {
+            if let Effect::Append { entry: Entry { origin, .. }, .. } = effect
+                && let What::Message { ticket, .. } = origin.what
+                && refused < ticket
+                && !is(Mutant::RefusesOne)
+            {
+                self.doomed.insert(ticket);
+            }
+        }
+    }
+
+    fn is_doomed(&self, entry: &Entry) -> bool {
+        matches!(entry.origin.what, What::Message { ticket, .. } if self.doomed.contains(&ticket))
     }
 
     fn answered(&mut self, ticket: u64, fate: Fate, cx: &mut Surroundings<'_>) {
@@ -414,6 +458,11 @@ impl Service {
         (self.record, self.revision) = (writing.record.unwrap_or_else(|| self.record.clone()), revision);
         for effect in writing.effects {
             match effect {
+                Effect::Append { partition, ordinal, entry } if self.is_doomed(&entry) => {
+                    let intent = Intent { partition, ordinal };
+                    cx.lanes.withdraw_intended(cx.now_ms, intent, cx.settings, cx.out);
+                    self.withdrawn(entry.origin.what, Some(intent), cx);
+                }
                 Effect::Append { partition, ordinal, entry } => {
                     cx.lanes.resolve(cx.now_ms, partition, ordinal, Some(entry), cx.settings, cx.out);
                 }

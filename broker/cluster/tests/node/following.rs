@@ -172,7 +172,7 @@ fn a_lane_goes_on_when_all_its_groups_have_gone_by_age() {
     node.answer(|operation| matches!(operation, Operation::Get(_)), Answer::Got(None));
     node.answer(|operation| matches!(operation, Operation::Put { .. }), Answer::Put(Revision(2)));
     let publish = |node: &mut Node, ticket| {
-        let publish = Publish { ticket, topic: "t", packet_id: None, retain: None, message: vec![1] };
+        let publish = Publish { ticket, heard: 0, topic: "t", packet_id: None, retain: None, message: vec![1] };
         node.member.publish(0, SEED.client("c"), publish).expect("there is room");
         node.collect();
     };

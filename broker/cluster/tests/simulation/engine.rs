@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU16;
 
 use tautwire_cluster::names::{ClientKey, Incarnation, Seed};
-use tautwire_cluster::record::Will;
-use tautwire_cluster::{Decision, Member, Publish, Start, Terms};
+use tautwire_cluster::record::{Publisher, Will};
+use tautwire_cluster::{Decision, Member, Own, Publish, Start, Terms};
 
-use crate::client::{FromClient, ToClient, Wishes};
+use crate::client::{FromClient, TOPICS, ToClient, Wishes};
 use crate::keeping::{Floor, Mirrored, Retaining, list_of, parts_of};
 use crate::ledger::{Ledger, Message};
 use crate::session::Session;
 use crate::shard::{GROUP, SHARE, Shards};
+use crate::world::TROUBLE_MS;
 
 pub(crate) const SEED: Seed = Seed([9; 16]);
 
@@ -46,12 +47,27 @@ struct Connection {
     epoch: Option<u64>,
     is_confirmed: bool,
     is_present: bool,
+    /// The last message that is known to be refused.
+    heard: u64,
     wishes: Wishes,
+}
+
+/// Whether a client can be told that a message is refused. Others are disconnected.
+pub(crate) fn can_be_told(client: usize) -> bool {
+    client % 2 == 1
 }
 
 pub(crate) fn name_of(client: usize) -> String {
     format!("client-{client}")
 }
+
+/// Whom the log names for what this one publishes.
+pub(crate) fn key_of(client: usize) -> ClientKey {
+    if client == OPERATOR { Publisher::OPERATOR.client } else { SEED.client(&name_of(client)) }
+}
+
+/// Publishes without being a client.
+pub(crate) const OPERATOR: usize = 200;
 
 impl Engine {
     pub(crate) fn new(seed: u64) -> Engine {
@@ -125,11 +141,16 @@ impl Engine {
         self.ticks += 1;
         let timeouts = member.status(now_ms).counters.timeouts;
         if std::mem::replace(&mut self.timeouts, timeouts) < timeouts {
-            self.messages.values().for_each(|(.., message)| ledger.may_be_withdrawn(message));
+            let told = self.messages.values().filter(|(.., message)| can_be_told(message.client));
+            told.for_each(|(.., message)| ledger.may_be_withdrawn(message));
         }
         if self.ticks.is_multiple_of(5) && member.is_serving(now_ms) {
             let ticket = self.mirror.begin(&ledger.retaining);
             member.look(now_ms, ticket);
+        }
+        let is_time = ledger.has_operators && self.ticks.is_multiple_of(7);
+        if is_time && member.is_serving(now_ms) && ledger.now_ms < TROUBLE_MS {
+            self.publish_own(now_ms, member, ledger);
         }
         for connection in self.served.values().filter_map(|id| self.connections.get(id)) {
             if let Some(epoch) = connection.epoch
@@ -140,9 +161,21 @@ impl Engine {
         }
     }
 
+    /// An operator publishes something.
+    fn publish_own(&mut self, now_ms: u64, member: &mut Member, ledger: &mut Ledger) {
+        let number = ledger.own.begin();
+        let (topic, retain) = ((number % TOPICS) as u8, u8::from(number.is_multiple_of(2)));
+        let (is_once, is_will) = (number.is_multiple_of(3), false);
+        let message = Message { client: OPERATOR, topic, is_once, number, epoch: 0, retain, is_will };
+        let topic = &format!("topic/{topic}");
+        let retain = message.retain().map(|retain| (retain, self.mirror.known(topic)));
+        member.publish_own(now_ms, number, Own { topic, retain, message: message.encode() });
+    }
+
     fn read(&mut self, now_ms: u64, id: ConnectionId, packet: FromClient, member: &mut Member, ledger: &mut Ledger) {
         if let FromClient::Connect { client, is_clean, terms: wishes } = packet {
-            let connection = Connection { client, epoch: None, is_confirmed: false, is_present: false, wishes };
+            let connection =
+                Connection { client, epoch: None, is_confirmed: false, is_present: false, heard: 0, wishes };
             self.connections.insert(id, connection);
             self.last_ticket += 1;
             self.claims.insert(self.last_ticket, (id, is_clean));
@@ -154,7 +187,7 @@ impl Engine {
             return self.close(now_ms, id, member, false);
         }
         let Some(epoch) = connection.epoch else { return };
-        let client = connection.client;
+        let (client, heard) = (connection.client, connection.heard);
         let key = SEED.client(&name_of(client));
         ledger.served(client, epoch, member.incarnation());
         match packet {
@@ -168,7 +201,7 @@ impl Engine {
                 let topic = &format!("topic/{topic}");
                 let retain = message.retain().map(|retain| (retain, self.mirror.known(topic)));
                 let (ticket, packet_id, message) = (self.last_ticket, is_once.then_some(packet_id), message.encode());
-                let publish = Publish { ticket, topic, packet_id, retain, message };
+                let publish = Publish { ticket, heard, topic, packet_id, retain, message };
                 member.publish(now_ms, key, publish).expect("there is room");
             }
             FromClient::Release(packet_id) => member.release(now_ms, key, packet_id),
@@ -296,6 +329,13 @@ impl Engine {
             }
             Decision::NotStored { ticket, .. } => {
                 let (id, packet_id, message) = self.messages.remove(&ticket).expect("somebody published");
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.heard = ticket;
+                }
+                if !can_be_told(message.client) {
+                    ledger.refused(&message);
+                    return self.close(now_ms, id, member, false);
+                }
                 if self.answer(id, ToClient::Refused(packet_id), member.incarnation(), ledger) {
                     ledger.refused(&message);
                 }
@@ -304,6 +344,7 @@ impl Engine {
                 let remaining_ms = expires_at_ms.map(|at_ms| at_ms as i64 - now_ms as i64);
                 self.mirror.apply(&record, sequence, remaining_ms, &ledger.retaining, ledger.now_ms);
             }
+            Decision::Published { ticket, is_stored } => ledger.own.ended(ticket, is_stored),
             Decision::Look { ticket } => {
                 ledger.tally.keeping.looks += 1;
                 self.mirror.look(ticket);

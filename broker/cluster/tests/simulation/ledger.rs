@@ -6,8 +6,9 @@ use tautwire_cluster::Sequence;
 use tautwire_cluster::names::{Incarnation, Partition};
 use tautwire_cluster::record::{Body, Group, Place, Publisher, Retain};
 
-use crate::engine::{ConnectionId, SEED, name_of};
-use crate::keeping::{Configurations, Retaining, Sessions};
+use crate::engine::{ConnectionId, OPERATOR, key_of};
+use crate::keeping::{Configurations, Owns, Retaining, Sessions};
+use crate::plan::Plan;
 use crate::shard::is_for_group;
 use crate::tally::Tally;
 
@@ -99,6 +100,9 @@ pub(crate) struct Ledger {
     /// Messages that waited when some were refused: these may be among them, and their clients may never hear of it.
     withdrawn: BTreeSet<(usize, u64)>,
     pub(crate) retaining: Retaining,
+    pub(crate) own: Owns,
+    /// Operators publish messages, too.
+    pub(crate) has_operators: bool,
     pub(crate) sessions: Sessions,
     pub(crate) configurations: Configurations,
     pub(crate) now_ms: u64,
@@ -106,6 +110,10 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
+    pub(crate) fn of(plan: &Plan) -> Ledger {
+        Ledger { has_operators: plan.has_operators, ..Ledger::default() }
+    }
+
     /// A group has come into the log.
     pub(crate) fn logged(&mut self, partition: Partition, sequence: Sequence, group: &[u8]) {
         let group = Group::decode(group).expect("a group");
@@ -116,13 +124,16 @@ impl Ledger {
         for (index, block) in (0..).zip(messages) {
             let (publisher, stored) = Publisher::split(&block).expect("who published it");
             let (message, place) = (Message::decode(stored), Place { sequence, index });
-            let key = SEED.client(&name_of(message.client));
-            assert_eq!((publisher.client, publisher.packet_id.is_some()), (key, message.is_once));
+            let key = key_of(message.client);
+            let is_own = message.client == OPERATOR;
+            assert_eq!((publisher.client, publisher.packet_id.is_some()), (key, message.is_once && !is_own));
             // A will may be published by whoever has taken the session on.
             assert!(publisher.epoch == message.epoch || message.is_will && message.epoch < publisher.epoch);
             self.log.insert((partition, place), message);
             self.retaining.logged(&message, place);
-            if message.is_will {
+            if is_own {
+                self.own.logged(message.number);
+            } else if message.is_will {
                 self.sessions.published(message.client, message.number, key);
             } else {
                 self.message(message);
@@ -136,7 +147,7 @@ impl Ledger {
         assert!(!self.refused.contains(&(client, number, epoch)), "{message:?} was refused");
         let is_new = self.logged.insert((client, number));
         assert!(is_new || !is_once, "{message:?} of QoS 2 is there twice");
-        // A refusal may get lost. Then the message is sent again, behind what came after it.
+        // A refusal that a client of 5.0 is told may get lost. Then the message is sent again, behind what came after it.
         if self.withdrawn.contains(&(client, number)) {
             return;
         }
@@ -306,6 +317,7 @@ impl Ledger {
         (kept.wills, kept.cancelled, kept.expired) =
             (self.sessions.published, self.sessions.cancelled, self.sessions.expired);
         kept.configured = self.configurations.accepted();
+        kept.own = self.own.stored();
         tally
     }
 }

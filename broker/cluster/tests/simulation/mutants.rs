@@ -8,7 +8,7 @@ use tautwire_cluster::mutant::{Mutant, mutate};
 const SEEDS_MAX: u64 = 500;
 
 /// All but those that do harm too rarely here, which `tests/lease.rs` and `steps.rs` find, and those of QoS 0, which `tests/interest.rs` finds.
-const FOUND: [Mutant; 51] = [
+const FOUND: [Mutant; 52] = [
     Mutant::ServesWithoutLease,
     Mutant::BuriesEarly,
     Mutant::BuriesBlindly,
@@ -58,6 +58,7 @@ const FOUND: [Mutant; 51] = [
     Mutant::NeverExpires,
     Mutant::ExpiresClaimed,
     Mutant::RefusesWithoutWithdrawing,
+    Mutant::RefusesOne,
     Mutant::RetiresTooEarly,
     Mutant::ConfiguresBlindly,
 ];

@@ -21,6 +21,8 @@ pub(crate) struct Plan {
     pub(crate) only: Option<u64>,
     /// Clients that go without the node learning of it: percent.
     pub(crate) vanish: u64,
+    /// Operators publish messages, too.
+    pub(crate) has_operators: bool,
 }
 
 /// Faults, as the plan names them.
@@ -49,6 +51,7 @@ impl Plan {
             fault_every_ms: [1000, 3000, 8000][random.below(3) as usize],
             only: [None, None, Some(FLAP), Some(FLAP), Some(BUS_DOWN)][random.below(5) as usize],
             vanish: [30, 80][random.below(2) as usize],
+            has_operators: random.below(2) == 0,
         }
     }
 }

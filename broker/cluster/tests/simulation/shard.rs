@@ -9,7 +9,7 @@ use tautwire_cluster::delivery::{LogGroup, Receivers, Slot, Span, Walk};
 use tautwire_cluster::names::{Incarnation, PARTITIONS, Partition};
 use tautwire_cluster::record::Place;
 
-use crate::engine::{SEED, name_of};
+use crate::engine::key_of;
 use crate::ledger::{Ledger, Message};
 use crate::random::Random;
 use crate::session::Session;
@@ -225,7 +225,7 @@ impl Shard {
         let partition = span.partition;
         for message in group.messages.iter() {
             let (place, content) = (group.place(&message), Message::decode(message.stored));
-            assert_eq!(message.publisher.client, SEED.client(&name_of(content.client)));
+            assert_eq!(message.publisher.client, key_of(content.client));
             let again = if walk == Walk::Read { receivers.again(partition, place) } else { Vec::new() };
             for slot in &again {
                 if *slot != GROUP {

@@ -6,7 +6,8 @@ use tautwire_cluster::mutant::{Mutant, mutate};
 use tautwire_cluster::names::{ClientKey, Incarnation, Key, Seed};
 use tautwire_cluster::record::{Claim, ConfigPart, ConfigRecord, Load, NodeRecord, NodeState, Retain, SessionRecord};
 use tautwire_cluster::{
-    Answer, Decision, Member, Operation, OperationId, Output, Proposal, Publish, Refusal, Revision, Settings, Start,
+    Answer, Decision, Member, Operation, OperationId, Output, Own, Proposal, Publish, Refusal, Revision, Sequence,
+    Settings, Start,
 };
 
 use crate::store::Store;
@@ -21,6 +22,8 @@ struct Node {
     /// These are not done before `do_all`.
     waits: fn(&Operation) -> bool,
     heard: u64,
+    /// The last message that is known to be refused.
+    refused: u64,
     open: Vec<(OperationId, Operation)>,
 }
 
@@ -44,7 +47,16 @@ impl Node {
     /// A life that has asked nothing yet.
     fn begun(store: Store) -> Node {
         let member = Member::new(0, life(1), "a", None, SEED, Settings::default());
-        Node { member, store, now_ms: 0, decisions: Vec::new(), waits: |_| false, heard: 0, open: Vec::new() }
+        Node {
+            member,
+            store,
+            now_ms: 0,
+            decisions: Vec::new(),
+            waits: |_| false,
+            heard: 0,
+            refused: 0,
+            open: Vec::new(),
+        }
     }
 
     fn on(store: Store) -> Node {
@@ -68,7 +80,12 @@ impl Node {
                         self.do_now(id, operation);
                     }
                 }
-                Output::Decision(decision) => self.decisions.push(decision),
+                Output::Decision(decision) => {
+                    if let Decision::NotStored { ticket, .. } = decision {
+                        self.refused = ticket;
+                    }
+                    self.decisions.push(decision);
+                }
                 Output::Send(..) | Output::Listen(_) | Output::Unlisten(_) => {}
             }
         }
@@ -118,9 +135,21 @@ impl Node {
     }
 
     fn publish(&mut self, client: ClientKey, ticket: u64, packet_id: Option<u16>, retain: Option<Retain>) {
-        let packet_id = packet_id.and_then(NonZeroU16::new);
         let retain = retain.map(|retain| (retain, None));
-        let publish = Publish { ticket, topic: "t", packet_id, retain, message: vec![1, 2, 3] };
+        self.publish_to(client, "t", (ticket, self.refused), packet_id, retain);
+    }
+
+    /// `heard`: of which refusal the engine knows.
+    fn publish_to(
+        &mut self,
+        client: ClientKey,
+        topic: &str,
+        (ticket, heard): (u64, u64),
+        packet_id: Option<u16>,
+        retain: Option<(Retain, Option<Sequence>)>,
+    ) {
+        let packet_id = packet_id.and_then(NonZeroU16::new);
+        let publish = Publish { ticket, heard, topic, packet_id, retain, message: vec![1, 2, 3] };
         self.member.publish(self.now_ms, client, publish).expect("there is room");
         self.carry_out();
     }
@@ -258,6 +287,81 @@ fn what_waits_too_long_is_refused_and_what_is_on_its_way_is_not() {
     assert_eq!(node.take(), told);
     node.publish(client, 14, Some(5), None);
     assert_eq!(node.take(), [Decision::Stored { client, ticket: 14 }]);
+}
+
+/// Topics of different partitions.
+fn two_topics() -> [String; 2] {
+    let other = (0..).map(|number| format!("t{number}")).find(|topic| SEED.partition(topic) != SEED.partition("t"));
+    ["t".to_owned(), other.expect("there are several partitions")]
+}
+
+#[test]
+fn what_follows_a_refused_message_of_its_client_is_refused_with_it() {
+    let [topic, elsewhere] = two_topics();
+    let mut node = Node::on(Store::default());
+    let [client, other] = ["c", "d"].map(|name| node.connect(1, name));
+    node.take();
+    node.waits = is_append;
+    for topic in [&topic, &elsewhere] {
+        node.publish_to(other, topic, (11, 0), None, None);
+    }
+    node.publish_to(client, &topic, (11, 0), None, None);
+    node.pass(6000);
+    // They have waited for less, and some wait for the record.
+    node.publish_to(client, &elsewhere, (12, 0), None, None);
+    node.publish_to(client, &topic, (13, 0), Some(5), None);
+    node.publish_to(other, &topic, (12, 0), None, None);
+    node.waits = |operation| is_append(operation) || is_of_session(operation);
+    node.publish_to(client, &topic, (14, 0), Some(6), None);
+    node.publish_to(client, &topic, (15, 0), Some(7), None);
+    node.pass(4500);
+    assert_eq!(node.member.status(node.now_ms).counters.timeouts, 3);
+    node.do_all();
+    node.pass(1000);
+    let of_client = |decision: &&Decision| matches!(decision, Decision::Stored { client: of, .. } | Decision::NotStored { client: of, .. } if *of == client);
+    let told: Vec<_> = node.take().into_iter().filter(|decision| of_client(&decision)).collect();
+    assert_eq!(told, [11, 12, 13, 14, 15].map(|ticket| Decision::NotStored { client, ticket }));
+    assert!(!has_intent(&node, client));
+    node.publish(client, 16, Some(5), None);
+    assert_eq!(node.take(), [Decision::Stored { client, ticket: 16 }], "nothing is in its way");
+}
+
+#[test]
+fn what_is_handed_over_before_a_refusal_is_known_is_refused() {
+    let mut node = Node::on(Store::default());
+    let client = node.connect(1, "c");
+    node.take();
+    node.waits = is_append;
+    node.publish(client, 11, None, None);
+    node.publish(client, 12, None, None);
+    node.pass(11_000);
+    node.do_all();
+    node.publish_to(client, "t", (13, 0), None, None);
+    node.publish_to(client, "t", (14, 12), Some(5), None);
+    node.publish_to(client, "t", (15, 14), None, None);
+    let refused = [12, 13, 14].map(|ticket| Decision::NotStored { client, ticket });
+    let told = [&[Decision::Stored { client, ticket: 11 }][..], &refused, &[Decision::Stored { client, ticket: 15 }]];
+    assert_eq!(node.take(), told.concat());
+}
+
+#[test]
+fn a_message_of_an_operator_is_stored_or_refused() {
+    let mut node = Node::on(Store::default());
+    node.take();
+    let own =
+        |retain: Option<Retain>| Own { topic: "t", retain: retain.map(|retain| (retain, None)), message: vec![1] };
+    node.member.publish_own(node.now_ms, 21, own(Some(Retain::Always)));
+    node.carry_out();
+    assert_eq!(node.take().pop(), Some(Decision::Published { ticket: 21, is_stored: true }));
+    let found = node.store.apply(Operation::LastRetained("t".to_owned()), false).0;
+    assert!(matches!(found, Answer::Last(Some(_))), "it is safe when it is retained");
+    node.waits = is_append;
+    node.member.publish_own(node.now_ms, 22, own(None));
+    node.member.publish_own(node.now_ms, 23, own(None));
+    node.pass(11_000);
+    assert_eq!(node.take().pop(), Some(Decision::Published { ticket: 23, is_stored: false }));
+    node.do_all();
+    assert_eq!(node.take(), [Decision::Published { ticket: 22, is_stored: true }]);
 }
 
 #[test]
@@ -461,7 +565,9 @@ fn a_node_whose_record_says_that_it_is_dying_serves_nobody_any_more() {
 
 #[test]
 fn the_faults_that_the_simulation_meets_too_rarely_are_found_here() {
-    let tests: [(Mutant, fn()); 4] = [
+    let tests: [(Mutant, fn()); 6] = [
+        (Mutant::RefusesOne, what_follows_a_refused_message_of_its_client_is_refused_with_it),
+        (Mutant::TakesWhatFollows, what_is_handed_over_before_a_refusal_is_known_is_refused),
         (Mutant::IgnoresDeath, a_node_whose_record_says_that_it_is_dying_serves_nobody_any_more),
         (Mutant::RefusesBeforeRecord, a_qos_2_message_is_refused_when_the_record_has_forgotten_it),
         (Mutant::PassesWithdrawn, no_message_passes_one_of_qos_2_that_was_withdrawn_before_the_record_has_forgotten_it),

@@ -21,7 +21,7 @@ const OPERATION_TIMEOUT_MS: u64 = 1000;
 /// How long a client waits for anything before it gives its connection up.
 const CLIENT_PATIENCE_MS: u64 = 8000;
 /// For how long things go wrong, and after that, how long all may take to be well.
-const TROUBLE_MS: u64 = 60_000;
+pub(crate) const TROUBLE_MS: u64 = 60_000;
 const PEACE_MS: u64 = 90_000;
 
 /// What each client subscribes to, one bit for each topic.
@@ -125,7 +125,7 @@ impl World {
             clients: (0..plan.clients).map(|client| Client::new(TOPICS_OF[client], IS_MEMBER[client])).collect(),
             connections: BTreeMap::new(),
             last_connection: 0,
-            ledger: Ledger::default(),
+            ledger: Ledger::of(&plan),
             plan,
         };
         (0..world.places.len()).for_each(|place| world.after(0, Event::Start(place)));

@@ -212,7 +212,7 @@ impl<J: Journal> Shard<J> {
 
     /// The client is served here no more. If it waits for its CONNACK, its session is handed back; otherwise gives the session whose
     /// connection is to end.
-    fn part_from(&mut self, client: ClientKey, denial: Denial) -> Option<SessionIndex> {
+    pub(super) fn part_from(&mut self, client: ClientKey, denial: Denial) -> Option<SessionIndex> {
         let room = self.hub.cluster.as_mut()?;
         if let Some(id) = room.claims.had(client) {
             match room.claims.take_step(id, denial) {

@@ -4,6 +4,9 @@
 //! Changes come by two ways: the log brings each message with RETAIN, and the stream of retained messages says what each topic retains in
 //! the end. Neither is always the first. Both name the place in the log, and of one topic, the latest place counts. So the store is never
 //! behind what the shard that looks at it has routed, nor behind what the stream had when it was asked.
+//!
+//! What the log has brought and the stream has not is **unconfirmed**: another node may not have it, so no search shows it yet. Otherwise
+//! somebody who subscribes there later would find what was retained before.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -22,6 +25,11 @@ use crate::mutant::{Mutant, is};
 
 /// How long the place is remembered at which a topic was cleared. The other way may still bring what was before it.
 const CLEARED_KEPT_MS: u64 = 300_000;
+/// How long a search waits at most until the stream has what the log has brought. A message whose node dies between both is retained by its
+/// burial, and that takes less.
+const CONFIRMED_WITHIN_MS: u64 = 30_000;
+/// Topics of which it is known that the stream has yet to confirm them.
+const UNCONFIRMED_MAX: usize = 65_536;
 /// With more topics, and twice as many as retain something, their places in the stream are forgotten.
 const KNOWN_SPARE: usize = 65_536;
 
@@ -51,6 +59,8 @@ struct Inner {
     /// Where in the log topics were cleared, and in which order that is forgotten.
     cleared: HashMap<Box<str>, Place>,
     forgetting: VecDeque<(u64, Box<str>, Place)>,
+    /// By topic: what the log has brought last, if the stream has not, and until when that is waited for.
+    unconfirmed: HashMap<Box<str>, (Place, u64)>,
     /// Changes of which the log brings nothing in this life: with which generation each was taken on, and how many shards have not asked.
     late: BTreeMap<Sequence, (u64, usize)>,
 }
@@ -65,6 +75,7 @@ impl Default for Inner {
             hasher: RandomState::new(),
             cleared: HashMap::new(),
             forgetting: VecDeque::new(),
+            unconfirmed: HashMap::new(),
             late: BTreeMap::new(),
         }
     }
@@ -99,13 +110,40 @@ impl Mirror {
         }
     }
 
-    /// The log has brought a message with RETAIN.
-    pub(crate) fn take_from_log(&self, at: LogPlace, message: &MessageRef<'_>, to: &CommonStore<'_>) {
+    /// The log has brought a message with RETAIN. False where too many are unconfirmed to remember that this one is.
+    pub(crate) fn take_from_log(&self, at: LogPlace, message: &MessageRef<'_>, to: &CommonStore<'_>) -> bool {
         let mut inner = self.lock();
         if inner.there(message.topic, to.exchange).is_some_and(|there| at.place <= there) {
-            return;
+            return true;
         }
-        inner.set(at, message, to);
+        if inner.unconfirmed.len() >= UNCONFIRMED_MAX {
+            inner.give_up_overdue(to);
+        }
+        let is_remembered = inner.unconfirmed.len() < UNCONFIRMED_MAX || inner.unconfirmed.contains_key(message.topic);
+        if is_remembered {
+            inner.unconfirmed.insert(message.topic.into(), (at.place, to.now_ms + CONFIRMED_WITHIN_MS));
+        }
+        if is_remembered && message.payload.is_empty() {
+            // What is to go stays until the stream says so, and searches wait for that.
+            inner.note_cleared(message.topic, at.place, to.now_ms);
+        } else {
+            inner.set(at, message, to);
+        }
+        is_remembered
+    }
+
+    /// Whether a search may show what a topic retains.
+    pub(crate) fn standing(&self, topic: &str, to: &CommonStore<'_>) -> Standing {
+        let mut inner = self.lock();
+        let Some((place, until_ms)) = inner.unconfirmed.get(topic).copied() else { return Standing::Confirmed };
+        if is(Mutant::ShowsUnconfirmed) {
+            return Standing::Confirmed;
+        }
+        if to.now_ms < until_ms {
+            return Standing::Awaited;
+        }
+        inner.give_up(topic, place, to);
+        Standing::Overdue
     }
 
     /// The stream has brought what a topic retains. Each shard says so, in the order of the stream. Where the change is late, so that the
@@ -132,6 +170,7 @@ impl Mirror {
         inner.through = *sequence;
         let reached = &mut inner.reached[partition.index()];
         *reached = (*reached).max(record.place);
+        let was_awaited = inner.confirm(&record.topic, record.place);
         inner.know(&record.topic, *sequence, to.exchange);
         let empty = MessageRef { topic: &record.topic, ..CLEARED };
         let message = match record.retain {
@@ -152,6 +191,9 @@ impl Mirror {
                 // The log says by the clock of another node when it expires.
                 if message.expires_at_ms.is_some() && !message.payload.is_empty() {
                     to.exchange.renew_retained(MessageRef { id: at.to_retained_id(), ..message }.keep(to.ledger));
+                }
+                if was_awaited && message.payload.is_empty() {
+                    to.exchange.clear_retained(&record.topic);
                 }
             }
             _ => {
@@ -180,6 +222,17 @@ impl Mirror {
     }
 }
 
+/// How it is with what a topic retains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// All nodes have it, or find it when they look.
+    Confirmed,
+    /// The stream has yet to bring it.
+    Awaited,
+    /// The stream has not brought it in time. It is not waited for any longer.
+    Overdue,
+}
+
 /// What is to be retained cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoMessage;
@@ -204,15 +257,43 @@ impl Inner {
 
     /// The topic retains this from now on, or nothing where the payload is empty [MQTT-3.3.1-6]. Gives the generation as of then.
     fn set(&mut self, at: LogPlace, message: &MessageRef<'_>, to: &CommonStore<'_>) -> u64 {
-        self.forget(to.now_ms);
         if message.payload.is_empty() {
-            self.cleared.insert(message.topic.into(), at.place);
-            self.forgetting.push_back((to.now_ms + CLEARED_KEPT_MS, message.topic.into(), at.place));
+            self.note_cleared(message.topic, at.place, to.now_ms);
             to.exchange.clear_retained(message.topic)
         } else {
+            self.forget(to.now_ms);
             self.cleared.remove(message.topic);
             to.exchange.mirror_retained(MessageRef { id: at.to_retained_id(), ..*message }.keep(to.ledger))
         }
+    }
+
+    fn note_cleared(&mut self, topic: &str, place: Place, now_ms: u64) {
+        self.forget(now_ms);
+        self.cleared.insert(topic.into(), place);
+        self.forgetting.push_back((now_ms + CLEARED_KEPT_MS, topic.into(), place));
+    }
+
+    /// The stream has what stands at this place, or has had it. Says whether that was awaited.
+    fn confirm(&mut self, topic: &str, confirmed: Place) -> bool {
+        let is_awaited = self.unconfirmed.get(topic).is_some_and(|(place, _)| *place <= confirmed);
+        if is_awaited {
+            self.unconfirmed.remove(topic);
+        }
+        is_awaited
+    }
+
+    /// The stream is not waited for any longer: what the log says holds.
+    fn give_up(&mut self, topic: &str, place: Place, to: &CommonStore<'_>) {
+        self.unconfirmed.remove(topic);
+        if self.cleared.get(topic) == Some(&place) {
+            to.exchange.clear_retained(topic);
+        }
+    }
+
+    fn give_up_overdue(&mut self, to: &CommonStore<'_>) {
+        let overdue = self.unconfirmed.iter().filter(|(_, (_, until_ms))| *until_ms <= to.now_ms);
+        let overdue: Vec<_> = overdue.map(|(topic, (place, _))| (topic.clone(), *place)).collect();
+        overdue.iter().for_each(|(topic, place)| self.give_up(topic, *place, to));
     }
 
     /// A shard asks whether a change was late.

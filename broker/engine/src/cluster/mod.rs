@@ -18,6 +18,7 @@ mod saving;
 mod serving;
 mod settings;
 mod state;
+mod state_size;
 mod sys;
 mod terms;
 
@@ -34,7 +35,9 @@ pub(crate) use self::mirror::Mirror;
 pub use self::port::{ClusterEvent, ClusterRequest, RetainedChange, Retaining};
 pub(crate) use self::retaining::comes_by_log;
 use self::room::Denial;
+pub(crate) use self::room::{OwnFate, OwnRange};
 pub use self::settings::ClusterSettings;
+pub(crate) use self::state_size::Fit;
 use crate::hub::Hub;
 use crate::shard::Shard;
 use crate::turn::Surroundings;
@@ -67,12 +70,13 @@ impl<J: Journal> Shard<J> {
         self.hub.clock.set(now_ms);
         let Some(room) = &mut self.hub.cluster else { return };
         match event {
-            ClusterEvent::Began { next } => {
-                room.begin_life(next);
+            ClusterEvent::Began { next, state_max_bytes } => {
+                room.begin_life(next, state_max_bytes);
                 self.hub.common.mirror().begin_life(room.lives(), self.hub.common.exchange());
             }
             // What a former life has asked for.
             _ if !room.has_life() => {}
+            ClusterEvent::TooLarge(client) => self.end_too_large(client),
             ClusterEvent::Decided(decision) => self.carry_out_decision(decision),
             ClusterEvent::Retained(changes) => self.take_retained(&changes),
             ClusterEvent::Heard(message) => self.route_heard(&message),
@@ -114,6 +118,10 @@ impl<J: Journal> Shard<J> {
                 log::info!("this broker has been drained, and takes no part in its cluster any more");
                 self.end_life();
             }
+            Decision::Published { ticket, is_stored } => {
+                room.was_published(ticket, is_stored);
+                self.hub.hear_those_ahead_of_cluster();
+            }
             Decision::NotStored { client, ticket } => self.refuse_not_stored(client, ticket),
             Decision::Redirect { ticket, to } => self.refuse_claim(ticket, Denial::Elsewhere(to)),
             Decision::MoveOn { client, to } => self.move_on(client, to),
@@ -145,6 +153,9 @@ impl<J: Journal> Shard<J> {
             room.look_for_due(now_ms);
         }
         self.hub.hear_seekers();
+        if self.hub.cluster.as_ref().is_some_and(|room| room.stalled.is_due(now_ms)) {
+            self.hub.go_on_replaying();
+        }
         self.save_sessions();
         self.tend_groups();
         if let Some(room) = &mut self.hub.cluster {

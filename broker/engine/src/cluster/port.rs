@@ -31,12 +31,26 @@ pub enum ClusterRequest {
     Publish {
         /// Who publishes it.
         client: ClientKey,
-        /// Comes back with the answer.
+        /// Comes back with the answer, and is a higher one for each message of a session.
         ticket: u64,
+        /// The ticket of the session's last `NotStored` that this shard has heard; 0 where there was none. What comes before it is heard is not
+        /// stored either.
+        heard: u64,
         /// Its topic.
         topic: Box<str>,
         /// Of a QoS 2 message.
         packet_id: Option<PacketId>,
+        /// With RETAIN.
+        retain: Option<Retaining>,
+        /// The stored form of the message.
+        message: Vec<u8>,
+    },
+    /// A message of an operator for the log. The answer is `Published` with this ticket, whose highest byte is the number of the shard.
+    PublishOwn {
+        /// Which request this is.
+        ticket: u64,
+        /// Its topic.
+        topic: Box<str>,
         /// With RETAIN.
         retain: Option<Retaining>,
         /// The stored form of the message.
@@ -157,7 +171,11 @@ pub enum ClusterEvent {
     Began {
         /// By partition.
         next: [Place; PARTITIONS as usize],
+        /// The largest state of a session that the cluster takes.
+        state_max_bytes: usize,
     },
+    /// The state of a client's session is more than the cluster takes, and was not saved. What was saved before holds when the session leaves.
+    TooLarge(ClientKey),
     /// The node has decided something about a client of this shard, or about itself; or it hands on a part of the log, which has arrived or
     /// was asked for.
     Decided(Decision),
@@ -195,6 +213,9 @@ impl fmt::Debug for ClusterRequest {
             ClusterRequest::Abandon { client, ticket } => write!(f, "abandon {ticket:x} of {client}"),
             ClusterRequest::Publish { client, ticket, packet_id, message, .. } => {
                 write!(f, "publish {ticket} of {client}, {packet_id:?}, {} bytes", message.len())
+            }
+            ClusterRequest::PublishOwn { ticket, message, .. } => {
+                write!(f, "publish {ticket:x} of an operator, {} bytes", message.len())
             }
             ClusterRequest::Release { client, packet_id } => write!(f, "release {} of {client}", packet_id.get()),
             ClusterRequest::Save { client, number, state } => {

@@ -6,7 +6,7 @@ use tautwire_session::{AckLevel, Journal};
 
 use super::Room;
 use super::port::ClusterRequest;
-use super::room::Answering;
+use super::room::{Answering, OwnRange};
 use super::sys::NODES_TOPIC;
 use crate::connections::Reason;
 use crate::contracts::MessageRefusal;
@@ -76,6 +76,36 @@ impl<J: Journal> Shard<J> {
         Ok(true)
     }
 
+    /// Publishes a message of an operator to the clients of all nodes. Gives what its promise is known by, if it goes by the log.
+    ///
+    /// # Errors
+    /// It is not published.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn publish_own_in_cluster(
+        &mut self,
+        outgoing: &mut Outgoing<'_>,
+    ) -> Result<Option<OwnRange>, Box<MessageRefusal>> {
+        if outgoing.message.qos == QoS::AtMostOnce && !outgoing.message.retain {
+            self.publish(outgoing, Publisher::Broker)?;
+            self.broadcast(outgoing);
+            return Ok(None);
+        }
+        if let Err(why) = self.check_for_log(outgoing) {
+            return self.refuse_message(why, outgoing, Publisher::Broker).map(|_| None);
+        }
+        if self.hub.tap.is_open() {
+            self.hub.show(&outgoing.message, Publisher::Broker);
+        }
+        let message = outgoing.message;
+        let retain = match self.hub.retaining(&message) {
+            Ok(retain) => retain,
+            Err(why) => return self.refuse_message(why, outgoing, Publisher::Broker).map(|_| None),
+        };
+        let bytes = stored(outgoing);
+        Ok(self.hub.cluster.as_mut().map(|room| room.publish_own(message.topic, retain, bytes)))
+    }
+
     fn check_for_log(&mut self, outgoing: &mut Outgoing<'_>) -> Result<(), NotRouted> {
         if let Some(asker) = outgoing.asker.take()
             && !self.hub.may_publish(asker, None, &outgoing.message)
@@ -136,6 +166,12 @@ impl<J: Journal> Hub<J> {
     #[inline]
     pub(crate) fn is_ahead_of_cluster(&self) -> bool {
         self.cluster.as_ref().is_some_and(|room| room.is_full())
+    }
+
+    /// Whether a message of an operator may be published now: one for the log of a cluster needs a node that has a lease, and room.
+    pub(crate) fn may_publish_own(&self, message: &MessageRef<'_>) -> bool {
+        let goes_by_log = message.qos != QoS::AtMostOnce || message.retain;
+        self.cluster.as_ref().is_none_or(|room| !goes_by_log || room.is_serving() && !room.is_full())
     }
 
     /// A filter has its first subscription on this shard.

@@ -6,7 +6,7 @@ use tautwire_message::{Message, MessageRef};
 use tautwire_protocol::{RetainHandling, Subscribe};
 use tautwire_session::Journal;
 
-use super::mirror::{CLEARED, CommonStore, NoMessage};
+use super::mirror::{CLEARED, CommonStore, NoMessage, Standing};
 use super::port::{ClusterRequest, RetainedChange, Retaining};
 use super::room::{LogPlace, Places};
 use crate::connections::Reason;
@@ -38,6 +38,7 @@ impl<J: Journal> Shard<J> {
                 ),
             }
         }
+        self.hub.go_on_replaying();
     }
 
     /// A message was in the log before this life of the node began, and is retained now. Subscriptions that were made on this node have found
@@ -147,7 +148,36 @@ impl<J: Journal> Hub<J> {
     /// The log has brought a message with RETAIN. Who subscribes from now on gets it from the store.
     pub(super) fn retain_from_log(&self, message: &MessageRef<'_>) {
         if let Some(at) = LogPlace::of(message.id).filter(|_| !is(Mutant::RetainsByStreamAlone)) {
-            self.common.mirror().take_from_log(at, message, &self.common_store());
+            let is_remembered = self.common.mirror().take_from_log(at, message, &self.common_store());
+            self.counters().retained_unconfirmed.add(u64::from(!is_remembered));
+        }
+    }
+
+    /// Whether what a search has found for a client is to wait until the stream of retained messages has it, or what has taken its place.
+    #[cold]
+    pub(crate) fn awaits_confirmation(&mut self, index: ConnectionIndex, message: &Message) -> bool {
+        if LogPlace::of_retained(message.id()).is_none() {
+            // Each node retains it by itself.
+            return false;
+        }
+        let standing = self.common.mirror().standing(message.topic(), &self.common_store());
+        self.counters().retained_unconfirmed.add(u64::from(standing == Standing::Overdue));
+        let (id, now_ms) = (self.id(index), self.clock.now_ms());
+        if standing == Standing::Awaited
+            && let Some(room) = &mut self.cluster
+        {
+            room.stalled.add(id, now_ms);
+        }
+        standing == Standing::Awaited
+    }
+
+    /// Goes on with searches that have waited for what the stream brings.
+    pub(super) fn go_on_replaying(&mut self) {
+        let stalled = self.cluster.as_mut().map(|room| room.stalled.take()).unwrap_or_default();
+        for id in stalled {
+            if let Some(session) = self.connections.get(id).and_then(|connection| connection.session()) {
+                self.pump(session);
+            }
         }
     }
 

@@ -21,6 +21,7 @@ impl<J: Journal> Hub<J> {
     #[inline(never)]
     pub(crate) fn commit_in_cluster(&mut self, session: SessionIndex, change: Change) {
         self.note_change(session, &change);
+        self.count_filters(session, &change);
         if let Some(gone) = self.sessions.place(session).apply(change) {
             self.uncount_stored(&gone);
             if gone.share.is_some() {

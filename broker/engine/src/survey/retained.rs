@@ -207,7 +207,7 @@ impl<J: Journal> Shard<J> {
                     outcome.promise = Promise::both(outcome.promise, promise);
                 }
                 Err(NotPublished::Refused(..)) => outcome.refused += 1,
-                Err(NotPublished::Busy | NotPublished::NotKept) => {
+                Err(NotPublished::Busy | NotPublished::NotKept | NotPublished::NotStored) => {
                     outcome.has_more = true;
                     break;
                 }

@@ -43,7 +43,7 @@ struct Tally {
 #[derive(Debug, Clone, Default)]
 struct Reading {
     is_subscribed: bool,
-    /// What had been acknowledged of each topic when SUBSCRIBE was sent.
+    /// What had been acknowledged of each topic, or shown by a search to anybody, when SUBSCRIBE was sent.
     floor: [usize; WRITERS],
     seen: [Option<usize>; WRITERS],
     looked_at: usize,
@@ -61,6 +61,8 @@ struct Run {
     world: World,
     sent: [usize; WRITERS],
     acknowledged: [usize; WRITERS],
+    /// The latest that a search has shown to anybody.
+    shown: [usize; WRITERS],
     readings: Vec<Reading>,
     lives: Vec<Vec<Life>>,
     content_at_ms: Vec<u64>,
@@ -88,6 +90,7 @@ impl Run {
             world,
             sent: [0; WRITERS],
             acknowledged: [0; WRITERS],
+            shown: [0; WRITERS],
             readings: vec![Reading::default(); READERS],
             lives: vec![Vec::new(); MORTALS],
             content_at_ms,
@@ -182,7 +185,7 @@ impl Run {
             let place = self.world.random.below(NODES);
             self.world.begin_connecting(client, place, true, 0);
         } else if self.world.clients[client].is_connected() && !self.readings[reader].is_subscribed {
-            let floor = self.acknowledged;
+            let floor = std::array::from_fn(|topic| self.acknowledged[topic].max(self.shown[topic]));
             self.readings[reader] = Reading { is_subscribed: true, floor, ..Reading::default() };
             self.world.clients[client].subscribe("r/#", QoS::ExactlyOnce, false);
             self.tally.searches += 1;
@@ -205,8 +208,9 @@ impl Run {
             };
             if message.is_retained {
                 assert!(seen.is_none(), "{told}");
-                assert!(number >= reading.floor[topic], "{told}, {} was acknowledged", reading.floor[topic]);
+                assert!(number >= reading.floor[topic], "{told}, {} was known", reading.floor[topic]);
                 assert!(!message.payload.is_empty(), "{told}");
+                self.shown[topic] = self.shown[topic].max(number);
                 self.tally.found += 1;
             }
             let least = seen.map_or(0, |seen| if topic == 0 { seen } else { seen + 1 });
@@ -362,8 +366,9 @@ fn retained_messages_never_go_back_and_wills_are_published_once() {
     assert!(one.is_some() || is_rich, "{all:?}");
 }
 
-const MUTANTS: [Mutant; 6] = [
+const MUTANTS: [Mutant; 7] = [
     Mutant::SearchesWithoutLooking,
+    Mutant::ShowsUnconfirmed,
     Mutant::RetainsByStreamAlone,
     Mutant::RetainsInAnyOrder,
     Mutant::ForgetsLate,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tautwire_cluster::delivery::ReadRequest;
 use tautwire_cluster::names::{ClientKey, Incarnation, Seed};
-use tautwire_cluster::{Answer, Decision, Member, Operation, OperationId, Output, Publish, Revision, Settings};
+use tautwire_cluster::{Answer, Decision, Member, Operation, OperationId, Output, Own, Publish, Revision, Settings};
 use tautwire_engine::{ClusterEvent, ClusterRequest, ClusterSettings, RetainedChange, home_of};
 use tautwire_message::MessageRef;
 use tautwire_protocol::topic_matches;
@@ -30,6 +30,8 @@ pub(crate) struct Node {
     pub(crate) is_over: bool,
     /// Filters of each shard's clients.
     listened: Vec<HashSet<Box<str>>>,
+    /// The largest state of a session that the store takes.
+    pub(crate) state_max_bytes: usize,
 }
 
 /// What a node wants of what lies around it.
@@ -49,6 +51,7 @@ impl Node {
         settings: tautwire_engine::Settings,
         cluster: &ClusterSettings,
         member_settings: Settings,
+        state_max_bytes: usize,
     ) -> Node {
         let retained = RetainedLimits { messages: RETAINED_MAX, bytes: 1 << 20 };
         let mut broker = SimulatedBroker::new(SHARDS, settings, retained, |_| InCluster);
@@ -56,7 +59,7 @@ impl Node {
         broker.prepare_shards(|shard| shard.join_cluster(SEED, cluster.clone()));
         let member = Member::new(now_ms, me, "node", former, SEED, member_settings.clone());
         let listened = vec![HashSet::new(); SHARDS];
-        Node { member, member_settings, broker, homes: HashMap::new(), is_over: false, listened }
+        Node { member, member_settings, broker, homes: HashMap::new(), is_over: false, listened, state_max_bytes }
     }
 
     /// Another life begins with the same shards.
@@ -130,15 +133,25 @@ impl Node {
                 self.member.claim(now_ms, ticket, &name, start);
             }
             ClusterRequest::Abandon { client, ticket } => self.member.abandon(now_ms, client, ticket),
-            ClusterRequest::Publish { client, ticket, topic, packet_id, retain, message } => {
+            ClusterRequest::Publish { client, ticket, heard, topic, packet_id, retain, message } => {
                 let packet_id = packet_id.and_then(|packet_id| NonZeroU16::new(packet_id.get()));
                 let retain = retain.map(|retaining| (retaining.retain, retaining.known));
-                let publish = Publish { ticket, topic: &topic, packet_id, retain, message };
+                let publish = Publish { ticket, heard, topic: &topic, packet_id, retain, message };
                 self.member.publish(now_ms, client, publish).expect("there is room");
+            }
+            ClusterRequest::PublishOwn { ticket, topic, retain, message } => {
+                let retain = retain.map(|retaining| (retaining.retain, retaining.known));
+                self.member.publish_own(now_ms, ticket, Own { topic: &topic, retain, message });
             }
             ClusterRequest::Release { client, packet_id } => {
                 let packet_id = NonZeroU16::new(packet_id.get()).expect("not 0");
                 self.member.release(now_ms, client, packet_id);
+            }
+            ClusterRequest::Save { client, state, .. } if state.len() > self.state_max_bytes => {
+                self.broker.tell(shard, ClusterEvent::TooLarge(client));
+            }
+            ClusterRequest::Left { client, state } if state.len() > self.state_max_bytes => {
+                self.member.left_as_saved(now_ms, client);
             }
             ClusterRequest::Save { client, number, state } => self.member.save(now_ms, client, number, state),
             ClusterRequest::Keep { client, terms } => self.member.keep(client, terms),
@@ -163,6 +176,7 @@ impl Node {
             Decision::Serve { ticket, .. }
             | Decision::Refuse { ticket, .. }
             | Decision::Redirect { ticket, .. }
+            | Decision::Published { ticket, .. }
             | Decision::Look { ticket } => {
                 let shard = (*ticket >> 56) as usize;
                 shard..shard + 1
@@ -185,7 +199,10 @@ impl Node {
                 shard..shard + 1
             }
             Decision::Begin { next } => {
-                (0..SHARDS).for_each(|shard| self.broker.tell(shard, ClusterEvent::Began { next: **next }));
+                (0..SHARDS).for_each(|shard| {
+                    let state_max_bytes = self.state_max_bytes;
+                    self.broker.tell(shard, ClusterEvent::Began { next: **next, state_max_bytes });
+                });
                 return;
             }
             Decision::Retain { record, sequence, expires_at_ms } => {

@@ -102,3 +102,35 @@ fn a_client_of_3_1_1_is_disconnected() {
     world.connect(old, 0, false, HOUR_S);
     world.run_until("both are done", |world| world.clients[old].is_idle());
 }
+
+#[test]
+fn what_a_client_of_3_1_1_sends_again_comes_in_its_order() {
+    for qos in [QoS::AtLeastOnce, QoS::ExactlyOnce] {
+        let set_member = |member: &mut tautwire_cluster::Settings| member.publish_timeout_ms = TIMEOUT_MS;
+        let mut world = World::with_members(2, 0, Plan::default(), |_| {}, |_| {}, set_member);
+        let (old, reader) = (world.client("old"), world.client("reader"));
+        world.clients[old].is_v3 = true;
+        world.connect(old, 0, false, HOUR_S);
+        world.connect(reader, 1, true, 0);
+        world.subscribe(reader, "a", QoS::ExactlyOnce);
+        world.store.is_log_closed = true;
+        for payload in ["1", "2", "3", "4"] {
+            world.publish(old, "a", payload, qos);
+            world.run(TIMEOUT_MS / 3);
+        }
+        // The second has waited for too long by now, those behind it have not, and what becomes of the first is known when the log is open.
+        world.run(100);
+        world.store.is_log_closed = false;
+        world.run_until("it is disconnected", |world| world.clients[old].at.is_none());
+        world.connect(old, 1, false, HOUR_S);
+        world.run_until("all is done", |world| world.clients[old].is_idle());
+        world.run(1_000);
+        let mut first: Vec<&str> = Vec::new();
+        for payload in world.clients[reader].payloads() {
+            if !first.contains(&payload) {
+                first.push(payload);
+            }
+        }
+        assert_eq!(first, ["1", "2", "3", "4"], "{qos:?} [MQTT-4.6.0-6]");
+    }
+}

@@ -65,6 +65,8 @@ pub(crate) struct World {
     cluster: ClusterSettings,
     member: MemberSettings,
     last_incarnation: u64,
+    /// The largest state of a session that the store takes.
+    state_max_bytes: usize,
     /// Groups that one read gives at most.
     pub(crate) read_groups: usize,
     /// A place to which the log does not come.
@@ -124,10 +126,21 @@ impl World {
             cluster,
             member,
             last_incarnation: 0,
+            state_max_bytes: usize::MAX,
             read_groups: 100,
             deaf: None,
             following: BTreeMap::new(),
         };
+        (0..nodes).for_each(|place| world.start(place));
+        world.run(100);
+        world
+    }
+
+    /// So many nodes, on a store that takes states of sessions up to this size.
+    pub(crate) fn with_states_of(nodes: usize, state_max_bytes: usize) -> World {
+        let mut world = World::new(0);
+        world.state_max_bytes = state_max_bytes;
+        world.places = (0..nodes).map(|_| Place::default()).collect();
         (0..nodes).for_each(|place| world.start(place));
         world.run(100);
         world
@@ -172,7 +185,15 @@ impl World {
         let cluster = ClusterSettings { node_name: reference.clone(), ..self.cluster.clone() };
         let member = MemberSettings { reference, ..self.member.clone() };
         let Place { node, former, .. } = &mut self.places[place];
-        *node = Some(Node::new(self.now_ms, me, *former, self.settings.clone(), &cluster, member));
+        *node = Some(Node::new(
+            self.now_ms,
+            me,
+            *former,
+            self.settings.clone(),
+            &cluster,
+            member,
+            self.state_max_bytes,
+        ));
         *former = Some(me);
         self.after(0, Event::Tick(me));
         self.go_on(place);
@@ -449,6 +470,13 @@ impl World {
     pub(crate) fn publish_and_wait(&mut self, client: usize, topic: &str, payload: &str, qos: QoS) {
         self.publish(client, topic, payload, qos);
         self.run_until("a message is acknowledged", |world| world.clients[client].is_idle());
+    }
+
+    /// The store takes states of sessions up to this size from a node, which does not know of that.
+    pub(crate) fn limit_states(&mut self, place: usize, state_max_bytes: usize) {
+        if let Some(node) = &mut self.places[place].node {
+            node.state_max_bytes = state_max_bytes;
+        }
     }
 
     pub(crate) fn broker_totals(&self, place: usize) -> tautwire_engine::Totals {

@@ -10,7 +10,7 @@ use futures_util::stream::SelectAll;
 use futures_util::{FutureExt, StreamExt};
 use log::{info, warn};
 use tautwire_cluster::names::{ClientKey, Incarnation, Partition, Seed};
-use tautwire_cluster::{Decision, Full, Member, Output, Publish, TICK_MS};
+use tautwire_cluster::{Decision, Full, Member, Output, Own, Publish, TICK_MS};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{MissedTickBehavior, interval};
@@ -242,17 +242,24 @@ impl Turns {
         match command {
             Command::Claim { ticket, client_id, start } => self.member.claim(now_ms, ticket, &client_id, start),
             Command::Abandon { client, ticket } => self.member.abandon(now_ms, client, ticket),
-            Command::Publish { client, ticket, topic, packet_id, retain, message } => {
-                let publish = Publish { ticket, topic: &topic, packet_id, retain, message };
+            Command::Publish { client, ticket, heard, topic, packet_id, retain, message } => {
+                let publish = Publish { ticket, heard, topic: &topic, packet_id, retain, message };
                 let Err(Full(message)) = self.member.publish(now_ms, client, publish) else {
                     return None;
                 };
                 let partition = self.seed.partition(&topic);
-                return Some((partition, Command::Publish { client, ticket, topic, packet_id, retain, message }));
+                return Some((
+                    partition,
+                    Command::Publish { client, ticket, heard, topic, packet_id, retain, message },
+                ));
+            }
+            Command::PublishOwn { ticket, topic, retain, message } => {
+                self.member.publish_own(now_ms, ticket, Own { topic: &topic, retain, message });
             }
             Command::Release { client, packet_id } => self.member.release(now_ms, client, packet_id),
             Command::Save { client, number, state } => self.member.save(now_ms, client, number, state),
             Command::Left { client, state } => self.member.left(now_ms, client, state),
+            Command::LeftAsSaved { client } => self.member.left_as_saved(now_ms, client),
             Command::Keep { client, terms } => self.member.keep(client, terms),
             Command::Took { shard, partition, until } => self.member.took(now_ms, shard, partition, until),
             Command::Read { shard, request } => self.member.read(shard, request),

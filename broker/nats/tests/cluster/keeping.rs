@@ -24,6 +24,7 @@ fn a_node_keeps_delivers_and_leaves_nothing_behind_when_it_is_drained() {
     a.give(Command::Publish {
         client: lasting,
         ticket: 1,
+        heard: 0,
         topic: "t".to_owned(),
         packet_id: None,
         retain: Some((Retain::Always, None)),

@@ -192,7 +192,7 @@ impl Node {
 
     pub(crate) fn publish(&self, client: ClientKey, ticket: u64, topic: &str, message: &[u8]) {
         let (topic, message) = (topic.to_owned(), message.to_owned());
-        self.give(Command::Publish { client, ticket, topic, packet_id: None, retain: None, message });
+        self.give(Command::Publish { client, ticket, heard: 0, topic, packet_id: None, retain: None, message });
     }
 
     pub(crate) fn wait_stored(&self, client: ClientKey, ticket: u64) {

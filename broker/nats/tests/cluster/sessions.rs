@@ -70,6 +70,7 @@ fn what_is_too_large_for_the_servers_is_refused_and_nothing_stops() {
     let message = |bytes: usize| Command::Publish {
         client: served.client,
         ticket: bytes as u64,
+        heard: 0,
         topic: "t".to_owned(),
         packet_id: None,
         retain: None,

@@ -85,6 +85,7 @@ pub(super) fn refused(error: &PublishError) -> Response {
         PublishError::Stopping => (Status::SERVICE_UNAVAILABLE, "stopping"),
         PublishError::Unanswered => (Status::INTERNAL, "unanswered"),
         PublishError::NotKept => (Status::INTERNAL, "not_kept"),
+        PublishError::NotStored => (Status::SERVICE_UNAVAILABLE, "not_stored"),
     };
     Response::error(status, code, &error.to_string())
 }

@@ -160,11 +160,18 @@ impl Relay {
                 self.clients().homes.abandon(client, ticket);
                 Command::Abandon { client, ticket }
             }
-            ClusterRequest::Publish { client, ticket, topic, packet_id, retain, message } => Command::Publish {
+            ClusterRequest::Publish { client, ticket, heard, topic, packet_id, retain, message } => Command::Publish {
                 client,
                 ticket,
+                heard,
                 topic: topic.into(),
                 packet_id: packet_id.and_then(|packet_id| NonZeroU16::new(packet_id.get())),
+                retain: retain.map(|retaining| (retaining.retain, retaining.known)),
+                message,
+            },
+            ClusterRequest::PublishOwn { ticket, topic, retain, message } => Command::PublishOwn {
+                ticket,
+                topic: topic.into(),
                 retain: retain.map(|retaining| (retaining.retain, retaining.known)),
                 message,
             },
@@ -213,23 +220,30 @@ impl Relay {
         })
     }
 
-    /// The node cannot have it, and never will.
-    fn refuse(&self, shard: ShardIndex, command: &Command) {
+    /// The node cannot have it, and never will. Gives what it is to be told instead.
+    fn refuse(&self, shard: ShardIndex, command: &Command) -> Option<Command> {
         match command {
             Command::Publish { client, ticket, .. } => {
                 self.tell(shard, ClusterEvent::Decided(Decision::NotStored { client: *client, ticket: *ticket }));
+            }
+            Command::PublishOwn { ticket, .. } => {
+                self.tell(shard, ClusterEvent::Decided(Decision::Published { ticket: *ticket, is_stored: false }));
             }
             Command::Keep { client, .. } => log::error!(
                 "the will of the client {client} is more than the NATS servers take, and is not kept; raise max_payload there \
                  [cluster_will_too_large]"
             ),
-            Command::Save { client, state, .. } | Command::Left { client, state } => log::error!(
-                "the state of the client {client} has {} bytes, which is more than the NATS servers take; raise max_payload \
-                 there [cluster_state_too_large]",
-                state.len()
-            ),
+            Command::Save { client, state, .. } => {
+                log_state_too_large(*client, state.len());
+                self.tell(shard, ClusterEvent::TooLarge(*client));
+            }
+            Command::Left { client, state } => {
+                log_state_too_large(*client, state.len());
+                return Some(Command::LeftAsSaved { client: *client });
+            }
             _ => {}
         }
+        None
     }
 }
 
@@ -253,7 +267,11 @@ impl ClusterThread for Relay {
             let Some(handle) = &*way else { continue };
             match handle.give(command) {
                 Ok(()) | Err(Refused::Over(_)) => {}
-                Err(Refused::TooLarge(command)) => self.refuse(shard, &command),
+                Err(Refused::TooLarge(command)) => {
+                    if let Some(instead) = self.refuse(shard, &command) {
+                        waiting.push_front(instead);
+                    }
+                }
                 Err(Refused::Full(command)) => return waiting.push_front(command),
             }
         }
@@ -283,7 +301,10 @@ impl Broker for Relay {
     fn decide(&self, decision: Decision) {
         let shard_of = |ticket: u64| Some(ShardIndex((ticket >> SHARD_SHIFT) as u8));
         let shard = match decision {
-            Decision::Begin { next } => return self.tell_all(&ClusterEvent::Began { next: *next }),
+            Decision::Begin { next } => {
+                let state_max_bytes = self.life().map_or(usize::MAX, |life| life.state_max_bytes());
+                return self.tell_all(&ClusterEvent::Began { next: *next, state_max_bytes });
+            }
             Decision::Read { shard, .. } => Some(ShardIndex(shard as u8)),
             Decision::Retain { record, sequence, expires_at_ms } => {
                 let expires_at_ms = expires_at_ms.map(unix_ms);
@@ -294,9 +315,10 @@ impl Broker for Relay {
                 self.clients().homes.serve(client, ticket);
                 shard_of(ticket)
             }
-            Decision::Refuse { ticket, .. } | Decision::Redirect { ticket, .. } | Decision::Look { ticket } => {
-                shard_of(ticket)
-            }
+            Decision::Refuse { ticket, .. }
+            | Decision::Redirect { ticket, .. }
+            | Decision::Published { ticket, .. }
+            | Decision::Look { ticket } => shard_of(ticket),
             Decision::Surrender(client)
             | Decision::Stored { client, .. }
             | Decision::NotStored { client, .. }
@@ -378,6 +400,13 @@ impl fmt::Debug for Relay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "relay of {} threads", self.waiting.len())
     }
+}
+
+fn log_state_too_large(client: ClientKey, bytes: usize) {
+    log::error!(
+        "the state of the client {client} has {bytes} bytes, which is more than the NATS servers take; its connection ends, and what was \
+         saved before holds; raise max_payload there [cluster_state_too_large]"
+    );
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {

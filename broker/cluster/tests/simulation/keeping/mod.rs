@@ -2,12 +2,14 @@
 
 mod configuration;
 mod faults;
+mod own;
 mod retained;
 mod sessions;
 mod tally;
 
 pub(crate) use configuration::{Configurations, list_of, parts_of};
 pub(crate) use faults::settings;
+pub(crate) use own::Owns;
 pub(crate) use retained::{Floor, Mirrored, Retaining};
 pub(crate) use sessions::Sessions;
 pub(crate) use tally::Tally;

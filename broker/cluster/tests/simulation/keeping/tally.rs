@@ -12,12 +12,14 @@ pub(crate) struct Tally {
     pub(crate) cancelled: u64,
     pub(crate) expired: u64,
     pub(crate) configured: u64,
+    /// Messages of operators that were stored.
+    pub(crate) own: u64,
 }
 
 impl Tally {
-    fn all(&mut self) -> [&mut u64; 8] {
-        let Tally { timeouts, looks, moved, drained, wills, cancelled, expired, configured } = self;
-        [timeouts, looks, moved, drained, wills, cancelled, expired, configured]
+    fn all(&mut self) -> [&mut u64; 9] {
+        let Tally { timeouts, looks, moved, drained, wills, cancelled, expired, configured, own } = self;
+        [timeouts, looks, moved, drained, wills, cancelled, expired, configured, own]
     }
 
     pub(crate) fn is_rich(mut self) -> bool {

@@ -7,10 +7,12 @@ mod homes;
 mod joining;
 mod log;
 mod nodes;
+mod own;
 mod place;
 mod queue;
 mod seeking;
 mod served;
+mod stalled;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -32,11 +34,14 @@ pub(crate) use homes::Homes;
 pub(crate) use joining::{Asked, Joining};
 pub(crate) use log::{LogWay, Passage};
 pub(crate) use nodes::{NodesTold, Values};
+use own::Own;
+pub(crate) use own::{OwnFate, OwnRange};
 pub(crate) use place::{LogPlace, Places};
 use queue::pop_front_if;
 pub(crate) use seeking::Seekers;
 use served::Awaited;
 pub(crate) use served::{Answering, Served};
+use stalled::Stalled;
 
 /// Acknowledgements of a client after which its session is saved.
 const CHECKPOINT_ACKS: u32 = 256;
@@ -76,9 +81,12 @@ pub(crate) struct ClusterRoom<F> {
     last_number: u64,
     pub(crate) claims: Claims<F>,
     pub(crate) seekers: Seekers,
+    pub(crate) stalled: Stalled,
     /// By the place of the session.
     served: Vec<Option<Box<Served>>>,
     by_client: HashMap<ClientKey, SessionIndex>,
+    /// The largest state of a session that the cluster takes.
+    state_max_bytes: usize,
     /// Where the log began in this life.
     began: Places,
     pub(crate) log: LogWay,
@@ -89,6 +97,8 @@ pub(crate) struct ClusterRoom<F> {
     passed: u64,
     requests: VecDeque<ClusterRequest>,
     broadcast_bytes: usize,
+    /// Messages of operators.
+    own: Own,
     publishing_bytes: usize,
     /// Publishers who wait until fewer bytes are on their way.
     ahead: Vec<ConnectionId>,
@@ -111,8 +121,10 @@ impl<F> ClusterRoom<F> {
             last_number: u64::from(shard) << SHARD_SHIFT,
             claims: Claims::default(),
             seekers: Seekers::default(),
+            stalled: Stalled::default(),
             served: Vec::new(),
             by_client: HashMap::new(),
+            state_max_bytes: usize::MAX,
             began: [Place::START; PARTITIONS as usize],
             log: LogWay::new(&[Place::START; PARTITIONS as usize]),
             homes: Homes::default(),
@@ -121,6 +133,7 @@ impl<F> ClusterRoom<F> {
             passed: 0,
             requests: VecDeque::new(),
             broadcast_bytes: 0,
+            own: Own::default(),
             publishing_bytes: 0,
             ahead: Vec::new(),
             to_save: Vec::new(),
@@ -132,9 +145,11 @@ impl<F> ClusterRoom<F> {
 
     // The node's life.
 
-    pub(crate) fn begin_life(&mut self, next: [Place; PARTITIONS as usize]) {
+    pub(crate) fn begin_life(&mut self, next: [Place; PARTITIONS as usize], state_max_bytes: usize) {
         self.life = Life::Beginning;
+        self.state_max_bytes = state_max_bytes;
         self.lives += 1;
+        self.own.end_life();
         self.began = next;
         self.log = LogWay::new(&next);
     }
@@ -144,7 +159,9 @@ impl<F> ClusterRoom<F> {
         let requests = std::mem::take(&mut self.requests);
         let nodes = std::mem::take(&mut self.nodes);
         let fresh = ClusterRoom::new(self.seed, 0, self.settings.clone());
-        *self = ClusterRoom { last_number: self.last_number, lives: self.lives, nodes, ..fresh };
+        let mut own = std::mem::take(&mut self.own);
+        own.end_life();
+        *self = ClusterRoom { last_number: self.last_number, lives: self.lives, nodes, own, ..fresh };
         // Who listens is not a matter of one life.
         let stays =
             |request: &ClusterRequest| matches!(request, ClusterRequest::Listen(_) | ClusterRequest::Unlisten(_));
@@ -189,6 +206,10 @@ impl<F> ClusterRoom<F> {
     /// Seen by those who ask what a topic or a group is called.
     pub(crate) fn seed(&self) -> Seed {
         self.seed
+    }
+
+    pub(crate) fn state_max_bytes(&self) -> usize {
+        self.state_max_bytes
     }
 
     pub(crate) fn settings(&self) -> &ClusterSettings {
@@ -307,6 +328,18 @@ impl<F> ClusterRoom<F> {
         self.served_mut(session).is_some_and(|served| std::mem::take(&mut served.are_terms_changed))
     }
 
+    /// Bytes of the session's filters in its state; `count` counts them where they are not known.
+    pub(crate) fn filter_bytes(&mut self, session: SessionIndex, count: impl FnOnce() -> usize) -> usize {
+        self.served_mut(session).map_or(0, |served| *served.filter_bytes.get_or_insert_with(count))
+    }
+
+    /// A filter has come or gone.
+    pub(crate) fn count_filter(&mut self, session: SessionIndex, bytes: usize, has_come: bool) {
+        if let Some(known) = self.served_mut(session).and_then(|served| served.filter_bytes.as_mut()) {
+            *known = if has_come { *known + bytes } else { known.saturating_sub(bytes) };
+        }
+    }
+
     /// The client has been let in; or, with a connection, its CONNECT waits.
     pub(crate) fn let_in(&mut self, session: SessionIndex) {
         if let Some(served) = self.served_mut(session) {
@@ -351,11 +384,30 @@ impl<F> ClusterRoom<F> {
         message: Vec<u8>,
     ) -> bool {
         let Some(served) = self.served_mut(session) else { return false };
-        let (client, ticket, bytes) = (served.client, served.next_ticket(), message.len());
+        let (client, ticket, heard, bytes) =
+            (served.client, served.next_ticket(), served.last_refused(), message.len());
         served.await_this(Awaited::Stored { ticket, bytes, answering });
         self.publishing_bytes += bytes;
-        self.ask(ClusterRequest::Publish { client, ticket, topic: topic.into(), packet_id, retain, message });
+        self.ask(ClusterRequest::Publish { client, ticket, heard, topic: topic.into(), packet_id, retain, message });
         true
+    }
+
+    /// A message of an operator goes to the log. Gives what its promise is known by.
+    pub(crate) fn publish_own(&mut self, topic: &str, retain: Option<Retaining>, message: Vec<u8>) -> OwnRange {
+        let ticket = self.next_number();
+        self.publishing_bytes += message.len();
+        let range = self.own.begin(ticket, message.len());
+        self.ask(ClusterRequest::PublishOwn { ticket, topic: topic.into(), retain, message });
+        range
+    }
+
+    /// The message of an operator is safe, or will never be in the log.
+    pub(crate) fn was_published(&mut self, ticket: u64, is_stored: bool) {
+        self.publishing_bytes -= self.own.end(ticket, is_stored);
+    }
+
+    pub(crate) fn fate_of_own(&self, range: OwnRange) -> OwnFate {
+        self.own.fate(range)
     }
 
     /// PUBREL has come.
@@ -489,7 +541,7 @@ impl<F> ClusterRoom<F> {
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         let sessions = [self.checkpoints.front(), self.passing.front()].into_iter().flatten().map(|(at_ms, ..)| *at_ms);
         let groups = self.log.next_due_ms().into_iter().chain(self.homes.next_due_ms());
-        sessions.chain(groups).chain(self.seekers.next_due_ms()).min()
+        sessions.chain(groups).chain(self.seekers.next_due_ms()).chain(self.stalled.next_due_ms()).min()
     }
 
     /// A session whose state goes out now, and the number of that.

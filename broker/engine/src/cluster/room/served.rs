@@ -49,6 +49,8 @@ pub(crate) struct Served {
     pub(super) slot: Slot,
     /// The session outlives its connection.
     pub(super) is_kept: bool,
+    /// Bytes of its filters in its state, once somebody has asked.
+    pub(super) filter_bytes: Option<usize>,
     /// The cluster does not know what holds when the connection ends.
     pub(super) are_terms_changed: bool,
     /// The connection whose CONNECT waits for the session.
@@ -59,6 +61,8 @@ pub(crate) struct Served {
     awaited: VecDeque<(u64, Awaited, bool)>,
     /// Messages that will never be in the log, and whose publisher has not been told so.
     refused: VecDeque<u64>,
+    /// The ticket of the last such message.
+    last_refused: u64,
     pub(super) saving: Saving,
     /// The number of the message that was given to the session last.
     pub(super) last_given: u64,
@@ -87,11 +91,13 @@ impl Served {
             epoch,
             slot,
             is_kept: false,
+            filter_bytes: None,
             are_terms_changed: false,
             claimed_by: Some(connection),
             last: 0,
             awaited: VecDeque::new(),
             refused: VecDeque::new(),
+            last_refused: 0,
             saving: Saving::default(),
             last_given: 0,
         }
@@ -127,6 +133,11 @@ impl Served {
         self.last + 1
     }
 
+    /// The last ticket that is known to be refused.
+    pub(super) fn last_refused(&self) -> u64 {
+        self.last_refused
+    }
+
     pub(super) fn await_this(&mut self, awaited: Awaited) {
         self.last += 1;
         self.awaited.push_back((self.last, awaited, false));
@@ -146,6 +157,7 @@ impl Served {
         });
         self.refused
             .extend(found.filter(|(_, answering)| *answering == Answering::WhenStored).map(|(number, _)| number));
+        self.last_refused = self.last_refused.max(refused);
         (self.stored(refused), found.map_or(Answering::Never, |(_, answering)| answering))
     }
 

@@ -32,6 +32,11 @@ const RETAIN_HANDLING_SHIFT: u8 = 4;
 const RETAIN: u8 = 1 << 2;
 const FROM_LOG: u8 = 1 << 3;
 
+/// What a subscription takes in the state.
+pub(crate) fn subscription_bytes(filter: &str) -> usize {
+    1 + 1 + 4 + 1 + 4 + filter.len()
+}
+
 /// A session that nobody serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct State {

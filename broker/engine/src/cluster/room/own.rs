@@ -1,0 +1,145 @@
+//! Messages of operators on their way to the log, and what has become of them.
+
+use std::collections::BTreeMap;
+
+/// Messages that the log has not taken, of which that is remembered until the operator is told.
+const FAILED_MAX: usize = 4096;
+
+/// One message, or several that somebody wants to know of together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OwnRange {
+    first: u64,
+    last: u64,
+}
+
+impl OwnRange {
+    /// What is known when both are.
+    pub(crate) fn with(self, other: OwnRange) -> OwnRange {
+        OwnRange { first: self.first.min(other.first), last: self.last.max(other.last) }
+    }
+}
+
+/// What has become of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OwnFate {
+    /// That is not known of all of them.
+    Open,
+    Stored,
+    /// One of them is not in the log and never will be.
+    Refused,
+    /// Nobody knows of one of them whether it is in the log.
+    Unknown,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Own {
+    /// Those that are not known to be in the log, by their tickets.
+    messages: BTreeMap<u64, Message>,
+    failed: usize,
+    /// Of these and all before it is not remembered any more whether they have failed.
+    forgotten: u64,
+}
+
+#[derive(Debug)]
+enum Message {
+    OnItsWay { bytes: usize },
+    Failed(OwnFate),
+}
+
+impl Own {
+    pub(crate) fn begin(&mut self, ticket: u64, bytes: usize) -> OwnRange {
+        self.messages.insert(ticket, Message::OnItsWay { bytes });
+        OwnRange { first: ticket, last: ticket }
+    }
+
+    /// Gives the bytes that are not on their way any more.
+    pub(crate) fn end(&mut self, ticket: u64, is_stored: bool) -> usize {
+        let Some(Message::OnItsWay { bytes }) = self.messages.get(&ticket) else { return 0 };
+        let bytes = *bytes;
+        if is_stored {
+            self.messages.remove(&ticket);
+        } else {
+            self.messages.insert(ticket, Message::Failed(OwnFate::Refused));
+            self.failed += 1;
+            self.forget();
+        }
+        bytes
+    }
+
+    /// The life of the node is over: what was on its way may be in the log or not.
+    pub(crate) fn end_life(&mut self) {
+        for message in self.messages.values_mut() {
+            if matches!(message, Message::OnItsWay { .. }) {
+                *message = Message::Failed(OwnFate::Unknown);
+                self.failed += 1;
+            }
+        }
+        self.forget();
+    }
+
+    pub(crate) fn fate(&self, range: OwnRange) -> OwnFate {
+        if range.first <= self.forgotten {
+            return OwnFate::Unknown;
+        }
+        let mut fate = OwnFate::Stored;
+        for message in self.messages.range(range.first..=range.last).map(|(_, message)| message) {
+            match message {
+                Message::OnItsWay { .. } => return OwnFate::Open,
+                Message::Failed(OwnFate::Unknown) => fate = OwnFate::Unknown,
+                Message::Failed(failed) if fate == OwnFate::Stored => fate = *failed,
+                Message::Failed(_) => {}
+            }
+        }
+        fate
+    }
+
+    fn forget(&mut self) {
+        while self.failed > FAILED_MAX {
+            let first = self.messages.iter().find(|(_, message)| matches!(message, Message::Failed(_)));
+            let Some(ticket) = first.map(|(ticket, _)| *ticket) else { return };
+            self.messages.remove(&ticket);
+            self.forgotten = self.forgotten.max(ticket);
+            self.failed -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_messages_are_safe_when_each_is() {
+        let mut own = Own::default();
+        let both = own.begin(3, 10).with(own.begin(7, 5));
+        assert_eq!((own.end(3, true), own.fate(both)), (10, OwnFate::Open));
+        assert_eq!((own.end(7, true), own.fate(both)), (5, OwnFate::Stored));
+        assert_eq!(own.end(7, false), 0, "it has been told");
+        let both = own.begin(8, 1).with(own.begin(9, 1));
+        own.end(9, false);
+        assert_eq!(own.fate(both), OwnFate::Open);
+        own.end(8, true);
+        assert_eq!(own.fate(both), OwnFate::Refused);
+    }
+
+    #[test]
+    fn what_was_on_its_way_when_a_life_ended_is_not_known_to_be_safe() {
+        let mut own = Own::default();
+        let (one, other) = (own.begin(1, 1), own.begin(2, 1));
+        own.end(1, true);
+        own.end_life();
+        assert_eq!((own.fate(one), own.fate(other)), (OwnFate::Stored, OwnFate::Unknown));
+    }
+
+    #[test]
+    fn what_has_been_forgotten_is_not_taken_for_safe() {
+        let mut own = Own::default();
+        let first = own.begin(1, 1);
+        own.end(1, false);
+        for ticket in 2..FAILED_MAX as u64 + 2 {
+            own.begin(ticket, 1);
+            own.end(ticket, false);
+        }
+        assert_eq!((own.fate(first), own.messages.len()), (OwnFate::Unknown, FAILED_MAX));
+    }
+}

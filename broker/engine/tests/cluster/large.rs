@@ -1,0 +1,86 @@
+//! Sessions whose state is as large as the cluster keeps it.
+
+use tautwire_protocol::{DisconnectReason, QoS};
+
+use crate::world::World;
+
+const HOUR_S: u32 = 3600;
+const STATE_MAX_BYTES: usize = 2_000;
+const REFUSED: u8 = 0x97;
+
+#[test]
+fn a_subscription_is_refused_that_would_make_a_state_too_large() {
+    let mut world = World::with_states_of(2, STATE_MAX_BYTES);
+    let (client, passing) = (world.client("c"), world.client("passing"));
+    world.connect(client, 0, false, HOUR_S);
+    world.connect(passing, 0, true, 0);
+    let filter = |number: usize| format!("{number:0>189}");
+    let subscribe = |world: &mut World, client: usize, number: usize| {
+        world.clients[client].suback.clear();
+        world.subscribe(client, &filter(number), QoS::AtLeastOnce)
+    };
+    for number in 0..5 {
+        assert_eq!(subscribe(&mut world, client, number), [1], "{number}");
+    }
+    assert_eq!(subscribe(&mut world, client, 5), [REFUSED]);
+    assert_eq!(subscribe(&mut world, client, 0), [1], "it has this one");
+    for number in 0..10 {
+        assert_eq!(subscribe(&mut world, passing, number), [1], "nothing is kept of its session");
+    }
+    // The next node counts them as well, and what is given up makes room.
+    world.cut_off(client);
+    assert!(world.connect(client, 1, false, HOUR_S));
+    assert_eq!(subscribe(&mut world, client, 5), [REFUSED]);
+    world.clients[client].unsubscribe(&filter(0));
+    world.run_until("it has unsubscribed", |world| world.clients[client].unsubacks == 1);
+    assert_eq!(subscribe(&mut world, client, 5), [1]);
+    assert_eq!(world.broker_totals(1).subscriptions_beyond_state, 1);
+}
+
+#[test]
+fn retained_messages_that_are_being_sent_leave_room_in_the_state() {
+    let mut world = World::with_states_of(2, STATE_MAX_BYTES);
+    let (publisher, client, other) = (world.client("p"), world.client("c"), world.client("other"));
+    world.connect(publisher, 0, true, 0);
+    for number in 0..20 {
+        world.clients[publisher].publish(&format!("r/{number}"), &"x".repeat(100), QoS::AtLeastOnce, true);
+    }
+    world.clients[publisher].publish("r/too-large", &"x".repeat(STATE_MAX_BYTES), QoS::AtLeastOnce, true);
+    world.run_until("all is retained", |world| world.clients[publisher].is_idle());
+    world.connect(other, 0, false, HOUR_S);
+    world.connect(client, 0, false, HOUR_S);
+    world.clients[client].is_mute = true;
+    world.subscribe(client, "r/#", QoS::AtLeastOnce);
+    world.run(1_000);
+    let got = world.clients[client].received.len();
+    assert!((1..20).contains(&got), "{got} at once");
+    world.clients[client].is_mute = false;
+    world.clients[client].acknowledge();
+    world.run(2_000);
+    assert_eq!(world.clients[client].received.len(), 20);
+    assert!(world.clients[client].is_connected() && world.clients[other].is_connected());
+    let totals = world.broker_totals(0);
+    assert_eq!((totals.states_too_large, totals.dropped_too_large), (0, 1));
+}
+
+#[test]
+fn a_state_that_is_too_large_all_the_same_ends_the_connection_and_what_was_saved_before_holds() {
+    let mut world = World::with_states_of(2, STATE_MAX_BYTES);
+    let (client, other) = (world.client("c"), world.client("other"));
+    world.connect(client, 0, false, HOUR_S);
+    world.connect(other, 0, false, HOUR_S);
+    world.subscribe(client, "a", QoS::AtLeastOnce);
+    // As when the servers take less than they did.
+    world.limit_states(0, 60);
+    world.clients[client].subscribe("b", QoS::AtLeastOnce, false);
+    world.run_until("it is disconnected", |world| world.clients[client].at.is_none());
+    assert_eq!(world.clients[client].disconnected, Some(DisconnectReason::QuotaExceeded));
+    assert_eq!(world.broker_totals(0).states_too_large, 1);
+    assert!(world.clients[other].is_connected(), "others lose nothing");
+    world.limit_states(0, STATE_MAX_BYTES);
+    assert!(world.connect(client, 1, false, HOUR_S), "its session is as it was saved last");
+    world.connect(other, 1, false, HOUR_S);
+    world.publish_and_wait(other, "a", "x", QoS::AtLeastOnce);
+    world.run(500);
+    assert_eq!(world.clients[client].payloads(), ["x"]);
+}

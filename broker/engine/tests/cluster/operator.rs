@@ -1,0 +1,132 @@
+//! Messages of operators, which no client has published.
+
+use tautwire_engine::{NotPublished, Promise, PromiseFate, Publication, Published, Reply, Survey};
+use tautwire_protocol::{QoS, TopicName};
+
+use crate::world::{Plan, World};
+
+/// Publishes on the first shard of a node.
+fn publish(
+    world: &mut World,
+    place: usize,
+    topic: &str,
+    payload: &str,
+    qos: QoS,
+    retain: bool,
+) -> Result<Published, NotPublished> {
+    let topic = TopicName::new(topic).expect("a valid topic");
+    let message = Publication { topic, content_type: None, payload: payload.as_bytes(), qos, retain }.to_message();
+    let node = world.places[place].node.as_mut().expect("it lives");
+    let now_ms = node.broker.now_ms();
+    let mut published = None;
+    node.broker.prepare_shards(|shard| {
+        published.get_or_insert_with(|| shard.publish_for_operator(&message, now_ms));
+    });
+    node.broker.wake_all();
+    world.run(0);
+    published.expect("there is a shard")
+}
+
+fn fate(world: &mut World, place: usize, promise: Promise) -> PromiseFate {
+    let mut fate = None;
+    let node = world.places[place].node.as_mut().expect("it lives");
+    node.broker.prepare_shards(|shard| {
+        fate.get_or_insert_with(|| shard.fate(promise));
+    });
+    fate.expect("there is a shard")
+}
+
+fn promise(published: Result<Published, NotPublished>) -> Promise {
+    let Published { matched, promise } = published.expect("it is published");
+    assert!(matched, "nobody knows");
+    promise.expect("it goes to the log")
+}
+
+#[test]
+fn they_reach_subscribers_of_all_nodes_and_are_promised_when_the_log_has_them() {
+    let mut world = World::new(2);
+    let readers = [0, 1].map(|place| {
+        let reader = world.client(&format!("reader-{place}"));
+        world.connect(reader, place, true, 0);
+        world.subscribe(reader, "a", QoS::ExactlyOnce);
+        reader
+    });
+    for (qos, retain) in [(QoS::AtLeastOnce, false), (QoS::ExactlyOnce, false), (QoS::AtMostOnce, true)] {
+        let promised = promise(publish(&mut world, 0, "a", "x", qos, retain));
+        assert_eq!(fate(&mut world, 0, promised), PromiseFate::Waits);
+        world.run(200);
+        assert_eq!(fate(&mut world, 0, promised), PromiseFate::Kept);
+        for reader in readers {
+            assert_eq!(
+                world.clients[reader].received.pop().map(|one| (one.qos, one.payload)),
+                Some((qos, "x".to_owned()))
+            );
+        }
+    }
+    let late = world.client("late");
+    world.connect(late, 1, true, 0);
+    world.subscribe(late, "a", QoS::ExactlyOnce);
+    world.run(100);
+    assert_eq!(world.clients[late].payloads(), ["x"], "it is retained");
+}
+
+#[test]
+fn one_that_the_log_does_not_take_is_refused() {
+    let set_member = |member: &mut tautwire_cluster::Settings| member.publish_timeout_ms = 2_000;
+    let mut world = World::with_members(1, 0, Plan::default(), |_| {}, |_| {}, set_member);
+    world.store.is_log_closed = true;
+    // What is in a group that is under way may arrive.
+    let [first, second] =
+        ["1", "2"].map(|payload| promise(publish(&mut world, 0, "a", payload, QoS::AtLeastOnce, false)));
+    world.run(4_000);
+    assert_eq!(fate(&mut world, 0, second), PromiseFate::Refused);
+    assert_eq!(fate(&mut world, 0, first), PromiseFate::Waits);
+    assert_eq!(
+        Promise::both(Some(first), Some(second)).map(|both| fate(&mut world, 0, both)),
+        Some(PromiseFate::Waits)
+    );
+    world.store.is_log_closed = false;
+    world.run(8_000);
+    assert_eq!(fate(&mut world, 0, first), PromiseFate::Kept);
+}
+
+#[test]
+fn without_a_lease_nothing_is_taken() {
+    let mut world = World::new(1);
+    let waits = promise(publish(&mut world, 0, "b", "x", QoS::AtLeastOnce, false));
+    world.places[0].is_cut = true;
+    world.run(20_000);
+    assert_eq!(publish(&mut world, 0, "a", "x", QoS::AtLeastOnce, false), Err(NotPublished::Busy));
+    assert!(publish(&mut world, 0, "a", "x", QoS::AtMostOnce, false).is_ok());
+    assert_eq!(fate(&mut world, 0, waits), PromiseFate::Waits);
+}
+
+#[test]
+fn retained_messages_that_an_operator_removes_are_removed_on_all_nodes() {
+    let mut world = World::new(2);
+    for number in 0..5 {
+        promise(publish(&mut world, 0, &format!("a/{number}"), "x", QoS::AtLeastOnce, true));
+    }
+    world.run(500);
+    let (reply, answer) = std::sync::mpsc::sync_channel(1);
+    let mut survey = Some(Survey::RemoveRetained("a/#".into(), Reply::new(move |removed| _ = reply.send(removed))));
+    let node = world.places[1].node.as_mut().expect("it lives");
+    let now_ms = node.broker.now_ms();
+    node.broker.prepare_shards(|shard| {
+        if let Some(survey) = survey.take() {
+            shard.survey(survey, now_ms);
+        }
+    });
+    node.broker.wake_all();
+    world.run(500);
+    let removed = answer.try_recv().expect("an answer");
+    assert_eq!((removed.removed, removed.refused, removed.has_more), (5, 0, false));
+    assert_eq!(removed.promise.map(|promise| fate(&mut world, 1, promise)), Some(PromiseFate::Kept));
+    for place in 0..2 {
+        let reader = world.client(&format!("reader-{place}"));
+        world.connect(reader, place, true, 0);
+        world.subscribe(reader, "a/#", QoS::AtLeastOnce);
+        world.run(100);
+        assert_eq!(world.clients[reader].payloads(), [""; 0]);
+    }
+}
