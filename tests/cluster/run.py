@@ -103,8 +103,6 @@ def _run_inside(options: argparse.Namespace) -> int:
     said = ", ".join(f"{counts.get(what, 0):,} {what}" for what in ("acknowledged", "message", "connected", "refused"))
     if options.measure:
         print(json.dumps(measured(read(folder / "history.jsonl")), indent=1), flush=True)
-    for line in outcome.gaps:
-        print(f"seed {seed}: {line}", flush=True)
     if not outcome.wrong:
         print(f"ok seed {seed}, {schedule.theme}, {outcome.took_s:.0f} s: {said}", flush=True)
         return 0

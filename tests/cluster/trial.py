@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agents import AgentError, Agents, Record
 from faults import Faults
-from judge import History, gaps, missing, name_of, told, unanswered, violations_of
+from judge import History, missing, name_of, told, unanswered, violations_of
 from network import Network, SmallDisk, is_inside
 from processes import Stage, StageError, fetch
 from roles import EARLY_TOPICS, EVERYBODY, KEPT, LOOKERS, PUBLISHERS, SUBSCRIBERS
@@ -32,7 +32,6 @@ LOOK_S = 0.25
 class Outcome:
     seed: int
     wrong: list[str] = field(default_factory=list)
-    gaps: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     took_s: float = 0
 
@@ -60,9 +59,7 @@ class Trial:
         self._look_into_logs(stage)
         history = History(self._record.copy())
         self._record.close()
-        violations = violations_of(history)
-        self._outcome.wrong += told(violations)
-        self._outcome.gaps = gaps(violations)
+        self._outcome.wrong += told(violations_of(history))
         self._outcome.counts = dict(history.counts)
         self._outcome.took_s = time.monotonic() - began
         return self._outcome

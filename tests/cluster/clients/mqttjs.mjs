@@ -97,7 +97,7 @@ class Client {
       this.link += 1;
       const { host, port } = this.client.options;
       const broker = this.brokers.find((each) => each.host === host && each.port === port);
-      say(this.spec.who, "connect", { link: this.link, to: broker.name });
+      say(this.spec.who, "connect", { link: this.link, to: broker.name, version: this.spec.version });
     }
   }
 

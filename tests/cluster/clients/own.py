@@ -109,7 +109,7 @@ class Link:
         self._pinged = 0
         self.heard_at = time.monotonic()
         self.reason: int | None = None
-        say(client.who, "connect", link=number, to=broker["name"], clean=client.is_clean)
+        say(client.who, "connect", link=number, to=broker["name"], version=client.version, clean=client.is_clean)
         self.connection: Connection | None = None
         try:
             self.connection = Connection(client.world.loop, (broker["host"], broker["port"]), self._on_packet, self._on_end)

@@ -78,7 +78,7 @@ class Client(threading.Thread):
     def _serve(self, broker: dict) -> None:
         """One connection, until its end."""
         self._link += 1
-        say(self.who, "connect", link=self._link, to=broker["name"])
+        say(self.who, "connect", link=self._link, to=broker["name"], version=5 if self._is_v5 else 4)
         properties = {}
         if self._is_v5:
             lasting = Properties(PacketTypes.CONNECT)
