@@ -21,6 +21,7 @@ pub mod mutant;
 pub mod names;
 mod nodes;
 mod operation;
+mod orders;
 mod outbox;
 mod peer_message;
 mod queue;
@@ -34,17 +35,19 @@ mod sweep;
 mod wills;
 
 pub use config::ConfigStatus;
+pub use groups::PatrolStatus;
 pub use lanes::LaneStatus;
 pub use member::{Full, Member, Own, Publish, TICK_MS};
 pub use nodes::{NodeStanding, NodeStatus};
 pub use operation::{
-    Answer, Decision, Elsewhere, Kept, Operation, OperationId, Output, Proposal, Refusal, Revision, Scanned, Sequence,
-    Start,
+    Answer, Decision, Elsewhere, Kept, Operation, OperationId, Output, Proposal, RETAINED_BATCH_MAX,
+    RETAINED_BATCH_MAX_BYTES, Refusal, RetainedChange, Revision, Scanned, ScannedGroup, Sequence, Start,
 };
+pub use orders::OrderOutcome;
 pub use peer_message::{PeerMessage, PeerMessageKind};
 pub use retained::MirrorStatus;
 pub use sessions::SessionsStatus;
-pub use settings::Settings;
+pub use settings::{Settings, SharesOf};
 pub use status::{Counters, Status};
 pub use sweep::SweepStatus;
 pub use wills::Terms;

@@ -8,7 +8,7 @@ use std::num::NonZeroU16;
 use crate::config::Config;
 use crate::delivery::Log;
 use crate::drain::Drain;
-use crate::groups::{GroupMessage, Groups};
+use crate::groups::{GroupMessage, Groups, Patrol};
 use crate::interest::Interest;
 use crate::lanes::{Entry, Keeping, LaneEvent, Lanes, Origin, What};
 use crate::lease::{Lease, LeaseEvent};
@@ -16,6 +16,7 @@ use crate::mutant::{Mutant, is};
 use crate::names::{ClientKey, Incarnation, Key, Seed};
 use crate::nodes::Nodes;
 use crate::operation::{Answer, Decision, Operation, OperationId, Output, Revision, Sequence, Start};
+use crate::orders::{OrderMessage, Orders};
 use crate::outbox::{Outbox, Purpose};
 use crate::peer_message::{PeerMessage, PeerMessageKind};
 use crate::record::{Load, NodeRecord, NodeState, Publisher, Retain};
@@ -51,10 +52,12 @@ pub struct Member {
     log: Log,
     interest: Interest,
     groups: Groups,
+    patrol: Patrol,
     retained: Writer,
     mirror: Mirror,
     config: Config,
     drain: Drain,
+    orders: Orders,
     sweeper: Sweeper,
     counters: Counters,
     out: Outbox,
@@ -111,6 +114,7 @@ impl Member {
         let mut lease = Lease::new(me, name.to_owned(), settings.reference.clone());
         lease.advance(now_ms, Load::default(), &mut out);
         let sweeper = Sweeper::new(now_ms, settings.patrol_ms);
+        let patrol = Patrol::new(now_ms, settings.group_patrol_ms);
         let (mut log, mirror, mut config) = (Log::new(&settings), Mirror::default(), Config::new(me));
         log.advance(now_ms, &settings, &mut out);
         config.advance(now_ms, &settings, &mut out);
@@ -129,10 +133,12 @@ impl Member {
             log,
             interest: Interest::default(),
             groups: Groups::default(),
+            patrol,
             retained: Writer::default(),
             mirror,
             config,
             drain: Drain::default(),
+            orders: Orders::default(),
             sweeper,
             counters: Counters::default(),
             out,
@@ -174,6 +180,7 @@ impl Member {
         self.with_sessions(now_ms, Sessions::advance);
         self.log.advance(now_ms, &self.settings, &mut self.out);
         self.with_groups(now_ms, Groups::advance);
+        self.with_patrol(now_ms, Patrol::advance);
         self.keep_house(now_ms);
         self.begin_to_serve(now_ms);
     }
@@ -199,6 +206,9 @@ impl Member {
         }
         if let Some(message) = GroupMessage::decode(bytes) {
             self.with_groups(now_ms, |groups, cx| groups.heard(message, cx));
+        }
+        if let Some(message) = OrderMessage::decode(bytes) {
+            self.heard_order(now_ms, message);
         }
         if let Some(PeerMessage { from, client, claim, kind }) = PeerMessage::decode(bytes) {
             self.with_sessions(now_ms, |sessions, cx| match kind {
@@ -251,6 +261,9 @@ impl Member {
                 self.begin_to_serve(now_ms);
             }
             Some(Purpose::Group(key)) => self.with_groups(now_ms, |groups, cx| groups.answer(key, id, answer, cx)),
+            Some(Purpose::Patrol) => {
+                self.with_patrol(now_ms, |patrol, groups, cx| patrol.answer(id, answer, groups, cx))
+            }
             Some(Purpose::Read) => self.log.read_answer(now_ms, id, answer, &self.settings, &mut self.out),
             Some(Purpose::Retained(subject)) => self.answer_retained(now_ms, subject, id, answer),
             Some(Purpose::Mirror) => {
@@ -386,6 +399,9 @@ impl Member {
         let Member { me, seed, is_serving, settings, nodes, lanes, sessions, out, .. } = self;
         let (me, seed, is_serving) = (*me, *seed, *is_serving);
         act(sessions, &mut Surroundings { me, seed, now_ms, is_serving, settings, nodes, lanes, out });
+        if self.sessions.has_ended() {
+            self.forget_members(now_ms);
+        }
     }
 
     /// Tells the engine if the lease has run out.

@@ -77,6 +77,22 @@ pub enum Mutant {
     LeasesWithoutOpen,
     /// Messages that are open when a partition of a group is given back are forgotten.
     ReturnsWithoutOpen,
+    /// Members whose sessions have ended unseen stay.
+    KeepsEndedMembers,
+    /// A member is removed when its session is gone once.
+    BelievesOneLook,
+    /// A member whose session has ended is removed although it has come back by another one.
+    RemovesWhoCameBack,
+    /// A member whose client is away is removed.
+    RemovesWhoIsAway,
+    /// The record of a group without members stays.
+    KeepsEmptyGroups,
+    /// What the engine gives back late counts for the lease that came after it.
+    TrustsLateReturns,
+    /// A group that begins anew goes on where it was.
+    BeginsAnewWhereItWas,
+    /// An order that comes twice is carried out twice.
+    ObeysTwice,
     /// What a topic retains is replaced whatever place it has in the log.
     RetainsBlindly,
     /// PUBACK leaves when the message is in the log, and before it is retained.

@@ -112,6 +112,13 @@ impl fmt::Display for GroupKey {
     }
 }
 
+impl GroupKey {
+    /// The key that is written so.
+    pub fn of_text(text: &str) -> Option<GroupKey> {
+        digest_of(text).map(GroupKey)
+    }
+}
+
 /// A key of the store. It is written as bucket, point, and key in the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {

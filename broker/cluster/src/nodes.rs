@@ -165,6 +165,25 @@ impl Nodes {
         })
     }
 
+    /// Other nodes of this name that are alive as far as it is known.
+    pub(crate) fn named(&self, name: &str, now_ms: u64, settings: &Settings) -> impl Iterator<Item = Incarnation> {
+        let is_it = move |node: &Incarnation| self.seen.get(node).is_some_and(|seen| seen.record.name == name);
+        self.living(now_ms, settings).map(|(node, ..)| node).filter(is_it)
+    }
+
+    /// Whether this node is to see to something, of all that are alive: each has a number for each thing, and the highest one has it.
+    pub(crate) fn is_share_of_this_node(&self, thing: u128, now_ms: u64, settings: &Settings) -> bool {
+        let weight = |node: Incarnation| {
+            // The last step of SplitMix64.
+            let mut mixed = node.0.get() ^ thing as u64 ^ (thing >> 64) as u64;
+            mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            mixed ^ mixed >> 31
+        };
+        let mine = weight(self.me);
+        self.living(now_ms, settings).filter(|(_, load, _)| !load.is_closed).all(|(node, ..)| weight(node) <= mine)
+    }
+
     /// The store has no record of this life: none was ever written, or it has been removed.
     pub(crate) fn forget(&mut self, node: Incarnation) {
         self.seen.remove(&node);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::delivery::Span;
 use crate::names::{ClientKey, GroupKey, Incarnation, Key, LogSubject, PARTITIONS, Partition};
+use crate::orders::OrderOutcome;
 use crate::record::{ConfigPart, Place, RetainedRecord};
 
 /// Names an operation that is under way. Never given again by one node.
@@ -89,6 +90,13 @@ pub enum Operation {
         /// How many at most.
         max: usize,
     },
+    /// Read the records of groups behind this revision, in the order of their revisions, from the leader.
+    ScanGroups {
+        /// Behind which.
+        after: Revision,
+        /// How many at most.
+        max: usize,
+    },
     /// Read the records of all nodes, from the leader.
     Nodes,
     /// Read the first group of a subject that has this sequence or a later one.
@@ -135,6 +143,19 @@ pub struct Scanned {
     pub value: Vec<u8>,
 }
 
+/// The record of a group of a shared subscription, as it lies in the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScannedGroup {
+    /// Which.
+    pub group: GroupKey,
+    /// Its revision.
+    pub revision: Revision,
+    /// How long ago it was written, by the store's clock, in milliseconds.
+    pub age_ms: u64,
+    /// What it says.
+    pub value: Vec<u8>,
+}
+
 /// What a topic retains, as it lies in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
@@ -172,6 +193,17 @@ pub enum Answer {
     Scanned {
         /// The records, in order.
         records: Vec<Scanned>,
+        /// What was read ends here: what was removed has left a revision, and no record.
+        through: Revision,
+        /// Whether there were no more.
+        is_end: bool,
+    },
+    /// Of `ScanGroups`.
+    ScannedGroups {
+        /// The records, in order.
+        records: Vec<ScannedGroup>,
+        /// What was read ends here: what was removed has left a revision, and no record.
+        through: Revision,
         /// Whether there were no more.
         is_end: bool,
     },
@@ -378,15 +410,9 @@ pub enum Decision {
         /// It is safe; or it is not in the log and never will be.
         is_stored: bool,
     },
-    /// What a topic retains has changed: this node's own store is to have it so.
-    Retain {
-        /// What it is.
-        record: Box<RetainedRecord>,
-        /// Where it stands in the stream: what the next [`Publish`](crate::Publish) to this topic names.
-        sequence: Sequence,
-        /// When it expires, by the clock of this node.
-        expires_at_ms: Option<u64>,
-    },
+    /// What topics retain has changed, in the order of the stream: this node's own store is to have it so. There are no more than
+    /// [`RETAINED_BATCH_MAX`], and, of more than one, no more than [`RETAINED_BATCH_MAX_BYTES`].
+    Retain(Vec<RetainedChange>),
     /// This node's store has all that was retained before [`look`](crate::Member::look) was called with this ticket.
     Look {
         /// Who asked.
@@ -405,6 +431,22 @@ pub enum Decision {
         client: ClientKey,
         /// Where to, if it can be told.
         to: Option<Elsewhere>,
+    },
+    /// An operator has asked another node to have this one drained, which has begun.
+    Told {
+        /// By which node.
+        from: Incarnation,
+        /// Clients are not to come back.
+        is_for_good: bool,
+        /// Who the operator is there.
+        by: String,
+    },
+    /// What has become of an order to another node.
+    Ordered {
+        /// Who asked.
+        ticket: u64,
+        /// What.
+        outcome: OrderOutcome,
     },
     /// The node has been drained, and this life is over: the process may end.
     Drained,
@@ -431,6 +473,22 @@ pub enum Decision {
     Resumed,
     /// This life of the node is over. All connections end, and the node begins another life.
     Fenced,
+}
+
+/// Changes of what topics retain that the engine is told at once, so that a shard is not busy with them for long.
+pub const RETAINED_BATCH_MAX: usize = 64;
+/// The same in bytes of messages.
+pub const RETAINED_BATCH_MAX_BYTES: usize = 64 * 1024;
+
+/// What a topic retains from now on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetainedChange {
+    /// What it is.
+    pub record: RetainedRecord,
+    /// Where it stands in the stream: what the next [`Publish`](crate::Publish) to this topic names.
+    pub sequence: Sequence,
+    /// When it expires: by the clock of this node in a [`Decision`], by that of the shards when they are told.
+    pub expires_at_ms: Option<u64>,
 }
 
 /// Another node, for a client that cannot stay.

@@ -26,6 +26,8 @@ pub(crate) enum Purpose {
     Mirror,
     Config,
     Sweep,
+    /// Groups, and the sessions of their members.
+    Patrol,
     /// How it is with all nodes.
     Nodes,
     /// A session that is freed, or removed, in the course of a sweep.

@@ -1,7 +1,7 @@
 //! Times and limits of a node.
 
 /// What a node is set to. All nodes of a cluster have the same times.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// How long after a beat the next one is due, in milliseconds.
     pub beat_ms: u64,
@@ -52,8 +52,21 @@ pub struct Settings {
     pub share_ms: u64,
     /// After what time all sessions are looked through for what nobody sees to, in milliseconds.
     pub patrol_ms: u64,
+    /// How often all groups of shared subscriptions are looked through for members whose sessions have ended unseen, in milliseconds.
+    pub group_patrol_ms: u64,
+    /// Members whose sessions are looked for in one such pass. The next one goes on behind them.
+    pub patrol_members_max: usize,
+    /// A member whose session is gone is removed if it is still gone after so long, in milliseconds: longer than a server of the store that has lost
+    /// its quorum may answer as if it led.
+    pub member_doubt_ms: u64,
+    /// How long the record of a group without members stays, in seconds: longer than any write of it may be under way.
+    pub empty_group_s: u32,
+    /// How the shared subscriptions are read in a session's state.
+    pub shares_of: SharesOf,
     /// Sessions that move to other nodes at once.
     pub moves_max: usize,
+    /// How long another node is asked to take an order, in milliseconds.
+    pub order_timeout_ms: u64,
     /// How often the shared configuration is read, whether the store has reported a change or not, in milliseconds.
     pub config_poll_ms: u64,
     /// Bytes of one revision of the shared configuration.
@@ -87,9 +100,38 @@ impl Default for Settings {
             sweeps_max: 256,
             share_ms: 2000,
             patrol_ms: 600_000,
+            group_patrol_ms: 120_000,
+            patrol_members_max: 10_000,
+            member_doubt_ms: 30_000,
+            empty_group_s: 3600,
+            shares_of: SharesOf(|_| None),
             moves_max: 256,
+            order_timeout_ms: 5000,
             config_poll_ms: 5000,
             config_max_bytes: 768 * 1024,
         }
+    }
+}
+
+/// Gives the shared subscriptions, `$share/name/filter`, in the state of a session as the engine writes it; `None` where it cannot read the state.
+#[derive(Clone, Copy)]
+pub struct SharesOf(pub fn(&[u8]) -> Option<Vec<String>>);
+
+impl SharesOf {
+    /// Of a session that has ended. A state that cannot be read may have any, and names none.
+    pub(crate) fn named(self, state: &[u8]) -> Vec<String> {
+        if state.is_empty() { Vec::new() } else { (self.0)(state).unwrap_or_default() }
+    }
+
+    /// Whether a session may have this one.
+    pub(crate) fn may_have(self, state: &[u8], share: &str) -> bool {
+        // A record without state stands for no session.
+        !state.is_empty() && (self.0)(state).is_none_or(|shares| shares.iter().any(|known| known == share))
+    }
+}
+
+impl std::fmt::Debug for SharesOf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SharesOf")
     }
 }

@@ -1,6 +1,7 @@
 //! How it is with a node, for those who operate it.
 
 use crate::config::ConfigStatus;
+use crate::groups::PatrolStatus;
 use crate::lanes::LaneStatus;
 use crate::names::Incarnation;
 use crate::nodes::NodeStatus;
@@ -29,6 +30,8 @@ pub struct Status {
     pub config: ConfigStatus,
     /// What it has done for sessions of others.
     pub sweeps: SweepStatus,
+    /// What it has done for groups of shared subscriptions.
+    pub patrol: PatrolStatus,
     /// How often a limit was reached, and what else is worth a count.
     pub counters: Counters,
 }

@@ -151,8 +151,8 @@ impl Sweeper {
     ) {
         let Some(pass) = self.pass.as_mut().filter(|pass| pass.reading == Some(id)) else { return };
         pass.reading = None;
-        if let Answer::Scanned { records, is_end } = answer {
-            pass.after = records.last().map_or(pass.after, |last| last.revision);
+        if let Answer::Scanned { records, through, is_end } = answer {
+            pass.after = pass.after.max(*through);
             pass.is_end = *is_end;
             pass.page.extend(records.iter().cloned());
         }
@@ -182,7 +182,8 @@ fn look_at(
     if let Some((_, found)) = pass.dead.get_mut(&owner) {
         *found += 1;
         let is_shared = since_ms.get(&owner).is_some_and(|since_ms| cx.now_ms < since_ms + cx.settings.share_ms);
-        if is_shared && !is_mine(scanned.client, cx) || is(Mutant::SweepsOnlyItsShare) && !is_mine(scanned.client, cx) {
+        let is_mine = cx.nodes.is_share_of_this_node(scanned.client.0, cx.now_ms, cx.settings);
+        if is_shared && !is_mine || is(Mutant::SweepsOnlyItsShare) && !is_mine {
             return Swept::Nothing;
         }
         let ends = cx.nodes.ends(owner).cloned();
@@ -199,20 +200,4 @@ fn look_at(
         cx.out.ask(Purpose::Look(owner), Operation::Get(Key::Node(owner)));
     }
     Swept::Nothing
-}
-
-/// Whether a session is of this node's share: each living node has a number for each session, and the highest one has it.
-fn is_mine(key: ClientKey, cx: &Surroundings<'_>) -> bool {
-    let weight = |node: Incarnation| {
-        // The last step of SplitMix64.
-        let mut mixed = node.0.get() ^ key.0 as u64 ^ (key.0 >> 64) as u64;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    };
-    let mine = weight(cx.me);
-    cx.nodes
-        .living(cx.now_ms, cx.settings)
-        .filter(|(_, load, _)| !load.is_closed)
-        .all(|(node, ..)| weight(node) <= mine)
 }

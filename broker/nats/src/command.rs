@@ -6,7 +6,7 @@ use std::sync::mpsc::SyncSender;
 use tautwire_cluster::delivery::ReadRequest;
 use tautwire_cluster::names::{ClientKey, GroupKey, Partition};
 use tautwire_cluster::record::{ConfigPart, Place, Retain};
-use tautwire_cluster::{Sequence, Start, Status, Terms};
+use tautwire_cluster::{OrderOutcome, Sequence, Start, Status, Terms};
 
 use crate::settings::Access;
 
@@ -171,6 +171,17 @@ pub enum Command {
         /// Clients are not to come back.
         is_for_good: bool,
     },
+    /// Another node is to end.
+    DrainOther {
+        /// Its name.
+        node: String,
+        /// Clients are not to come back.
+        is_for_good: bool,
+        /// Who asks for it.
+        by: String,
+        /// Is told what has become of it. Dropped if this node ends before.
+        to: SyncSender<OrderOutcome>,
+    },
     /// Clients go to other nodes if this one has more than its share.
     Rebalance,
     /// A new revision of the shared configuration.
@@ -209,6 +220,7 @@ impl Command {
             Command::Keep { terms, .. } => will_bytes(terms),
             Command::Checkpoint { leases, .. } => leases.iter().map(|(.., open)| size_of_val(&open[..])).sum(),
             Command::Returned { open, .. } => size_of_val(&open[..]),
+            Command::DrainOther { node, by, .. } => node.len() + by.len(),
             Command::Propose { parts, .. } => parts_bytes(parts),
             Command::Abandon { .. }
             | Command::LeftAsSaved { .. }

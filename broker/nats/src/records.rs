@@ -1,13 +1,13 @@
 //! What the store can do with keys beside [`Operation`](tautwire_cluster::Operation): a time to live, removing, reading many.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::Client;
 use tautwire_cluster::Revision;
 use tautwire_cluster::names::{Incarnation, Key};
 
 use crate::jetstream::{self, Failure, bounds, read_all_there_is};
-use crate::layout::{MARKER_S, NODE, SESSION, bucket_stream, bucket_subjects, node_of};
+use crate::layout::{GROUP, MARKER_S, NODE, SESSION, bucket_stream, bucket_subjects, node_of};
 
 /// What one read of many keys may take.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
@@ -64,21 +64,28 @@ pub async fn remove(client: &Client, key: Key, expected: Revision) -> Result<Wri
     Ok(jetstream::write(client, subject(key), expected.0, &headers, Vec::new()).await?.into())
 }
 
-/// The records of sessions behind a revision, in the order of their revisions, and whether there were no more. The leader has confirmed that.
+/// A part of a bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// Its keys, in the order of their revisions; none that were removed.
+    pub records: Vec<Record>,
+    /// Where it ends: what was removed has left a marker, which is no record.
+    pub through: Revision,
+    /// Whether there was no more, as the leader knows it.
+    pub is_end: bool,
+}
+
+/// The records of sessions behind a revision, in the order of their revisions.
 ///
 /// # Errors
 /// The servers have not answered.
-pub async fn scan(
-    client: &Client,
-    after: Revision,
-    max: usize,
-    wait: Duration,
-) -> Result<(Vec<Record>, bool), Failure> {
+pub async fn scan(client: &Client, after: Revision, max: usize, wait: Duration) -> Result<Page, Failure> {
     let (stream, subjects) = (bucket_stream(SESSION), bucket_subjects(SESSION));
     let (entries, is_end) =
         read_all_there_is(client, &stream, &subjects, after.0 + 1, max, MAX_BYTES.max(2 * client.max_payload()), wait)
             .await?;
     let now_ms = bounds(client, &stream).await?.now_ms;
+    let through = entries.last().map_or(after, |entry| Revision(entry.sequence));
     let prefix = subjects.trim_end_matches('>');
     let records = entries.into_iter().filter(|entry| !entry.is_removal).map(|entry| Record {
         name: entry.subject.strip_prefix(prefix).unwrap_or_default().to_owned(),
@@ -86,7 +93,36 @@ pub async fn scan(
         age_ms: now_ms.saturating_sub(entry.stored_at_ms),
         value: entry.payload,
     });
-    Ok((records.collect(), is_end))
+    Ok(Page { records: records.collect(), through, is_end })
+}
+
+/// The records of groups behind a revision, in the order of their revisions. All of it comes from the leader, one record after the other, for no longer
+/// than `time`: of what follows, somebody asks again.
+///
+/// # Errors
+/// The servers have not answered.
+pub async fn scan_groups(client: &Client, after: Revision, max: usize, time: Duration) -> Result<Page, Failure> {
+    let (stream, subjects) = (bucket_stream(GROUP), bucket_subjects(GROUP));
+    let (until, now_ms) = (Instant::now() + time, bounds(client, &stream).await?.now_ms);
+    let mut page = Page { records: Vec::new(), through: after, is_end: false };
+    let (mut bytes, prefix) = (0, subjects.trim_end_matches('>'));
+    while page.records.len() < max && bytes < MAX_BYTES && Instant::now() < until {
+        let Some(stored) = jetstream::next(client, &stream, &subjects, page.through.0 + 1).await? else {
+            page.is_end = true;
+            break;
+        };
+        page.through = Revision(stored.sequence);
+        if !stored.is_removal {
+            bytes += stored.payload.len();
+            page.records.push(Record {
+                name: stored.subject.strip_prefix(prefix).unwrap_or_default().to_owned(),
+                revision: page.through,
+                age_ms: now_ms.saturating_sub(stored.stored_at_ms),
+                value: stored.payload,
+            });
+        }
+    }
+    Ok(page)
 }
 
 /// The records of all nodes, from the leader.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_nats::Client;
 use async_nats::connection::State;
 use log::warn;
-use tautwire_cluster::names::{ClientKey, LogSubject, Partition};
-use tautwire_cluster::{Answer, Kept, Operation, OperationId, Revision, Scanned, Sequence};
+use tautwire_cluster::names::{ClientKey, GroupKey, LogSubject, Partition};
+use tautwire_cluster::{Answer, Kept, Operation, OperationId, Revision, Scanned, ScannedGroup, Sequence};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
@@ -160,8 +160,15 @@ impl By {
                 Written::Conflict => Answer::Conflict,
             },
             Operation::Scan { after, max } => {
-                let (records, is_end) = records::scan(client, after, max, wait).await?;
-                Answer::Scanned { records: records.into_iter().filter_map(scanned).collect(), is_end }
+                let page = records::scan(client, after, max, wait).await?;
+                let records = page.records.into_iter().filter_map(scanned).collect();
+                Answer::Scanned { records, through: page.through, is_end: page.is_end }
+            }
+            Operation::ScanGroups { after, max } => {
+                // The rest of the time is for the last of the answers.
+                let page = records::scan_groups(client, after, max, wait / 2).await?;
+                let records = page.records.into_iter().filter_map(scanned_group).collect();
+                Answer::ScannedGroups { records, through: page.through, is_end: page.is_end }
             }
             Operation::Nodes => Answer::Nodes(records::nodes(client).await?),
             Operation::Next { subject: LogSubject { partition, writer }, from } => {
@@ -205,4 +212,10 @@ fn groups(read: partition_log::Groups) -> Answer {
 fn scanned(record: records::Record) -> Option<Scanned> {
     let client = ClientKey::of_text(&record.name)?;
     Some(Scanned { client, revision: record.revision, age_ms: record.age_ms, value: record.value })
+}
+
+/// The same of a group.
+fn scanned_group(record: records::Record) -> Option<ScannedGroup> {
+    let group = GroupKey::of_text(&record.name)?;
+    Some(ScannedGroup { group, revision: record.revision, age_ms: record.age_ms, value: record.value })
 }

@@ -21,7 +21,7 @@ const ORDERS_MAX: usize = 16;
 const ORDERS_TAKEN_MAX: usize = 8;
 /// Verdicts that a shard takes in one turn.
 const VERDICTS_TAKEN_MAX: usize = 256;
-/// What a shard hears from the cluster in one turn.
+/// What a shard hears from the cluster in one turn; of topics that retain something else, each counts.
 const EVENTS_TAKEN_MAX: usize = 1024;
 /// Where so many things wait that the cluster has told, messages of QoS 0 find no room.
 const EVENTS_OFFERED_MAX: usize = 8192;
@@ -323,7 +323,13 @@ impl Orders {
     /// Takes what the cluster has told for one turn, the oldest first.
     pub(crate) fn take_events(&self) -> Vec<ClusterEvent> {
         let mut queue = self.0.queue();
-        let count = queue.events.len().min(EVENTS_TAKEN_MAX);
+        let mut left = EVENTS_TAKEN_MAX;
+        let fits = |event: &&ClusterEvent| {
+            let is_room = left > 0;
+            left = left.saturating_sub(changes_in(event));
+            is_room
+        };
+        let count = queue.events.iter().take_while(fits).count();
         let taken = queue.events.drain(..count).collect();
         self.0.note_left(&queue);
         taken
@@ -337,6 +343,14 @@ impl Orders {
     /// How many orders have found no room since this was last asked.
     pub(crate) fn take_refused(&self) -> u64 {
         self.0.refused.swap(0, Ordering::Relaxed)
+    }
+}
+
+/// How much of a turn something takes that the cluster has told.
+fn changes_in(event: &ClusterEvent) -> usize {
+    match event {
+        ClusterEvent::Retained(changes) => changes.len(),
+        ClusterEvent::Began { .. } | ClusterEvent::Decided(_) | ClusterEvent::Heard(_) | ClusterEvent::TooLarge(_) => 1,
     }
 }
 

@@ -31,6 +31,9 @@ pub(super) struct Group {
     /// How far the engine has come in the partitions that it delivers.
     progress: BTreeMap<Partition, (Place, BTreeSet<Place>)>,
     leases: BTreeMap<Partition, Lease>,
+    /// Partitions that the record has taken from this node before the engine had given them back: it still does. Until then they are not leased again,
+    /// or what it says of the old lease would be taken for the new one.
+    overdue: BTreeSet<Partition>,
     /// Partitions that this node leaves to others, and until when.
     yielded: BTreeMap<Partition, u64>,
     /// A node that wants some of these.
@@ -73,6 +76,7 @@ impl Group {
             parting: BTreeMap::new(),
             progress: BTreeMap::new(),
             leases: BTreeMap::new(),
+            overdue: BTreeSet::new(),
             yielded: BTreeMap::new(),
             asked_by: None,
             look_at_ms: 0,
@@ -92,7 +96,17 @@ impl Group {
 
     pub(super) fn part(&mut self, client: ClientKey, epoch: u64) {
         self.leave(client);
-        self.parting.insert(client, epoch);
+        self.forget(client, epoch);
+    }
+
+    /// No session of this epoch or an earlier one is a member any more.
+    pub(super) fn forget(&mut self, client: ClientKey, epoch: u64) {
+        let parting = self.parting.entry(client).or_insert(epoch);
+        *parting = (*parting).max(epoch);
+    }
+
+    pub(super) fn serves(&self, client: ClientKey) -> bool {
+        self.here.contains_key(&client)
     }
 
     pub(super) fn checkpoint(&mut self, progress: Vec<(Partition, Place, Vec<Place>)>) {
@@ -104,6 +118,9 @@ impl Group {
     }
 
     pub(super) fn returned(&mut self, partition: Partition, next: Place, open: BTreeSet<Place>) {
+        if self.overdue.remove(&partition) && !is(Mutant::TrustsLateReturns) {
+            return self.look();
+        }
         if let Some(lease) = self.leases.get_mut(&partition) {
             *lease = Lease::Returned(next, open);
         }
@@ -192,7 +209,7 @@ impl Group {
 
     fn wait(&mut self, cx: &GroupSurroundings<'_>) {
         self.seen = None;
-        self.step = Step::Waiting { until_ms: cx.now_ms + cx.ask_again_ms };
+        self.step = Step::Waiting { until_ms: cx.now_ms + cx.settings.ask_again_ms };
     }
 
     /// The record says this: the engine is told what follows.
@@ -203,7 +220,7 @@ impl Group {
         for partition in Partition::all() {
             let is_mine = record.holder(partition) == Some(cx.me);
             match self.leases.get(&partition) {
-                None if is_mine => {
+                None if is_mine && !self.is_overdue(partition) => {
                     self.leases.insert(partition, Lease::Held);
                     let open = record.cursors.open(partition).filter(|_| !is(Mutant::LeasesWithoutOpen)).collect();
                     let next = match is(Mutant::LeasesFromPosition) {
@@ -218,7 +235,11 @@ impl Group {
             }
             if !is_mine {
                 self.progress.remove(&partition);
-                is_free_again |= self.leases.remove(&partition).is_some() && record.holder(partition).is_none();
+                let lease = self.leases.remove(&partition);
+                is_free_again |= lease.is_some() && record.holder(partition).is_none();
+                if matches!(lease, Some(Lease::Held | Lease::Recalled)) {
+                    self.overdue.insert(partition);
+                }
             }
         }
         if is_free_again {
@@ -229,6 +250,10 @@ impl Group {
             }
         }
         self.seen = Some((revision, record));
+    }
+
+    fn is_overdue(&self, partition: Partition) -> bool {
+        self.overdue.contains(&partition) && !is(Mutant::TrustsLateReturns)
     }
 
     /// A member that stands in the record by its own epoch can be removed by this node alone.
@@ -289,8 +314,9 @@ impl Group {
     /// The record as it should be.
     fn wanted(&self, seen: &ShareRecord, cx: &GroupSurroundings<'_>) -> ShareRecord {
         let mut record = seen.clone();
-        if record.members.is_empty() && !self.here.is_empty() {
-            // The group begins anew: what was published while it had no members is not for it.
+        let begins_anew = record.members.is_empty() && !self.here.is_empty();
+        if begins_anew {
+            // What was published while it had no members is not for it.
             record = ShareRecord::new(&self.share, cx.position);
         }
         for (client, epoch) in &self.here {
@@ -303,6 +329,8 @@ impl Group {
         record.members.retain(|client, known| self.parting.get(client).is_none_or(|epoch| epoch < known));
         for partition in Partition::all() {
             match (self.leases.get(&partition), self.progress.get(&partition)) {
+                // What this node delivered before goes back. Nothing of that counts any more.
+                (Some(_), _) if begins_anew && !is(Mutant::BeginsAnewWhereItWas) => {}
                 (Some(Lease::Returned(next, open)), _) => {
                     record.holders[partition.index()] = None;
                     let open = if is(Mutant::ReturnsWithoutOpen) { BTreeSet::new() } else { open.clone() };
@@ -314,7 +342,7 @@ impl Group {
                     let is_free = seen.holder(partition).is_none_or(|holder| {
                         is(Mutant::LeasesFromLiving) || cx.nodes.is_over(holder) && !is(Mutant::IgnoresDeadHolders)
                     });
-                    let is_left = self.yielded.contains_key(&partition);
+                    let is_left = self.yielded.contains_key(&partition) || self.is_overdue(partition);
                     if is_free && !is_left && !self.here.is_empty() && cx.takes_more {
                         record.holders[partition.index()] = Some(cx.me);
                     }
@@ -327,7 +355,8 @@ impl Group {
     /// Whether this node has nothing to do with the group any more.
     pub(super) fn is_idle(&self, me: Incarnation) -> bool {
         let holds = self.seen.as_ref().is_some_and(|(_, record)| record.held_by(me).next().is_some());
-        let is_done = self.parting.is_empty() && self.leases.is_empty() && self.doubt.is_none();
+        let is_done =
+            self.parting.is_empty() && self.leases.is_empty() && self.overdue.is_empty() && self.doubt.is_none();
         self.here.is_empty() && is_done && !holds && matches!(self.step, Step::Resting | Step::Waiting { .. })
     }
 }

@@ -5,6 +5,7 @@
 
 mod group;
 mod message;
+mod patrol;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,9 +14,12 @@ use crate::nodes::Nodes;
 use crate::operation::{Answer, OperationId};
 use crate::outbox::Outbox;
 use crate::record::Place;
+use crate::settings::Settings;
 
 use group::Group;
 pub(crate) use message::{GroupMessage, GroupMessageKind};
+pub(crate) use patrol::Patrol;
+pub use patrol::PatrolStatus;
 
 /// A node that has members looks so often whether there is something to deliver for it, in milliseconds.
 pub(crate) const LOOK_MS: u64 = 5000;
@@ -30,7 +34,7 @@ pub(crate) struct GroupSurroundings<'a> {
     pub(crate) now_ms: u64,
     /// Whether it may take partitions that nobody delivers.
     pub(crate) takes_more: bool,
-    pub(crate) ask_again_ms: u64,
+    pub(crate) settings: &'a Settings,
     /// Where the node stands in the log: a group without members begins there.
     pub(crate) position: [Place; PARTITIONS as usize],
     pub(crate) nodes: &'a Nodes,
@@ -76,6 +80,29 @@ impl Groups {
     ) {
         self.groups.entry(key).or_insert_with(|| Group::new(key, share)).part(client, epoch);
         self.go_on(key, cx);
+    }
+
+    /// A session has ended that was a member by this epoch, or by an earlier one.
+    pub(crate) fn forget(
+        &mut self,
+        key: GroupKey,
+        share: &str,
+        client: ClientKey,
+        epoch: u64,
+        cx: &mut GroupSurroundings<'_>,
+    ) {
+        self.groups.entry(key).or_insert_with(|| Group::new(key, share)).forget(client, epoch);
+        self.go_on(key, cx);
+    }
+
+    /// Whether this node serves a member.
+    fn serves(&self, key: GroupKey, client: ClientKey) -> bool {
+        self.groups.get(&key).is_some_and(|group| group.serves(client))
+    }
+
+    /// Whether this node has to do with a group.
+    fn knows(&self, key: GroupKey) -> bool {
+        self.groups.contains_key(&key)
     }
 
     /// How far the partitions have come that this node delivers.

@@ -1,10 +1,11 @@
 //! What a node does for delivery: the log for its shards, groups of shared subscriptions, and what it listens to on the bus.
 
 use crate::delivery::{DeliveryCounters, ReadRequest};
-use crate::groups::{GroupSurroundings, Groups};
+use crate::groups::{GroupSurroundings, Groups, Patrol};
 use crate::names::{ClientKey, GroupKey, Partition};
 use crate::operation::Sequence;
 use crate::record::Place;
+use crate::sessions::Ended;
 
 use super::Member;
 
@@ -98,14 +99,32 @@ impl Member {
     }
 
     pub(super) fn with_groups(&mut self, now_ms: u64, act: impl FnOnce(&mut Groups, &mut GroupSurroundings<'_>)) {
+        self.with_patrol(now_ms, |_, groups, cx| act(groups, cx));
+    }
+
+    pub(super) fn with_patrol(
+        &mut self,
+        now_ms: u64,
+        act: impl FnOnce(&mut Patrol, &mut Groups, &mut GroupSurroundings<'_>),
+    ) {
         if self.is_over || self.drain.is_retiring {
             return;
         }
         let position = self.log.position();
         // A node that is to end takes on nothing more.
         let takes_more = self.is_serving && !self.drain.is_draining();
-        let Member { me, settings, nodes, groups, out, .. } = self;
-        let ask_again_ms = settings.ask_again_ms;
-        act(groups, &mut GroupSurroundings { me: *me, now_ms, takes_more, ask_again_ms, position, nodes, out });
+        let Member { me, settings, nodes, groups, patrol, out, .. } = self;
+        act(patrol, groups, &mut GroupSurroundings { me: *me, now_ms, takes_more, settings, position, nodes, out });
+    }
+
+    /// Sessions that began anew are no members of what they had before. The node that wrote the claim has read that.
+    pub(super) fn forget_members(&mut self, now_ms: u64) {
+        for Ended { client, by, state } in self.sessions.take_ended() {
+            for share in self.settings.shares_of.named(&state) {
+                let group = self.seed.group(&share);
+                let epoch = by.0.saturating_sub(1);
+                self.with_groups(now_ms, |groups, cx| groups.forget(group, &share, client, epoch, cx));
+            }
+        }
     }
 }

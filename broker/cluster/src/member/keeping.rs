@@ -5,6 +5,7 @@ use crate::lanes::Retaining;
 use crate::mutant::{Mutant, is};
 use crate::names::{ClientKey, Incarnation, Partition};
 use crate::operation::{Answer, Decision, OperationId, Refusal, Revision};
+use crate::orders::{OrderMessage, OrderSurroundings};
 use crate::record::{ConfigPart, Load};
 use crate::retained::Waiter;
 use crate::sessions::Surroundings;
@@ -35,6 +36,24 @@ impl Member {
     pub fn drain(&mut self, now_ms: u64, is_for_good: bool) {
         self.drain.begin(is_for_good);
         self.advance(now_ms);
+    }
+
+    /// Another node, by its name, is to be drained. `by` is who asks for it. The answer is `Ordered`.
+    pub fn drain_other(&mut self, now_ms: u64, ticket: u64, name: &str, is_for_good: bool, by: &str) {
+        let Member { me, settings, nodes, orders, out, .. } = self;
+        if !self.is_over {
+            let mut cx = OrderSurroundings { me: *me, now_ms, settings, out };
+            orders.drain(ticket, name, is_for_good, by, nodes, &mut cx);
+        }
+    }
+
+    /// Another node has said something of an order.
+    pub(super) fn heard_order(&mut self, now_ms: u64, message: OrderMessage) {
+        let Member { me, settings, orders, out, .. } = self;
+        let mut cx = OrderSurroundings { me: *me, now_ms, settings, out };
+        if let Some(is_for_good) = orders.heard(message, &mut cx) {
+            self.drain(now_ms, is_for_good);
+        }
     }
 
     /// If the node has more sessions than its share, it sends some clients to other nodes.
@@ -84,6 +103,7 @@ impl Member {
             mirror: self.mirror.status(),
             config: self.config.status(),
             sweeps: self.sweeper.status(),
+            patrol: self.patrol.status(),
             counters: Counters {
                 retained_conflicts: self.retained.conflicts,
                 retained_superseded: self.retained.superseded,
@@ -119,6 +139,8 @@ impl Member {
     /// Does what has come due of all this.
     pub(super) fn keep_house(&mut self, now_ms: u64) {
         self.copy_retained();
+        let Member { me, settings, orders, out, .. } = self;
+        orders.advance(&mut OrderSurroundings { me: *me, now_ms, settings, out });
         self.config.advance(now_ms, &self.settings, &mut self.out);
         if self.is_serving {
             let sessions = &self.sessions;

@@ -20,6 +20,8 @@ pub struct SessionRecord {
     pub epoch: u64,
     /// Counts what the owner has written.
     pub write: u64,
+    /// By which claim the last owner has written this; `None` in the claim itself, whose revision it is.
+    pub claimed_at: Option<NonZeroU64>,
     /// Who owns the session; `None` while its client is away.
     pub owner: Option<Claim>,
     /// QoS 2 messages that were taken on and not released, by Packet Identifier, in order.
@@ -70,7 +72,8 @@ impl SessionRecord {
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         let (by, number) = self.owner.map_or((0, 0), |claim| (claim.by.0.get(), claim.number));
-        writer.u8(VERSION).u64(self.epoch).u64(self.write).u64(by).u64(number);
+        let claimed_at = self.claimed_at.map_or(0, NonZeroU64::get);
+        writer.u8(VERSION).u64(self.epoch).u64(self.write).u64(claimed_at).u64(by).u64(number);
         // A Packet Identifier has 16 bits, and no two entries have the same.
         writer.u16(self.taken.len() as u16);
         for taken in &self.taken {
@@ -92,7 +95,8 @@ impl SessionRecord {
     /// They are none of this version.
     pub fn decode(bytes: &[u8]) -> Result<SessionRecord, RecordError> {
         read(bytes, "session record", |reader| {
-            let (epoch, write, by, number) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?);
+            let (epoch, write, claimed_at) = (reader.u64()?, reader.u64()?, NonZeroU64::new(reader.u64()?));
+            let (by, number) = (reader.u64()?, reader.u64()?);
             let owner = NonZeroU64::new(by).map(|by| Claim { by: Incarnation(by), number });
             let taken = (0..reader.u16()?)
                 .map(|_| {
@@ -104,7 +108,19 @@ impl SessionRecord {
             let will = reader.option(Will::read)?;
             let due = (0..reader.u16()?).map(|_| DueWill::read(reader)).collect::<Option<Vec<_>>>()?;
             let (client_id, state) = (reader.text()?.to_owned(), reader.block()?.to_vec());
-            Some(SessionRecord { client_id, epoch, write, owner, taken, expiry_s, away_ms, will, due, state })
+            Some(SessionRecord {
+                client_id,
+                epoch,
+                write,
+                claimed_at,
+                owner,
+                taken,
+                expiry_s,
+                away_ms,
+                will,
+                due,
+                state,
+            })
         })
     }
 }

@@ -8,7 +8,10 @@
 use std::collections::VecDeque;
 
 use crate::mutant::{Mutant, is};
-use crate::operation::{Answer, Decision, Kept, Operation, OperationId, Sequence};
+use crate::operation::{
+    Answer, Decision, Kept, Operation, OperationId, RETAINED_BATCH_MAX, RETAINED_BATCH_MAX_BYTES, RetainedChange,
+    Sequence,
+};
 use crate::outbox::{Outbox, Purpose};
 use crate::queue::pop_front_if;
 use crate::record::{Retain, RetainedRecord};
@@ -93,7 +96,7 @@ impl Mirror {
         if self.reading == Some(id) {
             self.reading = None;
             if let Answer::Mirrored { kept, through, is_end } = answer {
-                kept.iter().for_each(|kept| self.apply(now_ms, kept, out));
+                self.apply(now_ms, kept, out);
                 self.position = self.position.max(*through);
                 if *is_end || is(Mutant::TakesPartForWhole) {
                     self.whole = Some(self.position);
@@ -118,20 +121,37 @@ impl Mirror {
         }
     }
 
-    fn apply(&mut self, now_ms: u64, kept: &Kept, out: &mut Outbox) {
+    fn apply(&mut self, now_ms: u64, kept: &[Kept], out: &mut Outbox) {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        for kept in kept {
+            let Some(change) = self.change(now_ms, kept) else { continue };
+            let more_bytes = change.record.topic.len() + change.record.message.len();
+            if batch.len() == RETAINED_BATCH_MAX || !batch.is_empty() && bytes + more_bytes > RETAINED_BATCH_MAX_BYTES {
+                out.decide(Decision::Retain(std::mem::take(&mut batch)));
+                bytes = 0;
+            }
+            bytes += more_bytes;
+            batch.push(change);
+        }
+        if !batch.is_empty() {
+            out.decide(Decision::Retain(batch));
+        }
+    }
+
+    fn change(&mut self, now_ms: u64, kept: &Kept) -> Option<RetainedChange> {
         if kept.sequence <= self.position {
-            return;
+            return None;
         }
         self.position = kept.sequence;
         let Ok(record) = RetainedRecord::decode(&kept.value) else {
             self.unreadable += 1;
-            return;
+            return None;
         };
         let expires_at_ms = match record.retain {
             Retain::Seconds(seconds) => Some((now_ms + u64::from(seconds) * 1000).saturating_sub(kept.age_ms)),
             Retain::Always | Retain::Clear => None,
         };
-        out.decide(Decision::Retain { record: Box::new(record), sequence: kept.sequence, expires_at_ms });
+        Some(RetainedChange { record, sequence: kept.sequence, expires_at_ms })
     }
 
     /// Lets those look whose position has been reached. Later questions have later ends.

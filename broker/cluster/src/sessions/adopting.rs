@@ -60,7 +60,7 @@ impl Sessions {
         let owner = Some(Claim { by: cx.me, number: self.last_claim });
         let before_ms = record.away_ms.map_or(0, |away_ms| away_ms + age_ms);
         let away_ms = Some(before_ms);
-        let record = SessionRecord { epoch: record.epoch + 1, write: 0, owner, away_ms, ..record };
+        let record = SessionRecord { epoch: record.epoch + 1, write: 0, claimed_at: None, owner, away_ms, ..record };
         let write = write_of(key, scanned.revision, Some(&record), None);
         let operation = cx.out.ask(Purpose::Session(key), write);
         self.held.insert(key, Held::Adopting(Box::new(Adopting { operation, record, before_ms })));

@@ -30,6 +30,8 @@ pub(super) struct Claiming {
     released: Option<Claim>,
     /// Nobody waits for it any more. It is seen to its end all the same, since the record may be this node's by then.
     pub(super) is_abandoned: bool,
+    /// The state of a session that ends with this claim.
+    pub(super) ends: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -65,7 +67,7 @@ impl Claiming {
     pub(super) fn begin(request: Request, key: ClientKey, number: u64, cx: &mut Surroundings<'_>) -> Claiming {
         let claim = Claim { by: cx.me, number };
         let step = Step::Reading(cx.out.ask(Purpose::Session(key), Operation::Get(Key::Session(key))));
-        Claiming { request, key, claim, step, released: None, is_abandoned: false }
+        Claiming { request, key, claim, step, released: None, is_abandoned: false, ends: Vec::new() }
     }
 
     /// Its number among the claims of this life.
@@ -230,6 +232,7 @@ impl Claiming {
             client_id: self.request.client_id.clone(),
             epoch,
             write: 0,
+            claimed_at: None,
             owner: Some(self.claim),
             taken: Vec::new(),
             expiry_s: NEVER_EXPIRES,
@@ -239,6 +242,7 @@ impl Claiming {
             state: Vec::new(),
         };
         let mut is_present = false;
+        self.ends.clear();
         if let Some((before, inherited)) = before {
             // A session without an interval has ended with its connection, even if its node has died and nobody has removed it.
             let start = if before.expiry_s == 0 { Start::Clean } else { start };
@@ -249,6 +253,8 @@ impl Claiming {
                 // A record without state stands for no session.
                 is_present = !before.state.is_empty() || !inherited.taken.is_empty();
                 (record.taken, record.expiry_s, record.state) = (inherited.taken, before.expiry_s, before.state);
+            } else {
+                self.ends = before.state;
             }
         }
         let put = Operation::Put { key: Key::Session(self.key), expected, value: record.encode() };

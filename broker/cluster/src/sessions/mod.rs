@@ -51,6 +51,17 @@ pub(crate) struct Sessions {
     moving: BTreeSet<ClientKey>,
     /// Up to where clients have been asked to go, one after the other.
     moved_to: Option<ClientKey>,
+    /// Sessions that have ended by a claim.
+    ended: Vec<Ended>,
+}
+
+/// A session that began anew: this is what the one before had.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) client: ClientKey,
+    /// The claim by which the new one began.
+    pub(crate) by: Revision,
+    pub(crate) state: Vec<u8>,
 }
 
 /// What a client publishes, on its way to its partition.
@@ -147,6 +158,16 @@ impl Sessions {
         }
     }
 
+    /// Whether sessions have ended by claims.
+    pub(crate) fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
+    /// Sessions that have ended by claims since this was asked last.
+    pub(crate) fn take_ended(&mut self) -> Vec<Ended> {
+        std::mem::take(&mut self.ended)
+    }
+
     /// Does what has come due.
     pub(crate) fn advance(&mut self, cx: &mut Surroundings<'_>) {
         let claims: Vec<_> =
@@ -201,6 +222,9 @@ impl Sessions {
             Outcome::Made { record, revision, is_present } => {
                 if let Some(Held::Claiming(claiming)) = self.held.remove(&key) {
                     self.claims -= 1;
+                    if !claiming.ends.is_empty() {
+                        self.ended.push(Ended { client: key, by: revision, state: claiming.ends });
+                    }
                     let service = if claiming.is_abandoned {
                         Service::adopted(key, *record, revision, 0, cx.now_ms)
                     } else {

@@ -4,7 +4,7 @@
 //! waits for the record is an [`Effect`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::num::NonZeroU16;
+use std::num::{NonZeroU16, NonZeroU64};
 
 use crate::lanes::{Entry, Origin, What};
 use crate::mutant::{Mutant, is};
@@ -394,6 +394,7 @@ impl Service {
         let taken = self.taken.iter().map(|(packet_id, intent)| Taken { packet_id: *packet_id, intent: *intent });
         let record = SessionRecord {
             write: self.record.write + 1,
+            claimed_at: NonZeroU64::new(self.epoch),
             owner: self.record.owner.filter(|_| !is_last),
             taken: taken.collect(),
             expiry_s: self.terms.expiry_s,

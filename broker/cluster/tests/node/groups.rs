@@ -185,3 +185,39 @@ fn a_record_that_cannot_be_read_refuses_the_subscription() {
     let refused = node.decisions.pop();
     assert!(matches!(refused, Some(Decision::NotJoined { why: Refusal::Unreadable, .. })), "{refused:?}");
 }
+
+#[test]
+fn a_group_that_begins_anew_has_nothing_of_what_came_before() {
+    let mut node = Node::with_a_member();
+    let client = SEED.client("a");
+    node.member.checkpoint(0, group(), vec![(partition(), place(4), vec![place(2)])]);
+    node.collect();
+    node.write(2);
+    // It unsubscribes, and subscribes again before its node has given back what it delivers.
+    node.member.part(0, client, 5, SHARE);
+    node.member.join(0, client, 5, SHARE);
+    node.collect();
+    assert!(node.write(3).members.is_empty());
+    let (_, recalled, _) = node.leases();
+    let record = node.write(4);
+    assert_eq!(record.members, [(client, 5)].into());
+    assert_eq!((record.cursors.next(partition()), record.cursors.open_count()), (place(1), 0), "where the node stands");
+    let (leased, _, joined) = node.leases();
+    assert_eq!((leased.len(), recalled.len(), joined), (0, 16, 1), "what it delivered before is given back first");
+    assert_eq!(node.writes(), None, "it is not leased before that");
+    for partition in recalled {
+        node.member.returned(0, group(), partition, place(9), vec![place(8)]);
+        node.collect();
+    }
+    node.read(Some((4, record.encode())));
+    let record = node.write(5);
+    assert_eq!(
+        (record.cursors.next(partition()), record.cursors.open_count()),
+        (place(1), 0),
+        "that was of the old one"
+    );
+    while node.asked.values().any(is_of_group) {
+        node.answer(is_of_group, Answer::Put(Revision(6)));
+    }
+    assert_eq!(node.leases().0.len(), 16);
+}

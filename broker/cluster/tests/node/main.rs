@@ -3,3 +3,5 @@
 mod following;
 mod groups;
 mod node;
+mod orders;
+mod patrol;

@@ -91,7 +91,9 @@ pub(crate) struct Client {
     unanswered: VecDeque<NonZeroU16>,
     /// Topics that it wants, one bit for each.
     pub(crate) topics: u8,
-    /// It shares a subscription with others.
+    /// It shares a subscription with others, in some of its sessions.
+    shares: bool,
+    sessions: u64,
     pub(crate) is_member: bool,
     pub(crate) is_subscribed: bool,
     /// QoS 2 messages from the broker that have come and have not been released.
@@ -122,7 +124,7 @@ impl InFlight {
 
 impl Client {
     pub(crate) fn new(topics: u8, is_member: bool) -> Client {
-        Client { topics, is_member, ..Client::default() }
+        Client { topics, shares: is_member, is_member, ..Client::default() }
     }
 
     /// Whoever has thrown its state away starts clean until that has worked.
@@ -211,6 +213,8 @@ impl Client {
                     self.in_flight.clear();
                     self.received.clear();
                     self.is_subscribed = false;
+                    self.sessions += 1;
+                    self.is_member = self.shares && !self.sessions.is_multiple_of(3);
                     ledger.session_is_new(client);
                 }
                 self.is_connected = true;

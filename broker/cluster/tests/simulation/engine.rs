@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU16;
 
-use tautwire_cluster::names::{ClientKey, Incarnation, Seed};
-use tautwire_cluster::record::{Publisher, Will};
-use tautwire_cluster::{Decision, Member, Own, Publish, Start, Terms};
+use tautwire_cluster::names::{ClientKey, GroupKey, Incarnation, Partition, Seed};
+use tautwire_cluster::record::{Place, Publisher, Will};
+use tautwire_cluster::{Decision, Member, OrderOutcome, Own, Publish, RetainedChange, Start, Terms};
 
 use crate::client::{FromClient, TOPICS, ToClient, Wishes};
 use crate::keeping::{Floor, Mirrored, Retaining, list_of, parts_of};
@@ -35,6 +35,8 @@ pub(crate) struct Engine {
     has_served: bool,
     /// What was retained when this life began.
     pub(crate) floor: Floor,
+    /// Partitions of the group on their way back, and what is said of them.
+    returning: Vec<(GroupKey, Partition, Place, Vec<Place>)>,
     ticks: u64,
     timeouts: u64,
     /// The configuration that is in force.
@@ -82,6 +84,7 @@ impl Engine {
             mirror: Mirrored::default(),
             has_served: false,
             floor: Floor::default(),
+            returning: Vec::new(),
             ticks: 0,
             timeouts: 0,
             configuration: Default::default(),
@@ -139,6 +142,11 @@ impl Engine {
     /// Sends something to all clients that are served: there may be messages for them at any moment.
     pub(crate) fn deliver(&mut self, now_ms: u64, member: &mut Member, ledger: &mut Ledger) {
         self.ticks += 1;
+        if self.ticks.is_multiple_of(3) {
+            for (group, partition, next, open) in std::mem::take(&mut self.returning) {
+                member.returned(now_ms, group, partition, next, open);
+            }
+        }
         let timeouts = member.status(now_ms).counters.timeouts;
         if std::mem::replace(&mut self.timeouts, timeouts) < timeouts {
             let told = self.messages.values().filter(|(.., message)| can_be_told(message.client));
@@ -206,11 +214,15 @@ impl Engine {
             }
             FromClient::Release(packet_id) => member.release(now_ms, key, packet_id),
             FromClient::Subscribe { topics, is_member } => {
-                if let Some(session) = self.shards.session(client) {
+                let was_member = self.shards.session(client).is_some_and(|session| {
+                    let was_member = session.is_member;
                     session.subscribe(topics, is_member);
-                }
+                    was_member
+                });
                 if is_member {
                     member.join(now_ms, key, epoch, SHARE);
+                } else if was_member {
+                    member.part(now_ms, key, epoch, SHARE);
                 }
                 self.save(now_ms, client, member);
             }
@@ -321,8 +333,9 @@ impl Engine {
                 self.shards.lease(now_ms, partition, next, open);
             }
             Decision::Recall { group, partition } => {
+                // Members are waited for.
                 let (next, open) = self.shards.recall(partition);
-                member.returned(now_ms, group, partition, next, open);
+                self.returning.push((group, partition, next, open));
             }
             Decision::Unreadable { .. } | Decision::Outgrown | Decision::NotJoined { .. } => {
                 unreachable!("all nodes have one version")
@@ -340,9 +353,11 @@ impl Engine {
                     ledger.refused(&message);
                 }
             }
-            Decision::Retain { record, sequence, expires_at_ms } => {
-                let remaining_ms = expires_at_ms.map(|at_ms| at_ms as i64 - now_ms as i64);
-                self.mirror.apply(&record, sequence, remaining_ms, &ledger.retaining, ledger.now_ms);
+            Decision::Retain(changes) => {
+                for RetainedChange { record, sequence, expires_at_ms } in changes {
+                    let remaining_ms = expires_at_ms.map(|at_ms| at_ms as i64 - now_ms as i64);
+                    self.mirror.apply(&record, sequence, remaining_ms, &ledger.retaining, ledger.now_ms);
+                }
             }
             Decision::Published { ticket, is_stored } => ledger.own.ended(ticket, is_stored),
             Decision::Look { ticket } => {
@@ -364,6 +379,11 @@ impl Engine {
                 ledger.tally.keeping.drained += 1;
                 assert!(self.served.is_empty(), "a node has ended and serves clients");
                 self.close_all();
+            }
+            Decision::Told { by, .. } => ledger.orders.carried_out(&by),
+            Decision::Ordered { ticket, outcome } => {
+                ledger.tally.keeping.ordered += u64::from(outcome == OrderOutcome::Taken);
+                ledger.orders.answered(ticket, outcome);
             }
             Decision::Configure { number, parts } => {
                 self.configuration = (number, list_of(&parts));

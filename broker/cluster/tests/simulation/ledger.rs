@@ -7,7 +7,7 @@ use tautwire_cluster::names::{Incarnation, Partition};
 use tautwire_cluster::record::{Body, Group, Place, Publisher, Retain};
 
 use crate::engine::{ConnectionId, OPERATOR, key_of};
-use crate::keeping::{Configurations, Owns, Retaining, Sessions};
+use crate::keeping::{Configurations, Orders, Owns, Retaining, Sessions};
 use crate::plan::Plan;
 use crate::shard::is_for_group;
 use crate::tally::Tally;
@@ -70,7 +70,9 @@ struct Subscriber {
 /// All who share a subscription.
 #[derive(Default)]
 struct Sharers {
-    /// The end of each partition when the first SUBACK had come.
+    /// Clients with a session that has subscribed.
+    members: BTreeSet<usize>,
+    /// The end of each partition when the first SUBACK of these had come.
     since: Option<BTreeMap<Partition, Place>>,
     got: BTreeSet<(Partition, Place)>,
     /// Who delivers each partition.
@@ -105,6 +107,7 @@ pub(crate) struct Ledger {
     pub(crate) has_operators: bool,
     pub(crate) sessions: Sessions,
     pub(crate) configurations: Configurations,
+    pub(crate) orders: Orders,
     pub(crate) now_ms: u64,
     pub(crate) tally: Tally,
 }
@@ -185,12 +188,20 @@ impl Ledger {
     /// A session has ended: nothing is left of it.
     pub(crate) fn session_ended(&mut self, client: usize) {
         self.saved.remove(&client);
+        self.subscribes_anew(client);
+    }
+
+    fn subscribes_anew(&mut self, client: usize) {
         self.subscribers.remove(&client);
+        self.sharers.members.remove(&client);
+        if self.sharers.members.is_empty() {
+            self.sharers.since = None;
+        }
     }
 
     /// A client hears that its session is another one than before.
     pub(crate) fn session_is_new(&mut self, client: usize) {
-        self.subscribers.remove(&client);
+        self.subscribes_anew(client);
     }
 
     /// A node tells a client that a message is safe.
@@ -216,7 +227,7 @@ impl Ledger {
     pub(crate) fn cleans(&mut self, client: usize) {
         self.cleaning.insert(client);
         self.saved.remove(&client);
-        self.subscribers.remove(&client);
+        self.subscribes_anew(client);
     }
 
     /// A client has heard that it has its session.
@@ -242,8 +253,9 @@ impl Ledger {
             (partition, last.map_or(Place::START, |((_, place), _)| place.behind()))
         };
         let since: BTreeMap<_, _> = Partition::all().map(end).collect();
-        if is_member && self.sharers.since.is_none() {
-            self.sharers.since = Some(since.clone());
+        if is_member {
+            self.sharers.members.insert(client);
+            self.sharers.since.get_or_insert_with(|| since.clone());
         }
         let subscriber = self.subscribers.entry(client).or_default();
         // Who has not heard of it may subscribe again.

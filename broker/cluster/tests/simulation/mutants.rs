@@ -8,7 +8,7 @@ use tautwire_cluster::mutant::{Mutant, mutate};
 const SEEDS_MAX: u64 = 500;
 
 /// All but those that do harm too rarely here, which `tests/lease.rs` and `steps.rs` find, and those of QoS 0, which `tests/interest.rs` finds.
-const FOUND: [Mutant; 52] = [
+const FOUND: [Mutant; 57] = [
     Mutant::ServesWithoutLease,
     Mutant::BuriesEarly,
     Mutant::BuriesBlindly,
@@ -42,6 +42,11 @@ const FOUND: [Mutant; 52] = [
     Mutant::LeasesFromPosition,
     Mutant::LeasesWithoutOpen,
     Mutant::ReturnsWithoutOpen,
+    Mutant::KeepsEndedMembers,
+    Mutant::RemovesWhoCameBack,
+    Mutant::RemovesWhoIsAway,
+    Mutant::KeepsEmptyGroups,
+    Mutant::TrustsLateReturns,
     Mutant::RetainsBlindly,
     Mutant::AcknowledgesBeforeRetained,
     Mutant::ForgetsRepair,

@@ -227,6 +227,11 @@ impl Session {
         (session, Cursors::decode(rest).expect("cursors"))
     }
 
+    /// Whether a state that was written down is that of a member.
+    pub(crate) fn is_member_of(bytes: &[u8]) -> bool {
+        bytes.get(8).is_some_and(|flags| flags & 0x80 != 0)
+    }
+
     /// The number of a state that was written down.
     pub(crate) fn number_of(bytes: &[u8]) -> Option<u64> {
         Some(u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?))

@@ -6,8 +6,8 @@ use tautwire_cluster::mutant::{Mutant, mutate};
 use tautwire_cluster::names::{ClientKey, Incarnation, Key, Seed};
 use tautwire_cluster::record::{Claim, ConfigPart, ConfigRecord, Load, NodeRecord, NodeState, Retain, SessionRecord};
 use tautwire_cluster::{
-    Answer, Decision, Member, Operation, OperationId, Output, Own, Proposal, Publish, Refusal, Revision, Sequence,
-    Settings, Start,
+    Answer, Decision, Member, Operation, OperationId, Output, Own, Proposal, Publish, Refusal, RetainedChange,
+    Revision, Sequence, Settings, Start,
 };
 
 use crate::store::Store;
@@ -377,9 +377,10 @@ fn a_retained_message_is_acknowledged_when_it_is_retained() {
     node.member.look(node.now_ms, 3);
     node.pass(200);
     let decisions = node.take();
-    let [Decision::Retain { record, expires_at_ms, .. }, Decision::Look { ticket: 3 }] = &decisions[..] else {
+    let [Decision::Retain(changes), Decision::Look { ticket: 3 }] = &decisions[..] else {
         panic!("{decisions:?}");
     };
+    let [RetainedChange { record, expires_at_ms, .. }] = &changes[..] else { panic!("{changes:?}") };
     assert_eq!((&record.topic[..], record.retain), ("t", Retain::Seconds(60)));
     assert_eq!(*expires_at_ms, Some(node.now_ms + 60_000));
 }
@@ -516,6 +517,7 @@ fn a_session_that_is_not_of_a_nodes_share_is_left_to_others_only_for_a_while() {
             client_id: name.to_owned(),
             epoch: 1,
             write: 1,
+            claimed_at: None,
             owner: Some(Claim { by: life(9), number: 1 }),
             taken: Vec::new(),
             expiry_s: 100,

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use tautwire_cluster::names::{ClientKey, Key, LogSubject, Partition};
-use tautwire_cluster::{Answer, Kept, Operation, Revision, Scanned, Sequence};
+use tautwire_cluster::{Answer, Kept, Operation, Revision, Scanned, ScannedGroup, Sequence};
 
 #[derive(Default)]
 pub(crate) struct Store {
@@ -12,6 +12,8 @@ pub(crate) struct Store {
     /// By its own clock, which jumps when another server leads.
     pub(crate) now_ms: u64,
     keys: BTreeMap<Key, Value>,
+    /// What stands where a key was removed.
+    markers: BTreeMap<Key, Revision>,
     subjects: BTreeMap<LogSubject, BTreeMap<Sequence, Vec<u8>>>,
     streams: BTreeMap<Partition, Stream>,
     retained: BTreeMap<String, (Sequence, Value)>,
@@ -50,9 +52,7 @@ impl Store {
         let is_over = |value: &Value| value.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms);
         self.retained.retain(|_, (_, value)| !is_over(value));
         let gone: Vec<_> = self.keys.iter().filter(|(_, value)| is_over(value)).map(|(key, _)| *key).collect();
-        gone.iter().for_each(|key| {
-            self.keys.remove(key);
-        });
+        gone.iter().for_each(|key| self.remove(*key));
         gone.iter().filter_map(|key| if let Key::Session(client) = key { Some(*client) } else { None }).collect()
     }
 
@@ -71,6 +71,7 @@ impl Store {
                 | Operation::Follow { .. }
                 | Operation::Next { .. }
                 | Operation::Scan { .. }
+                | Operation::ScanGroups { .. }
                 | Operation::Nodes
                 | Operation::LastRetained(_)
                 | Operation::Mirror { .. }
@@ -90,7 +91,7 @@ impl Store {
                 if self.keys.get(&key).map(|value| value.revision) != Some(expected) {
                     return (Answer::Conflict, Change::Nothing);
                 }
-                self.keys.remove(&key);
+                self.remove(key);
                 (Answer::Removed, Change::Removed(key))
             }
             Operation::Nodes => {
@@ -101,6 +102,7 @@ impl Store {
                 (Answer::Nodes(self.keys.iter().filter_map(node).collect()), Change::Nothing)
             }
             Operation::Scan { after, max } => (self.scan(after, max), Change::Nothing),
+            Operation::ScanGroups { after, max } => (self.scan_groups(after, max), Change::Nothing),
             Operation::Last(subject) => {
                 let groups = self.subjects.get(&subject);
                 (Answer::Last(groups.and_then(|groups| groups.last_key_value()).map(own)), Change::Nothing)
@@ -156,6 +158,12 @@ impl Store {
         Value { revision, bytes, written_at_ms: self.now_ms, expires_at_ms }
     }
 
+    fn remove(&mut self, key: Key) {
+        self.last += 1;
+        self.keys.remove(&key);
+        self.markers.insert(key, Revision(self.last));
+    }
+
     fn put(&mut self, key: Key, expected: Option<Revision>, bytes: Vec<u8>, for_s: Option<u32>) -> (Answer, Change) {
         if self.keys.get(&key).map(|value| value.revision) != expected {
             return (Answer::Conflict, Change::Nothing);
@@ -164,6 +172,7 @@ impl Store {
         let revision = Revision(self.last);
         let value = self.value(revision, bytes.clone(), for_s);
         self.keys.insert(key, value);
+        self.markers.remove(&key);
         (Answer::Put(revision), Change::Key(key, revision, bytes))
     }
 
@@ -188,22 +197,45 @@ impl Store {
     }
 
     fn scan(&self, after: Revision, max: usize) -> Answer {
-        let mut records: Vec<_> = self
-            .keys
-            .iter()
-            .filter_map(|(key, value)| if let Key::Session(client) = key { Some((*client, value)) } else { None })
-            .filter(|(_, value)| after < value.revision)
-            .map(|(client, value)| Scanned {
+        let (page, through, is_end) = self.page(after, max, |key| matches!(key, Key::Session(_)));
+        let records = page.into_iter().filter_map(|(key, value)| match key {
+            Key::Session(client) => Some(Scanned {
                 client,
                 revision: value.revision,
                 age_ms: self.now_ms.saturating_sub(value.written_at_ms),
                 value: value.bytes.clone(),
-            })
-            .collect();
-        records.sort_by_key(|record| record.revision);
-        let is_end = records.len() <= max;
-        records.truncate(max);
-        Answer::Scanned { records, is_end }
+            }),
+            _ => None,
+        });
+        Answer::Scanned { records: records.collect(), through, is_end }
+    }
+
+    fn scan_groups(&self, after: Revision, max: usize) -> Answer {
+        let (page, through, is_end) = self.page(after, max, |key| matches!(key, Key::Group(_)));
+        let records = page.into_iter().filter_map(|(key, value)| match key {
+            Key::Group(group) => Some(ScannedGroup {
+                group,
+                revision: value.revision,
+                age_ms: self.now_ms.saturating_sub(value.written_at_ms),
+                value: value.bytes.clone(),
+            }),
+            _ => None,
+        });
+        Answer::ScannedGroups { records: records.collect(), through, is_end }
+    }
+
+    /// A part of a bucket, in which what was removed counts as well: what there is, where that ends, and whether there is no more.
+    fn page(&self, after: Revision, max: usize, is_of: fn(&Key) -> bool) -> (Vec<(Key, &Value)>, Revision, bool) {
+        let values = self.keys.iter().map(|(key, value)| (value.revision, *key, Some(value)));
+        let markers = self.markers.iter().map(|(key, revision)| (*revision, *key, None));
+        let mut all: Vec<_> =
+            values.chain(markers).filter(|(revision, key, _)| is_of(key) && after < *revision).collect();
+        all.sort_by_key(|(revision, ..)| *revision);
+        let is_end = all.len() <= max;
+        all.truncate(max);
+        let through = all.last().map_or(after, |(revision, ..)| *revision);
+        let page = all.into_iter().filter_map(|(_, key, value)| value.map(|value| (key, value)));
+        (page.collect(), through, is_end)
     }
 
     fn mirror(&self, after: Sequence, max: usize) -> Answer {

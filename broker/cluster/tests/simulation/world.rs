@@ -457,6 +457,10 @@ impl World {
         tally.reads_kept += counters.reads_kept;
         tally.gaps += counters.gaps;
         tally.stalls += counters.stalls;
+        let local_ms = life.offset_ms + self.now_ms * life.speed / 1000;
+        let patrol = life.member.status(local_ms).patrol;
+        tally.keeping.members_removed += patrol.members_removed;
+        tally.keeping.groups_removed += patrol.groups_removed;
     }
 
     /// A node's life ends; another one follows.

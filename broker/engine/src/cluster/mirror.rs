@@ -13,7 +13,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tautwire_cluster::Sequence;
-use tautwire_cluster::names::{PARTITIONS, Partition};
+use tautwire_cluster::names::PARTITIONS;
 use tautwire_cluster::record::{Place, Retain};
 use tautwire_memory::Ledger;
 use tautwire_message::MessageRef;
@@ -146,64 +146,28 @@ impl Mirror {
         Standing::Overdue
     }
 
-    /// The stream has brought what a topic retains. Each shard says so, in the order of the stream. Where the change is late, so that the
-    /// log does not bring the message in this life, gives the generation with which it is to be routed on each shard, if it is news.
-    ///
-    /// # Errors
-    /// It is no message.
-    pub(crate) fn take_change(
+    /// The stream has brought what topics retain. Each shard says so, in the order of the stream, and the first one takes it on. `place` says of a
+    /// change where in the log it stands, and whether it is late, so that the log does not bring the message in this life. Of late ones that are
+    /// news, the answer has the generation with which they are to be routed on each shard; of what is no message, that.
+    pub(crate) fn take_changes(
         &self,
         life: u64,
-        change: &RetainedChange,
-        partition: Partition,
-        is_late: bool,
+        changes: &[RetainedChange],
+        place: impl Fn(&RetainedChange) -> (LogPlace, bool),
         to: &CommonStore<'_>,
-    ) -> Result<Option<u64>, NoMessage> {
-        let RetainedChange { record, sequence, expires_at_ms } = change;
+    ) -> Vec<(usize, Result<u64, NoMessage>)> {
         let mut inner = self.lock();
-        if inner.life != life {
-            return Ok(None);
+        let (Some(first), Some(last)) = (changes.first(), changes.last()) else { return Vec::new() };
+        let is_known =
+            last.sequence <= inner.through && inner.late.range(first.sequence..=last.sequence).next().is_none();
+        if inner.life != life || is_known {
+            return Vec::new();
         }
-        if *sequence <= inner.through {
-            return Ok(inner.take_late(*sequence));
-        }
-        inner.through = *sequence;
-        let reached = &mut inner.reached[partition.index()];
-        *reached = (*reached).max(record.place);
-        let was_awaited = inner.confirm(&record.topic, record.place);
-        inner.know(&record.topic, *sequence, to.exchange);
-        let empty = MessageRef { topic: &record.topic, ..CLEARED };
-        let message = match record.retain {
-            Retain::Clear => empty,
-            Retain::Always | Retain::Seconds(_) => {
-                let message = MessageRef::read_stored(&record.message).ok_or(NoMessage)?;
-                if message.topic != record.topic || message.payload.is_empty() {
-                    return Err(NoMessage);
-                }
-                message
-            }
-        };
-        let message = MessageRef { expires_at_ms: *expires_at_ms, ..message };
-        let at = LogPlace { partition, place: record.place };
-        match inner.there(&record.topic, to.exchange) {
-            Some(there) if record.place < there && !is(Mutant::RetainsInAnyOrder) => {}
-            Some(there) if record.place == there => {
-                // The log says by the clock of another node when it expires.
-                if message.expires_at_ms.is_some() && !message.payload.is_empty() {
-                    to.exchange.renew_retained(MessageRef { id: at.to_retained_id(), ..message }.keep(to.ledger));
-                }
-                if was_awaited && message.payload.is_empty() {
-                    to.exchange.clear_retained(&record.topic);
-                }
-            }
-            _ => {
-                let generation = inner.set(at, &message, to);
-                if is_late {
-                    inner.late.insert(*sequence, (generation, to.exchange.shards()));
-                }
-            }
-        }
-        Ok(inner.take_late(*sequence))
+        let taken = changes.iter().enumerate().filter_map(|(index, change)| {
+            let (at, is_late) = place(change);
+            inner.take(change, at, is_late, to).transpose().map(|outcome| (index, outcome))
+        });
+        taken.collect()
     }
 
     /// The latest places that the stream has named.
@@ -265,6 +229,56 @@ impl Inner {
             self.cleared.remove(message.topic);
             to.exchange.mirror_retained(MessageRef { id: at.to_retained_id(), ..*message }.keep(to.ledger))
         }
+    }
+
+    /// Takes on one change, unless another shard has done so. Of a late one, gives the generation with which it is to be routed.
+    fn take(
+        &mut self,
+        change: &RetainedChange,
+        at: LogPlace,
+        is_late: bool,
+        to: &CommonStore<'_>,
+    ) -> Result<Option<u64>, NoMessage> {
+        let RetainedChange { record, sequence, expires_at_ms } = change;
+        if *sequence <= self.through {
+            return Ok(self.take_late(*sequence));
+        }
+        self.through = *sequence;
+        let reached = &mut self.reached[at.partition.index()];
+        *reached = (*reached).max(record.place);
+        let was_awaited = self.confirm(&record.topic, record.place);
+        self.know(&record.topic, *sequence, to.exchange);
+        let empty = MessageRef { topic: &record.topic, ..CLEARED };
+        let message = match record.retain {
+            Retain::Clear => empty,
+            Retain::Always | Retain::Seconds(_) => {
+                let message = MessageRef::read_stored(&record.message).ok_or(NoMessage)?;
+                if message.topic != record.topic || message.payload.is_empty() {
+                    return Err(NoMessage);
+                }
+                message
+            }
+        };
+        let message = MessageRef { expires_at_ms: *expires_at_ms, ..message };
+        match self.there(&record.topic, to.exchange) {
+            Some(there) if record.place < there && !is(Mutant::RetainsInAnyOrder) => {}
+            Some(there) if record.place == there => {
+                // The log says by the clock of another node when it expires.
+                if message.expires_at_ms.is_some() && !message.payload.is_empty() {
+                    to.exchange.renew_retained(MessageRef { id: at.to_retained_id(), ..message }.keep(to.ledger));
+                }
+                if was_awaited && message.payload.is_empty() {
+                    to.exchange.clear_retained(&record.topic);
+                }
+            }
+            _ => {
+                let generation = self.set(at, &message, to);
+                if is_late {
+                    self.late.insert(*sequence, (generation, to.exchange.shards()));
+                }
+            }
+        }
+        Ok(self.take_late(*sequence))
     }
 
     fn note_cleared(&mut self, topic: &str, place: Place, now_ms: u64) {

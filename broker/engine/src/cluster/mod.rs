@@ -37,6 +37,7 @@ pub(crate) use self::retaining::comes_by_log;
 use self::room::Denial;
 pub(crate) use self::room::{OwnFate, OwnRange};
 pub use self::settings::ClusterSettings;
+pub use self::state::shares_of;
 pub(crate) use self::state_size::Fit;
 use crate::hub::Hub;
 use crate::shard::Shard;
@@ -138,7 +139,9 @@ impl<J: Journal> Shard<J> {
             Decision::Begin { .. }
             | Decision::Unreadable { .. }
             | Decision::Outgrown
-            | Decision::Retain { .. }
+            | Decision::Retain(_)
+            | Decision::Told { .. }
+            | Decision::Ordered { .. }
             | Decision::Configure { .. }
             | Decision::Proposed { .. } => {}
         }

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+pub use tautwire_cluster::RetainedChange;
 use tautwire_cluster::names::{ClientKey, GroupKey, PARTITIONS, Partition};
-use tautwire_cluster::record::{Place, Retain, RetainedRecord};
+use tautwire_cluster::record::{Place, Retain};
 use tautwire_cluster::{Decision, Sequence, Start, Terms};
 use tautwire_protocol::PacketId;
 
@@ -179,7 +180,7 @@ pub enum ClusterEvent {
     /// The node has decided something about a client of this shard, or about itself; or it hands on a part of the log, which has arrived or
     /// was asked for.
     Decided(Decision),
-    /// What topics retain has changed, in the order of the stream. Each shard is told.
+    /// What topics retain has changed, in the order of the stream: [`Decision::Retain`]. Each shard is told.
     Retained(Arc<[RetainedChange]>),
     /// A message of QoS 0 from another node, in the stored form.
     Heard(Arc<[u8]>),
@@ -192,17 +193,6 @@ pub struct Retaining {
     pub retain: Retain,
     /// Where their stream has what the topic retains so far, as far as this node knows.
     pub known: Option<Sequence>,
-}
-
-/// What a topic retains from now on: [`Decision::Retain`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RetainedChange {
-    /// What it is.
-    pub record: RetainedRecord,
-    /// Where it stands in the stream.
-    pub sequence: Sequence,
-    /// When it expires, by the clock that shards are told the time by.
-    pub expires_at_ms: Option<u64>,
 }
 
 impl fmt::Debug for ClusterRequest {

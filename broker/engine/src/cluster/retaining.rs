@@ -24,14 +24,18 @@ const LOG_LAG_MAX_MS: u64 = 1_000;
 impl<J: Journal> Shard<J> {
     /// What topics retain has changed.
     pub(super) fn take_retained(&mut self, changes: &[RetainedChange]) {
-        for change in changes {
-            let Some(room) = &self.hub.cluster else { return };
+        let Some(room) = &self.hub.cluster else { return };
+        let at = |change: &RetainedChange| LogPlace {
+            partition: room.partition(&change.record.topic),
+            place: change.record.place,
+        };
+        let place = |change: &RetainedChange| (at(change), room.is_from_before(at(change)));
+        let taken = self.hub.common.mirror().take_changes(room.lives(), changes, place, &self.hub.common_store());
+        for (index, outcome) in taken {
+            let Some((change, room)) = changes.get(index).zip(self.hub.cluster.as_ref()) else { return };
             let at = LogPlace { partition: room.partition(&change.record.topic), place: change.record.place };
-            let (life, is_late) = (room.lives(), room.is_from_before(at));
-            let mirror = self.hub.common.mirror();
-            match mirror.take_change(life, change, at.partition, is_late, &self.hub.common_store()) {
-                Ok(None) => {}
-                Ok(Some(generation)) => self.route_late(change, at, generation),
+            match outcome {
+                Ok(generation) => self.route_late(change, at, generation),
                 Err(NoMessage) => log::error!(
                     "the cluster retains something at {} that is no message; it is passed over [cluster_retained]",
                     change.sequence.0

@@ -303,3 +303,74 @@ fn what_a_node_says_of_itself_goes_to_its_own_members() {
     let common = topics(members[0]).intersection(&topics(members[1])).count();
     assert!(common > 10, "{common}");
 }
+
+/// A world whose nodes look through groups so often, and a publisher.
+fn patrolled(group_patrol_ms: u64) -> (World, usize) {
+    let set_member = |member: &mut tautwire_cluster::Settings| {
+        (member.group_patrol_ms, member.member_doubt_ms) = (group_patrol_ms, 500);
+    };
+    let mut world = World::with_members(2, 0, Plan::default(), |_| {}, |_| {}, set_member);
+    let publisher = world.client("p");
+    world.connect(publisher, 0, true, 0);
+    (world, publisher)
+}
+
+/// What a new member gets of messages that were published before it subscribed, and of those that were published after that.
+fn joins_late(world: &mut World, publisher: usize) -> Vec<String> {
+    publish(world, publisher, 0..20, QoS::AtLeastOnce);
+    let late = world.client("late");
+    world.connect(late, 0, true, 0);
+    world.subscribe(late, SHARE, QoS::AtLeastOnce);
+    settle(world);
+    publish(world, publisher, 20..40, QoS::AtLeastOnce);
+    world.run(1_000);
+    received(world, &[late])
+}
+
+#[test]
+fn a_group_ends_with_a_session_that_has_expired() {
+    for (expiry_s, got) in [(2, 20..40), (HOUR_S, 0..40)] {
+        let (mut world, publisher) = patrolled(5_000);
+        let member = members(&mut world, 1, QoS::AtLeastOnce, expiry_s)[0];
+        settle(&mut world);
+        world.cut_off(member);
+        world.run(30_000);
+        assert_eq!(joins_late(&mut world, publisher), numbers(got), "a session of {expiry_s} s");
+    }
+}
+
+#[test]
+fn a_group_ends_with_a_session_that_was_ended_by_a_clean_start_elsewhere() {
+    for (is_clean, got) in [(true, 20..40), (false, 0..40)] {
+        // No patrol comes in time.
+        let (mut world, publisher) = patrolled(u64::MAX / 2);
+        let member = members(&mut world, 1, QoS::AtLeastOnce, HOUR_S)[0];
+        settle(&mut world);
+        world.cut_off(member);
+        settle(&mut world);
+        world.connect(member, 1, is_clean, HOUR_S);
+        world.cut_off(member);
+        settle(&mut world);
+        assert_eq!(joins_late(&mut world, publisher), numbers(got), "a clean start: {is_clean}");
+    }
+}
+
+#[test]
+fn a_group_ends_with_a_session_whose_node_dies_as_the_client_connects_anew() {
+    let (mut world, publisher) = patrolled(5_000);
+    let member = members(&mut world, 1, QoS::AtLeastOnce, 0)[0];
+    settle(&mut world);
+    // Its session ends with the connection, and nobody is left to say so.
+    world.kill(0);
+    world.run(60_000);
+    assert!(!world.clients[member].is_connected());
+    let late = world.client("late");
+    world.connect(late, 1, true, 0);
+    world.connect(publisher, 1, true, 0);
+    publish(&mut world, publisher, 0..20, QoS::AtLeastOnce);
+    world.subscribe(late, SHARE, QoS::AtLeastOnce);
+    settle(&mut world);
+    publish(&mut world, publisher, 20..40, QoS::AtLeastOnce);
+    world.run(1_000);
+    assert_eq!(received(&world, &[late]), numbers(20..40));
+}

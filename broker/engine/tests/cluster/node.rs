@@ -205,18 +205,24 @@ impl Node {
                 });
                 return;
             }
-            Decision::Retain { record, sequence, expires_at_ms } => {
-                let expires_at_ms = expires_at_ms.map(|at_ms| crate::world::START_MS + at_ms);
-                let change = RetainedChange { record: *record.clone(), sequence: *sequence, expires_at_ms };
-                let changes: Arc<[RetainedChange]> = [change].into();
+            Decision::Retain(changes) => {
+                let by_clock_of_shards = |change: &RetainedChange| RetainedChange {
+                    expires_at_ms: change.expires_at_ms.map(|at_ms| crate::world::START_MS + at_ms),
+                    ..change.clone()
+                };
+                let changes: Arc<[RetainedChange]> = changes.iter().map(by_clock_of_shards).collect();
                 for shard in 0..SHARDS {
                     self.broker.tell(shard, ClusterEvent::Retained(changes.clone()));
                 }
                 return;
             }
             // Shards hear nothing of these.
-            Decision::Unreadable { .. } | Decision::Outgrown => return,
-            Decision::Configure { .. } | Decision::Proposed { .. } => return,
+            Decision::Unreadable { .. }
+            | Decision::Outgrown
+            | Decision::Configure { .. }
+            | Decision::Proposed { .. }
+            | Decision::Told { .. }
+            | Decision::Ordered { .. } => return,
         };
         if decision == Decision::Fenced {
             self.is_over = true;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tautwire_cluster::names::{Incarnation, Key, LogSubject, PARTITIONS, Partition};
-use tautwire_cluster::{Answer, Kept, Operation, Revision, Scanned, Sequence};
+use tautwire_cluster::{Answer, Kept, Operation, Revision, Scanned, ScannedGroup, Sequence};
 
 use crate::node::SEED;
 
@@ -71,6 +71,7 @@ impl Store {
                 (Answer::Removed, Change::Nothing)
             }
             Operation::Scan { after, max } => (self.scan(after, max), Change::Nothing),
+            Operation::ScanGroups { after, .. } => (self.scan_groups(after), Change::Nothing),
             Operation::Nodes => (Answer::Nodes(self.nodes()), Change::Nothing),
             Operation::Get(key) => {
                 let found = self.keys.get(&key).map(|value| (value.revision, value.bytes.clone()));
@@ -161,7 +162,26 @@ impl Store {
         records.sort_by_key(|record| record.revision);
         let is_end = records.len() <= max;
         records.truncate(max);
-        Answer::Scanned { records, is_end }
+        let through = records.last().map_or(after, |last| last.revision);
+        Answer::Scanned { records, through, is_end }
+    }
+
+    /// The records of groups behind a revision.
+    fn scan_groups(&self, after: Revision) -> Answer {
+        let of_group = |(key, value): (&Key, &Value)| match key {
+            Key::Group(group) => Some(ScannedGroup {
+                group: *group,
+                revision: value.revision,
+                age_ms: self.now_ms.saturating_sub(value.written_at_ms),
+                value: value.bytes.clone(),
+            }),
+            _ => None,
+        };
+        let mut records: Vec<_> = self.keys.iter().filter_map(of_group).collect();
+        records.retain(|record| after < record.revision);
+        records.sort_by_key(|record| record.revision);
+        let through = records.last().map_or(after, |last| last.revision);
+        Answer::ScannedGroups { records, through, is_end: true }
     }
 
     fn mirror(&self, after: Sequence, max: usize) -> Answer {

@@ -6,8 +6,8 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use tautwire_cluster::names::{Incarnation, Key, Partition};
-use tautwire_cluster::{Answer, Operation, OperationId, Revision, Settings as MemberSettings, TICK_MS};
-use tautwire_engine::{ClusterSettings, Settings};
+use tautwire_cluster::{Answer, Operation, OperationId, Revision, Settings as MemberSettings, SharesOf, TICK_MS};
+use tautwire_engine::{ClusterSettings, Settings, shares_of};
 use tautwire_protocol::QoS;
 
 use crate::client::Client;
@@ -109,6 +109,7 @@ impl World {
             publish_timeout_ms: u64::MAX / 2,
             shards: SHARDS,
             kept_max_bytes: 0,
+            shares_of: SharesOf(shares_of),
             ..MemberSettings::default()
         };
         set_member(&mut member);
@@ -185,15 +186,8 @@ impl World {
         let cluster = ClusterSettings { node_name: reference.clone(), ..self.cluster.clone() };
         let member = MemberSettings { reference, ..self.member.clone() };
         let Place { node, former, .. } = &mut self.places[place];
-        *node = Some(Node::new(
-            self.now_ms,
-            me,
-            *former,
-            self.settings.clone(),
-            &cluster,
-            member,
-            self.state_max_bytes,
-        ));
+        *node =
+            Some(Node::new(self.now_ms, me, *former, self.settings.clone(), &cluster, member, self.state_max_bytes));
         *former = Some(me);
         self.after(0, Event::Tick(me));
         self.go_on(place);

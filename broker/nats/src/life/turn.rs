@@ -1,7 +1,8 @@
 //! What a life does all the time: hears, lets the machine decide, and carries out.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use async_nats::connection::State;
@@ -10,7 +11,7 @@ use futures_util::stream::SelectAll;
 use futures_util::{FutureExt, StreamExt};
 use log::{info, warn};
 use tautwire_cluster::names::{ClientKey, Incarnation, Partition, Seed};
-use tautwire_cluster::{Decision, Full, Member, Output, Own, Publish, TICK_MS};
+use tautwire_cluster::{Decision, Full, Member, OrderOutcome, Output, Own, Publish, TICK_MS};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{MissedTickBehavior, interval};
@@ -61,6 +62,9 @@ pub(super) struct Turns {
     reached: u64,
     inputs: Receiver<Input>,
     to_inputs: Sender<Input>,
+    /// Who waits for what becomes of an order to another node. All are answered within a time.
+    orders: HashMap<u64, SyncSender<OrderOutcome>>,
+    last_order: u64,
     /// Until when it waits for what is under way, once it is told to end.
     stops_at_ms: Option<u64>,
     ended: Option<Ended>,
@@ -104,6 +108,8 @@ impl Turns {
             reached: 0,
             inputs,
             to_inputs,
+            orders: HashMap::new(),
+            last_order: 0,
             stops_at_ms: None,
             ended: None,
         })
@@ -188,6 +194,11 @@ impl Turns {
                     Output::Listen(pattern) => self.bus.listen(pattern),
                     Output::Unlisten(pattern) => self.bus.unlisten(&pattern),
                     Output::Send(to, message) => self.send(to, message),
+                    Output::Decision(Decision::Ordered { ticket, outcome }) => {
+                        if let Some(to) = self.orders.remove(&ticket) {
+                            let _ = to.try_send(outcome);
+                        }
+                    }
                     Output::Decision(decision) => {
                         let ended = match decision {
                             Decision::Fenced => Some(Ended::Fenced),
@@ -274,6 +285,11 @@ impl Turns {
             Command::Listen { filter } => self.member.listen(&filter),
             Command::Unlisten { filter } => self.member.unlisten(&filter),
             Command::Drain { is_for_good } => self.member.drain(now_ms, is_for_good),
+            Command::DrainOther { node, is_for_good, by, to } => {
+                self.last_order += 1;
+                self.orders.insert(self.last_order, to);
+                self.member.drain_other(now_ms, self.last_order, &node, is_for_good, &by);
+            }
             Command::Rebalance => self.member.rebalance(now_ms),
             Command::Propose { ticket, base, parts } => self.member.propose(ticket, base, parts),
             Command::Configured { number, is_taken_on } => self.member.configured(now_ms, number, is_taken_on),

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use tautwire_cluster::names::{ClientKey, Incarnation, Partition};
+use tautwire_cluster::names::{ClientKey, GroupKey, Incarnation, Partition};
 use tautwire_cluster::record::{Body, Group};
 
 use super::*;
 use crate::clock::now_ms;
 use crate::connection::connect;
+use crate::records::Page;
 use crate::servers::{Config, PATIENCE, Servers, program};
 use crate::settings::{Access, Credentials, Limits, Settings, Storage, Syncing, Tls};
 use crate::setup::prepare;
@@ -354,10 +355,10 @@ fn keys_go_by_themselves_or_are_removed_and_are_read_together() {
             revisions.push(revision(&bench.ask(put(key(number), None, b"value")).await));
         }
         let names = |records: &[records::Record]| records.iter().map(|record| record.revision).collect::<Vec<_>>();
-        let (all, is_end) = records::scan(&client, Revision(0), 100, wait).await.expect("records");
+        let Page { records: all, is_end, .. } = records::scan(&client, Revision(0), 100, wait).await.expect("records");
         assert!(is_end && names(&all) == revisions && all.iter().all(|record| record.age_ms < 60_000));
         assert_eq!(format!("tw_session.{}", all[3].name), key(3).to_string());
-        let (some, is_end) = records::scan(&client, revisions[4], 5, wait).await.expect("records");
+        let Page { records: some, is_end, .. } = records::scan(&client, revisions[4], 5, wait).await.expect("records");
         assert!(!is_end && names(&some) == revisions[5..10]);
 
         assert_eq!(records::remove(&client, key(3), revisions[4]).await, Ok(records::Written::Conflict));
@@ -370,8 +371,33 @@ fn keys_go_by_themselves_or_are_removed_and_are_read_together() {
         let late = put(key(4), Some(Revision(short)), b"late");
         assert_eq!(bench.ask(late).await, Answer::Conflict, "whoever has seen it is told that it is gone");
         revision(&bench.ask(put(key(4), None, b"new")).await);
-        let (left, is_end) = records::scan(&client, Revision(0), 100, wait).await.expect("records");
+        let Page { records: left, is_end, .. } = records::scan(&client, Revision(0), 100, wait).await.expect("records");
         assert!(is_end && left.len() == 19, "{left:?}");
+        // Where all that a page could have was removed, the next one goes on behind it.
+        let mut last = Revision(0);
+        for record in &left {
+            let name = ClientKey::of_text(&record.name).expect("a key");
+            let removed = records::remove(&client, Key::Session(name), record.revision).await;
+            let Ok(records::Written::At(revision)) = removed else { panic!("not removed: {removed:?}") };
+            last = Revision(revision);
+        }
+        let (mut after, mut is_end) = (Revision(0), false);
+        while !is_end {
+            let page = records::scan(&client, after, 5, wait).await.expect("records");
+            assert!(page.records.is_empty() && (page.is_end || after < page.through), "{page:?}");
+            (after, is_end) = (page.through, page.is_end);
+        }
+        assert_eq!(after, last);
+
+        for number in 0..5 {
+            revision(&bench.ask(put(Key::Group(GroupKey(number)), None, b"group")).await);
+        }
+        let first = records::scan_groups(&client, Revision(0), 3, wait).await.expect("groups");
+        assert!(first.records.len() == 3 && !first.is_end && first.records.iter().all(|record| record.age_ms < 60_000));
+        let second = records::scan_groups(&client, first.through, 3, wait).await.expect("groups");
+        let numbers: Vec<_> =
+            first.records.iter().chain(&second.records).filter_map(|record| GroupKey::of_text(&record.name)).collect();
+        assert!(second.is_end && numbers == (0..5).map(GroupKey).collect::<Vec<_>>(), "{numbers:?}");
 
         let nodes: Vec<_> = [7, 8].into_iter().map(writer).collect();
         for node in &nodes {

@@ -4,7 +4,7 @@ use super::clients::ok;
 use super::response::{Response, Status};
 use super::routes::Call;
 use super::spelled::Query;
-use crate::cluster::Node;
+use crate::cluster::{Node, NotDrained};
 use crate::fields::Fields;
 
 /// `GET /v1/cluster`.
@@ -13,14 +13,59 @@ pub(super) fn show(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     node.told().map(ok).ok_or_else(not_there)
 }
 
-/// `POST /v1/cluster/drain`.
+/// `POST /v1/cluster/drain`. Without a name, or with its own, this node is drained; else the one of that name is told to.
 pub(super) fn drain(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     let mut query = Query::parse(&call.head.query)?;
     let is_for_good = query.take_as("for_good", "true or false", |text| text.parse().ok())?.unwrap_or(false);
-    query.finish("for_good")?;
+    let name = query.take("node");
+    query.finish("for_good, node")?;
     let node = node(call)?;
-    log::info!("admin: the node is drained");
+    let name = name.as_deref().unwrap_or(node.name());
+    let by = call.caller.map_or_else(String::new, |caller| caller.holder.by());
+    let address = call.peer.to_string();
+    log::info!("admin: the node {name} is drained");
+    log::error!(
+        target: crate::log::audit::TARGET,
+        event = "cluster_drain", node = name, by = &*by, address = &*address, for_good = is_for_good;
+        ""
+    );
+    if name != node.name() {
+        return node.drain_other(name, is_for_good, &by).map(|()| begun()).map_err(|why| not_drained(name, why));
+    }
     if node.drain(is_for_good) { Ok(begun()) } else { Err(not_there()) }
+}
+
+fn not_drained(name: &str, why: NotDrained) -> Response {
+    let refused = |status, code, why: String| Response::error(status, code, &why);
+    match why {
+        NotDrained::NoLife => not_there(),
+        NotDrained::Unknown => refused(
+            Status::NOT_FOUND,
+            "cluster_node_unknown",
+            format!(
+                "no node called {name} is alive, as this one sees the cluster; `tautwire cluster status` names those that are"
+            ),
+        ),
+        NotDrained::Ambiguous => refused(
+            Status::CONFLICT,
+            "cluster_node_ambiguous",
+            format!(
+                "several nodes called {name} are alive; try again when one that has died is buried, or ask the admin API of the one that is meant"
+            ),
+        ),
+        NotDrained::Silent => refused(
+            Status::SERVICE_UNAVAILABLE,
+            "cluster_node_silent",
+            format!(
+                "{name} has not said that it has heard it, and may have; look at `tautwire cluster status`, and try again"
+            ),
+        ),
+        NotDrained::TooMany => refused(
+            Status::SERVICE_UNAVAILABLE,
+            "cluster_orders",
+            "too many orders to other nodes are under way; try again".to_owned(),
+        ),
+    }
 }
 
 /// `POST /v1/cluster/rebalance`.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tautwire_reactor::{ClusterMail, ClusterSeat};
 
-use super::{Proposed, Sharing};
+use super::{NotDrained, Proposed, Sharing};
 use crate::config::Config;
 use crate::fields::Fields;
 use crate::shared::{Parts, Shared};
@@ -79,6 +79,14 @@ impl Node {
     }
 
     pub(crate) fn drain(&self, _: bool) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        match *self {}
+    }
+
+    pub(crate) fn drain_other(&self, _: &str, _: bool, _: &str) -> Result<(), NotDrained> {
         match *self {}
     }
 

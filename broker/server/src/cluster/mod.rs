@@ -65,3 +65,18 @@ pub(crate) struct Sharing {
     /// How many have been refused.
     pub(crate) refusals: u64,
 }
+
+/// Why another node is not known to be drained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotDrained {
+    /// This node has no life that could ask.
+    NoLife,
+    /// No node of that name is alive.
+    Unknown,
+    /// Several are.
+    Ambiguous,
+    /// It has not answered, and may have heard it all the same.
+    Silent,
+    /// Too many such orders are under way.
+    TooMany,
+}

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tautwire_cluster::Proposal;
 use tautwire_cluster::names::Seed;
+use tautwire_cluster::{OrderOutcome, Proposal};
 use tautwire_engine::ClusterSettings;
 use tautwire_nats::{Command, Refused, check, found};
 use tautwire_reactor::{ClusterMail, ClusterSeat};
 
+use super::NotDrained;
 use super::lives::Lives;
 use super::place::NodePlace;
 use super::plan::Plan;
@@ -28,6 +29,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The longest that somebody waits who asks how it is with the node.
 const REPORT_WAIT: Duration = Duration::from_secs(2);
 
+/// The same for who orders something of another node: longer than that is asked for.
+const ORDER_WAIT: Duration = Duration::from_secs(7);
+
 /// This broker as one of several, from its start to its end.
 pub(crate) struct Node {
     name: String,
@@ -40,8 +44,6 @@ pub(crate) struct Node {
     /// Held by who proposes something: one proposal of a node is under way at a time.
     proposing: Mutex<()>,
     stops: Arc<AtomicBool>,
-    /// An operator has said so, and there is no way back.
-    is_draining: AtomicBool,
 }
 
 enum State {
@@ -79,7 +81,6 @@ impl Node {
             taker: Mutex::default(),
             proposing: Mutex::default(),
             stops: Arc::default(),
-            is_draining: AtomicBool::new(false),
         }))
     }
 
@@ -203,8 +204,7 @@ impl Node {
 
     /// Whether clients should be sent here.
     pub(crate) fn takes_clients(&self) -> bool {
-        let is_open = !self.is_draining.load(Ordering::Relaxed) && self.sharing().refused.is_empty();
-        is_open && self.is_serving()
+        !self.relay.is_draining() && self.sharing().refused.is_empty() && self.is_serving()
     }
 
     /// Whether those clients are served that it has.
@@ -215,8 +215,30 @@ impl Node {
     /// The node is to end: its clients are sent elsewhere; `is_for_good`, they are not to come back. Whether it has been told.
     pub(crate) fn drain(&self, is_for_good: bool) -> bool {
         let is_begun = self.give(Command::Drain { is_for_good });
-        self.is_draining.fetch_or(is_begun, Ordering::Relaxed);
+        if is_begun {
+            self.relay.begin_to_drain();
+        }
         is_begun
+    }
+
+    /// What operators call this node.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Another node is to end, by its name; `by` is who asks for it.
+    ///
+    /// # Errors
+    /// It has not been told, or has not said that it has heard it.
+    pub(crate) fn drain_other(&self, node: &str, is_for_good: bool, by: &str) -> Result<(), NotDrained> {
+        match self.relay.drain_other(node, is_for_good, by, ORDER_WAIT) {
+            None => Err(NotDrained::NoLife),
+            Some(OrderOutcome::Taken) => Ok(()),
+            Some(OrderOutcome::Unknown) => Err(NotDrained::Unknown),
+            Some(OrderOutcome::Ambiguous) => Err(NotDrained::Ambiguous),
+            Some(OrderOutcome::Silent) => Err(NotDrained::Silent),
+            Some(OrderOutcome::TooMany) => Err(NotDrained::TooMany),
+        }
     }
 
     /// Clients go to other nodes where this one has more than its share. Whether it has been told.

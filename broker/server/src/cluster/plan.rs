@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use tautwire_cluster::SharesOf;
+use tautwire_engine::shares_of;
 use tautwire_nats::{Access, Address, Credentials, Limits, Settings, Storage, Syncing, Times, Tls};
 
 use crate::config::Config;
@@ -74,7 +76,12 @@ impl Plan {
         Settings {
             access: self.access(),
             node_name: self.name(),
-            member: tautwire_cluster::Settings { shards: threads, reference, ..Default::default() },
+            member: tautwire_cluster::Settings {
+                shards: threads,
+                reference,
+                shares_of: SharesOf(shares_of),
+                ..Default::default()
+            },
             storage: Storage {
                 // The key takes no more than 5.
                 replicas: u8::try_from(config.replicas).unwrap_or(u8::MAX),

@@ -3,15 +3,15 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::num::NonZeroU16;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use tautwire_cluster::delivery::ReadRequest;
 use tautwire_cluster::names::{ClientKey, Seed};
-use tautwire_cluster::{Decision, Status, subject};
-use tautwire_engine::{ClusterEvent, ClusterRequest, RetainedChange, home_of};
+use tautwire_cluster::{Decision, OrderOutcome, Status, subject};
+use tautwire_engine::{ClusterEvent, ClusterRequest, home_of};
 use tautwire_nats::{Broker, Command, Condition, Ended, Handle, Refused};
 use tautwire_reactor::{ClusterMail, ClusterThread};
 use tautwire_router::ShardIndex;
@@ -39,6 +39,7 @@ pub(super) struct Relay {
     clients: Mutex<Clients>,
     /// Shards with filters, a bit for each.
     listening: AtomicU64,
+    is_draining: AtomicBool,
     condition: Mutex<Option<Condition>>,
     serving: Serving,
     /// What the cluster shares.
@@ -73,6 +74,7 @@ impl Relay {
             waiting: (0..threads).map(|_| Mutex::default()).collect(),
             clients: Mutex::default(),
             listening: AtomicU64::new(0),
+            is_draining: AtomicBool::new(false),
             condition: Mutex::default(),
             serving: Serving::default(),
             revisions: Revisions::default(),
@@ -118,6 +120,34 @@ impl Relay {
         let Serving { state, changed } = &self.serving;
         let waited = changed.wait_timeout_while(lock(state), wait, |is_serving| !*is_serving);
         *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Has another node drained, by its name; `None` where this node has no life that could ask, or does not answer.
+    pub(super) fn drain_other(&self, node: &str, is_for_good: bool, by: &str, wait: Duration) -> Option<OrderOutcome> {
+        let (to, outcome) = sync_channel(1);
+        let (node, by) = (node.to_owned(), by.to_owned());
+        self.life()?.give(Command::DrainOther { node, is_for_good, by, to }).ok()?;
+        outcome.recv_timeout(wait).ok()
+    }
+
+    /// Whether an operator has said that the node is to end. There is no way back.
+    pub(super) fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn begin_to_drain(&self) {
+        self.is_draining.store(true, Ordering::Relaxed);
+    }
+
+    /// An operator has asked another node to have this one drained.
+    fn told_to_drain(&self, from: &str, is_for_good: bool, by: &str) {
+        log::info!("the node is drained: {by} has asked the node with the life {from} for it");
+        log::error!(
+            target: crate::log::audit::TARGET,
+            event = "cluster_drain", by = by, through = from, for_good = is_for_good;
+            ""
+        );
+        self.begin_to_drain();
     }
 
     fn way(&self) -> RwLockReadGuard<'_, Option<Handle>> {
@@ -306,10 +336,11 @@ impl Broker for Relay {
                 return self.tell_all(&ClusterEvent::Began { next: *next, state_max_bytes });
             }
             Decision::Read { shard, .. } => Some(ShardIndex(shard as u8)),
-            Decision::Retain { record, sequence, expires_at_ms } => {
-                let expires_at_ms = expires_at_ms.map(unix_ms);
-                let change = RetainedChange { record: *record, sequence, expires_at_ms };
-                return self.tell_all(&ClusterEvent::Retained([change].into()));
+            Decision::Retain(mut changes) => {
+                for change in &mut changes {
+                    change.expires_at_ms = change.expires_at_ms.map(unix_ms);
+                }
+                return self.tell_all(&ClusterEvent::Retained(changes.into()));
             }
             Decision::Serve { ticket, client, .. } => {
                 self.clients().homes.serve(client, ticket);
@@ -349,6 +380,9 @@ impl Broker for Relay {
             Decision::Configure { number, parts } => return self.revisions.offer(number, &parts),
             Decision::Outgrown => return self.revisions.outgrown(),
             Decision::Proposed { ticket, outcome } => return self.proposals.decide(ticket, outcome),
+            Decision::Told { from, is_for_good, by } => return self.told_to_drain(&from.to_string(), is_for_good, &by),
+            // Orders are answered to those who gave them.
+            Decision::Ordered { .. } => return,
         };
         if let Some(shard) = shard {
             self.tell(shard, ClusterEvent::Decided(decision));

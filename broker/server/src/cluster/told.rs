@@ -8,8 +8,19 @@ use crate::fields::{Fields, Value};
 
 /// The state of the node `name` as it sees itself and the others.
 pub(super) fn status(name: &str, status: &Status, sharing: &Sharing, condition: Option<&Condition>) -> Fields {
-    let Status { incarnation, is_serving, is_draining, nodes, lanes, sessions, mirror, config, sweeps, counters } =
-        status;
+    let Status {
+        incarnation,
+        is_serving,
+        is_draining,
+        nodes,
+        lanes,
+        sessions,
+        mirror,
+        config,
+        sweeps,
+        patrol,
+        counters,
+    } = status;
     let waiting = |of: fn(&LaneStatus) -> u64| lanes.iter().map(of).sum::<u64>();
     let slowest = lanes.iter().filter_map(|lane| lane.group_age_ms).max();
     let me = *incarnation;
@@ -50,6 +61,9 @@ pub(super) fn status(name: &str, status: &Status, sharing: &Sharing, condition: 
         )
         .with("sessions_freed", sweeps.freed)
         .with("sessions_adopted", sweeps.adopted)
+        .with("members_removed", patrol.members_removed)
+        .with("groups_removed", patrol.groups_removed)
+        .with("patrols_cut_short", patrol.cut_short)
         .with("messages_given_back", counters.full)
         .with("messages_timed_out", counters.timeouts)
         .with("clients_moved", counters.moved)

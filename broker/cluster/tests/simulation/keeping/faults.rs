@@ -1,8 +1,13 @@
 //! What else happens in the world: nodes that are drained, configurations that change, and clocks of the store that jump.
 
-use tautwire_cluster::{Settings, TICK_MS};
+use std::collections::BTreeSet;
 
-use crate::shard::SHARDS;
+use tautwire_cluster::names::Key;
+use tautwire_cluster::record::{SessionRecord, ShareRecord};
+use tautwire_cluster::{Settings, SharesOf, TICK_MS};
+
+use crate::session::Session;
+use crate::shard::{SHARDS, SHARE};
 use crate::world::World;
 
 /// Shorter than in earnest, so that all of it happens in a minute.
@@ -19,10 +24,20 @@ pub(crate) fn settings(place: usize) -> Settings {
         sweeps_max: 2,
         share_ms: 1000,
         patrol_ms: 8000,
+        group_patrol_ms: 5000,
+        patrol_members_max: 2,
+        member_doubt_ms: 10,
+        // Longer than any operation may be late here.
+        empty_group_s: 25,
+        shares_of: SharesOf(shares_of),
         moves_max: 2,
         config_poll_ms: 2000,
         ..Settings::default()
     }
+}
+
+fn shares_of(state: &[u8]) -> Option<Vec<String>> {
+    Some(Session::is_member_of(state).then(|| SHARE.to_owned()).into_iter().collect())
 }
 
 impl World {
@@ -44,11 +59,16 @@ impl World {
         }
         let place = self.random.below(self.places.len() as u64) as usize;
         let what = self.random.below(10);
+        let other = self.random.below(self.places.len() as u64);
         let World { places, ledger, now_ms, .. } = self;
         let Some(life) = &mut places[place].life else { return };
         let local_ms = life.offset_ms + *now_ms * life.speed / 1000;
         match what {
-            0 | 1 => life.member.drain(local_ms, what == 0),
+            0 => life.member.drain(local_ms, true),
+            1 => {
+                let ticket = ledger.orders.give();
+                life.member.drain_other(local_ms, ticket, &format!("node-{other}"), false, &ticket.to_string());
+            }
             2 => life.member.rebalance(local_ms),
             _ => life.engine.propose(&mut life.member, ledger),
         }
@@ -60,10 +80,11 @@ impl World {
         self.ledger.retaining.settle();
         self.ledger.sessions.settle();
         for (key, _, _) in self.store.keys() {
-            if let tautwire_cluster::names::Key::Node(node) = key {
+            if let Key::Node(node) = key {
                 assert!(self.place_of(node).is_some(), "{key} is still there, and the node is dead");
             }
         }
+        self.settle_group();
         for life in self.places.iter().filter_map(|place| place.life.as_ref()) {
             let local_ms = life.offset_ms + self.now_ms * life.speed / 1000;
             let status = life.member.status(local_ms);
@@ -73,5 +94,20 @@ impl World {
             assert!(status.nodes.iter().all(|node| node.age_ms < 20 * TICK_MS + 3000), "{status:?}");
             life.engine.settle(&self.ledger.retaining);
         }
+    }
+
+    /// The group has those members whose sessions have the subscription. Without any, it is gone.
+    fn settle_group(&self) {
+        let sessions = self.store.keys().filter_map(|(key, _, value)| match key {
+            Key::Session(client) => Some((client, SessionRecord::decode(value).expect("a record"))),
+            _ => None,
+        });
+        let share: BTreeSet<_> =
+            sessions.filter(|(_, record)| Session::is_member_of(&record.state)).map(|(client, _)| client).collect();
+        let group = self.store.keys().find(|(key, ..)| matches!(key, Key::Group(_)));
+        let group = group.map(|(_, _, value)| ShareRecord::decode(value).expect("a record"));
+        let members: BTreeSet<_> = group.iter().flat_map(|group| group.members.keys().copied()).collect();
+        assert_eq!(members, share, "the group has other members than those who have subscribed");
+        assert_eq!(group.is_some(), !members.is_empty(), "nobody removes the group");
     }
 }

@@ -2,6 +2,7 @@
 
 mod configuration;
 mod faults;
+mod orders;
 mod own;
 mod retained;
 mod sessions;
@@ -9,6 +10,7 @@ mod tally;
 
 pub(crate) use configuration::{Configurations, list_of, parts_of};
 pub(crate) use faults::settings;
+pub(crate) use orders::Orders;
 pub(crate) use own::Owns;
 pub(crate) use retained::{Floor, Mirrored, Retaining};
 pub(crate) use sessions::Sessions;

@@ -14,12 +14,29 @@ pub(crate) struct Tally {
     pub(crate) configured: u64,
     /// Messages of operators that were stored.
     pub(crate) own: u64,
+    pub(crate) ordered: u64,
+    pub(crate) members_removed: u64,
+    pub(crate) groups_removed: u64,
 }
 
 impl Tally {
-    fn all(&mut self) -> [&mut u64; 9] {
-        let Tally { timeouts, looks, moved, drained, wills, cancelled, expired, configured, own } = self;
-        [timeouts, looks, moved, drained, wills, cancelled, expired, configured, own]
+    fn all(&mut self) -> [&mut u64; 12] {
+        let Tally { timeouts, looks, moved, drained, wills, cancelled, expired, configured, .. } = self;
+        let Tally { own, ordered, members_removed, groups_removed, .. } = self;
+        [
+            timeouts,
+            looks,
+            moved,
+            drained,
+            wills,
+            cancelled,
+            expired,
+            configured,
+            own,
+            ordered,
+            members_removed,
+            groups_removed,
+        ]
     }
 
     pub(crate) fn is_rich(mut self) -> bool {

@@ -80,6 +80,11 @@ pub(crate) enum Source {
     Here(Box<[u8]>),
 }
 
+/// The shared subscriptions in the state of a session; `None` where it cannot be read.
+pub fn shares_of(state: &[u8]) -> Option<Vec<String>> {
+    Some(State::decode(state)?.shares().map(str::to_owned).collect())
+}
+
 impl State {
     /// The places of messages that were sent to the client and not acknowledged.
     pub(crate) fn open(&self) -> impl Iterator<Item = LogPlace> {

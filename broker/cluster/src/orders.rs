@@ -1,0 +1,210 @@
+//! What an operator asks of one node by another one.
+//!
+//! The order goes by the bus, which loses messages: it is said again until the other node says that it has it. That node carries it out once. An
+//! order is for one life: the next one of the same node never hears of it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU64;
+
+use crate::bytes::{Reader, Writer};
+use crate::mutant::{Mutant, is};
+use crate::names::Incarnation;
+use crate::nodes::Nodes;
+use crate::operation::Decision;
+use crate::outbox::Outbox;
+use crate::record::VERSION;
+use crate::settings::Settings;
+
+const DRAIN: u8 = 32;
+const HAVE: u8 = 33;
+
+/// Orders under way from one node. Beyond them, the next one is not given.
+const ORDERS_MAX: usize = 64;
+/// Orders that a node remembers to have carried out.
+const DONE_MAX: usize = 64;
+/// Bytes of the name of whoever gives an order. The rest is cut off.
+const BY_MAX_BYTES: usize = 256;
+
+/// What has become of an order to another node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OrderOutcome {
+    /// The node has it, and does it.
+    Taken,
+    /// No node of that name is alive, as far as this one knows.
+    Unknown,
+    /// Several are.
+    Ambiguous,
+    /// The node has said nothing within [`order_timeout_ms`](crate::Settings::order_timeout_ms). It may have the order all the same.
+    Silent,
+    /// Too many orders are under way.
+    TooMany,
+}
+
+/// Orders of this node to others, and of others to this one.
+#[derive(Debug, Default)]
+pub(crate) struct Orders {
+    last: u64,
+    given: BTreeMap<u64, Given>,
+    /// Those that this node has carried out last.
+    done: VecDeque<(Incarnation, u64)>,
+}
+
+#[derive(Debug)]
+struct Given {
+    ticket: u64,
+    to: Incarnation,
+    message: Vec<u8>,
+    again_at_ms: u64,
+    until_ms: u64,
+}
+
+/// A message about an order, from node to node. It may be lost, late or doubled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OrderMessage {
+    from: Incarnation,
+    /// Counts the orders of the life that gives them.
+    number: u64,
+    kind: OrderKind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum OrderKind {
+    /// The receiver is to be drained.
+    Drain { is_for_good: bool, by: String },
+    /// The sender has the order with this number.
+    Have,
+}
+
+impl Orders {
+    /// Gives the order to be drained to the node of this name. `by` is who asks for it. The answer is [`Decision::Ordered`].
+    pub(crate) fn drain(
+        &mut self,
+        ticket: u64,
+        name: &str,
+        is_for_good: bool,
+        by: &str,
+        nodes: &Nodes,
+        cx: &mut OrderSurroundings<'_>,
+    ) {
+        let mut named = nodes.named(name, cx.now_ms, cx.settings);
+        let outcome = match (named.next(), named.next()) {
+            (None, _) => OrderOutcome::Unknown,
+            (Some(_), Some(_)) => OrderOutcome::Ambiguous,
+            (Some(_), None) if self.given.len() >= ORDERS_MAX => OrderOutcome::TooMany,
+            (Some(to), None) => {
+                self.last += 1;
+                let kind = OrderKind::Drain { is_for_good, by: cut(by).to_owned() };
+                let message = OrderMessage { from: cx.me, number: self.last, kind }.encode();
+                let until_ms = cx.now_ms + cx.settings.order_timeout_ms;
+                self.given.insert(self.last, Given { ticket, to, message, again_at_ms: cx.now_ms, until_ms });
+                return self.advance(cx);
+            }
+        };
+        cx.out.decide(Decision::Ordered { ticket, outcome });
+    }
+
+    /// Says again what was not answered.
+    pub(crate) fn advance(&mut self, cx: &mut OrderSurroundings<'_>) {
+        let over = self.given.extract_if(.., |_, given| given.until_ms <= cx.now_ms);
+        over.for_each(|(_, given)| {
+            cx.out.decide(Decision::Ordered { ticket: given.ticket, outcome: OrderOutcome::Silent });
+        });
+        for given in self.given.values_mut().filter(|given| given.again_at_ms <= cx.now_ms) {
+            given.again_at_ms = cx.now_ms + cx.settings.ask_again_ms;
+            cx.out.send_bytes(given.to, given.message.clone());
+        }
+    }
+
+    /// Another node has said something of an order. Gives what this node is to do: whether it is drained for good.
+    pub(crate) fn heard(&mut self, message: OrderMessage, cx: &mut OrderSurroundings<'_>) -> Option<bool> {
+        let OrderMessage { from, number, kind } = message;
+        let OrderKind::Drain { is_for_good, by } = kind else {
+            // Numbers are of this life alone, and so is the subject by which it hears.
+            let given = self.given.remove(&number).filter(|given| given.to == from)?;
+            cx.out.decide(Decision::Ordered { ticket: given.ticket, outcome: OrderOutcome::Taken });
+            return None;
+        };
+        cx.out.send_bytes(from, OrderMessage { from: cx.me, number, kind: OrderKind::Have }.encode());
+        if self.done.contains(&(from, number)) && !is(Mutant::ObeysTwice) {
+            return None;
+        }
+        if self.done.len() >= DONE_MAX {
+            self.done.pop_front();
+        }
+        self.done.push_back((from, number));
+        cx.out.decide(Decision::Told { from, is_for_good, by });
+        Some(is_for_good)
+    }
+}
+
+/// What orders need of the node.
+pub(crate) struct OrderSurroundings<'a> {
+    pub(crate) me: Incarnation,
+    pub(crate) now_ms: u64,
+    pub(crate) settings: &'a Settings,
+    pub(crate) out: &'a mut Outbox,
+}
+
+impl OrderMessage {
+    fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        let kind = if self.kind == OrderKind::Have { HAVE } else { DRAIN };
+        writer.u8(VERSION).u8(kind).u64(self.from.0.get()).u64(self.number);
+        if let OrderKind::Drain { is_for_good, by } = &self.kind {
+            writer.u8((*is_for_good).into()).block(by.as_bytes());
+        }
+        writer.0
+    }
+
+    /// The message of these bytes; `None` where they are none of this version. It is as good as lost then.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<OrderMessage> {
+        let mut reader = Reader::new(bytes);
+        if reader.u8()? != VERSION {
+            return None;
+        }
+        let kind = reader.u8()?;
+        let from = Incarnation(NonZeroU64::new(reader.u64()?)?);
+        let number = reader.u64()?;
+        let kind = match kind {
+            HAVE => OrderKind::Have,
+            DRAIN => {
+                let is_for_good = match reader.u8()? {
+                    0 => false,
+                    1 => true,
+                    _ => return None,
+                };
+                OrderKind::Drain { is_for_good, by: reader.text()?.to_owned() }
+            }
+            _ => return None,
+        };
+        reader.is_at_end().then_some(OrderMessage { from, number, kind })
+    }
+}
+
+fn cut(by: &str) -> &str {
+    &by[..by.floor_char_boundary(BY_MAX_BYTES)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_and_nothing_else() {
+        let from = Incarnation(NonZeroU64::new(1).expect("not 0"));
+        for kind in [OrderKind::Drain { is_for_good: true, by: "ä".to_owned() }, OrderKind::Have] {
+            let message = OrderMessage { from, number: 2, kind };
+            let bytes = message.encode();
+            assert!((0..bytes.len()).all(|length| OrderMessage::decode(&bytes[..length]).is_none()));
+            assert_eq!(OrderMessage::decode(&[&bytes[..], &[0]].concat()), None);
+            assert_eq!(crate::PeerMessage::decode(&bytes), None);
+            assert_eq!(OrderMessage::decode(&bytes), Some(message));
+        }
+    }
+
+    #[test]
+    fn a_long_name_is_cut_between_two_characters() {
+        assert_eq!(cut("root"), "root");
+        assert_eq!(cut(&"a".repeat(255).chars().chain("ä".chars()).collect::<String>()).len(), 255);
+    }
+}
