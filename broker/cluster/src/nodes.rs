@@ -237,8 +237,9 @@ impl Nodes {
 
     /// A record has been seen, in any order and as often as it likes.
     pub(crate) fn saw(&mut self, now_ms: u64, node: Incarnation, revision: Revision, record: NodeRecord) {
-        // It was removed, and this is from before.
-        if self.gone.contains(&node) && !matches!(record.state, NodeState::Alive { .. }) {
+        // It was removed, and this is from before. Its first beat may have come after that: then it is buried once more.
+        let is_there_again = self.seen.contains_key(&node) || matches!(record.state, NodeState::Alive { .. });
+        if self.gone.contains(&node) && !is_there_again {
             return;
         }
         if self.seen.get(&node).is_none_or(|seen| seen.revision < revision) {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use tautwire_cluster::mutant::Mutant;
 use tautwire_cluster::names::{GroupKey, Key, Partition};
 use tautwire_cluster::record::{Place, ShareRecord, VERSION};
 use tautwire_cluster::{Answer, Decision, Operation, Refusal, Revision, Sequence, Settings};
 
-use crate::node::{Node, SEED, life};
+use crate::node::{Node, SEED, is_found, life};
 
 const SHARE: &str = "$share/g/a/+";
 
@@ -220,4 +221,10 @@ fn a_group_that_begins_anew_has_nothing_of_what_came_before() {
         node.answer(is_of_group, Answer::Put(Revision(6)));
     }
     assert_eq!(node.leases().0.len(), 16);
+}
+
+#[test]
+fn leases_that_begin_where_they_were_or_before_the_old_ones_have_ended_are_found() {
+    is_found(Mutant::BeginsAnewWhereItWas, a_group_that_begins_anew_has_nothing_of_what_came_before);
+    is_found(Mutant::TrustsLateReturns, a_group_that_begins_anew_has_nothing_of_what_came_before);
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
+use tautwire_cluster::mutant::{Mutant, mutate};
 use tautwire_cluster::names::{Incarnation, Key, Seed};
 use tautwire_cluster::{Answer, Decision, Member, Operation, OperationId, Output, Revision, Sequence, Settings};
 
@@ -67,4 +68,12 @@ impl Node {
         self.member.advance(self.now_ms);
         self.collect();
     }
+}
+
+/// With this fault, a test fails.
+pub(crate) fn is_found(mutant: Mutant, test: fn()) {
+    mutate(Some(mutant));
+    let outcome = std::panic::catch_unwind(test);
+    mutate(None);
+    assert!(outcome.is_err(), "{mutant:?} is not found");
 }

@@ -1,9 +1,10 @@
 //! What an operator asks of one node by another one.
 
+use tautwire_cluster::mutant::Mutant;
 use tautwire_cluster::record::{Load, NodeRecord, NodeState};
 use tautwire_cluster::{Decision, OrderOutcome, Revision, Settings};
 
-use crate::node::{Node, life};
+use crate::node::{Node, is_found, life};
 
 impl Node {
     fn hears_of(&mut self, number: u64, name: &str) {
@@ -72,4 +73,9 @@ fn an_order_that_nobody_answers_comes_to_an_end() {
     let many: Vec<_> = (10..80).map(|ticket| node.orders(ticket, "b")).collect();
     assert!(many[..64].iter().all(Option::is_none));
     assert!(many[64..].iter().all(|outcome| *outcome == Some(OrderOutcome::TooMany)));
+}
+
+#[test]
+fn an_order_that_is_carried_out_twice_is_found() {
+    is_found(Mutant::ObeysTwice, an_order_is_said_again_until_it_is_heard_and_is_carried_out_once);
 }

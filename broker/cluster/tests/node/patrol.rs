@@ -2,11 +2,12 @@
 
 use std::num::NonZeroU64;
 
+use tautwire_cluster::mutant::Mutant;
 use tautwire_cluster::names::{GroupKey, Key};
 use tautwire_cluster::record::{Claim, Place, SessionRecord, ShareRecord};
 use tautwire_cluster::{Answer, Decision, Operation, Revision, ScannedGroup, Settings, SharesOf, Start};
 
-use crate::node::{Node, SEED, life};
+use crate::node::{Node, SEED, is_found, life};
 
 const SHARE: &str = "$share/g/a/+";
 
@@ -198,4 +199,14 @@ fn who_starts_clean_is_no_member_of_what_the_session_before_had() {
             assert_eq!(written.map(|record| record.members), Some([(SEED.client("a"), 12)].into()));
         }
     }
+}
+
+#[test]
+fn a_patrol_that_removes_too_much_or_too_little_is_found() {
+    let gone: fn() = a_member_is_removed_when_its_session_is_gone_or_has_the_subscription_no_more;
+    is_found(Mutant::KeepsEndedMembers, gone);
+    is_found(Mutant::BelievesOneLook, gone);
+    is_found(Mutant::RemovesWhoIsAway, a_member_stays_whose_session_may_have_the_subscription);
+    is_found(Mutant::RemovesWhoCameBack, who_has_come_back_meanwhile_stays_a_member);
+    is_found(Mutant::KeepsEmptyGroups, the_record_of_a_group_goes_when_it_has_had_no_members_for_long);
 }

@@ -59,7 +59,7 @@ impl World {
         }
         let place = self.random.below(self.places.len() as u64) as usize;
         let what = self.random.below(10);
-        let other = self.random.below(self.places.len() as u64);
+        let other = (place + 1) % self.places.len();
         let World { places, ledger, now_ms, .. } = self;
         let Some(life) = &mut places[place].life else { return };
         let local_ms = life.offset_ms + *now_ms * life.speed / 1000;

@@ -40,7 +40,9 @@ impl Tally {
     }
 
     pub(crate) fn is_rich(mut self) -> bool {
-        self.all().iter().all(|count| **count > 50)
+        // A group has to be without members for long.
+        let groups_removed = std::mem::replace(&mut self.groups_removed, u64::MAX);
+        groups_removed > 5 && self.all().iter().all(|count| **count > 50)
     }
 }
 
