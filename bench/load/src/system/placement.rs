@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs;
 use std::str::FromStr;
 
+use rustix::io::Errno;
 use rustix::thread::{CpuSet, Pid, sched_setaffinity};
 
 use crate::failure::{Failure, Result, While};
@@ -113,7 +114,11 @@ pub(crate) fn pin_process(pid: u32, cpus: &CpuList) -> Result<()> {
         let name = entry?.file_name();
         let tid = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
         if let Some(tid) = tid {
-            sched_setaffinity(Some(tid), &cpus.to_set()).during(|| format!("pinning process {pid} to CPU {cpus}"))?;
+            match sched_setaffinity(Some(tid), &cpus.to_set()) {
+                // A thread may end between the listing and this.
+                Ok(()) | Err(Errno::SRCH) => {}
+                Err(error) => return Err(error).during(|| format!("pinning process {pid} to CPU {cpus}")),
+            }
         }
     }
     Ok(())
