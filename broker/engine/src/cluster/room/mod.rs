@@ -149,7 +149,7 @@ impl<F> ClusterRoom<F> {
         self.life = Life::Beginning;
         self.state_max_bytes = state_max_bytes;
         self.lives += 1;
-        self.own.end_life();
+        self.publishing_bytes -= self.own.end_life();
         self.began = next;
         self.log = LogWay::new(&next);
     }
@@ -160,7 +160,7 @@ impl<F> ClusterRoom<F> {
         let nodes = std::mem::take(&mut self.nodes);
         let fresh = ClusterRoom::new(self.seed, 0, self.settings.clone());
         let mut own = std::mem::take(&mut self.own);
-        own.end_life();
+        let _ = own.end_life();
         *self = ClusterRoom { last_number: self.last_number, lives: self.lives, nodes, own, ..fresh };
         // Who listens is not a matter of one life.
         let stays =

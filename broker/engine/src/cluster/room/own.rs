@@ -66,15 +66,18 @@ impl Own {
         bytes
     }
 
-    /// The life of the node is over: what was on its way may be in the log or not.
-    pub(crate) fn end_life(&mut self) {
+    /// The life of the node is over: what was on its way may be in the log or not. Gives the bytes of that.
+    pub(crate) fn end_life(&mut self) -> usize {
+        let mut ended = 0;
         for message in self.messages.values_mut() {
-            if matches!(message, Message::OnItsWay { .. }) {
+            if let Message::OnItsWay { bytes } = *message {
+                ended += bytes;
                 *message = Message::Failed(OwnFate::Unknown);
                 self.failed += 1;
             }
         }
         self.forget();
+        ended
     }
 
     pub(crate) fn fate(&self, range: OwnRange) -> OwnFate {
@@ -127,7 +130,7 @@ mod tests {
         let mut own = Own::default();
         let (one, other) = (own.begin(1, 1), own.begin(2, 1));
         own.end(1, true);
-        own.end_life();
+        assert_eq!(own.end_life(), 1);
         assert_eq!((own.fate(one), own.fate(other)), (OwnFate::Stored, OwnFate::Unknown));
     }
 
