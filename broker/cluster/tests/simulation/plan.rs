@@ -51,7 +51,7 @@ impl Plan {
             fault_every_ms: [1000, 3000, 8000][random.below(3) as usize],
             only: [None, None, Some(FLAP), Some(FLAP), Some(BUS_DOWN)][random.below(5) as usize],
             vanish: [30, 80][random.below(2) as usize],
-            has_operators: random.below(4) == 0,
+            has_operators: random.below(2) == 0,
         }
     }
 }

@@ -565,9 +565,32 @@ fn a_node_whose_record_says_that_it_is_dying_serves_nobody_any_more() {
     assert!(node.take().contains(&Decision::Fenced) && !node.member.is_serving(node.now_ms));
 }
 
+/// Another node writes a beat, of which nobody is told. Gives its revision.
+fn beat(node: &mut Node, number: u64, beat: u64, expected: Option<Revision>) -> (Revision, Vec<u8>) {
+    let state = NodeState::Alive { beat, load: Load::default() };
+    let value = NodeRecord { name: "b".to_owned(), reference: String::new(), state }.encode();
+    let put = Operation::Put { key: Key::Node(life(number)), expected, value: value.clone() };
+    let (Answer::Put(revision), _) = node.store.apply(put, false) else { panic!("a beat is written") };
+    (revision, value)
+}
+
+#[test]
+fn a_node_whose_beat_nobody_was_told_of_is_not_buried() {
+    let mut node = Node::on(Store::default());
+    let (seen, record) = beat(&mut node, 2, 1, None);
+    node.member.saw_node(node.now_ms, life(2), seen, &record);
+    beat(&mut node, 2, 2, Some(seen));
+    // It is overdue by what this node has seen.
+    node.pass(9_000);
+    let (_, _, value) = node.store.keys().find(|(key, ..)| *key == Key::Node(life(2))).expect("it has a record");
+    let state = NodeRecord::decode(value).expect("a record").state;
+    assert!(matches!(state, NodeState::Alive { beat: 2, .. }), "{state:?}");
+}
+
 #[test]
 fn the_faults_that_the_simulation_meets_too_rarely_are_found_here() {
-    let tests: [(Mutant, fn()); 6] = [
+    let tests: [(Mutant, fn()); 7] = [
+        (Mutant::BuriesBlindly, a_node_whose_beat_nobody_was_told_of_is_not_buried),
         (Mutant::RefusesOne, what_follows_a_refused_message_of_its_client_is_refused_with_it),
         (Mutant::TakesWhatFollows, what_is_handed_over_before_a_refusal_is_known_is_refused),
         (Mutant::IgnoresDeath, a_node_whose_record_says_that_it_is_dying_serves_nobody_any_more),
