@@ -105,9 +105,12 @@ impl Orders {
 
     /// Says again what was not answered.
     pub(crate) fn advance(&mut self, cx: &mut OrderSurroundings<'_>) {
-        let over = self.given.extract_if(.., |_, given| given.until_ms <= cx.now_ms);
-        over.for_each(|(_, given)| {
-            cx.out.decide(Decision::Ordered { ticket: given.ticket, outcome: OrderOutcome::Silent });
+        self.given.retain(|_, given| {
+            let is_over = given.until_ms <= cx.now_ms;
+            if is_over {
+                cx.out.decide(Decision::Ordered { ticket: given.ticket, outcome: OrderOutcome::Silent });
+            }
+            !is_over
         });
         for given in self.given.values_mut().filter(|given| given.again_at_ms <= cx.now_ms) {
             given.again_at_ms = cx.now_ms + cx.settings.ask_again_ms;
@@ -182,7 +185,8 @@ impl OrderMessage {
 }
 
 fn cut(by: &str) -> &str {
-    &by[..by.floor_char_boundary(BY_MAX_BYTES)]
+    let end = (0..=BY_MAX_BYTES.min(by.len())).rev().find(|end| by.is_char_boundary(*end));
+    &by[..end.unwrap_or(0)]
 }
 
 #[cfg(test)]

@@ -183,7 +183,7 @@ fn look_at(
         *found += 1;
         let is_shared = since_ms.get(&owner).is_some_and(|since_ms| cx.now_ms < since_ms + cx.settings.share_ms);
         let is_mine = cx.nodes.is_share_of_this_node(scanned.client.0, cx.now_ms, cx.settings);
-        if is_shared && !is_mine || is(Mutant::SweepsOnlyItsShare) && !is_mine {
+        if !is_mine && (is_shared || is(Mutant::SweepsOnlyItsShare)) {
             return Swept::Nothing;
         }
         let ends = cx.nodes.ends(owner).cloned();

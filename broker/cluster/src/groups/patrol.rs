@@ -11,6 +11,7 @@ use crate::mutant::{Mutant, is};
 use crate::names::{ClientKey, GroupKey, Key};
 use crate::operation::{Answer, Operation, OperationId, Revision, ScannedGroup};
 use crate::outbox::Purpose;
+use crate::queue::pop_front_if;
 use crate::record::{SessionRecord, ShareRecord};
 
 use super::{GroupSurroundings, Groups};
@@ -111,7 +112,7 @@ impl Patrol {
             return;
         }
         while self.checks.len() < CHECKS_MAX
-            && let Some((_, check)) = self.doubted.pop_front_if(|(at_ms, _)| *at_ms <= cx.now_ms)
+            && let Some((_, check)) = pop_front_if(&mut self.doubted, |(at_ms, _)| *at_ms <= cx.now_ms)
         {
             self.ask(check, cx);
         }
