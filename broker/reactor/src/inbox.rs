@@ -371,6 +371,8 @@ mod tests {
     use std::thread;
 
     use mio::{Poll, Token, Waker};
+    use tautwire_cluster::record::{Place, Retain, RetainedRecord};
+    use tautwire_cluster::{RETAINED_BATCH_MAX, RetainedChange, Sequence};
     use tautwire_engine::Publication;
     use tautwire_protocol::{ConnectReason, QoS, TopicName};
 
@@ -500,5 +502,20 @@ mod tests {
                 assert_eq!(published, answered);
             });
         }
+    }
+
+    #[test]
+    fn a_turn_takes_no_more_changes_of_retained_messages_than_other_events() {
+        let poll = Poll::new().expect("a poll");
+        let (inbox, orders) = inbox(&poll);
+        let record =
+            RetainedRecord { place: Place::START, retain: Retain::Clear, topic: "t".into(), message: Vec::new() };
+        let change = RetainedChange { record, sequence: Sequence(1), expires_at_ms: None };
+        let batch: Arc<[RetainedChange]> = vec![change; RETAINED_BATCH_MAX].into();
+        let batches = EVENTS_TAKEN_MAX / RETAINED_BATCH_MAX;
+        for _ in 0..batches + 2 {
+            inbox.tell_of_cluster(ClusterEvent::Retained(batch.clone()));
+        }
+        assert_eq!([(); 3].map(|()| orders.take_events().len()), [batches, 2, 0]);
     }
 }

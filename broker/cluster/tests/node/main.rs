@@ -5,3 +5,4 @@ mod groups;
 mod node;
 mod orders;
 mod patrol;
+mod retained;

@@ -1,0 +1,59 @@
+"""An operator drains a node by the admin API of another one. Real programs; without those that the Makefile names, nothing is tested."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tools" / "cluster"))
+
+from processes import Broker, Stage, wait_until  # noqa: E402
+
+PROGRAMS = ("TAUTWIRE_NATS_SERVER", "TAUTWIRE")
+
+
+@unittest.skipUnless(all(os.environ.get(name) for name in PROGRAMS), f"{' and '.join(PROGRAMS)} name no programs")
+class Drain(unittest.TestCase):
+    def test_any_node_passes_it_on_and_both_write_down_who_asked(self) -> None:
+        nats_server, tautwire = (os.environ[name] for name in PROGRAMS)
+        with tempfile.TemporaryDirectory() as folder, Stage(Path(folder), nats_server, tautwire) as stage:
+            stage.start_servers(3)
+            for number in range(2):
+                stage.add_broker([f"audit.file={folder}/audit-{number}"])
+            for broker in stage.brokers:
+                broker.begin()
+            for broker in stage.brokers:
+                broker.await_listening()
+                wait_until(f"{broker.name} serves", broker.is_serving)
+            asked, drained = stage.brokers
+            wait_until("they know each other", lambda: len(nodes_of(asked)) == 2)
+
+            unknown = drain(tautwire, asked, "broker-9")
+            self.assertNotEqual(unknown.returncode, 0)
+            self.assertIn("no node called broker-9", unknown.stderr)
+            told = drain(tautwire, asked, drained.name)
+            self.assertEqual((told.returncode, told.stderr), (0, ""))
+            wait_until("nothing of it is left", lambda: not drained.is_serving())
+            self.assertTrue(asked.is_serving())
+            self.assertFalse((asked.ask("/v1/cluster") or {})["draining"])
+            for number, words in enumerate(['"node":"broker-2"', '"through":"']):
+                audit = Path(f"{folder}/audit-{number}").read_text()
+                lines = [line for line in audit.splitlines() if '"cluster_drain"' in line and words in line]
+                self.assertEqual(len(lines), 1, audit)
+
+
+def nodes_of(broker: Broker) -> list[dict]:
+    return (broker.ask("/v1/cluster") or {}).get("nodes", [])
+
+
+def drain(tautwire: str, asked: Broker, name: str) -> subprocess.CompletedProcess[str]:
+    where = ["--admin", f"http://{asked.admin}", "--token-file", str(asked.folder / "token")]
+    return subprocess.run([tautwire, "cluster", "drain", *where, name], capture_output=True, text=True, timeout=60)
+
+
+if __name__ == "__main__":
+    unittest.main()
