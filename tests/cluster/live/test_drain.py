@@ -1,27 +1,21 @@
-"""An operator drains a node by the admin API of another one. Real programs; without those that the Makefile names, nothing is tested."""
+"""An operator drains a node by the admin API of another one."""
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "tools" / "cluster"))
-
-from processes import Broker, Stage, wait_until  # noqa: E402
-
-PROGRAMS = ("TAUTWIRE_NATS_SERVER", "TAUTWIRE")
+from client import JETSTREAM_MAX
+from processes import Broker, Stage, program, wait_until
 
 
-@unittest.skipUnless(all(os.environ.get(name) for name in PROGRAMS), f"{' and '.join(PROGRAMS)} name no programs")
 class Drain(unittest.TestCase):
     def test_any_node_passes_it_on_and_both_write_down_who_asked(self) -> None:
-        nats_server, tautwire = (os.environ[name] for name in PROGRAMS)
+        nats_server, tautwire = program("TAUTWIRE_NATS_SERVER"), program("TAUTWIRE")
         with tempfile.TemporaryDirectory() as folder, Stage(Path(folder), nats_server, tautwire) as stage:
-            stage.start_servers(3)
+            stage.start_servers(3, of_jetstream=JETSTREAM_MAX)
             for number in range(2):
                 stage.add_broker([f"audit.file={folder}/audit-{number}"])
             for broker in stage.brokers:
