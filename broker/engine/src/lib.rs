@@ -75,7 +75,9 @@ mod wheel;
 mod written;
 
 pub use access::{Fate, Known, Visitor};
-pub use cluster::{ClusterEvent, ClusterRequest, ClusterSettings, RetainedChange, Retaining, home_of, shares_of};
+pub use cluster::{
+    ClusterEvent, ClusterRequest, ClusterSettings, RetainedChange, Retaining, home_of, messages_of, shares_of,
+};
 pub use connections::{Action, Attempt, Chunk, Output, Question, Standing, State, Verdict};
 pub use counters::{Counter, Counters, Totals};
 pub use drops::{DropEvent, DropReason};

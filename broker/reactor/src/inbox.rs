@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tautwire_engine::{ClusterEvent, ConnectionId, NotPublished, Promise, Regime, Survey, Verdict};
+use tautwire_engine::{ClusterEvent, ConnectionId, NotPublished, Promise, Regime, Survey, Verdict, messages_of};
 use tautwire_message::Message;
 use tautwire_protocol::ReasonCode;
 
@@ -21,10 +21,12 @@ const ORDERS_MAX: usize = 16;
 const ORDERS_TAKEN_MAX: usize = 8;
 /// Verdicts that a shard takes in one turn.
 const VERDICTS_TAKEN_MAX: usize = 256;
-/// What a shard hears from the cluster in one turn; of topics that retain something else, each counts.
+/// What a shard hears from the cluster in one turn; each message counts, and each topic that retains something else.
 const EVENTS_TAKEN_MAX: usize = 1024;
 /// Where so many things wait that the cluster has told, messages of QoS 0 find no room.
 const EVENTS_OFFERED_MAX: usize = 8192;
+/// And where such messages have so many bytes.
+const HEARD_MAX_BYTES: usize = 16 << 20;
 
 /// What a shard is asked to do.
 #[derive(Debug)]
@@ -157,6 +159,8 @@ struct Queue {
     verdicts: VecDeque<(ConnectionId, Verdict)>,
     /// Answers to what the shard has asked, and what it has room for: the thread of the cluster waits for `ClusterRequest::Took`.
     events: VecDeque<ClusterEvent>,
+    /// Of messages of QoS 0 among them.
+    heard_bytes: usize,
     is_closed: bool,
 }
 
@@ -246,20 +250,21 @@ impl Inbox {
 
     /// The cluster has something to tell.
     pub(crate) fn tell_of_cluster(&self, event: ClusterEvent) {
-        self.tell_below(event, usize::MAX);
+        self.tell_below(event, usize::MAX, usize::MAX);
     }
 
     /// The cluster has something to tell that may be lost; says whether there was room for it.
     pub(crate) fn offer_of_cluster(&self, event: ClusterEvent) -> bool {
-        self.tell_below(event, EVENTS_OFFERED_MAX)
+        self.tell_below(event, EVENTS_OFFERED_MAX, HEARD_MAX_BYTES)
     }
 
-    fn tell_below(&self, event: ClusterEvent, events_max: usize) -> bool {
+    fn tell_below(&self, event: ClusterEvent, events_max: usize, heard_max_bytes: usize) -> bool {
         {
             let mut queue = self.queue();
-            if queue.is_closed || queue.events.len() >= events_max {
+            if queue.is_closed || queue.events.len() >= events_max || queue.heard_bytes >= heard_max_bytes {
                 return false;
             }
+            queue.heard_bytes += heard_bytes(&event);
             queue.events.push_back(event);
             self.has_orders.store(true, Ordering::SeqCst);
         }
@@ -330,7 +335,8 @@ impl Orders {
             is_room
         };
         let count = queue.events.iter().take_while(fits).count();
-        let taken = queue.events.drain(..count).collect();
+        let taken: Vec<_> = queue.events.drain(..count).collect();
+        queue.heard_bytes -= taken.iter().map(heard_bytes).sum::<usize>();
         self.0.note_left(&queue);
         taken
     }
@@ -350,8 +356,13 @@ impl Orders {
 fn changes_in(event: &ClusterEvent) -> usize {
     match event {
         ClusterEvent::Retained(changes) => changes.len(),
-        ClusterEvent::Began { .. } | ClusterEvent::Decided(_) | ClusterEvent::Heard(_) | ClusterEvent::TooLarge(_) => 1,
+        ClusterEvent::Heard(messages) => messages_of(messages).count(),
+        ClusterEvent::Began { .. } | ClusterEvent::Decided(_) | ClusterEvent::TooLarge(_) => 1,
     }
+}
+
+fn heard_bytes(event: &ClusterEvent) -> usize {
+    if let ClusterEvent::Heard(messages) = event { messages.len() } else { 0 }
 }
 
 impl Drop for Orders {

@@ -9,7 +9,7 @@ use tautwire_protocol::QoS;
 use tautwire_session::{Journal, PendingMessage};
 
 use super::fetching::read;
-use super::room::{LogPlace, Passage};
+use super::room::{LogPlace, Passage, messages_of};
 use super::sys::NODES_TOPIC;
 use crate::fan_out::Burst;
 use crate::frames::Outgoing;
@@ -126,8 +126,14 @@ impl<J: Journal> Shard<J> {
         (!is_expired).then(|| Outgoing { is_checked: true, is_admitted: true, ..Outgoing::new(message) })
     }
 
-    /// A message of QoS 0 has come from another node.
-    pub(super) fn route_heard(&mut self, stored: &[u8]) {
+    /// Messages of QoS 0 have come from another node.
+    pub(super) fn route_heard(&mut self, batch: &[u8]) {
+        let burst = Burst::begin(&self.hub);
+        messages_of(batch).for_each(|stored| self.route_heard_message(stored));
+        self.end_burst(&burst);
+    }
+
+    fn route_heard_message(&mut self, stored: &[u8]) {
         let Some(message) = MessageRef::read_stored(stored).filter(|message| message.qos == QoS::AtMostOnce) else {
             log::error!("another broker of the cluster has sent something that is no message of QoS 0");
             return;
@@ -136,9 +142,7 @@ impl<J: Journal> Shard<J> {
             return self.hear_of_node(message.payload);
         }
         let message = MessageRef { id: self.hub.common.next_message_id(), ..message };
-        let burst = Burst::begin(&self.hub);
         self.route_from_log(message, Publisher::Log(None));
-        self.end_burst(&burst);
     }
 }
 

@@ -35,6 +35,7 @@ pub(crate) use self::mirror::Mirror;
 pub use self::port::{ClusterEvent, ClusterRequest, RetainedChange, Retaining};
 pub(crate) use self::retaining::comes_by_log;
 use self::room::Denial;
+pub use self::room::messages_of;
 pub(crate) use self::room::{OwnFate, OwnRange};
 pub use self::settings::ClusterSettings;
 pub use self::state::shares_of;
@@ -80,7 +81,7 @@ impl<J: Journal> Shard<J> {
             ClusterEvent::TooLarge(client) => self.end_too_large(client),
             ClusterEvent::Decided(decision) => self.carry_out_decision(decision),
             ClusterEvent::Retained(changes) => self.take_retained(&changes),
-            ClusterEvent::Heard(message) => self.route_heard(&message),
+            ClusterEvent::Heard(messages) => self.route_heard(&messages),
         }
     }
 

@@ -152,12 +152,12 @@ pub enum ClusterRequest {
         /// What is open before it.
         open: Vec<Place>,
     },
-    /// A message of QoS 0 for the subscribers of other nodes.
+    /// Messages of QoS 0 for the subscribers of other nodes.
     Broadcast {
-        /// Its topic.
+        /// Their topic.
         topic: Box<str>,
-        /// The stored form of the message.
-        message: Vec<u8>,
+        /// What [`messages_of`](crate::messages_of) reads.
+        messages: Vec<u8>,
     },
     /// A client of this shard wants messages of QoS 0 that match this filter, and none did.
     Listen(Box<str>),
@@ -182,7 +182,7 @@ pub enum ClusterEvent {
     Decided(Decision),
     /// What topics retain has changed, in the order of the stream: [`Decision::Retain`]. Each shard is told.
     Retained(Arc<[RetainedChange]>),
-    /// A message of QoS 0 from another node, in the stored form.
+    /// Messages of QoS 0 from another node, of one topic: what [`messages_of`](crate::messages_of) reads.
     Heard(Arc<[u8]>),
 }
 
@@ -223,7 +223,7 @@ impl fmt::Debug for ClusterRequest {
             ClusterRequest::Returned { group, partition, next, open } => {
                 write!(f, "returned {partition} of {group:?} at {next:?}, {} open", open.len())
             }
-            ClusterRequest::Broadcast { message, .. } => write!(f, "broadcast {} bytes", message.len()),
+            ClusterRequest::Broadcast { messages, .. } => write!(f, "broadcast {} bytes", messages.len()),
             ClusterRequest::Listen(filter) => write!(f, "listen to {filter}"),
             ClusterRequest::Unlisten(filter) => write!(f, "unlisten to {filter}"),
         }

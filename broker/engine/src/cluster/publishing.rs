@@ -122,7 +122,7 @@ impl<J: Journal> Shard<J> {
     /// A message of QoS 0 has been routed on this node, and goes to the others.
     pub(crate) fn broadcast(&mut self, outgoing: &Outgoing<'_>) {
         if let Some(room) = &mut self.hub.cluster
-            && !room.broadcast(outgoing.message.topic, stored(outgoing))
+            && !room.broadcast(&outgoing.message)
         {
             self.hub.counters().dropped_cluster_full.add(1);
         }

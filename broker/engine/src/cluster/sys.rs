@@ -57,7 +57,7 @@ impl<J: Journal> Shard<J> {
         let own: Values = SHARED.iter().map(|shared| (shared.value)(totals)).collect();
         let told = Told { interval_s: interval_ms.div_ceil(1000), name: &name, values: own };
         // One that finds no room is followed by the next.
-        let _ = room.broadcast(NODES_TOPIC, told.stored());
+        let _ = room.broadcast(&message_of(&told.payload()));
         let silent = room.nodes.forget_silent(now_ms);
         let mut all = vec![(name.clone(), told.values)];
         all.extend(
@@ -99,26 +99,15 @@ impl<J: Journal> Shard<J> {
 }
 
 impl<'m> Told<'m> {
-    /// The stored form of the message that says this: a line for each, so that a node of another version finds what it knows.
-    fn stored(&self) -> Vec<u8> {
+    /// A line for each value, so that a node of another version finds what it knows.
+    fn payload(&self) -> String {
         // Writing to a string does not fail.
         let mut payload = String::new();
         let _ = writeln!(payload, "{} {}", self.interval_s, self.name);
         for (Shared { name, .. }, value) in SHARED.iter().zip(&self.values) {
             let _ = writeln!(payload, "{value} {name}");
         }
-        let message = MessageRef {
-            id: MessageId::NONE,
-            topic: NODES_TOPIC,
-            properties: &[],
-            payload: payload.as_bytes(),
-            qos: QoS::AtMostOnce,
-            retain: false,
-            expires_at_ms: None,
-        };
-        let mut bytes = Vec::with_capacity(message.stored_bytes());
-        message.append_stored(&mut bytes);
-        bytes
+        payload
     }
 
     /// What is not said is 0.
@@ -139,6 +128,18 @@ impl<'m> Told<'m> {
     }
 }
 
+fn message_of(payload: &str) -> MessageRef<'_> {
+    MessageRef {
+        id: MessageId::NONE,
+        topic: NODES_TOPIC,
+        properties: &[],
+        payload: payload.as_bytes(),
+        qos: QoS::AtMostOnce,
+        retain: false,
+        expires_at_ms: None,
+    }
+}
+
 /// A node's name as one level of a topic [MQTT-4.7.1-1].
 fn as_level(name: &str) -> String {
     let is_allowed = |character: char| !matches!(character, '/' | '+' | '#') && !character.is_control();
@@ -155,9 +156,8 @@ mod tests {
     fn what_a_node_tells_is_read_again() {
         let values: Values = (0..SHARED.len() as u64).collect();
         let told = Told { interval_s: 10, name: "node 1", values: values.clone() };
-        let stored = told.stored();
-        let payload = MessageRef::read_stored(&stored).expect("a message").payload;
-        let read = Told::read(payload).expect("what was told");
+        let payload = told.payload();
+        let read = Told::read(payload.as_bytes()).expect("what was told");
         assert_eq!((read.interval_s, read.name, read.values), (10, "node 1", values));
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tautwire_cluster::delivery::ReadRequest;
 use tautwire_cluster::names::{ClientKey, Incarnation, Seed};
 use tautwire_cluster::{Answer, Decision, Member, Operation, OperationId, Output, Own, Publish, Revision, Settings};
-use tautwire_engine::{ClusterEvent, ClusterRequest, ClusterSettings, RetainedChange, home_of};
+use tautwire_engine::{ClusterEvent, ClusterRequest, ClusterSettings, RetainedChange, home_of, messages_of};
 use tautwire_message::MessageRef;
 use tautwire_protocol::topic_matches;
 use tautwire_router::RetainedLimits;
@@ -79,7 +79,8 @@ impl Node {
     }
 
     pub(crate) fn heard(&mut self, message: &Arc<[u8]>) {
-        let stored = MessageRef::read_stored(message).expect("a message of a node");
+        let first = messages_of(message).next().expect("a message of a node");
+        let stored = MessageRef::read_stored(first).expect("a message of a node");
         for shard in 0..SHARDS {
             if self.listened[shard].iter().any(|filter| topic_matches(filter, stored.topic)) {
                 self.broker.tell(shard, ClusterEvent::Heard(message.clone()));
@@ -126,7 +127,7 @@ impl Node {
             ClusterRequest::Read { number, partition, from } => {
                 self.member.read(shard, ReadRequest { number, partition, from });
             }
-            ClusterRequest::Broadcast { message, .. } => wishes.push(Wish::Broadcast(message.into())),
+            ClusterRequest::Broadcast { messages, .. } => wishes.push(Wish::Broadcast(messages.into())),
             ClusterRequest::Claim { ticket, name, start } => {
                 assert_eq!(ticket >> 56, shard as u64, "a ticket names its shard");
                 self.homes.insert(SEED.client(&name), shard);

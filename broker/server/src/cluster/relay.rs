@@ -226,9 +226,9 @@ impl Relay {
             ClusterRequest::Returned { group, partition, next, open } => {
                 Command::Returned { group, partition, next, open }
             }
-            ClusterRequest::Broadcast { topic, message } => {
+            ClusterRequest::Broadcast { topic, messages } => {
                 if let Some(handle) = handle {
-                    handle.send(&subject::subject_of(&topic, self.seed), message);
+                    handle.send(&subject::subject_of(&topic, self.seed), messages);
                 }
                 return None;
             }

@@ -2,6 +2,7 @@
 //!
 //! This room imports no other. What asks for several rooms is a step in the folder above.
 
+mod broadcasts;
 mod claims;
 mod homes;
 mod joining;
@@ -21,6 +22,7 @@ use tautwire_cluster::Sequence;
 use tautwire_cluster::delivery::{ReadRequest, Slot, Span, Walk};
 use tautwire_cluster::names::{ClientKey, GroupKey, PARTITIONS, Partition, Seed};
 use tautwire_cluster::record::Place;
+use tautwire_message::MessageRef;
 use tautwire_protocol::PacketId;
 use tautwire_router::SessionKey;
 use tautwire_session::LogPosition;
@@ -29,6 +31,8 @@ use super::port::{ClusterRequest, Retaining};
 use super::settings::ClusterSettings;
 use crate::place::{ConnectionId, SessionIndex};
 
+pub use broadcasts::messages_of;
+use broadcasts::{Batch, Broadcasts};
 pub(crate) use claims::{Claim, Claims, Denial, Step};
 pub(crate) use homes::Homes;
 pub(crate) use joining::{Asked, Joining};
@@ -96,6 +100,9 @@ pub(crate) struct ClusterRoom<F> {
     /// How many spans have been passed.
     passed: u64,
     requests: VecDeque<ClusterRequest>,
+    /// Of this turn.
+    broadcasts: Broadcasts,
+    /// Of turns before.
     broadcast_bytes: usize,
     /// Messages of operators.
     own: Own,
@@ -132,6 +139,7 @@ impl<F> ClusterRoom<F> {
             nodes: NodesTold::default(),
             passed: 0,
             requests: VecDeque::new(),
+            broadcasts: Broadcasts::default(),
             broadcast_bytes: 0,
             own: Own::default(),
             publishing_bytes: 0,
@@ -235,25 +243,30 @@ impl<F> ClusterRoom<F> {
         self.requests.push_back(request);
     }
 
+    /// All that this turn asks for, and what was not taken before.
     pub(crate) fn requests(&mut self) -> &mut VecDeque<ClusterRequest> {
+        self.broadcast_bytes += self.broadcasts.bytes();
+        let batches = self.broadcasts.take();
+        let broadcast = |Batch { topic, messages, .. }| ClusterRequest::Broadcast { topic, messages };
+        self.requests.extend(batches.into_iter().map(broadcast));
         &mut self.requests
     }
 
-    /// A message of QoS 0 goes to other nodes; false where too many wait.
-    pub(crate) fn broadcast(&mut self, topic: &str, message: Vec<u8>) -> bool {
-        if self.broadcast_bytes + message.len() > self.settings.broadcasts_max_bytes {
-            return false;
+    /// A message of QoS 0 goes to other nodes when the turn is over; false where too many wait.
+    pub(crate) fn broadcast(&mut self, message: &MessageRef<'_>) -> bool {
+        let waiting_bytes = self.broadcast_bytes + self.broadcasts.bytes();
+        let has_room = waiting_bytes + message.stored_bytes() <= self.settings.broadcasts_max_bytes;
+        if has_room {
+            self.broadcasts.add(message);
         }
-        self.broadcast_bytes += message.len();
-        self.ask(ClusterRequest::Broadcast { topic: topic.into(), message });
-        true
+        has_room
     }
 
     /// Some requests have been taken.
     pub(crate) fn note_taken(&mut self) {
         if self.broadcast_bytes > 0 {
             let bytes = |request: &ClusterRequest| match request {
-                ClusterRequest::Broadcast { message, .. } => message.len(),
+                ClusterRequest::Broadcast { messages, .. } => messages.len(),
                 _ => 0,
             };
             self.broadcast_bytes = self.requests.iter().map(bytes).sum();
