@@ -35,7 +35,7 @@ pub enum ClusterRequest {
         /// Comes back with the answer, and is a higher one for each message of a session.
         ticket: u64,
         /// The ticket of the session's last `NotStored` that this shard has heard; 0 where there was none. What comes before it is heard is not
-        /// stored either.
+        /// stored either. Of a message that was acknowledged already, its own ticket.
         heard: u64,
         /// Its topic.
         topic: Box<str>,

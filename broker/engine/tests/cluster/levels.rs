@@ -150,6 +150,30 @@ fn a_refusal_is_told_although_an_earlier_one_was_not() {
 }
 
 #[test]
+fn what_is_acknowledged_at_once_behind_a_refusal_that_is_not_told_yet_is_not_refused_with_it() {
+    let set_member = |member: &mut tautwire_cluster::Settings| member.publish_timeout_ms = TIMEOUT_MS;
+    let mut world = World::with_members(1, 0, Plan::default(), by_topic, set_nothing, set_member);
+    let (publisher, reader) = (world.client("p"), reader(&mut world));
+    world.connect(publisher, 0, false, HOUR_S);
+    world.store.is_log_closed = true;
+    // The second is refused, and that is told when it is known what has become of the first.
+    for payload in ["first", "lost"] {
+        world.publish(publisher, "memory/a", payload, QoS::AtLeastOnce);
+        world.run(100);
+    }
+    world.run(3_000);
+    for (payload, qos) in [("later", QoS::AtLeastOnce), ("later, too", QoS::ExactlyOnce)] {
+        world.publish(publisher, "memory/a", payload, qos);
+    }
+    world.run(100);
+    world.store.is_log_closed = false;
+    world.run_until("all is done", |world| world.clients[publisher].is_idle());
+    world.run(500);
+    assert_eq!(world.clients[reader].payloads(), ["first", "later", "later, too"]);
+    assert_eq!(world.broker_totals(0).acknowledged_not_stored, 1);
+}
+
+#[test]
 fn what_memory_acknowledges_is_lost_with_its_node_and_no_other_level_is() {
     let (mut world, publisher) = world(3);
     let reader = reader(&mut world);

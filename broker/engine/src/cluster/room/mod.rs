@@ -397,8 +397,9 @@ impl<F> ClusterRoom<F> {
         message: Vec<u8>,
     ) -> bool {
         let Some(served) = self.served_mut(session) else { return false };
-        let (client, ticket, heard, bytes) =
-            (served.client, served.next_ticket(), served.last_refused(), message.len());
+        let (client, ticket, bytes) = (served.client, served.next_ticket(), message.len());
+        // Nobody sends again what was answered at once, nor anything before it because of it.
+        let heard = if answering == Answering::AtOnce { ticket } else { served.last_refused() };
         served.await_this(Awaited::Stored { ticket, bytes, answering });
         self.publishing_bytes += bytes;
         self.ask(ClusterRequest::Publish { client, ticket, heard, topic: topic.into(), packet_id, retain, message });
