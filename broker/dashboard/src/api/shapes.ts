@@ -317,7 +317,7 @@ export interface Cluster {
   log: { messages_waiting: number; bytes_waiting: number; slowest_ms: number | null };
   sessions: { serving: number; resting: number };
   retained: { position: number; end: number; complete: boolean; unreadable: number };
-  configuration: { held: number; latest: number; behind: boolean };
+  configuration: { held: number; latest: number; behind: boolean; why: string[] };
   sessions_freed: number;
   sessions_adopted: number;
   messages_given_back: number;

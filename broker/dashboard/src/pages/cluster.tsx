@@ -14,7 +14,8 @@ import { useMay } from "../who";
 
 const CLUSTER_EVERY_MS = 5_000;
 
-type Order = "drain" | "rebalance";
+/** A node to drain; or the one that answers sends clients elsewhere. */
+type Order = { what: "drain"; node: string } | { what: "rebalance" };
 
 export function ClusterPage(): JSX.Element {
   const loaded = useLoad("cluster", cluster, { everyMs: CLUSTER_EVERY_MS });
@@ -28,19 +29,14 @@ export function ClusterPage(): JSX.Element {
         <>
           <Refresh loaded={loaded} />
           {mayOperate && known !== null && (
-            <>
-              <button type="button" onClick={() => setOrder("rebalance")}>
-                Rebalance…
-              </button>
-              <button type="button" onClick={() => setOrder("drain")} disabled={known.draining}>
-                Drain…
-              </button>
-            </>
+            <button type="button" onClick={() => setOrder({ what: "rebalance" })}>
+              Rebalance…
+            </button>
           )}
         </>
       }
     >
-      <Answer loaded={loaded}>{({ cluster: shown }) => (shown === null ? <Alone /> : <Nodes cluster={shown} />)}</Answer>
+      <Answer loaded={loaded}>{({ cluster: shown }) => (shown === null ? <Alone /> : <Nodes cluster={shown} onDrain={mayOperate ? (node) => setOrder({ what: "drain", node }) : null} />)}</Answer>
       {order !== null && known !== null && <OrderDialog order={order} name={known.name} onDone={loaded.reload} onClose={() => setOrder(null)} />}
     </Page>
   );
@@ -89,8 +85,17 @@ const COLUMNS: readonly Column<ClusterNode>[] = [
   { key: "life", head: "Life", cell: ({ life }) => <code>{life}</code> },
 ];
 
-function Nodes({ cluster: shown }: { cluster: Cluster }): JSX.Element {
+function Nodes({ cluster: shown, onDrain }: { cluster: Cluster; onDrain: ((node: string) => void) | null }): JSX.Element {
   const { log, sessions, retained, configuration, nats } = shown;
+  const action: Column<ClusterNode> = {
+    key: "action",
+    head: "Action",
+    cell: ({ name, state, this_one: isThisOne }) => (
+      <button type="button" onClick={() => onDrain?.(name)} disabled={state !== "alive" || (isThisOne && shown.draining)} aria-label={`Drain ${name}`}>
+        Drain…
+      </button>
+    ),
+  };
   return (
     <>
       {nats.state === "waiting" && (
@@ -105,7 +110,7 @@ function Nodes({ cluster: shown }: { cluster: Cluster }): JSX.Element {
       )}
       {configuration.behind && (
         <p class="banner">
-          <strong>This node takes no new clients:</strong> it could not take on revision {configuration.latest} of the shared configuration. Its log says why.
+          <strong>This node takes no new clients:</strong> it could not take on revision {configuration.latest} of the shared configuration. {configuration.why.join("; ")}
         </p>
       )}
       <dl class="figures">
@@ -113,8 +118,9 @@ function Nodes({ cluster: shown }: { cluster: Cluster }): JSX.Element {
         <Figure name="Sessions" value={count(sessions.serving)} note={sessions.resting > 0 ? `${count(sessions.resting)} wait for their wills` : undefined} />
         <Figure name="On the way to the log" value={count(log.messages_waiting)} note={log.slowest_ms === null ? bytes(log.bytes_waiting) : `${bytes(log.bytes_waiting)}, the oldest for ${count(log.slowest_ms)} ms`} />
         <Figure name="Retained messages" value={retained.complete ? "all here" : "being copied"} note={retained.complete ? undefined : `${count(retained.position)} of ${count(retained.end)}`} />
+        <Figure name="Shared configuration" value={configuration.held === 0 ? "none" : `revision ${count(configuration.held)}`} note={configuration.held === 0 ? "each node has its own" : undefined} />
       </dl>
-      <Table caption="Nodes" columns={COLUMNS} rows={shown.nodes} rowKey={({ life }) => life} />
+      <Table caption="Nodes" columns={onDrain === null ? COLUMNS : [...COLUMNS, action]} rows={shown.nodes} rowKey={({ life }) => life} />
       <section aria-labelledby="counts">
         <h2 id="counts">Since this life of the node began</h2>
         <Facts
@@ -134,11 +140,11 @@ function Nodes({ cluster: shown }: { cluster: Cluster }): JSX.Element {
 
 function OrderDialog({ order, name, onDone, onClose }: { order: Order; name: string; onDone: () => void; onClose: () => void }): JSX.Element {
   const give = async (): Promise<void> => {
-    await request<unknown>("POST", `/v1/cluster/${order}`, {});
+    await request<unknown>("POST", `/v1/cluster/${order.what}`, order.what === "drain" ? { query: { node: order.node } } : {});
     onDone();
   };
-  return order === "drain" ? (
-    <Dialog title={`Drain ${name}?`} verb="Drain" action={give} onClose={onClose}>
+  return order.what === "drain" ? (
+    <Dialog title={`Drain ${order.node}?`} verb="Drain" action={give} onClose={onClose}>
       <p>All its clients are sent to other nodes, and it takes no more. There is no way back but a restart of the broker. Nothing is lost.</p>
     </Dialog>
   ) : (

@@ -22,7 +22,7 @@ export function makeCluster() {
     log: { messages_waiting: 412, bytes_waiting: 96_000, slowest_ms: 14 },
     sessions: { serving: 33_001, resting: 3, claiming: 0, adopting: 0, moving: 0 },
     retained: { position: 48_000, end: 48_123, complete: false, unreadable: 0 },
-    configuration: { held: 7, latest: 7, behind: false },
+    configuration: { held: 7, latest: 7, behind: false, why: [] },
     sessions_freed: 12_004,
     sessions_adopted: 17,
     messages_given_back: 0,
@@ -33,6 +33,13 @@ export function makeCluster() {
 
 export const CLUSTER_ROUTES = [
   ["GET", /^\/v1\/cluster$/, ({ cluster }) => cluster ?? refuse(404, "no_cluster", "this broker is alone: cluster.servers names no NATS servers")],
-  ["POST", /^\/v1\/cluster\/drain$/, ({ cluster }) => ((cluster.draining = true), { begun: true }), "operate"],
+  ["POST", /^\/v1\/cluster\/drain$/, ({ cluster }, _match, { query }) => drain(cluster, query.get("node")), "operate"],
   ["POST", /^\/v1\/cluster\/rebalance$/, () => ({ begun: true }), "operate"],
 ];
+
+function drain(cluster, name) {
+  const node = cluster.nodes.find((known) => known.name === name);
+  node.state = "closed";
+  cluster.draining ||= node.this_one;
+  return { begun: true };
+}
