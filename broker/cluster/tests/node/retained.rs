@@ -1,19 +1,18 @@
 //! What topics retain, on its way to the engine.
 
-use tautwire_cluster::record::{Place, Publisher, Retain, RetainedRecord};
+use tautwire_cluster::record::{Place, Retain, RetainedRecord};
 use tautwire_cluster::{
     Answer, Decision, Kept, Operation, RETAINED_BATCH_MAX, RETAINED_BATCH_MAX_BYTES, Sequence, Settings,
 };
 
-use crate::node::{Node, SEED};
+use crate::node::Node;
 
 /// The sizes of the batches in which the engine is told of messages with so many bytes.
 fn batches(sizes: &[usize]) -> Vec<usize> {
     let mut node = Node::begin(Settings::default());
-    let publisher = Publisher { client: SEED.client("c"), epoch: 1, packet_id: None };
     let kept = (1..).zip(sizes).map(|(sequence, bytes)| {
         let place = Place { sequence: Sequence(sequence), index: 0 };
-        let record = RetainedRecord::of(place, Retain::Always, "t".to_owned(), &publisher.sign(&vec![7; *bytes]));
+        let record = RetainedRecord { place, retain: Retain::Always, topic: "t".to_owned(), message: vec![7; *bytes] };
         Kept { sequence: Sequence(sequence), age_ms: 0, value: record.encode() }
     });
     let (kept, through) = (kept.collect(), Sequence(sizes.len() as u64));
