@@ -68,6 +68,7 @@ pub(crate) struct Sharing {
 
 /// Why another node is not known to be drained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "a broker without clusters tells nobody"))]
 pub(crate) enum NotDrained {
     /// This node has no life that could ask.
     NoLife,
