@@ -16,22 +16,37 @@ use crate::shard::Shard;
 
 const VERSION: &str = concat!("tautwire ", env!("CARGO_PKG_VERSION"));
 
-/// A rate that is averaged: a counter, and its name below `load/`.
-struct Rate {
-    name: &'static str,
-    counter: fn(&Totals) -> u64,
+/// Something that is counted, by the name of its topic.
+pub(crate) struct Counted {
+    pub(crate) name: &'static str,
+    pub(crate) counter: fn(&Totals) -> u64,
 }
 
-const RATES: [Rate; 9] = [
-    Rate { name: "messages/received", counter: |totals| totals.packets_received },
-    Rate { name: "messages/sent", counter: |totals| totals.packets_sent },
-    Rate { name: "publish/dropped", counter: Totals::dropped },
-    Rate { name: "publish/received", counter: |totals| totals.publishes_received },
-    Rate { name: "publish/sent", counter: |totals| totals.publishes_sent },
-    Rate { name: "bytes/received", counter: |totals| totals.bytes_received },
-    Rate { name: "bytes/sent", counter: |totals| totals.bytes_sent },
-    Rate { name: "sockets", counter: |totals| totals.connections_accepted },
-    Rate { name: "connections", counter: |totals| totals.connects },
+/// What each broker says of itself, and what of several brokers is added up.
+pub(crate) const SUMMED: [Counted; 10] = [
+    Counted { name: "clients/connected", counter: |totals| totals.sessions_connected },
+    Counted { name: "messages/received", counter: |totals| totals.packets_received },
+    Counted { name: "messages/sent", counter: |totals| totals.packets_sent },
+    Counted { name: "publish/messages/received", counter: |totals| totals.publishes_received },
+    Counted { name: "publish/messages/sent", counter: |totals| totals.publishes_sent },
+    Counted { name: "publish/messages/dropped", counter: Totals::dropped },
+    Counted { name: "publish/bytes/received", counter: |totals| totals.publish_bytes_received },
+    Counted { name: "publish/bytes/sent", counter: |totals| totals.publish_bytes_sent },
+    Counted { name: "bytes/received", counter: |totals| totals.bytes_received },
+    Counted { name: "bytes/sent", counter: |totals| totals.bytes_sent },
+];
+
+/// What is averaged, below `load/`.
+const RATES: [Counted; 9] = [
+    Counted { name: "messages/received", counter: |totals| totals.packets_received },
+    Counted { name: "messages/sent", counter: |totals| totals.packets_sent },
+    Counted { name: "publish/dropped", counter: Totals::dropped },
+    Counted { name: "publish/received", counter: |totals| totals.publishes_received },
+    Counted { name: "publish/sent", counter: |totals| totals.publishes_sent },
+    Counted { name: "bytes/received", counter: |totals| totals.bytes_received },
+    Counted { name: "bytes/sent", counter: |totals| totals.bytes_sent },
+    Counted { name: "sockets", counter: |totals| totals.connections_accepted },
+    Counted { name: "connections", counter: |totals| totals.connects },
 ];
 const WINDOWS: [(&str, f64); 3] = [("1min", 60.0), ("5min", 300.0), ("15min", 900.0)];
 
@@ -79,7 +94,7 @@ impl SysTopics {
     fn average(&mut self, totals: &Totals, now_ms: u64) {
         let elapsed_s = (now_ms - self.last_ms) as f64 / 1000.0;
         if elapsed_s > 0.0 {
-            for (averages, Rate { counter, .. }) in self.loads.iter_mut().zip(RATES) {
+            for (averages, Counted { counter, .. }) in self.loads.iter_mut().zip(RATES) {
                 let per_minute = counter(totals).wrapping_sub(counter(&self.last)) as f64 * 60.0 / elapsed_s;
                 for (average, (_, window_s)) in averages.iter_mut().zip(WINDOWS) {
                     let keep = (-elapsed_s / window_s).exp();
@@ -111,33 +126,24 @@ impl<J: Journal> Shard<J> {
         self.publish_sys_topic("uptime", format_args!("{uptime_s} seconds"));
         let values = [
             ("clients/total", totals.sessions),
-            ("clients/connected", totals.sessions_connected),
             ("clients/active", totals.sessions_connected),
             ("clients/disconnected", disconnected),
             ("clients/inactive", disconnected),
             ("clients/expired", totals.sessions_expired),
             ("clients/maximum", self.sys.maximum_connected),
-            ("messages/received", totals.packets_received),
-            ("messages/sent", totals.packets_sent),
             ("messages/stored", totals.stored_messages + retained as u64),
             ("store/messages/count", totals.stored_messages + retained as u64),
             ("store/messages/bytes", totals.stored_bytes + retained_bytes as u64),
-            ("publish/messages/received", totals.publishes_received),
-            ("publish/messages/sent", totals.publishes_sent),
-            ("publish/messages/dropped", totals.dropped()),
-            ("publish/bytes/received", totals.publish_bytes_received),
-            ("publish/bytes/sent", totals.publish_bytes_sent),
-            ("bytes/received", totals.bytes_received),
-            ("bytes/sent", totals.bytes_sent),
             ("retained messages/count", retained as u64),
             ("subscriptions/count", totals.subscriptions),
             ("shared_subscriptions/count", self.hub.common.exchange().shares() as u64),
         ];
-        for (name, value) in values {
+        let summed = SUMMED.iter().map(|Counted { name, counter }| (*name, counter(&totals)));
+        for (name, value) in summed.chain(values) {
             self.publish_sys_topic(name, format_args!("{value}"));
         }
         let mut topic = String::new();
-        for (row, Rate { name, .. }) in RATES.iter().enumerate() {
+        for (row, Counted { name, .. }) in RATES.iter().enumerate() {
             for (column, (window, _)) in WINDOWS.iter().enumerate() {
                 topic.clear();
                 // Writing to a string does not fail.

@@ -57,7 +57,7 @@ impl Groups {
         epoch: u64,
         cx: &mut GroupSurroundings<'_>,
     ) {
-        self.groups.entry(key).or_insert_with(|| Group::new(key, share)).join(client, epoch);
+        self.group(key, share).join(client, epoch);
         self.go_on(key, cx);
     }
 
@@ -78,7 +78,7 @@ impl Groups {
         epoch: u64,
         cx: &mut GroupSurroundings<'_>,
     ) {
-        self.groups.entry(key).or_insert_with(|| Group::new(key, share)).part(client, epoch);
+        self.group(key, share).part(client, epoch);
         self.go_on(key, cx);
     }
 
@@ -91,8 +91,13 @@ impl Groups {
         epoch: u64,
         cx: &mut GroupSurroundings<'_>,
     ) {
-        self.groups.entry(key).or_insert_with(|| Group::new(key, share)).forget(client, epoch);
+        self.group(key, share).forget(client, epoch);
         self.go_on(key, cx);
+    }
+
+    /// A group that has something to do with this node from now on.
+    fn group(&mut self, key: GroupKey, share: &str) -> &mut Group {
+        self.groups.entry(key).or_insert_with(|| Group::new(key, share))
     }
 
     /// Whether this node serves a member.

@@ -139,6 +139,15 @@ impl Node {
         self.publish_to(client, "t", (ticket, self.refused), packet_id, retain);
     }
 
+    /// It serves one client, and what it appends to the log gets no answer for now.
+    fn with_appends_held_up() -> (Node, ClientKey) {
+        let mut node = Node::on(Store::default());
+        let client = node.connect(1, "c");
+        node.take();
+        node.waits = is_append;
+        (node, client)
+    }
+
     /// `heard`: of which refusal the engine knows.
     fn publish_to(
         &mut self,
@@ -264,10 +273,7 @@ fn a_proposal_on_an_old_revision_is_refused() {
 
 #[test]
 fn what_waits_too_long_is_refused_and_what_is_on_its_way_is_not() {
-    let mut node = Node::on(Store::default());
-    let client = node.connect(1, "c");
-    node.take();
-    node.waits = is_append;
+    let (mut node, client) = Node::with_appends_held_up();
     node.publish(client, 11, None, None);
     node.publish(client, 12, None, None);
     node.publish(client, 13, Some(5), None);
@@ -328,10 +334,7 @@ fn what_follows_a_refused_message_of_its_client_is_refused_with_it() {
 
 #[test]
 fn what_is_handed_over_before_a_refusal_is_known_is_refused() {
-    let mut node = Node::on(Store::default());
-    let client = node.connect(1, "c");
-    node.take();
-    node.waits = is_append;
+    let (mut node, client) = Node::with_appends_held_up();
     node.publish(client, 11, None, None);
     node.publish(client, 12, None, None);
     node.pass(11_000);
@@ -441,10 +444,7 @@ fn has_intent(node: &Node, client: ClientKey) -> bool {
 
 #[test]
 fn a_qos_2_message_is_refused_when_the_record_has_forgotten_it() {
-    let mut node = Node::on(Store::default());
-    let client = node.connect(1, "c");
-    node.take();
-    node.waits = is_append;
+    let (mut node, client) = Node::with_appends_held_up();
     node.publish(client, 11, None, None);
     node.publish(client, 12, Some(5), None);
     assert!(has_intent(&node, client));
@@ -461,10 +461,7 @@ fn a_qos_2_message_is_refused_when_the_record_has_forgotten_it() {
 
 #[test]
 fn a_message_that_is_withdrawn_leaves_its_identifier_to_a_later_one() {
-    let mut node = Node::on(Store::default());
-    let client = node.connect(1, "c");
-    node.take();
-    node.waits = is_append;
+    let (mut node, client) = Node::with_appends_held_up();
     node.publish(client, 11, None, None);
     node.publish(client, 12, Some(5), None);
     // Its client has been answered before the log has it, and has released it.
@@ -473,8 +470,8 @@ fn a_message_that_is_withdrawn_leaves_its_identifier_to_a_later_one() {
     assert!(!has_intent(&node, client));
     node.pass(6000);
     // In another partition, and so in a group that is under way: it is not refused with the earlier one.
-    assert_ne!(SEED.partition("other"), SEED.partition("t"));
-    node.publish_to(client, "other", (13, 0), Some(5), None);
+    let [_, elsewhere] = two_topics();
+    node.publish_to(client, &elsewhere, (13, 0), Some(5), None);
     node.pass(5000);
     assert_eq!(node.member.status(node.now_ms).counters.timeouts, 1);
     assert!(has_intent(&node, client), "the record still says that the later one is on its way");

@@ -11,30 +11,12 @@ use super::port::ClusterRequest;
 use super::room::Values;
 use crate::counters::Totals;
 use crate::shard::Shard;
+use crate::sys::{Counted, SUMMED};
 
 /// The topic by which nodes tell each other. No client gets what comes by it, whatever it has subscribed to.
 pub(crate) const NODES_TOPIC: &str = "$SYS/nodes";
 /// What a node's name may be long, in bytes.
 const NAME_MAX_BYTES: usize = 256;
-
-/// A value that is published for each node and added up for all: its name, and where it is counted.
-struct Shared {
-    name: &'static str,
-    value: fn(&Totals) -> u64,
-}
-
-const SHARED: [Shared; 10] = [
-    Shared { name: "clients/connected", value: |totals| totals.sessions_connected },
-    Shared { name: "messages/received", value: |totals| totals.packets_received },
-    Shared { name: "messages/sent", value: |totals| totals.packets_sent },
-    Shared { name: "publish/messages/received", value: |totals| totals.publishes_received },
-    Shared { name: "publish/messages/sent", value: |totals| totals.publishes_sent },
-    Shared { name: "publish/messages/dropped", value: Totals::dropped },
-    Shared { name: "publish/bytes/received", value: |totals| totals.publish_bytes_received },
-    Shared { name: "publish/bytes/sent", value: |totals| totals.publish_bytes_sent },
-    Shared { name: "bytes/received", value: |totals| totals.bytes_received },
-    Shared { name: "bytes/sent", value: |totals| totals.bytes_sent },
-];
 
 /// What a node tells: how often it does so, its name, and its values.
 struct Told<'m> {
@@ -54,7 +36,7 @@ impl<J: Journal> Shard<J> {
             room.ask(ClusterRequest::Listen(NODES_TOPIC.into()));
         }
         let name = as_level(&room.settings().node_name);
-        let own: Values = SHARED.iter().map(|shared| (shared.value)(totals)).collect();
+        let own: Values = SUMMED.iter().map(|Counted { counter, .. }| counter(totals)).collect();
         let told = Told { interval_s: interval_ms.div_ceil(1000), name: &name, values: own };
         // One that finds no room is followed by the next.
         let _ = room.broadcast(&message_of(&told.payload()));
@@ -68,12 +50,12 @@ impl<J: Journal> Shard<J> {
         );
 
         for name in silent {
-            for Shared { name: value, .. } in &SHARED {
+            for Counted { name: value, .. } in &SUMMED {
                 self.publish_sys_value(&format!("$SYS/nodes/{name}/{value}"), format_args!(""));
             }
         }
         self.publish_sys_value("$SYS/cluster/nodes", format_args!("{}", all.len()));
-        for (number, Shared { name: value, .. }) in SHARED.iter().enumerate() {
+        for (number, Counted { name: value, .. }) in SUMMED.iter().enumerate() {
             let sum = all.iter().fold(0_u64, |sum, (_, values)| sum.saturating_add(values[number]));
             self.publish_sys_value(&format!("$SYS/cluster/{value}"), format_args!("{sum}"));
             for (name, values) in &all {
@@ -104,7 +86,7 @@ impl<'m> Told<'m> {
         // Writing to a string does not fail.
         let mut payload = String::new();
         let _ = writeln!(payload, "{} {}", self.interval_s, self.name);
-        for (Shared { name, .. }, value) in SHARED.iter().zip(&self.values) {
+        for (Counted { name, .. }, value) in SUMMED.iter().zip(&self.values) {
             let _ = writeln!(payload, "{value} {name}");
         }
         payload
@@ -118,9 +100,9 @@ impl<'m> Told<'m> {
         if name.len() > NAME_MAX_BYTES || as_level(name) != name {
             return None;
         }
-        let mut values: Values = vec![0; SHARED.len()].into();
+        let mut values: Values = vec![0; SUMMED.len()].into();
         for (value, name) in lines {
-            if let Some(number) = SHARED.iter().position(|shared| shared.name == name) {
+            if let Some(number) = SUMMED.iter().position(|counted| counted.name == name) {
                 values[number] = value.parse().ok()?;
             }
         }
@@ -154,7 +136,7 @@ mod tests {
 
     #[test]
     fn what_a_node_tells_is_read_again() {
-        let values: Values = (0..SHARED.len() as u64).collect();
+        let values: Values = (0..SUMMED.len() as u64).collect();
         let told = Told { interval_s: 10, name: "node 1", values: values.clone() };
         let payload = told.payload();
         let read = Told::read(payload.as_bytes()).expect("what was told");
