@@ -21,7 +21,7 @@ pub(super) fn drain(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     query.finish("for_good, node")?;
     let node = node(call)?;
     let name = name.as_deref().unwrap_or(node.name());
-    let by = call.caller.map_or_else(String::new, |caller| caller.holder.by());
+    let by = call.by();
     let address = call.peer.to_string();
     log::info!("admin: the node {name} is drained");
     log::error!(

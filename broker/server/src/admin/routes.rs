@@ -31,6 +31,11 @@ impl<'c> Call<'c, '_> {
         self.names.get(number).copied().unwrap_or_default()
     }
 
+    /// Who asks, as the audit log says it; empty for a request that needs nobody.
+    pub(super) fn by(&self) -> String {
+        self.caller.map_or_else(String::new, |caller| caller.holder.by())
+    }
+
     /// Until the answer is to be there.
     pub(super) fn time_left(&self) -> Duration {
         time_left(self.reading.deadline())

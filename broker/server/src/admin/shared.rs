@@ -38,7 +38,7 @@ pub(super) fn show(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     let mut told = told(&sharing);
     if has_content {
         // Whoever looks changes nothing, but hashes of passwords go out.
-        let (by, address) = (call.caller.map_or_else(String::new, |caller| caller.holder.by()), call.peer.to_string());
+        let (by, address) = (call.by(), call.peer.to_string());
         log::error!(target: audit::TARGET, event = "configuration_read", number = sharing.latest.number, by = &*by, address = &*address; "");
         told.add("content", shared::content(&sharing.latest.parts));
     }

@@ -56,7 +56,7 @@ pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     }
     let (sender, messages) = sync_channel(WAITING_MAX);
     let began = Instant::now();
-    let by = call.caller.map_or_else(String::new, |caller| caller.holder.by());
+    let by = call.by();
     audit(call.peer, &by, "tap_open", &filter, 0);
     let watching = admin.control.watch(Tap::new(filter.clone(), rate, move |tapped| sender.try_send(tapped).is_ok()));
     let mut stream = Stream { connection: call.reading.connection(), caller: call.caller, shown: 0 };
