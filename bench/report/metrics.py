@@ -20,15 +20,7 @@ LABELS = {
     "broker_rss_bytes": "memory of the broker after the run",
     "broker_pss_bytes": "memory of the broker after the run, shared pages counted in part",
     "broker_peak_rss_bytes": "highest memory of the broker",
-    "bystander_during_p50_us": "median latency of other clients during it",
-    "bystander_during_p99_us": "99th percentile of the latency of other clients during it",
-    "bystander_before_p50_us": "median latency of other clients before it",
-    "bystander_before_p99_us": "99th percentile of the latency of other clients before it",
-    "first_tenth_p99_us": "99th percentile of the latency in the first tenth of the run",
-    "last_tenth_p99_us": "99th percentile of the latency in the last tenth of the run",
     "reached_slow_consumer_percent": "share of the messages that reach the slow subscriber",
-    "to_all_p50_us": "median time until all have it",
-    "to_all_p99_us": "99th percentile of the time until all have it",
     "p50_times_fdatasync": "median latency as a multiple of the median fdatasync",
     "p99_times_fdatasync": "99th percentile of the latency as a multiple of that of fdatasync",
     "ready_s": "time from the start after a kill until it listens",
@@ -68,12 +60,6 @@ LABELS = {
     "first_back_after_kill_s": "time from the kill until the first session is resumed",
     "all_back_after_kill_s": "time from the kill until all are resumed",
     "all_back_after_lease_s": "time from the end of the dead broker's lease until all are resumed",
-    "broker_killed_own_p50_us": "median time without service after a kill, clients of the broker that died",
-    "broker_killed_own_p99_us": "99th percentile of it",
-    "broker_killed_elsewhere_p50_us": "median time without service after a kill, clients of other brokers",
-    "broker_killed_elsewhere_p99_us": "99th percentile of it",
-    "leader_killed_p50_us": "median time without service after a leader of JetStream was killed, all clients",
-    "leader_killed_p99_us": "99th percentile of it",
     "connects_per_s": "connections opened per second",
     "cycles_per_s": "cycles",
     "deliveries_per_s": "deliveries",
@@ -81,12 +67,50 @@ LABELS = {
     "ratio_to_raw_tcp": "share of the rate of raw TCP",
     "ratio_to_nodelay": "share of the rate with TCP_NODELAY",
     "ratio_of_p50": "share of the rate of raw TCP, of medians",
-    "p50_us": "median latency",
-    "p90_us": "90th percentile of the latency",
-    "p99_us": "99th percentile of the latency",
-    "p999_us": "99.9th percentile of the latency",
-    "max_us": "longest latency",
     "raw_tcp_round_trips_per_s": "raw TCP in the same run",
+    "all_back_s": "time until all are connected again",
+    "all_delivered_s": "time until everything is delivered",
+    "connect_s": "time until all are connected",
+    "trigger_to_last_client_s": "time from the message to all until the last client has it",
+    "trigger_to_last_reply_s": "time from the message to all until the last reply",
+    "correct_percent": "share of the deliveries that should be, and no others",
+    "broker_cpu_us_per_delivery": "broker CPU per delivery",
+    "broker_cpu_us_per_filter": "broker CPU per subscription",
+    "broker_cpu_us_per_handshake": "broker CPU per handshake",
+    "broker_cpu_us_per_lookup": "broker CPU per subscription that is answered",
+    "broker_cpu_us_per_reconnect": "broker CPU per connection that comes back",
+    "broker_cpu_us_per_retained_publish": "broker CPU per message that is retained",
+    "broker_cpu_us_per_session": "broker CPU per session that is resumed",
+    "broker_cpu_us_per_takeover": "broker CPU per takeover",
+    "handshakes_per_s": "handshakes",
+    "handshakes_per_broker_cpu_s": "handshakes in a second of the broker's CPU",
+    "peak_rss_bytes": "highest memory of the broker",
+    "peak_rss_growth_bytes": "growth of the highest memory during the run",
+    "publishes_per_s": "publishes",
+    "reconnects_per_s": "clients that come back",
+    "retained_publishes_per_s": "messages that are retained",
+    "retained_deliveries_per_s": "retained messages delivered",
+    "bystander_p99_growth_us": "growth of the 99th percentile of the latency of other clients",
+}
+
+# Figures that come in percentiles, by how their names begin.
+TIMES = {
+    "": "latency",
+    "first_tenth_": "latency in the first tenth of the run",
+    "last_tenth_": "latency in the last tenth of the run",
+    "bystander_before_": "latency of other clients before it",
+    "bystander_during_": "latency of other clients during it",
+    "probe_": "latency of two clients that are busy beside the others",
+    "lookup_": "time until a new subscription has its retained messages",
+    "to_all_": "time until all have it",
+    "broker_killed_own_": "time without service after a kill, clients of the broker that died",
+    "broker_killed_elsewhere_": "time without service after a kill, clients of other brokers",
+    "leader_killed_": "time without service after a leader of JetStream was killed, all clients",
+}
+
+PERCENTILES = {
+    "p50_us": "median {}", "p90_us": "90th percentile of the {}", "p99_us": "99th percentile of the {}", "p999_us": "99.9th percentile of the {}",
+    "max_us": "longest {}",
 }
 
 # The clients of the round trip matrix.
@@ -154,12 +178,19 @@ def label(metric: str, parameter: str = "") -> str:
         client, server = (CLIENTS.get(name, name) for name in (pair[1], pair[2]))
         return f"{client} → {server}, QoS {pair[3]}: {label(pair[4])}"
     name = base(metric)
-    known = LABELS.get(name) or name.replace("_", " ")
+    known = LABELS.get(name) or _percentile(name) or name.replace("_", " ")
     at = metric.partition("@")[2]
     if not at:
         return known
     count = f"{int(at):,}" if at.isdigit() else "the most" if at == "most" else at
     return f"{known} with {STEPS[parameter].format(count)}" if parameter in STEPS else f"{known}, {count}"
+
+
+def _percentile(name: str) -> str | None:
+    for end, words in PERCENTILES.items():
+        if name.endswith(end) and (of := TIMES.get(name.removesuffix(end))):
+            return words.format(of)
+    return None
 
 
 def ordered(kind: str, metrics: list[str]) -> list[str]:

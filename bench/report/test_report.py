@@ -156,6 +156,10 @@ class Words(Case):
         self.assertEqual(metrics.label("max_us@1024", "payload_bytes"), "longest latency with payloads of 1,024 bytes")
         self.assertEqual(metrics.label("connects_per_s@most", "connections"), "connections opened per second with the most connections")
         self.assertEqual(metrics.label("max_us@7"), "longest latency, 7")
+        self.assertEqual(
+            metrics.label("probe_p999_us@1000", "connections"),
+            "99.9th percentile of the latency of two clients that are busy beside the others with 1,000 connections",
+        )
 
     def test_the_readme_names_situations_once_and_counts_what_it_leaves_out(self) -> None:
         summary = {placement: {who: {f"bytes_per_connection@{step}": figure(value) for step in (100, 1000)}

@@ -11,6 +11,10 @@ pub const NOW_MS: u64 = 1_700_000_000_000;
 /// Publishes that one read brings.
 const BATCH: u32 = 50;
 
+/// Where it is in a PUBLISH of [`packets::publish`].
+const PACKET_ID_AT: usize = 2 + 2 + 20;
+const ACKNOWLEDGEMENT_BYTES: usize = 4;
+
 const PUBACK: u8 = 0x40;
 const PUBREC: u8 = 0x50;
 const PUBREL: u8 = 0x62;
@@ -25,6 +29,8 @@ pub fn cases() -> Vec<Case> {
         flood("route/engine-qos0-v5-properties-batch", 1, Layout::V5WithProperties),
         single("route/engine-qos0"),
         qos1(),
+        flood_acknowledged("route/engine-qos1-batch", 1),
+        flood_acknowledged("route/engine-qos1-to-100-batch", 100),
         qos2(),
         cycle(),
     ]
@@ -79,6 +85,41 @@ fn qos1() -> Case {
             let packet_id = broker.delivered(publisher, black_box(&chunk), len, subscriber);
             let puback = answer.is(PUBACK, packet_id);
             broker.turn(subscriber, puback, 4, |_, _| unreachable!("PUBACK is not answered"));
+        }
+    })
+}
+
+/// Fifty messages a turn, and from each subscriber fifty acknowledgements.
+fn flood_acknowledged(name: &'static str, subscribers: usize) -> Case {
+    let publish = |at: usize| packets::publish(at % 10, 1, at as u16 + 1, Layout::V3);
+    let mut broker = Broker::new();
+    let publisher = broker.connect("publisher", Layout::V3);
+    let mut acknowledging: Vec<(ConnectionId, Chunk, usize)> = (0..subscribers)
+        .map(|number| broker.subscriber(&format!("subscriber-{number}"), 1, Layout::V3))
+        .map(|subscriber| (subscriber, Chunk::new(BATCH as usize * ACKNOWLEDGEMENT_BYTES), 0))
+        .collect();
+    let publish_bytes = publish(0).len();
+    let bytes: Vec<u8> = (0..BATCH as usize).flat_map(publish).collect();
+    let len = bytes.len();
+    let chunk = Chunk::from(bytes);
+    Case::new(name, move |times| {
+        for _ in 0..times / BATCH {
+            broker.turn(publisher, black_box(&chunk), len, |id, bytes| {
+                let Some((_, answer, len)) = acknowledging.iter_mut().find(|(subscriber, ..)| *subscriber == id) else {
+                    return;
+                };
+                let answer = answer.get_mut().expect("small packets are not referred to");
+                for publish in bytes.chunks_exact(publish_bytes) {
+                    let packet_id = u16::from_be_bytes([publish[PACKET_ID_AT], publish[PACKET_ID_AT + 1]]);
+                    answer[*len..][..ACKNOWLEDGEMENT_BYTES].copy_from_slice(&acknowledgement(PUBACK, packet_id));
+                    *len += ACKNOWLEDGEMENT_BYTES;
+                }
+            });
+            for (subscriber, answer, len) in &mut acknowledging {
+                assert_eq!(*len, BATCH as usize * ACKNOWLEDGEMENT_BYTES, "all messages have arrived");
+                broker.turn(*subscriber, answer, *len, |_, _| unreachable!("PUBACK is not answered"));
+                *len = 0;
+            }
         }
     })
 }
@@ -169,7 +210,6 @@ impl<J: Journal> Broker<J> {
     /// The same with a message for the subscriber; gives the packet identifier under which it got it.
     #[inline]
     fn delivered(&mut self, from: ConnectionId, chunk: &Chunk, len: usize, subscriber: ConnectionId) -> u16 {
-        const PACKET_ID_AT: usize = 2 + 2 + 20;
         let mut packet_id = 0;
         self.turn(from, chunk, len, |id, bytes| {
             if id == subscriber {
