@@ -146,7 +146,7 @@ impl<J: Journal> Hub<J> {
             }
             return;
         }
-        self.commit(session, Change::Started(delivery));
+        self.commit_here(session, Change::Started(delivery));
         if terms.qos == QoS::ExactlyOnce && self.is_kept(session) {
             self.acknowledge(index, Ack::Deliver(packet_id, !outgoing.is_owed));
         } else {

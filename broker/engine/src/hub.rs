@@ -236,6 +236,13 @@ impl<J: Journal> Hub<J> {
 
     /// Writes a change down, if it is one that lasts, and applies it.
     pub(crate) fn commit(&mut self, index: SessionIndex, change: Change) {
+        self.commit_here(index, change);
+    }
+
+    /// The same, put into its caller: for the changes that each message brings. Where the kind of change is known, nothing is left
+    /// of asking for it.
+    #[inline(always)]
+    pub(crate) fn commit_here(&mut self, index: SessionIndex, change: Change) {
         if let Change::Queued(delivery) | Change::Started(delivery) = &change {
             self.effort.note_given();
             self.counters().stored_messages.add(1);

@@ -513,7 +513,7 @@ impl<J: Journal> Shard<J> {
             None => {}
             Some(delivery) if delivery.qos != qos => self.protocol_error(index, "PUBACK for a QoS 2 message"),
             Some(_) => {
-                self.hub.commit(session, Change::Completed(packet_id));
+                self.hub.commit_here(session, Change::Completed(packet_id));
                 self.hub.pump(session);
             }
         }

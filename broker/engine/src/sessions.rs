@@ -400,7 +400,7 @@ impl Place {
     }
 
     /// Applies a change. Only [`crate::hub::Hub::commit`] may call it, which writes the change down first.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn apply(&mut self, change: Change) -> Option<PendingMessage> {
         let of_messages = matches!(
             change,

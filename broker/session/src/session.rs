@@ -141,6 +141,8 @@ impl Session {
     /// no longer holds because of it.
     ///
     /// Changes that speak of identifiers or queue places that do not exist do nothing.
+    // Always in its caller, which mostly knows the kind of change: this is the way of every acknowledged message.
+    #[inline(always)]
     pub fn apply(&mut self, change: Change) -> Option<PendingMessage> {
         match change {
             Change::Started(delivery) => self.outbound_or_new().start(delivery),
