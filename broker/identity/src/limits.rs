@@ -50,8 +50,8 @@ pub const BANS_MAX: usize = 65_536;
 pub const BAN_REASON_BYTES_MAX: usize = 256;
 /// Most failures that a rule can wait for.
 pub const FAILURES_COUNTED_MAX: usize = 32;
-/// How many addresses, users and Client Identifiers failures are noted of at a time. Those of further ones are not noted until some
-/// are so old that they no longer count.
+/// How many addresses, users or Client Identifiers failures are noted of at a time, for each rule. Those of further ones are not noted until
+/// some are so old that they no longer count.
 pub const FAILURES_KEYS_MAX: usize = 16_384;
 
 /// Longest token, in bytes.

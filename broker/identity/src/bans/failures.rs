@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::Banned;
 use super::network::Network;
-use crate::limits::{FAILURES_COUNTED_MAX, FAILURES_KEYS_MAX};
+use crate::limits::{CLIENT_ID_BYTES_MAX, FAILURES_COUNTED_MAX, FAILURES_KEYS_MAX, USER_NAME_BYTES_MAX};
 use crate::{Attempt, Now};
 
 /// Who fails `count` times within `within_s` seconds is banned for `ban_s` seconds.
@@ -32,38 +32,55 @@ pub enum By {
 }
 
 impl By {
-    /// Who it is in an attempt.
+    /// Who it is in an attempt. A name that nobody can have is not kept: it may be as long as a packet allows.
     pub(super) fn subject(self, attempt: &Attempt) -> Option<Banned> {
         match self {
             By::Address => attempt.provenance.address.map(|address| Banned::Network(Network::of_client(address))),
-            By::ClientId => Some(&attempt.client_id).filter(|id| !id.is_empty()).cloned().map(Banned::ClientId),
-            By::User => attempt.user_name.clone().map(Banned::User),
+            By::ClientId => {
+                let id = Some(&attempt.client_id).filter(|id| (1..=CLIENT_ID_BYTES_MAX).contains(&id.len()));
+                id.cloned().map(Banned::ClientId)
+            }
+            By::User => {
+                let name = attempt.user_name.as_ref().filter(|name| name.len() <= USER_NAME_BYTES_MAX);
+                name.cloned().map(Banned::User)
+            }
         }
     }
 }
 
-/// When somebody has failed, by rule.
+/// When somebody has failed, for each rule. Strangers choose names: those that one rule counts by take no room of another.
 #[derive(Debug, Default)]
-pub(super) struct Failures {
-    times: HashMap<(usize, Banned), VecDeque<u64>>,
+pub(super) struct Failures(Vec<Noted>);
+
+/// When somebody has failed, for one rule.
+#[derive(Debug, Default)]
+struct Noted {
+    times: HashMap<Banned, VecDeque<u64>>,
     swept_at_s: u64,
 }
 
 impl Failures {
-    /// Notes a failure. `Some(true)`: there are too many now. `None`: there is no room to note it.
+    /// Notes a failure, for the rule of this index. `Some(true)`: there are too many now. `None`: there is no room to note it.
     pub(super) fn note(&mut self, index: usize, rule: &FailureRule, who: Banned, now: Now) -> Option<bool> {
-        let now_s = now.steady_ms / 1_000;
-        let key = (index, who);
-        if !self.times.contains_key(&key) && self.times.len() >= FAILURES_KEYS_MAX && !self.sweep(rule.within_s, now_s)
+        if self.0.len() <= index {
+            self.0.resize_with(index + 1, Noted::default);
+        }
+        self.0.get_mut(index)?.note(rule, who, now.steady_ms / 1_000)
+    }
+}
+
+impl Noted {
+    fn note(&mut self, rule: &FailureRule, who: Banned, now_s: u64) -> Option<bool> {
+        if !self.times.contains_key(&who) && self.times.len() >= FAILURES_KEYS_MAX && !self.sweep(rule.within_s, now_s)
         {
             return None;
         }
-        let times = self.times.entry(key.clone()).or_default();
+        let times = self.times.entry(who.clone()).or_default();
         times.retain(|at_s| now_s.saturating_sub(*at_s) < rule.within_s.max(1));
         times.push_back(now_s);
         let is_too_many = times.len() >= rule.count.clamp(1, FAILURES_COUNTED_MAX);
         if is_too_many {
-            self.times.remove(&key);
+            self.times.remove(&who);
         }
         Some(is_too_many)
     }

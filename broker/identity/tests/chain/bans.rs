@@ -165,3 +165,44 @@ proptest! {
         }
     }
 }
+
+/// Strangers choose names and prefixes as they like: what they fill with one rule takes nothing from another.
+#[test]
+fn a_rule_that_is_full_does_not_make_another_one_forget() {
+    let by_address = FailureRule { by: By::Address, count: 2, within_s: 3_600, ban_s: 60 };
+    let by_user = FailureRule { by: By::User, count: 2, within_s: 10, ban_s: 60 };
+    let bans = Arc::new(Bans::new(vec![by_address, by_user]));
+    // It has no users, so that failing costs nothing.
+    let chain = chain_with(vec![], &bans);
+    let fails = |name: &str, address: Option<&str>, seconds| {
+        let attempt = user(name, "wrong");
+        let attempt = match address {
+            Some(address) => coming_from(attempt, address),
+            None => from(attempt, |provenance| provenance.address = None),
+        };
+        ends_at(&chain, attempt, at(seconds)).0.expect_err("refused").code
+    };
+    assert_eq!(fails("first", Some("192.0.2.7"), 0), RefusalCode::UnknownUser);
+    // So many names that the rule by user has no room, and looks for those that no longer count.
+    for number in 0..=limits::FAILURES_KEYS_MAX {
+        fails(&format!("user-{number}"), None, 20);
+    }
+    assert!(bans.counters().not_noted > 0);
+    assert_eq!(fails("second", Some("192.0.2.7"), 40), RefusalCode::UnknownUser);
+    assert!(bans.has_address(IpAddr::from([192, 0, 2, 7]), at(40)), "the second failure within an hour");
+}
+
+/// A name may be as long as a packet allows, and nobody has such a one.
+#[test]
+fn names_that_nobody_can_have_are_not_kept() {
+    for by in [By::User, By::ClientId] {
+        let bans = Arc::new(Bans::new(vec![FailureRule { by, count: 1, within_s: 1, ban_s: 5 }]));
+        let chain = chain_with(vec![users()], &bans);
+        let fails = |length: usize| {
+            let name = "x".repeat(length);
+            let _ = ends_at(&chain, Attempt { client_id: (&*name).into(), ..user(&name, "wrong") }, NOW);
+            bans.list(NOW).len()
+        };
+        assert_eq!([fails(limits::USER_NAME_BYTES_MAX + 1), fails(limits::USER_NAME_BYTES_MAX)], [0, 1]);
+    }
+}
