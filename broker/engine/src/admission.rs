@@ -238,12 +238,15 @@ impl<J: Journal> Shard<J> {
 
     /// Acts on the answer to what a connected client has asked by AUTH.
     fn settle_again(&mut self, index: ConnectionIndex, verdict: Verdict) {
+        let session = self.hub.connections[index].session();
         let Some(standing) = self.hub.connections[index].standing_mut() else { return };
         standing.settle();
         match verdict {
             Verdict::Admitted { identity, data } => {
-                // The session is the user's who opened it.
-                if standing.identity().map(|held| &held.user) != Some(&identity.user) {
+                // The session is the user's who opened it, and of this Client Identifier, whatever else the user may show.
+                let is_same_user = standing.identity().map(|held| &held.user) == Some(&identity.user);
+                let client_id = session.map_or("", |session| self.hub.sessions[session].client_id());
+                if !is_same_user || identity.client_id.as_deref().is_some_and(|shown| shown != client_id) {
                     self.hub.counters().reauthentications_refused.add(1);
                     self.disconnect(index, DisconnectReason::NotAuthorized, "the client is somebody else now");
                     return;

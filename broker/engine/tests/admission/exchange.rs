@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tautwire_access::Identity;
 use tautwire_engine::{Question, Verdict};
 use tautwire_protocol::{Auth, AuthReason, ConnectReason, Packet, PacketType, Properties, Property, QoS, ReasonCode};
 
@@ -111,15 +112,20 @@ fn a_client_authenticates_again_and_works_on_meanwhile() {
     assert_eq!(world.heard(V5, client, step), [(true, 0x18, b"more".to_vec())]);
     say_auth(&mut world, client, AuthReason::ContinueAuthentication, "M", b"x");
     assert!(world.question(client).is_some());
-    world.decide(client, admitted("ann", b"done"));
+    let same_client = Identity { client_id: Some("a".into()), ..identity("ann") };
+    world.decide(client, Verdict::Admitted { identity: Arc::new(same_client), data: Some((*b"done").into()) });
     assert_eq!(world.heard(V5, client, step), [(true, 0, b"done".to_vec())]);
     assert!(!world.is_closed(client));
 }
 
 #[test]
 fn who_fails_to_authenticate_again_is_disconnected() {
-    let verdicts =
-        [Verdict::Refused { reason: ConnectReason::NotAuthorized, why: "no".into() }, admitted("somebody else", b"")];
+    let other_client = Identity { client_id: Some("b".into()), ..identity("ann") };
+    let verdicts = [
+        Verdict::Refused { reason: ConnectReason::NotAuthorized, why: "no".into() },
+        admitted("somebody else", b""),
+        Verdict::Admitted { identity: Arc::new(other_client), data: None },
+    ];
     for verdict in verdicts {
         let mut world = World::new(2);
         let client = connected(&mut world, "a");
