@@ -16,7 +16,7 @@ pub struct Provenance {
     pub is_encrypted: bool,
     /// The client's certificate, if it has one.
     pub certificate: Option<Certificate>,
-    /// The user of this machine that has connected, on a Unix socket.
+    /// The user of this machine that has connected, on a Unix socket. Access rules know it as the claim `peer_uid`.
     pub peer_uid: Option<u32>,
 }
 

@@ -56,7 +56,7 @@ pub enum Anonymous {
 /// What holds for all links of a chain.
 #[derive(Clone)]
 pub struct Settings {
-    /// Whether a password may come over a connection that others can read.
+    /// Whether a password or a token may come over a connection that others can read.
     pub allows_plain_passwords: bool,
     /// Random, made once for the life of the process: what is done for unknown users must not change, or one could tell.
     pub key: [u8; 32],
@@ -161,12 +161,16 @@ impl Chain {
         if let Some(who) = self.settings.bans.find(attempt, now) {
             return Err(banned(&who));
         }
-        if attempt.password.is_some() && attempt.provenance.is_exposed() && !self.settings.allows_plain_passwords {
+        if attempt.shows_a_secret() && attempt.provenance.is_exposed() && !self.settings.allows_plain_passwords {
             let log = format!(
-                "a password came unencrypted by listener {}; use TLS, or allow it for this listener",
+                "a password or a token came unencrypted by listener {}; use TLS, or allow it for this listener",
                 attempt.provenance.listener
             );
             return Err(Refusal::new(RefusalCode::PlainPassword, log));
+        }
+        if attempt.provenance.certificate.as_ref().is_some_and(|certificate| certificate.has_expired(now)) {
+            let log = "the client's certificate has expired since it was shown, and a session of TLS resumed";
+            return Err(Refusal::new(RefusalCode::CertificateExpired, log));
         }
         Ok(())
     }
@@ -243,6 +247,7 @@ impl Chain {
             let log = format!("the client identifier that {} gives cannot be used", principal.link);
             return Err(Refusal::new(RefusalCode::ClientId, log));
         }
+        let principal = with_peer(principal, attempt.provenance.peer_uid);
         if let Some(current) = &attempt.current
             && current.user != principal.user
         {
@@ -348,6 +353,11 @@ impl Answer {
 }
 
 impl Attempt {
+    /// Whether it gives something by which whoever reads it could come in, too. What SCRAM sends is no such thing.
+    fn shows_a_secret(&self) -> bool {
+        self.password.is_some() || self.method.as_deref() == Some(JWT_METHOD)
+    }
+
     /// Why it is refused when no link knows it.
     fn unknown(&self) -> Refusal {
         if let Some(method) = &self.method {
@@ -373,6 +383,20 @@ impl Attempt {
             }
         }
     }
+}
+
+/// The claim by which access rules know the user of this machine at the other end of a Unix socket.
+const PEER_CLAIM: &str = "peer_uid";
+
+/// With the claim that the system vouches for, and nobody else: a token that has it says nothing by it.
+fn with_peer(mut principal: Principal, peer_uid: Option<u32>) -> Principal {
+    if peer_uid.is_some() || principal.claims.iter().any(|(name, _)| &**name == PEER_CLAIM) {
+        let mut claims = principal.claims.into_vec();
+        claims.retain(|(name, _)| &**name != PEER_CLAIM);
+        claims.extend(peer_uid.map(|uid| (PEER_CLAIM.into(), uid.to_string().into())));
+        principal.claims = claims.into();
+    }
+    principal
 }
 
 fn banned(who: &Banned) -> Refusal {

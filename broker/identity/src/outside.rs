@@ -63,8 +63,13 @@ impl Outside for () {
     }
 }
 
+/// A URL as it may be shown: what follows a question mark may be a secret.
+pub(crate) fn shown_url(url: &str) -> &str {
+    url.split(['?', '#']).next().unwrap_or_default()
+}
+
 /// Whether what goes to a URL and comes from it is safe from others: by TLS, or on this machine. A URL has no user and password in it: it is
-/// shown.
+/// shown. One that has is not, and neither is one that cannot be read.
 #[must_use]
 pub fn is_safe_url(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };

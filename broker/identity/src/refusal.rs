@@ -56,8 +56,8 @@ macro_rules! codes {
 codes! {
     /// The client says nothing of who it is, and anonymous clients are not let in.
     NoCredentials = "auth_no_credentials", NotAuthorized, false, "this listener wants to know who you are";
-    /// A password came over a connection that others can read.
-    PlainPassword = "auth_plain_password", NotAuthorized, false, "passwords are not taken over an unencrypted connection";
+    /// A password or a token came over a connection that others can read.
+    PlainPassword = "auth_plain_password", NotAuthorized, false, "passwords and tokens are not taken over an unencrypted connection";
     /// A user name without a password, where a password is asked for.
     NoPassword = "auth_no_password", BadUserNameOrPassword, false, "the password is missing";
     /// No link knows the user.
@@ -68,6 +68,8 @@ codes! {
     NoRule = "auth_certificate_no_rule", NotAuthorized, false, "no rule names the holder of this certificate";
     /// The certificate is valid for TLS and not understood here.
     Certificate = "auth_certificate_unreadable", NotAuthorized, false, "the certificate cannot be read";
+    /// The certificate was valid when the client showed it, before it resumed its session of TLS.
+    CertificateExpired = "auth_certificate_expired", NotAuthorized, false, "the certificate has expired";
     /// An Authentication Method that this listener does not have [MQTT-4.12.0-1].
     UnknownMethod = "auth_unknown_method", BadAuthenticationMethod, false, "there is no such authentication method";
     /// A message of SCRAM is wrong, or does not belong to its exchange.
@@ -76,6 +78,8 @@ codes! {
     NoScramKeys = "auth_no_scram_keys", BadUserNameOrPassword, true, "user name or password is wrong";
     /// A token is no token, is signed by somebody else, or is for somebody else.
     Token = "auth_token", BadUserNameOrPassword, true, "the token is not accepted";
+    /// No key is there yet for a token whose keys are fetched. Its issuer may have begun with a new one, so this is no failed try.
+    TokenKey = "auth_token_key", BadUserNameOrPassword, false, "the token is not accepted";
     /// A token that was good has expired.
     TokenExpired = "auth_token_expired", NotAuthorized, false, "the token has expired";
     /// There are no keys to check tokens with.

@@ -11,8 +11,8 @@ use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::{DirectoryString, GeneralName};
 
-use crate::Certificate;
 use crate::limits::{CERTIFICATE_BYTES_MAX, CERTIFICATE_NAMES_MAX, USER_NAME_BYTES_MAX};
+use crate::{Certificate, Now};
 
 macro_rules! fields {
     ($($variant:ident = $name:literal;)*) => {
@@ -130,6 +130,22 @@ impl CertificateFields {
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.0.iter().map(|(field, value)| (field.name(), &**value))
     }
+}
+
+impl Certificate {
+    /// Whether it is not valid any more. TLS looks at the time when a client shows its certificate; one that resumes a session shows none.
+    pub(crate) fn has_expired(&self, now: Now) -> bool {
+        match self {
+            Certificate::Der(der) => not_after_unix_s(der).is_some_and(|until_s| until_s < now.unix_s),
+            // The proxy has looked at it.
+            Certificate::CommonName(_) => false,
+        }
+    }
+}
+
+fn not_after_unix_s(der: &[u8]) -> Option<u64> {
+    let certificate = CertificateInner::<Raw>::from_der(der).ok()?;
+    Some(certificate.tbs_certificate().validity().not_after.to_unix_duration().as_secs())
 }
 
 fn text(attribute: &AttributeTypeAndValue) -> Option<String> {

@@ -62,6 +62,9 @@ pub(super) fn request(attempt: &Attempt) -> Secret {
     if let Some(address) = provenance.address {
         field(&mut text, "address", &address.to_canonical().to_string());
     }
+    if let Some(uid) = provenance.peer_uid {
+        text.push_str(&format!(",\"peer_uid\":{uid}"));
+    }
     let encrypted = if provenance.is_encrypted { "true" } else { "false" };
     let mqtt = if attempt.is_v5 { "5" } else { "3" };
     text.push_str(&format!(",\"encrypted\":{encrypted},\"mqtt\":{mqtt}"));

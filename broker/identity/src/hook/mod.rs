@@ -12,7 +12,7 @@ use ring::hmac;
 
 use crate::chain::Answer;
 use crate::limits::{HOOK_ANSWER_BYTES_MAX, HOOK_CACHED_ANSWER_BYTES_MAX, HOOK_CACHED_PASSWORD_BYTES_MAX};
-use crate::outside::is_safe_url;
+use crate::outside::{is_safe_url, shown_url};
 use crate::{Attempt, Certificate, HttpRequest, Now, Outside, Refusal, RefusalCode};
 use breaker::Breaker;
 use cache::{Cache, CacheKey};
@@ -59,8 +59,9 @@ impl Hook {
     pub fn new(settings: HookSettings, key: &[u8; 32]) -> Result<Hook, HookError> {
         settings.check()?;
         if !is_safe_url(&settings.url) {
-            let why = "passwords are sent by https://, or by http:// on this machine";
-            return Err(HookError(format!("{}: {why}", settings.url)));
+            let why =
+                "passwords are sent by https://, or by http:// on this machine, to a URL without user and password";
+            return Err(HookError(why.to_owned()));
         }
         Ok(Hook {
             key: hmac::Key::new(hmac::HMAC_SHA256, key),
@@ -104,11 +105,13 @@ impl Hook {
         };
         self.asked.fetch_add(1, Ordering::Relaxed);
         let told = match outside.request(&request) {
-            Err(failure) => Err(failure.to_string()),
-            Ok(answer) if answer.status != 200 => Err(format!("its answer has status {}", answer.status)),
+            Err(failure) => Err((Fault::OfService, failure.to_string())),
+            Ok(answer) if answer.status != 200 => {
+                Err((Fault::of_status(answer.status), format!("its answer has status {}", answer.status)))
+            }
             Ok(answer) => match document::answer(&answer.body, attempt.user_name.as_deref()) {
                 Ok((verdict, cache_s)) => Ok(((verdict.without_password(attempt), cache_s), answer.body.len())),
-                Err(why) => Err(format!("its answer is not understood: {why}")),
+                Err(why) => Err((Fault::OfService, format!("its answer is not understood: {why}"))),
             },
         };
         match told {
@@ -119,9 +122,12 @@ impl Hook {
                 }
                 answer(verdict, now)
             }
-            Err(why) => {
+            Err((fault, why)) => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
-                self.breaker().has_failed(&self.settings, now);
+                match fault {
+                    Fault::OfService => self.breaker().has_failed(&self.settings, now),
+                    Fault::OfQuestion => self.breaker().has_answered(),
+                }
                 self.stated(&why)
             }
         }
@@ -176,12 +182,14 @@ impl Hook {
         }
         let mut context = hmac::Context::with_key(&self.key);
         let address = attempt.provenance.address.map(|address| address.to_canonical().to_string());
+        let peer_uid = attempt.provenance.peer_uid.map(u32::to_le_bytes);
         for field in [
             Some(attempt.client_id.as_bytes()),
             attempt.user_name.as_ref().map(|name| name.as_bytes()),
             password,
             Some(attempt.provenance.listener.as_bytes()),
             address.as_ref().map(|address| address.as_bytes()),
+            peer_uid.as_ref().map(|uid| &uid[..]),
             attempt.provenance.certificate.as_ref().map(Certificate::as_bytes),
             Some(&[u8::from(attempt.is_v5), u8::from(attempt.provenance.is_encrypted)]),
         ] {
@@ -195,6 +203,27 @@ impl Hook {
 
     fn breaker(&self) -> std::sync::MutexGuard<'_, Breaker> {
         self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why there is no verdict.
+enum Fault {
+    /// The next question would probably fail, too.
+    OfService,
+    /// The service does not take this question. A client chooses much of what is in one, and must not keep the broker from asking about others.
+    OfQuestion,
+}
+
+impl Fault {
+    /// Of an answer with a status that is not 200.
+    fn of_status(status: u16) -> Fault {
+        const REQUEST_TIMEOUT: u16 = 408;
+        const TOO_MANY_REQUESTS: u16 = 429;
+        match status {
+            REQUEST_TIMEOUT | TOO_MANY_REQUESTS => Fault::OfService,
+            400..=499 => Fault::OfQuestion,
+            _ => Fault::OfService,
+        }
     }
 }
 
@@ -231,6 +260,6 @@ impl Drop for Place<'_> {
 /// Fields of requests are secrets.
 impl std::fmt::Debug for Hook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hook").field("url", &self.settings.url).finish_non_exhaustive()
+        f.debug_struct("Hook").field("url", &shown_url(&self.settings.url)).finish_non_exhaustive()
     }
 }

@@ -113,10 +113,11 @@ impl Jwt {
                 Some(true) => return Ok(()),
                 Some(false) => return Err(Refusal::new(RefusalCode::Token, told("its signature is wrong"))),
                 // Whoever issues tokens may have begun with a new key.
-                None if !lacks_a_key && matches!(self.keys, Keys::Url(_)) => lacks_a_key = true,
+                None if !lacks_a_key && self.may_fetch() => lacks_a_key = true,
                 None => {
                     let why = format!("there is no key {} for {}", shown(kid), token.algorithm.name());
-                    return Err(Refusal::new(RefusalCode::Token, told(&why)));
+                    let code = if self.may_fetch() { RefusalCode::TokenKey } else { RefusalCode::Token };
+                    return Err(Refusal::new(code, told(&why)));
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{JwtError, KeySet};
 use crate::limits::JWKS_BYTES_MAX;
-use crate::outside::is_safe_url;
+use crate::outside::{is_safe_url, shown_url};
 use crate::{HttpRequest, Now, Outside};
 
 /// Keys that stay, or that are fetched.
@@ -70,7 +70,8 @@ impl Jwks {
     /// The URL cannot be used: whoever can change what it answers can sign tokens.
     pub fn new(settings: JwksSettings) -> Result<Jwks, JwtError> {
         if !is_safe_url(&settings.url) {
-            return Err(JwtError(format!("{}: keys come by https://, or by http:// from this machine", settings.url)));
+            let why = "keys come by https://, or by http:// from this machine, from a URL without user and password";
+            return Err(JwtError(why.to_owned()));
         }
         let (state, fetching) = (Mutex::default(), Mutex::default());
         Ok(Jwks { settings, state, fetching, fetches: AtomicU64::new(0), failures: AtomicU64::new(0) })
@@ -143,7 +144,7 @@ impl Jwks {
             }
             Err(why) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);
-                state.why = Some(format!("{} gives none: {why}", self.settings.url));
+                state.why = Some(format!("{} gives none: {why}", shown_url(&self.settings.url)));
             }
         }
     }

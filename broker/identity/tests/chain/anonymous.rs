@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use tautwire_identity::{Anonymous, Attempt, Chain, Link, RefusalCode};
+use tautwire_identity::{Anonymous, Attempt, Chain, JWT_METHOD, Link, RefusalCode, Secret};
 use tautwire_protocol::ConnectReason;
 
 use super::support::{admitted, chain, ends, from, nobody, refused, user, users};
@@ -60,4 +60,29 @@ fn a_password_that_others_can_read_is_refused_before_it_is_looked_at() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// A token in AUTH lets in whoever has read it, as a password does; a message of SCRAM does not.
+#[test]
+fn a_token_that_others_can_read_is_refused_and_a_proof_is_not() {
+    let chain = chain(vec![users()]);
+    let by = |method: &str, data: &str, is_encrypted| {
+        let attempt = Attempt { method: Some(method.into()), data: Some(Secret::new(data)), ..nobody() };
+        let attempt = from(attempt, |provenance| {
+            (provenance.address, provenance.is_encrypted) = (Some(IpAddr::from([192, 0, 2, 7])), is_encrypted);
+        });
+        refused(&chain, attempt).code
+    };
+    assert_eq!(by(JWT_METHOD, "a.b.c", false), RefusalCode::PlainPassword);
+    assert_eq!(by(JWT_METHOD, "a.b.c", true), RefusalCode::UnknownMethod);
+    assert_eq!(by("SCRAM-SHA-256", "n,,n=dave,r=x", false), RefusalCode::Scram);
+}
+
+/// The system says who is at the other end of a Unix socket, and nobody else does.
+#[test]
+fn the_user_at_a_unix_socket_is_a_claim() {
+    let open = chain(vec![Link::Anonymous(Anonymous::Everybody)]);
+    let local = from(nobody(), |provenance| (provenance.address, provenance.peer_uid) = (None, Some(1_000)));
+    assert_eq!(&*admitted(&open, local).claims, [("peer_uid".into(), "1000".into())]);
+    assert_eq!(&*admitted(&open, nobody()).claims, []);
 }

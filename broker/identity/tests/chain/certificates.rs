@@ -8,14 +8,19 @@ use tautwire_identity::{
     Attempt, Certificate, CertificateFields, CertificateRule, CertificateRules, Link, Pattern, RefusalCode, Template,
 };
 
-use super::support::{admitted, chain, chain as chain_of, from, nobody, refused, user, users};
+use super::support::{admitted, chain, chain as chain_of, ends, from, nobody, refused, user, users};
 
 fn certificate(common_name: &str, names: Vec<SanType>) -> Arc<[u8]> {
+    certificate_with(common_name, names, |_| {})
+}
+
+fn certificate_with(common_name: &str, names: Vec<SanType>, change: impl FnOnce(&mut CertificateParams)) -> Arc<[u8]> {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, common_name);
     params.distinguished_name.push(DnType::OrganizationName, "Works");
     params.subject_alt_names = names;
+    change(&mut params);
     let key = KeyPair::generate().expect("a key");
     params.self_signed(&key).expect("a certificate").der().to_vec().into()
 }
@@ -145,4 +150,22 @@ fn rules_that_mean_nothing_are_refused() {
         assert!(error.contains(expected), "{error}");
     }
     assert!(Pattern::new("cn", "a*b*").is_err() && Pattern::new("subject", "a").is_err());
+}
+
+/// Whoever resumes a session of TLS shows no certificate again, and gets a new ticket each time.
+#[test]
+fn a_certificate_that_has_expired_since_it_was_shown_lets_nobody_in() {
+    // NOW is 2027-01-15.
+    let until = |day| certificate_with("c", vec![], |params| params.not_after = rcgen::date_time_ymd(2027, 1, day));
+    let by_name = chain(vec![Link::Certificate(Arc::new(CertificateRules::common_name()))]);
+    // Where it says nothing of the client, TLS relies on it all the same.
+    let by_password = chain(vec![users()]);
+    for (day, is_over) in [(14, true), (16, false)] {
+        let certificate = until(day);
+        let with_password = Attempt { provenance: holder(&certificate).provenance, ..user("dave", "password") };
+        for (chain, attempt) in [(&by_name, holder(&certificate)), (&by_password, with_password)] {
+            let code = ends(chain, attempt).0.err().map(|refusal| refusal.code);
+            assert_eq!(code, is_over.then_some(RefusalCode::CertificateExpired), "{day}");
+        }
+    }
 }

@@ -96,6 +96,13 @@ fn the_hook_is_asked_in_the_form_that_is_documented() {
     assert!(ends(&chain, Attempt { client_id: "sensor-7".into(), ..attempt }, &service, 0).is_ok());
     assert_eq!(service.asked.lock().expect("a lock").first(), Some(example));
 
+    // Who is at the other end of a Unix socket.
+    let local = from(nobody(), |provenance| (provenance.address, provenance.peer_uid) = (None, Some(1_000)));
+    assert!(ends(&chain, local, &service, 0).is_err());
+    let asked = service.asked.lock().expect("a lock").pop().expect("it is asked");
+    assert!(matches!(asked.get("peer_uid"), Some(Value::Number(uid)) if uid == "1000"), "{asked:?}");
+    assert!(asked.get("address").is_none());
+
     // Each example of an answer means what it says.
     let Value::Object(examples) =
         at(&[&post[..], &["responses", "200", "content", "application/json", "examples"]].concat())
@@ -196,6 +203,7 @@ fn an_answer_is_for_the_same_question_alone() {
         from(user("ann", "s3cret"), |provenance| provenance.listener = "other".into()),
         from(user("ann", "s3cret"), |provenance| provenance.address = Some([127, 0, 0, 2].into())),
         from(user("ann", "s3cret"), |provenance| provenance.is_encrypted = true),
+        from(user("ann", "s3cret"), |provenance| provenance.peer_uid = Some(7)),
     ] {
         assert!(matches!(chain.begin(attempt, at(0), &mut |_| {}), Step::Work(_)));
     }
@@ -243,6 +251,23 @@ fn after_failures_the_hook_is_left_alone_for_a_while() {
     assert_eq!((code(21), service.asked()), (RefusalCode::HookDenied, 6));
     let counters = hook.counters(at(21));
     assert_eq!((counters.failed, counters.unreachable, counters.is_open), (4, 6, false));
+}
+
+/// A client chooses its user name and its password, and so whether a service takes the question: as 400, or 413 for a long one.
+#[test]
+fn a_question_that_the_service_does_not_take_says_nothing_about_the_next() {
+    let hook = hook(HookSettings { negative_s: 0, ..settings() });
+    let chain = of(&hook);
+    let statuses = [400, 401, 413, 500, 422, 500, 408, 429];
+    let answers = statuses.map(|status| Ok((status, String::new())));
+    let service = Service { answers: Mutex::new(answers.into()), asked: Mutex::default() };
+    let opens = statuses.map(|_| {
+        assert_eq!(ends(&chain, user("eve", "x"), &service, 0), Err(RefusalCode::HookUnreachable));
+        hook.counters(at(0)).is_open
+    });
+    // Two in a row are too many here: one that is answered with 4xx shows that the service is there.
+    assert_eq!(opens, [false, false, false, false, false, false, true, true]);
+    assert_eq!((service.asked(), hook.counters(at(0)).failed), (7, 7));
 }
 
 #[test]
@@ -322,6 +347,11 @@ fn answers_that_are_not_understood_let_nobody_in() {
 fn settings_have_limits_and_passwords_a_safe_way() {
     let refused = |settings: HookSettings| Hook::new(settings, &[0; 32]).expect_err("refused").to_string();
     assert!(refused(HookSettings::new("http://hook.example/")).contains("passwords are sent by https://"));
+    let told = refused(HookSettings::new("https://broker:s3cret@hook.example/"));
+    assert!(told.contains("a URL without user and password") && !told.contains("s3cret"), "{told}");
+    let shown =
+        format!("{:?}", hook(HookSettings { fields: Vec::new(), ..HookSettings::new("https://h/auth?key=s3cret") }));
+    assert!(shown.contains("https://h/auth") && !shown.contains("s3cret"), "{shown}");
     assert!(refused(HookSettings { timeout_ms: 10, ..settings() }).contains("it may be from 50 to 60000"));
     assert!(refused(HookSettings { concurrency: 0, ..settings() }).contains("it may be from 1 to 1024"));
     assert!(Hook::new(HookSettings::new("http://127.0.0.1:8080/"), &[0; 32]).is_ok());
