@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"math"
 	"net"
@@ -96,6 +97,15 @@ type Options struct {
 	// with [slog.DiscardHandler] is silent. Payloads and secrets are never logged.
 	Logger *slog.Logger
 }
+
+// String shows what is no secret, and is no function.
+func (o Options) String() string {
+	return fmt.Sprintf("{Version:%v ClientID:%q SessionExpiry:%v KeepAlive:%v Reconnect:%+v Timeouts:%+v Limits:%+v}",
+		o.Version, o.ClientID, o.SessionExpiry, o.KeepAlive, o.Reconnect, o.Timeouts, o.Limits)
+}
+
+// GoString is String: the fields have secrets among them.
+func (o Options) GoString() string { return "client.Options" + o.String() }
 
 // UserProperty is a name and a value.
 type UserProperty struct{ Name, Value string }
