@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { inspect } from "node:util";
 import { type ClientOptions, type MqttError, type ServerAddress } from "@tautwire/client";
 import { meant } from "#esm/meant.js";
 import { connect, createClient } from "./support/clients.js";
@@ -35,6 +36,23 @@ describe("options that do not exist", () => {
     assert.equal(meant("nl", ["qos", "noLocal"]), "noLocal");
     assert.equal(meant("constructor", ["qos"]), "");
   });
+});
+
+test("what is shown of a client has no secrets", async () => {
+  const broker = new FakeBroker();
+  const client = createClient("ws://x/mqtt?token=hunter2", {
+    clientId: "c-7",
+    userName: "ann",
+    password: "hunter2",
+    headers: { Authorization: "Bearer hunter2" },
+    transport: broker.transport,
+  });
+  const error = await failure(client.publish("a/#", "x"));
+  for (const shown of [inspect(client, { depth: 9 }), inspect({ client }, { depth: 9 }), inspect(error, { depth: 9 })]) {
+    assert.ok(!shown.includes("hunter2"), shown);
+  }
+  assert.match(inspect(client), /c-7/);
+  await client.close();
 });
 
 describe("addresses", () => {

@@ -108,6 +108,11 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     return this.connection.session.clientId;
   }
 
+  /** @internal What `console.log` of Node, Deno and Bun shows: nothing of the options, which have secrets among them. */
+  [Symbol.for("nodejs.util.inspect.custom")](): string {
+    return `Client ${this.clientId}`;
+  }
+
   /** The protocol version of the present or the next connection: 5, or 4 for MQTT 3.1.1. */
   get protocolVersion(): 4 | 5 {
     return this.connection.version;
