@@ -226,6 +226,8 @@ counters! {
     terms_replaced,
     /// Lines of the log that were lost because standard error was not read in time.
     log_lines_lost,
+    /// Lines of the audit log that were lost because the file was not written in time, or held back because strangers brought about too many.
+    audit_lines_lost,
     /// Messages refused because there was no disk to keep them.
     publishes_refused_disk,
     /// Sessions, subscriptions and connections refused or ended because there was no disk to keep them.

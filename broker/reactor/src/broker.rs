@@ -207,6 +207,13 @@ impl Control {
         }
     }
 
+    /// Counts lines of the audit log that were lost, or held back.
+    pub fn count_lost_audit_lines(&self, lines: u64) {
+        if let Some(counters) = self.counters.last() {
+            counters.audit_lines_lost.add_from_anywhere(lines);
+        }
+    }
+
     /// How many messages are retained, and the bytes of those that count against the limit.
     pub fn retained(&self) -> (usize, usize) {
         self.exchange.retained()

@@ -8,10 +8,13 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 use log::Record;
 use log::kv::{Error, Key, Value, VisitSource};
+use tautwire_reactor::Control;
 
+use super::pace::Pace;
 use super::queue::Queue;
 use crate::json::push_string;
 use crate::time::UtcTime;
@@ -21,10 +24,14 @@ pub(crate) const TARGET: &str = "audit";
 
 /// The lines of the process on their way to the file.
 static QUEUE: OnceLock<Audit> = OnceLock::new();
+/// By which lines are counted that are lost, as soon as there is a broker.
+static CONTROL: OnceLock<Control> = OnceLock::new();
 
 struct Audit {
     queue: Arc<Queue>,
     next: Arc<Next>,
+    /// Of lines about those who are turned away, which come as often as strangers want.
+    strangers: Mutex<Pace>,
     /// There is a file.
     is_on: AtomicBool,
 }
@@ -71,10 +78,10 @@ pub(crate) fn start(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
 
 fn begin(path: PathBuf, file: File) -> io::Result<()> {
     let next = Arc::new(Next { path: Mutex::new(path), ..Next::default() });
-    let queue = Queue::start(Box::new(AuditFile { file, next: next.clone() }), |count| {
-        line(&UtcTime::now(), |out| out.push_str(&format!(",\"event\":\"lost\",\"lines\":{count}")))
-    })?;
-    let _ = QUEUE.set(Audit { queue, next, is_on: AtomicBool::new(true) });
+    let queue = Queue::start(Box::new(AuditFile { file, next: next.clone() }), lost)?;
+    let strangers = Mutex::new(Pace::new(Instant::now()));
+    let _ = QUEUE.set(Audit { queue, next, strangers, is_on: AtomicBool::new(true) });
+    begin_to_count();
     Ok(())
 }
 
@@ -118,17 +125,53 @@ pub(crate) fn adopt(next: NextFile) {
 /// Takes a record, if there is a file.
 pub(super) fn take(record: &Record<'_>) {
     let Some(audit) = QUEUE.get().filter(|audit| audit.is_on.load(Ordering::Acquire)) else { return };
-    audit.queue.push(line(&UtcTime::now(), |out| {
+    let mut lines = line(&UtcTime::now(), |out| {
         // The visitor fails never.
         let _ = record.key_values().visit(&mut Pairs(out));
-    }));
+    });
+    let mut pace = locked(&audit.strangers);
+    if is_about_a_stranger(record) && !pace.admit(lines.len(), Instant::now()) {
+        drop(pace);
+        return audit.queue.count_lost(1);
+    }
+    lines.insert_str(0, &held_back(pace));
+    audit.queue.push(lines);
+}
+
+/// Whether it says that somebody was turned away. The others come no more often than clients are served, or operators act.
+fn is_about_a_stranger(record: &Record<'_>) -> bool {
+    let event = record.key_values().get(Key::from_str("event"));
+    event.is_some_and(|event| matches!(event.to_borrowed_str(), Some("refused" | "denied")))
+}
+
+/// The line that says how many were held back, if any were.
+fn held_back(mut pace: MutexGuard<'_, Pace>) -> String {
+    let count = pace.take_held_back();
+    if count > 0 { lost(count) } else { String::new() }
 }
 
 /// Waits a moment for all lines to be written.
 pub(super) fn flush() {
     if let Some(audit) = QUEUE.get() {
+        audit.queue.push(held_back(locked(&audit.strangers)));
         audit.queue.wait_until_written(super::LAST_LINES);
     }
+}
+
+/// Counts the lines that are lost, and those that have been lost already, with the broker's counters.
+pub(super) fn count_losses(control: &Control) {
+    let _ = CONTROL.set(control.clone());
+    begin_to_count();
+}
+
+fn begin_to_count() {
+    if let (Some(audit), Some(control)) = (QUEUE.get(), CONTROL.get()) {
+        audit.queue.count_losses(Box::new(|lines| control.count_lost_audit_lines(lines)));
+    }
+}
+
+fn lost(count: u64) -> String {
+    line(&UtcTime::now(), |out| out.push_str(&format!(",\"event\":\"lost\",\"lines\":{count}")))
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

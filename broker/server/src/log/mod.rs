@@ -7,6 +7,7 @@
 
 pub(crate) mod audit;
 mod limiter;
+mod pace;
 mod queue;
 
 use std::fmt::Write as _;
@@ -80,6 +81,7 @@ pub(crate) fn count_losses(control: &Control) {
         let control = control.clone();
         queue.count_losses(Box::new(move |lines| control.count_lost_log_lines(lines)));
     }
+    audit::count_losses(control);
 }
 
 fn lost_lines(format: LogFormat, count: u64) -> String {

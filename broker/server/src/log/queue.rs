@@ -74,6 +74,11 @@ impl Queue {
         self.filled.notify_one();
     }
 
+    /// So many lines were lost before they came here.
+    pub(super) fn count_lost(&self, lines: u64) {
+        self.state().count_lost(lines);
+    }
+
     /// Has `count` count the lines that are lost, and those that have been.
     pub(super) fn count_losses(&self, count: Count) {
         let mut state = self.state();
@@ -131,9 +136,13 @@ impl State {
 
     fn lose(&mut self) {
         self.lost += 1;
+        self.count_lost(1);
+    }
+
+    fn count_lost(&mut self, lines: u64) {
         match &self.count {
-            Some(count) => count(1),
-            None => self.uncounted += 1,
+            Some(count) => count(lines),
+            None => self.uncounted += lines,
         }
     }
 }

@@ -177,6 +177,36 @@ fn the_audit_log_has_who_came_and_what_was_denied() {
     assert!(log.lines().all(|line| line.starts_with("{\"time\":\"") && line.ends_with('}')), "{log}");
 }
 
+/// Whoever is denied something, as often as it wants, does not fill the disk.
+#[test]
+fn what_strangers_write_to_the_audit_log_is_bounded_and_counted() {
+    let folder = Folder::new(&[("access.toml", RULES), ("token", TOKEN)]);
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let settings = [
+        format!("acl.file={}", at("access.toml")),
+        format!("audit.file={}", at("audit.log")),
+        format!("admin.token_file={}", at("token")),
+        "admin.listen=127.0.0.1:0".to_owned(),
+    ];
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let broker = Broker::with(2, &settings);
+    let mut device = broker.connect(V5, "device-1");
+    let topic = "x".repeat(60_000);
+    const MESSAGES: u64 = 500;
+    for _ in 0..MESSAGES {
+        assert_eq!(device.publish(&topic, AtLeastOnce, b"x"), 0x87);
+    }
+    let lost = admin(broker.admin_address(), "GET", "/metrics", "").expect(200).number("audit_lines_lost");
+    assert!(lost > 100, "{lost}");
+    device.disconnect();
+    broker.end();
+    let log = folder.read("audit.log");
+    let written = log.matches("\"event\":\"denied\"").count() as u64;
+    assert_eq!(written + lost, MESSAGES);
+    assert!(log.len() < 20 << 20 && log.contains("\"event\":\"lost\",\"lines\":"), "{} bytes", log.len());
+    assert!(log.contains("\"event\":\"disconnect\""), "others are written all the same");
+}
+
 #[test]
 fn a_file_of_rules_that_is_wrong_or_missing_keeps_the_broker_from_starting() {
     let folder = Folder::new(&[("access.toml", "")]);
