@@ -12,7 +12,7 @@ use super::value::{Choice, Problem, Setting, quoted, text, texts};
 /// Whether clients that do not say who they are are let in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum AnonymousClients {
-    /// By listeners of this machine alone, and only where nothing else says who clients are.
+    /// By listeners for this machine alone, and only where nothing else says who clients are.
     #[default]
     Auto,
     Allowed,
@@ -167,11 +167,14 @@ impl Choice for CertificateNames {
 }
 
 impl Listener {
+    /// Whether TLS asks clients for certificates, whatever these say.
+    pub(crate) fn wants_certificates(&self) -> bool {
+        self.address.by_tls && self.tls.client_certificates != tautwire_tls::ClientCertificates::None
+    }
+
     /// Whether a certificate of a client says who it is.
     pub(crate) fn knows_certificates(&self) -> bool {
-        self.address.by_tls
-            && self.tls.client_certificates != tautwire_tls::ClientCertificates::None
-            && self.auth.names_holders()
+        self.wants_certificates() && self.auth.names_holders()
     }
 
     /// Whether a certificate may come, from the client or from a proxy that has verified one.
@@ -184,9 +187,15 @@ impl Listener {
         self.knows_certificates() || self.knows_names()
     }
 
-    /// Whether there is any way in.
+    /// Whether there is any way in. Proxies may name the holders of certificates, and nobody else is to come where `auth.anonymous` says so.
     pub(crate) fn lets_in_anybody(&self) -> bool {
-        self.knows_clients() || self.lets_in_anonymous()
+        let is_for_holders = self.takes_certificates() && self.auth.anonymous == AnonymousClients::Refused;
+        self.knows_clients() || self.lets_in_anonymous() || is_for_holders
+    }
+
+    /// Whether nobody comes by it but from this machine. Who comes by a proxy may be anybody.
+    pub(crate) fn is_for_this_machine(&self) -> bool {
+        self.address.is_local() && self.proxies.is_none()
     }
 
     /// Whether clients can show who they are by CONNECT.
@@ -198,7 +207,7 @@ impl Listener {
     /// Whether a client that has come without saying who it is may stay. Rules for certificates are for new handshakes.
     pub(crate) fn keeps_anonymous(&self) -> bool {
         match self.auth.anonymous {
-            AnonymousClients::Auto => self.address.is_local() && !self.knows_names(),
+            AnonymousClients::Auto => self.is_for_this_machine() && !self.knows_names(),
             AnonymousClients::Allowed => true,
             AnonymousClients::Refused => false,
         }
@@ -210,7 +219,7 @@ impl Listener {
             // Where certificates are optional, those who have none may come.
             AnonymousClients::Auto => {
                 let needs_none = self.tls.client_certificates != tautwire_tls::ClientCertificates::Required;
-                self.address.is_local() && !self.knows_names() && (needs_none || !self.knows_certificates())
+                self.is_for_this_machine() && !self.knows_names() && (needs_none || !self.knows_certificates())
             }
             AnonymousClients::Allowed => true,
             AnonymousClients::Refused => false,

@@ -344,9 +344,13 @@ impl Config {
         }
         // In a cluster, users may be shared.
         for listener in listeners.iter().filter(|listener| !self.cluster.has_servers() && !listener.lets_in_anybody()) {
+            let otherwise = match listener.proxies {
+                Some(_) => "; or set auth.anonymous to false, where its proxies name the holders of certificates",
+                None => "",
+            };
             let message = format!(
                 "nobody can come in by {listener}: set auth.password_file, or tls.client_certificates where it speaks TLS; or set \
-                 auth.anonymous to true, to let in everybody who can reach it"
+                 auth.anonymous to true, to let in everybody who can reach it{otherwise}"
             );
             wrong(ErrorCode::Missing, "auth.anonymous", message);
         }

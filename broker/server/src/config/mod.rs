@@ -188,7 +188,7 @@ impl Config {
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let listeners = self.listeners();
-        for listener in listeners.iter().filter(|listener| !listener.address.is_local()) {
+        for listener in listeners.iter().filter(|listener| !listener.is_for_this_machine()) {
             let has_rules = listener.acl.as_ref().unwrap_or(&self.acl.file).get().is_some();
             if listener.lets_in_anonymous() && !has_rules {
                 warnings.push(format!(

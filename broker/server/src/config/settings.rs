@@ -109,13 +109,13 @@ settings! {
     /// Who may connect; see [authentication](concepts/authentication.md). Of what a listener asks, the first that knows the client decides: its
     /// certificate, a token, the password file, the hook, whether anonymous clients may come.
     auth: AuthConfig {
-        /// Whether clients that say nothing of who they are are let in. `auto`: by listeners of this machine, where nothing else
+        /// Whether clients that say nothing of who they are are let in. `auto`: by listeners of this machine without proxies, where nothing else
         /// says who clients are, or certificates that are optional. Where there is nothing else, user names and passwords are not looked at.
         anonymous: AnonymousClients = AnonymousClients::Auto;
         /// The file with [users and their passwords](operating/users.md). `tautwire user` writes it, and files of mosquitto are
         /// read as they are. It is read at start and again on SIGHUP; clients whose user is gone are disconnected. Empty means none.
         password_file: FilePath = FilePath::default();
-        /// Whether passwords are taken over connections that others can read: without TLS, and not from this machine.
+        /// Whether passwords and tokens are taken over connections that others can read: without TLS, and not from this machine.
         plain_passwords: bool = false;
         /// What the name (CN) in a client's certificate says of it, where `tls.client_certificates` asks for one: `user`, it is the
         /// user; `user_and_client_id`, it is the Client Identifier, too, whatever the client says; `nobody`, nothing.
@@ -127,6 +127,7 @@ settings! {
         /// The keys by which tokens (JWT, in the password) are checked: a file with a JWKS or with public keys in PEM.
         jwt_keys: FilePath = FilePath::default();
         /// The URL of a JWKS. It is read when a token comes, and again from time to time; while the URL is down, the keys of before hold.
+        /// `https://`, or `http://` on this machine.
         jwt_url: Text = Text::default();
         /// The file with the secret of HS256, HS384 and HS512.
         jwt_secret_file: FilePath = FilePath::default();
@@ -145,7 +146,7 @@ settings! {
         /// The claim that names [roles](concepts/access-rules.md). Empty means none.
         jwt_roles_claim: Text = Text::default();
         /// The URL of a [hook](reference/auth-hook.openapi.json): a service that is asked who clients are. `https://`, or `http://` on this
-        /// machine.
+        /// machine. A secret belongs in `auth.hook_authorization_file`: the URL is shown to operators.
         hook_url: Text = Text::default();
         /// The file with the value of the field `Authorization` in requests to the hook.
         hook_authorization_file: FilePath = FilePath::default();

@@ -321,9 +321,34 @@ fn proxies_are_networks_of_one_listener() {
     );
     assert!(one_error(from_options(&["proxy.trusted=::1"])).contains("there is no key proxy.trusted"));
     let folder = Scratch::new("proxy");
-    let file = folder.write("tautwire.toml", "[[listener]]\naddress = \"unix:/a\"\nproxy.trusted = \"::1\"\n");
+    let file = folder.write(
+        "tautwire.toml",
+        "[[listener]]\naddress = \"unix:/a\"\nauth.anonymous = true\nproxy.trusted = \"::1\"\n",
+    );
     let error = Config::load(Some(&file), &[]).map_err(|errors| errors.iter().map(ToString::to_string).collect());
     assert!(one_error(error).contains("is a Unix socket"));
+}
+
+/// A proxy on this machine brings clients from anywhere: they are not let in without a name because the address is one of this machine.
+#[test]
+fn who_comes_by_a_proxy_is_not_of_this_machine() {
+    let folder = Scratch::new("by-proxy");
+    let by_proxy = |auth: &str| {
+        let text = format!("[[listener]]\naddress = \"127.0.0.1:1\"\nproxy.trusted = \"127.0.0.1\"\n{auth}\n");
+        let config = Config::load(Some(&folder.write("tautwire.toml", &text)), &[]);
+        config.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    let refused = one_error(by_proxy(""));
+    assert!(refused.contains("nobody can come in by") && refused.contains("holders of certificates"), "{refused}");
+    let open = by_proxy("auth.anonymous = true").expect("it says so");
+    assert!(open.listeners()[0].lets_in_anonymous());
+    assert!(open.warnings().iter().any(|warning| warning.contains("is open to the network")), "{:?}", open.warnings());
+    let of_holders = by_proxy("auth.anonymous = false").expect("the proxy names holders of certificates");
+    assert!(!of_holders.listeners()[0].lets_in_anonymous() && of_holders.listeners()[0].takes_certificates());
+    let users = by_proxy("auth.password_file = \"users\"").expect("users are known");
+    assert!(!users.listeners()[0].lets_in_anonymous() && !users.listeners()[0].keeps_anonymous());
+    let nobody = one_error(by_proxy("auth.anonymous = false\nauth.certificate = \"nobody\""));
+    assert!(nobody.contains("nobody can come in by"), "{nobody}");
 }
 
 #[test]

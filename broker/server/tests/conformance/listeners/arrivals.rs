@@ -120,7 +120,10 @@ fn what_is_refused_costs_no_handshake() {
 #[test]
 fn clients_behind_a_proxy_count_for_themselves() {
     let folder = Folder::new(&[]);
-    let tables = format!("{OTHER}[[listener]]\naddress = \"127.0.0.1:0\"\nproxy.trusted = \"127.0.0.1\"\n");
+    let tables = format!(
+        "{OTHER}[[listener]]\naddress = \"127.0.0.1:0\"\nproxy.trusted = \"127.0.0.1\"\n\
+                          auth.anonymous = true\n"
+    );
     let settings = ["limits.connections_per_address=2", "sys.interval_s=1"];
     let broker = Broker::with_listeners(1, &folder, &tables, &settings);
     let come = |source: &str, client_id: &str| {

@@ -30,13 +30,14 @@ const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00";
 /// Four listeners for proxies of this machine: MQTT, WebSocket, MQTT over TLS, and one that trusts others.
 fn tables(folder: &Folder, authority: &Authority) -> String {
     authority.write(folder, "all");
-    let trusted = "proxy.trusted = [\"127.0.0.0/8\"]";
+    let trusted = "auth.anonymous = true\nproxy.trusted = [\"127.0.0.0/8\"]";
     format!(
         "[tls]\ncertificate = \"all.pem\"\nkey = \"all.key\"\n\
          [[listener]]\nname = \"mqtt\"\naddress = \"127.0.0.1:0\"\n{trusted}\n\
          [[listener]]\nname = \"ws\"\naddress = \"ws://127.0.0.1:0/mqtt\"\n{trusted}\n\
          [[listener]]\nname = \"mqtts\"\naddress = \"mqtts://127.0.0.1:0\"\n{trusted}\n\
-         [[listener]]\nname = \"others\"\naddress = \"127.0.0.1:0\"\nproxy.trusted = [\"192.0.2.0/24\", \"::1\"]\n"
+         [[listener]]\nname = \"others\"\naddress = \"127.0.0.1:0\"\nauth.anonymous = true\n\
+         proxy.trusted = [\"192.0.2.0/24\", \"::1\"]\n"
     )
 }
 
@@ -100,6 +101,20 @@ fn the_name_in_a_certificate_is_the_user() {
         client.expect_accepted();
         assert_eq!(client.publish("device-7/x", AtLeastOnce, b"x"), reason);
         assert_eq!(client.publish("device-8/x", AtLeastOnce, b"x"), 0x87);
+    }
+}
+
+/// Where holders of certificates alone may come, the proxy says who holds one.
+#[test]
+fn who_has_no_certificate_is_refused_where_only_holders_may_come() {
+    let folder = Folder::new(&[]);
+    let table = "[[listener]]\naddress = \"127.0.0.1:0\"\nauth.anonymous = false\nproxy.trusted = \"127.0.0.1\"\n";
+    let broker = Broker::with_listeners(1, &folder, table, &[]);
+    let address = broker.other_address(0);
+    for (header, code) in [(v2(), 0), (V1.to_vec(), 0x87), (LOCAL.to_vec(), 0x87)] {
+        let mut client = begun(address, &header);
+        client.send_bytes(&connecting(address, "client").bytes());
+        assert_eq!(client.expect_connack_code(), code);
     }
 }
 

@@ -1,10 +1,11 @@
 //! TLS of a table `[[listener]]`.
 
 use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::connecting;
 use crate::support::tls::{Authority, Secured};
-use crate::support::{Broker, Folder};
+use crate::support::{Broker, EXPECTATION, Folder};
 
 fn dial(authority: &Authority, address: SocketAddr) -> Secured {
     authority.connect(TcpStream::connect(address).expect("the broker listens"), None)
@@ -93,4 +94,38 @@ fn certificates_name_clients_by_rules() {
         assert!(connected(client_id, user), "{client_id}, {user}: {log}");
     }
     assert!(!log.contains("what it likes"), "{log}");
+}
+
+/// A client that resumes its session of TLS shows no certificate, and gets a new ticket. It does not come for ever by one that has expired,
+/// whether the certificate says who it is or not.
+#[test]
+fn a_certificate_that_expires_does_not_come_back_by_tickets() {
+    for auth in ["", "auth.certificate = \"nobody\"\nauth.anonymous = true\n"] {
+        let folder = Folder::new(&[]);
+        let authority = Authority::new();
+        authority.write(&folder, "all");
+        let tables = format!(
+            "[tls]\ncertificate = \"all.pem\"\nkey = \"all.key\"\nclient_certificates = \"required\"\nclient_ca = \"all-ca.pem\"\n\
+             [[listener]]\naddress = \"mqtts://127.0.0.1:0\"\n{auth}"
+        );
+        // It comes again and again, and breaks off each time.
+        let broker = Broker::with_listeners(1, &folder, &tables, &["limits.client_breaks=0"]);
+        let address = broker.other_address(0);
+        let soon = SystemTime::now() + Duration::from_secs(3);
+        let config = authority.config(Some(authority.client_until("device", soon)));
+        let deadline = Instant::now() + EXPECTATION;
+        for is_resumed in std::iter::once(false).chain(std::iter::repeat(true)) {
+            let stream = TcpStream::connect(address).expect("the broker listens");
+            let mut client = Secured::on(config.clone(), stream);
+            match client.connack(&connecting(address, "device").bytes())[1] {
+                0 => client.ping(),
+                code => {
+                    assert_eq!((code, SystemTime::now() > soon), (0x87, true));
+                    break;
+                }
+            }
+            assert_eq!(client.is_resumed(), is_resumed);
+            assert!(Instant::now() < deadline, "it is let in although its certificate has expired");
+        }
+    }
 }

@@ -56,6 +56,25 @@ fn clients_at_a_unix_socket_are_served_as_all_others() {
     assert!(log.contains(&format!("listener local: a connection from user {uid} of this machine")), "{log}");
 }
 
+/// Rules know who is at the other end by what the system says.
+#[test]
+fn the_user_of_the_machine_is_a_claim_for_rules() {
+    let folder = Folder::new(&[]);
+    let uid = fs::metadata(folder.path()).expect("it is there").uid();
+    let rules = format!(
+        "[[role]]\nname = \"own\"\nrules = [{{ allow = \"publish\", topics = \"{{claim.peer_uid}}/#\" }}]\n\
+         [[assign]]\nlistener = \"local\"\nclaims = {{ peer_uid = \"{uid}\" }}\nroles = \"own\"\n"
+    );
+    folder.write("access.toml", &rules);
+    let setting = format!("acl.file={}", folder.path().join("access.toml").display());
+    let broker = Broker::with_listeners(2, &folder, &table(&folder, ""), &[&setting]);
+    let (mut local, mut remote) = (connect(&folder.path().join("s"), "local"), broker.connect(V5, "remote"));
+    let own = format!("{uid}/x");
+    assert_eq!(local.publish(&own, AtLeastOnce, b"x"), 0x10);
+    assert_eq!(local.publish(&format!("{}/x", uid.wrapping_add(1)), AtLeastOnce, b"x"), 0x87);
+    assert_eq!(remote.publish(&own, AtLeastOnce, b"x"), 0x87);
+}
+
 #[test]
 fn the_file_has_its_mode_and_is_gone_when_the_broker_has_stopped() {
     let folder = Folder::new(&[]);

@@ -114,7 +114,9 @@ fn what_changes_of_a_listener_holds_for_the_next_ones() {
         assert!(Client::dial(Way::Tcp(address), V5).is_closed_first(), "there are as many as may be");
         first.iter_mut().for_each(Client::ping);
         // From here on each connection begins with a header.
-        world.reload(&table("one", "127.0.0.1:0", "proxy.trusted = [\"127.0.0.0/8\"]")).expect(200);
+        world
+            .reload(&table("one", "127.0.0.1:0", "auth.anonymous = true\nproxy.trusted = [\"127.0.0.0/8\"]"))
+            .expect(200);
         first.iter_mut().for_each(Client::ping);
         let mut client = Client::dial(Way::Tcp(address), V5);
         client.send_bytes(&connecting(address, "no-header").bytes());

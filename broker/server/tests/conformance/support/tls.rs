@@ -3,10 +3,11 @@
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned};
 
 use super::client::EXPECTATION;
 use super::folder::Folder;
@@ -42,9 +43,19 @@ impl Authority {
 
     /// A client with this common name.
     pub(crate) fn client(&self, name: &str) -> Identity {
+        self.client_with(name, |_| {})
+    }
+
+    /// One whose certificate is valid until then.
+    pub(crate) fn client_until(&self, name: &str, until: SystemTime) -> Identity {
+        self.client_with(name, |params| params.not_after = until.into())
+    }
+
+    fn client_with(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Identity {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(Vec::new()).expect("valid");
         params.distinguished_name.push(DnType::CommonName, name);
+        change(&mut params);
         let certificate = params.signed_by(&key, &self.0).expect("a certificate");
         let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
         Identity { chain: vec![certificate.der().clone()], key }
@@ -52,6 +63,11 @@ impl Authority {
 
     /// A client's end of a connection on which nothing of TLS has been said, which trusts this authority.
     pub(crate) fn connect(&self, stream: TcpStream, identity: Option<Identity>) -> Secured {
+        Secured::on(self.config(identity), stream)
+    }
+
+    /// What a client has for all its connections: the tickets by which it resumes its session of TLS, too.
+    pub(crate) fn config(&self, identity: Option<Identity>) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(self.0.der().clone()).expect("an authority");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -59,16 +75,12 @@ impl Authority {
             .with_safe_default_protocol_versions()
             .expect("versions")
             .with_root_certificates(roots);
-        let config = match identity {
+        Arc::new(match identity {
             Some(Identity { chain, key }) => {
                 builder.with_client_auth_cert(chain, key).expect("a certificate and its key")
             }
             None => builder.with_no_client_auth(),
-        };
-        let name = ServerName::try_from("localhost").expect("a name");
-        let connection = ClientConnection::new(Arc::new(config), name).expect("a client");
-        stream.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
-        Secured(StreamOwned::new(connection, stream))
+        })
     }
 }
 
@@ -76,6 +88,17 @@ impl Authority {
 pub(crate) struct Secured(StreamOwned<ClientConnection, TcpStream>);
 
 impl Secured {
+    pub(crate) fn on(config: Arc<ClientConfig>, stream: TcpStream) -> Secured {
+        let name = ServerName::try_from("localhost").expect("a name");
+        let connection = ClientConnection::new(config, name).expect("a client");
+        stream.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
+        Secured(StreamOwned::new(connection, stream))
+    }
+
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.0.conn.handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
     pub(crate) fn exchange(&mut self, bytes: &[u8], answer: &mut [u8]) -> io::Result<()> {
         self.0.write_all(bytes)?;
         self.0.read_exact(answer)

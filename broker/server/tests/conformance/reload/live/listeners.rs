@@ -308,7 +308,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         keys: &["listener proxy.trusted"],
-        file: PLAIN,
+        file: "[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\nauth.anonymous = true\n{}\n",
         off: "",
         on: "proxy.trusted = [\"127.0.0.1\"]",
         see: After(|scene| scene.comes()),
