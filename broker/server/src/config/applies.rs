@@ -317,4 +317,17 @@ mod tests {
         }
         assert_eq!(named().count(), listener::KEYS.len(), "there are names of keys that do not exist");
     }
+
+    /// The page on reloads names the same keys, those of a cluster aside.
+    #[test]
+    fn what_needs_a_restart_is_documented() {
+        let page = include_str!("../../../../docs/operating/reload.md");
+        let (_, section) = page.split_once("## What needs a restart").expect("the page has it");
+        let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(key, _)| key);
+        let mut documented: Vec<&str> = rows.collect();
+        let mut needed: Vec<&str> = RESTART.iter().copied().filter(|key| !key.starts_with("cluster.")).collect();
+        documented.sort_unstable();
+        needed.sort_unstable();
+        assert_eq!(documented, needed);
+    }
 }

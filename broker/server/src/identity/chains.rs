@@ -48,6 +48,8 @@ pub(crate) struct Chains {
 struct Asked {
     chain: Arc<Chain>,
     passwords: Option<Arc<PasswordFile>>,
+    takes_tokens: bool,
+    asks_hook: bool,
     keeps_anonymous: bool,
 }
 
@@ -77,7 +79,8 @@ impl Lasting {
         match &self.hook {
             Some((known, hook)) if known == settings => Ok(hook.clone()),
             _ => {
-                let hook = Hook::new(settings.clone(), &self.key).map(Arc::new).map_err(|error| error.to_string())?;
+                let hook = Hook::new(settings.clone(), &self.key).map(Arc::new);
+                let hook = hook.map_err(|error| format!("auth.hook_url: {error}"))?;
                 self.hook = Some((settings.clone(), hook.clone()));
                 Ok(hook)
             }
@@ -89,7 +92,8 @@ impl Lasting {
         match &self.jwks {
             Some((known, jwks)) if known == settings => Ok(jwks.clone()),
             _ => {
-                let jwks = Jwks::new(settings.clone()).map(Arc::new).map_err(|error| error.to_string())?;
+                let jwks = Jwks::new(settings.clone()).map(Arc::new);
+                let jwks = jwks.map_err(|error| format!("auth.jwt_url: {error}"))?;
                 self.jwks = Some((settings.clone(), jwks.clone()));
                 Ok(jwks)
             }
@@ -128,15 +132,21 @@ impl Chains {
             let passwords = own.or_else(|| shared_users.clone().filter(|_| listener.shares_users).map(Ok));
             if let Ok(passwords) = passwords.transpose() {
                 let chain = common.chain(listener, passwords.clone());
-                let keeps_anonymous = listener.keeps_anonymous();
-                let asked = Asked { chain, passwords, keeps_anonymous };
+                let asked = Asked {
+                    chain,
+                    passwords,
+                    takes_tokens: common.tokens.is_some(),
+                    asks_hook: common.hook.is_some(),
+                    keeps_anonymous: listener.keeps_anonymous(),
+                };
                 by_listener.insert(listener.name.as_str().into(), asked);
             }
         }
         errors.extend(files.into_values().filter_map(Result::err).flatten());
-        let ask = listeners
-            .iter()
-            .any(|listener| listener.takes_certificates() || listener.knows_clients() || !listener.lets_in_anonymous());
+        let ask = listeners.iter().any(|listener| {
+            let shows_certificates = listener.takes_certificates() || listener.wants_certificates();
+            shows_certificates || listener.knows_clients() || !listener.lets_in_anonymous()
+        });
         if errors.is_empty() { Ok(Chains { by_listener, ask }) } else { Err(errors) }
     }
 
@@ -160,6 +170,9 @@ impl Chains {
                 passwords.as_ref().is_some_and(|passwords| passwords.user(user).is_some())
             }
             ("anonymous", ..) => asked.keeps_anonymous,
+            ("jwt", ..) => asked.takes_tokens,
+            ("hook", ..) => asked.asks_hook,
+            // What a certificate says holds for as long as its connection.
             _ => true,
         }
     }

@@ -7,6 +7,7 @@ use super::World;
 use super::files::await_line;
 use super::listeners::added;
 use crate::support::{Broker, Client, Connecting, EXPECTATION, Folder, V3_1_1, V5, Way, admin};
+use crate::tokens::{now_s, token};
 
 fn ban(world: &World, who: &str) {
     admin(world.broker.admin_address(), "POST", "/bans", &format!("{{{who},\"why\":\"a test\"}}")).expect(201);
@@ -186,5 +187,24 @@ fn who_is_nobody_goes_when_nobody_may_come_any_more() {
         assert_eq!(nobody.expect_disconnect(), 0x87);
         assert_eq!(also.expect_disconnect(), 0x87);
         dave.ping();
+    }
+}
+
+/// Where tokens are not taken any more, and where there is no hook, those whom these have let in are not known.
+#[test]
+fn who_came_by_a_link_that_is_gone_goes() {
+    const SECRET: &str = "a secret of at least thirty-two bytes";
+    for threads in [1, 2] {
+        let folder = Folder::new(&[("secret", SECRET), ("other", "another secret of thirty-two bytes and more")]);
+        let by_secret = |name: &str| format!("[auth]\nanonymous = true\njwt_secret_file = \"{name}\"\n");
+        let world = World::within(folder, threads, &by_secret("secret"), &[]);
+        let token = token(&format!("{{\"sub\":\"ann\",\"exp\":{}}}", now_s() + 3_600), SECRET);
+        let mut ann = world.broker.connecting(V5, "a").user_name("").password(&token).open();
+        let mut nobody = world.broker.connect(V5, "nobody");
+        world.reload(&by_secret("other")).expect(200);
+        ann.ping();
+        world.reload("[auth]\nanonymous = true\n").expect(200);
+        assert_eq!(ann.expect_disconnect(), 0x87);
+        nobody.ping();
     }
 }

@@ -102,3 +102,21 @@ fn what_is_wrong_changes_nothing_and_what_holds_when_is_said() {
     assert_eq!(keys(&again, "applied").len(), 0);
     assert_eq!(keys(&again, "after_restart"), ["limits.shard_queue_batches"], "it is still to come");
 }
+
+/// What cannot change without a restart is named beforehand, by the reload, and until the restart; the running broker keeps to what it has.
+#[test]
+fn what_needs_a_restart_is_named() {
+    let world = World::new(1, "", &[]);
+    let before = world.config();
+    let needed = ["threads", "user", "limits.cold_bytes", "limits.shard_queue_batches"];
+    let file = "user = \"4711:4711\"\n[limits]\ncold_bytes = 1073741824\nshard_queue_batches = 7\n";
+    Broker::write_file(3, &world.folder, file);
+    for (method, path) in [("GET", "/config/diff"), ("POST", "/config/reload"), ("POST", "/config/reload")] {
+        let answer = admin(world.broker.admin_address(), method, path, "").expect(200);
+        let mut named = keys(&answer, "after_restart");
+        named.sort_by_key(|key| needed.iter().position(|needed| needed == key));
+        assert_eq!(named, needed, "{method} {path}");
+        assert_eq!(keys(&answer, "applied").len(), 0);
+        assert_eq!(world.config(), before);
+    }
+}
