@@ -65,7 +65,7 @@ fn a_configuration_of_mosquitto_becomes_one_that_means_the_same() {
     let text = fs::read_to_string(&file).expect("reads");
     for expected in [
         "address = \"mqtt://127.0.0.1:1884\"\nconnections = 100\nauth.anonymous = false\n",
-        "address = \"ws://0.0.0.0:8080\"\nmount_point = \"up/\"\n",
+        "address = \"ws://[::]:8080\"\nmount_point = \"up/\"\n",
         "max_session_expiry_s = 1209600",
         "session_queue_messages = 5000",
         "in_flight_per_client = 20",
@@ -88,6 +88,55 @@ fn without_a_listener_mosquitto_serves_this_machine_alone() {
     let text = fs::read_to_string(folder.path("tautwire.toml")).expect("reads");
     assert!(text.contains("address = \"mqtt://127.0.0.1:1883\"\nauth.anonymous = true\n"), "{text}");
     run(&["config", "check", "--config", &folder.path("tautwire.toml")]).expect(0);
+}
+
+/// What is said before the first `listener` line is said of one more listener.
+#[test]
+fn options_before_the_first_listener_make_the_default_one() {
+    let folder = Folder::new("default");
+    let import = |conf: &str| {
+        let conf = folder.write("mosquitto.conf", conf);
+        let told = run(&["import", "--force", "--dir", &folder.0.display().to_string(), &conf]).expect(0).text();
+        run(&["config", "check", "--config", &folder.path("tautwire.toml")]).expect(0);
+        (told, fs::read_to_string(folder.path("tautwire.toml")).expect("reads"))
+    };
+    let (told, text) = import("allow_anonymous true\nmax_connections 7\nlistener 1885 127.0.0.1\n");
+    assert!(told.contains("options before the first listener"), "{told}");
+    assert!(text.contains("address = \"mqtt://[::]:1883\"\nconnections = 7\n"), "{text}");
+    assert!(text.contains("address = \"mqtt://127.0.0.1:1885\"\n"), "{text}");
+    // Of all listeners alike.
+    let (told, text) = import("allow_anonymous true\nlog_type error\nlistener 1885 127.0.0.1\n");
+    assert!(!told.contains("options before") && !text.contains("1883"), "{told}{text}");
+}
+
+#[test]
+fn options_of_listeners_that_are_one_for_all_here_are_noted() {
+    let folder = Folder::new("joined");
+    let import = |conf: &str| {
+        let conf = folder.write("mosquitto.conf", conf);
+        let told = run(&["import", "--force", "--dir", &folder.0.display().to_string(), &conf]).expect(0).text();
+        run(&["config", "check", "--config", &folder.path("tautwire.toml")]).expect(0);
+        (told, fs::read_to_string(folder.path("tautwire.toml")).expect("reads"))
+    };
+    let (told, text) = import(
+        "allow_anonymous true\nlistener 1885 127.0.0.1\nmax_qos 0\nlistener 1886 127.0.0.1\nlistener 8080 127.0.0.1\n\
+         protocol websockets\nwebsockets_origin https://a.example\nwebsockets_origin https://b.example\n",
+    );
+    assert!(told.contains("max_qos: mqtt.max_qos is one for all listeners, and 2 is the highest"), "{told}");
+    assert!(text.contains("max_qos = 2\n"), "{text}");
+    assert!(text.contains("origins = [\"https://a.example\", \"https://b.example\"]"), "{text}");
+    assert!(!told.contains("websockets_origin"), "{told}");
+    let (told, text) = import("allow_anonymous true\nlistener 8080 127.0.0.1\nmax_qos 1\nprotocol websockets\n");
+    assert!(told.contains("lets pages of all origins in"), "{told}");
+    assert!(!told.contains("max_qos") && text.contains("max_qos = 1\n"), "{told}{text}");
+    for (types, level) in
+        [("log_type error\n", "error"), ("log_type error\nlog_type notice\n", "info"), ("log_type all\n", "debug")]
+    {
+        let (told, text) = import(&format!("{types}listener 1885 127.0.0.1\nallow_anonymous true\n"));
+        assert!(text.contains(&format!("level = \"{level}\"")) && !told.contains("log_type"), "{told}{text}");
+    }
+    let (told, text) = import("allow_anonymous true\nlistener 1885\nsocket_domain ipv4\n");
+    assert!(text.contains("mqtt://0.0.0.0:1885") && !told.contains("socket_domain"), "{told}{text}");
 }
 
 /// Options of mosquitto 2.1 that mean something here: each is taken without a word.

@@ -38,7 +38,8 @@ pub(super) struct Listener {
     pub(super) port: Option<u16>,
     pub(super) address: Option<String>,
     pub(super) is_websocket: bool,
-    pub(super) is_ipv6: bool,
+    /// IPv4 or IPv6, where one is named.
+    pub(super) domain: Option<Domain>,
     pub(super) certificate: Option<String>,
     pub(super) key: Option<String>,
     pub(super) authorities: Option<String>,
@@ -47,6 +48,10 @@ pub(super) struct Listener {
     pub(super) takes_name_of_certificate: bool,
     pub(super) minimum_version: Option<&'static str>,
     pub(super) connections: Option<u64>,
+    pub(super) max_qos: Option<u64>,
+    pub(super) topic_aliases: Option<u64>,
+    /// Pages that may connect by WebSocket; all where none is named.
+    pub(super) origins: Vec<String>,
     pub(super) mount_point: Option<String>,
     /// `listener_allow_anonymous`, which goes before all else.
     pub(super) anonymous: Option<bool>,
@@ -55,6 +60,13 @@ pub(super) struct Listener {
     pub(super) plugins: Vec<usize>,
     /// It is no listener of MQTT.
     pub(super) is_http_api: bool,
+}
+
+/// What addresses a listener without one has: without this, of both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Domain {
+    V4,
+    V6,
 }
 
 /// Who may come and do what: of all listeners, or of each with `per_listener_settings`.
@@ -84,6 +96,8 @@ pub(super) struct Reading {
     /// Keys of ours that hold for all, with values as TOML.
     pub(super) keys: Vec<(&'static str, String)>,
     pub(super) state: StateFile,
+    /// The most that `log_type` names.
+    pub(super) log_level: Option<log::Level>,
     notes: Vec<String>,
     included: usize,
     /// Lines belong to a bridge.
@@ -186,8 +200,15 @@ impl Reading {
         let mount_points = mounted.collect();
         let has_listeners = self.listeners.len() > 1;
         let first = &self.listeners[0];
-        // With a `listener` line, the default one is there only if it was spoken of.
-        let keeps_first = !has_listeners || first.port.is_some() || first.address.is_some();
+        // With a `listener` line, the default one is there only if something was said of it.
+        let keeps_first = !has_listeners || first.is_spoken_of();
+        if has_listeners && keeps_first && first.port.is_none() {
+            self.notes.push(format!(
+                "{}: options before the first listener: Mosquitto serves port {DEFAULT_PORT} by them, too, and so does the new file",
+                file.display()
+            ));
+        }
+        let first = &self.listeners[0];
         let skipped = usize::from(!keeps_first);
         // Without any, mosquitto serves this machine alone, and lets in everybody.
         let is_local = !has_listeners && first.port.is_none() && first.address.is_none();
@@ -198,6 +219,10 @@ impl Reading {
             self.plugins.apply(&listener.plugins, &mut security);
             security.anonymous = listener.anonymous.or(security.anonymous);
             listener.security = security;
+        }
+        self.join_options(&listeners, file);
+        if let Some(level) = self.log_level {
+            self.set("log.level", quoted(&level.as_str().to_ascii_lowercase()));
         }
         let rules = self.rules(&listeners, &folder)?;
         // One file for all is said once.
@@ -226,6 +251,46 @@ impl Reading {
         }
         let rules = rules.into_iter().map(|rules| (rules.name, rules.text)).collect();
         Ok(Imported { configuration: text, rules, notes: self.notes, database, mount_points })
+    }
+
+    /// Options of each listener there that are one for all here.
+    fn join_options(&mut self, listeners: &[Listener], file: &Path) {
+        let numbers: [(&str, &'static str, fn(&Listener) -> Option<u64>, u64); 2] = [
+            ("max_qos", "mqtt.max_qos", |listener| listener.max_qos, 2),
+            ("max_topic_alias", "mqtt.topic_alias_maximum", |listener| listener.topic_aliases, 10),
+        ];
+        for (theirs, ours, of, default) in numbers {
+            let values: Vec<u64> = listeners.iter().map(|listener| of(listener).unwrap_or(default)).collect();
+            let (Some(most), Some(least)) = (values.iter().max(), values.iter().min()) else { continue };
+            if listeners.iter().any(|listener| of(listener).is_some()) {
+                self.set(ours, most);
+            }
+            if most != least {
+                self.notes.push(format!(
+                    "{}: {theirs}: {ours} is one for all listeners, and {most} is the highest of theirs",
+                    file.display()
+                ));
+            }
+        }
+        let by_websocket = || listeners.iter().filter(|listener| listener.is_websocket);
+        let mut origins: Vec<String> = by_websocket().flat_map(|listener| listener.origins.iter().cloned()).collect();
+        origins.sort_unstable();
+        origins.dedup();
+        if !origins.is_empty() {
+            let list: Vec<String> = origins.iter().map(|origin| quoted(origin)).collect();
+            self.set("websocket.origins", format!("[{}]", list.join(", ")));
+        }
+        if by_websocket().any(|listener| listener.origins.is_empty()) {
+            self.notes.push(format!(
+                "{}: protocol websockets without websockets_origin: Mosquitto lets pages of all origins in; here name others than those of this machine in websocket.origins",
+                file.display()
+            ));
+        } else if by_websocket().any(|listener| listener.origins.len() < origins.len()) {
+            self.notes.push(format!(
+                "{}: websockets_origin: websocket.origins is one for all listeners, and has those of all",
+                file.display()
+            ));
+        }
     }
 
     /// Access rules, a file of ours for each that the listeners have.
@@ -265,6 +330,20 @@ struct Rules {
 }
 
 impl Listener {
+    /// Whether Mosquitto opens the default listener because of this, although there are others.
+    fn is_spoken_of(&self) -> bool {
+        let Listener { port, address, certificate, key, authorities, revoked, connections, mount_point, .. } = self;
+        let texts = [address, certificate, key, authorities, revoked, mount_point, &self.security.password_file];
+        port.is_some()
+            || connections.is_some()
+            || texts.into_iter().any(Option::is_some)
+            || self.is_websocket
+            || self.domain.is_some()
+            || self.requires_certificate
+            || self.takes_name_of_certificate
+            || self.max_qos.is_some_and(|qos| qos < 2)
+    }
+
     /// `rules`: the file of access rules that is for this listener and not for all.
     fn write(&self, text: &mut String, rules: Option<&str>, is_local: bool, folder: &Path) {
         let security = &self.security;
@@ -283,7 +362,8 @@ impl Listener {
                 format!("unix:{socket}")
             }
             (port, address) => {
-                let everywhere = if self.is_ipv6 { "::" } else { "0.0.0.0" };
+                // IPv6, and IPv4 as well.
+                let everywhere = if self.domain == Some(Domain::V4) { "0.0.0.0" } else { "::" };
                 let host = address.as_deref().unwrap_or(if is_local { "127.0.0.1" } else { everywhere });
                 let host = if host == "localhost" { "127.0.0.1" } else { host };
                 is_on_this_machine |= host.parse().is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback());

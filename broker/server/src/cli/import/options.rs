@@ -2,7 +2,7 @@
 
 use tautwire_engine::MountPoint;
 
-use super::mosquitto::{Listener, Reading, quoted};
+use super::mosquitto::{Domain, Listener, Reading, quoted};
 use super::plugins;
 
 /// What has come of a line.
@@ -37,7 +37,10 @@ fn of_listeners(reading: &mut Reading, key: &str, value: &str) -> Option<Answer>
                 return Some(Answer::Noted("the port is not understood"));
             }
         }
-        "port" => reading.listeners[0].port = value.parse().ok(),
+        "port" => match value.parse() {
+            Ok(port) => reading.listeners[0].port = Some(port),
+            Err(_) => return Some(Answer::Noted("the port is not understood")),
+        },
         "bind_address" => reading.listeners[0].address = text(),
         "protocol" => match value {
             "mqtt" => {}
@@ -50,7 +53,17 @@ fn of_listeners(reading: &mut Reading, key: &str, value: &str) -> Option<Answer>
             }
             _ => return Some(Answer::Noted("there is no such protocol")),
         },
-        "socket_domain" => reading.listener().is_ipv6 = value == "ipv6",
+        "socket_domain" => match value {
+            "ipv4" => reading.listener().domain = Some(Domain::V4),
+            "ipv6" => {
+                reading.listener().domain = Some(Domain::V6);
+                return Some(Answer::Noted("[::] serves IPv4 as well, unless the system has net.ipv6.bindv6only"));
+            }
+            _ => return Some(Answer::Noted("it is ipv4 or ipv6")),
+        },
+        "max_qos" | "maximum_qos" => reading.listener().max_qos = Some(value.parse::<u64>().ok()?.min(2)),
+        "max_topic_alias" => reading.listener().topic_aliases = Some(value.parse::<u64>().ok()?.min(65_535)),
+        "websockets_origin" => reading.listener().origins.push(value.to_owned()),
         "certfile" => reading.listener().certificate = text(),
         "keyfile" => reading.listener().key = text(),
         "cafile" => reading.listener().authorities = text(),
@@ -108,8 +121,6 @@ fn of_all(reading: &mut Reading, key: &str, value: &str) -> Option<Answer> {
             Some(bytes) if bytes >= 64 => reading.set("mqtt.maximum_packet_size", bytes.min(268_435_460)),
             _ => return wrong,
         },
-        "max_topic_alias" => reading.set("mqtt.topic_alias_maximum", number?.min(65_535)),
-        "max_qos" | "maximum_qos" => reading.set("mqtt.max_qos", number?.min(2)),
         "retain_available" => reading.set("mqtt.retain_available", is_true(value)),
         "max_inflight_messages" => match number? {
             0 => reading.set("limits.in_flight_per_client", 65_535),
@@ -135,13 +146,27 @@ fn of_all(reading: &mut Reading, key: &str, value: &str) -> Option<Answer> {
             _ => return Some(Answer::Noted("the broker needs 64 MiB to be of use; memory.limit is left as it is")),
         },
         "sys_interval" => reading.set("sys.interval_s", number?.min(86_400)),
-        "websockets_origin" => reading.set("websocket.origins", format!("[{}]", quoted(value))),
-        "log_type" if matches!(value, "debug" | "all") => reading.set("log.level", quoted("debug")),
-        "log_type" => {}
+        "log_type" => match LOG_TYPES.iter().find(|(name, _)| *name == value) {
+            Some((_, level)) => reading.log_level = reading.log_level.max(Some(*level)),
+            None => return Some(Answer::Noted("log.level says how much is logged")),
+        },
         _ => return None,
     }
     Some(Answer::Taken)
 }
+
+/// What is logged, and the level at which that is here. Whoever names some is not told the others.
+const LOG_TYPES: &[(&str, log::Level)] = &[
+    ("error", log::Level::Error),
+    ("warning", log::Level::Warn),
+    ("notice", log::Level::Info),
+    ("information", log::Level::Info),
+    ("subscribe", log::Level::Debug),
+    ("unsubscribe", log::Level::Debug),
+    ("websockets", log::Level::Debug),
+    ("debug", log::Level::Debug),
+    ("all", log::Level::Debug),
+];
 
 /// Options that are of no use without a number.
 const NUMBERS: &[&str] = &[
