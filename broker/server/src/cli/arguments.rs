@@ -76,6 +76,14 @@ impl Command {
         self.groups.iter().flat_map(|group| group.options)
     }
 
+    /// The words of which one has to follow, such as `show` behind `cluster config`; none where anything may.
+    pub(in crate::cli) fn actions(&self) -> Vec<&'static str> {
+        let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
+        let firsts = self.usage.iter().flat_map(|usage| usage.split(' ').next().unwrap_or_default().split('|'));
+        let words: Vec<&str> = firsts.collect();
+        if words.iter().all(|word| is_word(word)) { words } else { Vec::new() }
+    }
+
     /// The text of `--help`.
     pub(crate) fn help(&self) -> String {
         let mut text = String::new();

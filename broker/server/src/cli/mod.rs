@@ -269,23 +269,7 @@ fn help(topic: &[OsString]) -> Result<ExitCode, Stop> {
 
 fn unknown_command(name: &str) -> Stop {
     let mut message = format!("there is no command {name}");
-    let groups = [
-        "acl",
-        "bans",
-        "clients",
-        "config",
-        "contract",
-        "data",
-        "import",
-        "listeners",
-        "retained",
-        "sessions",
-        "stats",
-        "subscriptions",
-        "token",
-        "user",
-        "help",
-    ];
+    let groups = COMMANDS.iter().filter_map(|(command, _)| Some(command.name.split_once(' ')?.0)).chain(["help"]);
     let known = COMMANDS.iter().map(|(command, _)| command.name).chain(groups);
     if let Some(near) = nearest(name, known) {
         message.push_str(&format!("; did you mean {near}?"));
@@ -321,6 +305,7 @@ mod tests {
         };
         assert!(message("serv").contains("did you mean serve?"));
         assert!(message("conifg").contains("did you mean config?"));
+        assert!(message("clutser").contains("did you mean cluster?"));
         assert!(!message("frobnicate").contains("did you mean"));
     }
 
@@ -330,6 +315,7 @@ mod tests {
             let help = command.help();
             assert!(help.starts_with(&format!("Usage: tautwire {}", command.name)), "{help}");
             assert!(help.contains("--help") || help.ends_with('\n'));
+            assert!(help.contains("Exit codes:"), "{} does not say how it ends", command.name);
         }
     }
 }

@@ -44,6 +44,11 @@ fn bash_completes_commands_options_and_keys() {
         (&["clients", "list", "--des"], "--descending"),
         (&["serve", "--set", "mqtt.max_q"], "mqtt.max_qos="),
         (&["sub", "-q", ""], "0 1 2"),
+        (&["cluster", "con"], "config"),
+        (&["cluster", "config", ""], "show push pull"),
+        (&["cluster", "config", "push", "--wi"], "--without"),
+        (&["cluster", "drain", "--for"], "--for-good"),
+        (&["completion", "f"], "fish"),
         (&["generate", "--lang", "p"], "python"),
         (&["pub", "--host", "x"], ""),
     ] {
@@ -62,6 +67,8 @@ fn fish_completes_commands_options_and_keys() {
         ("tautwire serve --lis", "--listen\t"),
         ("tautwire serve --set mqtt.max_q", "mqtt.max_qos=\t"),
         ("tautwire generate --lang p", "python\t"),
+        ("tautwire cluster config pu", "push"),
+        ("tautwire cluster drain --for", "--for-good\t"),
     ] {
         let ask = format!("source {script}; complete -C '{typed}'");
         let Some(answer) = said("fish", &["--no-config", "-c", &ask]) else { return };
@@ -78,6 +85,7 @@ fn zsh_completes_commands_options_and_keys() {
         ("tautwire serve --lis", "--listen"),
         ("tautwire serve --set mqtt.max_q", "mqtt.max_qos="),
         ("tautwire user add --no-s", "--no-scram"),
+        ("tautwire cluster config sh", "show"),
     ] {
         // A shell in a terminal of its own is typed to; each read waits for what is to come.
         let ask = format!(

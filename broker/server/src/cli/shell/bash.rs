@@ -79,5 +79,14 @@ fn push_command(script: &mut String, command: &Command) {
     if !cases.is_empty() {
         let _ = write!(script, "        case $previous in\n{cases}        esac\n");
     }
+    let actions = command.actions();
+    if !actions.is_empty() {
+        let _ = writeln!(
+            script,
+            "        if ((COMP_CWORD == {})) && [[ $current != -* ]]; then\n            _tautwire_words '{}'\n            return\n        fi",
+            command.name.split(' ').count() + 1,
+            actions.join(" ")
+        );
+    }
     script.push_str("        ;;\n");
 }

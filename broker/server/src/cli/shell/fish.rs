@@ -42,6 +42,15 @@ pub(super) fn script() -> String {
 }
 
 fn push_command(script: &mut String, command: &Command) {
+    let actions = command.actions();
+    if !actions.is_empty() {
+        let _ = writeln!(
+            script,
+            "complete -c tautwire -f -n '__tautwire_awaits {}' -a '{}'",
+            command.name,
+            actions.join(" ")
+        );
+    }
     for option in command.options() {
         let short = option.short.map(|short| format!(" -s {short}")).unwrap_or_default();
         let takes = match Takes::of(option) {

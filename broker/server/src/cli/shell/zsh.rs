@@ -73,6 +73,10 @@ fn push_command(script: &mut String, command: &Command) {
         }
         let _ = writeln!(script, "            {} \\", quoted(&format!("*--{}{equals}[{help}]{takes}", option.name)));
     }
+    let actions = command.actions();
+    if !actions.is_empty() {
+        let _ = writeln!(script, "            '1:what:({})' \\", actions.join(" "));
+    }
     script.push_str("            '--help[Explain the command]' \\\n            '*:file:_files'\n        ;;\n");
 }
 
