@@ -54,6 +54,13 @@ pub(crate) fn bytes(path: &Path, bytes_max: usize) -> Result<Vec<u8>, ReadError>
     bytes_of(File::open(path).map_err(ReadError::Read)?, bytes_max)
 }
 
+/// A path as one word of a shell.
+pub(crate) fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,=".contains(&byte);
+    if !text.is_empty() && text.bytes().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
 /// Whether everybody on this machine may read the file, or change it. A group may: that is how packages and clusters hand secrets to a
 /// service.
 pub(crate) fn is_open_to_everybody(path: &Path) -> bool {

@@ -21,6 +21,7 @@ mod source;
 mod telemetry;
 mod tls;
 pub(crate) mod value;
+mod warnings;
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ pub(crate) use render::{to_markdown, to_toml};
 pub(crate) use settings::{Config, KEYS, LogConfig};
 pub(crate) use source::{LISTEN_OPTION, Override};
 pub(crate) use value::LogFormat;
+pub(crate) use warnings::Warning;
 
 use std::path::Path;
 
@@ -182,81 +184,6 @@ impl Config {
         for listener in &mut self.listener {
             listener.make_paths_absolute(folder);
         }
-    }
-
-    /// What is allowed but probably not meant, one sentence each.
-    pub(crate) fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let listeners = self.listeners();
-        for listener in listeners.iter().filter(|listener| !listener.is_for_this_machine()) {
-            let has_rules = listener.acl.as_ref().unwrap_or(&self.acl.file).get().is_some();
-            if listener.lets_in_anonymous() && !has_rules {
-                warnings.push(format!(
-                    "{listener} is open to the network, lets in clients that do not say who they are, and there is no acl.file: anyone \
-                     who can reach it can read and publish everything"
-                ));
-            }
-            if listener.auth.plain_passwords && !listener.address.by_tls {
-                warnings.push(format!(
-                    "{listener} takes passwords unencrypted from the network: whoever is on the way can read them"
-                ));
-            }
-        }
-        for listener in listeners.iter().filter(|listener| !listener.lets_in_anybody()) {
-            warnings.push(format!("nobody can come in by {listener} unless the cluster shares users"));
-        }
-        if let Some(address) = self.admin.listen.0.filter(|address| address.can_be_overheard()) {
-            warnings.push(format!(
-                "admin.listen ({address}) is open to the network, and tokens and passwords go over it in the clear: write https://{0}, \
-                 or see to it that nobody can listen in",
-                address.socket
-            ));
-        }
-        if let Some(file) = self.admin.token_file.get().filter(|file| files::is_open_to_everybody(file)) {
-            warnings.push(format!("everybody on this machine may read {}; run: chmod o= {0}", file.display()));
-        }
-        if self.websocket.origins.iter().any(|origin| origin.as_str() == "*") {
-            warnings.push(
-                "websocket.origins has \"*\": any web page that a browser near the broker opens can read and publish \
-                 everything"
-                    .to_owned(),
-            );
-        }
-        self.warn_of_weak_quorum(&mut warnings);
-        let limits = &self.limits;
-        if limits.websocket_frame_bytes < u64::from(self.mqtt.maximum_packet_size) {
-            warnings.push(format!(
-                "limits.websocket_frame_bytes ({}) is below mqtt.maximum_packet_size ({}): clients that send a packet in \
-                 one frame reach it first",
-                limits.websocket_frame_bytes, self.mqtt.maximum_packet_size
-            ));
-        }
-        for (name, bytes) in [
-            ("limits.session_queue_bytes", limits.session_queue_bytes),
-            ("limits.connection_output_bytes", limits.connection_output_bytes),
-        ] {
-            if bytes > limits.buffered_bytes {
-                warnings.push(format!(
-                    "{name} ({bytes}) is above limits.buffered_bytes ({}), which is reached first",
-                    limits.buffered_bytes
-                ));
-            }
-        }
-        let is_in_cluster = self.cluster.servers.0.iter().any(|server| !server.is_empty());
-        for (name, most) in [
-            ("limits.retained_messages_per_client", limits.retained_messages_per_client as u64),
-            ("limits.retained_bytes_per_client", limits.retained_bytes_per_client as u64),
-            ("limits.user_retained_messages", limits.user_retained_messages as u64),
-            ("limits.user_retained_bytes", limits.user_retained_bytes as u64),
-        ] {
-            if is_in_cluster && most > 0 {
-                warnings.push(format!(
-                    "{name} does not hold in a cluster, which does not keep whose a retained message is; limits.retained_messages and \
-                     limits.retained_bytes do [cluster_retained_quotas]"
-                ));
-            }
-        }
-        warnings
     }
 }
 

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{statfs, statvfs};
+use rustix::process::geteuid;
 
 use super::super::data::grouped::grouped;
 use super::Finding;
 use super::system::shown;
 use crate::config::Config;
+use crate::files;
 use crate::serve::settings;
 
 const SYNCS: usize = 50;
@@ -40,16 +42,24 @@ pub(super) fn all(config: &Config) -> Vec<Finding> {
     let folder = nearest_folder(&path);
     let mut findings = Vec::new();
     findings.extend(kind(&folder));
-    findings.extend(room(config, &folder));
+    findings.extend(room(config, &path, &folder));
     findings.push(match sync_times(&folder) {
         Ok(times) => judged(&folder, times),
         Err(error) => Finding::wrong(
             "disk",
             format!("{}: cannot be written: {error}", folder.display()),
-            format!("install -d -o USER -m 700 {}, where USER is whom the broker runs as", path.display()),
+            format!("install -d -o {} -m 700 {}", owner(config), files::quoted(&path)),
         ),
     });
     findings
+}
+
+/// Who the broker is: whom it becomes where it is started as root, or else whoever asks.
+fn owner(config: &Config) -> String {
+    match &*config.user.0 {
+        "" => geteuid().as_raw().to_string(),
+        user => user.split(':').next().unwrap_or(user).to_owned(),
+    }
 }
 
 /// The directory, or the one in which it would be made.
@@ -64,13 +74,18 @@ fn kind(folder: &Path) -> Option<Finding> {
     Some(Finding::warning("disk", text, "set data.path to a directory on a disk of this machine"))
 }
 
-fn room(config: &Config, folder: &Path) -> Option<Finding> {
+fn room(config: &Config, path: &Path, folder: &Path) -> Option<Finding> {
     let system = statvfs(folder).ok()?;
     let free = system.f_bavail.saturating_mul(system.f_frsize);
     let wanted = settings::disk_limit(config);
     let shown = format!("{} bytes are free in {}", grouped(free), folder.display());
     if free < FREE_MIN_BYTES {
-        return Some(Finding::warning("disk", shown, "free some: what must be kept is refused when it is full"));
+        let text = format!("{shown}: when there is no more, what must be kept is refused");
+        let fix = match path == folder {
+            true => format!("tautwire data stats --data {}", files::quoted(path)),
+            false => "set data.path to a directory on a larger disk".to_owned(),
+        };
+        return Some(Finding::warning("disk", text, fix));
     }
     match wanted.filter(|wanted| *wanted > free) {
         Some(wanted) => {

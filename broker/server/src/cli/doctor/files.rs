@@ -32,7 +32,7 @@ pub(super) fn certificates(config: &Config, prepared: &Prepared) -> Vec<Finding>
 
 fn judged(names: &str, not_after_s: u64, now_s: u64) -> Finding {
     let days = not_after_s.saturating_sub(now_s) / 86_400;
-    let fix = "renew it, then: systemctl reload tautwire (nobody is disconnected)";
+    let fix = "renew it, then: systemctl reload tautwire";
     if not_after_s <= now_s {
         return Finding::wrong("certificate", format!("that for {names} has expired: clients refuse it"), fix);
     }
@@ -50,14 +50,26 @@ pub(super) fn secrets(config: &Config) -> Vec<Finding> {
     let keys = listeners.iter().flat_map(|listener| listener.tls.key.iter());
     let users = listeners.iter().filter_map(|listener| listener.auth.password_file.get());
     let (admin, auth) = (&config.admin, &config.auth);
-    let words = [admin.token_file.get(), auth.jwt_secret_file.get(), auth.hook_authorization_file.get()];
+    let (cluster, telemetry) = (&config.cluster, &config.telemetry);
+    let words = [
+        admin.token_file.get(),
+        admin.tokens_file.get(),
+        auth.jwt_secret_file.get(),
+        auth.hook_authorization_file.get(),
+        cluster.credentials_file.get(),
+        cluster.nkey_file.get(),
+        cluster.password_file.get(),
+        cluster.token_file.get(),
+        cluster.key.get(),
+        telemetry.headers_file.get(),
+    ];
     let mut paths: Vec<&Path> = keys.chain(users).chain(admin.key.iter()).chain(words.into_iter().flatten()).collect();
     paths.sort_unstable();
     paths.dedup();
     let open = paths.into_iter().filter(|path| files::is_open_to_everybody(path));
     open.map(|path| {
         let text = format!("everybody on this machine may read {}", path.display());
-        Finding::warning("secret", text, format!("chmod o= {}", path.display()))
+        Finding::warning("secret", text, format!("chmod o= {}", files::quoted(path)))
     })
     .collect()
 }

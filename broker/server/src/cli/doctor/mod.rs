@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use super::arguments::{Arguments, Command, OptionGroup, OptionSpec, flag};
 use super::serve::{CONFIG_OPTIONS, configuration_failure, prepare, source_of};
 use super::{Exit, Stop, print};
-use crate::config::Config;
+use crate::config::{Config, Warning};
 use crate::fields::Fields;
 
 const JSON: OptionSpec = flag(None, "json", "Print a JSON object.");
@@ -18,14 +18,16 @@ const JSON: OptionSpec = flag(None, "json", "Print a JSON object.");
 pub(crate) static COMMAND: Command = Command {
     name: "doctor",
     usage: &["[--config FILE] [--listen ADDRESS]… [--threads N] [--memory] [--set KEY=VALUE]… [--json]"],
-    about: "Looks at the machine for a broker with this configuration: open files, connections that wait, memory, the disk and how long its\n\
-            syncs take, the clock, certificates, settings that will hurt. To measure the disk it writes a file of 4 KiB in the data\n\
+    about: "Looks at the machine for a broker with this configuration: open files, connections that wait, buffers, memory, the disk and how\n\
+            long its syncs take, the clock, certificates, settings that will hurt. To measure the disk it writes a file of 4 KiB in the data\n\
             directory and removes it. Run it as the user that the broker runs as.",
     groups: &[
         OptionGroup { title: "Options", options: CONFIG_OPTIONS },
         OptionGroup { title: "Output", options: &[JSON] },
     ],
-    notes: &["Exit codes: 0 nothing was found; 1 the configuration is wrong; 3 something will hurt, or does already."],
+    notes: &[
+        "Commands that change the system are for root.\n\nExit codes: 0 nothing was found; 1 the configuration is wrong; 3 something will hurt, or does already.",
+    ],
 };
 
 /// How well something is.
@@ -92,15 +94,21 @@ fn findings(config: &Config) -> Result<Vec<Finding>, Stop> {
     let mut findings = vec![
         system::descriptors(config),
         system::backlog(),
+        system::buffers(config),
         system::memory(config),
         system::threads(config),
         system::clock(),
     ];
+    findings.extend(system::tracked(config));
     findings.extend(disk::all(config));
     findings.extend(files::certificates(config, &prepared));
     findings.extend(files::secrets(config));
-    let hurts = |warning| Finding::warning("setting", warning, "see `tautwire config show` for the keys");
-    findings.extend(config.warnings().into_iter().map(hurts));
+    for Warning { text, fix } in config.advice() {
+        // What is found twice is said once.
+        if !findings.iter().any(|finding| finding.fix.as_ref() == Some(&fix)) {
+            findings.push(Finding::warning("setting", text, fix));
+        }
+    }
     Ok(findings)
 }
 

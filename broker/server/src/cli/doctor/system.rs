@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 
 use super::super::data::grouped::grouped;
@@ -16,6 +17,10 @@ use crate::time::since_epoch;
 const DESCRIPTORS_BESIDES: u64 = 256;
 /// As many connections as the broker lets wait.
 const BACKLOG: u64 = 4_096;
+/// What belongs to the service of the packages.
+const DROP_IN: &str = "/etc/systemd/system/tautwire.service.d";
+/// Settings of the kernel that were made for the broker.
+const SYSCTL_FILE: &str = "/etc/sysctl.d/60-tautwire.conf";
 /// Files that say that a service of time has set the clock.
 const SYNCHRONISED: &str = "/run/systemd/timesync/synchronized";
 /// Services of time that leave no such file.
@@ -34,7 +39,9 @@ pub(super) fn descriptors(config: &Config) -> Finding {
                 grouped(allowed),
                 grouped(config.limits.connections as u64)
             ),
-            format!("systemd: LimitNOFILE={needed}; a shell: ulimit -n {needed}"),
+            format!(
+                "mkdir -p {DROP_IN} && printf '[Service]\\nLimitNOFILE={needed}\\n' > {DROP_IN}/descriptors.conf && systemctl daemon-reload"
+            ),
         ),
         allowed => {
             let shown = allowed.map_or_else(|| "as many as there are".to_owned(), grouped);
@@ -51,11 +58,53 @@ pub(super) fn backlog() -> Finding {
                 "{} connections may wait to be accepted; of a fleet that comes back at once, others are turned away",
                 grouped(allowed)
             ),
-            format!("sysctl -w net.core.somaxconn={BACKLOG}"),
+            sysctl("net.core.somaxconn", &BACKLOG.to_string()),
         ),
         Some(allowed) => Finding::well("backlog", format!("{} connections may wait to be accepted", grouped(allowed))),
         None => Finding::well("backlog", "the system does not say how many connections may wait".to_owned()),
     }
+}
+
+/// What the sockets of all connections may hold together: beyond it, the kernel drops what comes.
+pub(super) fn buffers(config: &Config) -> Finding {
+    let needed = config.limits.connections as u64 * page_size() as u64;
+    let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_mem").unwrap_or_default();
+    let Some(allowed) = text.split_whitespace().nth(2).and_then(|pages| pages.parse::<u64>().ok()) else {
+        return Finding::well("buffers", "the system does not say what sockets may hold".to_owned());
+    };
+    let allowed = allowed.saturating_mul(page_size() as u64);
+    let shown = format!("sockets may hold {} bytes together", grouped(allowed));
+    if allowed >= needed {
+        return Finding::well("buffers", shown);
+    }
+    let pages = config.limits.connections;
+    let fix = sysctl("net.ipv4.tcp_mem", &format!("{} {} {pages}", pages / 2, pages / 4 * 3));
+    let text = format!(
+        "{shown}, and limits.connections ({}) with one packet each need {}",
+        grouped(config.limits.connections as u64),
+        grouped(needed)
+    );
+    Finding::warning("buffers", text, fix)
+}
+
+/// A firewall that follows connections drops the packets of those for which it has no room.
+pub(super) fn tracked(config: &Config) -> Option<Finding> {
+    let allowed = number("/proc/sys/net/netfilter/nf_conntrack_max")?;
+    let needed = config.limits.connections as u64 * 2;
+    if allowed >= needed / 2 {
+        return Some(Finding::well("firewall", format!("{} connections may be followed", grouped(allowed))));
+    }
+    let text = format!(
+        "{} connections may be followed, and limits.connections is {}: packets of others are dropped",
+        grouped(allowed),
+        grouped(config.limits.connections as u64)
+    );
+    Some(Finding::warning("firewall", text, sysctl("net.netfilter.nf_conntrack_max", &needed.to_string())))
+}
+
+/// The command that changes a setting of the kernel, now and at each start.
+fn sysctl(name: &str, value: &str) -> String {
+    format!("echo '{name} = {value}' >> {SYSCTL_FILE} && sysctl -p {SYSCTL_FILE}")
 }
 
 pub(super) fn memory(config: &Config) -> Finding {
@@ -134,6 +183,27 @@ mod tests {
             assert_eq!(found.verdict, Verdict::Warning);
             assert!(found.fix.is_some_and(|fix| fix.contains("LimitNOFILE=2000000256")));
         }
+    }
+
+    /// What is between the words that a shell takes for its own is as it is meant.
+    #[test]
+    fn what_changes_the_kernel_is_a_command() {
+        let mut config = Config::default();
+        config.limits.connections = 2_000_000_000;
+        let found = buffers(&config);
+        if found.verdict == Verdict::Warning {
+            let fix = found.fix.expect("it says what to do");
+            assert!(
+                fix.starts_with("echo 'net.ipv4.tcp_mem = 1000000000 1500000000 2000000000' >> /etc/sysctl.d/"),
+                "{fix}"
+            );
+        }
+        assert_eq!(
+            sysctl("net.core.somaxconn", "4096"),
+            "echo 'net.core.somaxconn = 4096' >> /etc/sysctl.d/60-tautwire.conf && sysctl -p /etc/sysctl.d/60-tautwire.conf"
+        );
+        config.limits.connections = 1;
+        assert_eq!(buffers(&config).verdict, Verdict::Well);
     }
 
     #[test]
