@@ -18,13 +18,26 @@ class Message:
 class Client:
     """Connected until it is closed. Messages that come meanwhile wait."""
 
-    def __init__(self, port: int, client_id: str, version: int = 5, expiry_s: int = 0) -> None:
+    def __init__(
+        self,
+        port: int,
+        client_id: str,
+        version: int = 5,
+        expiry_s: int = 0,
+        receive_maximum: int = 65_535,
+        will: tuple[str, list[tuple[str, str]]] | None = None,
+    ) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
         self._version = version
         self._messages: list[Message] = []
         self._packet_id = 0
-        properties = [b"\x11" + expiry_s.to_bytes(4, "big")]
-        self._send(0x10, text("MQTT") + bytes([version, 0 if expiry_s else 2, 0, 60]) + self._block(properties) + text(client_id))
+        properties = [b"\x11" + expiry_s.to_bytes(4, "big"), b"\x21" + receive_maximum.to_bytes(2, "big")]
+        flags, payload = (0 if expiry_s else 2), text(client_id)
+        if will:
+            # QoS 1.
+            flags |= 0x0C
+            payload += self._user_properties(will[1]) + text(will[0]) + text("gone")
+        self._send(0x10, text("MQTT") + bytes([version, flags, 0, 60]) + self._block(properties) + payload)
         assert self._await(0x20)[1] == 0
 
     def close(self) -> None:
@@ -36,7 +49,7 @@ class Client:
 
     def publish(self, topic: str, qos: int, payload: bytes = b"", properties: list[tuple[str, str]] | None = None) -> int:
         """Gives the reason code of the answer."""
-        block = self._block([b"\x26" + text(name) + text(value) for name, value in properties or []])
+        block = self._user_properties(properties or [])
         packet_id = self._next_id() if qos else b""
         self._send(0x30 | qos << 1, text(topic) + packet_id + block + payload)
         if not qos:
@@ -50,13 +63,16 @@ class Client:
 
     def send_only(self, topic: str, properties: list[tuple[str, str]]) -> None:
         """With QoS 1, and without waiting for the answer."""
-        block = self._block([b"\x26" + text(name) + text(value) for name, value in properties])
+        block = self._user_properties(properties)
         self._send(0x32, text(topic) + self._next_id() + block)
 
     def receive(self) -> Message:
         while not self._messages:
             self._keep(*self._read())
         return self._messages.pop(0)
+
+    def _user_properties(self, properties: list[tuple[str, str]]) -> bytes:
+        return self._block([b"\x26" + text(name) + text(value) for name, value in properties])
 
     def _block(self, properties: list[bytes]) -> bytes:
         if self._version < 5:

@@ -166,6 +166,15 @@ class Telemetry(unittest.TestCase):
                 self.assertGreater(second.at_s - first.at_s, 0.4)
                 self.wait_until(lambda: broker.metric("telemetry_items_sent_total") > 0, "it is counted")
 
+    def test_a_collector_is_not_asked_before_it_wants(self) -> None:
+        collector = self.collector()
+        collector.answer = lambda _: Answer(429, fields={"Retry-After": "3"}) if len(collector.requests) == 1 else Answer()
+        self.broker(f'endpoint = "{collector.url}"\n{FAST}')
+        collector.wait_for(lambda requests: len(requests) >= 2, "it is tried again")
+        # Metrics are due each second, and wait as well.
+        first, second = collector.requests[:2]
+        self.assertGreaterEqual(second.at_s - first.at_s, 3)
+
     def test_some_may_be_refused(self) -> None:
         collector = self.collector()
         collector.answer = lambda _: Answer(body=b'{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"x"}}')

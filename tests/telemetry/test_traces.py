@@ -155,7 +155,40 @@ class Traces(unittest.TestCase):
             self.assertLess(time.monotonic(), until)
         publisher.publish("t", 1, b"", FOLLOWED)
         spans = self.spans(collector, 2)
-        self.assertEqual([attributes(span).get("tautwire.delivery") for span in spans if span.name == "deliver"], ["queued"])
+        [queued] = [span for span in spans if span.name == "deliver"]
+        self.assertEqual(attributes(queued)["tautwire.delivery"], "queued")
+        self.client(broker, "receiver", expiry_s=300).receive()
+        [sent] = [span for span in self.spans(collector, 3) if span.name == "deliver" and span.span_id != queued.span_id]
+        self.assertEqual((attributes(sent)["tautwire.delivery"], attributes(sent)["messaging.client.id"]), ("sent", "receiver"))
+        self.assertEqual((sent.parent_span_id, sent.trace_id), (queued.parent_span_id, queued.trace_id))
+        self.assertGreaterEqual(sent.end_time_unix_nano, queued.end_time_unix_nano)
+
+    def test_what_waits_for_an_acknowledgement_is_in_the_queue(self) -> None:
+        collector, broker = self.scene()
+        receiver = self.client(broker, "receiver", receive_maximum=1)
+        receiver.subscribe("t", 1)
+        publisher = self.client(broker, "publisher")
+        for _ in range(2):
+            publisher.publish("t", 1, b"", FOLLOWED)
+        delivered = [attributes(span)["tautwire.delivery"] for span in self.spans(collector, 4) if span.name == "deliver"]
+        self.assertEqual(delivered, ["sent", "queued"])
+        receiver.receive()
+        receiver.receive()
+        delivered = [attributes(span)["tautwire.delivery"] for span in self.spans(collector, 5) if span.name == "deliver"]
+        self.assertEqual(delivered, ["sent", "queued", "sent"])
+
+    def test_a_will_is_followed_as_its_client_has_left_it(self) -> None:
+        for on_disk in (False, True):
+            with self.subTest(on_disk=on_disk):
+                collector, broker = self.scene(on_disk=on_disk)
+                receiver = self.client(broker, "receiver")
+                receiver.subscribe("gone", 1)
+                self.client(broker, "mortal", will=("gone", FOLLOWED)).close()
+                self.assertEqual(receiver.receive().user_properties, FOLLOWED)
+                published, delivered = sorted(self.spans(collector, 2), key=lambda span: span.name, reverse=True)
+                self.assertEqual((published.name, attributes(published)["messaging.client.id"]), ("publish", "mortal"))
+                self.assertEqual((published.parent_span_id.hex(), published.trace_id.hex()), (PARENT, TRACE))
+                self.assertEqual(delivered.parent_span_id, published.span_id)
 
     def test_the_member_of_a_shared_subscription_is_followed(self) -> None:
         for threads in (1, 3):

@@ -292,6 +292,9 @@ impl<J: Journal> Hub<J> {
         } else {
             self.write_delivery(index, &delivery, Some(packet_id), false);
         }
+        if self.tap.is_open() {
+            self.trace_from_queue(&message.as_ref(), session, delivery.qos);
+        }
         true
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tautwire_message::{MessageId, MessageRef};
 use tautwire_protocol::{Properties, PropertyContext, QoS, ReasonCode};
-use tautwire_session::{Journal, LogPosition, parts_of_name};
+use tautwire_session::{Journal, LogPosition, Outbound, parts_of_name};
 
 use crate::hub::Hub;
 use crate::place::{ConnectionId, SessionIndex};
@@ -60,7 +60,7 @@ pub enum Step {
     Publish(ReasonCode),
     /// To one receiver: until it is in its output.
     Send,
-    /// The same for a receiver that is not connected: until it is in its queue.
+    /// The same for a receiver that is away, or has enough to acknowledge: until it is in its queue. [`Step::Send`] follows when it leaves that.
     Queue,
 }
 
@@ -150,6 +150,8 @@ fn span_id(id: MessageId, salt: u64) -> [u8; 8] {
 
 /// The salt of the span in which a message is published. That of its receivers is above.
 const PUBLISH_SALT: u64 = 3;
+/// What is added to the salt of a receiver for the span in which a message leaves its queue. Shards and sessions have fewer bits.
+const FROM_QUEUE: u64 = 1 << 62;
 
 /// Who wants traces, as one shard knows it, and what has not ended yet.
 #[derive(Debug, Default)]
@@ -228,6 +230,17 @@ impl<J: Journal> Hub<J> {
         }
     }
 
+    /// Tells of a message that leaves the queue of its receiver.
+    #[cold]
+    pub(crate) fn trace_from_queue(&self, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
+        if let Some(tracer) = &self.tap.traces.tracer
+            && !message.topic.starts_with("$SYS/")
+            && let Some(trace) = tracer.trace_of(message)
+        {
+            tracer.sink.take(self.delivery_span(Step::Send, FROM_QUEUE, &trace, message, session, qos));
+        }
+    }
+
     fn trace_publish(
         &mut self,
         tracer: &Tracer,
@@ -252,18 +265,32 @@ impl<J: Journal> Hub<J> {
     }
 
     fn delivery(&self, trace: &Trace, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) -> Option<Span> {
-        let step = match (self.sessions.connection(session), qos) {
-            (Some(_), _) => Step::Send,
-            // QoS 0 is not kept for those who are away.
-            (None, QoS::AtMostOnce) => return None,
-            (None, _) => Step::Queue,
+        let last = self.sessions[session].outbound().and_then(Outbound::back);
+        let waits = qos != QoS::AtMostOnce && last.is_some_and(|last| last.message.id() == message.id);
+        let step = match self.sessions.connection(session) {
+            _ if waits => Step::Queue,
+            Some(_) => Step::Send,
+            // QoS 0 is not kept for those who are away, and a queue may be full.
+            None => return None,
         };
-        let mut span = self.span(step, trace, message, session);
+        Some(self.delivery_span(step, 0, trace, message, session, qos))
+    }
+
+    fn delivery_span(
+        &self,
+        step: Step,
+        salt: u64,
+        trace: &Trace,
+        message: &MessageRef<'_>,
+        session: SessionIndex,
+        qos: QoS,
+    ) -> Span {
         let place = u64::from(self.common.shard().0) << 32 | session.number() as u64;
-        span.span_id = span_id(message.id, PUBLISH_SALT + 1 + place);
+        let mut span = self.span(step, trace, message, session);
+        span.span_id = span_id(message.id, PUBLISH_SALT + 1 + place + salt);
         span.parent_id = Some(span_id(message.id, PUBLISH_SALT));
         span.qos = qos;
-        Some(span)
+        span
     }
 
     /// A span of a session, without its place in the trace.

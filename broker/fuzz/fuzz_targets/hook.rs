@@ -17,7 +17,7 @@ impl Outside for Service<'_> {
     fn request(&self, request: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure> {
         let body = std::str::from_utf8(request.body.expect("a body").expose()).expect("text");
         assert!(tautwire_json::parse(body).is_ok_and(|body| !body.has_duplicates()), "{body}");
-        Ok(HttpAnswer { status: 200, body: self.0.to_vec() })
+        Ok(HttpAnswer::new(200, self.0))
     }
 }
 

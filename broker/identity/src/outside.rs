@@ -33,6 +33,16 @@ pub struct HttpAnswer {
     pub status: u16,
     /// The body.
     pub body: Vec<u8>,
+    /// `Retry-After` in seconds; `None` where there is none, or a date.
+    pub retry_after_s: Option<u32>,
+}
+
+impl HttpAnswer {
+    /// One that says no more than this.
+    #[must_use]
+    pub fn new(status: u16, body: impl Into<Vec<u8>>) -> HttpAnswer {
+        HttpAnswer { status, body: body.into(), retry_after_s: None }
+    }
 }
 
 /// Why there is no answer.

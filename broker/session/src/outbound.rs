@@ -305,6 +305,11 @@ impl Outbound {
         self.queue.front()
     }
 
+    /// The message that has come last of those that wait.
+    pub fn back(&self) -> Option<&PendingMessage> {
+        self.queue.back()
+    }
+
     /// The identifier that the next message will get; `None` while all 65,535 are taken.
     pub fn next_packet_id(&self) -> Option<PacketId> {
         self.next_free().and_then(|at| PacketId::new(self.id_at(at)))

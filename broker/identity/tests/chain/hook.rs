@@ -42,7 +42,7 @@ impl Outside for Service {
         let body = str::from_utf8(request.body.expect("a body").expose()).expect("text");
         self.asked.lock().expect("a lock").push(parse(body).expect("JSON"));
         let answer = self.answers.lock().expect("a lock").pop_front().unwrap_or(Err(HttpFailure::Timeout));
-        answer.map(|(status, body)| HttpAnswer { status, body: body.into_bytes() })
+        answer.map(|(status, body)| HttpAnswer::new(status, body))
     }
 }
 
@@ -295,7 +295,7 @@ fn there_are_not_more_requests_at_a_time_than_may_be() {
     impl Outside for Nested {
         fn request(&self, _: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure> {
             assert_eq!(ends(&self.0, user("b", "x"), &self.1, 0), Err(RefusalCode::HookBusy));
-            Ok(HttpAnswer { status: 200, body: br#"{"result":"allow"}"#.to_vec() })
+            Ok(HttpAnswer::new(200, br#"{"result":"allow"}"#))
         }
     }
     let hook = hook(HookSettings { concurrency: 1, ..settings() });

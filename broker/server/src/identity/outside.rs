@@ -120,7 +120,9 @@ impl Outside for Http {
         if body.len() as u64 > limit {
             return Err(HttpFailure::TooLarge);
         }
-        Ok(HttpAnswer { status: answer.status().as_u16(), body })
+        let retry_after = answer.headers().get("retry-after").and_then(|value| value.to_str().ok());
+        let retry_after_s = retry_after.and_then(|text| text.trim().parse().ok());
+        Ok(HttpAnswer { status: answer.status().as_u16(), body, retry_after_s })
     }
 }
 
@@ -179,7 +181,7 @@ mod tests {
         let fields = [("Authorization".into(), Secret::new("Bearer x"))];
         let body = Secret::new("{\"version\":1}");
         let answer = Http::new(&[]).request(&request(&url, Some(&body), &fields));
-        assert_eq!(answer, Ok(HttpAnswer { status: 200, body: b"{}".to_vec() }));
+        assert_eq!(answer, Ok(HttpAnswer::new(200, b"{}")));
         let asked = asked.join().expect("a question").to_ascii_lowercase();
         assert!(asked.starts_with("post /auth http/1.1\r\n") && asked.ends_with("\r\n\r\n{\"version\":1}"), "{asked}");
         assert!(
@@ -198,6 +200,16 @@ mod tests {
     }
 
     #[test]
+    fn when_to_come_again_is_a_number_of_seconds() {
+        for (field, expected) in [("120", Some(120)), ("Fri, 31 Dec 1999 23:59:59 GMT", None), ("-1", None)] {
+            let answer = format!("HTTP/1.1 503 Later\r\nretry-after: {field}\r\ncontent-length: 0\r\n\r\n");
+            let (url, _) = serve(answer.leak().as_bytes());
+            let answer = Http::without_tls().request(&request(&url, None, &[])).expect("an answer");
+            assert_eq!((answer.status, answer.retry_after_s), (503, expected), "{field}");
+        }
+    }
+
+    #[test]
     fn who_does_not_answer_is_not_waited_for_for_ever() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/", listener.local_addr().expect("an address"));
@@ -206,6 +218,7 @@ mod tests {
         drop(listener);
         assert!(matches!(Http::new(&[]).request(&request(&url, None, &[])), Err(HttpFailure::Unreachable(_))));
     }
+
     #[test]
     fn a_file_without_a_certificate_is_refused_by_its_key_and_name() {
         let path = std::env::temp_dir().join(format!("tautwire-authorities-{}", std::process::id()));

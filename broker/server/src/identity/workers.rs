@@ -287,7 +287,7 @@ mod tests {
         fn request(&self, _: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure> {
             self.1.lock().expect("a lock").send(()).expect("a test");
             let body = self.0.lock().expect("a lock").recv().expect("an answer");
-            Ok(HttpAnswer { status: 200, body: body.into() })
+            Ok(HttpAnswer::new(200, body))
         }
     }
 

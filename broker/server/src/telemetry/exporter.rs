@@ -29,6 +29,8 @@ const ANSWER_BYTES_MAX: usize = 64 << 10;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The longest pause that the collector can ask for by `Retry-After`.
+const LONGEST_ASKED_PAUSE: Duration = Duration::from_secs(3_600);
 /// For so long it is tried to send the same records.
 const KEEP_TRYING: Duration = Duration::from_secs(300);
 
@@ -69,8 +71,8 @@ struct Running {
 enum Outcome {
     /// All was taken but for so many.
     Taken { refused: u64 },
-    /// It may be tried again.
-    Later(String),
+    /// It may be tried again, after the pause that the collector asks for, if it does.
+    Later { why: String, asked: Option<Duration> },
     /// The same would be refused again.
     Refused(String),
 }
@@ -226,7 +228,7 @@ impl Exporter {
         let outcome = self.send(running, batch.signal, &batch.items, end);
         let count = batch.items.len() as u64;
         let goes_on = self.note(batch.signal, &outcome, count);
-        if matches!(outcome, Outcome::Later(_)) {
+        if matches!(outcome, Outcome::Later { .. }) {
             if end.is_some() || batch.since.elapsed() >= KEEP_TRYING {
                 self.drop_some(&batch);
             } else {
@@ -239,7 +241,7 @@ impl Exporter {
     fn send(&self, running: &Running, signal: Signal, items: &[String], end: Option<Instant>) -> Outcome {
         let left = end.map_or(REQUEST_TIMEOUT, |end| end.saturating_duration_since(Instant::now()));
         if left.is_zero() {
-            return Outcome::Later("the broker ends".to_owned());
+            return Outcome::later("the broker ends".to_owned());
         }
         let url = format!("{}{}", running.plan.url, signal.path());
         let body = Secret::new(otlp::message(signal, &running.resource, items));
@@ -252,7 +254,7 @@ impl Exporter {
         };
         match running.http.request(&request) {
             Ok(answer) => outcome(&answer),
-            Err(failure) => Outcome::Later(failure.to_string()),
+            Err(failure) => Outcome::later(failure.to_string()),
         }
     }
 
@@ -260,7 +262,7 @@ impl Exporter {
     fn note(&mut self, signal: Signal, outcome: &Outcome, count: u64) -> bool {
         let Counters { requests, requests_failed, items_sent, items_refused } = &self.shared.counters;
         requests.fetch_add(1, Ordering::Relaxed);
-        let why = match outcome {
+        let (why, asked) = match outcome {
             Outcome::Taken { refused } => {
                 let refused = (*refused).min(count);
                 items_sent.fetch_add(count - refused, Ordering::Relaxed);
@@ -273,15 +275,15 @@ impl Exporter {
             }
             Outcome::Refused(why) => {
                 items_refused.fetch_add(count, Ordering::Relaxed);
-                why
+                (why, None)
             }
-            Outcome::Later(why) => why,
+            Outcome::Later { why, asked } => (why, *asked),
         };
         requests_failed.fetch_add(1, Ordering::Relaxed);
         if self.failures == 0 {
             log::warn!("the collector does not take telemetry ({}): {why}; it is tried again", signal.path());
         }
-        self.pause_until = Instant::now() + pause(self.failures);
+        self.pause_until = Instant::now() + asked.map_or_else(|| pause(self.failures), asked_pause);
         self.failures = self.failures.saturating_add(1);
         false
     }
@@ -290,14 +292,33 @@ impl Exporter {
 /// The pause after so many failures before this one. Where many brokers have one collector, they do not come back all at once.
 fn pause(failures: u32) -> Duration {
     let whole = FIRST_PAUSE.saturating_mul(1 << failures.min(5)).min(LONGEST_PAUSE);
-    let share = since_epoch().subsec_nanos() % 512;
-    whole - whole * share / 1_024
+    whole - spread(whole)
+}
+
+/// The pause that a collector has asked for (OTLP 1.x, "OTLP/HTTP Throttling"): never a shorter one, and somewhat longer for the same reason.
+fn asked_pause(asked: Duration) -> Duration {
+    let whole = asked.clamp(FIRST_PAUSE, LONGEST_ASKED_PAUSE);
+    whole + spread(whole)
+}
+
+/// Up to half of a pause, by chance.
+fn spread(whole: Duration) -> Duration {
+    whole * (since_epoch().subsec_nanos() % 512) / 1_024
+}
+
+impl Outcome {
+    fn later(why: String) -> Outcome {
+        Outcome::Later { why, asked: None }
+    }
 }
 
 fn outcome(answer: &HttpAnswer) -> Outcome {
     match answer.status {
         200..=299 => Outcome::Taken { refused: refused(&answer.body) },
-        status if RETRYABLE.contains(&status) => Outcome::Later(format!("its answer has status {status}")),
+        status if RETRYABLE.contains(&status) => Outcome::Later {
+            why: format!("its answer has status {status}"),
+            asked: answer.retry_after_s.map(|seconds| Duration::from_secs(seconds.into())),
+        },
         status => Outcome::Refused(format!("its answer has status {status}")),
     }
 }
@@ -320,14 +341,17 @@ mod tests {
     use super::*;
 
     fn outcome_of(status: u16, body: &str) -> Outcome {
-        outcome(&HttpAnswer { status, body: body.into() })
+        outcome(&HttpAnswer::new(status, body))
     }
 
     #[test]
     fn what_may_be_tried_again_is_told_from_what_may_not() {
         assert_eq!(outcome_of(200, "{}"), Outcome::Taken { refused: 0 });
         for status in RETRYABLE {
-            assert!(matches!(outcome_of(status, ""), Outcome::Later(_)), "{status}");
+            assert!(matches!(outcome_of(status, ""), Outcome::Later { asked: None, .. }), "{status}");
+            let answer = HttpAnswer { retry_after_s: Some(7), ..HttpAnswer::new(status, "") };
+            let asked = Some(Duration::from_secs(7));
+            assert!(matches!(outcome(&answer), Outcome::Later { asked: found, .. } if found == asked), "{status}");
         }
         for status in [301, 400, 401, 404, 500, 501] {
             assert!(matches!(outcome_of(status, ""), Outcome::Refused(_)), "{status}");
@@ -345,6 +369,15 @@ mod tests {
             ["", "null", "{\"partialSuccess\":{}}", "{\"partialSuccess\":{\"rejectedSpans\":\"x\"}}", "\u{fffd}"]
         {
             assert_eq!(outcome_of(200, body), Outcome::Taken { refused: 0 }, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_collector_is_not_asked_before_it_wants_and_not_forgotten_for_days() {
+        for (asked_s, least_s) in [(0, 1), (1, 1), (120, 120), (u32::MAX, 3_600)] {
+            let pause = asked_pause(Duration::from_secs(asked_s.into()));
+            let least = Duration::from_secs(least_s);
+            assert!(pause >= least && pause < least * 3 / 2, "{asked_s}: {pause:?}");
         }
     }
 
