@@ -175,6 +175,12 @@ onPage("why says what becomes of a message, and what to change", "#/clients/mete
   await page.getByText("The client gets the message at once.").waitFor();
 });
 
+onPage("why says when another node has to be asked", "#/why?client=elsewhere&topic=a", {}, async ({ page }) => {
+  await page.getByText("This node does not know: it does not serve the client.").waitFor();
+  await page.getByText("To change it: ask the other nodes.").waitFor();
+  assert.deepEqual(await findings(page), []);
+});
+
 onPage("topics are opened level by level, down to a message that its contract decodes", "#/topics", {}, async ({ page }) => {
   await page.getByRole("button", { name: "power", exact: true }).click();
   await page.getByRole("button", { name: "17", exact: true }).click();

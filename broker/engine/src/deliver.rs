@@ -229,10 +229,12 @@ impl<J: Journal> Hub<J> {
                 if topic.is_some_and(|topic| !self.may_still_receive(index, &delivery, topic)) {
                     // The session may have been another user's when the message was sent.
                     self.counters().dropped_not_authorized.add(1);
+                    self.note_drop(session, DropReason::NotAuthorized, topic.unwrap_or_default());
                     self.give_up_resending(session, index, packet_id, delivery.qos);
                 } else if !self.write_delivery(index, &delivery, Some(packet_id), true) {
                     // It is too large for what the client accepts now [MQTT-3.1.2-25].
                     self.counters().dropped_too_large.add(1);
+                    self.note_drop(session, DropReason::TooLarge, topic.unwrap_or_default());
                     self.give_up_resending(session, index, packet_id, delivery.qos);
                 }
                 true
@@ -337,6 +339,7 @@ impl<J: Journal> Hub<J> {
                 }
                 Fit::Never => {
                     self.counters().dropped_too_large.add(1);
+                    self.note_drop(session, DropReason::TooLarge, body.hot().map_or("", |message| message.topic()));
                     return Replayed::One;
                 }
             }
@@ -372,7 +375,7 @@ impl<J: Journal> Hub<J> {
             }
         }
         let is_v5 = self.connections[index].is_v5();
-        let Some(message) = self.in_format(message, format, is_v5) else { return Replayed::One };
+        let Some(message) = self.in_format(session, message, format, is_v5) else { return Replayed::One };
         self.scans.spend(message.payload().len());
         let terms = retained_terms(qos, identifier.as_slice());
         match packet_id.filter(|_| qos != QoS::AtMostOnce) {
@@ -473,7 +476,7 @@ impl<J: Journal> Hub<J> {
             {
                 continue;
             }
-            let Some(message) = self.in_format(message, replay.format, false) else { continue };
+            let Some(message) = self.in_format(session, message, replay.format, false) else { continue };
             self.scans.spend(message.payload().len());
             let terms = retained_terms(qos, replay.identifier.as_slice());
             let delivery = delivery(&mut Outgoing::of(&message), terms, self.memory.ledger());

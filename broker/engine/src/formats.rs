@@ -141,8 +141,14 @@ impl<J: Journal> Hub<J> {
         matched
     }
 
-    /// A retained message in the format that a subscription wants; `None` where it can neither be had nor its want be `told`.
-    pub(crate) fn in_format(&mut self, message: Message, format: Option<Format>, told: bool) -> Option<Message> {
+    /// A retained message in the format that a subscription of `session` wants; `None` where it can neither be had nor its want be `told`.
+    pub(crate) fn in_format(
+        &mut self,
+        session: SessionIndex,
+        message: Message,
+        format: Option<Format>,
+        told: bool,
+    ) -> Option<Message> {
         let Some(format) = format else { return Some(message) };
         self.scans.spend_on_form(message.payload().len());
         let contract = self.regime.contracts().find(message.topic()).cloned();
@@ -154,6 +160,7 @@ impl<J: Journal> Hub<J> {
             Form::Impossible(said) if told => Some(said),
             Form::Impossible(_) => {
                 self.counters().dropped_untranscodable.add(1);
+                self.note_drop(session, DropReason::Untranscodable, message.topic());
                 None
             }
         }

@@ -157,7 +157,7 @@ export interface Finding {
 }
 
 export interface Why {
-  outcome: "arrives" | "waits" | "one_of_many" | "does_not_arrive";
+  outcome: "arrives" | "waits" | "one_of_many" | "does_not_arrive" | "elsewhere";
   findings: Finding[];
   drops: DropEvent[];
 }

@@ -16,6 +16,7 @@ const OUTCOMES: Record<Why["outcome"], readonly [State, string]> = {
   waits: ["warn", "The message waits for the client, and arrives later."],
   one_of_many: ["warn", "The message goes to one member of a shared subscription. The client is one of them."],
   does_not_arrive: ["bad", "The client does not get the message."],
+  elsewhere: ["warn", "This node does not know: it does not serve the client."],
 };
 
 export function WhyPage({ query }: { query: Readonly<Record<string, string>> }): JSX.Element {

@@ -121,6 +121,10 @@ function subscriptions(client, query) {
 }
 
 function why(state, id, query) {
+  if (id === "elsewhere") {
+    const finding = { code: "not_served_here", text: "this node of the cluster does not serve the client", change: "ask the other nodes" };
+    return { outcome: "elsewhere", findings: [finding], drops: [] };
+  }
   const client = find(state, id, query);
   const topic = query.get("topic");
   if (client === undefined) {

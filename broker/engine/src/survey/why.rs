@@ -2,7 +2,7 @@
 
 use tautwire_contracts::OnViolation;
 use tautwire_message::Format;
-use tautwire_protocol::{QoS, ReasonCode, TopicFilter, topic_matches};
+use tautwire_protocol::{QoS, ReasonCode, RetainHandling, TopicFilter, topic_matches};
 use tautwire_session::{Journal, Outbound, SubscriptionRecord, parts_of_name};
 
 use crate::drops::DropEvent;
@@ -40,6 +40,8 @@ pub enum Outcome {
     OneOfMany,
     /// The client does not get it.
     DoesNotArrive,
+    /// Another node of the cluster knows: this one does not serve the client.
+    Elsewhere,
 }
 
 impl Outcome {
@@ -50,6 +52,7 @@ impl Outcome {
             Outcome::Waits => "waits",
             Outcome::OneOfMany => "one_of_many",
             Outcome::DoesNotArrive => "does_not_arrive",
+            Outcome::Elsewhere => "elsewhere",
         }
     }
 }
@@ -59,6 +62,8 @@ impl Outcome {
 pub enum Finding {
     /// There is no session of that client.
     NoSession,
+    /// The broker is one of several, and does not serve the client's session. Another one may, or it waits in the store.
+    NotServedHere,
     /// Nobody may publish to the topic: it is beyond a limit, or the broker's own.
     NotPublishable(ReasonCode),
     /// No subscription matches; these look most like it.
@@ -108,12 +113,21 @@ pub enum Finding {
     WindowFull(usize),
     /// The client has not taken so many bytes of output.
     OutputFull(usize),
+    /// The client has not taken some bytes of output: there is room for some more.
+    OutputBehind {
+        /// So many bytes.
+        pending_bytes: usize,
+        /// The largest message of QoS 0 that finds room.
+        left_bytes: usize,
+    },
     /// Packets larger than that are not sent to the client.
     PacketLimit(u32),
     /// Payloads must keep this contract; this is what becomes of those that do not.
     Contract(Box<str>, OnViolation),
     /// A message is retained on the topic: a new subscription gets it.
     Retained,
+    /// The matching subscriptions do not get that one, or only when they are new, as the client has asked; `None`: they are shared.
+    RetainHandling(Option<RetainHandling>),
 }
 
 /// The answer.
@@ -172,11 +186,11 @@ impl Walk {
     pub(crate) fn explain<J: Journal>(self, shard: &Shard<J>) -> Explained {
         let hub = &shard.hub;
         let Some(session) = hub.sessions.find(&self.query.name) else {
-            return Explained {
-                outcome: Outcome::DoesNotArrive,
-                findings: vec![Finding::NoSession],
-                drops: Vec::new(),
+            let (outcome, finding) = match hub.is_in_cluster() {
+                true => (Outcome::Elsewhere, Finding::NotServedHere),
+                false => (Outcome::DoesNotArrive, Finding::NoSession),
             };
+            return Explained { outcome, findings: vec![finding], drops: Vec::new() };
         };
         let drops = hub.sessions.drops(session).map(|drops| drops.events().cloned().collect()).unwrap_or_default();
         let mut findings = Vec::new();
@@ -186,8 +200,20 @@ impl Walk {
         }
         if hub.common.exchange().retained_message(&self.query.topic).is_some() {
             findings.push(Finding::Retained);
+            findings.extend(self.retain_handling().map(Finding::RetainHandling));
         }
         Explained { outcome, findings, drops }
+    }
+
+    /// Why the subscriptions that match do not get a retained message each time that they are made; `None` where one does, or none matches.
+    fn retain_handling(&self) -> Option<Option<RetainHandling>> {
+        let own = self.matching.iter().filter(|(filter, _)| !filter.starts_with("$share/"));
+        match own.map(|(_, record)| record.options.retain_handling).min_by_key(|handling| *handling as u8) {
+            Some(RetainHandling::SendAtSubscribe) => None,
+            // [MQTT-3.3.1-10], [MQTT-3.3.1-11]
+            Some(handling) => Some(Some(handling)),
+            None => (!self.matching.is_empty()).then_some(None),
+        }
     }
 
     fn judge<J: Journal>(&self, shard: &Shard<J>, session: SessionIndex, findings: &mut Vec<Finding>) -> Outcome {
@@ -272,9 +298,12 @@ impl<J: Journal> Hub<J> {
         if let Some(bytes) = connection.agreement().maximum_packet_size_bytes {
             findings.push(Finding::PacketLimit(bytes.get()));
         }
-        let is_output_full = connection.pending_bytes() > self.memory.output_max_bytes();
+        let (pending_bytes, max_bytes) = (connection.pending_bytes(), self.memory.output_max_bytes());
+        let is_output_full = pending_bytes > max_bytes;
         if is_output_full {
-            findings.insert(0, Finding::OutputFull(connection.pending_bytes()));
+            findings.insert(0, Finding::OutputFull(pending_bytes));
+        } else if pending_bytes > 0 {
+            findings.insert(0, Finding::OutputBehind { pending_bytes, left_bytes: max_bytes - pending_bytes });
         }
         if qos == QoS::AtMostOnce {
             return if is_output_full { Outcome::DoesNotArrive } else { Outcome::Arrives };

@@ -1,6 +1,8 @@
 //! Messages of operators, which no client has published.
 
-use tautwire_engine::{NotPublished, Promise, PromiseFate, Publication, Published, Reply, Survey};
+use tautwire_engine::{
+    Finding, NotPublished, Outcome, Promise, PromiseFate, Publication, Published, Reply, Survey, WhyQuery,
+};
 use tautwire_protocol::{QoS, TopicName};
 
 use crate::world::{Plan, World};
@@ -129,4 +131,31 @@ fn retained_messages_that_an_operator_removes_are_removed_on_all_nodes() {
         world.run(100);
         assert_eq!(world.clients[reader].payloads(), [""; 0]);
     }
+}
+
+#[test]
+fn a_node_does_not_say_of_a_client_that_it_does_not_serve_that_there_is_none() {
+    let mut world = World::new(2);
+    let reader = world.client("reader");
+    world.connect(reader, 0, true, 3_600);
+    world.subscribe(reader, "a", QoS::AtLeastOnce);
+    let why = |world: &mut World, place: usize| {
+        let (reply, answer) = std::sync::mpsc::sync_channel(8);
+        let node = world.places[place].node.as_mut().expect("it lives");
+        let now_ms = node.broker.now_ms();
+        // Which shard the client belongs to is not known here: one of them tells of it.
+        node.broker.prepare_shards(|shard| {
+            let reply = reply.clone();
+            let query = WhyQuery { name: "reader".into(), topic: "a".into(), qos: QoS::AtLeastOnce };
+            shard.survey(Survey::Why(query, Reply::new(move |explained| _ = reply.send(explained))), now_ms);
+        });
+        node.broker.wake_all();
+        world.run(500);
+        let told: Vec<_> = answer.try_iter().collect();
+        let known = told.iter().find(|explained| explained.findings != [Finding::NotServedHere]);
+        known.or(told.first()).cloned().expect("an answer")
+    };
+    assert_eq!(why(&mut world, 0).outcome, Outcome::Arrives);
+    let elsewhere = why(&mut world, 1);
+    assert_eq!((elsewhere.outcome, elsewhere.findings), (Outcome::Elsewhere, vec![Finding::NotServedHere]));
 }

@@ -2,7 +2,7 @@
 
 use tautwire_contracts::OnViolation;
 use tautwire_engine::{Finding, WhyQuery};
-use tautwire_protocol::{QoS, ReasonCode, TopicName};
+use tautwire_protocol::{QoS, ReasonCode, RetainHandling, TopicName};
 
 use super::clients::{Named, drop_event, ok, unanswered};
 use super::response::Response;
@@ -47,6 +47,12 @@ fn words(finding: &Finding) -> Words {
             "no_session",
             "there is no session of that client: it has never connected, or its session has ended".into(),
             "the client connects; with a Session Expiry Interval (5.0) or without Clean Session (3.1.1) its session outlasts the connection",
+        ),
+        Finding::NotServedHere => said(
+            "not_served_here",
+            "this node of the cluster does not serve the client: another one does, or its session waits for it to come back, or there is none"
+                .into(),
+            "ask the other nodes, which `tautwire cluster status` names",
         ),
         Finding::NotPublishable(ReasonCode::TopicNameInvalid) => said(
             "topic_refused",
@@ -141,6 +147,13 @@ fn words(finding: &Finding) -> Words {
             format!("the client has not taken {bytes} bytes of output: QoS 0 is dropped, other messages wait"),
             "the client reads faster; limits.connection_output_bytes",
         ),
+        Finding::OutputBehind { pending_bytes, left_bytes } => said(
+            "output_behind",
+            format!(
+                "the client has not taken {pending_bytes} bytes of output: messages of QoS 0 with more than {left_bytes} bytes are dropped"
+            ),
+            "the client reads faster; limits.connection_output_bytes",
+        ),
         Finding::PacketLimit(bytes) => said(
             "packet_limit",
             format!("packets larger than {bytes} bytes are not sent to the client"),
@@ -154,6 +167,16 @@ fn words(finding: &Finding) -> Words {
         Finding::Retained => {
             said("retained", "a message is retained on this topic: a new subscription gets it".into(), "")
         }
+        Finding::RetainHandling(handling) => said(
+            "retain_handling",
+            match handling {
+                None => "the retained message does not go to shared subscriptions",
+                Some(RetainHandling::SendIfNew) => "the retained message is not sent again when the client subscribes again",
+                Some(_) => "the client has asked for no retained messages",
+            }
+            .into(),
+            "Retain Handling of the subscription; a subscription without $share",
+        ),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::reload::World;
 use crate::support::{AtLeastOnce, AtMostOnce, Client, Folder, Outgoing, V3_1_1, V5, options};
 
 /// Two users with the same password.
-const USERS: &str = "ann:$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4\n\
+pub(crate) const USERS: &str = "ann:$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4\n\
                      bob:$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4\n";
 const WHO: &str = "[auth]\npassword_file = \"users\"\n";
 

@@ -25,7 +25,7 @@ pub(crate) static COMMAND: Command = Command {
     notes: &[
         "TOPIC is the topic in full, mount point included.",
         "Exit codes: 0 it arrives, now or later, or goes to one of several; 1 the arguments are wrong; 2 the broker could not be asked; \
-         3 it does not arrive.",
+         3 it does not arrive, or another node of the cluster has to be asked.",
     ],
 };
 
@@ -53,7 +53,7 @@ pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
         text.push_str(&drops(&value));
         print(&text);
     }
-    Ok(if outcome == "does_not_arrive" { Exit::Refused } else { Exit::Success }.into())
+    Ok(if matches!(outcome, "does_not_arrive" | "elsewhere") { Exit::Refused } else { Exit::Success }.into())
 }
 
 fn sentence(outcome: &str) -> &str {
@@ -62,6 +62,7 @@ fn sentence(outcome: &str) -> &str {
         "waits" => "a message would wait, and arrive later",
         "one_of_many" => "a message would go to one of several clients, perhaps to this one",
         "does_not_arrive" => "a message would not arrive",
+        "elsewhere" => "this node of the cluster does not know: it does not serve the client",
         other => other,
     }
 }

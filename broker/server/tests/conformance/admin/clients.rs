@@ -1,13 +1,11 @@
-//! Who the clients are, what they hold, and why a message would not reach one.
-
-use tautwire_protocol::{Property, SubscriptionOptions};
+//! Who the clients are, and what they hold.
 
 use crate::reload::World;
 use crate::support::http::Answer;
-use crate::support::{AtLeastOnce, AtMostOnce, Client, ExactlyOnce, TOKEN, V3_1_1, V5, admin, options};
+use crate::support::{AtLeastOnce, AtMostOnce, Client, ExactlyOnce, TOKEN, V3_1_1, V5, admin};
 
 impl World {
-    fn get(&self, path: &str) -> Answer {
+    pub(super) fn get(&self, path: &str) -> Answer {
         admin(self.broker.admin_address(), "GET", path, "")
     }
 
@@ -16,22 +14,15 @@ impl World {
     }
 
     /// A client that has left its session behind, with a subscription to `filter`.
-    fn leave(&self, client_id: &str, filter: &str) {
+    pub(super) fn leave(&self, client_id: &str, filter: &str) {
         let mut client = self.broker.connecting(V5, client_id).persistent().open();
         client.subscribe(filter, AtLeastOnce);
         client.disconnect();
     }
-
-    /// What is told of a message for a client: the outcome, and the codes of the findings.
-    #[track_caller]
-    fn why(&self, client_id: &str, query: &str) -> (String, Vec<String>) {
-        let body = self.get(&format!("/v1/clients/{client_id}/why?{query}")).expect(200).body;
-        (texts(&body, "outcome").remove(0), texts(&body, "code"))
-    }
 }
 
 /// All texts under a name, in order.
-fn texts(body: &str, name: &str) -> Vec<String> {
+pub(super) fn texts(body: &str, name: &str) -> Vec<String> {
     let member = format!("\"{name}\":\"");
     body.split(&member).skip(1).map(|part| part.split('"').next().unwrap_or_default().to_owned()).collect()
 }
@@ -141,62 +132,6 @@ fn an_operator_disconnects_clients_and_ends_sessions() {
         world.delete("/v1/clients/away/session").expect(204);
         world.delete("/v1/clients/away/session").expect(404);
         assert_eq!(world.metric("subscriptions"), 0);
-    }
-}
-
-#[test]
-fn why_a_message_does_not_reach_a_client_is_said() {
-    for threads in [1, 2] {
-        let world = World::new(threads, "[limits]\nsession_queue_messages = 2\n", &[]);
-        let is = |(outcome, codes): (String, Vec<String>), expected: &str, expected_codes: &[&str]| {
-            assert_eq!(
-                (outcome.as_str(), codes),
-                (expected, expected_codes.iter().map(|code| (*code).to_owned()).collect())
-            );
-        };
-        is(world.why("nobody", "topic=a"), "does_not_arrive", &["no_session"]);
-
-        let one_at_a_time = Property::ReceiveMaximum(1.try_into().expect("1"));
-        let mut client = world.broker.connecting(V5, "c").property(one_at_a_time).persistent().open();
-        client.subscribe("one", AtMostOnce);
-        client.subscribe_all(&[("own", SubscriptionOptions { no_local: true, ..options(ExactlyOnce) })], &[]);
-        client.subscribe("$share/g/shared", AtLeastOnce);
-        client.subscribe("window", AtLeastOnce);
-        is(world.why("c", "topic=Two"), "does_not_arrive", &["not_subscribed"]);
-        is(world.why("c", "topic=$share/x"), "does_not_arrive", &["topic_reserved"]);
-        is(world.why("c", "topic=one&qos=0"), "arrives", &["subscribed"]);
-        is(world.why("c", "topic=one&qos=2"), "arrives", &["subscribed", "qos_reduced"]);
-        is(world.why("c", "topic=own&qos=2"), "arrives", &["subscribed", "no_local"]);
-        is(world.why("c", "topic=shared"), "one_of_many", &["shared"]);
-
-        let mut publisher = world.broker.connect(V5, "p");
-        for text in ["1", "2", "3"] {
-            publisher.publish("window", AtLeastOnce, text.as_bytes());
-        }
-        let first = client.expect_publish();
-        world.await_sum(&["stored_messages"], 3);
-        is(world.why("c", "topic=window"), "does_not_arrive", &["queue_full", "subscribed"]);
-        publisher.publish("window", AtLeastOnce, b"4");
-        world.await_sum(&["dropped_queue_full"], 1);
-        let body = world.get("/v1/clients/c/why?topic=window").expect(200).body;
-        assert!(body.contains("{\"reason\":\"queue_full\",\"topic\":\"window\",\"count\":1,"), "{body}");
-        client.acknowledge(&first);
-        let second = client.expect_publish();
-        is(world.why("c", "topic=window"), "waits", &["window_full", "behind", "subscribed"]);
-        client.acknowledge(&second);
-        let third = client.expect_publish();
-        client.acknowledge(&third);
-        client.ping();
-        is(world.why("c", "topic=window"), "arrives", &["subscribed"]);
-
-        world.leave("away", "a/+/c");
-        is(world.why("away", "topic=a/b/c"), "waits", &["away", "subscribed"]);
-        is(world.why("away", "topic=a/b/c&qos=0"), "does_not_arrive", &["away_qos_0", "subscribed"]);
-        let body = world.get("/v1/clients/away/why?topic=a/B").expect(200).body;
-        assert!(body.contains("nearest: a/+/c"), "{body}");
-        for wrong in ["", "topic=", "topic=%2B", "topic=a&qos=3", "topic=a&colour=red"] {
-            world.get(&format!("/v1/clients/c/why?{wrong}")).expect(400);
-        }
     }
 }
 

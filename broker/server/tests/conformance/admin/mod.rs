@@ -12,3 +12,4 @@ mod retained;
 mod roles;
 mod sessions;
 mod tap;
+mod why;

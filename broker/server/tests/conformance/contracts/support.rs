@@ -118,9 +118,7 @@ impl World {
 
     /// With these settings beside those that every world has.
     pub(crate) fn set(folder: Folder, threads: usize, settings: &[&str]) -> World {
-        folder.write("contracts/numbered.json", NUMBERED);
-        folder.write("contracts/reading.proto", READING);
-        folder.write("contracts/anything.json", "{}");
+        write_schemas(&folder);
         folder.write("token", TOKEN);
         let path = format!("contracts.path={}", folder.path().join("contracts").display());
         let token = format!("admin.token_file={}", folder.path().join("token").display());
@@ -138,6 +136,13 @@ impl World {
     pub(crate) fn count(&self, name: &str) -> u64 {
         admin(self.broker.admin_address(), "GET", "/metrics", "").expect(200).number(name)
     }
+}
+
+/// What the contracts of [`MANIFEST`] refer to.
+pub(crate) fn write_schemas(folder: &Folder) {
+    folder.write("contracts/numbered.json", NUMBERED);
+    folder.write("contracts/reading.proto", READING);
+    folder.write("contracts/anything.json", "{}");
 }
 
 pub(crate) const EVERY_QOS: [QoS; 3] = [AtMostOnce, AtLeastOnce, ExactlyOnce];
