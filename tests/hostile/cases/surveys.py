@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
+import socket
 import urllib.parse
+from collections.abc import Iterator
 
 import peer
 import wire
 from arena import TOKEN, Arena, Failed, case
+from cases.stalls import politely
 from peer import Peer, drive
 
 SESSIONS = 100_000
@@ -18,6 +22,11 @@ PAGE = 1_000
 TIMES = 3
 # 300 bytes and more for each session, its name among them.
 SESSIONS_MIB = 128
+RETAINED = 1_000_000
+# The first pages: each looks at all messages, since it says how many there are.
+RETAINED_PAGES = 5
+TAPS = 4
+TAPPED = 200_000
 
 
 def make_sessions(arena: Arena) -> None:
@@ -37,20 +46,20 @@ def make_sessions(arena: Arena) -> None:
             client.close()
 
 
-def listed(arena: Arena) -> int:
-    """How many sessions the admin API lists, page by page."""
+def pages(arena: Arena, path: str, rows: str) -> Iterator[int]:
+    """How many rows each page of a list of the admin API has, to the end."""
     connection = http.client.HTTPConnection("127.0.0.1", arena.broker.ports["http"], timeout=peer.ANSWER_TIMEOUT_S)
-    count, after = 0, ""
+    after = ""
     while True:
-        connection.request("GET", f"/v1/clients?limit={PAGE}{after}", headers={"Authorization": f"Bearer {TOKEN}"})
+        connection.request("GET", f"{path}limit={PAGE}{after}", headers={"Authorization": f"Bearer {TOKEN}"})
         answer = connection.getresponse()
         body = answer.read()
         if answer.status != http.client.OK:
             raise Failed(f"the admin API answers {answer.status}: {body[:200]!r}")
         page = json.loads(body)
-        count += len(page["clients"])
+        yield len(page[rows])
         if page["next"] is None:
-            return count
+            return
         after = "&after=" + urllib.parse.quote(page["next"], safe="")
 
 
@@ -59,5 +68,35 @@ def sessions_listed(arena: Arena) -> None:
     make_sessions(arena)
     arena.begin()
     for _ in range(TIMES):
-        count = listed(arena)
+        count = sum(pages(arena, "/v1/clients?", "clients"))
         arena.expect(SESSIONS <= count <= SESSIONS + 1, f"{count} sessions are listed of {SESSIONS} and the bystander's")
+
+
+@case(
+    "1,000,000 retained messages are browsed by the admin API, 1,000 on a page, and their tree of topics", limit_mib=256, timed=True, weighed=False, admin=True,
+    settings={"limits.retained_messages": RETAINED + 1_000, "limits.retained_bytes": 1 << 30},
+)
+def retained_browsed(arena: Arena) -> None:
+    publisher = peer.connected(arena.port, "publisher")
+    politely(publisher, (wire.publish(f"d{number % 1_000}/n{number}", b"1", retain=True) for number in range(RETAINED)))
+    arena.begin()
+    for path, rows in (("/v1/retained?filter=%23&", "messages"), ("/v1/retained?filter=%2B/%2B&", "messages"), ("/v1/topics?", "levels")):
+        first = list(itertools.islice(pages(arena, path, rows), RETAINED_PAGES))
+        arena.expect(first[0] == PAGE, f"{path} gives {first[0]} rows")
+
+
+@case("200,000 messages beside four taps whose readers take nothing", limit_mib=64, timed=True, admin=True)
+def taps_not_read(arena: Arena) -> None:
+    taps = []
+    for _ in range(TAPS):
+        tap = socket.create_connection(("127.0.0.1", arena.broker.ports["http"]), peer.ANSWER_TIMEOUT_S)
+        tap.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        tap.sendall(f"GET /v1/tap?rate=500 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
+        if not tap.recv(12).endswith(b" 200"):
+            raise Failed("a tap is refused")
+        taps.append(tap)
+    arena.begin()
+    publisher = peer.connected(arena.port, "publisher")
+    politely(publisher, (wire.publish("flood", bytes(1_000)) for _ in range(TAPPED)))
+    for tap in taps:
+        tap.close()
