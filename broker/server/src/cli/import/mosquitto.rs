@@ -255,7 +255,8 @@ impl Reading {
 
     /// Options of each listener there that are one for all here.
     fn join_options(&mut self, listeners: &[Listener], file: &Path) {
-        let numbers: [(&str, &'static str, fn(&Listener) -> Option<u64>, u64); 2] = [
+        type Number = fn(&Listener) -> Option<u64>;
+        let numbers: [(&str, &'static str, Number, u64); 2] = [
             ("max_qos", "mqtt.max_qos", |listener| listener.max_qos, 2),
             ("max_topic_alias", "mqtt.topic_alias_maximum", |listener| listener.topic_aliases, 10),
         ];

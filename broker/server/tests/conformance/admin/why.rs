@@ -135,7 +135,7 @@ fn what_rules_contracts_formats_and_options_have_to_do_with_it_is_said() {
             let mut client = world.broker.connect(V5, name);
             client.subscribe_as(filter, wants(retain_handling));
             let (_, codes) = world.why(name, "topic=kept");
-            assert_eq!(codes.contains(&"retained".to_owned()), true, "{name}: {codes:?}");
+            assert!(codes.contains(&"retained".to_owned()), "{name}: {codes:?}");
             assert_eq!(!codes.contains(&"retain_handling".to_owned()), is_sent, "{name}: {codes:?}");
         }
 
