@@ -293,8 +293,7 @@ impl Member {
     fn looked_at(&mut self, now_ms: u64, node: Incarnation, answer: &Answer) {
         match answer {
             Answer::Got(Some((revision, record))) => self.saw_node(now_ms, node, *revision, record),
-            // A life writes its record before it does anything else, so there has been one.
-            Answer::Got(None) if node != self.me => self.nodes.forget(node),
+            Answer::Got(None) if node != self.me => self.nodes.missed(node, &mut self.out),
             _ => {}
         }
     }

@@ -19,6 +19,8 @@ pub enum Mutant {
     ClaimsFromDying,
     /// A session is claimed although another node owns it.
     ClaimsFromLiving,
+    /// A life is taken for gone if one answer of the store has no record of it.
+    BelievesMissing,
     /// The old owner says that it has released a session before it has written it.
     ReleasesTooEarly,
     /// The old owner says that it has released a session, and serves on.
@@ -59,6 +61,8 @@ pub enum Mutant {
     OffersToThoseBehind,
     /// A session that had no room for a message goes on with the next one.
     ForgetsToHold,
+    /// A session that has room again before the message that it had none for was passed goes on with the next one.
+    TakesRoomForTheNext,
     /// A session that has read once counts as caught up.
     CatchesUpTooEarly,
     /// Each copy of a message of QoS 0 counts.

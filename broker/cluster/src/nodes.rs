@@ -184,7 +184,20 @@ impl Nodes {
         self.living(now_ms, settings).filter(|(_, load, _)| !load.is_closed).all(|(node, ..)| weight(node) <= mine)
     }
 
-    /// The store has no record of this life: none was ever written, or it has been removed.
+    /// The store was asked for the record of this life, and has said that there is none. A leader that has been replaced and does not know it yet
+    /// says so of a node that has begun since, and its sessions are not to be had. So nothing follows from that alone: whoever is told so writes the
+    /// record, which succeeds only if there is none, and buries the life.
+    pub(crate) fn missed(&mut self, node: Incarnation, out: &mut Outbox) {
+        if is(Mutant::BelievesMissing) || self.ends(node).is_some() {
+            return self.forget(node);
+        }
+        // One that was seen alive is buried when it is not heard of any more.
+        if !self.is_known(node) && !self.burials.contains_key(&node) {
+            self.mark(node, false, out);
+        }
+    }
+
+    /// A life is over, and nothing of it is under way: its record has been removed, or this node knows by a lock that it has ended.
     pub(crate) fn forget(&mut self, node: Incarnation) {
         self.seen.remove(&node);
         self.burials.remove(&node);
@@ -237,9 +250,10 @@ impl Nodes {
 
     /// A record has been seen, in any order and as often as it likes.
     pub(crate) fn saw(&mut self, now_ms: u64, node: Incarnation, revision: Revision, record: NodeRecord) {
-        // It was removed, and this is from before. Its first beat may have come after that: then it is buried once more.
-        let is_there_again = self.seen.contains_key(&node) || matches!(record.state, NodeState::Alive { .. });
-        if self.gone.contains(&node) && !is_there_again {
+        // It was removed, and this is from before. Its first beat may have come after that, or the mark of somebody who had missed its record:
+        // then it is buried once more.
+        let is_buried = matches!(record.state, NodeState::Buried { .. });
+        if self.gone.contains(&node) && is_buried && !self.seen.contains_key(&node) {
             return;
         }
         if self.seen.get(&node).is_none_or(|seen| seen.revision < revision) {
@@ -283,17 +297,18 @@ impl Nodes {
         }
     }
 
-    /// Says in the record that the node is dying, if the record is still the one that was seen.
+    /// Says in the record that the node is dying, if the record is still the one that was seen, or if there is none where none was seen.
     fn mark(&mut self, node: Incarnation, is_certain: bool, out: &mut Outbox) {
-        let Some(seen) = self.seen.get(&node) else { return };
-        let attempt = match &seen.record.state {
-            NodeState::Dying { attempt, .. } => attempt + 1,
+        let seen = self.seen.get(&node);
+        let attempt = match seen.map(|seen| &seen.record.state) {
+            Some(NodeState::Dying { attempt, .. }) => attempt + 1,
             _ => 1,
         };
-        let name = seen.record.name.clone();
+        let name = seen.map_or_else(String::new, |seen| seen.record.name.clone());
         let record = ended(&name, NodeState::Dying { by: self.me, attempt });
-        let put = Operation::Put { key: Key::Node(node), expected: Some(seen.revision), value: record.encode() };
-        let (revision, ends) = (seen.revision, Box::default());
+        let expected = seen.map(|seen| seen.revision);
+        let put = Operation::Put { key: Key::Node(node), expected, value: record.encode() };
+        let (revision, ends) = (expected.unwrap_or(Revision(0)), Box::default());
         let step = Step::Marking(out.ask(Purpose::Burial(node), put));
         let (fenced, end) = (0, End::default());
         self.burials.insert(node, Burial { step, name, attempt, revision, ends, fenced, end, is_certain });
@@ -344,7 +359,15 @@ impl Nodes {
     /// The fate of a record was unknown, or it was not the one that was expected.
     fn look_at(&mut self, now_ms: u64, node: Incarnation, found: Option<&(Revision, Vec<u8>)>, out: &mut Outbox) {
         let Some(mut burial) = self.burials.remove(&node) else { return };
-        let Some((revision, value)) = found else { return self.forget(node) };
+        let Some((revision, value)) = found else {
+            let was_over = self.ends(node).is_some() || self.is_gone(node);
+            if was_over || burial.is_certain || is(Mutant::BelievesMissing) {
+                return self.forget(node);
+            }
+            // What was seen may have been removed since. If it has not, this is refused.
+            self.seen.remove(&node);
+            return self.mark(node, false, out);
+        };
         let (revision, Ok(record)) = (*revision, NodeRecord::decode(value)) else { return };
         self.saw(now_ms, node, revision, record.clone());
         match record.state {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use tautwire_cluster::Sequence;
 use tautwire_cluster::delivery::{LogGroup, Messages, ReadRequest, Receivers, Slot, Span, Walk};
+use tautwire_cluster::mutant::{Mutant, mutate};
 use tautwire_cluster::names::{ClientKey, Partition};
 use tautwire_cluster::record::{Body, Cursors, GROUP_OPEN_MAX, Group, OPEN_MAX, Place, Publisher};
 
@@ -60,6 +61,8 @@ struct World {
     again: Vec<BTreeSet<Place>>,
     /// How many messages each takes before it acknowledges one. It changes with the connection.
     windows: Vec<usize>,
+    /// Who had no room for a message has some before the shard has passed it.
+    is_quick: bool,
 }
 
 impl World {
@@ -71,15 +74,16 @@ impl World {
             sessions: (0..SESSIONS).map(|slot| (slot as usize % 2, Vec::new(), Vec::new())).collect(),
             again: vec![BTreeSet::new(); SESSIONS as usize],
             windows: vec![3; SESSIONS as usize],
+            is_quick: false,
         };
         (0..SESSIONS).for_each(|slot| world.shards[slot as usize % 2].receivers.begin(slot, 0));
         world
     }
 
     fn offer(&mut self, shard: usize, group: &LogGroup, walk: Walk) {
-        let receivers = &mut self.shards[shard].receivers;
         for message in group.messages.iter() {
-            let place = group.place(&message);
+            let (place, mut held) = (group.place(&message), Vec::new());
+            let receivers = &mut self.shards[shard].receivers;
             if walk == Walk::Read {
                 for slot in receivers.again(partition(), place) {
                     let again = &mut self.again[slot as usize];
@@ -104,10 +108,15 @@ impl World {
                     open.push(place);
                 } else {
                     receivers.hold(slot, partition(), place);
+                    held.push(slot);
                 }
             }
+            held.retain(|_| self.is_quick);
+            for slot in held {
+                self.acknowledge(slot);
+            }
             if walk == Walk::Live {
-                receivers.pass(partition(), place.behind());
+                self.shards[shard].receivers.pass(partition(), place.behind());
             }
         }
     }
@@ -211,8 +220,9 @@ proptest! {
     fn each_session_gets_each_message_once_and_in_order(
         steps in prop::collection::vec(step(), 1..150),
         sizes in prop::collection::vec(0u32..4, 1..30),
+        is_quick: bool,
     ) {
-        let mut world = World::new(Log(sizes));
+        let mut world = World { is_quick, ..World::new(Log(sizes)) };
         for step in steps {
             match step {
                 Step::Live(shard) => drop(world.live(shard)),
@@ -223,6 +233,37 @@ proptest! {
         }
         world.finish();
     }
+}
+
+/// One client acknowledges in the midst of what its own shard does with the message at hand.
+#[test]
+fn who_has_room_again_before_a_message_was_passed_gets_that_message() {
+    let mut receivers = Receivers::new(&[place(1, 0); 16]);
+    receivers.begin(0, 0);
+    for at in [place(1, 0), place(2, 0)] {
+        assert!(receivers.wants(0, partition(), at, Walk::Live));
+        receivers.hold(0, partition(), at);
+        receivers.has_room(0);
+        assert!(!receivers.wants(0, partition(), at, Walk::Live));
+        receivers.pass(partition(), at.behind());
+        receivers.pass(partition(), place(at.sequence.0 + 1, 0));
+        let read = receivers.next_read().expect("it has missed a message");
+        assert_eq!(read.from, at.sequence);
+        let span = Log(vec![1; 2]).span(read.from.0, 1);
+        assert!(receivers.begin_walk(read.number, &span));
+        assert!(receivers.wants(0, partition(), at, Walk::Read));
+        receivers.take(0, partition(), at);
+        assert_eq!(receivers.end_walk(&span), []);
+        assert_eq!(receivers.next_read(), None);
+    }
+}
+
+#[test]
+fn the_fault_that_the_simulation_does_not_meet_is_found_here() {
+    mutate(Some(Mutant::TakesRoomForTheNext));
+    let found = std::panic::catch_unwind(who_has_room_again_before_a_message_was_passed_gets_that_message);
+    mutate(None);
+    assert!(found.is_err());
 }
 
 #[test]

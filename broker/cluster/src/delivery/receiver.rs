@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::mutant::{Mutant, is};
 use crate::names::{PARTITIONS, Partition};
 use crate::record::{GROUP_OPEN_MAX, OPEN_MAX, Place};
 
@@ -30,6 +31,8 @@ pub(super) struct Apart {
     pub(super) again: BTreeSet<Place>,
     /// Where there was no room for a message.
     pub(super) held_at: Option<Place>,
+    /// That message is being offered, or was: it does not arrive once more, so it has to be read, even if there is room before it has been passed.
+    pub(super) has_missed: bool,
     /// There is room again, and a walk is still under way.
     pub(super) has_room_again: bool,
     /// It is part of a walk, or waits for the next one where the last one ended.
@@ -130,7 +133,8 @@ impl Receiver {
 
 impl Apart {
     pub(super) fn new(partition: Partition, next: Place) -> Apart {
-        Apart { partition, next, again: BTreeSet::new(), held_at: None, has_room_again: false, is_riding: false }
+        let (again, held_at) = (BTreeSet::new(), None);
+        Apart { partition, next, again, held_at, has_missed: false, has_room_again: false, is_riding: false }
     }
 
     /// What it has to read next.
@@ -140,7 +144,8 @@ impl Apart {
 
     /// Whether it takes what arrives at a shard that stands at `position`: then it misses nothing in between.
     pub(super) fn keeps_up(&self, position: Place) -> bool {
-        self.again.is_empty() && self.held_at.is_none() && !self.is_riding && position <= self.next
+        let has_missed = self.has_missed && !is(Mutant::TakesRoomForTheNext);
+        self.again.is_empty() && self.held_at.is_none() && !has_missed && !self.is_riding && position <= self.next
     }
 }
 

@@ -257,6 +257,7 @@ impl Receivers {
         let is_open = receiver.is_open(partition, place);
         let apart = receiver.set_apart(partition, position);
         (apart.held_at, apart.has_room_again) = (Some(place), false);
+        apart.has_missed = !apart.is_riding;
         if is_open {
             apart.again.insert(place);
         } else {
@@ -370,7 +371,7 @@ impl Receivers {
             way.behind.remove(&(wanted, slot));
             let receiver = self.receivers.get_mut(slot as usize).and_then(Option::as_mut);
             let Some(apart) = receiver.and_then(|receiver| receiver.apart_mut(span.partition)) else { continue };
-            apart.is_riding = true;
+            (apart.is_riding, apart.has_missed) = (true, false);
             apart.again.range(..span.end()).for_each(|place| again.entry(*place).or_default().push(slot));
             riders.insert(slot);
         }

@@ -8,12 +8,13 @@ use tautwire_cluster::mutant::{Mutant, mutate};
 const SEEDS_MAX: u64 = 500;
 
 /// All but those that do harm too rarely here, which `tests/lease.rs`, `tests/node` and `steps.rs` find, and those of QoS 0, which `tests/interest.rs` finds.
-const FOUND: [Mutant; 54] = [
+const FOUND: [Mutant; 55] = [
     Mutant::ServesWithoutLease,
     Mutant::BuriesEarly,
     Mutant::ForgetsFence,
     Mutant::ClaimsFromDying,
     Mutant::ClaimsFromLiving,
+    Mutant::BelievesMissing,
     Mutant::ReleasesTooEarly,
     Mutant::ServesAfterRelease,
     Mutant::ReleasesWithMessagesUnderWay,

@@ -15,6 +15,8 @@ pub(crate) struct Plan {
     pub(crate) busy: u64,
     /// Answers about the log that have less in them than they should: percent.
     pub(crate) gappy: u64,
+    /// Answers about a node of a leader that has been replaced, and knows nothing of those that have begun since: percent.
+    pub(crate) outdated: u64,
     /// Time between two faults.
     pub(crate) fault_every_ms: u64,
     /// The only fault there is: some need many of a kind to do harm.
@@ -52,6 +54,7 @@ impl Plan {
             only: [None, None, Some(FLAP), Some(FLAP), Some(BUS_DOWN)][random.below(5) as usize],
             vanish: [30, 80][random.below(2) as usize],
             has_operators: random.below(2) == 0,
+            outdated: [0, 5, 20][random.below(3) as usize],
         }
     }
 }

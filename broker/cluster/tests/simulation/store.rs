@@ -3,8 +3,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tautwire_cluster::names::{ClientKey, Key, LogSubject, Partition};
+use tautwire_cluster::names::{ClientKey, Incarnation, Key, LogSubject, Partition};
 use tautwire_cluster::{Answer, Kept, Operation, Revision, Scanned, ScannedGroup, Sequence};
+
+/// A leader that has been replaced knows of that after this time.
+const REPLACED_LEADER_MS: u64 = 10_000;
 
 #[derive(Default)]
 pub(crate) struct Store {
@@ -12,6 +15,8 @@ pub(crate) struct Store {
     /// By its own clock, which jumps when another server leads.
     pub(crate) now_ms: u64,
     keys: BTreeMap<Key, Value>,
+    /// When each life wrote its first record.
+    first_beats: BTreeMap<Incarnation, u64>,
     /// What stands where a key was removed.
     markers: BTreeMap<Key, Revision>,
     subjects: BTreeMap<LogSubject, BTreeMap<Sequence, Vec<u8>>>,
@@ -54,6 +59,13 @@ impl Store {
         let gone: Vec<_> = self.keys.iter().filter(|(_, value)| is_over(value)).map(|(key, _)| *key).collect();
         gone.iter().for_each(|key| self.remove(*key));
         gone.iter().filter_map(|key| if let Key::Session(client) = key { Some(*client) } else { None }).collect()
+    }
+
+    /// What a leader answers that was replaced some time ago.
+    pub(crate) fn outdated(&self, operation: &Operation) -> Option<Answer> {
+        let Operation::Get(Key::Node(node)) = operation else { return None };
+        let since_ms = self.first_beats.get(node)?;
+        (self.now_ms < since_ms + REPLACED_LEADER_MS).then_some(Answer::Got(None))
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = (Key, Revision, &[u8])> {
@@ -169,6 +181,9 @@ impl Store {
             return (Answer::Conflict, Change::Nothing);
         }
         self.last += 1;
+        if let Key::Node(node) = key {
+            self.first_beats.entry(node).or_insert(self.now_ms);
+        }
         let revision = Revision(self.last);
         let value = self.value(revision, bytes.clone(), for_s);
         self.keys.insert(key, value);

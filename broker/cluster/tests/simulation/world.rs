@@ -257,7 +257,11 @@ impl World {
         }
         let is_followed = matches!(operation, Operation::Follow { .. });
         let is_busy = self.chance(self.plan.busy);
-        let (answer, change) = self.store.apply(operation, is_busy);
+        let outdated = self.store.outdated(&operation).filter(|_| self.chance(self.plan.outdated));
+        let (answer, change) = match outdated {
+            Some(answer) => (answer, Change::Nothing),
+            None => self.store.apply(operation, is_busy),
+        };
         match change {
             Change::Nothing => {}
             Change::Group(partition, sequence, group) => {
