@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use tautwire_cluster::interest::{Change, Interest, PATTERNS_FEW, PATTERNS_MAX};
+use tautwire_cluster::interest::{Change, Interest, PATTERNS_FEW, PATTERNS_MAX, SIBLINGS_MAX};
 use tautwire_cluster::mutant::{Mutant, mutate};
 use tautwire_cluster::names::Seed;
 use tautwire_cluster::subject::{DIGESTS, matches, patterns_of, subject_of};
@@ -22,8 +22,8 @@ struct Bus {
 }
 
 impl Bus {
-    fn new(max: usize, few: usize) -> Bus {
-        let interest = Interest::with_limits(max, few);
+    fn new(max: usize, few: usize, siblings_max: usize) -> Bus {
+        let interest = Interest::with_limits(max, few, siblings_max);
         Bus { interest, filters: BTreeMap::new(), patterns: BTreeSet::new(), unconfirmed: Vec::new() }
     }
 
@@ -103,8 +103,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn live(steps: &[Step], max: usize) {
-    let mut bus = Bus::new(max, max / 2);
+fn live(steps: &[Step], max: usize, siblings_max: usize) {
+    let mut bus = Bus::new(max, max / 2, siblings_max);
     for step in steps {
         // What came before has to come all the time, also while patterns change; unless it came for a filter that is gone.
         let settled: Vec<_> = TOPICS.into_iter().filter(|topic| brings(&bus, topic)).collect();
@@ -146,8 +146,12 @@ fn brings(bus: &Bus, topic: &str) -> bool {
 
 proptest! {
     #[test]
-    fn each_message_comes_once_whatever_changes(steps in prop::collection::vec(step(), 1..60), max in 2usize..30) {
-        live(&steps, max);
+    fn each_message_comes_once_whatever_changes(
+        steps in prop::collection::vec(step(), 1..60),
+        max in 2usize..30,
+        siblings_max in prop_oneof![1usize..4, Just(usize::MAX)],
+    ) {
+        live(&steps, max, siblings_max);
     }
 }
 
@@ -157,18 +161,51 @@ fn faults_of_it_are_found() {
         .flat_map(|filter| [Step::Add(filter), Step::Confirm(0), Step::Confirm(0), Step::Confirm(0)])
         .chain((0..FILTERS.len()).flat_map(|filter| [Step::Remove(filter), Step::Confirm(0)]))
         .collect();
-    live(&steps, 6);
+    live(&steps, 6, usize::MAX);
     for mutant in [Mutant::CountsAllCopies, Mutant::UnlistensFirst] {
         mutate(Some(mutant));
-        let found = std::panic::catch_unwind(|| live(&steps, 6)).is_err();
+        let found = std::panic::catch_unwind(|| live(&steps, 6, usize::MAX)).is_err();
         mutate(None);
         assert!(found, "{mutant:?}");
     }
 }
 
 #[test]
-fn too_many_patterns_become_prefixes_and_come_back_when_there_are_few() {
+fn many_clients_with_a_topic_each_are_one_pattern() {
     let mut interest = Interest::default();
+    let mut listened = BTreeSet::new();
+    let mut carry_out = |interest: &mut Interest, changes: Vec<Change>| {
+        let mut changes = std::collections::VecDeque::from(changes);
+        while let Some(change) = changes.pop_front() {
+            match change {
+                Change::Listen(pattern) => {
+                    changes.extend(interest.confirm(&pattern));
+                    listened.insert(pattern);
+                }
+                Change::Unlisten(pattern) => drop(listened.remove(&pattern)),
+            }
+        }
+        listened.len()
+    };
+    let filters: Vec<_> = (0..10_000).map(|n| format!("device/{n}/command")).collect();
+    let mut most = 0;
+    for filter in &filters {
+        let changes = interest.add(filter);
+        most = most.max(carry_out(&mut interest, changes));
+    }
+    assert!(most <= 2 * SIBLINGS_MAX + 3, "{most}");
+    assert!(interest.len() == 2 && interest.is_coarse(), "one, and the one for digests");
+    assert!(interest.counts("device.*.command", "device.7.command"));
+    for filter in &filters[100..] {
+        let changes = interest.remove(filter);
+        carry_out(&mut interest, changes);
+    }
+    assert!(interest.len() == 101 && !interest.is_coarse(), "few are listened to one by one again");
+}
+
+#[test]
+fn too_many_patterns_become_prefixes_and_come_back_when_there_are_few() {
+    let mut interest = Interest::with_limits(PATTERNS_MAX, PATTERNS_FEW, usize::MAX);
     let filters: Vec<_> = (0..PATTERNS_MAX).map(|n| format!("site/{}/sensor/{n}", n % 50)).collect();
     for filter in &filters {
         for change in interest.add(filter) {

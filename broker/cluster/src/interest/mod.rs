@@ -1,14 +1,20 @@
 //! What a node listens to on the bus: the patterns of its clients' filters, counted by reference.
 //!
-//! Each pattern costs the bus memory on every node. So from [`PATTERNS_MAX`] on, a node listens to prefixes, and gets more than it wants.
+//! Each pattern costs memory, on this node and on the bus. So from more than [`SIBLINGS_MAX`] on that differ in one level alone, a node listens to
+//! one with a wildcard there; and from [`PATTERNS_MAX`] on, to prefixes. Then it gets more than it wants.
 
 mod patterns;
+mod siblings;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::mutant::{Mutant, is};
 use crate::subject::{DIGESTS, patterns_of};
 use patterns::Patterns;
+use siblings::Siblings;
+
+/// Patterns with one parent level that each have another token behind it. From more on, one stands for all of them.
+pub const SIBLINGS_MAX: usize = 256;
 
 /// A node that would listen to more patterns listens to their first two levels; if these are more, to one level; and if these are, to everything.
 pub const PATTERNS_MAX: usize = 20_000;
@@ -38,7 +44,12 @@ pub enum Change {
 /// To what a node listens.
 #[derive(Debug)]
 pub struct Interest {
-    /// Patterns of the filters, cut to each depth, and how often each is wanted.
+    /// Patterns of the filters, and how often each is wanted.
+    patterns: BTreeMap<String, u64>,
+    siblings: Siblings,
+    /// How many patterns there were when siblings were looked for.
+    looked_at: usize,
+    /// Patterns of the filters, widened and cut to each depth, and how many of them become each.
     wanted: [BTreeMap<String, u64>; DEPTHS.len()],
     depth: Depth,
     /// What the bus has been told to listen to.
@@ -51,18 +62,23 @@ pub struct Interest {
     awaited: BTreeSet<String>,
     max: usize,
     few: usize,
+    siblings_max: usize,
 }
 
 impl Default for Interest {
     fn default() -> Interest {
-        Interest::with_limits(PATTERNS_MAX, PATTERNS_FEW)
+        Interest::with_limits(PATTERNS_MAX, PATTERNS_FEW, SIBLINGS_MAX)
     }
 }
 
 impl Interest {
-    /// Nothing is listened to. More than `max` patterns become shorter, and longer again from `few` on.
-    pub fn with_limits(max: usize, few: usize) -> Interest {
+    /// Nothing is listened to. More than `siblings_max` patterns that differ in one level become one. More than `max` patterns become shorter, and
+    /// longer again from `few` on.
+    pub fn with_limits(max: usize, few: usize, siblings_max: usize) -> Interest {
         Interest {
+            patterns: BTreeMap::new(),
+            siblings: Siblings::default(),
+            looked_at: 0,
             wanted: Default::default(),
             depth: Depth::All,
             told: BTreeSet::new(),
@@ -71,13 +87,14 @@ impl Interest {
             awaited: BTreeSet::new(),
             max,
             few,
+            siblings_max,
         }
     }
 
     /// A filter of a connected client.
     pub fn add(&mut self, filter: &str) -> Vec<Change> {
         let mut changes = Vec::new();
-        if self.wanted[0].is_empty() {
+        if self.patterns.is_empty() {
             // Topics whose subject is a digest match any filter, as far as a subject can tell.
             self.want(DIGESTS, &mut changes);
         }
@@ -94,7 +111,7 @@ impl Interest {
         for pattern in patterns_of(filter) {
             self.unwant(&pattern, &mut changes);
         }
-        if self.wanted[0].len() == 1 && self.wanted[0].contains_key(DIGESTS) {
+        if self.patterns.len() == 1 && self.patterns.contains_key(DIGESTS) {
             self.unwant(DIGESTS, &mut changes);
         }
         self.settle(&mut changes);
@@ -135,17 +152,23 @@ impl Interest {
         self.told.is_empty()
     }
 
-    /// Whether it listens to prefixes.
+    /// Whether it listens to more than is wanted.
     pub fn is_coarse(&self) -> bool {
-        self.depth != Depth::All
+        self.depth != Depth::All || self.siblings.are_wide()
     }
 
     fn want(&mut self, pattern: &str, changes: &mut Vec<Change>) {
+        let count = self.patterns.entry(pattern.to_owned()).or_default();
+        *count += 1;
+        if *count == 1 {
+            self.want_widened(&self.siblings.widened(pattern), changes);
+        }
+    }
+
+    fn want_widened(&mut self, pattern: &str, changes: &mut Vec<Change>) {
         for (depth, wanted) in DEPTHS.into_iter().zip(&mut self.wanted) {
             let pattern = cut(pattern, depth);
-            let count = wanted.entry(pattern.clone()).or_default();
-            *count += 1;
-            if *count > 1 {
+            if !count_one_more(wanted, &pattern) {
                 // What is wanted already was counted in all shorter forms when it was wanted first.
                 return;
             }
@@ -162,6 +185,15 @@ impl Interest {
     }
 
     fn unwant(&mut self, pattern: &str, changes: &mut Vec<Change>) {
+        let Some(count) = self.patterns.get_mut(pattern) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.patterns.remove(pattern);
+            self.unwant_widened(&self.siblings.widened(pattern), changes);
+        }
+    }
+
+    fn unwant_widened(&mut self, pattern: &str, changes: &mut Vec<Change>) {
         let mut gone = None;
         for (depth, wanted) in DEPTHS.into_iter().zip(&mut self.wanted) {
             let pattern = cut(pattern, depth);
@@ -179,15 +211,40 @@ impl Interest {
         }
     }
 
+    /// Looks for siblings once there are twice as many patterns as when that was done last, or half as many. Says whether others are to be listened
+    /// to now.
+    fn look_for_siblings(&mut self) -> bool {
+        let (count, before) = (self.patterns.len(), self.looked_at.max(self.siblings_max));
+        let has_grown = count > before.saturating_mul(2);
+        let has_shrunk = self.siblings.are_wide() && count < before / 2;
+        if !has_grown && !has_shrunk {
+            return false;
+        }
+        self.looked_at = count;
+        let siblings = Siblings::of(self.patterns.keys().map(String::as_str), self.siblings_max);
+        if siblings == self.siblings {
+            return false;
+        }
+        self.siblings = siblings;
+        self.wanted = Default::default();
+        for pattern in self.patterns.keys() {
+            let widened = self.siblings.widened(pattern);
+            let mut depths = DEPTHS.into_iter().zip(&mut self.wanted);
+            let _ = depths.all(|(depth, wanted)| count_one_more(wanted, &cut(&widened, depth)));
+        }
+        true
+    }
+
     /// Changes the depth if there are too many patterns, or so few that longer ones will do.
     fn settle(&mut self, changes: &mut Vec<Change>) {
+        let are_others = self.look_for_siblings();
         let is_too_much = |depth: &Depth, max| self.wanted[*depth as usize].len() > max && *depth != Depth::None;
         let finest = |max| DEPTHS.into_iter().find(|depth| !is_too_much(depth, max)).unwrap_or(Depth::None);
         let depth = match is_too_much(&self.depth, self.max) {
             true => finest(self.max),
             false => self.depth.min(finest(self.few)),
         };
-        if depth == self.depth {
+        if depth == self.depth && !are_others {
             return self.leave(changes);
         }
         self.depth = depth;
@@ -215,6 +272,13 @@ impl Interest {
         self.confirmed.remove(&pattern);
         changes.push(Change::Unlisten(pattern));
     }
+}
+
+/// Says whether it is the first.
+fn count_one_more(wanted: &mut BTreeMap<String, u64>, pattern: &str) -> bool {
+    let count = wanted.entry(pattern.to_owned()).or_default();
+    *count += 1;
+    *count == 1
 }
 
 /// A pattern that matches all that `pattern` does, with this many levels.
