@@ -36,8 +36,10 @@ impl Broadcasts {
     pub(crate) fn add(&mut self, message: &MessageRef<'_>) {
         let bytes = LENGTH_BYTES + message.stored_bytes();
         self.bytes += bytes;
-        let joined = self.open.get(message.topic).and_then(|&number| self.batches.get_mut(number));
-        let batch = match joined {
+        // Mostly it is the topic of the message before.
+        let last = self.batches.len().checked_sub(1).filter(|last| &*self.batches[*last].topic == message.topic);
+        let joined = last.or_else(|| self.open.get(message.topic).copied());
+        let batch = match joined.and_then(|number| self.batches.get_mut(number)) {
             Some(batch) if batch.count < BATCH_MAX && batch.messages.len() + bytes <= BATCH_MAX_BYTES => batch,
             _ => {
                 self.open.insert(message.topic.into(), self.batches.len());

@@ -4,6 +4,7 @@
 
 mod broadcasts;
 mod claims;
+mod due;
 mod homes;
 mod joining;
 mod log;
@@ -34,6 +35,7 @@ use crate::place::{ConnectionId, SessionIndex};
 pub use broadcasts::messages_of;
 use broadcasts::{Batch, Broadcasts};
 pub(crate) use claims::{Claim, Claims, Denial, Step};
+use due::Dues;
 pub(crate) use homes::Homes;
 pub(crate) use joining::{Asked, Joining};
 pub(crate) use log::{LogWay, Passage};
@@ -41,7 +43,6 @@ pub(crate) use nodes::{NodesTold, Values};
 use own::Own;
 pub(crate) use own::{OwnFate, OwnRange};
 pub(crate) use place::{LogPlace, Places};
-use queue::pop_front_if;
 pub(crate) use seeking::Seekers;
 use served::Awaited;
 pub(crate) use served::{Answering, Served};
@@ -112,9 +113,9 @@ pub(crate) struct ClusterRoom<F> {
     /// Sessions that are to be saved as soon as may be.
     to_save: Vec<SessionIndex>,
     /// Sessions with acknowledgements that are to be saved, by when.
-    checkpoints: VecDeque<(u64, SessionIndex, ClientKey)>,
+    checkpoints: Dues,
     /// When sessions are looked at that are only passed.
-    passing: VecDeque<(u64, SessionIndex, ClientKey)>,
+    passing: Dues,
     reads: HashMap<u64, Reader>,
 }
 
@@ -145,8 +146,8 @@ impl<F> ClusterRoom<F> {
             publishing_bytes: 0,
             ahead: Vec::new(),
             to_save: Vec::new(),
-            checkpoints: VecDeque::new(),
-            passing: VecDeque::new(),
+            checkpoints: Dues::default(),
+            passing: Dues::default(),
             reads: HashMap::new(),
         }
     }
@@ -290,9 +291,9 @@ impl<F> ClusterRoom<F> {
         if self.served.len() <= session.number() {
             self.served.resize_with(session.number() + 1, || None);
         }
+        self.passing.push(now_ms + self.settings.passed_save_ms, (session, served.epoch()));
         self.served[session.number()] = Some(served);
         self.by_client.insert(client, session);
-        self.passing.push_back((now_ms + self.settings.passed_save_ms, session, client));
     }
 
     /// The session is not served any more.
@@ -479,9 +480,9 @@ impl<F> ClusterRoom<F> {
         let checkpoint_ms = self.settings.checkpoint_ms;
         let Some(served) = self.served_mut(session).filter(|served| served.is_kept) else { return };
         served.saving.unsaved += 1;
-        let (unsaved, client) = (served.saving.unsaved, served.client);
+        let (unsaved, epoch) = (served.saving.unsaved, served.epoch());
         if unsaved == 1 {
-            self.checkpoints.push_back((now_ms + checkpoint_ms, session, client));
+            self.checkpoints.push(now_ms + checkpoint_ms, (session, epoch));
         } else if unsaved == CHECKPOINT_ACKS {
             self.want_save(session);
         }
@@ -536,24 +537,24 @@ impl<F> ClusterRoom<F> {
 
     /// Finds the sessions that are to be saved by now.
     pub(crate) fn look_for_due(&mut self, now_ms: u64) {
-        while let Some((_, session, client)) = pop_front_if(&mut self.checkpoints, |(at_ms, ..)| *at_ms <= now_ms) {
-            let is_due = |served: &&Served| served.client == client && served.saving.unsaved > 0;
+        while let Some((session, epoch)) = self.checkpoints.next(now_ms) {
+            let is_due = |served: &&Served| served.epoch() == epoch && served.saving.unsaved > 0;
             if self.served(session).filter(is_due).is_some() {
                 self.want_save(session);
             }
         }
-        while let Some((_, session, client)) = pop_front_if(&mut self.passing, |(at_ms, ..)| *at_ms <= now_ms) {
-            let Some(served) = self.served(session).filter(|served| served.client == client) else { continue };
+        while let Some((session, epoch)) = self.passing.next(now_ms) {
+            let Some(served) = self.served(session).filter(|served| served.epoch() == epoch) else { continue };
             if served.is_kept && served.saving.passed < self.passed {
                 self.want_save(session);
             }
-            self.passing.push_back((now_ms + self.settings.passed_save_ms, session, client));
+            self.passing.push(now_ms + self.settings.passed_save_ms, (session, epoch));
         }
     }
 
     /// When that is to be done again.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
-        let sessions = [self.checkpoints.front(), self.passing.front()].into_iter().flatten().map(|(at_ms, ..)| *at_ms);
+        let sessions = [self.checkpoints.first_ms(), self.passing.first_ms()].into_iter().flatten();
         let groups = self.log.next_due_ms().into_iter().chain(self.homes.next_due_ms());
         sessions.chain(groups).chain(self.seekers.next_due_ms()).chain(self.stalled.next_due_ms()).min()
     }
