@@ -308,6 +308,10 @@ counters! {
     subscriptions_beyond_state,
     /// Sessions whose connection was ended because their state had become larger than the cluster keeps.
     states_too_large,
+    /// Clients that were not let in because their will is larger than the cluster keeps.
+    wills_too_large,
+    /// Topics that were cleared, and of which it is not remembered where, because too many were.
+    retained_clears_forgotten,
     /// Messages for which a session had no room, so that it reads them from the log of the cluster later.
     messages_left_in_log,
     /// Messages for which no member of a shared subscription had room, so that its group reads them from the log of the cluster later.

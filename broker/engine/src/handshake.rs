@@ -220,6 +220,11 @@ impl<J: Journal> Shard<J> {
                 self.hub.counters().refused_memory.add(1);
                 return Err(ConnectRefusal(ConnectReason::QuotaExceeded, "there is no memory for the will".into()));
             }
+            if !self.hub.fits_into_record(will) {
+                self.hub.counters().wills_too_large.add(1);
+                let why = "the will is larger than the cluster can keep";
+                return Err(ConnectRefusal(ConnectReason::QuotaExceeded, why.into()));
+            }
             if let Some(why) = self.will_breaks_contract(will) {
                 return Err(ConnectRefusal(ConnectReason::PayloadFormatInvalid, why.into()));
             }
@@ -568,7 +573,7 @@ fn reason_for_v3(reason: ConnectReason) -> Option<ConnectReason> {
 }
 
 /// About what the will takes while it is kept.
-fn will_bytes(will: &Will<'_>) -> usize {
+pub(crate) fn will_bytes(will: &Will<'_>) -> usize {
     let properties_bytes: usize =
         will.properties.raw().into_iter().flatten().map(|property| property.bytes.len()).sum();
     size_of::<KeptWill>() + will.topic.as_str().len() + will.payload.len() + properties_bytes

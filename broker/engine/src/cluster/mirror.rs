@@ -25,6 +25,8 @@ use crate::mutant::{Mutant, is};
 
 /// How long the place is remembered at which a topic was cleared. The other way may still bring what was before it.
 const CLEARED_KEPT_MS: u64 = 300_000;
+/// Of so many topics at most. Clients can clear topics that never retained anything.
+const CLEARED_MAX: usize = 262_144;
 /// How long a search waits at most until the stream has what the log has brought. A message whose node dies between both is retained by its
 /// burial, and that takes less.
 const CONFIRMED_WITHIN_MS: u64 = 30_000;
@@ -61,6 +63,8 @@ struct Inner {
     forgetting: VecDeque<(u64, Box<str>, Place)>,
     /// By topic: what the log has brought last, if the stream has not, and until when that is waited for.
     unconfirmed: HashMap<Box<str>, (Place, u64)>,
+    /// Topics of which it was forgotten too early where they were cleared, since that was told last.
+    forgotten: u64,
     /// Changes of which the log brings nothing in this life: with which generation each was taken on, and how many shards have not asked.
     late: BTreeMap<Sequence, (u64, usize)>,
 }
@@ -76,6 +80,7 @@ impl Default for Inner {
             cleared: HashMap::new(),
             forgetting: VecDeque::new(),
             unconfirmed: HashMap::new(),
+            forgotten: 0,
             late: BTreeMap::new(),
         }
     }
@@ -173,6 +178,11 @@ impl Mirror {
     /// The latest places that the stream has named.
     pub(crate) fn reached(&self) -> Places {
         self.lock().reached
+    }
+
+    /// Of how many topics it was forgotten too early where they were cleared, since this was asked last.
+    pub(crate) fn take_forgotten(&self) -> u64 {
+        std::mem::take(&mut self.lock().forgotten)
     }
 
     /// Where the stream has what a topic retains, as far as this node knows.
@@ -283,6 +293,10 @@ impl Inner {
 
     fn note_cleared(&mut self, topic: &str, place: Place, now_ms: u64) {
         self.forget(now_ms);
+        if self.forgetting.len() >= CLEARED_MAX {
+            self.forgotten += 1;
+            self.forget_first();
+        }
         self.cleared.insert(topic.into(), place);
         self.forgetting.push_back((now_ms + CLEARED_KEPT_MS, topic.into(), place));
     }
@@ -299,7 +313,9 @@ impl Inner {
     /// The stream is not waited for any longer: what the log says holds.
     fn give_up(&mut self, topic: &str, place: Place, to: &CommonStore<'_>) {
         self.unconfirmed.remove(topic);
-        if self.cleared.get(topic) == Some(&place) {
+        // What it clears stands there still.
+        let held = to.exchange.retained_message(topic).and_then(|body| LogPlace::of_retained(body.id()));
+        if held.is_some_and(|held| held.place < place) {
             to.exchange.clear_retained(topic);
         }
     }
@@ -331,13 +347,17 @@ impl Inner {
 
     /// Forgets where topics were cleared long ago.
     fn forget(&mut self, now_ms: u64) {
-        while self.forgetting.front().is_some_and(|(until_ms, ..)| *until_ms <= now_ms)
-            && let Some((_, topic, place)) = self.forgetting.pop_front()
+        while self.forgetting.front().is_some_and(|(until_ms, ..)| *until_ms <= now_ms) {
+            self.forget_first();
+        }
+    }
+
+    fn forget_first(&mut self) {
+        if let Some((_, topic, place)) = self.forgetting.pop_front()
+            && self.cleared.get(&topic) == Some(&place)
         {
-            if self.cleared.get(&topic) == Some(&place) {
-                self.cleared.remove(&topic);
-                self.known.remove(&self.hasher.hash_one(&*topic));
-            }
+            self.cleared.remove(&topic);
+            self.known.remove(&self.hasher.hash_one(&*topic));
         }
     }
 }

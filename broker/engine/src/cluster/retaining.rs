@@ -42,6 +42,8 @@ impl<J: Journal> Shard<J> {
                 ),
             }
         }
+        let forgotten = self.hub.common.mirror().take_forgotten();
+        self.hub.counters().retained_clears_forgotten.add(forgotten);
         self.hub.go_on_replaying();
     }
 

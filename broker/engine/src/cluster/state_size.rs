@@ -1,13 +1,14 @@
 //! How large the state of a session may become: the cluster keeps it in one piece. Half of that is for subscriptions, a quarter for messages
-//! of the window by their places in the log, and a quarter for those that are not in the log and go along as they are.
+//! of the window by their places in the log, and a quarter for those that are not in the log and go along as they are. A will stands beside it.
 
 use tautwire_cluster::Refusal;
 use tautwire_cluster::names::ClientKey;
-use tautwire_protocol::DisconnectReason;
+use tautwire_protocol::{DisconnectReason, Will};
 use tautwire_session::{Change, Journal};
 
 use super::room::LogPlace;
 use super::state::subscription_bytes;
+use crate::handshake::will_bytes;
 use crate::hub::Hub;
 use crate::place::SessionIndex;
 use crate::shard::Shard;
@@ -66,6 +67,13 @@ impl<J: Journal> Hub<J> {
             }
             _ => {}
         }
+    }
+
+    /// Whether the record of a session has room for a will: two parts, where the state may have five. A session whose will cannot be kept is not begun.
+    pub(crate) fn fits_into_record(&self, will: &Will<'_>) -> bool {
+        let most_bytes = self.cluster.as_ref().map_or(usize::MAX, |room| room.state_max_bytes() / 5 * 2);
+        // The topic stands beside the message and in it.
+        will.topic.as_str().len() + will_bytes(will) <= most_bytes
     }
 
     /// How many messages a client may have in flight.

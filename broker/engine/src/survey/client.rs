@@ -85,25 +85,31 @@ pub struct ClientDetail {
     pub authenticated_by: Option<&'static str>,
     /// Why the broker does not read from it now.
     pub not_heard_for: Vec<&'static str>,
-    /// Acknowledgements to it that wait for the disk.
+    /// Acknowledgements to it that wait for the disk, or for the cluster.
     pub acks_waiting: usize,
     /// Messages that it did not get, the latest last.
     pub drops: Vec<DropEvent>,
 }
 
+/// The log or the records of the cluster have to take more.
+const CLUSTER_BEHIND: &str = "cluster_behind";
 /// The reasons not to read from a client, as operators call them.
-const REASONS: [(Reason, &str); 11] = [
+const REASONS: [(Reason, &str); 15] = [
+    (Reason::Acks, "disk_behind"),
+    (Reason::Cluster, CLUSTER_BEHIND),
     (Reason::Transit, "thread_behind"),
     (Reason::Output, "output_full"),
     (Reason::FanOut, "fan_out"),
     (Reason::Job, "packet_under_way"),
     (Reason::Memory, "memory"),
     (Reason::Input, "memory_for_input"),
-    (Reason::Acks, "disk_behind"),
     (Reason::Log, "log_behind"),
     (Reason::Rate, "publish_rate"),
     (Reason::Verdict, "authentication"),
     (Reason::Forms, "formats"),
+    (Reason::Claim, "claim"),
+    (Reason::Lease, "lease"),
+    (Reason::Look, "retained_search"),
 ];
 
 impl<J: Journal> Hub<J> {
@@ -156,6 +162,13 @@ impl<J: Journal> Hub<J> {
         let identity = connection.and_then(|connection| identity_of(connection.standing()));
         let agreement = connection.map(|connection| connection.agreement());
         let holds = |reason| connection.is_some_and(|connection| connection.is_held_for(reason));
+        // There is no disk: acknowledgements wait for the cluster.
+        let called = |(reason, name): &(Reason, &'static str)| match reason {
+            Reason::Acks if self.is_in_cluster() => CLUSTER_BEHIND,
+            _ => name,
+        };
+        let mut not_heard_for: Vec<_> = REASONS.iter().filter(|(reason, _)| holds(*reason)).map(called).collect();
+        not_heard_for.dedup();
         ClientDetail {
             summary: self.client_summary(session),
             resumed: agreement.is_some_and(|agreement| agreement.resumed),
@@ -167,7 +180,7 @@ impl<J: Journal> Hub<J> {
             will_topic: self.sessions[session].will().map(|will| will.message.topic().into()),
             roles: identity.map(|identity| identity.roles.to_vec()).unwrap_or_default(),
             authenticated_by: identity.map(|identity| identity.by).filter(|by| !by.is_empty()),
-            not_heard_for: REASONS.iter().filter(|(reason, _)| holds(*reason)).map(|(_, name)| *name).collect(),
+            not_heard_for,
             acks_waiting: connection.map_or(0, |connection| connection.delayed_acks()),
             drops: self.sessions.drops(session).map(|drops| drops.events().cloned().collect()).unwrap_or_default(),
         }

@@ -1,7 +1,8 @@
 //! Sessions whose state is as large as the cluster keeps it.
 
-use tautwire_protocol::{DisconnectReason, QoS};
+use tautwire_protocol::{ConnectReason, DisconnectReason, QoS};
 
+use crate::client::LastWords;
 use crate::world::World;
 
 const HOUR_S: u32 = 3600;
@@ -35,6 +36,19 @@ fn a_subscription_is_refused_that_would_make_a_state_too_large() {
     world.run_until("it has unsubscribed", |world| world.clients[client].unsubacks == 1);
     assert_eq!(subscribe(&mut world, client, 5), [1]);
     assert_eq!(world.broker_totals(1).subscriptions_beyond_state, 1);
+}
+
+#[test]
+fn a_client_whose_will_cannot_be_kept_is_not_let_in() {
+    let mut world = World::with_states_of(2, STATE_MAX_BYTES);
+    let client = world.client("c");
+    for (bytes, expected) in [(STATE_MAX_BYTES / 5 * 2, ConnectReason::QuotaExceeded), (200, ConnectReason::Success)] {
+        world.clients[client].will = Some(LastWords::new("w", &"x".repeat(bytes)));
+        world.begin_connecting(client, 0, false, HOUR_S);
+        world.run_until("it is answered", |world| world.clients[client].connack.is_some());
+        assert_eq!(world.clients[client].connack, Some((expected, false)), "{bytes}");
+    }
+    assert_eq!(world.broker_totals(0).wills_too_large, 1);
 }
 
 #[test]
