@@ -211,7 +211,7 @@ impl Broker for Teller {
         let _ = self.0.lock().expect("no panic").send(answered);
     }
 
-    fn hear(&self, _: &str, _: &str, _: &[u8]) -> bool {
+    fn hear(&self, _: &str, _: &str, _: Arc<[u8]>) -> bool {
         true
     }
 

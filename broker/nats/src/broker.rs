@@ -1,5 +1,7 @@
 //! What a node tells the broker that it is a part of.
 
+use std::sync::Arc;
+
 use tautwire_cluster::Decision;
 use tautwire_cluster::names::ClientKey;
 
@@ -16,7 +18,7 @@ pub trait Broker: Send + Sync + 'static {
     fn decide(&self, decision: Decision);
 
     /// A QoS 0 message of another node has come by a pattern; of those that come by several, one copy. False where there is no room for it: it is counted, and gone.
-    fn hear(&self, pattern: &str, subject: &str, message: &[u8]) -> bool;
+    fn hear(&self, pattern: &str, subject: &str, message: Arc<[u8]>) -> bool;
 
     /// What is published from now on below a pattern arrives, as far as the server that this node is connected to knows.
     fn listening(&self, pattern: &str);

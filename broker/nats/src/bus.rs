@@ -26,7 +26,7 @@ pub(crate) enum Heard {
     /// What is published from now on below a pattern arrives.
     Listening(String),
     /// A message, by a pattern.
-    Message { pattern: Arc<str>, subject: String, message: Vec<u8> },
+    Message { pattern: Arc<str>, subject: String, message: Arc<[u8]> },
 }
 
 /// What this node listens to, and the task that sends.
@@ -133,7 +133,7 @@ async fn listen(client: Client, pattern: String, shared: Arc<Shared>, heard: Sen
         let Some(subject) = message.subject.strip_prefix(BUS_PREFIX) else { continue };
         shared.counters.bus_received.add(1);
         let (pattern, subject) = (by.clone(), subject.to_owned());
-        if heard.send(Heard::Message { pattern, subject, message: message.payload.into() }).await.is_err() {
+        if heard.send(Heard::Message { pattern, subject, message: Arc::from(&*message.payload) }).await.is_err() {
             return;
         }
     }

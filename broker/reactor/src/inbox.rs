@@ -140,6 +140,14 @@ impl From<Unheard> for PublishError {
     }
 }
 
+/// What the cluster has told.
+#[derive(Debug)]
+struct Told {
+    event: ClusterEvent,
+    /// How much of a turn it takes.
+    changes: usize,
+}
+
 /// The inbox of one shard, as those see it who post.
 #[derive(Debug)]
 pub(crate) struct Inbox {
@@ -158,7 +166,7 @@ struct Queue {
     /// On clients that wait for them, so there are no more than connections.
     verdicts: VecDeque<(ConnectionId, Verdict)>,
     /// Answers to what the shard has asked, and what it has room for: the thread of the cluster waits for `ClusterRequest::Took`.
-    events: VecDeque<ClusterEvent>,
+    events: VecDeque<Told>,
     /// Of messages of QoS 0 among them.
     heard_bytes: usize,
     is_closed: bool,
@@ -259,13 +267,15 @@ impl Inbox {
     }
 
     fn tell_below(&self, event: ClusterEvent, events_max: usize, heard_max_bytes: usize) -> bool {
+        // Before the shard has to wait for it.
+        let changes = changes_in(&event);
         {
             let mut queue = self.queue();
             if queue.is_closed || queue.events.len() >= events_max || queue.heard_bytes >= heard_max_bytes {
                 return false;
             }
             queue.heard_bytes += heard_bytes(&event);
-            queue.events.push_back(event);
+            queue.events.push_back(Told { event, changes });
             self.has_orders.store(true, Ordering::SeqCst);
         }
         self.bell.ring();
@@ -329,13 +339,13 @@ impl Orders {
     pub(crate) fn take_events(&self) -> Vec<ClusterEvent> {
         let mut queue = self.0.queue();
         let mut left = EVENTS_TAKEN_MAX;
-        let fits = |event: &&ClusterEvent| {
+        let fits = |told: &&Told| {
             let is_room = left > 0;
-            left = left.saturating_sub(changes_in(event));
+            left = left.saturating_sub(told.changes);
             is_room
         };
         let count = queue.events.iter().take_while(fits).count();
-        let taken: Vec<_> = queue.events.drain(..count).collect();
+        let taken: Vec<_> = queue.events.drain(..count).map(|told| told.event).collect();
         queue.heard_bytes -= taken.iter().map(heard_bytes).sum::<usize>();
         self.0.note_left(&queue);
         taken

@@ -346,7 +346,7 @@ impl Turns {
                 self.broker.listening(&pattern);
             }
             Heard::Message { pattern, subject, message } => {
-                if self.member.counts(&pattern, &subject) && !self.broker.hear(&pattern, &subject, &message) {
+                if self.member.counts(&pattern, &subject) && !self.broker.hear(&pattern, &subject, message) {
                     self.shared.counters.bus_dropped_in.add(1);
                 }
             }

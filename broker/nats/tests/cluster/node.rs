@@ -68,7 +68,7 @@ impl Broker for Recorder {
         self.note(Told::Decision(decision));
     }
 
-    fn hear(&self, pattern: &str, subject: &str, message: &[u8]) -> bool {
+    fn hear(&self, pattern: &str, subject: &str, message: Arc<[u8]>) -> bool {
         let message = message.to_vec();
         self.note(Told::Heard { pattern: pattern.to_owned(), subject: subject.to_owned(), message });
         true

@@ -389,9 +389,8 @@ impl Broker for Relay {
         }
     }
 
-    fn hear(&self, _: &str, _: &str, message: &[u8]) -> bool {
+    fn hear(&self, _: &str, _: &str, message: Arc<[u8]>) -> bool {
         let Some(mail) = self.mail.get() else { return false };
-        let message: Arc<[u8]> = message.into();
         let listening = self.listening.load(Ordering::Relaxed);
         let is_listening = |shard: &ShardIndex| listening >> shard.0 & 1 == 1;
         // Each shard has tables of its own, and finds out by itself who wants it.
