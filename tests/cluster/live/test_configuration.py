@@ -17,6 +17,7 @@ from processes import Broker, Stage, program, wait_until
 
 PATH = "/v1/cluster/configuration"
 BAD_USER_NAME_OR_PASSWORD, NOT_AUTHORIZED, PAYLOAD_FORMAT_INVALID = 0x86, 0x87, 0x99
+BANNED, ADMINISTRATIVE_ACTION = 0x8A, 0x98
 TAKEN = (wire.SUCCESS, wire.NO_MATCHING_SUBSCRIBERS)
 REFUSED_EXIT = 3
 PASSWORD = "correct horse"
@@ -63,7 +64,7 @@ class Configuration(unittest.TestCase):
         self.brokers = list(self.stage.brokers[:3])
         for broker in self.brokers:
             wait_until(f"{broker.name} serves", broker.is_serving, PATIENCE_S)
-        self.put(self.brokers[0], {"acl": None, "users": None, "contracts": None})
+        self.put(self.brokers[0], {"acl": None, "users": None, "contracts": None, "bans": None})
 
     def test_rules_and_users_hold_on_all_nodes_and_clients_stay(self) -> None:
         self.put(self.brokers[0], {"users": self.users, "acl": RULES % "a"})
@@ -150,6 +151,36 @@ class Configuration(unittest.TestCase):
         for broker in self.brokers:
             self.assertIn(self.client(broker, "reader").publish("readings", b"{}"), TAKEN)
         self.assertEqual(self.request(self.brokers[2], "DELETE", "/v1/contracts/reading")[0], 404)
+
+    def test_a_ban_holds_on_all_nodes_until_it_is_lifted_by_any(self) -> None:
+        self.put(self.brokers[0], {"users": self.users})
+        anns = [self.client(broker, f"ann-{broker.name}", "ann") for broker in self.brokers]
+        bobs = [self.client(broker, f"bob-{broker.name}", "bob") for broker in self.brokers]
+        self.assertEqual([client.connected for client in anns + bobs], [wire.SUCCESS] * 6)
+        # Two operators at once, by two nodes: neither ban is lost.
+        bans = [{"user": "bob", "why": "noise"}, {"client_id": "eve"}]
+        with ThreadPoolExecutor(2) as pool:
+            answers = list(pool.map(lambda at: self.request(self.brokers[at], "POST", "/v1/bans", bans[at]), range(2)))
+        self.assertEqual([status for status, _ in answers], [201, 201], answers)
+        self.await_number(max(self.shown(broker)["number"] for broker in self.brokers[:2]), self.brokers)
+        self.assertEqual([bob.end() for bob in bobs], [ADMINISTRATIVE_ACTION] * 3)
+        self.assertTrue(all(ann.is_there() for ann in anns))
+        # Whoever starts has them before it serves, and nobody else has written them down.
+        late = self.stage.add_broker([])
+        self.addCleanup(self.stage.brokers.remove, late)
+        self.addCleanup(late.stop)
+        late.start()
+        wait_until("it serves", late.is_serving, PATIENCE_S)
+        for broker in [*self.brokers, late]:
+            self.assertEqual(self.client(broker, "bob-again", "bob").connected, BANNED, broker.name)
+            self.assertEqual(self.client(broker, "eve", "ann").connected, BANNED, broker.name)
+            self.assertFalse(list(broker.folder.rglob("bans.json")))
+        self.assertEqual(self.request(late, "DELETE", "/v1/bans", {"user": "bob"})[0], 204)
+        self.await_number(self.shown(late)["number"], self.brokers)
+        for broker in self.brokers:
+            self.assertEqual(self.client(broker, "bob-again", "bob").connected, wire.SUCCESS, broker.name)
+            self.assertEqual(self.client(broker, "eve", "ann").connected, BANNED, broker.name)
+        self.assertEqual(self.request(self.brokers[0], "DELETE", "/v1/bans", {"user": "bob"})[0], 404)
 
     def test_the_command_shows_pushes_and_pulls(self) -> None:
         contracts = self.folder / "contracts"

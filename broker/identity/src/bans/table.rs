@@ -1,7 +1,7 @@
 //! The bans that hold.
 
 use core::net::IpAddr;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -79,6 +79,8 @@ impl fmt::Debug for Told {
 #[derive(Debug, Default)]
 struct Table {
     bans: HashMap<Banned, (Option<u64>, Box<str>)>,
+    /// Those of them that hold on several brokers, and are kept elsewhere.
+    shared: HashSet<Banned>,
     /// Bans of networks, by the length of their prefix.
     prefixes: Prefixes,
     /// When bans that are over were last looked for, because the table was full.
@@ -126,6 +128,18 @@ impl Bans {
         added
     }
 
+    /// From now on these are the bans that this broker shares with others, in place of those that it shared before. There may be any number of them.
+    pub fn share(&self, bans: Vec<Ban>, now: Now) {
+        let mut table = self.table();
+        for who in std::mem::take(&mut table.shared) {
+            table.remove(&who);
+        }
+        for ban in bans.into_iter().filter(|ban| holds(ban.until_unix_s, now)) {
+            table.shared.insert(ban.who.clone());
+            table.insert(ban);
+        }
+    }
+
     /// Takes a ban back. Whether there was one.
     pub fn remove(&self, who: &Banned) -> bool {
         self.table().remove(who)
@@ -134,8 +148,18 @@ impl Bans {
     /// The bans that hold, in order.
     #[must_use]
     pub fn list(&self, now: Now) -> Vec<Ban> {
+        self.list_of(now, |_, _| true)
+    }
+
+    /// Those of them that are not [shared](Bans::share).
+    #[must_use]
+    pub fn list_own(&self, now: Now) -> Vec<Ban> {
+        self.list_of(now, |table, who| !table.shared.contains(who))
+    }
+
+    fn list_of(&self, now: Now, is_meant: impl Fn(&Table, &Banned) -> bool) -> Vec<Ban> {
         let table = self.table();
-        let holding = table.bans.iter().filter(|(_, (until, _))| holds(*until, now));
+        let holding = table.bans.iter().filter(|(who, (until, _))| holds(*until, now) && is_meant(&table, who));
         let ban = |(who, (until, why)): (&Banned, &(Option<u64>, Box<str>))| Ban {
             who: who.clone(),
             until_unix_s: *until,
@@ -272,6 +296,10 @@ impl Drop for Guard<'_> {
 
 impl Table {
     fn add(&mut self, ban: Ban, now: Now) -> Result<(), BanError> {
+        // What several brokers have agreed on is not this one's to change.
+        if self.shared.contains(&ban.who) && self.has(&ban.who, now) {
+            return Ok(());
+        }
         if !self.bans.contains_key(&ban.who) && self.bans.len() >= BANS_MAX {
             // Once a second, or many who fail would keep a thread busy with it.
             if self.swept_at_s.replace(now.unix_s) == Some(now.unix_s) {
@@ -286,16 +314,21 @@ impl Table {
                 return Err(BanError::Full);
             }
         }
+        self.insert(ban);
+        Ok(())
+    }
+
+    fn insert(&mut self, ban: Ban) {
         let prefix = prefix(&ban.who);
         if self.bans.insert(ban.who, (ban.until_unix_s, ban.why)).is_none()
             && let Some(count) = prefix.and_then(|prefix| self.prefixes.0.get_mut(usize::from(prefix)))
         {
             *count += 1;
         }
-        Ok(())
     }
 
     fn remove(&mut self, who: &Banned) -> bool {
+        self.shared.remove(who);
         let was_there = self.bans.remove(who).is_some();
         let prefix = prefix(who).filter(|_| was_there);
         if let Some(count) = prefix.and_then(|prefix| self.prefixes.0.get_mut(usize::from(prefix))) {

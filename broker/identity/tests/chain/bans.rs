@@ -138,6 +138,24 @@ fn failures_of_very_many_addresses_do_not_pile_up() {
 }
 
 #[test]
+fn shared_bans_take_the_place_of_those_before_and_leave_its_own_to_a_broker() {
+    let (bans, shared) = (Bans::default(), |name: &str| ban(Banned::ClientId(name.into()), None));
+    let own = ban(Banned::User("own".into()), None);
+    bans.add(own.clone(), NOW).expect("banned");
+    let over = ban(Banned::User("over".into()), Some(at(0).unix_s));
+    bans.share(vec![shared("a"), shared("b"), ban(Banned::Network(network("10.0.0.0/8")), None), over], NOW);
+    assert_eq!((bans.list(NOW).len(), bans.list_own(NOW)), (4, vec![own.clone()]));
+    assert!(bans.has_networks() && bans.has(&shared("a").who, NOW));
+    // A rule cannot make a ban shorter that others have agreed on.
+    bans.add(ban(shared("b").who, Some(at(1).unix_s)), NOW).expect("banned");
+    assert!(bans.has(&shared("b").who, at(2)));
+    bans.share(vec![shared("b")], NOW);
+    assert!(bans.has(&shared("b").who, NOW) && !bans.has(&shared("a").who, NOW) && !bans.has_networks());
+    bans.share(Vec::new(), NOW);
+    assert_eq!(bans.list(NOW), [own]);
+}
+
+#[test]
 fn networks_are_written_and_read() {
     for text in ["192.0.2.7", "192.0.2.0/24", "0.0.0.0/0", "2001:db8::/32", "::1", "::/0"] {
         assert_eq!(network(text).to_string(), text);

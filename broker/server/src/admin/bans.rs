@@ -1,12 +1,15 @@
 //! Bans, by the admin API.
 
-use tautwire_identity::{Ban, BanError, Banned};
+use tautwire_identity::limits::BAN_REASON_BYTES_MAX;
+use tautwire_identity::{Ban, BanError, Banned, Now};
 
 use super::Admin;
 use super::response::{JSON, Response, Status};
 use super::routes::{Call, not_found};
+use super::shared;
 use crate::identity::ban_file;
 use crate::json::{self, Value};
+use crate::shared::Parts;
 
 /// Who can be banned, as it is called in JSON.
 const KINDS: &str = "client_id, user or network";
@@ -31,9 +34,14 @@ pub(super) fn add(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     let now = porter.now();
     let until_unix_s = seconds.map(|seconds| now.unix_s.saturating_add(seconds));
     let ban = Ban { who: who.clone(), until_unix_s, why: value.text("why").into() };
+    if call.admin.reloader.node().is_some() {
+        share(call, &ban, now)?;
+        log::info!("admin: {who} is banned on all nodes");
+        return Ok(Response::new(Status::CREATED, JSON, "{}\n"));
+    }
     porter.bans().add(ban, now).map_err(|error| match error {
         BanError::Full => Response::error(Status::CONFLICT, "bans_full", "there are as many bans as may be"),
-        BanError::Reason => wrong("why: the reason is too long"),
+        BanError::Reason => too_long(),
     })?;
     log::info!("admin: {who} is banned");
     call.admin.reloader.enforce_bans();
@@ -43,11 +51,48 @@ pub(super) fn add(call: &mut Call<'_, '_>) -> Result<Response, Response> {
 /// Takes a ban back.
 pub(super) fn remove(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     let (who, _) = asked(call)?;
-    if call.admin.reloader.porter().bans().remove(&who) {
+    let was_shared = call.admin.reloader.node().is_some() && share_no_more(call, &who)?;
+    // A rule may have made one here.
+    if call.admin.reloader.porter().bans().remove(&who) || was_shared {
         log::info!("admin: {who} is not banned any more");
         return kept(call.admin, Response::new(Status::NO_CONTENT, JSON, ""));
     }
     Err(not_found("there is no such ban"))
+}
+
+/// The ban is one of those that all nodes of the cluster share. They look at their clients when they take it on.
+fn share(call: &Call<'_, '_>, ban: &Ban, now: Now) -> Result<(), Response> {
+    if ban.why.len() > BAN_REASON_BYTES_MAX {
+        return Err(too_long());
+    }
+    shared::change_parts(call, |parts| {
+        let mut bans = shared_bans(parts, now)?;
+        bans.retain(|held| held.who != ban.who);
+        bans.push(ban.clone());
+        Ok(Parts { bans: Some(ban_file::to_json(&bans)), ..parts.clone() })
+    })
+}
+
+/// It is none of them any more. Whether it was.
+fn share_no_more(call: &Call<'_, '_>, who: &Banned) -> Result<bool, Response> {
+    let now = call.admin.reloader.porter().now();
+    let is_shared = |parts: &Parts| Ok::<_, Response>(shared_bans(parts, now)?.iter().any(|held| held.who == *who));
+    let node = call.admin.reloader.node();
+    if !node.map_or(Ok(false), |node| is_shared(&node.sharing().latest.parts))? {
+        return Ok(false);
+    }
+    shared::change_parts(call, |parts| {
+        let mut bans = shared_bans(parts, now)?;
+        bans.retain(|held| held.who != *who);
+        Ok(Parts { bans: Some(ban_file::to_json(&bans)), ..parts.clone() })
+    })?;
+    Ok(true)
+}
+
+/// Those that are shared and not over.
+fn shared_bans(parts: &Parts, now: Now) -> Result<Vec<Ban>, Response> {
+    let bans = parts.bans().map_err(|errors| Response::wrong_configuration(&errors))?;
+    Ok(bans.into_iter().filter(|ban| ban.until_unix_s.is_none_or(|until_s| now.unix_s < until_s)).collect())
 }
 
 /// Writes down what holds now, where there is a file for it.
@@ -71,6 +116,10 @@ fn asked(call: &mut Call<'_, '_>) -> Result<(Banned, Value), Response> {
         None => wrong(&format!("say who is meant by one of {KINDS}")),
     })?;
     Ok((who, value))
+}
+
+fn too_long() -> Response {
+    wrong("why: the reason is too long")
 }
 
 fn wrong(message: &str) -> Response {

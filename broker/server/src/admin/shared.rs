@@ -83,15 +83,24 @@ pub(super) fn change_contracts(
     name: &str,
     change: impl Fn(&Files) -> Result<Change, StoreError>,
 ) -> Result<(), Response> {
+    change_parts(call, |parts| {
+        let files = parts.contracts.as_ref().ok_or_else(not_shared_any_more)?;
+        let change = change(files).map_err(|error| not_changed(name, &error))?;
+        Ok(Parts { contracts: Some(change.applied_to(files.clone())), ..parts.clone() })
+    })
+}
+
+/// Makes one change of what is shared, and makes it again where another one has come before it. It is done once this node has it.
+pub(super) fn change_parts(
+    call: &Call<'_, '_>,
+    change: impl Fn(&Parts) -> Result<Parts, Response>,
+) -> Result<(), Response> {
     let until = until(call);
     let node = node(call)?;
     let mut number = 0;
     for _ in 0..ATTEMPTS_MAX {
         let latest = node.await_revision(number, until);
-        let Some(files) = &latest.parts.contracts else { return Err(not_shared_any_more()) };
-        let change = change(files).map_err(|error| not_changed(name, &error))?;
-        let contracts = Some(change.applied_to(files.clone()));
-        let parts = Parts { contracts, ..latest.parts.clone() };
+        let parts = change(&latest.parts)?;
         match node.propose(latest.number, &parts, until) {
             Proposed::Accepted(_) => return Ok(()),
             Proposed::Outdated(later) if Instant::now() < until => number = later,

@@ -208,6 +208,7 @@ fn read(parts: &[ConfigPart]) -> Result<Parts, String> {
         match (Part::of(name), name.strip_prefix(FILE_PREFIX)) {
             (Some(Part::Acl), _) => read.acl = Some(text()?),
             (Some(Part::Users), _) => read.users = Some(text()?),
+            (Some(Part::Bans), _) => read.bans = Some(text()?),
             (Some(Part::Contracts), _) if bytes.is_empty() => drop(read.contracts.get_or_insert_with(Files::new)),
             (None, Some(path)) => drop(read.contracts.get_or_insert_with(Files::new).insert(path.to_owned(), text()?)),
             _ => return Err(newer()),
@@ -219,11 +220,8 @@ fn read(parts: &[ConfigPart]) -> Result<Parts, String> {
 /// The same as the store has it.
 pub(super) fn written(parts: &Parts) -> Vec<ConfigPart> {
     let part = |name: &str, text: &str| ConfigPart { name: name.to_owned(), bytes: text.as_bytes().to_vec() };
-    let Parts { acl, users, contracts } = parts;
-    let texts = [(Part::Acl, acl), (Part::Users, users)];
-    let mut written: Vec<ConfigPart> =
-        texts.into_iter().filter_map(|(name, text)| Some(part(name.name(), text.as_deref()?))).collect();
-    if let Some(files) = contracts {
+    let mut written: Vec<ConfigPart> = parts.texts().map(|(name, text)| part(name.name(), text)).collect();
+    if let Some(files) = &parts.contracts {
         // A folder without files is shared as well.
         written.push(part(Part::Contracts.name(), ""));
         written.extend(files.iter().map(|(path, text)| part(&format!("{FILE_PREFIX}{path}"), text)));
@@ -258,7 +256,8 @@ mod tests {
     fn a_revision_is_read_as_it_was_written() {
         let files: Files = [("contracts.toml", "x"), ("managed/a.toml", "ü")].map(|(a, b)| (a.into(), b.into())).into();
         for contracts in [None, Some(Files::new()), Some(files)] {
-            let parts = Parts { acl: Some("rules".to_owned()), users: None, contracts };
+            let bans = Some("{}".to_owned());
+            let parts = Parts { acl: Some("rules".to_owned()), users: None, contracts, bans };
             assert!(read(&written(&parts)) == Ok(parts));
         }
     }

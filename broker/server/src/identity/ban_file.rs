@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tautwire_identity::limits::BAN_REASON_BYTES_MAX;
 use tautwire_identity::{Ban, Banned};
 
 use crate::contracts::write_file;
@@ -65,18 +66,27 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Ban>, String> {
         Err(_) if std::fs::symlink_metadata(path).is_err() => return Ok(Vec::new()),
         Err(error) => return Err(wrong(&format!("cannot be read: {error}"))),
     };
-    let value = json::parse(&text).map_err(|error| wrong(&format!("is no JSON at byte {}", error.offset)))?;
+    parse(&text).map_err(|why| wrong(&why))
+}
+
+/// The bans of such a text.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn parse(text: &str) -> Result<Vec<Ban>, String> {
+    let value = json::parse(text).map_err(|error| format!("is no JSON at byte {}", error.offset))?;
     let ban = |value: &Value| {
         let until_unix_s = match value.get("until_unix_s") {
             Some(Value::Number(text)) => Some(text.parse().ok()?),
             _ => None,
         };
-        Some(Ban { who: banned(value).ok()?, until_unix_s, why: value.text("why").into() })
+        let why = value.text("why");
+        (why.len() <= BAN_REASON_BYTES_MAX).then_some(Ban { who: banned(value).ok()?, until_unix_s, why: why.into() })
     };
     if !matches!(value.get("bans"), Some(Value::List(_))) {
-        return Err(wrong("has no list of bans"));
+        return Err("has no list of bans".to_owned());
     }
-    value.list("bans").iter().map(ban).collect::<Option<_>>().ok_or_else(|| wrong("has something that is no ban"))
+    value.list("bans").iter().map(ban).collect::<Option<_>>().ok_or_else(|| "has something that is no ban".to_owned())
 }
 
 /// Where bans are kept.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tautwire_access::Identity;
 use tautwire_engine::{Attempt, Certificate, Origin, Peer, Question, Verdict};
-use tautwire_identity::{self as identity, Bans, Exchange, FailureRule, Now, PasswordFile, Secret, Step};
+use tautwire_identity::{self as identity, Ban, Bans, Exchange, FailureRule, Now, PasswordFile, Secret, Step};
 use tautwire_protocol::{ConnectReason, ProtocolVersion};
 use tautwire_reactor::{Doorkeeper, Ticket};
 
@@ -161,6 +161,11 @@ impl Porter {
         &self.bans
     }
 
+    /// From now on these are the bans that the nodes of a cluster share. They are not written down here.
+    pub(crate) fn share_bans(&self, bans: Vec<Ban>) {
+        self.bans.share(bans, self.now());
+    }
+
     /// Takes on the bans that are kept in a folder, and keeps those that are made from now on there.
     ///
     /// # Errors
@@ -198,7 +203,7 @@ impl Porter {
         let mut file = self.ban_file.lock().unwrap_or_else(PoisonError::into_inner);
         let by_rule = self.bans.counters().by_rule;
         match file.as_mut().filter(|file| is_wanted(file, by_rule)) {
-            Some(file) => file.write(&self.bans.list(self.now()), by_rule),
+            Some(file) => file.write(&self.bans.list_own(self.now()), by_rule),
             None => Ok(()),
         }
     }

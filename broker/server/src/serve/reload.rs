@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{Fate, Known, Visitor};
-use tautwire_identity::Banned;
+use tautwire_identity::{Ban, Banned};
 use tautwire_reactor::{Change, Control, Place, StartError};
 
 use super::tls::{PreparedTls, ServedCertificate, TlsServers};
@@ -312,18 +312,37 @@ impl Reloader {
         };
         let contracts = contracts.map(|contracts| contracts.map(Arc::new));
         let credentials = Credentials::read(&config, shared);
+        let bans = shared.bans();
         let outside = (Plan::read(&config), ClusterPlan::read(&config));
-        match (tls, policy, chains, contracts, credentials, outside) {
-            (Ok(tls), Ok(policy), Ok(chains), Ok(contracts), Ok(credentials), (Ok(telemetry), Ok(cluster))) => {
-                Ok(Ready { read, config, listeners, tls, policy, chains, contracts, credentials, telemetry, cluster })
-            }
-            (tls, policy, chains, contracts, credentials, (telemetry, cluster)) => {
+        match (tls, policy, chains, contracts, (credentials, bans), outside) {
+            (
+                Ok(tls),
+                Ok(policy),
+                Ok(chains),
+                Ok(contracts),
+                (Ok(credentials), Ok(bans)),
+                (Ok(telemetry), Ok(cluster)),
+            ) => Ok(Ready {
+                read,
+                config,
+                listeners,
+                tls,
+                policy,
+                chains,
+                contracts,
+                credentials,
+                bans,
+                telemetry,
+                cluster,
+            }),
+            (tls, policy, chains, contracts, (credentials, bans), (telemetry, cluster)) => {
                 let lists = [
                     tls.err(),
                     policy.err(),
                     chains.err(),
                     contracts.err(),
                     credentials.err(),
+                    bans.err(),
                     telemetry.err(),
                     cluster.err(),
                 ];
@@ -351,8 +370,20 @@ impl Reloader {
         let door = self.serving.prepare(ready.config.admin.listen.0, ready.tls.servers.of_admin(&ready.config));
         let door = door.map_err(|error| vec![error])?;
         // From here on nothing can fail.
-        let Ready { read: _, config, listeners: _, tls, policy, chains, contracts, credentials, telemetry, cluster } =
-            ready;
+        let Ready {
+            read: _,
+            config,
+            listeners: _,
+            tls,
+            policy,
+            chains,
+            contracts,
+            credentials,
+            bans,
+            telemetry,
+            cluster,
+        } = ready;
+        self.porter.share_bans(bans);
         // Where there were contracts and are none, there are none. Where there never were any, nothing has changed.
         let had_some = running.contracts.path.get().is_some() || self.shared().parts.contracts.is_some();
         let contracts = contracts.or_else(|| had_some.then(Arc::default));
@@ -445,6 +476,8 @@ struct Ready {
     /// `None` where there is no folder of them.
     contracts: Option<Arc<Catalogue>>,
     credentials: Credentials,
+    /// Those that are shared.
+    bans: Vec<Ban>,
     telemetry: Option<Plan>,
     cluster: Option<ClusterPlan>,
 }

@@ -12,6 +12,7 @@ pub(crate) struct Changes {
     acl: Change<String>,
     users: Change<String>,
     contracts: Change<Files>,
+    bans: Change<String>,
 }
 
 #[derive(Default, PartialEq, Eq)]
@@ -54,6 +55,7 @@ impl Changes {
                 Some(Part::Acl) => changes.acl = Change::read(value, |value| text(name, value))?,
                 Some(Part::Users) => changes.users = Change::read(value, |value| text(name, value))?,
                 Some(Part::Contracts) => changes.contracts = Change::read(value, files)?,
+                Some(Part::Bans) => changes.bans = Change::read(value, |value| text(name, value))?,
                 None => {
                     let known = Part::ALL.map(Part::name).join(", ");
                     return Err(format!("there is no part {name}; there are {known}"));
@@ -68,10 +70,11 @@ impl Changes {
 
     /// What `parts` are with these changes.
     pub(crate) fn applied_to(self, mut parts: Parts) -> Parts {
-        let Changes { acl, users, contracts } = self;
+        let Changes { acl, users, contracts, bans } = self;
         acl.apply(&mut parts.acl);
         users.apply(&mut parts.users);
         contracts.apply(&mut parts.contracts);
+        bans.apply(&mut parts.bans);
         parts
     }
 }
@@ -113,11 +116,11 @@ mod tests {
     #[test]
     fn parts_that_are_not_named_stay() {
         let some = |text: &str| Some(text.to_owned());
-        let before = Parts { acl: some("a"), users: some("u"), contracts: None };
+        let before = Parts { acl: some("a"), users: some("u"), bans: some("b"), contracts: None };
         let changes =
             changes(r#"{"users": null, "contracts": {"a/b.json": "{}"}}"#).unwrap_or_else(|why| panic!("{why}"));
         let contracts = Some([("a/b.json".to_owned(), "{}".to_owned())].into());
-        assert!(changes.applied_to(before) == Parts { acl: some("a"), users: None, contracts });
+        assert!(changes.applied_to(before) == Parts { acl: some("a"), users: None, bans: some("b"), contracts });
     }
 
     #[test]
@@ -125,7 +128,7 @@ mod tests {
         for (text, expected) in [
             ("[]", "expected an object with parts, found a list"),
             ("{}", "no part is named"),
-            (r#"{"rules": "x"}"#, "there is no part rules; there are acl, users, contracts"),
+            (r#"{"rules": "x"}"#, "there is no part rules; there are acl, users, contracts, bans"),
             (r#"{"acl": 1}"#, "acl: expected the text of the file or null, found a number"),
             (r#"{"acl": "a", "acl": "b"}"#, "acl is given twice"),
             (r#"{"contracts": "x"}"#, "contracts: expected an object with the texts of files or null"),

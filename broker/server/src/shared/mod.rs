@@ -1,4 +1,4 @@
-//! What all nodes of a cluster share, by revision: access rules, users and contracts (`docs/decisions/0035-one-configuration.md`). A part that is
+//! What all nodes of a cluster share, by revision: access rules, users, contracts and bans (`docs/decisions/0035-one-configuration.md`). A part that is
 //! shared stands in place of the node's own file. A broker that is alone shares nothing.
 
 mod change;
@@ -9,13 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tautwire_contracts::{Catalogue, Files, LoadLimits};
-use tautwire_identity::PasswordFile;
+use tautwire_identity::{Ban, PasswordFile};
 
 pub(crate) use change::Changes;
 pub(crate) use told::{content, told};
 
 use crate::contracts;
-use crate::identity::parse_users;
+use crate::identity::{ban_file, parse_users};
 
 /// A revision.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub(crate) struct Parts {
     pub(crate) users: Option<String>,
     /// In place of the folder `contracts.path`.
     pub(crate) contracts: Option<Files>,
+    /// Beside those that rules have made on a node.
+    pub(crate) bans: Option<String>,
 }
 
 /// The name of a part.
@@ -42,16 +44,18 @@ pub(crate) enum Part {
     Acl,
     Users,
     Contracts,
+    Bans,
 }
 
 impl Part {
-    pub(crate) const ALL: [Part; 3] = [Part::Acl, Part::Users, Part::Contracts];
+    pub(crate) const ALL: [Part; 4] = [Part::Acl, Part::Users, Part::Contracts, Part::Bans];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Part::Acl => "acl",
             Part::Users => "users",
             Part::Contracts => "contracts",
+            Part::Bans => "bans",
         }
     }
 
@@ -66,6 +70,7 @@ impl Part {
             Part::Acl => "cluster/acl",
             Part::Users => "cluster/users",
             Part::Contracts => "cluster/contracts",
+            Part::Bans => "cluster/bans",
         }
     }
 }
@@ -80,7 +85,7 @@ impl fmt::Debug for Parts {
 impl Parts {
     /// The names of those that are there.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
-        let is_there = [self.acl.is_some(), self.users.is_some(), self.contracts.is_some()];
+        let is_there = [self.acl.is_some(), self.users.is_some(), self.contracts.is_some(), self.bans.is_some()];
         Part::ALL.into_iter().zip(is_there).filter(|(_, is_there)| *is_there).map(|(part, _)| part.name())
     }
 
@@ -90,6 +95,21 @@ impl Parts {
     /// Everything that is wrong with them, a line each.
     pub(crate) fn users(&self) -> Result<Option<Arc<PasswordFile>>, Vec<String>> {
         self.users.as_deref().map(|text| parse_users(Part::Users.file(), text)).transpose()
+    }
+
+    /// The bans that are shared.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub(crate) fn bans(&self) -> Result<Vec<Ban>, Vec<String>> {
+        let wrong = |why| vec![format!("{}: {why} [bans_file]", Part::Bans.file())];
+        self.bans.as_deref().map_or(Ok(Vec::new()), ban_file::parse).map_err(wrong)
+    }
+
+    /// The parts that are one text each.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (Part, &str)> {
+        let texts = [(Part::Acl, &self.acl), (Part::Users, &self.users), (Part::Bans, &self.bans)];
+        texts.into_iter().filter_map(|(part, text)| Some((part, text.as_deref()?)))
     }
 
     /// The contracts, where they are shared.

@@ -10,10 +10,8 @@ use crate::json::push_string;
 /// How large each part is and a digest of it, by which it can be compared with a file. Nothing of what is in it.
 pub(crate) fn told(parts: &Parts) -> Fields {
     let mut told = Fields::default();
-    for (part, text) in [(Part::Acl, &parts.acl), (Part::Users, &parts.users)] {
-        if let Some(text) = text {
-            told.add(part.name(), told_text(text));
-        }
+    for (part, text) in parts.texts() {
+        told.add(part.name(), told_text(text));
     }
     if let Some(files) = &parts.contracts {
         let file = |(path, text): (&String, &String)| told_text(text).with("path", path.as_str());
@@ -32,9 +30,7 @@ fn told_text(text: &str) -> Fields {
 /// The parts as a request gives them, with all that is in them: users, too.
 pub(crate) fn content(parts: &Parts) -> Value {
     let mut members = Vec::new();
-    for (part, text) in [(Part::Acl, &parts.acl), (Part::Users, &parts.users)] {
-        members.extend(text.as_deref().map(|text| (part.name(), json_text(text))));
-    }
+    members.extend(parts.texts().map(|(part, text)| (part.name(), json_text(text))));
     members.extend(parts.contracts.as_ref().map(|files| (Part::Contracts.name(), json_files(files))));
     Value::Json(json_object(members))
 }
@@ -69,7 +65,8 @@ mod tests {
 
     fn parts() -> Parts {
         let contracts = [("a.json".to_owned(), "{}".to_owned()), ("b/c.proto".to_owned(), "\"\n".to_owned())];
-        Parts { acl: Some("rules".to_owned()), users: Some("ann:$hash".to_owned()), contracts: Some(contracts.into()) }
+        let some = |text: &str| Some(text.to_owned());
+        Parts { acl: some("rules"), users: some("ann:$hash"), contracts: Some(contracts.into()), bans: some("{}") }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `tautwire cluster config`: rules, users and contracts that the nodes of a cluster share.
+//! `tautwire cluster config`: rules, users, contracts and bans that the nodes of a cluster share.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -18,20 +18,21 @@ use crate::shared::Part;
 const PATH: &str = "/v1/cluster/configuration";
 /// The longest file that is read. What a revision may have is less, and the broker says it.
 const FILE_MAX_BYTES: usize = 16 << 20;
-/// What `pull` calls the files of rules and users.
+/// What `pull` calls the files of rules, users and bans.
 const ACL_FILE: &str = "access.toml";
 const USERS_FILE: &str = "users";
+const BANS_FILE: &str = "bans.json";
 const CONTRACTS_FOLDER: &str = "contracts";
 
 pub(crate) static COMMAND: Command = Command {
     name: "cluster config",
     usage: &[
         "show --admin URL --token-file FILE [OPTION]…",
-        "push [--acl FILE] [--users FILE] [--contracts DIR] [--without PART]… [--expect NUMBER] --admin URL --token-file FILE",
+        "push [--acl FILE] [--users FILE] [--contracts DIR] [--bans FILE] [--without PART]… [--expect NUMBER] --admin URL --token-file FILE",
         "pull --admin URL --token-file FILE [OPTION]… DIR",
     ],
-    about: "Shows and changes what all nodes of a cluster share: access rules, users and contracts, in one revision with a number. Ask any\n\
-            node. `push` has it checked and taken on by all of them; parts that are not named stay. `pull` writes what is shared into a\n\
+    about: "Shows and changes what all nodes of a cluster share: access rules, users, contracts and bans, in one revision with a number. Ask\n\
+            any node. `push` has it checked and taken on by all of them; parts that are not named stay. `pull` writes what is shared into a\n\
             directory, the hashes of passwords, too.",
     groups: &[
         OptionGroup {
@@ -40,7 +41,8 @@ pub(crate) static COMMAND: Command = Command {
                 value(None, "acl", "FILE", "Access rules, in place of acl.file on each node."),
                 value(None, "users", "FILE", "Users, in place of auth.password_file on each node."),
                 value(None, "contracts", "DIR", "Contracts, in place of contracts.path on each node."),
-                value(None, "without", "acl|users|contracts", "Share this no more: each node has its own again."),
+                value(None, "bans", "FILE", "Bans in place of those that are shared, as pull writes them."),
+                value(None, "without", "acl|users|contracts|bans", "Share this no more: each node has its own again."),
                 value(
                     None,
                     "expect",
@@ -60,6 +62,7 @@ struct Pushed {
     acl: Option<PathBuf>,
     users: Option<PathBuf>,
     contracts: Option<PathBuf>,
+    bans: Option<PathBuf>,
     without: Vec<String>,
     expected: Option<String>,
 }
@@ -71,6 +74,7 @@ pub(super) fn run(mut arguments: Arguments) -> Result<ExitCode, Stop> {
             "acl" => pushed.acl = Some(arguments.os_string()?.into()),
             "users" => pushed.users = Some(arguments.os_string()?.into()),
             "contracts" => pushed.contracts = Some(arguments.os_string()?.into()),
+            "bans" => pushed.bans = Some(arguments.os_string()?.into()),
             "without" => pushed.without.push(arguments.string()?),
             _ => pushed.expected = Some(arguments.string()?),
         }
@@ -140,7 +144,7 @@ impl Pushed {
             text.map_err(|why| failure(&[format!("{} {why}", path.display())]))
         };
         let mut members = Vec::new();
-        for (part, path) in [(Part::Acl, &self.acl), (Part::Users, &self.users)] {
+        for (part, path) in [(Part::Acl, &self.acl), (Part::Users, &self.users), (Part::Bans, &self.bans)] {
             if let Some(path) = path {
                 members.push((part, json_text(&text(path)?)));
             }
@@ -153,11 +157,12 @@ impl Pushed {
         }
         for name in &self.without {
             let part = Part::of(name);
-            let part = part.ok_or_else(|| arguments.command_failure("--without takes acl, users or contracts"))?;
+            let part =
+                part.ok_or_else(|| arguments.command_failure("--without takes acl, users, contracts or bans"))?;
             members.push((part, "null".to_owned()));
         }
         if members.is_empty() {
-            return Err(arguments.command_failure("write --acl, --users, --contracts or --without"));
+            return Err(arguments.command_failure("write --acl, --users, --contracts, --bans or --without"));
         }
         for (at, (part, _)) in members.iter().enumerate() {
             if members[..at].iter().any(|(other, _)| other == part) {
@@ -186,7 +191,7 @@ fn pull(given: &Given, folder: &Path, arguments: &Arguments) -> Result<ExitCode,
         written.push(format!("{}\n", path.display()));
         Ok::<(), Stop>(())
     };
-    for (part, name) in [(Part::Acl, ACL_FILE), (Part::Users, USERS_FILE)] {
+    for (part, name) in [(Part::Acl, ACL_FILE), (Part::Users, USERS_FILE), (Part::Bans, BANS_FILE)] {
         if let Some(text) = content.and_then(|content| content.get(part.name())?.as_text()) {
             write(name, text)?;
         }
