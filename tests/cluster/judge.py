@@ -122,6 +122,9 @@ class History:
         self.sent: dict[Message, Sent] = {}
         self.clients: dict[str, Client] = defaultdict(Client)
         self.seen: list[Seen] = []
+        # What an operator has asked for, and what brokers have said that they have.
+        self.bans_asked: set[int] = set()
+        self.bans: set[int] = set()
         # All that was due had time to come.
         self.has_settled = False
         self.violations: list[Violation] = []
@@ -251,6 +254,22 @@ class History:
             self._break("nothing comes that was not sent", at, f"{event['who']} saw {name_of(message)} retained, which nobody had sent")
         else:
             self.seen.append(Seen(event["who"], asked_at, at, *message))
+
+    # What brokers share.
+
+    def _ban(self, event: Event, *_: object) -> None:
+        self.bans_asked.add(event["number"])
+
+    def _banned(self, event: Event, *_: object) -> None:
+        self.bans.add(event["number"])
+
+    def _bans(self, event: Event, at: int, _: Client) -> None:
+        """All that a broker has in the end."""
+        numbers = set(event["numbers"])
+        if lost := self.bans - numbers:
+            self._break("no revision is lost", at, f"{event['of']} has forgotten the bans {sorted(lost)}, which were accepted")
+        if strange := numbers - self.bans_asked:
+            self._break("no revision is lost", at, f"{event['of']} has the bans {sorted(strange)}, which nobody has asked for")
 
     # The test.
 

@@ -58,6 +58,13 @@ class Promises(unittest.TestCase):
             self.assertEqual(lost.broken(), [], "it may still come")
             self.assertEqual(lost.settle().broken(), ["what was acknowledged arrives"])
 
+    def test_a_ban_that_was_accepted_is_there_in_the_end(self) -> None:
+        script = Script().say("operator", "ban", number=1).say("operator", "banned", number=1).say("operator", "ban", number=2)
+        for numbers, broken in (([1], []), ([1, 2], []), ([2], ["no revision is lost"]), ([1, 3], ["no revision is lost"])):
+            with self.subTest(numbers=numbers):
+                found = judge([*script.events, {"at": 9, "who": "operator", "what": "bans", "of": "broker-1", "numbers": numbers}])
+                self.assertEqual([each.promise for each in found], broken)
+
     def test_what_was_not_acknowledged_or_was_refused_need_not_arrive(self) -> None:
         script = begun().publish(1).publish(2).acknowledge(2, reason=0x83).settle()
         self.assertEqual(script.broken(), [])

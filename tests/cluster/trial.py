@@ -11,6 +11,7 @@ from agents import AgentError, Agents, Record
 from faults import Faults
 from judge import History, missing, name_of, told, unanswered, violations_of
 from network import Network, SmallDisk, is_inside
+from operators import WHO, Operator, bans_of
 from processes import Stage, StageError, fetch
 from roles import EARLY_TOPICS, EVERYBODY, KEPT, LOOKERS, PUBLISHERS, SUBSCRIBERS
 from schedule import BROKERS, SERVERS, Schedule
@@ -74,7 +75,8 @@ class Trial:
         is_healed = False
         try:
             self._await("everybody takes part", self._lacks_of_beginning, agents)
-            faults.run(self._schedule)
+            with Operator(stage.brokers, self._schedule.seed, self._record):
+                faults.run(self._schedule)
             faults.heal()
             self._record.note("test", "healed")
             is_healed = True
@@ -86,6 +88,9 @@ class Trial:
             self._await("everybody comes back", lambda history: self._absent_since(history, moved_at), agents)
             agents.tell("fence")
             self._await("all that is due arrives after everybody has moved", self._lacks_at_end, agents)
+            self._await("all brokers have the same bans", lambda _: self._lacks_of_bans(stage), agents)
+            for broker in stage.brokers:
+                self._record.note(WHO, "bans", of=broker.name, numbers=bans_of(broker) or [])
         finally:
             self._outcome.wrong += [f"FAILED {error}" for error in [*faults.errors, *agents.errors]]
             if is_healed:
@@ -133,6 +138,11 @@ class Trial:
             last = max((number for at, number in history.sent if at == topic), default=0)
             saw = {seen.who for seen in history.seen if (seen.topic, seen.number) == (topic, last)}
             yield from (f"{who} has not seen that {topic} retains number {last}" for who in LOOKERS if who not in saw)
+
+    @staticmethod
+    def _lacks_of_bans(stage: Stage) -> Iterator[str]:
+        first, *others = [(broker.name, bans_of(broker)) for broker in stage.brokers]
+        yield from (f"{name} has {bans}, and {first[0]} has {first[1]}" for name, bans in others if bans is None or bans != first[1])
 
     @staticmethod
     def _absent_since(history: History, since_ns: int) -> Iterator[str]:
