@@ -68,7 +68,7 @@ impl Service {
         now_ms: u64,
     ) -> Service {
         let mut service = Service::of(key, record, revision);
-        let state = service.state.clone();
+        let state = service.state().to_vec();
         service.part(state, before_ms, now_ms);
         service
     }
@@ -79,12 +79,12 @@ impl Service {
     }
 
     fn part(&mut self, state: Vec<u8>, before_ms: u64, now_ms: u64) {
-        self.state = state;
+        self.fresh_state = Some(state);
         self.fall_silent();
         self.leaving = Some(Leaving { since_ms: now_ms, before_ms, rest_until_ms: None });
         let Some(will) = &self.terms.will else { return };
         // Without state, the session has ended, and that calls for the will.
-        let is_over = self.state.is_empty();
+        let is_over = self.state().is_empty();
         let rest_ms = if is_over { 0 } else { delay_ms(will, self.terms.expiry_s).saturating_sub(before_ms) };
         if rest_ms == 0 {
             self.call_up_will();

@@ -308,7 +308,7 @@ impl Sessions {
 
     pub(crate) fn leave_as_saved(&mut self, key: ClientKey, cx: &mut Surroundings<'_>) {
         self.with_open(key, cx, |service, cx| {
-            let state = service.state.clone();
+            let state = service.state().to_vec();
             service.leave(state, cx.now_ms);
         });
     }

@@ -28,11 +28,12 @@ pub(super) struct Service {
     record: SessionRecord,
     revision: Revision,
     taken: BTreeMap<NonZeroU16, Option<Intent>>,
-    pub(super) state: Vec<u8>,
+    /// What the record does not have yet. There are many services, and most have nothing that is new.
+    pub(super) fresh_state: Option<Vec<u8>>,
     pub(super) terms: Terms,
     pub(super) wills: Wills,
     pub(super) is_changed: bool,
-    writing: Option<Writing>,
+    writing: Option<Box<Writing>>,
     /// What waits for the next write.
     pub(super) effects: Vec<Effect>,
     /// Tickets of QoS 2 messages that are to be refused as soon as the record knows of them.
@@ -130,7 +131,7 @@ impl Service {
             claim: record.owner.map_or(0, |claim| claim.number),
             epoch: revision.0,
             taken: record.taken.iter().map(|taken| (taken.packet_id, taken.intent)).collect(),
-            state: record.state.clone(),
+            fresh_state: None,
             terms: Terms { expiry_s: record.expiry_s, will: record.will.clone() },
             wills: Wills::new(&record.due),
             record,
@@ -158,6 +159,11 @@ impl Service {
     /// Whether nothing of it is under way, and nothing is to be done before its will is due.
     pub(super) fn is_at_rest(&self) -> bool {
         self.is_resting() && self.writing.is_none() && !self.is_changed && self.wills.are_published()
+    }
+
+    /// What the engine keeps of the session.
+    pub(super) fn state(&self) -> &[u8] {
+        self.fresh_state.as_ref().unwrap_or(&self.record.state)
     }
 
     pub(super) fn tell(&mut self, decision: Decision, cx: &mut Surroundings<'_>) {
@@ -248,7 +254,7 @@ impl Service {
     }
 
     pub(super) fn save(&mut self, number: u64, state: Vec<u8>, cx: &mut Surroundings<'_>) {
-        (self.state, self.is_changed) = (state, true);
+        (self.fresh_state, self.is_changed) = (Some(state), true);
         if is(Mutant::SavesTooEarly) {
             return self.tell(Decision::Saved { client: self.key, number }, cx);
         }
@@ -270,7 +276,7 @@ impl Service {
     pub(super) fn abandon(&mut self, ticket: u64, now_ms: u64) {
         self.next.take_if(|next| next.ticket == ticket);
         if self.unserved == Some(ticket) {
-            let state = std::mem::take(&mut self.state);
+            let state = self.state().to_vec();
             self.leave(state, now_ms);
         }
     }
@@ -292,7 +298,7 @@ impl Service {
         match self.unserved.take() {
             Some(ticket) => {
                 cx.out.decide(Decision::Refuse { ticket, why: crate::Refusal::TakenOver });
-                let state = self.state.clone();
+                let state = self.state().to_vec();
                 self.leave(state, cx.now_ms);
             }
             None => cx.out.decide(Decision::Surrender(self.key)),
@@ -401,7 +407,7 @@ impl Service {
             away_ms: self.leaving.as_ref().map(|leaving| leaving.away_ms(cx.now_ms)),
             will: self.terms.will.clone(),
             due: self.wills.records(),
-            state: self.state.clone(),
+            state: self.state().to_vec(),
             ..self.record.clone()
         };
         self.is_changed = false;
@@ -423,7 +429,7 @@ impl Service {
     ) {
         let write = super::write_of(self.key, self.revision, record.as_ref(), for_s);
         let operation = cx.out.ask(Purpose::Session(self.key), write);
-        self.writing = Some(Writing { operation, is_checking: false, record, for_s, effects });
+        self.writing = Some(Box::new(Writing { operation, is_checking: false, record, for_s, effects }));
     }
 
     pub(super) fn answer(&mut self, id: OperationId, answer: &Answer, cx: &mut Surroundings<'_>) -> Standing {
@@ -436,7 +442,8 @@ impl Service {
                     self.written(*revision, writing, cx)
                 }
                 Some((revision, _)) if *revision == self.revision => {
-                    self.put(writing.record, writing.for_s, writing.effects, cx);
+                    let Writing { record, for_s, effects, .. } = *writing;
+                    self.put(record, for_s, effects, cx);
                     Standing::Goes
                 }
                 // It has been removed, or its time has passed.
@@ -455,9 +462,13 @@ impl Service {
         }
     }
 
-    fn written(&mut self, revision: Revision, writing: Writing, cx: &mut Surroundings<'_>) -> Standing {
-        (self.record, self.revision) = (writing.record.unwrap_or_else(|| self.record.clone()), revision);
-        for effect in writing.effects {
+    fn written(&mut self, revision: Revision, writing: Box<Writing>, cx: &mut Surroundings<'_>) -> Standing {
+        let Writing { record, effects, .. } = *writing;
+        (self.record, self.revision) = (record.unwrap_or_else(|| self.record.clone()), revision);
+        if self.fresh_state.as_ref() == Some(&self.record.state) {
+            self.fresh_state = None;
+        }
+        for effect in effects {
             match effect {
                 Effect::Append { partition, ordinal, entry } if self.is_doomed(&entry) => {
                     let intent = Intent { partition, ordinal };
