@@ -262,7 +262,7 @@ mod tests {
         let outbound = |replay: Replay| {
             let Replayed { sessions, retained, .. } = replay.finish();
             let memory = sessions.iter().map(|replayed| replayed.session.memory_bytes()).sum::<usize>();
-            (memory, retained.iter().filter(|held| held.body.cold().is_some()).count())
+            (memory, retained.iter().filter(|(_, _, body)| body.cold().is_some()).count())
         };
         let (memory_bytes, retained) = outbound(cold);
         assert!(memory_bytes < 2_000_000 && retained == 2, "{memory_bytes} bytes, {retained} retained");

@@ -6,8 +6,8 @@ use std::fmt;
 use tautwire_protocol::TopicFilter;
 use tautwire_router::{Placement, ShardIndex};
 use tautwire_session::{
-    Change, Homes, Journal, LogPosition, Record, Replayed, ReplayedMessage, ReplayedSession, Session, SessionNumber,
-    ShardNumber, Untaken, UntakenFor,
+    Change, Homes, Journal, LogPosition, Record, Replayed, ReplayedSession, Session, SessionNumber, ShardNumber,
+    Untaken, UntakenFor,
 };
 
 use crate::deliver::DeliveryTerms;
@@ -54,9 +54,7 @@ pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: Replayed, now_ms: 
     shards[0].hub.log.record(Record::Begun(homes));
 
     let Replayed { sessions, retained, untaken, homes: last_homes, last_sequence } = replayed;
-    for ReplayedMessage { topic, body, .. } in retained {
-        exchange.restore_retained(&topic, body).map_err(|_| RestoreError::Retained)?;
-    }
+    retained.give(|topic, body| exchange.restore_retained(topic, body).map_err(|_| RestoreError::Retained))?;
     exchange.go_on_after(last_sequence);
 
     let members = names_of_members(&sessions, &untaken);

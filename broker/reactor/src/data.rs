@@ -280,7 +280,7 @@ fn open_and_start(
     let mut shards: Vec<_> = ports.into_iter().enumerate().map(shard).collect();
     let cold = cooler.start(shared, &mut shards, bells_of_shards).map_err(cold_failed)?;
     let replayed = replay.finish();
-    let (sessions, retained) = (replayed.sessions.len(), replayed.retained.len());
+    let (sessions, retained) = (replayed.sessions.len(), replayed.retained.iter().count());
     log::info!("the data directory holds {sessions} sessions and {retained} retained messages");
     restore(&mut shards, replayed, clock.now_ms()).map_err(|error| failed(Cause::Restore(error)))?;
     // What reading the log took.

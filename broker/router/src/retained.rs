@@ -120,6 +120,10 @@ impl RetainedStore {
         if !counts(topic) {
             return Ok(());
         }
+        if self.counted_messages < self.limits.messages && self.counted_bytes + kept_bytes <= self.limits.bytes {
+            // Whatever it replaces.
+            return Ok(());
+        }
         let held_bytes = self.get(topic).map(Body::kept_bytes);
         let bytes = self.counted_bytes - held_bytes.unwrap_or(0) + kept_bytes;
         let is_one_more = held_bytes.is_none() && self.counted_messages >= self.limits.messages;

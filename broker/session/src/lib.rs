@@ -10,6 +10,7 @@
 mod change;
 mod handover;
 mod journal;
+mod last_retained;
 mod outbound;
 mod packet_id_set;
 mod replay;
@@ -23,11 +24,10 @@ pub use journal::{
     AckLevel, Homes, InCluster, Journal, LogPosition, LogState, Receivers, Record, RetainedChange, SessionNumber,
     ShardNumber, Volatile,
 };
+pub use last_retained::LastRetained;
 pub use outbound::{Outbound, PendingMessage, Resend, SubscriptionIds};
 pub use packet_id_set::PacketIdSet;
-pub use replay::{
-    LATE_CHANGES_MAX, MessageUnreadable, Replay, ReplayError, Replayed, ReplayedMessage, ReplayedSession,
-};
+pub use replay::{LATE_CHANGES_MAX, MessageUnreadable, Replay, ReplayError, Replayed, ReplayedSession};
 pub use seat::NoSeat;
 pub use session::{KeptWill, SESSION_BYTES, Session, parts_of_name, session_name};
 pub use subscriptions::{SubscriptionRecord, SubscriptionSet, subscription_bytes};

@@ -1,7 +1,6 @@
 //! All state, from the records of a log alone.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::fmt;
 
 use tautwire_memory::Holds;
@@ -10,6 +9,7 @@ use tautwire_message::{Body, Cold, Message, MessageId};
 use crate::change::Change;
 use crate::handover::{Handover, Untaken};
 use crate::journal::{Homes, Record, RetainedChange, SessionNumber, ShardNumber};
+use crate::last_retained::LastRetained;
 use crate::outbound::PendingMessage;
 use crate::session::Session;
 
@@ -24,24 +24,13 @@ pub struct ReplayedSession {
     pub left_at_ms: Option<u64>,
 }
 
-/// The retained message of a topic as the log has it.
-#[derive(Debug, PartialEq)]
-pub struct ReplayedMessage {
-    /// The topic.
-    pub topic: Box<str>,
-    /// What it holds.
-    pub body: Body,
-    /// The number of the change that brought it.
-    pub sequence: u64,
-}
-
 /// All that a log has led to.
 #[derive(Debug)]
 pub struct Replayed {
     /// By number.
     pub sessions: Vec<ReplayedSession>,
-    /// By topic.
-    pub retained: Vec<ReplayedMessage>,
+    /// What topics retain.
+    pub retained: LastRetained,
     /// By receiving shard: what was on its way there, in the order in which each sender handed it over.
     pub untaken: Vec<(ShardNumber, Untaken)>,
     /// Where clients lived in the last run.
@@ -101,10 +90,7 @@ pub const LATE_CHANGES_MAX: u64 = 1 << 20;
 #[derive(Debug, Default, PartialEq)]
 pub struct Replay {
     sessions: BTreeMap<SessionNumber, ReplayedSession>,
-    /// By topic; without a message where it was cleared, since an older record may follow.
-    retained: BTreeMap<Box<str>, (u64, Option<Body>)>,
-    /// Of the topics in it.
-    retained_bytes: usize,
+    retained: LastRetained,
     handover: Handover,
     homes: Option<Homes>,
     last_session: SessionNumber,
@@ -156,16 +142,7 @@ impl Replay {
                     RetainedChange::Cleared(topic) => (&**topic, None),
                 };
                 self.last_sequence = self.last_sequence.max(sequence);
-                let last = match self.retained.entry(topic.into()) {
-                    Entry::Occupied(known) => known.into_mut(),
-                    Entry::Vacant(free) => {
-                        self.retained_bytes += size_of::<(Box<str>, (u64, Option<Body>))>() + topic.len();
-                        free.insert((0, None))
-                    }
-                };
-                if sequence > last.0 {
-                    *last = (sequence, message);
-                }
+                self.retained.note(topic, sequence, message);
             }
         }
         Ok(())
@@ -200,12 +177,12 @@ impl Replay {
         let of_session = |session: &Session| session.footprint().iter().map(|(_, bytes)| bytes).sum::<usize>();
         let sessions = self.sessions.values();
         let of_sessions = sessions.map(|replayed| size_of::<ReplayedSession>() + of_session(&replayed.session));
-        self.retained_bytes + of_sessions.sum::<usize>()
+        self.retained.held_bytes() + of_sessions.sum::<usize>()
     }
 
-    /// All retained messages, by topic.
+    /// All retained messages.
     pub fn retained(&self) -> impl Iterator<Item = &Body> {
-        self.retained.values().filter_map(|(_, message)| message.as_ref())
+        self.retained.iter().map(|(_, _, body)| body)
     }
 
     /// The number of the message that has joined a session's queue last (see [`crate::Outbound::cool`]).
@@ -224,11 +201,7 @@ impl Replay {
 
     /// A retained message is not in memory any more.
     pub fn cool_retained(&mut self, topic: &str, cold: &Cold) {
-        if let Some((_, Some(body))) = self.retained.get_mut(topic)
-            && matches!(body, Body::Hot(message) if message.id() == cold.id())
-        {
-            *body = Body::Cold(cold.clone());
-        }
+        self.retained.cool(topic, cold);
     }
 
     /// Tells `visit` the records that lead to this state, with all messages in memory: `read` gives those that are not.
@@ -258,7 +231,7 @@ impl Replay {
                 visit(&Record::Left { session: number, at_ms });
             }
         }
-        for (topic, (sequence, body)) in &self.retained {
+        for (topic, sequence, body) in self.retained.by_topic() {
             let change = match body {
                 Some(body) => match hot(body, &mut read) {
                     Ok(message) => RetainedChange::Set(message),
@@ -267,10 +240,10 @@ impl Replay {
                         continue;
                     }
                 },
-                None if self.last_sequence - sequence <= LATE_CHANGES_MAX => RetainedChange::Cleared(topic.clone()),
+                None if self.last_sequence - sequence <= LATE_CHANGES_MAX => RetainedChange::Cleared(topic.into()),
                 None => continue,
             };
-            visit(&Record::Retained { sequence: *sequence, change: &change });
+            visit(&Record::Retained { sequence, change: &change });
         }
         self.handover.describe(&mut visit);
         unread.map_or(Ok(()), Err)
@@ -283,12 +256,9 @@ impl Replay {
 
     /// All of it.
     pub fn finish(self) -> Replayed {
-        let retained = self.retained.into_iter();
-        let retained =
-            retained.filter_map(|(topic, (sequence, body))| Some(ReplayedMessage { topic, body: body?, sequence }));
         Replayed {
             sessions: self.sessions.into_values().collect(),
-            retained: retained.collect(),
+            retained: self.retained,
             untaken: self.handover.finish(),
             homes: self.homes,
             last_sequence: self.last_sequence,
@@ -376,8 +346,9 @@ mod tests {
         }
         assert_eq!(replay.last_sequence(), 5);
         let retained = replay.finish().retained;
-        let [only] = &retained[..] else { panic!("{retained:?}") };
-        assert_eq!((only.body.hot().map(Message::payload), only.sequence), (Some(&b"new"[..]), 3));
+        let retained: Vec<_> = retained.iter().collect();
+        let [("t", 3, body)] = retained[..] else { panic!("{retained:?}") };
+        assert_eq!(body.hot().map(Message::payload), Some(&b"new"[..]));
     }
 
     #[test]

@@ -8,8 +8,8 @@ use tautwire_engine::Settings;
 use tautwire_message::{Body, Message, MessageId};
 use tautwire_protocol::{Packet, PacketId, Properties, PubRecReason, Publish, QoS, TopicName};
 use tautwire_session::{
-    Change, Homes, Journal, LogPosition, LogState, NoSeat, PendingMessage, Record, Replay, Replayed, ReplayedMessage,
-    ReplayedSession, Resend, RetainedChange, Session, SessionNumber, ShardNumber, UntakenFor,
+    Change, Homes, Journal, LogPosition, LogState, NoSeat, PendingMessage, Record, Replay, Replayed, ReplayedSession,
+    Resend, RetainedChange, Session, SessionNumber, ShardNumber, UntakenFor,
 };
 
 use crate::client::{Acknowledged, PACKET_IDS_MAX, Phase};
@@ -292,8 +292,7 @@ fn by_name(replay: Replay) -> (BTreeMap<String, Session>, BTreeMap<String, Messa
         let client_id = session.client_id().to_owned();
         assert!(named.insert(client_id, session).is_none(), "a client has one session");
     }
-    let by_topic = |ReplayedMessage { topic, body, .. }: ReplayedMessage| (topic.into(), body.id());
-    (named, retained.into_iter().map(by_topic).collect())
+    (named, retained.iter().map(|(topic, _, body)| (topic.to_owned(), body.id())).collect())
 }
 
 /// Limits that let everything that waits go out at once, so that it can be compared with the replayed state.

@@ -1,0 +1,185 @@
+//! What topics retain, as far as a log has been read.
+
+use std::hash::{BuildHasher, RandomState};
+
+use tautwire_message::{Body, Cold};
+
+/// The last change of each topic. There may be millions: a block of memory for each of them would take time, and leave holes between what stays
+/// when the start is over. So all of them together have a few large ones.
+#[derive(Debug, Default)]
+pub struct LastRetained {
+    /// Their texts, one behind the other.
+    topics: String,
+    changes: Vec<LastChange>,
+    /// A change is at the place that the hash of its topic names, or behind it: its index and 1. A power of two of places, and half of them
+    /// at least have 0, which is none.
+    places: Vec<usize>,
+    hasher: RandomState,
+}
+
+#[derive(Debug)]
+struct LastChange {
+    /// Where the topic begins and ends.
+    topic: (usize, usize),
+    sequence: u64,
+    /// `None` where the topic was cleared, since an older change may follow.
+    body: Option<Body>,
+}
+
+/// Places that there are at first.
+const PLACES_MIN: usize = 64;
+
+impl LastRetained {
+    /// A change of what `topic` retains; one with a lower number than another one is of no account.
+    pub(crate) fn note(&mut self, topic: &str, sequence: u64, body: Option<Body>) {
+        if self.places.len() < 2 * (self.changes.len() + 1) {
+            self.make_places();
+        }
+        match self.find(topic) {
+            Ok(index) => {
+                let last = &mut self.changes[index];
+                if sequence > last.sequence {
+                    (last.sequence, last.body) = (sequence, body);
+                }
+            }
+            Err(place) => {
+                let start = self.topics.len();
+                self.topics.push_str(topic);
+                self.changes.push(LastChange { topic: (start, self.topics.len()), sequence, body });
+                self.places[place] = self.changes.len();
+            }
+        }
+    }
+
+    /// The message that a topic retains is not in memory any more.
+    pub(crate) fn cool(&mut self, topic: &str, cold: &Cold) {
+        if let Ok(index) = self.find(topic)
+            && let Some(body @ Body::Hot(_)) = &mut self.changes[index].body
+            && body.id() == cold.id()
+        {
+            *body = Body::Cold(cold.clone());
+        }
+    }
+
+    /// About how many bytes they take, without messages.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.topics.len() + size_of_val(&*self.changes) + size_of_val(&*self.places)
+    }
+
+    /// All changes by topic, each with its number.
+    pub(crate) fn by_topic(&self) -> impl Iterator<Item = (&str, u64, Option<&Body>)> {
+        let mut changes: Vec<_> = self.changes.iter().collect();
+        changes.sort_unstable_by_key(|change| self.topic(change));
+        changes.into_iter().map(move |change| (self.topic(change), change.sequence, change.body.as_ref()))
+    }
+
+    /// What topics retain, in the order in which the log first spoke of them: topic, number of the change, and message.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64, &Body)> {
+        self.changes.iter().filter_map(move |change| Some((self.topic(change), change.sequence, change.body.as_ref()?)))
+    }
+
+    /// Gives topics and messages away, in the same order, until `take` fails.
+    ///
+    /// # Errors
+    /// That of `take`.
+    pub fn give<E>(self, mut take: impl FnMut(&str, Body) -> Result<(), E>) -> Result<(), E> {
+        let LastRetained { topics, changes, .. } = self;
+        for LastChange { topic: (start, end), body, .. } in changes {
+            if let Some(body) = body {
+                take(&topics[start..end], body)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn topic(&self, change: &LastChange) -> &str {
+        let (start, end) = change.topic;
+        &self.topics[start..end]
+    }
+
+    /// The index of a topic's change, or the place for one.
+    fn find(&self, topic: &str) -> Result<usize, usize> {
+        let Some(mask) = self.places.len().checked_sub(1) else { return Err(0) };
+        let mut place = self.hasher.hash_one(topic) as usize & mask;
+        loop {
+            match self.places[place].checked_sub(1) {
+                None => return Err(place),
+                Some(index) if self.topic(&self.changes[index]) == topic => return Ok(index),
+                Some(_) => place = (place + 1) & mask,
+            }
+        }
+    }
+
+    /// Twice as many places.
+    #[cold]
+    fn make_places(&mut self) {
+        let count = (2 * self.places.len()).max(PLACES_MIN);
+        self.places = vec![0; count];
+        for index in 0..self.changes.len() {
+            if let Err(place) = self.find(self.topic(&self.changes[index])) {
+                self.places[place] = index + 1;
+            }
+        }
+    }
+}
+
+impl PartialEq for LastRetained {
+    fn eq(&self, other: &LastRetained) -> bool {
+        self.by_topic().eq(other.by_topic())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautwire_message::{MessageId, MessageRef};
+    use tautwire_protocol::QoS;
+
+    use super::*;
+
+    fn body(number: u64) -> Option<Body> {
+        let id = MessageId { run: 1, number };
+        let (topic, properties, payload) = ("", &[][..], &[][..]);
+        let message =
+            MessageRef { id, topic, properties, payload, qos: QoS::AtMostOnce, retain: true, expires_at_ms: None };
+        Some(message.to_message().into())
+    }
+
+    #[test]
+    fn of_many_topics_the_last_changes_are_there() {
+        const TOPICS: u64 = 5_000;
+        let mut last = LastRetained::default();
+        let topic = |number: u64| format!("{}/{number}", number % 7);
+        for sequence in 1..=TOPICS {
+            last.note(&topic(sequence), sequence, body(sequence));
+        }
+        for number in 1..=TOPICS {
+            let (earlier, later) = (number - 1, TOPICS + number);
+            match number % 4 {
+                0 => last.note(&topic(number), later, body(later)),
+                1 => last.note(&topic(number), later, None),
+                _ => last.note(&topic(number), earlier, None),
+            }
+        }
+        let expected = (1..=TOPICS).filter(|number| number % 4 != 1).map(|number| {
+            let sequence = if number % 4 == 0 { TOPICS + number } else { number };
+            (topic(number), sequence)
+        });
+        let expected: Vec<_> = expected.collect();
+        let found: Vec<_> = last.iter().map(|(topic, sequence, _)| (topic.to_owned(), sequence)).collect();
+        assert_eq!(found, expected);
+        assert!(last.by_topic().map(|(topic, ..)| topic).is_sorted() && last.by_topic().count() == TOPICS as usize);
+        let mut given = Vec::new();
+        let gave = last.give(|topic, body| {
+            given.push((topic.to_owned(), body.id().number));
+            if given.len() < 100 { Ok(()) } else { Err("enough") }
+        });
+        assert_eq!((gave, &given[..]), (Err("enough"), &expected[..100]));
+    }
+
+    #[test]
+    fn nothing_is_found_where_there_is_nothing() {
+        let last = LastRetained::default();
+        assert_eq!((last.iter().count(), last.held_bytes()), (0, 0));
+        assert_eq!(last.give(|_, _| Err(())), Ok(()));
+    }
+}
