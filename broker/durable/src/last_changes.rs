@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::hash::{BuildHasher, RandomState};
 
+use crate::mutant::{Mutant, is};
+
 /// Changes are put in order whenever there are twice as many, and at first when there are so many.
 const SETTLE_MIN: usize = 1 << 12;
 
@@ -37,6 +39,9 @@ impl LastChanges {
     /// All have been noted.
     pub(crate) fn settle(&mut self) {
         self.changes.sort_unstable_by_key(|change| (change.topic, Reverse(change.sequence)));
+        if is(Mutant::MergeTakesFirstChange) {
+            self.changes.sort_unstable_by_key(|change| (change.topic, change.sequence));
+        }
         self.changes.dedup_by_key(|change| change.topic);
         self.settled = self.changes.len();
     }
@@ -59,8 +64,8 @@ impl LastChanges {
     /// Whether the change, which the snapshot before has, is still the last of its topic. A change that has taken effect later may
     /// stand in the log before it.
     pub(crate) fn leave(&mut self, topic: &str, sequence: u64) -> bool {
-        let Some(last) = self.last_of(topic) else { return true };
-        if last.sequence > sequence {
+        let Some(last) = self.last_of(topic) else { return !is(Mutant::MergeForgetsUnchanged) };
+        if last.sequence > sequence && !is(Mutant::MergeKeepsReplaced) {
             return false;
         }
         last.sequence = 0;

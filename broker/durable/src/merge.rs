@@ -221,7 +221,10 @@ impl<D: Disk> Merging<'_, D> {
                 }
                 Record::RetainedCleared { sequence, topic } => {
                     self.count(sequence)?;
-                    if self.is_last(topic, sequence, from) && self.may_be_followed_by_older(sequence) {
+                    if self.is_last(topic, sequence, from)
+                        && self.may_be_followed_by_older(sequence)
+                        && !is(Mutant::MergeForgetsCleared)
+                    {
                         let change = &RetainedChange::Cleared(topic.into());
                         self.snapshot.add(&Kept::Retained { sequence, change })?;
                     }

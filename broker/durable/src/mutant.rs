@@ -9,6 +9,14 @@ pub enum Mutant {
     SnapshotEndsOneFrameEarly,
     /// The Packet Identifiers of QoS 2 messages that clients have sent are not read back.
     ForgetsTakenIdentifiers,
+    /// Merging leaves out what topics retain and the log does not speak of.
+    MergeForgetsUnchanged,
+    /// Merging takes what the last snapshot has, whatever the log says of the topic.
+    MergeKeepsReplaced,
+    /// Merging takes the first change of a topic in the log, not the last.
+    MergeTakesFirstChange,
+    /// Merging does not say which topics were cleared, although an older change may follow.
+    MergeForgetsCleared,
 }
 
 #[cfg(feature = "mutants")]

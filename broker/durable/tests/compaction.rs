@@ -1,5 +1,7 @@
 //! Snapshots made of the last one and the log behind it: they lead to the state that the whole log leads to.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use tautwire_durable::{ColdStore, FrameWriter, NoColdStore, Recovery, SnapshotHead, compact, read_snapshot};
 use tautwire_journal::disk::LyingDisk;
 use tautwire_journal::record::{Record as OnDisk, Records};
@@ -14,6 +16,7 @@ use tautwire_session::{
 };
 
 const ID: LogId = LogId(7);
+const SEEDS: u64 = 20;
 
 fn epoch(number: u64) -> Epoch {
     Epoch::new(number).expect("not 0")
@@ -158,55 +161,80 @@ fn set(message: Message) -> RetainedChange {
     RetainedChange::Set(message)
 }
 
-#[test]
-fn a_snapshot_of_a_snapshot_is_the_state_whatever_has_changed_and_in_which_order() {
-    for seed in 0..20 {
-        let mut random = Random(seed);
-        let mut written = Written::begin(seed);
-        let (one, mut number, mut sequence) = (SessionNumber(1), 0, 0);
-        written.write(&[Record::Opened { session: one, client_id: "a", at_ms: 1 }]);
-        // Changes that took effect, and are written down later.
-        let mut late: Vec<(u64, RetainedChange)> = Vec::new();
-        for _ in 0..300 {
-            number += 1;
-            let topic = format!("t/{}", random.below(12));
-            match random.below(20) {
-                0 => written.compact(),
-                1..3 => {
-                    let change = queued(message(number, &topic));
-                    written.write(&[Record::Changed { session: one, change: &change, packet_id: None }]);
-                }
-                // One message is queued and retained in one frame.
-                3..5 => {
-                    sequence += 1;
-                    let message = message(number, &topic);
-                    let (queued, change) = (queued(message.clone()), set(message));
-                    written.write(&[
-                        Record::Changed { session: one, change: &queued, packet_id: None },
-                        Record::Retained { sequence, change: &change },
-                    ]);
-                }
-                kind => {
-                    sequence += 1;
-                    let cleared = RetainedChange::Cleared(topic.as_str().into());
-                    let change = if kind < 9 { cleared } else { set(message(number, &topic)) };
-                    if random.below(4) == 0 {
-                        late.push((sequence, change));
-                    } else {
-                        written.write(&[Record::Retained { sequence, change: &change }]);
-                    }
-                }
+/// A log that is compacted now and then, while messages are queued and topics retain and are cleared, in an order that comes of the seed. In the
+/// end there is the state that all of the log leads to.
+fn compact_now_and_then(seed: u64) {
+    let mut random = Random(seed);
+    let mut written = Written::begin(seed);
+    let (one, mut number, mut sequence) = (SessionNumber(1), 0, 0);
+    written.write(&[Record::Opened { session: one, client_id: "a", at_ms: 1 }]);
+    // Changes that took effect, and are written down later.
+    let mut late: Vec<(u64, RetainedChange)> = Vec::new();
+    for _ in 0..300 {
+        number += 1;
+        let topic = format!("t/{}", random.below(12));
+        match random.below(20) {
+            0 => written.compact(),
+            1..3 => {
+                let change = queued(message(number, &topic));
+                written.write(&[Record::Changed { session: one, change: &change, packet_id: None }]);
             }
-            if random.below(10) == 0 {
-                for (sequence, change) in late.drain(..) {
+            // One message is queued and retained in one frame.
+            3..5 => {
+                sequence += 1;
+                let message = message(number, &topic);
+                let (queued, change) = (queued(message.clone()), set(message));
+                written.write(&[
+                    Record::Changed { session: one, change: &queued, packet_id: None },
+                    Record::Retained { sequence, change: &change },
+                ]);
+            }
+            kind => {
+                sequence += 1;
+                let cleared = RetainedChange::Cleared(topic.as_str().into());
+                let change = if kind < 9 { cleared } else { set(message(number, &topic)) };
+                if random.below(4) == 0 {
+                    late.push((sequence, change));
+                } else {
                     written.write(&[Record::Retained { sequence, change: &change }]);
                 }
             }
         }
-        written.compact();
-        let found = read(&written.disk);
-        assert_eq!(of_snapshot(&written.disk).0, found.retained().count(), "seed {seed}: nothing is there twice");
-        assert_eq!(described(&found), described(&written.expected.finish()), "seed {seed}");
+        if random.below(10) == 0 {
+            for (sequence, change) in late.drain(..) {
+                written.write(&[Record::Retained { sequence, change: &change }]);
+            }
+        }
+    }
+    written.compact();
+    let found = read(&written.disk);
+    assert_eq!(of_snapshot(&written.disk).0, found.retained().count(), "seed {seed}: nothing is there twice");
+    assert!(described(&found) == described(&written.expected.finish()), "seed {seed}");
+}
+
+#[test]
+fn a_snapshot_of_a_snapshot_is_the_state_whatever_has_changed_and_in_which_order() {
+    (0..SEEDS).for_each(compact_now_and_then);
+}
+
+/// Faults of merging that are put in on purpose.
+#[test]
+fn faults_of_merging_are_found() {
+    use tautwire_durable::mutant::{Mutant, mutate};
+
+    let mutants = [
+        Mutant::SnapshotEndsOneFrameEarly,
+        Mutant::MergeForgetsUnchanged,
+        Mutant::MergeKeepsReplaced,
+        Mutant::MergeTakesFirstChange,
+        Mutant::MergeForgetsCleared,
+    ];
+    for mutant in mutants {
+        mutate(Some(mutant));
+        let is_found = |seed| catch_unwind(AssertUnwindSafe(|| compact_now_and_then(seed))).is_err();
+        let found = (0..SEEDS).find(|seed| is_found(*seed));
+        mutate(None);
+        assert!(found.is_some(), "{mutant:?} is not found");
     }
 }
 

@@ -1,5 +1,5 @@
 //! The simulation finds faults that are put in on purpose: in the engine, in what becomes of records, and in the log. Faults of the turn
-//! have a simulation of their own, in `turns.rs`; so have other faults of the log, with the log.
+//! have a simulation of their own, in `turns.rs`; so have other faults of the log, with the log, and of merging, with what merges.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -20,7 +20,7 @@ enum Fault {
 const SEEDS_MAX: u64 = 200;
 
 /// Found by what a crash takes.
-const FOUND_BY_CRASHES: [Fault; 14] = [
+const FOUND_BY_CRASHES: [Fault; 16] = [
     Fault::Engine(engine::Mutant::AcknowledgesOneFrameEarly),
     Fault::Engine(engine::Mutant::ConnectsAtOnce),
     Fault::Engine(engine::Mutant::DeliversAtOnce),
@@ -33,6 +33,8 @@ const FOUND_BY_CRASHES: [Fault; 14] = [
     Fault::Durable(durable::Mutant::SnapshotForgetsHandovers),
     Fault::Durable(durable::Mutant::SnapshotEndsOneFrameEarly),
     Fault::Durable(durable::Mutant::ForgetsTakenIdentifiers),
+    Fault::Durable(durable::Mutant::MergeForgetsUnchanged),
+    Fault::Durable(durable::Mutant::MergeTakesFirstChange),
     Fault::Journal(journal::Mutant::ForgetsToSync),
     Fault::Journal(journal::Mutant::ReleasesTooMuch),
 ];
