@@ -42,10 +42,16 @@ func runBroker(t *testing.T, listen ...string) (addresses []string, stop func())
 
 func runBrokerWith(t *testing.T, settings []string, listen ...string) (addresses []string, stop func()) {
 	t.Helper()
-	arguments := []string{"serve", "--memory"}
+	arguments := []string{"--memory"}
 	for _, each := range settings {
 		arguments = append(arguments, "--set", each)
 	}
+	return serve(t, arguments, listen...)
+}
+
+func serve(t *testing.T, arguments []string, listen ...string) (addresses []string, stop func()) {
+	t.Helper()
+	arguments = append([]string{"serve"}, arguments...)
 	for _, each := range listen {
 		arguments = append(arguments, "--listen", each)
 	}
