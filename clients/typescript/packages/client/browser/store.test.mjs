@@ -1,14 +1,19 @@
 // The store of browsers in a real one, against the real broker. Tabs end without a word.
 
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { connect } from "@tautwire/client";
 import { CHANGES, plain, SESSION } from "../dist/test/support/changes.js";
-import { RealBroker } from "../dist/test/support/real-broker.js";
+import { temporaryFolder } from "../dist/test/support/folder.js";
+import { MortalBroker } from "../dist/test/support/mortal-broker.js";
 import { startChromium } from "./chromium.mjs";
 import { startSite } from "./site.mjs";
 import { Tab } from "./tab.mjs";
 
+const FAST = { minDelayMs: 5, maxDelayMs: 20 };
+
+const folder = temporaryFolder();
 let browser;
 let site;
 
@@ -74,10 +79,10 @@ test("one tab at a time has a session, and its end frees it", async () => {
   }
 });
 
-test("nothing is lost and QoS 2 arrives once, though tabs that publish are closed", async () => {
+test("nothing is lost and QoS 2 arrives once, though tabs that publish are closed and the broker is killed", async () => {
   const LIVES = 6;
-  const broker = await RealBroker.start(["ws://127.0.0.1:0/mqtt", "127.0.0.1:0"]);
-  const peer = await connect(broker.urls[1]);
+  const broker = await MortalBroker.start(join(folder, "data"), ["ws://127.0.0.1:0/mqtt", "127.0.0.1:0"]);
+  const peer = await connect(broker.urls[1], { clientId: "witness", sessionExpiryS: 600, reconnect: FAST });
   const arrived = [];
   let last;
   const complete = new Promise((resolve) => (last = resolve));
@@ -90,24 +95,29 @@ test("nothing is lost and QoS 2 arrives once, though tabs that publish are close
     for (let life = 0; life < LIVES; life++) {
       const tab = await open();
       await tab.run(
-        async ({ url, life }) => {
+        async ({ url, life, reconnect }) => {
           const { tautwire, IndexedDbStore, tell } = globalThis;
           let store;
           while (store === undefined) store = await IndexedDbStore.open("publisher").catch(() => undefined);
-          const client = tautwire.createClient(url, { clientId: "page", store });
+          const client = tautwire.createClient(url, { clientId: "page", store, reconnect });
           globalThis.client = client;
           for (let n = 0; n < 200; n++) {
             const name = `${life} ${n}`;
-            void client.publish("numbers", name, { qos: 1 + (n % 2) });
+            void client.publish("numbers", name, { qos: 1 + (n % 2) }).then(() => tell(`acknowledged ${name}`));
             void store.sync().then(() => tell(name));
             if (n % 7 === 0) await new Promise((resolve) => globalThis.setTimeout(resolve));
           }
         },
-        { url: broker.url, life },
+        { url: broker.url, life, reconnect: FAST },
       );
       await tab.told(`${life} ${life * 30}`);
+      if (life % 2 === 1) {
+        await broker.kill();
+        // The tab outlives the broker.
+        await tab.told(`acknowledged ${life} 199`);
+      }
       await tab.close();
-      for (const name of tab.lines) safe.add(name);
+      for (const line of tab.lines) safe.add(line.replace("acknowledged ", ""));
     }
     const tab = await open();
     const left = await tab.run(async (url) => {

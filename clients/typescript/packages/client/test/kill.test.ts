@@ -11,7 +11,8 @@ import { FileStore } from "@tautwire/client/file-store";
 import type { Client } from "@tautwire/client";
 import { connect, createClient } from "./support/clients.js";
 import { temporaryFolder } from "./support/folder.js";
-import { noBroker, RealBroker } from "./support/real-broker.js";
+import { MortalBroker } from "./support/mortal-broker.js";
+import { noBroker } from "./support/real-broker.js";
 import { within } from "./support/waiting.js";
 
 /** More kills find more; TAUTWIRE_KILLS sets their number. */
@@ -30,31 +31,6 @@ function randomBy(seed: number): () => number {
     state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fff_ffff;
     return state / 0x8000_0000;
   };
-}
-
-class Broker {
-  private constructor(
-    private running: RealBroker,
-    private readonly data: string,
-  ) {}
-
-  static async start(data: string): Promise<Broker> {
-    return new Broker(await RealBroker.start(undefined, [], data), data);
-  }
-
-  get url(): string {
-    return this.running.url;
-  }
-
-  async kill(): Promise<void> {
-    const { port } = this.running;
-    await this.running.stop("SIGKILL");
-    this.running = await RealBroker.start([`127.0.0.1:${port}`], [], this.data);
-  }
-
-  stop(): Promise<void> {
-    return this.running.stop();
-  }
 }
 
 /** Runs the program until it has said so many lines, of which each is given to the function. */
@@ -100,7 +76,7 @@ async function witness(url: string): Promise<{ client: Client; numbers: number[]
 for (const version of ["5", "4"]) {
   test(`nothing is lost and QoS 2 arrives once, though publisher and broker are killed (MQTT ${version})`, { skip: noBroker }, async (t) => {
     const random = randomBy(SEED);
-    const broker = await Broker.start(join(folder, `data ${version}`));
+    const broker = await MortalBroker.start(join(folder, `data ${version}`));
     t.after(() => broker.stop());
     const { numbers, until } = await witness(broker.url);
     const path = join(folder, `session ${version}`);
@@ -141,7 +117,7 @@ for (const version of ["5", "4"]) {
 test("a QoS 2 message that was accepted does not come to the next process", { skip: noBroker }, async (t) => {
   const COUNT = 40;
   const random = randomBy(SEED);
-  const broker = await Broker.start(join(folder, "data of the receiver"));
+  const broker = await MortalBroker.start(join(folder, "data of the receiver"));
   t.after(() => broker.stop());
   const publisher = await connect(broker.url, { clientId: "publisher", reconnect: FAST });
   const got = new Set<number>();
