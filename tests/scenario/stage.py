@@ -14,6 +14,7 @@ from pathlib import Path
 
 from agents import ROOT, Agent, AgentError
 from relay import Relay
+from stranger import Stranger
 
 EXECUTABLE = ROOT / "bin" / "tautwire"
 READY_TIMEOUT_S = 20
@@ -106,6 +107,7 @@ class Stage:
         self.relay = Relay()
         self._broker: subprocess.Popen[bytes] | None = None
         self._players: list[Player] = []
+        self._strangers: list[Stranger] = []
         self._starts = 0
         self.broker_port = 0
 
@@ -115,6 +117,8 @@ class Stage:
     def __exit__(self, *_: object) -> None:
         for player in self._players:
             player.kill()
+        for stranger in self._strangers:
+            stranger.close()
         self.kill_broker()
         self.relay.close()
 
@@ -164,6 +168,12 @@ class Stage:
         run = subprocess.run([str(EXECUTABLE), *arguments], capture_output=True, text=True, timeout=STOP_TIMEOUT_S)
         if run.returncode != 0:
             raise AgentError(f"tautwire {arguments[0]}: {run.stderr.strip()}")
+
+    def stranger(self, says: bytes, once: bool = False) -> int:
+        """The port of something that says this to whoever has said something, or only to the first."""
+        stranger = Stranger(says, once)
+        self._strangers.append(stranger)
+        return stranger.port
 
     def player(self, address: str | None = None, language: str | None = None) -> Player:
         """An agent, at the relay if nothing else is said."""

@@ -345,7 +345,7 @@ bool tw_client_next(tw_client *client, uint32_t now_ms, tw_event *event) {
             return false;
         }
         if (used < 0) {
-            return close_with(client, used, event);
+            return client->state == CONNECTING ? close_without_connack(client, used, event) : close_with(client, used, event);
         }
         client->receive_start += (size_t)used;
         if (handle_packet(client, &packet, event)) {

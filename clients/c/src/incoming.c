@@ -50,10 +50,10 @@ static TW_COLD bool close_with(tw_client *c, tw_result error, tw_event *event) {
 /*
  * The reasons after which another attempt ends the same way, a bit for each from 0x80 to 0x9F. CONNACK: version, client
  * identifier, user name or password, rights, a ban, the authentication method, a will that the server does not take
- * (0x90, 0x99, 0x9A, 0x9B), another server. DISCONNECT: rights, the method, a session taken over, another server.
+ * (0x90, 0x95, 0x99, 0x9A, 0x9B), another server. DISCONNECT: rights, a session taken over, another server.
  */
-#define FINAL_IN_CONNACK 0x3E0114F0u
-#define FINAL_IN_DISCONNECT 0x30005080u
+#define FINAL_IN_CONNACK 0x3E2114F0u
+#define FINAL_IN_DISCONNECT 0x30004080u
 
 /* The connection was ended by the server. */
 static bool closed_by_server(tw_client *c, tw_reason reason, tw_properties properties, tw_event *event) {
@@ -74,6 +74,23 @@ static bool closed_by_server(tw_client *c, tw_reason reason, tw_properties prope
     event->properties = properties;
     c->state = CLOSING;
     return true;
+}
+
+/*
+ * What came in the place of CONNACK cannot be decoded. A server that does not know MQTT 5.0 says no in the form of 3.1.1, and at another
+ * port is something else than MQTT. Always true: this is an event.
+ */
+static TW_COLD bool close_without_connack(tw_client *c, tw_result error, tw_event *event) {
+    const uint8_t *input = c->config.receive.data + c->receive_start;
+    tw_packet packet;
+    if (error == TW_PACKET_OVER_LIMIT) {
+        return close_with(c, error, event);
+    }
+    if (tw_decode(input, c->receive_end - c->receive_start, TW_V3_1_1, TW_MAX_PACKET_BYTES, &packet) > 0 &&
+        packet.type == TW_CONNACK && packet.as.connack.reason != TW_SUCCESS) {
+        return closed_by_server(c, packet.as.connack.reason, packet.as.connack.properties, event);
+    }
+    return close_with(c, TW_HANDSHAKE_FAILED, event);
 }
 
 static void take_limits(tw_client *c, tw_properties properties) {

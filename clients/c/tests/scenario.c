@@ -286,6 +286,8 @@ static void take_option(const char *option, tw_client_config *config, uint32_t *
         config->connect.password = keep(a.password, sizeof a.password, value);
     } else if ((value = value_of(option, "attempts_ms")) != NULL) {
         *retry_max_ms = (uint32_t)strtoul(value, NULL, 10);
+    } else if ((value = value_of(option, "connect_ms")) != NULL) {
+        config->connect_timeout_ms = (uint32_t)strtoul(value, NULL, 10);
     } else if ((value = value_of(option, "timeout_ms")) != NULL) {
         a.request_timeout_ms = (uint32_t)strtoul(value, NULL, 10);
     } else if (strcmp(option, "resume") == 0) {

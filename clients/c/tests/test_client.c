@@ -307,6 +307,32 @@ static void a_handshake_that_goes_wrong_ends(void) {
     CHECK(give(&r, "3005 000161 00 78") == TW_EVENT_CLOSED && r.event.error == TW_PACKET_UNEXPECTED, "PUBLISH first");
 }
 
+/* What comes in the place of CONNACK from a server that does not know MQTT 5.0, and from what is no MQTT. */
+static void what_is_no_connack_is_understood(void) {
+    static const struct answer {
+        const char *hex;
+        tw_error error;
+        tw_reason reason;
+        bool is_final;
+    } ANSWERS[] = {
+        {"2002 0001", TW_UNSUPPORTED_VERSION, TW_UNSUPPORTED_PROTOCOL_VERSION, true},
+        {"2002 0004", TW_CONNECTION_REFUSED, TW_BAD_USER_NAME_OR_PASSWORD, true},
+        {"2002 0003", TW_CONNECTION_REFUSED, TW_SERVER_UNAVAILABLE, false},
+        {"2002 0000", TW_HANDSHAKE_FAILED, TW_UNSPECIFIED_ERROR, false},
+        {"53 53 48 2d 32", TW_HANDSHAKE_FAILED, TW_UNSPECIFIED_ERROR, false},
+        {"30ffffff7f", TW_PACKET_OVER_LIMIT, TW_PACKET_TOO_LARGE, false},
+    };
+    size_t i;
+    for (i = 0; i < sizeof ANSWERS / sizeof ANSWERS[0]; i++) {
+        set_up(&r, TW_V5);
+        CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
+        CHECK(give(&r, ANSWERS[i].hex) == TW_EVENT_CLOSED, "%s", ANSWERS[i].hex);
+        CHECK(r.event.error == (tw_result)ANSWERS[i].error && r.event.reason == ANSWERS[i].reason &&
+                  r.event.is_final == ANSWERS[i].is_final,
+              "%s: %s", ANSWERS[i].hex, tw_error_name(r.event.error));
+    }
+}
+
 /* What the server says at the end, and whether another attempt can help. */
 static void ends_by_the_server_are_told_apart(void) {
     static const struct end {
@@ -319,6 +345,7 @@ static void ends_by_the_server_are_told_apart(void) {
         {"2003 008a00", TW_CONNECTION_REFUSED, true},  {"2003 008c00", TW_CONNECTION_REFUSED, true},
         {"2003 009000", TW_CONNECTION_REFUSED, true},  {"2003 009900", TW_CONNECTION_REFUSED, true},
         {"2003 009a00", TW_CONNECTION_REFUSED, true},  {"2003 009b00", TW_CONNECTION_REFUSED, true},
+        {"2003 009500", TW_CONNECTION_REFUSED, true},  {"2003 008100", TW_CONNECTION_REFUSED, false},
         {"2003 009c00", TW_REDIRECTED, true},          {"2003 009d00", TW_REDIRECTED, true},
         {"2003 008000", TW_CONNECTION_REFUSED, false}, {"2003 008800", TW_CONNECTION_REFUSED, false},
         {"2003 008900", TW_CONNECTION_REFUSED, false}, {"2003 009700", TW_CONNECTION_REFUSED, false},
@@ -575,6 +602,7 @@ int main(void) {
     silence_is_broken_by_pings_and_ended_by_a_timeout();
     what_arrives_shows_that_the_server_lives();
     a_handshake_that_goes_wrong_ends();
+    what_is_no_connack_is_understood();
     ends_by_the_server_are_told_apart();
     faults_of_the_server_end_the_connection();
     the_limits_of_the_server_are_kept();

@@ -186,7 +186,7 @@ func TestConnectReportsTheFirstFailure(t *testing.T) {
 	for code, connect := range map[client.Code]func(*server.Conn) (*packets.ConnAck, error){
 		client.ErrHandshake:      func(c *server.Conn) (*packets.ConnAck, error) { c.Abort(); return nil, errCut },
 		client.ErrConnectTimeout: func(*server.Conn) (*packets.ConnAck, error) { <-t.Context().Done(); return nil, nil },
-		client.ErrProtocol:       func(c *server.Conn) (*packets.ConnAck, error) { return nil, c.SendRaw([]byte{0xFF, 0xFF}) },
+		client.ErrProtocol:       func(c *server.Conn) (*packets.ConnAck, error) { return nil, c.SendRaw([]byte{0xD0, 0}) },
 		client.ErrConnectionRefused: func(*server.Conn) (*packets.ConnAck, error) {
 			return packets.NewConnAck(packets.ReasonServerBusy)
 		},
@@ -279,6 +279,7 @@ func TestAddressesAreRefusedWithAHint(t *testing.T) {
 		"http://host":                    `"http" is none of mqtt, mqtts, ws and wss`,
 		"mqtt://":                        "write mqtt://HOST:PORT",
 		"mqtt://[::1":                    "is no URL",
+		"mqtt://host/mqtt":               "a path is for ws and wss",
 		"mqtt://user:secret@host":        "Options.Password",
 		"mqtt://user:sec/secret@host":    "write mqtt://HOST:PORT",
 		"mqtt://user:%zzsecret@host":     "write mqtt://HOST:PORT",

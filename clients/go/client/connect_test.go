@@ -136,6 +136,33 @@ func TestAServerThatBreaksTheHandshakeIsLeft(t *testing.T) {
 	}
 }
 
+func TestWhatIsNoConnAckOfThisVersionIsUnderstood(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer []byte
+		code   client.Code
+		reason packets.ReasonCode
+	}{
+		"no MQTT":                              {[]byte("SSH-2.0-OpenSSH_9.2p1\r\n"), client.ErrHandshake, 0},
+		"a success in 3.1.1":                   {[]byte{0x20, 2, 0, 0}, client.ErrHandshake, 0},
+		"a refusal of the version in 3.1.1":    {[]byte{0x20, 2, 0, 1}, client.ErrUnsupportedProtocolVersion, 0x84},
+		"a refusal of the identifier in 3.1.1": {[]byte{0x20, 2, 0, 2}, client.ErrConnectionRefused, 0x85},
+		"a refusal of the password in 3.1.1":   {[]byte{0x20, 2, 0, 4}, client.ErrConnectionRefused, 0x86},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, server.Hooks{Connect: func(c *server.Conn, _ *packets.Connect) (*packets.ConnAck, error) {
+				// In two pieces, as it may come.
+				orPanic(c.SendRaw(test.answer[:3]))
+				orPanic(c.SendRaw(test.answer[3:]))
+				return nil, nil
+			}})
+			e := wantError(t, firstFailure(t, "mqtt://fake", f.options(client.Options{})), test.code)
+			if e.Reason != test.reason {
+				t.Errorf("reason %v", e.Reason)
+			}
+		})
+	}
+}
+
 func TestASilentServerIsFoundOut(t *testing.T) {
 	var pings atomic.Int64
 	f := newFake(t, server.Hooks{

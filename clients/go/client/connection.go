@@ -43,7 +43,9 @@ type connection struct {
 	farewell error
 
 	// Of the reader.
-	reader  *packets.Reader
+	reader *packets.Reader
+	// head is the first that the server has said, as far as a CONNACK of 3.1.1 goes.
+	head    []byte
 	aliases *session.IncomingAliases
 	router  router
 	// receivedAt is when the reader got something, in nanoseconds since opened.

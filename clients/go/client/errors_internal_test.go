@@ -86,3 +86,14 @@ func TestWithoutALoggerOnlyTroubleIsLogged(t *testing.T) {
 		t.Errorf("got %s", said.String())
 	}
 }
+
+func TestAWebSocketWithoutAPathHasThatOfBrokers(t *testing.T) {
+	for address, path := range map[string]string{
+		"ws://host": "/mqtt", "wss://host:8084": "/mqtt", "ws://host/": "/", "ws://host/a?b": "/a", "mqtt://host": "", "mqtt://host/": "/",
+	} {
+		target, err := parseAddress(address)
+		if err != nil || target.Path != path {
+			t.Errorf("%s: %v, %v", address, target, err)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/tautwire/tautwire/clients/go/packets"
@@ -52,6 +53,9 @@ func (n *connection) handshake(ctx context.Context, clean bool) (*packets.ConnAc
 	}
 	for {
 		received, err := n.reader.Next()
+		if refusal := n.refusalInV311(err); refusal != nil {
+			return c.accept(connect, refusal)
+		}
 		if err != nil {
 			return nil, ServerInfo{}, broken(err)
 		}
@@ -75,6 +79,23 @@ func (n *connection) handshake(ctx context.Context, clean bool) (*packets.ConnAc
 			return nil, ServerInfo{}, failure(ErrProtocol, "connect", "%v came before CONNACK", received.Type())
 		}
 	}
+}
+
+// connAckBytesV311 is the size of a CONNACK before 5.0.
+const connAckBytesV311 = 4
+
+// refusalInV311 gives the refusal of a server that does not know MQTT 5.0: it says no in the form of 3.1.1, which is malformed in 5.0.
+func (n *connection) refusalInV311(err error) *packets.ConnAck {
+	var malformed *packets.Error
+	if n.client.options.Version != packets.V5 || !errors.As(err, &malformed) {
+		return nil
+	}
+	p, _, err := packets.Decode(n.head, packets.Options{Version: packets.V311})
+	refusal, ok := p.(*packets.ConnAck)
+	if err != nil || !ok || refusal.Reason() == packets.ReasonSuccess {
+		return nil
+	}
+	return refusal.Clone()
 }
 
 // connectPacket makes CONNECT out of the options.

@@ -15,6 +15,9 @@ type counted struct{ n *connection }
 func (s counted) Read(p []byte) (int, error) {
 	length, err := s.n.conn.Read(p)
 	if length > 0 {
+		if missing := connAckBytesV311 - len(s.n.head); missing > 0 {
+			s.n.head = append(s.n.head, p[:min(length, missing)]...)
+		}
 		s.n.client.stats.bytesReceived.Add(uint64(length))
 		s.n.receivedAt.Store(int64(time.Since(s.n.opened)))
 	}

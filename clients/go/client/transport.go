@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/tautwire/tautwire/clients/go/internal/websocket"
-	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
 // scheme says how an address is reached.
@@ -53,11 +52,16 @@ func parseAddress(address string) (*url.URL, error) {
 		return nil, failure(ErrInvalidOptions, "address", "%q is none of mqtt, mqtts, ws and wss", target.Scheme)
 	case target.User != nil:
 		return nil, failure(ErrInvalidOptions, "address", "user name and password belong in Options.Username and Options.Password")
+	case !how.webSocket && strings.Trim(target.Path, "/") != "":
+		return nil, failure(ErrInvalidOptions, "address", "a path is for ws and wss")
 	case target.Hostname() == "":
 		return nil, failure(ErrInvalidOptions, "address", "there is no host in it: write %s://HOST:PORT", target.Scheme)
 	}
 	if target.Port() == "" {
 		target.Host = net.JoinHostPort(target.Hostname(), how.port)
+	}
+	if how.webSocket && target.Path == "" {
+		target.Path = "/mqtt" // What brokers listen at.
 	}
 	return target, nil
 }
@@ -112,10 +116,6 @@ func (c *Client) dialFailure(ctx context.Context, err error) error {
 func (c *Client) handshakeFailure(ctx context.Context, err error) error {
 	if known := c.attemptFailure(ctx, err); known != nil {
 		return known
-	}
-	var malformed *packets.Error
-	if errors.As(err, &malformed) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return &Error{Code: ErrProtocol, Operation: "connect", Reason: malformed.Reason(), Err: err}
 	}
 	return &Error{Code: ErrHandshake, Operation: "connect", Detail: c.target.Host, Err: err}
 }

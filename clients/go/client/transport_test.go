@@ -78,7 +78,7 @@ func TestTransports(t *testing.T) {
 				}
 				return errors.Join(c.Send(back), server.Acknowledge(c, p))
 			}
-			address := scheme + "://" + listen(t, o) + "/mqtt"
+			address := scheme + "://" + listen(t, o)
 			c, err := client.Connect(ctx, address, client.Options{TLS: &tls.Config{RootCAs: pool}})
 			must(t, err)
 			defer closeNow(t, c)

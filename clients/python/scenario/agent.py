@@ -64,6 +64,8 @@ class Agent:
             elif name == "attempts_ms":
                 longest_s = int(value) / 1000
                 given["reconnect"] = (min(FIRST_PAUSE_S, longest_s), longest_s)
+            elif name == "connect_ms":
+                given["connect_timeout"] = int(value) / 1000
             elif name == "timeout_ms":
                 self.timeout_s = int(value) / 1000
             else:

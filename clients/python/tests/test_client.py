@@ -138,10 +138,10 @@ class Messages(WithBroker):
 
     async def test_a_subscription_that_is_refused(self):
         async with tautwire.connect(self.address) as client:
-            for filters, code in [("a/#/b", "topic_"), ([], "invalid_argument"), (7, "invalid_argument")]:
+            for filters in ("a/#/b", [], 7):
                 with self.subTest(filters), self.assertRaises(MqttError) as caught:
                     await client.subscribe(filters)
-                self.assertTrue(caught.exception.code.startswith(code))
+                self.assertEqual(caught.exception.code, "invalid_argument")
 
     async def test_what_is_no_message_is_refused(self):
         async with tautwire.connect(self.address) as client:

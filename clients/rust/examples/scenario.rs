@@ -129,6 +129,7 @@ impl Agent {
                     let max = Duration::from_millis(value.parse()?);
                     options.reconnect(Some(Reconnect { min: Reconnect::default().min.min(max), max }))
                 }
+                "connect_ms" => options.connect_timeout(Duration::from_millis(value.parse()?)),
                 "timeout_ms" => {
                     request_timeout = Duration::from_millis(value.parse()?);
                     options

@@ -120,6 +120,8 @@ func (a *agent) options(words string) client.Options {
 			o.Password = []byte(value)
 		case "attempts_ms":
 			o.Reconnect.Max = number(value) * time.Millisecond
+		case "connect_ms":
+			o.Timeouts.Connect = number(value) * time.Millisecond
 		case "timeout_ms":
 			o.Timeouts.Request = number(value) * time.Millisecond
 		}

@@ -181,10 +181,11 @@ impl Error {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Options(_) => "invalid_options",
-            Self::Argument(_) => "invalid_argument",
-            Self::Topic(error) => error.kind.code(),
-            Self::Encode { error, .. } => error.code(),
-            Self::TooLarge { .. } => "packet_too_large",
+            Self::TooLarge { .. } | Self::Encode { error: EncodeError::PacketTooLarge { .. }, .. } => {
+                "packet_too_large"
+            }
+            // What the codec says of it is in the message, and the source.
+            Self::Argument(_) | Self::Topic(_) | Self::Encode { .. } => "invalid_argument",
             Self::QoSNotSupported(_) => "qos_not_supported",
             Self::RetainNotSupported => "retain_not_supported",
             Self::NotSupported(_) => "not_supported",
@@ -301,14 +302,13 @@ pub(crate) fn text_of(code: &str) -> Option<&'static str> {
 fn is_permanent_refusal(reason: ReasonCode) -> bool {
     matches!(
         reason,
-        ReasonCode::MalformedPacket
-            | ReasonCode::ProtocolError
-            | ReasonCode::UnsupportedProtocolVersion
+        ReasonCode::UnsupportedProtocolVersion
             | ReasonCode::ClientIdentifierNotValid
             | ReasonCode::BadUserNameOrPassword
             | ReasonCode::NotAuthorized
             | ReasonCode::Banned
             | ReasonCode::BadAuthenticationMethod
+            // A will that the server does not take.
             | ReasonCode::TopicNameInvalid
             | ReasonCode::PacketTooLarge
             | ReasonCode::PayloadFormatInvalid

@@ -1,8 +1,8 @@
 //! CONNECT, CONNACK and AUTH, and what a connection begins with.
 
 use tautwire_protocol::{
-    Auth, AuthReason, ConnAck, Connect, DisconnectReason, MAX_PACKET_SIZE_BYTES, Packet, Properties, Property,
-    PropertyContext,
+    Auth, AuthReason, ConnAck, Connect, DecodeOptions, DisconnectReason, MAX_PACKET_SIZE_BYTES, Packet, Properties,
+    Property, PropertyContext, ProtocolVersion, decode,
 };
 use tautwire_session::{Change, Resend, Session};
 
@@ -97,6 +97,17 @@ impl<T> Machine<T> {
         Ok(block)
     }
 
+    /// The refusal of a server that does not know MQTT 5.0: it says no in the form of 3.1.1, which is malformed in 5.0.
+    pub(super) fn refusal_in_v3(&self, bytes: &[u8]) -> Option<Error> {
+        if !matches!(self.phase, Phase::Connecting { .. }) || !self.version().is_v5() {
+            return None;
+        }
+        match decode(bytes, &DecodeOptions::new(ProtocolVersion::V3_1_1)) {
+            Ok((Packet::ConnAck(connack), _)) => refusal(&connack),
+            _ => None,
+        }
+    }
+
     pub(super) fn on_connack(
         &mut self,
         connack: &ConnAck<'_>,
@@ -104,13 +115,8 @@ impl<T> Machine<T> {
         handler: &mut impl Handler<T>,
     ) -> Result<(), Error> {
         let said = connack.properties;
-        if connack.reason.is_error() {
-            return Err(Error::Refused {
-                what: Refused::Connection,
-                reason: connack.reason.into(),
-                text: said.reason_string().map(Into::into),
-                server_reference: said.server_reference().map(Into::into),
-            });
+        if let Some(refusal) = refusal(connack) {
+            return Err(refusal);
         }
         if connack.session_present && self.starts_clean() {
             // [MQTT-3.2.2-2]
@@ -274,4 +280,15 @@ impl<T> Machine<T> {
         auth.append_to(self.options.version, &mut self.output).map_err(|error| unwritable("AUTH", error))?;
         Ok(())
     }
+}
+
+/// The error of a CONNACK that refuses.
+fn refusal(connack: &ConnAck<'_>) -> Option<Error> {
+    let said = connack.properties;
+    connack.reason.is_error().then(|| Error::Refused {
+        what: Refused::Connection,
+        reason: connack.reason.into(),
+        text: said.reason_string().map(Into::into),
+        server_reference: said.server_reference().map(Into::into),
+    })
 }

@@ -204,6 +204,9 @@ impl<T> Machine<T> {
                 }
                 Err(error) if error.is_incomplete() => return Ok(at),
                 Err(error) => {
+                    if let Some(refusal) = self.refusal_in_v3(&bytes[at..]) {
+                        return Err(refusal);
+                    }
                     // [MQTT-4.13.1-1]
                     let reason = DisconnectReason::try_from(error.reason);
                     self.leave(reason.unwrap_or(DisconnectReason::MalformedPacket));

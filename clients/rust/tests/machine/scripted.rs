@@ -219,6 +219,25 @@ fn a_refusal_tells_reason_text_and_other_server() {
 }
 
 #[test]
+fn a_server_that_knows_3_1_1_alone_is_understood() {
+    for (code, says) in [(1, "unsupported_protocol_version"), (2, "connection_refused"), (4, "connection_refused")] {
+        let mut script = Script::new(options(), ProtocolVersion::V5);
+        script.machine.opened(0).expect("CONNECT can be written");
+        // In two pieces, as it may come.
+        script.machine.receive(&[0x20, 2, 0], 0, &mut script.seen).expect("not whole");
+        let error = script.machine.receive(&[code], 0, &mut script.seen).expect_err("refused");
+        assert_eq!((error.code(), error.is_permanent()), (says, true), "{error}");
+    }
+    let mut script = Script::new(options(), ProtocolVersion::V5);
+    script.machine.opened(0).expect("CONNECT can be written");
+    let error = script.machine.receive(&[0x20, 2, 0, 0], 0, &mut script.seen).expect_err("no CONNACK of 5.0");
+    assert!(!error.is_permanent(), "{error}");
+    let mut script = Script::open(options(), &[]);
+    let error = script.machine.receive(&[0x20, 2, 0, 1], 0, &mut script.seen).expect_err("it is connected");
+    assert_eq!(error.code(), "protocol_error");
+}
+
+#[test]
 fn what_the_server_does_not_offer_is_refused_here() {
     let limited = [
         Property::MaximumQoS(QoS::AtLeastOnce),
@@ -582,7 +601,7 @@ fn properties_reach_the_wire_as_they_were_given() {
     let Packet::Publish(publish) = sent[0].as_packet() else { panic!("{sent:?}") };
     assert_eq!(publish.properties.iter().collect::<Vec<_>>(), given);
     let twice = publication.content_type("d");
-    assert_eq!(script.publish(&twice, 0).expect_err("twice").code(), "property_repeated");
+    assert_eq!(script.publish(&twice, 0).expect_err("twice").code(), "invalid_argument");
     let misplaced = Publication::new("t", "x").property(Property::ServerKeepAlive(1));
-    assert_eq!(script.publish(&misplaced, 0).expect_err("misplaced").code(), "property_not_allowed");
+    assert_eq!(script.publish(&misplaced, 0).expect_err("misplaced").code(), "invalid_argument");
 }

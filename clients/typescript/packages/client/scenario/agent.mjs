@@ -35,6 +35,7 @@ function settings(words) {
     cleanStart: given.has("resume") ? false : undefined,
     userName: given.get("user"),
     password: given.get("password"),
+    connectTimeoutMs: number("connect_ms"),
     reconnect: maxDelayMs === undefined ? undefined : { minDelayMs: Math.min(MIN_DELAY_MS, maxDelayMs), maxDelayMs },
   };
 }

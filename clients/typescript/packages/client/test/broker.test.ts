@@ -107,7 +107,7 @@ describe("over every transport", { skip: noBroker }, () => {
       await exercise(client);
       await client.close();
       const refused = await failure(web.connect("mqtt://127.0.0.1:1"));
-      assert.equal(refused.code, "invalid_argument");
+      assert.equal(refused.code, "invalid_options");
       assert.equal((await failure(web.connect("ws://127.0.0.1:1"))).code, "unreachable");
     } finally {
       globals.WebSocket = native;

@@ -61,7 +61,7 @@ describe("addresses", () => {
       try {
         createClient(address);
       } catch (error) {
-        assert.equal((error as MqttError).code, "invalid_argument");
+        assert.equal((error as MqttError).code, "invalid_options");
         return (error as MqttError).message;
       }
       return "";
@@ -74,7 +74,28 @@ describe("addresses", () => {
     for (const address of ["mqtt://u:secret@x", "u:secret@x", "mqtt://u:secret@x:99999"]) {
       assert.ok(detail(address) !== "" && !detail(address).includes("secret"), address);
     }
-    assert.throws(() => createClient([]), { code: "invalid_argument" });
+    assert.throws(() => createClient([]), { code: "invalid_options" });
+  });
+
+  test("a WebSocket without a path has that of brokers", async () => {
+    for (const [address, expected] of [
+      ["ws://h", "ws://h/mqtt"],
+      ["wss://h:8084", "wss://h:8084/mqtt"],
+      ["ws://h/", "ws://h/"],
+      ["ws://h/a?b", "ws://h/a?b"],
+    ] as const) {
+      let asked = "";
+      const broker = new FakeBroker();
+      const transport: ClientOptions["transport"] = (url, events, settings) => {
+        asked = url.href;
+        return broker.transport(url, events, settings);
+      };
+      const client = createClient(address, { transport });
+      await broker.accept();
+      await client.connected();
+      assert.equal(asked, expected);
+      await client.close();
+    }
   });
 
   /** A server that is there only under these names, and what it was asked by. */
@@ -179,11 +200,13 @@ describe("giving up", () => {
     [0x8a, true],
     [0x8c, true],
     [0x90, true],
+    [0x95, true],
     [0x99, true],
     [0x9a, true],
     [0x9b, true],
     [0x9c, true],
     [0x81, false],
+    [0x82, false],
     [0x88, false],
     [0x97, false],
     [0x9f, false],

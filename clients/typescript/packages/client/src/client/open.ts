@@ -15,7 +15,7 @@ export type Connect = (server: ServerAddress | readonly ServerAddress[], options
  * A client that begins to connect at once and goes on until it succeeds. Subscribe and publish without waiting: messages
  * wait in the queue, subscriptions are made as soon as there is a connection. Several servers are tried in turn.
  *
- * @throws {MqttError} `invalid_argument`: an address is wrong. `invalid_options`: an option is.
+ * @throws {MqttError} `invalid_options`: an address or an option is wrong.
  */
 export type CreateClient = (server: ServerAddress | readonly ServerAddress[], options?: ClientOptions) => Client;
 

@@ -12,14 +12,14 @@ export class Servers {
   /** Where the round began: at the first server, or at the one that had accepted the client last. */
   private first = 0;
 
-  /** @throws {MqttError} `invalid_argument`: there is no address, or one is wrong. */
+  /** @throws {MqttError} `invalid_options`: there is no address, or one is wrong. */
   constructor(
     addresses: ServerAddress | readonly ServerAddress[],
     private readonly options: ClientOptions,
     private readonly platform: Platform,
   ) {
     const all = Array.isArray(addresses) ? (addresses as readonly ServerAddress[]) : [addresses as ServerAddress];
-    if (all.length === 0) throw new MqttError("invalid_argument", "no address");
+    if (all.length === 0) throw new MqttError("invalid_options", "no address");
     this.servers = all.map((each) => (typeof each === "function" ? each : this.parse(each)));
   }
 
@@ -48,11 +48,13 @@ export class Servers {
     if (!isKnown || !url?.hostname) {
       // What may hold a password is not repeated.
       const meant = /^[\w.:[\]-]+$/.test(text) ? text : "HOST:PORT";
-      throw new MqttError("invalid_argument", `an address begins with ${schemes.join("// or ")}//: ${schemes[0]!}//${meant}`);
+      throw new MqttError("invalid_options", `an address begins with ${schemes.join("// or ")}//: ${schemes[0]!}//${meant}`);
     }
     if (url.username + url.password !== "") {
-      throw new MqttError("invalid_argument", "user name and password are options, and no part of the address");
+      throw new MqttError("invalid_options", "user name and password are options, and no part of the address");
     }
+    // What brokers listen at. A URL cannot tell a path that is missing from `/`.
+    if (/^wss?:\/\/[^/?#]*$/.test(text)) url.pathname = "/mqtt";
     return url;
   }
 }

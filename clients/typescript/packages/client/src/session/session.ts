@@ -208,9 +208,12 @@ export class Session {
 
   private onReadError(error: unknown): void {
     const isDecodeError = error instanceof MqttDecodeError;
-    const old = isDecodeError && this.state === "connecting" ? asV3Connack(this.head) : null;
+    // What cannot be read in the place of CONNACK is another version of MQTT, or no MQTT at all.
+    const isNoConnack = isDecodeError && this.state === "connecting";
+    const old = isNoConnack ? asV3Connack(this.head) : null;
+    const code = isNoConnack ? "handshake_failed" : "protocol_error";
     if (old !== null) this.fail(refusal(old.reason, old.properties));
-    else this.protocolError(asMqttError(error, "protocol_error"), isDecodeError ? error.reason : 0x82);
+    else this.protocolError(asMqttError(error, code), isDecodeError ? error.reason : 0x82);
   }
 
   private handle(packet: Packet): void {
@@ -385,7 +388,7 @@ export class Session {
 }
 
 export function unexpected(packet: Packet): never {
-  throw new MqttError("protocol_error", `unexpected ${packet.type}`, { reason: 0x82 });
+  throw new MqttError("protocol_error", `unexpected ${packet.type}`);
 }
 
 function aliasError(): MqttError {

@@ -1,0 +1,19 @@
+"""Reasons with which a server may end a connection: after some the client ends, after the others it connects again."""
+
+from stage import Stage
+
+# Rights, a session taken over, another server.
+FINAL = {0x87: "server_disconnected", 0x8E: "session_taken_over", 0x9C: "redirected", 0x9D: "redirected"}
+# Of what does not last, of the server and of the client, and what in CONNACK is a will that the server does not take.
+OTHERS = (0x80, 0x82, 0x8B, 0x8D, 0x93, 0x95, 0x98, 0x9A, 0xA0)
+CONNACK = bytes.fromhex("2003000000")
+
+
+def play(stage: Stage) -> None:
+    for reason in (*FINAL, *OTHERS):
+        # The next connection gets no answer.
+        port = stage.stranger(CONNACK + bytes([0xE0, 1, reason]), once=True)
+        player = stage.player(f"mqtt://127.0.0.1:{port}")
+        outcome = f"ended {FINAL[reason]}" if reason in FINAL else "disconnected server_disconnected"
+        player.does("start", "connected 0", f"{outcome} {reason:#04x}")
+        player.ends()

@@ -1,0 +1,30 @@
+"""What listens is not MQTT, or says nothing, or knows 3.1.1 alone: `connect` fails with a code that says so."""
+
+from stage import Stage
+
+# A server of 3.1.1 refuses 5.0 in a form that 5.0 does not know.
+REFUSAL_OF_THE_VERSION, REFUSAL_OF_THE_PASSWORD = bytes.fromhex("20020001"), bytes.fromhex("20020004")
+
+
+def play(stage: Stage) -> None:
+    for said, line in (
+        (b"SSH-2.0-OpenSSH_9.2p1\r\n", "handshake_failed"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "handshake_failed"),
+        # A success in the form of 3.1.1.
+        (bytes.fromhex("20020000"), "handshake_failed"),
+        (REFUSAL_OF_THE_VERSION, "unsupported_protocol_version 0x84"),
+        (REFUSAL_OF_THE_PASSWORD, "connection_refused 0x86"),
+        # PINGRESP is MQTT, and not what is due.
+        (bytes.fromhex("d000"), "protocol_error"),
+    ):
+        address = f"mqtt://127.0.0.1:{stage.stranger(said)}"
+        stage.player(address).does("connect", f"failed connect {line}")
+
+    silent = f"mqtt://127.0.0.1:{stage.stranger(b'')}"
+    stage.player(silent).does("connect connect_ms=300", "failed connect connect_timeout")
+
+    # To try again helps with what may have been started in the meantime, and not with a version.
+    ssh = f"mqtt://127.0.0.1:{stage.stranger(b'SSH-2.0-OpenSSH_9.2p1')}"
+    stage.player(ssh).does("start attempts_ms=100", *["attempt handshake_failed"] * 2)
+    old = f"mqtt://127.0.0.1:{stage.stranger(REFUSAL_OF_THE_VERSION)}"
+    stage.player(old).does("start attempts_ms=100", "ended unsupported_protocol_version 0x84")
