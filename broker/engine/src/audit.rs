@@ -59,8 +59,14 @@ impl<J: Journal> Hub<J> {
     /// The access rules do not allow what a client wants.
     #[cold]
     pub(crate) fn audit_denied(&self, index: ConnectionIndex, what: &str, topic: &str) {
-        let (user, listener) = self.who(index);
         let client_id = self.connections[index].session().map_or("", |session| self.sessions[session].client_id());
+        self.audit_denied_to(index, client_id, what, topic);
+    }
+
+    /// The same of a client that has no session yet.
+    #[cold]
+    pub(crate) fn audit_denied_to(&self, index: ConnectionIndex, client_id: &str, what: &str, topic: &str) {
+        let (user, listener) = self.who(index);
         log::error!(
             target: TARGET,
             event = "denied", what = what, topic = topic, client_id = client_id, user = user, listener = listener;

@@ -264,7 +264,7 @@ impl<J: Journal> Shard<J> {
             .is_none_or(|permissions| permissions.may_publish(will.topic.as_str(), will.qos, will.retain).is_allowed());
         if !allowed {
             self.hub.counters().wills_not_authorized.add(1);
-            self.hub.audit_denied(index, "will", will.topic.as_str());
+            self.hub.audit_denied_to(index, client_id, "will", will.topic.as_str());
         }
         allowed
     }
