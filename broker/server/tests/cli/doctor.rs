@@ -28,6 +28,35 @@ fn what_is_well_and_what_hurts_is_told_with_what_to_do() {
     assert_eq!(std::fs::read_dir(folder.path("")).expect("a folder").count(), 0, "nothing is left");
 }
 
+/// A setting is said as one; everything else is typed into a shell.
+#[test]
+fn what_it_prints_can_be_pasted() {
+    let folder = Folder::new(&[("the token", "0123456789abcdef")]);
+    let settings = [
+        format!("data.path={}", folder.path("the data")),
+        format!("admin.token_file={}", folder.path("the token")),
+        "admin.listen=127.0.0.1:0".to_owned(),
+        "limits.connections=100000000".to_owned(),
+        "limits.websocket_frame_bytes=1000".to_owned(),
+    ];
+    let token = std::path::Path::new(&settings[1]["admin.token_file=".len()..]).to_owned();
+    std::fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("it is ours");
+    let arguments: Vec<&str> =
+        settings.iter().flat_map(|setting| ["--set", setting]).chain(["--threads", "64"]).collect();
+    let text = doctor(&arguments).expect(3).text();
+    let fixes: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(&" ".repeat(22))).collect();
+    assert!(fixes.contains(&"set limits.websocket_frame_bytes = 16777216"), "{text}");
+    for fix in fixes.iter().filter(|fix| !fix.starts_with("set ") && !fix.starts_with("write ")) {
+        let shell = std::process::Command::new("sh").args(["-n", "-c", fix]).status().expect("there is a shell");
+        assert!(shell.success() && !fix.contains("USER"), "{fix}");
+    }
+    let chmod = fixes.iter().find(|fix| fix.starts_with("chmod")).unwrap_or_else(|| panic!("{text}"));
+    assert!(std::process::Command::new("sh").args(["-c", chmod]).status().expect("there is a shell").success());
+    assert!(!doctor(&arguments).expect(3).text().contains("chmod"));
+    // What is found twice is said once.
+    assert_eq!(text.matches("chmod").count(), text.matches("everybody on this machine").count());
+}
+
 #[test]
 fn certificates_that_expire_soon_and_keys_that_all_may_read_are_found() {
     let folder = Folder::new(&[]);

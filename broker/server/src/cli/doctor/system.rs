@@ -40,7 +40,7 @@ pub(super) fn descriptors(config: &Config) -> Finding {
                 grouped(config.limits.connections as u64)
             ),
             format!(
-                "mkdir -p {DROP_IN} && printf '[Service]\\nLimitNOFILE={needed}\\n' > {DROP_IN}/descriptors.conf && systemctl daemon-reload"
+                "mkdir -p {DROP_IN} && printf '[Service]\\nLimitNOFILE={needed}\\n' > {DROP_IN}/descriptors.conf && systemctl daemon-reload && systemctl restart tautwire"
             ),
         ),
         allowed => {
