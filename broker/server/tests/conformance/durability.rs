@@ -7,12 +7,13 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use tautwire_protocol::{Packet, PacketId};
+use tautwire_protocol::{Packet, PacketId, PayloadFormat, Property, SubscriptionOptions};
 
 use crate::support::http::post;
+use crate::support::property::{response_topic, subscription_identifier};
 use crate::support::{
-    AtLeastOnce, Broker, Client, ExactlyOnce, Folder, Outgoing, QoS, TOKEN, V3_1_1, V5, WillMessage, back, comes_true,
-    every_version, program,
+    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Folder, Message, Outgoing, QoS, TOKEN, V3_1_1, V5,
+    WillMessage, admin, back, comes_true, every_version, options, program,
 };
 
 /// How often the broker is killed, for each version.
@@ -134,6 +135,65 @@ fn retained_messages_survive_a_kill() {
             subscriber.expect_nothing();
         }
     });
+}
+
+/// What messages, wills and subscriptions say of themselves is there after a kill, and when a snapshot has taken the place of the log.
+#[test]
+fn all_of_messages_wills_and_subscriptions_survives_a_kill_and_a_snapshot() {
+    const EXPIRY_S: u32 = 3_600;
+    let say_all = |outgoing: Outgoing<'static>| {
+        outgoing
+            .retained()
+            .property(Property::PayloadFormatIndicator(PayloadFormat::Utf8))
+            .property(Property::MessageExpiryInterval(EXPIRY_S))
+            .property(Property::ContentType("text/plain"))
+            .property(response_topic("answers"))
+            .property(Property::CorrelationData(b"\0\xFF"))
+            .property(Property::UserProperty("a", "1"))
+            .property(Property::UserProperty("a", "2"))
+    };
+    let check = |message: &Message| {
+        assert_eq!((message.topic(), message.text(), message.retain()), ("t/x", "said", true));
+        let properties = message.properties();
+        assert_eq!(properties.payload_format_indicator(), Some(PayloadFormat::Utf8));
+        assert!(
+            properties.message_expiry_interval().is_some_and(|left_s| left_s > EXPIRY_S - 600 && left_s <= EXPIRY_S)
+        );
+        assert_eq!(properties.content_type(), Some("text/plain"));
+        assert_eq!(properties.response_topic().map(|topic| topic.as_str()), Some("answers"));
+        assert_eq!(properties.correlation_data(), Some(&b"\0\xFF"[..]));
+        assert_eq!(message.user_properties(), [("a".to_owned(), "1".to_owned()), ("a".to_owned(), "2".to_owned())]);
+    };
+    let folder = Folder::new(&[]);
+    let mut broker = start(&folder);
+    let wish = SubscriptionOptions { no_local: true, retain_as_published: true, ..options(AtLeastOnce) };
+    let mut subscriber = broker.connecting(V5, "subscriber").persistent().open();
+    assert_eq!(subscriber.subscribe_all(&[("t/#", wish)], &[subscription_identifier(77)]), [1]);
+    for is_compacted in [false, true] {
+        subscriber.disconnect();
+        let will = WillMessage::new("t/will", b"gone").qos(AtLeastOnce).property(Property::ContentType("w")).delay_s(1);
+        let _mortal = broker.connecting(V5, "mortal").persistent().will(will).open();
+        let said = say_all(Outgoing::new("t/x", AtLeastOnce, b"said"));
+        assert_eq!(broker.connect(V5, "publisher").deliver(&said), 0);
+        kill(broker);
+        if is_compacted {
+            let data = folder.path().join("data").display().to_string();
+            let compacted = Command::new(program()).args(["data", "compact", "--data", &data]).output();
+            assert!(compacted.expect("starts").status.success());
+        }
+        broker = start(&folder);
+        subscriber = back(&broker, V5, "subscriber");
+        let queued = subscriber.receive();
+        check(&queued);
+        assert_eq!((queued.qos(), queued.subscription_identifiers()), (AtLeastOnce, vec![77]));
+        // Its own messages are not for it.
+        subscriber.publish("t/own", AtLeastOnce, b"x");
+        let will = subscriber.receive();
+        assert_eq!((will.topic(), will.properties().content_type()), ("t/will", Some("w")));
+        let mut observer = broker.connect(V5, "observer");
+        observer.subscribe("t/#", AtLeastOnce);
+        check(&observer.receive());
+    }
 }
 
 /// What an operator was told is published is there, like what a client was told.
@@ -331,6 +391,46 @@ fn what_was_acknowledged_when_the_system_had_it_survives_a_kill() {
         }
         subscriber.disconnect();
     }
+}
+
+/// Whoever asks for nothing lasting never meets the log: neither its packets nor `$SYS` are in it.
+#[test]
+fn what_nobody_keeps_is_never_written_down() {
+    /// What the log writes at least.
+    const BLOCK_BYTES: u64 = 4_096;
+    let folder = Folder::new(&[("token", TOKEN)]);
+    let data = format!("data.path={}", folder.path().join("data").display());
+    let token = format!("admin.token_file={}", folder.path().join("token").display());
+    let broker = Broker::with(2, &[&data, &token, "admin.listen=127.0.0.1:0", "sys.interval_s=1"]);
+    let metric = |name| admin(broker.admin_address(), "GET", "/metrics", "").expect(200).number(name);
+    let look = || [metric("data_syncs"), metric("data_log_bytes")];
+    let mut keeper = broker.connect(V5, "keeper");
+    let mut keep = || {
+        // No matching subscribers [MQTT 5.0 section 3.4.2.1].
+        assert_eq!(keeper.deliver(&Outgoing::new("kept", AtLeastOnce, b"x").retained()), 0x10);
+    };
+    keep();
+    let before = look();
+    for version in [V3_1_1, V5] {
+        let mut subscriber = broker.connect(version, "passing");
+        subscriber.subscribe("live/#", ExactlyOnce);
+        let mut publisher = broker.connect(version, "publisher");
+        for number in 0..60 {
+            let qos = [AtMostOnce, AtLeastOnce, ExactlyOnce][number % 3];
+            publisher.publish("live/x", qos, &[b'x'; 1_000]);
+            subscriber.receive();
+        }
+        subscriber.unsubscribe(&["live/#"]);
+        subscriber.disconnect();
+        publisher.cut();
+    }
+    let mut watcher = broker.connect(V5, "watcher");
+    watcher.subscribe("$SYS/broker/uptime", AtLeastOnce);
+    watcher.receive_texts(2);
+    keep();
+    let after = look();
+    let written = [after[0] - before[0], after[1] - before[1]];
+    assert_eq!(written, [1, BLOCK_BYTES], "nothing but what was kept in the end");
 }
 
 /// A listener of its own for those who would rather not wait; each says what its acknowledgements are worth.

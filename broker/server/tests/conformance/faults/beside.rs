@@ -1,22 +1,57 @@
-//! A backup of a broker that is killed meanwhile, and starts again: what is left is a whole backup, or none.
+//! A backup of a broker that has much to do, where one of the two is killed: what is left is a whole backup, or none.
 
-use std::process::{Command, Stdio};
+use std::ops::RangeInclusive;
+use std::process::{Child, Command, Stdio};
 
-use super::killed::{CHANGING, clear, disk, expect_queued};
+use super::killed::{CHANGING, clear, disk, each, queued};
 use super::small_disk::SmallDisk;
 use super::strace::wrapper;
-use super::{absent, comes_true, expect_kept, publish, refused_by, run_by, settings, start_by};
-use crate::support::{Folder, program};
+use super::{absent, comes_true, expect_kept, payload, publish, refused_by, run_by, settings, start_by};
+use crate::support::{AtLeastOnce, Broker, Client, Folder, Outgoing, V5, program};
+
+/// So many messages are published while a backup is made, at most.
+const MEANWHILE_MAX: usize = 1_000;
+
+/// Publishes messages of consecutive numbers.
+struct Busy {
+    publisher: Client,
+    /// The number of the next one.
+    next: usize,
+    until: usize,
+}
+
+impl Busy {
+    fn new(broker: &Broker, next: usize) -> Busy {
+        Busy { publisher: broker.connect(V5, "publisher"), next, until: next + MEANWHILE_MAX }
+    }
+
+    fn go_on(&mut self) {
+        if self.next < self.until {
+            assert_eq!(self.publisher.publish("kept/x", AtLeastOnce, &payload(self.next, 100)), 0);
+            self.next += 1;
+        }
+    }
+}
+
+/// Begins a backup, tampered with as `injection` says.
+fn begin_backup(disk: &SmallDisk, injection: String, data: &str, backup: &str) -> Option<Child> {
+    let words = [disk.wrapper(), wrapper(&[injection])?].concat();
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).arg(program()).args(["data", "backup", "--data", data, backup]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Some(command.spawn().expect("the program starts"))
+}
 
 /// Whatever is there under the name of a backup, and what was being made of it, is restored with so many messages, or refused by its name. Says
 /// which of them could be restored.
-fn judge(disk: &SmallDisk, count: usize, what: &str) -> Vec<String> {
+fn judge(disk: &SmallDisk, counts: RangeInclusive<usize>, what: &str) -> Vec<String> {
     let made = disk.names("").into_iter().filter(|name| name.starts_with("backup"));
     let restored = made.filter(|name| {
         let (path, target) = (disk.path(name), disk.path("restored"));
         let output = run_by(&disk.wrapper(), &["data", "restore", "--data", &target, &path]);
         if output.status.success() {
-            expect_queued(disk, &target, count, what);
+            let count = queued(disk, &target, what);
+            assert!(counts.contains(&count), "{what}: {count} of {counts:?}");
         } else {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             assert!(said.contains(&path), "{what}: {said}");
@@ -38,9 +73,6 @@ fn a_backup_of_a_broker_that_is_killed_meanwhile_is_whole_or_there_is_none() {
     let Some(disk) = disk() else { return };
     let (folder, data, backup) = (Folder::new(&[]), disk.path("data"), disk.path("backup"));
     let settings = settings(&folder, &data, &[]);
-    // So slow that the broker ends, and the next one begins, before it is done.
-    let Some(slow) = wrapper(&[format!("?{}:delay_enter=20000", CHANGING.replace(',', ",?"))]) else { return };
-    let words = [disk.wrapper(), slow].concat();
     let mut broker = start_by(&disk.wrapper(), &settings);
     absent(&broker);
     let mut count = 0;
@@ -48,27 +80,74 @@ fn a_backup_of_a_broker_that_is_killed_meanwhile_is_whole_or_there_is_none() {
     for files in [0, 1, 2] {
         publish(&broker, count..count + 10, 100);
         count += 10;
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).arg(program()).args(["data", "backup", "--data", &data, &backup]);
-        let mut making = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the program starts");
+        let mut busy = Busy::new(&broker, count);
+        // So slow that the broker ends, and the next one begins, before it is done.
+        let slowly = format!("?{}:delay_enter=20000", CHANGING.replace(',', ",?"));
+        let Some(mut making) = begin_backup(&disk, slowly, &data, &backup) else { return };
         comes_true("the backup has begun", || {
+            busy.go_on();
             let names = disk.names("");
             let made = names.iter().find(|name| name.starts_with("backup.new-"));
             made.is_some_and(|made| disk.names(made).len() >= files)
         });
+        // This one is not acknowledged, and may be there or not.
+        busy.publisher.send_publish(&Outgoing::new("other", AtLeastOnce, b"x").retained());
         broker.signal("KILL");
         drop(broker);
         broker = start_by(&disk.wrapper(), &settings);
         let is_made = making.wait().expect("it ends").success();
         let what = format!("{files} files");
-        let restored = judge(&disk, count, &what);
+        let restored = judge(&disk, count..=busy.next, &what);
+        count = busy.next;
         assert_eq!(restored, if is_made { &["backup"][..] } else { &[] }, "{what}");
         clear(&disk, "backup");
     }
     expect_kept(&broker, 0..count);
+}
+
+/// The broker does not notice, and neither does the next backup.
+#[test]
+fn a_backup_of_a_busy_broker_that_is_killed_itself_is_whole_or_there_is_none() {
+    let Some(disk) = disk() else { return };
+    let (folder, data, backup) = (Folder::new(&[]), disk.path("data"), disk.path("backup"));
+    let settings = settings(&folder, &data, &["limits.session_queue_messages=1000000"]);
+    let broker = start_by(&disk.wrapper(), &settings);
+    absent(&broker);
+    let (mut count, mut killed, mut halves) = (0, 0, 0);
+    for call in CHANGING.split(',') {
+        // Each call in turn, or fewer and fewer of them, until the backup is made before it comes to one.
+        let step = |at: usize| if each() > 2 { at + 1 } else { at * 3 };
+        let mut at = 1;
+        loop {
+            let mut busy = Busy::new(&broker, count);
+            // Not every machine has all of them.
+            let Some(mut making) = begin_backup(&disk, format!("?{call}:signal=KILL:when={at}"), &data, &backup) else {
+                return;
+            };
+            let mut ended = None;
+            comes_true("the backup ends", || {
+                busy.go_on();
+                ended = making.try_wait().expect("it can be asked for");
+                ended.is_some()
+            });
+            let ended = ended.expect("it has");
+            let what = format!("{call} {at}");
+            assert!(ended.success() || ended.code().is_none(), "{what}: it gave up by itself: {ended}");
+            halves += usize::from(disk.names("").iter().any(|name| name.starts_with("backup.new-")));
+            let restored = judge(&disk, count..=busy.next, &what);
+            count = busy.next;
+            clear(&disk, "backup");
+            if ended.success() {
+                assert_eq!(restored, ["backup"], "{what}");
+                break;
+            }
+            killed += 1;
+            at = step(at);
+        }
+    }
+    assert!(killed > 10 && halves > 5, "{killed} {halves}");
+    let made = run_by(&disk.wrapper(), &["data", "backup", "--data", &data, &backup]);
+    assert!(made.status.success(), "{made:?}");
+    expect_kept(&broker, 0..count);
+    expect_kept(&start_by(&disk.wrapper(), &super::settings(&folder, &backup, &[])), 0..count);
 }

@@ -9,6 +9,7 @@ mod clock;
 mod failing;
 mod full;
 mod killed;
+mod levels;
 mod places;
 mod small_disk;
 mod strace;

@@ -61,6 +61,11 @@ impl Faults {
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         Some(Faults(child))
     }
+
+    /// The broker has been killed, and has not lived to see the end of a delay. It is not gone as long as that goes on.
+    pub(super) fn end_with_broker(mut self) {
+        let _ = self.0.kill();
+    }
 }
 
 impl Drop for Faults {

@@ -1,0 +1,138 @@
+//! What the acknowledgements of each level wait for, however the level is named, and what is there of it when the process is killed.
+//!
+//! The disk stands still in the midst of something. So it is known what has come to it, and what to the system alone.
+
+use std::net::SocketAddr;
+
+use super::absent;
+use super::strace::Faults;
+use crate::listeners::connecting;
+use crate::support::{AtLeastOnce, Broker, Folder, Outgoing, V5, back};
+
+/// In the order in which their messages are published here: what is handed to the system with the first is behind by one for the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Os,
+    Disk,
+    Memory,
+}
+
+const LEVELS: [Level; 3] = [Level::Os, Level::Disk, Level::Memory];
+
+/// What the disk does not come to the end of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stalled {
+    /// Nothing that comes from now on is in the hands of the system, let alone on the disk.
+    Write,
+    /// The first that comes is in the hands of the system, and nothing is on the disk.
+    Sync,
+}
+
+impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Level::Os => "os",
+            Level::Disk => "disk",
+            Level::Memory => "memory",
+        }
+    }
+
+    fn is_answered(self, stalled: Stalled) -> bool {
+        match self {
+            Level::Os => stalled == Stalled::Sync,
+            Level::Disk => false,
+            Level::Memory => true,
+        }
+    }
+}
+
+impl Stalled {
+    /// It ends when nobody tampers with the broker any more.
+    fn injection(self) -> &'static str {
+        match self {
+            Stalled::Write => "pwrite64:delay_enter=1000000000",
+            Stalled::Sync => "fdatasync:delay_enter=1000000000",
+        }
+    }
+}
+
+/// Has clients of these levels publish a message each to a topic that is called like the level; the broker has `file` as its configuration
+/// besides, and listens at `address` for those of a level. Who is answered although the disk stands still, and what survives a kill then, is as
+/// the level says.
+fn check(stalled: Stalled, levels: &[Level], file: &str, address: impl Fn(&Broker, Level) -> SocketAddr) {
+    let folder = Folder::new(&[]);
+    let path = format!("data.path={}", folder.path().join("data").display());
+    let broker = Broker::set(&[&path]);
+    absent(&broker);
+    broker.end();
+
+    let broker = Broker::with_listeners(1, &folder, file, &[&path]);
+    let open = |level: &Level| (*level, connecting(address(&broker, *level), level.name()).open());
+    let mut clients: Vec<_> = levels.iter().map(open).collect();
+    let Some(faults) = Faults::of(&broker, stalled.injection(), &[]) else { return };
+    for (level, client) in &mut clients {
+        let topic = format!("kept/{}", level.name());
+        let id = client.send_publish(&Outgoing::new(&topic, AtLeastOnce, b"x"));
+        if level.is_answered(stalled) {
+            assert_eq!(client.expect_puback(id), 0, "{level:?} {stalled:?} {file}");
+        }
+    }
+    for (level, mut client) in clients {
+        if !level.is_answered(stalled) {
+            client.expect_nothing();
+        }
+    }
+    broker.signal("KILL");
+    faults.end_with_broker();
+    drop(broker);
+
+    let broker = Broker::set(&[&path]);
+    let mut subscriber = back(&broker, V5, "subscriber");
+    if stalled == Stalled::Sync {
+        assert_eq!(subscriber.receive().topic(), "kept/os", "the system had it: {file}");
+    }
+    subscriber.expect_nothing();
+}
+
+fn own(broker: &Broker, _: Level) -> SocketAddr {
+    broker.address()
+}
+
+/// The address of the level's own listener, if it has one.
+fn of_table(broker: &Broker, level: Level) -> SocketAddr {
+    match level {
+        Level::Os => broker.other_address(0),
+        Level::Disk => broker.address(),
+        Level::Memory => broker.other_address(1),
+    }
+}
+
+#[test]
+fn a_level_for_all_says_what_acknowledgements_wait_for() {
+    for level in LEVELS {
+        check(Stalled::Write, &[level], &format!("data.ack = \"{}\"\n", level.name()), own);
+    }
+    check(Stalled::Sync, &[Level::Os], "data.ack = \"os\"\n", own);
+}
+
+#[test]
+fn a_level_for_topics_says_what_acknowledgements_wait_for() {
+    let file = "data.ack_topics = [\"kept/os = os\", \"kept/memory/# = memory\"]\n";
+    check(Stalled::Write, &LEVELS, file, own);
+    check(Stalled::Sync, &LEVELS, file, own);
+}
+
+#[test]
+fn a_level_for_an_address_says_what_acknowledgements_wait_for() {
+    let file = "data.ack_listeners = [\"127.0.0.2:0 = os\", \"127.0.0.3:0 = memory\"]\n\
+                [[listener]]\naddress = \"127.0.0.2:0\"\n[[listener]]\naddress = \"127.0.0.3:0\"\n";
+    check(Stalled::Write, &LEVELS, file, of_table);
+    check(Stalled::Sync, &LEVELS, file, of_table);
+}
+
+#[test]
+fn a_level_of_a_listener_says_what_acknowledgements_wait_for() {
+    let file = "[[listener]]\naddress = \"127.0.0.1:0\"\nack = \"os\"\n[[listener]]\naddress = \"127.0.0.1:0\"\nack = \"memory\"\n";
+    check(Stalled::Write, &LEVELS, file, of_table);
+    check(Stalled::Sync, &LEVELS, file, of_table);
+}
