@@ -169,9 +169,9 @@ class Stage:
         if run.returncode != 0:
             raise AgentError(f"tautwire {arguments[0]}: {run.stderr.strip()}")
 
-    def stranger(self, says: bytes, once: bool = False) -> int:
-        """The port of something that says this to whoever has said something, or only to the first."""
-        stranger = Stranger(says, once)
+    def stranger(self, says: bytes, then: bytes = b"") -> int:
+        """The port of something that says this to whoever has said something, or to the first, and then that."""
+        stranger = Stranger(says, then)
         self._strangers.append(stranger)
         return stranger.port
 

@@ -8,10 +8,11 @@ import threading
 
 
 class Stranger:
-    """Says the same to everybody who has said something, or only to the first, and keeps the connection open."""
+    """Says the same to everybody who has said something, and keeps the connection open. With `then`, says it to the first alone, and `then`
+    when that one has said something more."""
 
-    def __init__(self, says: bytes, once: bool) -> None:
-        self._says, self._once = says, once
+    def __init__(self, says: bytes, then: bytes) -> None:
+        self._says, self._then = says, then
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._socket.getsockname()[1])
         self._clients: list[socket.socket] = []
@@ -30,11 +31,11 @@ class Stranger:
             while True:
                 client, _ = self._socket.accept()
                 self._clients.append(client)
-                says = b"" if self._once and len(self._clients) > 1 else self._says
-                threading.Thread(target=self._answer, args=(client, says), daemon=True).start()
+                if not self._then or len(self._clients) == 1:
+                    threading.Thread(target=self._answer, args=(client,), daemon=True).start()
 
-    @staticmethod
-    def _answer(client: socket.socket, says: bytes) -> None:
+    def _answer(self, client: socket.socket) -> None:
         with contextlib.suppress(OSError):
-            if client.recv(4096):
-                client.sendall(says)
+            for answer in (self._says, self._then):
+                if client.recv(4096):
+                    client.sendall(answer)
