@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use tautwire_access::Subject;
 use tautwire_engine::MountPoint;
 use tautwire_proxy::Network;
 use tautwire_session::AckLevel;
@@ -133,6 +134,12 @@ impl Setting for ListenerName {
     fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
         let name = text::<Self>(value)?;
         let is_allowed = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
+        if name == Subject::ADMIN.listener {
+            let why = format!(
+                "\"{name}\" is how access rules call the admin API: its clients would have its roles; write another name"
+            );
+            return Err(Problem::Range(why));
+        }
         if (1..=NAME_MAX_BYTES).contains(&name.len()) && name.bytes().all(is_allowed) {
             return Ok(ListenerName(name.to_owned()));
         }

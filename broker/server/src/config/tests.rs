@@ -248,6 +248,7 @@ fn what_is_wrong_with_a_table_is_told_with_its_place() {
     assert!(wrong("[[listener]]\nname = \"a\"\n").contains("needs the key address [config_missing]"));
     assert!(wrong("[[listener]]\naddress = \"here\"\n").contains("address: \"here\" is not an IP address and port"));
     assert!(wrong("[[listener]]\nname = \"a b\"\naddress = \"[::]:1\"\n").contains("is not a name"));
+    assert!(wrong("[[listener]]\nname = \"admin\"\naddress = \"[::]:1\"\n").contains("the admin API"));
     assert!(wrong("[listener]\naddress = \"[::]:1\"\n").contains("write [[listener]] on a line of its own"));
     assert!(wrong("listener = [1]\n").contains("write [[listener]] on a line of its own"));
     assert!(wrong("[[listeners]]\naddress = \"[::]:1\"\n").contains("did you mean [[listener]]?"));
