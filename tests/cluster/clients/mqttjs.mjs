@@ -137,10 +137,19 @@ class Client {
     this.sent.set(topic, number);
     this.underWay += 1;
     say(who, "publish", { topic, number, qos, link: null });
+    this.send(topic, number, qos);
+  }
+
+  send(topic, number, qos) {
     this.client.publish(topic, payloadOf(topic, number), { qos }, (error) => {
+      if (error && !(error.code >= FIRST_ERROR)) {
+        // While MQTT.js sends what a connection before has left, it keeps nothing: it gives back what it has not sent when the
+        // connection ends. Not in the callback, in which it would be given back for ever.
+        setImmediate(() => this.send(topic, number, qos));
+        return;
+      }
       this.underWay -= 1;
-      const reason = error ? (error.code >= FIRST_ERROR ? error.code : undefined) : 0;
-      if (reason !== undefined) say(who, "acknowledged", { topic, number, link: null, reason });
+      say(this.spec.who, "acknowledged", { topic, number, link: null, reason: error ? error.code : 0 });
     });
   }
 
