@@ -24,7 +24,6 @@ var schemes = map[string]scheme{
 	"tcp":   {port: "1883"},
 	"mqtts": {port: "8883", secured: true},
 	"ssl":   {port: "8883", secured: true},
-	"tls":   {port: "8883", secured: true},
 	"ws":    {port: "80", webSocket: true},
 	"wss":   {port: "443", secured: true, webSocket: true},
 }
