@@ -55,8 +55,9 @@ static tw_result gather_properties(tw_client *c, tw_properties *properties) {
     const tw_client_config *config = &c->config;
     tw_properties extra = config->connect.properties, authentication = {NULL, 0};
     tw_writer writer = tw_writer_on(config->receive.data, config->receive.size);
-    if (session_expiry_s(config) > 0) {
-        tw_put_number(&writer, TW_SESSION_EXPIRY_INTERVAL, session_expiry_s(config));
+    uint32_t expiry_s = session_expiry_s(config);
+    if (expiry_s > 0) {
+        tw_put_number(&writer, TW_SESSION_EXPIRY_INTERVAL, expiry_s);
     }
     if (config->incoming_count > 0) {
         tw_put_number(&writer, TW_RECEIVE_MAXIMUM, config->incoming_count);
@@ -289,18 +290,14 @@ uint32_t tw_client_wait_ms(const tw_client *client, uint32_t now_ms) {
     if (client->state != CONNECTED) {
         return UINT32_MAX;
     }
-    if (client->is_waiting_for_pong) {
-        /* What arrives shows that the connection lives, though the answer may be behind it. */
-        uint32_t since_asked = left_ms(now_ms, client->asked_at_ms, client->config.response_timeout_ms);
-        uint32_t since_heard = left_ms(now_ms, client->heard_at_ms, client->config.response_timeout_ms);
-        return since_asked > since_heard ? since_asked : since_heard;
-    }
-    if (client->keep_alive_s > 0) {
-        /* A quarter of the time is left for the way to the server. Silence of either side is a reason to ask. */
-        uint32_t span_ms = (uint32_t)client->keep_alive_s * 750;
-        uint32_t since_sent = left_ms(now_ms, client->sent_at_ms, span_ms);
+    if (client->is_waiting_for_pong || client->keep_alive_s > 0) {
+        /* What arrives shows that the connection lives, though the answer may be behind it. Otherwise silence of either side is a reason to
+         * ask, and a quarter of the time is left for the way to the server. */
+        bool has_asked = client->is_waiting_for_pong;
+        uint32_t span_ms = has_asked ? client->config.response_timeout_ms : (uint32_t)client->keep_alive_s * 750;
+        uint32_t since_said = left_ms(now_ms, has_asked ? client->asked_at_ms : client->sent_at_ms, span_ms);
         uint32_t since_heard = left_ms(now_ms, client->heard_at_ms, span_ms);
-        return since_sent < since_heard ? since_sent : since_heard;
+        return has_asked == (since_said > since_heard) ? since_said : since_heard;
     }
     return UINT32_MAX;
 }
@@ -340,12 +337,21 @@ bool tw_client_next(tw_client *client, uint32_t now_ms, tw_event *event) {
             return false;
         }
         used = tw_decode(receive.data + client->receive_start, client->receive_end - client->receive_start, version,
-                         receive.size < TW_MAX_PACKET_BYTES ? (uint32_t)receive.size : TW_MAX_PACKET_BYTES, &packet);
+                         receive.size >= UINT32_MAX ? UINT32_MAX : (uint32_t)receive.size, &packet);
         if (used == TW_INCOMPLETE) {
             return false;
         }
         if (used < 0) {
-            return client->state == CONNECTING ? close_without_connack(client, used, event) : close_with(client, used, event);
+            if (client->state == CONNECTING && used != TW_PACKET_OVER_LIMIT) {
+                const uint8_t *input = receive.data + client->receive_start;
+                /* A server that does not know MQTT 5.0 says no in the form of 3.1.1: a CONNACK of two bytes, the second not 0. */
+                if (version == TW_V5 && input[0] == 0x20 && input[1] == 2 && input[3] != 0) {
+                    version = TW_V3_1_1;
+                    continue;
+                }
+                used = TW_HANDSHAKE_FAILED;
+            }
+            return close_with(client, used, event);
         }
         client->receive_start += (size_t)used;
         if (handle_packet(client, &packet, event)) {

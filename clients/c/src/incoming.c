@@ -76,23 +76,6 @@ static bool closed_by_server(tw_client *c, tw_reason reason, tw_properties prope
     return true;
 }
 
-/*
- * What came in the place of CONNACK cannot be decoded. A server that does not know MQTT 5.0 says no in the form of 3.1.1, and at another
- * port is something else than MQTT. Always true: this is an event.
- */
-static TW_COLD bool close_without_connack(tw_client *c, tw_result error, tw_event *event) {
-    const uint8_t *input = c->config.receive.data + c->receive_start;
-    tw_packet packet;
-    if (error == TW_PACKET_OVER_LIMIT) {
-        return close_with(c, error, event);
-    }
-    if (tw_decode(input, c->receive_end - c->receive_start, TW_V3_1_1, TW_MAX_PACKET_BYTES, &packet) > 0 &&
-        packet.type == TW_CONNACK && packet.as.connack.reason != TW_SUCCESS) {
-        return closed_by_server(c, packet.as.connack.reason, packet.as.connack.properties, event);
-    }
-    return close_with(c, TW_HANDSHAKE_FAILED, event);
-}
-
 static void take_limits(tw_client *c, tw_properties properties) {
     tw_property property;
     c->keep_alive_s = c->config.connect.keep_alive_s;

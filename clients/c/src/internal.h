@@ -109,7 +109,6 @@ static bool handle_packet(tw_client *c, const tw_packet *packet, tw_event *event
 static bool settle_incoming(tw_client *c);
 static void flush_ack(tw_client *c);
 static bool close_with(tw_client *c, tw_result error, tw_event *event);
-static bool close_without_connack(tw_client *c, tw_result error, tw_event *event);
 
 /* store.c: what must outlive the process. Those that answer false have not kept it, and the connection ends. */
 static tw_result keep_message(tw_client *c, tw_record *record, size_t at);

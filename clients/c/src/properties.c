@@ -43,11 +43,11 @@ static unsigned type_of(unsigned id) {
     return id <= LAST_PROPERTY ? KINDS[id] & 7u : (unsigned)NO_PROPERTY;
 }
 
-static uint32_t seen_bit(unsigned id) {
+static TW_INLINE uint32_t seen_bit(unsigned id) {
     return (uint32_t)1 << (KINDS[id] >> 3);
 }
 
-static bool has_seen(uint32_t seen, tw_property_id id) {
+static TW_INLINE bool has_seen(uint32_t seen, tw_property_id id) {
     return (seen & seen_bit(id)) != 0;
 }
 
