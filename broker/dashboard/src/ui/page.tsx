@@ -1,7 +1,7 @@
 // What every page has: a heading that takes the focus when the page opens, and its states of failure and emptiness.
 
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { ApiError } from "../api/request";
 import { clock, words } from "../format";
 import type { Loaded } from "../load";
@@ -11,7 +11,8 @@ export function Page({ title, actions, children }: { title: string; actions?: Co
   useEffect(() => {
     document.title = `${title} – Tautwire`;
   }, [title]);
-  useEffect(() => heading.current?.focus(), []);
+  // Before anybody can write into what the page has: later, it would take the focus from there.
+  useLayoutEffect(() => heading.current?.focus(), []);
   return (
     <>
       <header class="page-head">
