@@ -239,8 +239,8 @@ impl<J: Journal> Hub<J> {
         self.commit_here(index, change);
     }
 
-    /// The same, put into its caller: for the changes that each message brings. Where the kind of change is known, nothing is left
-    /// of asking for it.
+    /// The same, always inlined: for the changes that each acknowledged message brings. The compiler knows their kind in the caller, and
+    /// leaves out what is for other kinds.
     #[inline(always)]
     pub(crate) fn commit_here(&mut self, index: SessionIndex, change: Change) {
         if let Change::Queued(delivery) | Change::Started(delivery) = &change {

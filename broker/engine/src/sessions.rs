@@ -399,7 +399,7 @@ impl Place {
         }
     }
 
-    /// Applies a change. Only [`crate::hub::Hub::commit`] may call it, which writes the change down first.
+    /// Applies a change. One that lasts must be written down first, as [`crate::hub::Hub::commit`] does.
     #[inline(always)]
     pub(crate) fn apply(&mut self, change: Change) -> Option<PendingMessage> {
         let of_messages = matches!(
