@@ -97,8 +97,9 @@ class InFlight(WithBroker, WithFolder):
             said = b""
             while data := await reader.read(65536):
                 said += data
-                # A packet leaves when its message is on the disk.
-                if said.endswith(str(OPEN_AT_A_TIME - 1).encode()):
+                # A packet leaves when its message is on the disk. The zero is the length of its properties: without it, the end of a
+                # client identifier may look like the last number.
+                if said.endswith(b"\0" + str(OPEN_AT_A_TIME - 1).encode()):
                     sent.set()
             writer.close()
 
