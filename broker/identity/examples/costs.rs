@@ -75,7 +75,6 @@ fn nobody(certificate: Option<Arc<[u8]>>) -> Attempt {
         method: None,
         data: None,
         is_v5: true,
-        current: None,
     }
 }
 

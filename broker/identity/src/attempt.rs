@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use std::sync::Arc;
 
-use crate::{Principal, Secret};
+use crate::Secret;
 
 /// Where a client comes from. It is made when a connection is accepted, and anew when TLS is there; it does not change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,8 +65,6 @@ pub struct Attempt {
     pub data: Option<Secret>,
     /// Whether the client speaks MQTT 5.0.
     pub is_v5: bool,
-    /// Who the client is already: it authenticates again. It may not become another user.
-    pub current: Option<Arc<Principal>>,
 }
 
 /// The time.

@@ -241,19 +241,13 @@ impl Chain {
         }
     }
 
-    /// Whoever a link has vouched for must fit the limits, may not be banned, and must be who the connection belongs to already.
+    /// Whoever a link has vouched for must fit the limits and may not be banned.
     fn admit(&self, attempt: &Attempt, principal: Principal, now: Now) -> Result<Principal, Refusal> {
         if principal.client_id.as_ref().is_some_and(|id| id.is_empty() || id.len() > CLIENT_ID_BYTES_MAX) {
             let log = format!("the client identifier that {} gives cannot be used", principal.link);
             return Err(Refusal::new(RefusalCode::ClientId, log));
         }
         let principal = with_peer(principal, attempt.provenance.peer_uid);
-        if let Some(current) = &attempt.current
-            && current.user != principal.user
-        {
-            let user = shown(current.user.as_deref().unwrap_or("nobody"));
-            return Err(Refusal::new(RefusalCode::OtherUser, format!("{user} authenticated again as another user")));
-        }
         let user = principal.user.as_deref().map(|user| Banned::User(user.into()));
         let client_id = principal.client_id.as_deref().map(|id| Banned::ClientId(id.into()));
         match [user, client_id].into_iter().flatten().find(|who| self.settings.bans.has(who, now)) {

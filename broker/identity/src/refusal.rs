@@ -96,8 +96,6 @@ codes! {
     Banned = "auth_banned", Banned, false, "banned";
     /// The Client Identifier that authentication gives is longer than a limit.
     ClientId = "auth_client_id", ClientIdentifierNotValid, false, "the client identifier cannot be used";
-    /// Re-authentication as somebody else.
-    OtherUser = "auth_other_user", NotAuthorized, false, "the user of a connection cannot change";
 }
 
 impl Refusal {

@@ -80,6 +80,11 @@ impl KeySet {
         if text.trim_start().starts_with('{') { Self::of_jwks(text) } else { Self::of_pem(text) }
     }
 
+    /// Whether a key of the set has the name that a token gives.
+    pub(super) fn has(&self, kid: Option<&str>) -> bool {
+        kid.is_some() && self.keys.iter().any(|key| key.kid.as_deref() == kid)
+    }
+
     /// Whether a key of the set has made the signature. `None`: no key is for such a token.
     pub(super) fn verify(
         &self,
@@ -94,7 +99,7 @@ impl KeySet {
         };
         // A key without a name is for a token with one only where no key has the name.
         let exact = |key: &&Key| kid.is_some() && key.kid.as_deref() == kid;
-        let has_exact = self.keys.iter().any(|key| exact(&key));
+        let has_exact = self.has(kid);
         let fitting = self
             .keys
             .iter()

@@ -111,6 +111,8 @@ impl Jwt {
             let kid = token.kid.as_deref();
             match keys.verify(token.algorithm, kid, token.signed, &token.signature) {
                 Some(true) => return Ok(()),
+                // Where keys have no names, a new one cannot be told from a wrong signature.
+                Some(false) if !lacks_a_key && self.may_fetch() && !keys.has(kid) => lacks_a_key = true,
                 Some(false) => return Err(Refusal::new(RefusalCode::Token, told("its signature is wrong"))),
                 // Whoever issues tokens may have begun with a new key.
                 None if !lacks_a_key && self.may_fetch() => lacks_a_key = true,

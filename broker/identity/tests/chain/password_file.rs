@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tautwire_identity::edit::{self, Derived};
-use tautwire_identity::{Attempt, Link, PasswordFile, Principal, RefusalCode, ScramHash, Secret};
+use tautwire_identity::{Link, PasswordFile, RefusalCode, ScramHash, Secret};
 use tautwire_protocol::ConnectReason;
 
 use super::support::{NOW, USERS, admitted, chain, ends, refused, user, users};
@@ -74,17 +74,6 @@ fn a_new_user_can_log_in_and_the_file_has_no_password() {
     let chain = chain(vec![Link::PasswordFile(Arc::new(file))]);
     assert_eq!(admitted(&chain, user("frank", "correct horse")).user.as_deref(), Some("frank"));
     assert_eq!(refused(&chain, user("frank", "correct horsf")).code, RefusalCode::WrongPassword);
-}
-
-#[test]
-fn a_connection_cannot_become_another_user() {
-    let chain = chain(vec![users()]);
-    let again = |current: &str, name: &str| {
-        let current = Principal { user: Some(current.into()), ..Principal::default() };
-        Attempt { current: Some(Arc::new(current)), ..user(name, "password") }
-    };
-    assert_eq!(admitted(&chain, again("dave", "dave")).user.as_deref(), Some("dave"));
-    assert_eq!(refused(&chain, again("erin", "dave")).code, RefusalCode::OtherUser);
 }
 
 #[test]

@@ -35,7 +35,6 @@ pub(crate) fn nobody() -> Attempt {
         method: None,
         data: None,
         is_v5: true,
-        current: None,
     }
 }
 

@@ -9,7 +9,7 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair};
 use tautwire_identity::{
     Algorithm, Attempt, Chain, HttpAnswer, HttpFailure, HttpRequest, JWT_METHOD, Jwks, JwksSettings, Jwt, JwtSettings,
-    KeySet, Keys, Link, Now, Outside, Principal, Refusal, RefusalCode, Secret, Step,
+    KeySet, Keys, Link, Now, Outside, Refusal, RefusalCode, Secret, Step,
 };
 use tautwire_protocol::ConnectReason;
 
@@ -264,9 +264,6 @@ fn claims_name_user_client_and_roles() {
     let spoofed = r#"{"ext":{"login":"ann"},"device":"d-7","exp":1900000000,"peer_uid":0}"#;
     let principal = admitted(&chain, with(&token(spoofed)));
     assert!(!principal.claims.iter().any(|(name, _)| &**name == "peer_uid"), "the system alone vouches for it");
-    let again = Principal { user: Some("bob".into()), ..Principal::default() };
-    let attempt = Attempt { current: Some(Arc::new(again)), ..with(&token(claims)) };
-    assert_eq!(refused(&chain, attempt).code, RefusalCode::OtherUser);
 }
 
 /// A server of keys, and how often it has been asked.
@@ -383,6 +380,28 @@ fn a_new_key_is_fetched_when_a_token_names_it() {
     assert_eq!(outcome(&chain, &new, 9), Err(unknown));
     assert_eq!((old.asked(), new.asked()), (1, 0));
     assert_eq!(outcome(&chain, &new, 10), Ok(()));
+}
+
+#[test]
+fn a_new_key_without_a_name_is_fetched_when_the_signature_fits_no_old_one() {
+    let (_, chain) = fetched();
+    let nameless = |modulus: &str| format!(r#"{{"keys":[{{"kty":"RSA","e":"AQAB","n":"{modulus}"}}]}}"#);
+    let old = Server::new(Ok((200, nameless(&rsa::MODULUS.replace("w3ST", "w3SU")))));
+    let new = Server::new(Ok((200, nameless(rsa::MODULUS))));
+    assert_eq!(outcome(&chain, &old, 0), Err(RefusalCode::Token));
+    // Wrong signatures cannot make the broker fetch as often as clients wish.
+    assert_eq!(outcome(&chain, &new, 9), Err(RefusalCode::Token));
+    assert_eq!((old.asked(), new.asked()), (1, 0));
+    assert_eq!(outcome(&chain, &new, 10), Ok(()));
+}
+
+#[test]
+fn a_wrong_signature_by_a_key_with_the_name_fetches_nothing() {
+    let (_, chain) = fetched();
+    let wrong = Server::new(Ok((200, rsa_set("r1").replace("w3ST", "w3SU"))));
+    assert_eq!(outcome(&chain, &wrong, 0), Err(RefusalCode::Token));
+    assert_eq!(outcome(&chain, &wrong, 50), Err(RefusalCode::Token));
+    assert_eq!(wrong.asked(), 1);
 }
 
 #[test]

@@ -235,7 +235,6 @@ impl Porter {
             method: None,
             data: None,
             is_v5: true,
-            current: None,
         };
         let mut step = chain.begin(attempt, self.now(), &mut |_| {});
         while let Step::Work(work) = step {
@@ -355,7 +354,6 @@ fn attempt_of(origin: &Origin, attempt: Attempt) -> identity::Attempt {
         method,
         data: data.map(|bytes| Secret::new(bytes.into_vec())),
         is_v5: version == ProtocolVersion::V5,
-        current: None,
     }
 }
 

@@ -307,7 +307,6 @@ mod tests {
             method: None,
             data: None,
             is_v5: true,
-            current: None,
         };
         match chain.begin(attempt, Now::default(), &mut |_| {}) {
             Step::Work(work) => work,
