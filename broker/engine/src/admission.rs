@@ -11,6 +11,7 @@ use tautwire_session::Journal;
 
 use crate::connections::Action;
 use crate::connections::{Attempt, Exchange, Phase, Question, Reason, Standing, Verdict};
+use crate::handshake::Caller;
 use crate::place::{ConnectionId, ConnectionIndex};
 use crate::shard::{Handled, Shard};
 
@@ -89,7 +90,7 @@ impl<J: Journal> Shard<J> {
         if self.hub.memory.share().admits(self.hub.connection_bytes(index), question.bytes()).is_err() {
             self.hub.counters().refused_memory.add(1);
             let why = "there is no memory to find out who the client is";
-            self.refuse_connect(index, connect.version, ConnectReason::QuotaExceeded, why);
+            self.refuse_connect(index, Caller::of(connect), ConnectReason::QuotaExceeded, why);
             return Handled::Ended;
         }
         let connection = &mut self.hub.connections[index];
@@ -128,13 +129,13 @@ impl<J: Journal> Shard<J> {
                 }
                 // [MQTT-3.1.2-24]
                 let why = "the challenge is larger than the client accepts";
-                self.refuse_connect(index, connect.version, ConnectReason::PacketTooLarge, why);
+                self.refuse_connect(index, Caller::of(connect), ConnectReason::PacketTooLarge, why);
                 Err(Handled::Ended)
             }
             Verdict::Refused { reason, why } => {
                 self.hub.counters().connects_not_authenticated.add(1);
                 self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
-                self.refuse_connect(index, connect.version, reason, &why);
+                self.refuse_connect(index, Caller::of(connect), reason, &why);
                 Err(Handled::Ended)
             }
         }
@@ -169,7 +170,7 @@ impl<J: Journal> Shard<J> {
             _ => {
                 self.hub.counters().protocol_errors.add(1);
                 let why = "AUTH with the method of CONNECT was due";
-                self.refuse_connect(index, version, ConnectReason::ProtocolError, why);
+                self.refuse_connect(index, Caller::unread(version), ConnectReason::ProtocolError, why);
                 Handled::Ended
             }
         }
@@ -311,7 +312,8 @@ impl<J: Journal> Shard<J> {
             Exchange::Challenged => "the client has not answered in time",
             Exchange::Asked => "it could not be found out in time who the client is",
         };
-        self.refuse_connect(index, connection.version(), ConnectReason::ServerUnavailable, why);
+        let caller = Caller::unread(connection.version());
+        self.refuse_connect(index, caller, ConnectReason::ServerUnavailable, why);
     }
 }
 

@@ -5,11 +5,16 @@ use tautwire_protocol::ReasonCode;
 use tautwire_session::Journal;
 
 use crate::admission::identity_of;
+use crate::handshake::Caller;
 use crate::hub::Hub;
 use crate::place::{ConnectionIndex, SessionIndex};
+use crate::text::beginning;
 
 /// Records are let through at every level of the log.
 const TARGET: &str = "audit";
+
+/// What of the User Name of a refused client is told. Some clients send a token there: its beginning gives nothing away.
+const USER_NAME_TOLD_BYTES: usize = 128;
 
 impl<J: Journal> Hub<J> {
     /// A client has been let in.
@@ -36,16 +41,20 @@ impl<J: Journal> Hub<J> {
         );
     }
 
-    /// A CONNECT has been answered with an error.
-    pub(crate) fn audit_refused(&self, index: ConnectionIndex, reason: ReasonCode, why: &str) {
+    /// A CONNECT has been answered with an error. Nobody has shown to be who it names.
+    pub(crate) fn audit_refused(&self, index: ConnectionIndex, caller: &Caller<'_>, reason: ReasonCode, why: &str) {
         if log::max_level() == log::LevelFilter::Off {
             return;
         }
+        let user = beginning(caller.user_name, USER_NAME_TOLD_BYTES);
         let origin = self.connections[index].origin().cloned();
         let address = origin.as_ref().and_then(|origin| origin.peer()).map(|peer| peer.to_string()).unwrap_or_default();
         let listener = origin.as_ref().map_or("", |origin| origin.listener());
         log::error!(
-            target: TARGET, event = "refused", listener = listener, address = &*address, code = reason.as_u8(), why = why; ""
+            target: TARGET,
+            event = "refused", client_id = caller.client_id, user = user, listener = listener,
+            address = &*address, code = reason.as_u8(), why = why;
+            ""
         );
     }
 

@@ -14,6 +14,7 @@ use crate::log_state;
 use crate::regime::Regime;
 use crate::route::Publisher;
 use crate::shard::Shard;
+use crate::text::beginning;
 use crate::violations::ViolationBook;
 
 /// Below this, what broke its contract is published again.
@@ -197,10 +198,7 @@ impl<J: Journal> Shard<J> {
 
 fn explanation(contract: &Contract, violation: &Violation) -> String {
     let mut text = format!("contract {}: {violation}", contract.name());
-    if text.len() > EXPLANATION_MAX_BYTES {
-        let end = (0..=EXPLANATION_MAX_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-        text.truncate(end);
-    }
+    text.truncate(beginning(&text, EXPLANATION_MAX_BYTES).len());
     text
 }
 

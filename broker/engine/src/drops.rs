@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use tautwire_memory::{Footprint, Holds, Kind};
 
+use crate::text::beginning;
+
 /// Events that are kept of one session.
 const EVENTS_MAX: usize = 8;
 /// So much of a topic is kept.
@@ -76,7 +78,7 @@ impl Drops {
     }
 
     pub(crate) fn note(&mut self, reason: DropReason, topic: &str, now_ms: u64) {
-        let topic = beginning(topic);
+        let topic = beginning(topic, TOPIC_MAX_BYTES);
         if let Some(last) = self.0.back_mut().filter(|last| last.reason == reason && *last.topic == *topic) {
             last.count += 1;
             last.last_ms = now_ms;
@@ -87,15 +89,6 @@ impl Drops {
         }
         self.0.push_back(DropEvent { reason, topic: topic.into(), count: 1, last_ms: now_ms });
     }
-}
-
-/// Whole characters of at most [`TOPIC_MAX_BYTES`].
-fn beginning(topic: &str) -> &str {
-    let mut end = topic.len().min(TOPIC_MAX_BYTES);
-    while !topic.is_char_boundary(end) {
-        end -= 1;
-    }
-    &topic[..end]
 }
 
 #[cfg(test)]

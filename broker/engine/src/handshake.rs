@@ -29,6 +29,28 @@ const ALIASES_OUT_MAX: u16 = 64;
 /// Session Expiry Interval that never ends.
 const NEVER_S: u32 = u32::MAX;
 
+/// Who a refused CONNECT is from, by its own words.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Caller<'a> {
+    version: ProtocolVersion,
+    /// Empty where it says none, or has not been read that far.
+    pub client_id: &'a str,
+    /// The same.
+    pub user_name: &'a str,
+}
+
+impl<'a> Caller<'a> {
+    pub(crate) fn of(connect: &Connect<'a>) -> Caller<'a> {
+        let user_name = connect.user_name.unwrap_or_default();
+        Caller { version: connect.version, client_id: connect.client_id, user_name }
+    }
+
+    /// Of a CONNECT of which no more is at hand.
+    pub(crate) fn unread(version: ProtocolVersion) -> Caller<'static> {
+        Caller { version, client_id: "", user_name: "" }
+    }
+}
+
 /// Why a CONNECT is refused, and what to say of it.
 struct ConnectRefusal(ConnectReason, Cow<'static, str>);
 
@@ -48,7 +70,7 @@ impl<J: Journal> Shard<J> {
             Err(reason) => {
                 self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
                 let reason = ConnectReason::try_from(reason).unwrap_or(ConnectReason::TopicNameInvalid);
-                self.refuse_connect(index, connect.version, reason, "the will's topic is not allowed");
+                self.refuse_connect(index, Caller::of(connect), reason, "the will's topic is not allowed");
                 return Handled::Ended;
             }
         };
@@ -67,7 +89,7 @@ impl<J: Journal> Shard<J> {
             Err(ConnectRefusal(reason, why)) => {
                 let maximum = connect.properties.maximum_packet_size();
                 self.hub.connections[index].set_maximum_packet_size(maximum);
-                self.refuse_connect(index, connect.version, reason, &why);
+                self.refuse_connect(index, Caller::of(connect), reason, &why);
                 return Handled::Ended;
             }
         };
@@ -83,7 +105,7 @@ impl<J: Journal> Shard<J> {
 
         if let Some(reason) = self.hub.holds_back(&name) {
             self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
-            self.refuse_connect(index, connect.version, reason, HELD_BACK);
+            self.refuse_connect(index, Caller::of(connect), reason, HELD_BACK);
             return Handled::Ended;
         }
         if let Some(will) = &connect.will
@@ -91,19 +113,24 @@ impl<J: Journal> Shard<J> {
         {
             self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
             let why = "the access rules do not allow the will";
-            self.refuse_connect(index, connect.version, ConnectReason::NotAuthorized, why);
+            self.refuse_connect(index, Caller::of(connect), ConnectReason::NotAuthorized, why);
             return Handled::Ended;
         }
         if let Some((reason, why)) = self.refuse_for_log(connect, &name, self.expiry_interval_s(index, connect)) {
             self.hub.counters().refused_disk.add(1);
             self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
-            self.refuse_connect(index, connect.version, reason, why);
+            self.refuse_connect(index, Caller::of(connect), reason, why);
             return Handled::Ended;
         }
 
         if self.is_expelled(index, &client_id) {
             let reason = ConnectReason::NotAuthorized;
-            self.refuse_connect(index, connect.version, reason, "the client is not known any more, or has been banned");
+            self.refuse_connect(
+                index,
+                Caller::of(connect),
+                reason,
+                "the client is not known any more, or has been banned",
+            );
             return Handled::Ended;
         }
         if let Some(session) = self.hub.sessions.find(&name) {
@@ -144,7 +171,7 @@ impl<J: Journal> Shard<J> {
             && self.hub.common.sum(|counters| &counters.sessions) >= self.hub.regime.settings().sessions as u64
         {
             let reason = ConnectReason::QuotaExceeded;
-            self.refuse_connect(index, connect.version, reason, "the broker holds as many sessions as it may");
+            self.refuse_connect(index, Caller::of(connect), reason, "the broker holds as many sessions as it may");
             return Handled::Ended;
         }
         let more_bytes = if resumed.is_none() { SESSION_BYTES + name.len() } else { 0 };
@@ -152,7 +179,7 @@ impl<J: Journal> Shard<J> {
             self.hub.counters().refused_memory.add(1);
             self.refuse_connect(
                 index,
-                connect.version,
+                Caller::of(connect),
                 ConnectReason::QuotaExceeded,
                 "there is no memory for a session",
             );
@@ -161,7 +188,7 @@ impl<J: Journal> Shard<J> {
         // [MQTT-3.1.2-6]
         let Some(session) = resumed.or_else(|| self.hub.open_session(&name)) else {
             let reason = ConnectReason::QuotaExceeded;
-            self.refuse_connect(index, connect.version, reason, "the broker holds as many sessions as it may");
+            self.refuse_connect(index, Caller::of(connect), reason, "the broker holds as many sessions as it may");
             return Handled::Ended;
         };
         if claimed.is_some() && !self.begin_service(index, session, connect) {
@@ -445,42 +472,37 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn refuse_connect(
         &mut self,
         index: ConnectionIndex,
-        version: ProtocolVersion,
+        caller: Caller<'_>,
         reason: ConnectReason,
         why: &str,
     ) {
-        self.refuse_connect_with(index, version, reason, why, None);
+        self.refuse_connect_with(index, caller, reason, why, None);
     }
 
     /// Refuses a CONNECT of a client that another server takes: this one [MQTT 5.0 section 3.2.2.3.16].
     pub(crate) fn send_elsewhere(
         &mut self,
         index: ConnectionIndex,
-        version: ProtocolVersion,
+        caller: Caller<'_>,
         reason: ConnectReason,
         why: &str,
         reference: &str,
     ) {
-        self.refuse_connect_with(
-            index,
-            version,
-            reason,
-            why,
-            Some(reference).filter(|reference| !reference.is_empty()),
-        );
+        self.refuse_connect_with(index, caller, reason, why, Some(reference).filter(|reference| !reference.is_empty()));
     }
 
     fn refuse_connect_with(
         &mut self,
         index: ConnectionIndex,
-        version: ProtocolVersion,
+        caller: Caller<'_>,
         reason: ConnectReason,
         why: &str,
         reference: Option<&str>,
     ) {
+        let version = caller.version;
         self.hub.counters().connects_refused.add(1);
         log::info!("a CONNECT was refused: {} (0x{:02x}), {why}", ReasonCode::from(reason).name(), reason.as_u8());
-        self.hub.audit_refused(index, reason.into(), why);
+        self.hub.audit_refused(index, &caller, reason.into(), why);
         self.hub.connections[index].set_version(version);
         if version != ProtocolVersion::V5 {
             if let Some(reason) = reason_for_v3(reason) {
@@ -512,9 +534,9 @@ impl<J: Journal> Shard<J> {
         why: &str,
     ) {
         match announced(bytes) {
-            Some((Name::Mqtt, 5)) => self.refuse_connect(index, ProtocolVersion::V5, reason, why),
-            Some((Name::Mqtt, 4)) => self.refuse_connect(index, ProtocolVersion::V3_1_1, reason, why),
-            Some((Name::MqIsdp, 3)) => self.refuse_connect(index, ProtocolVersion::V3_1, reason, why),
+            Some((Name::Mqtt, 5)) => self.refuse_connect(index, Caller::unread(ProtocolVersion::V5), reason, why),
+            Some((Name::Mqtt, 4)) => self.refuse_connect(index, Caller::unread(ProtocolVersion::V3_1_1), reason, why),
+            Some((Name::MqIsdp, 3)) => self.refuse_connect(index, Caller::unread(ProtocolVersion::V3_1), reason, why),
             _ => self.close(index),
         }
     }

@@ -64,6 +64,7 @@ mod survey;
 mod sys;
 mod tap;
 mod terms;
+mod text;
 mod throttle;
 mod trace;
 mod trace_parent;

@@ -6,6 +6,7 @@ use tautwire_session::{Journal, LogState};
 
 use crate::connections::Phase;
 use crate::frames::Outgoing;
+use crate::handshake::Caller;
 use crate::hub::Hub;
 use crate::place::SessionIndex;
 use crate::route::Matches;
@@ -79,7 +80,7 @@ impl<J: Journal> Shard<J> {
                 let version = connection.version();
                 self.hub.counters().refused_disk.add(1);
                 self.detach(index);
-                self.refuse_connect(index, version, ConnectReason::ServerUnavailable, FAILED);
+                self.refuse_connect(index, Caller::unread(version), ConnectReason::ServerUnavailable, FAILED);
                 continue;
             }
             let is_written = connection.session().is_some_and(|session| self.hub.is_written_whole(session));

@@ -8,6 +8,7 @@ use tautwire_session::{Change, Journal, parts_of_name};
 use super::port::ClusterRequest;
 use super::room::{Claim, Denial, Step};
 use crate::connections::{Phase, Reason};
+use crate::handshake::Caller;
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::shard::{Handled, Shard};
 
@@ -28,7 +29,7 @@ impl<J: Journal> Shard<J> {
             }
             self.hub.counters().claims_refused.add(1);
             let why = "the broker has no part in its cluster at present; try another one";
-            self.refuse_connect(index, connect.version, ConnectReason::ServerUnavailable, why);
+            self.refuse_connect(index, Caller::of(connect), ConnectReason::ServerUnavailable, why);
             return Err(Handled::Ended);
         };
         let is_present = match claim.step {
@@ -59,11 +60,11 @@ impl<J: Journal> Shard<J> {
         match why {
             Denial::Refused(why) => {
                 let (reason, why) = told(why);
-                self.refuse_connect(index, connect.version, reason, why);
+                self.refuse_connect(index, Caller::of(connect), reason, why);
             }
             Denial::Elsewhere(Elsewhere { reference, is_for_good }) => {
                 let reason = if is_for_good { ConnectReason::ServerMoved } else { ConnectReason::UseAnotherServer };
-                self.send_elsewhere(index, connect.version, reason, TAKES_NOBODY, &reference);
+                self.send_elsewhere(index, Caller::of(connect), reason, TAKES_NOBODY, &reference);
             }
         }
     }

@@ -12,6 +12,7 @@ use super::room::Values;
 use crate::counters::Totals;
 use crate::shard::Shard;
 use crate::sys::{Counted, SUMMED};
+use crate::text::beginning;
 
 /// The topic by which nodes tell each other. No client gets what comes by it, whatever it has subscribed to.
 pub(crate) const NODES_TOPIC: &str = "$SYS/nodes";
@@ -126,8 +127,8 @@ fn message_of(payload: &str) -> MessageRef<'_> {
 fn as_level(name: &str) -> String {
     let is_allowed = |character: char| !matches!(character, '/' | '+' | '#') && !character.is_control();
     let level: String = name.chars().map(|character| if is_allowed(character) { character } else { '_' }).collect();
-    let end = (0..=NAME_MAX_BYTES.min(level.len())).rev().find(|&end| level.is_char_boundary(end)).unwrap_or(0);
-    if end == 0 { "_".to_owned() } else { level[..end].to_owned() }
+    let level = beginning(&level, NAME_MAX_BYTES);
+    if level.is_empty() { "_".to_owned() } else { level.to_owned() }
 }
 
 #[cfg(test)]

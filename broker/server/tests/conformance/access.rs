@@ -166,7 +166,7 @@ fn the_audit_log_has_who_came_and_what_was_denied() {
         r#""event":"denied","what":"publish","topic":"elsewhere","client_id":"device-\"1""#,
         r##""event":"denied","what":"subscribe","topic":"#""##,
         r#""event":"denied","what":"will","topic":"devices/device-2/up","client_id":"device-1""#,
-        r#""event":"refused","listener":"mqtt://127.0.0.1:0","address":"127.0.0.1:"#,
+        r#""event":"refused","client_id":"device-1","user":"","listener":"mqtt://127.0.0.1:0","address":"127.0.0.1:"#,
         r#""event":"disconnect","client_id":"device-\"1","user":"","code":0,"#,
         r#""event":"reload","done":"yes""#,
         r#""event":"admin","method":"POST","path":"/config/reload""#,
