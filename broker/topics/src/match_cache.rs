@@ -11,8 +11,9 @@ use foldhash::fast::SeedableRandomState;
 /// * Two places per hash value. An entry that was used since it was last in the way of another stays; so topics that
 ///   crowd one place do not push each other out in turn.
 /// * An entry counts for one generation: when the caller's generation number moves on, every entry is out of date.
-/// * Costs nothing until used and grows as distinct topics need it, up to its limits. Entries reuse the memory of
-///   those they replace.
+/// * Costs nothing until used and grows as distinct topics need it, up to its limits, but only while topics repeat: those that
+///   are published once, such as retained ones that are set, take no place of their own. Entries reuse the memory of those they
+///   replace.
 /// * Switches itself off while topics do not repeat: when under 10 % of the lookups of a window hit, the next
 ///   [`BYPASS_WINDOWS`] windows are not looked up at all, then one is tried again.
 #[derive(Debug, Clone)]
@@ -75,6 +76,8 @@ const WAYS: usize = 2;
 const FIRST_SETS: usize = 16;
 /// In a window under one hit in this many lookups, the cache switches itself off.
 const LOOKUPS_PER_HIT: usize = 10;
+/// The cache grows to so many places for each hit that it has had. Few are enough: where it is too small, few are what it gets.
+const PLACES_PER_HIT: u64 = 256;
 /// A window is this many lookups per slot, so that topics which fill the whole cache in turn still show as repeating.
 const WINDOW_LOOKUPS_PER_SLOT: usize = 4;
 /// The part of the content limit that one entry may take.
@@ -239,7 +242,7 @@ impl<R: Reusable> MatchCache<R> {
     }
 
     /// Keeps to the limit of memory. Starts small, and doubles when topics that met no free place come to a quarter of
-    /// all places.
+    /// all places, and enough of them have been found before. Topics that come in turn are: of two in each set, one stays.
     fn make_room(&mut self) {
         if self.content_bytes > self.limits.max_content_bytes {
             self.clear();
@@ -248,7 +251,8 @@ impl<R: Reusable> MatchCache<R> {
         let max_sets = self.limits.max_slots / WAYS;
         let old_sets = self.sets.len();
         let crowded = self.crowded > old_sets * WAYS / 4;
-        if old_sets >= max_sets || (old_sets > 0 && !crowded) {
+        let repeats = self.counters.hits.saturating_mul(PLACES_PER_HIT) > (old_sets * WAYS) as u64;
+        if old_sets >= max_sets || (old_sets > 0 && !(crowded && repeats)) {
             return;
         }
         let new_sets = if old_sets == 0 { FIRST_SETS.min(max_sets) } else { old_sets * 2 };

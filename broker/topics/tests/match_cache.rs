@@ -161,12 +161,14 @@ fn an_unused_cache_takes_no_memory_and_a_full_one_stays_under_its_limit() {
         let mut empty_results: Cache = MatchCache::with_seed(MatchCacheLimits::default(), 0);
         for number in 0..4096 * 4 {
             empty_results.get_or_fill(&format!("{number}"), 1, |_| {});
+            empty_results.get_or_fill("again", 1, |_| {});
         }
         empty_results.memory_bytes()
     };
     for number in 0..10_000_u64 {
         let result = cache.get_or_fill(&format!("topic/{number}"), 1, |result| result.extend([number; 100]));
         assert_eq!(result[..], [number; 100]);
+        ask(&mut cache, "again", 1, 1);
         assert!(cache.memory_bytes() <= slots_bytes + max_content_bytes + max_content_bytes / 8);
     }
     assert!(cache.counters().flushes > 0);
@@ -176,6 +178,23 @@ fn an_unused_cache_takes_no_memory_and_a_full_one_stays_under_its_limit() {
     assert_eq!(*answer, large);
     assert_eq!(cache.counters().results_too_large, 1);
     assert!(ask(&mut cache, "large", 1, 1), "it was not kept");
+}
+
+#[test]
+fn topics_that_come_once_take_little() {
+    let mut cache: Cache = MatchCache::with_seed(MatchCacheLimits::default(), 0);
+    let mut ask_all = || {
+        for number in 0..3_000_u64 {
+            ask(&mut cache, &format!("topic/{number}"), number, 1);
+        }
+        (cache.memory_bytes(), cache.counters().hits)
+    };
+    let (bytes, hits) = ask_all();
+    assert!(bytes < 8 << 10 && hits == 0, "{bytes} B, {hits} hits");
+    // The second time they show that they repeat, and the third time many are remembered.
+    let (_, found_second) = ask_all();
+    let (_, found) = ask_all();
+    assert!(found - found_second > 1_500, "{found_second}, then {found}");
 }
 
 #[test]
