@@ -147,8 +147,11 @@ def _warm_up(cells: list[Cell], drivers: dict, raw: dict, options: argparse.Name
     """Compilers in time, caches and branch predictors: a tenth of what is measured goes before, uncounted."""
     for cell in cells:
         with contextlib.suppress(DriverError):
-            limit_ms = max(_limit_ms(cell, options) // 10, WARM_UP_LIMIT_MIN_MS)
-            _asking(cell, drivers, raw).ask(cell.server, max(20, _count(cell, options) // 10), limit_ms)
+            count, limit_ms = max(20, _count(cell, options) // 10), max(_limit_ms(cell, options) // 10, WARM_UP_LIMIT_MIN_MS)
+            own_count = 0 if cell.is_raw or options.quick else programs.CLIENTS[cell.client].warm_up_exchanges
+            if own_count > 0:
+                count, limit_ms = own_count, options.limit_ms
+            _asking(cell, drivers, raw).ask(cell.server, count, limit_ms)
 
 
 def _may_mix(client: str, server: str) -> bool:
