@@ -457,10 +457,17 @@ impl Outbound {
             return self.done(slot);
         }
         let at = self.index(id);
-        let slot = self.window.get_mut(at).filter(|slot| !matches!(slot, Slot::Free))?;
-        let done = std::mem::replace(slot, Slot::Free);
+        let is_sent = self.stragglers.len() + at < self.sent;
+        // Most clients acknowledge in order, so it is the front, which is never free.
+        let done = match at {
+            0 => self.pop_front()?,
+            _ => {
+                let slot = self.window.get_mut(at).filter(|slot| !matches!(slot, Slot::Free))?;
+                std::mem::replace(slot, Slot::Free)
+            }
+        };
         self.occupied -= 1;
-        if self.stragglers.len() + at < self.sent {
+        if is_sent {
             self.in_flight -= 1;
         }
         self.drop_free_front();
@@ -479,13 +486,19 @@ impl Outbound {
     /// Takes done messages off the front of the window.
     fn drop_free_front(&mut self) {
         while let Some(Slot::Free) = self.window.front() {
-            self.window.pop_front();
-            self.left_window += 1;
-            self.first = self.id_at(1);
-            if self.sent > self.stragglers.len() {
-                self.sent -= 1;
-            }
+            self.pop_front();
         }
+    }
+
+    #[inline]
+    fn pop_front(&mut self) -> Option<Slot> {
+        let slot = self.window.pop_front()?;
+        self.left_window += 1;
+        self.first = self.id_at(1);
+        if self.sent > self.stragglers.len() {
+            self.sent -= 1;
+        }
+        Some(slot)
     }
 
     /// Moves the oldest messages out of a window that is mostly free, or that spans all identifiers.
