@@ -126,6 +126,26 @@ fn a_user_who_is_removed_is_disconnected_when_that_is_read() {
     ann.ping();
 }
 
+/// Who guesses passwords is in the audit log by the names that it gave. A User Name that is long may be a token: its end is not told.
+#[test]
+fn the_audit_log_names_who_was_refused() {
+    let folder = Folder::new(&[("access.toml", RULES), ("token", TOKEN)]);
+    user(&folder, &["add", "ann"], "pencil");
+    let audit = format!("audit.file={}", folder.path().join("audit.log").display());
+    let world = World::within(folder, 1, &[&audit]);
+    let token = format!("{}.secret", "é".repeat(80));
+    for version in [V5, V3_1_1] {
+        world.broker.connecting(version, "thief").user_name("ann").password(b"wrong-one").refused();
+        world.broker.connecting(version, "other").user_name(&token).password(b"wrong-one").refused();
+    }
+    world.broker.end();
+    let log = world.folder.read("audit.log");
+    assert_eq!(log.matches(r#""event":"refused","client_id":"thief","user":"ann","#).count(), 2, "{log}");
+    let told = format!(r#""event":"refused","client_id":"other","user":"{}","#, "é".repeat(64));
+    assert_eq!(log.matches(&told).count(), 2, "{log}");
+    assert!(!log.contains("secret") && !log.contains("wrong-one"), "{log}");
+}
+
 #[test]
 fn a_file_that_is_wrong_changes_nothing_and_says_where() {
     let world = World::new(1, &[]);
