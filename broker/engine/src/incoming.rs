@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use tautwire_message::MessageRef;
 use tautwire_protocol::{
     DisconnectReason, Packet, PacketId, Properties, PropertyContext, PropertyId, PubAckReason, PubCompReason,
-    PubRecReason, PubRelReason, Publish, QoS, ReasonCode, TopicName,
+    PubRecReason, PubRelReason, Publish, QoS, ReasonCode, ShortAcknowledgement, TopicName,
 };
 use tautwire_router::{RetainRefused, RetainedClaim};
 use tautwire_session::{AckLevel, Change, Journal, LogState};
@@ -504,6 +504,18 @@ impl<J: Journal> Shard<J> {
         let counters = self.hub.counters();
         counters.publishes_received.subtract(1);
         counters.publish_bytes_received.subtract(publish.payload.len() as u64);
+    }
+
+    /// An acknowledgement of success, apart from other packets: they are most of those that are no PUBLISH.
+    pub(crate) fn on_short_acknowledgement(&mut self, index: ConnectionIndex, which: ShortAcknowledgement) -> Handled {
+        let Some(session) = self.hub.connections[index].session() else { return Handled::Ended };
+        match which {
+            ShortAcknowledgement::PubAck(id) => self.on_acknowledged(index, session, id, QoS::AtLeastOnce),
+            ShortAcknowledgement::PubRec(id) => self.on_received(index, session, id, PubRecReason::Success),
+            ShortAcknowledgement::PubRel(id) => self.on_release(index, session, id),
+            ShortAcknowledgement::PubComp(id) => self.on_complete(session, id),
+        }
+        if self.hub.connections[index].is_open() { Handled::Done } else { Handled::Ended }
     }
 
     /// PUBACK. An identifier that is not in use may belong to an exchange that ended with an earlier connection.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tautwire_memory::Ledger;
 use tautwire_protocol::{
     ConnectReason, DecodeError, DecodeOptions, Disconnect, DisconnectReason, Fault, FixedHeader, Packet, PacketType,
-    ReasonCode, decode_body, decode_publish,
+    ReasonCode, ShortAcknowledgement, decode_body, decode_publish,
 };
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::{AckLevel, Journal};
@@ -259,6 +259,8 @@ impl<J: Journal> Shard<J> {
                 }
                 Err(error) => self.refuse(index, bytes, &error),
             }
+        } else if let Some(acknowledgement) = ShortAcknowledgement::decode(&header, body) {
+            self.on_short_acknowledgement(index, acknowledgement)
         } else {
             match decode_body(&header, body, version) {
                 Ok(packet) => self.on_packet(index, &packet),

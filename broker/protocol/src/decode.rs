@@ -3,8 +3,8 @@ use crate::packets::check_flags;
 use crate::wire::reader::Reader;
 use crate::wire::{MAX_VARIABLE_BYTE_INTEGER, VariableByteIntegerError, read_variable_byte_integer};
 use crate::{
-    Auth, ConnAck, Connect, Disconnect, Packet, PacketType, ProtocolVersion, PubAck, PubComp, PubRec, PubRel, Publish,
-    SubAck, Subscribe, UnsubAck, Unsubscribe,
+    Auth, ConnAck, Connect, Disconnect, Packet, PacketId, PacketType, ProtocolVersion, PubAck, PubComp, PubRec, PubRel,
+    Publish, SubAck, Subscribe, UnsubAck, Unsubscribe,
 };
 
 /// The largest packet that the wire format can express: 268,435,460 bytes with its fixed header.
@@ -128,6 +128,36 @@ pub fn decode_publish<'a>(
 ) -> Result<Publish<'a>, DecodeError> {
     let r = Reader::new(body_of(header, body)?);
     Publish::decode(header.flags, r, version).map_err(|flaw| flaw.into_error(header.header_len))
+}
+
+/// An acknowledgement in its shortest form: success without properties, which all versions have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShortAcknowledgement {
+    /// PUBACK.
+    PubAck(PacketId),
+    /// PUBREC.
+    PubRec(PacketId),
+    /// PUBREL.
+    PubRel(PacketId),
+    /// PUBCOMP.
+    PubComp(PacketId),
+}
+
+impl ShortAcknowledgement {
+    /// What follows the fixed header, where it is one; [`decode_body`] takes it as well, and anything else. Nearly all acknowledgements are,
+    /// and a broker gets one or two for each message.
+    #[inline(always)]
+    pub fn decode(header: &FixedHeader, body: &[u8]) -> Option<ShortAcknowledgement> {
+        let (2, &[high, low, ..]) = (header.remaining_len, body) else { return None };
+        let packet_id = PacketId::new(u16::from_be_bytes([high, low]))?;
+        match header.packet_type {
+            PacketType::PubAck => Some(ShortAcknowledgement::PubAck(packet_id)),
+            PacketType::PubRec => Some(ShortAcknowledgement::PubRec(packet_id)),
+            PacketType::PubRel => Some(ShortAcknowledgement::PubRel(packet_id)),
+            PacketType::PubComp => Some(ShortAcknowledgement::PubComp(packet_id)),
+            _ => None,
+        }
+    }
 }
 
 #[inline]

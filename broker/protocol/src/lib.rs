@@ -50,7 +50,9 @@ mod reason;
 mod topic;
 mod vocabulary;
 
-pub use decode::{DecodeOptions, FixedHeader, MAX_PACKET_SIZE_BYTES, decode, decode_body, decode_publish};
+pub use decode::{
+    DecodeOptions, FixedHeader, MAX_PACKET_SIZE_BYTES, ShortAcknowledgement, decode, decode_body, decode_publish,
+};
 pub use error::{DecodeCause, DecodeError, EncodeError, Fault};
 pub use list::{List, ListItem, ListIter};
 pub use owned::{OwnedPacket, OwnedPublish};

@@ -11,8 +11,8 @@ use files::{Vector, mqtt_vectors, topic_vectors};
 use json_packet::text;
 use serde_json::Value;
 use tautwire_protocol::{
-    DecodeCause, DecodeOptions, Fault, FixedHeader, Packet, PacketType, PropertyId, TopicFilter, TopicName, decode,
-    topic_matches,
+    DecodeCause, DecodeOptions, Fault, FixedHeader, Packet, PacketType, PropertyId, ProtocolVersion,
+    ShortAcknowledgement, TopicFilter, TopicName, decode, topic_matches,
 };
 
 #[test]
@@ -36,6 +36,30 @@ fn every_vector_gets_its_verdict() {
             assert_eq!(packet, json_packet::packet(&vector.packet, vector.version), "{id}");
         } else if let Err(error) = decoded {
             assert!(error.offset <= vector.bytes.len(), "{id}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_short_acknowledgement_is_what_the_decoder_of_all_packets_takes_it_for() {
+    for first in [0x30, 0x40, 0x50, 0x60, 0x62, 0x70, 0xC0] {
+        for version in [ProtocolVersion::V3_1, ProtocolVersion::V3_1_1, ProtocolVersion::V5] {
+            for packet_id in 0..=u16::MAX {
+                let [high, low] = packet_id.to_be_bytes();
+                for bytes in [&[first, 2, high, low][..], &[first, 3, high, low, 0], &[first, 2, high]] {
+                    let options = DecodeOptions::new(version);
+                    let Ok(header) = FixedHeader::decode(bytes, &options) else { continue };
+                    let expected = match decode(bytes, &options) {
+                        Ok((Packet::PubAck(ack), 4)) => Some(ShortAcknowledgement::PubAck(ack.packet_id)),
+                        Ok((Packet::PubRec(ack), 4)) => Some(ShortAcknowledgement::PubRec(ack.packet_id)),
+                        Ok((Packet::PubRel(ack), 4)) => Some(ShortAcknowledgement::PubRel(ack.packet_id)),
+                        Ok((Packet::PubComp(ack), 4)) => Some(ShortAcknowledgement::PubComp(ack.packet_id)),
+                        _ => None,
+                    };
+                    let short = ShortAcknowledgement::decode(&header, &bytes[header.header_len..]);
+                    assert_eq!(short, expected, "{version} {bytes:x?}");
+                }
+            }
         }
     }
 }
