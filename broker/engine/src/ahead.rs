@@ -1,11 +1,12 @@
-//! What a client has sent behind a message that waits for memory.
+//! What a client has sent behind a message that waits for memory, or for others to leave it.
 //!
-//! A client of 3.1.1 whose PUBLISH waits cannot be told so. Its acknowledgements may be what frees memory, and its PINGREQ
+//! A client whose PUBLISH waits is not told so. Its acknowledgements may be what frees memory, and its PINGREQ
 //! wants an answer. So these are heard ahead of the message that waits; all else keeps its place.
 
 use tautwire_protocol::{PacketType, decode_body};
 use tautwire_session::Journal;
 
+use crate::connections::Reason;
 use crate::place::{ConnectionId, ConnectionIndex};
 use crate::shard::{Handled, Shard};
 
@@ -20,17 +21,30 @@ impl<J: Journal> Shard<J> {
     /// of its input.
     pub fn reads_ahead(&mut self, id: ConnectionId, rest: &[u8]) -> bool {
         let Some(index) = self.hub.connections.find(id) else { return false };
-        if !self.hub.connections[index].waits_for_memory_alone() {
+        if !self.hub.connections[index].is_heard_ahead() {
             return false;
         }
         let behind =
             self.hub.fixed_header(index, rest).map_or(0, |header| rest.len().saturating_sub(header.total_len()));
+        if self.waits_to_disconnect(index, rest) {
+            // Nothing comes behind it but the end of the connection, which is not to overtake what was published.
+            return false;
+        }
         let read_max_bytes = self.read_max_bytes();
         behind < read_max_bytes.clamp(AHEAD_MIN_BYTES, AHEAD_MAX_BYTES)
             && read_max_bytes as u64 <= self.hub.memory.share().input_bytes()
     }
 
-    /// Hears what may overtake the packet at the start of `bytes`, which waits for memory.
+    /// Whether DISCONNECT is the next that may be heard ahead, of a client whose message is going to be taken: it may be one that the
+    /// client does not send again.
+    fn waits_to_disconnect(&self, index: ConnectionIndex, bytes: &[u8]) -> bool {
+        let connection = &self.hub.connections[index];
+        let next = bytes.get(connection.heard_ahead_bytes()..).filter(|_| connection.is_held_for(Reason::Cold));
+        let header = next.and_then(|next| self.hub.fixed_header(index, next));
+        header.is_some_and(|header| header.packet_type == PacketType::Disconnect)
+    }
+
+    /// Hears what may overtake the packet at the start of `bytes`, which waits.
     #[cold]
     pub(crate) fn hear_ahead(&mut self, index: ConnectionIndex, bytes: &[u8]) -> Handled {
         loop {
@@ -40,6 +54,9 @@ impl<J: Journal> Shard<J> {
             let Some(header) = self.hub.fixed_header(index, rest) else { return Handled::Done };
             let length = header.total_len();
             if rest.len() < length {
+                return Handled::Done;
+            }
+            if self.waits_to_disconnect(index, bytes) {
                 return Handled::Done;
             }
             if overtakes(header.packet_type) {

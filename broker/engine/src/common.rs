@@ -7,6 +7,7 @@ use tautwire_router::{Exchange, ShardIndex};
 
 use crate::cluster::Mirror;
 use crate::cluster::room::LogPlace;
+use crate::cold::Backlog;
 use crate::counters::{Counter, Counters, Totals};
 use crate::formats::WantedFormats;
 use crate::shared::Shared;
@@ -20,6 +21,7 @@ pub(crate) struct Common {
     latencies: Arc<[LatencyCounts]>,
     /// Whether anybody has wanted payloads in a format of their own.
     wanted_formats: Arc<WantedFormats>,
+    backlog: Arc<Backlog>,
     mirror: Arc<Mirror>,
     message_ids: MessageIds,
 }
@@ -32,6 +34,7 @@ impl Common {
             all_counters: shared.counters.clone(),
             latencies: shared.latencies.clone(),
             wanted_formats: shared.wanted_formats.clone(),
+            backlog: shared.backlog.clone(),
             mirror: shared.mirror.clone(),
             message_ids: MessageIds::new(shared.run.wrapping_add(u64::from(shard.0))),
         }
@@ -87,6 +90,12 @@ impl Common {
     #[inline]
     pub(crate) fn wanted_formats(&self) -> &WantedFormats {
         &self.wanted_formats
+    }
+
+    /// What the store of cold messages has been given to write by all shards.
+    #[inline]
+    pub(crate) fn backlog(&self) -> &Backlog {
+        &self.backlog
     }
 
     /// What is known of the copy of what topics retain, in a cluster.

@@ -185,6 +185,8 @@ counters! {
     clients_ahead_of_disk,
     /// Times a client was not read from because the log took no more.
     clients_paused_for_log,
+    /// Times a client was not read from because messages came faster than they could leave memory.
+    clients_paused_for_cold,
     /// Times a client was not read from because it published faster than it may.
     clients_paused_for_rate,
     /// Times a client was not read from because what it published was wanted in other formats, and the turn had made as many as it may.

@@ -141,7 +141,7 @@ impl<J: Journal> Shard<J> {
                 return range.len();
             }
             if connection.is_held() {
-                if connection.waits_for_memory_alone() {
+                if connection.is_heard_ahead() {
                     at = self.hear_behind(index, chunk, at..range.end);
                 }
                 break;
@@ -170,7 +170,7 @@ impl<J: Journal> Shard<J> {
                 }
                 (length, Handled::Later) => {
                     let connection = &mut self.hub.connections[index];
-                    if connection.waits_for_memory_alone() {
+                    if connection.is_heard_ahead() {
                         connection.hear_ahead_to(length.max(connection.heard_ahead_bytes()));
                         at = self.hear_behind(index, chunk, at..range.end);
                     } else if connection.is_challenged()
@@ -191,7 +191,7 @@ impl<J: Journal> Shard<J> {
         at - range.start
     }
 
-    /// Hears what lies behind the packet at the start of `range`, which waits for memory; gives where input is kept from.
+    /// Hears what lies behind the packet at the start of `range`, which waits; gives where input is kept from.
     fn hear_behind(&mut self, index: ConnectionIndex, chunk: &Chunk, range: Range<usize>) -> usize {
         match self.hear_ahead(index, &chunk.bytes()[range.clone()]) {
             Handled::Ended => range.end,
@@ -236,7 +236,9 @@ impl<J: Journal> Shard<J> {
         if is_heard_ahead && connection.heard_ahead_bytes() >= length {
             return (length, Handled::Done);
         }
-        if J::KEEPS && self.hub.brake_for_log(index, &header, bytes[0]) {
+        if J::KEEPS
+            && (self.hub.brake_for_log(index, &header, bytes[0]) || self.hub.brake_for_cold(index, &header, bytes[0]))
+        {
             return (length, Handled::Later);
         }
         self.hub.log.begin_packet();

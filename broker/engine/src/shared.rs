@@ -6,6 +6,7 @@ use tautwire_memory::Memory;
 use tautwire_router::{Exchange, random};
 
 use crate::cluster::Mirror;
+use crate::cold::Backlog;
 use crate::counters::Counters;
 use crate::formats::WantedFormats;
 use crate::quotas::Users;
@@ -33,6 +34,8 @@ pub struct Shared {
     pub(crate) users: Arc<Users>,
     /// Whether anybody has wanted payloads in a format of their own.
     pub(crate) wanted_formats: Arc<WantedFormats>,
+    /// What the store of cold messages has been given to write.
+    pub(crate) backlog: Arc<Backlog>,
     /// Where the broker is one of several: what is known of the copy of what topics retain.
     pub(crate) mirror: Arc<Mirror>,
     /// Tells messages of this run of the broker from those of others.
@@ -49,6 +52,7 @@ impl Shared {
             board: Arc::new(Board::new(settings, shards)),
             users: Arc::default(),
             wanted_formats: Arc::default(),
+            backlog: Arc::default(),
             mirror: Arc::default(),
             exchange,
             counters: (0..=shards).map(|_| Counters::default()).collect(),

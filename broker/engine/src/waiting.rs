@@ -41,6 +41,8 @@ pub(crate) struct Waiting {
     first: Option<Partial>,
     for_log: Vec<ConnectionId>,
     /// The longest waiting first.
+    for_cold: VecDeque<ConnectionId>,
+    /// The longest waiting first.
     for_forms: VecDeque<ConnectionId>,
     /// Those who publish too fast, by when they may go on.
     for_rate: BTreeSet<(u64, ConnectionId)>,
@@ -63,6 +65,7 @@ impl Default for Waiting {
             input_retry_ms: 0,
             first: None,
             for_log: Vec::new(),
+            for_cold: VecDeque::new(),
             for_forms: VecDeque::new(),
             for_rate: BTreeSet::new(),
             next_rate_ms: NEVER_MS,
@@ -180,6 +183,22 @@ impl Waiting {
     /// It does.
     pub(crate) fn end_of_log(&mut self) -> Vec<ConnectionId> {
         std::mem::take(&mut self.for_log)
+    }
+
+    // For the store of cold messages to write more.
+
+    pub(crate) fn wait_for_cold(&mut self, id: ConnectionId) {
+        self.for_cold.push_back(id);
+    }
+
+    #[inline]
+    pub(crate) fn any_for_cold(&self) -> bool {
+        !self.for_cold.is_empty()
+    }
+
+    /// Who waits longest does so no more.
+    pub(crate) fn next_for_cold(&mut self) -> Option<ConnectionId> {
+        self.for_cold.pop_front()
     }
 
     // For a rate to allow more.

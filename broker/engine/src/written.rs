@@ -198,7 +198,7 @@ impl<J: Journal> Hub<J> {
         let session = self.connections[index].session();
         let is_written = session.is_some_and(|session| self.sessions.written(session).is_some());
         let may_add = match header.packet_type {
-            PacketType::Publish => first & (QOS_BITS | RETAIN_BIT) != 0,
+            PacketType::Publish => is_to_be_kept(first),
             PacketType::PingReq => false,
             PacketType::Connect => true,
             _ => is_written,
@@ -247,6 +247,12 @@ impl<J: Journal> Hub<J> {
             }
         }
     }
+}
+
+/// Whether a PUBLISH that begins with this byte is to be retained, or acknowledged.
+#[inline]
+pub(crate) fn is_to_be_kept(first: u8) -> bool {
+    first & (QOS_BITS | RETAIN_BIT) != 0
 }
 
 fn number(shard: ShardIndex) -> ShardNumber {

@@ -232,11 +232,18 @@ impl<J: Journal> Hub<J> {
         }
         let ticket = self.cold.ticket();
         self.cold.writing_bytes += bytes;
+        self.common.backlog().add(bytes, self.clock.now_ms());
         let ids: Vec<_> = messages.iter().map(Message::id).collect();
         if !self.cold.post(ColdOrder::Write { ticket, messages }) {
-            self.cold.writing_bytes -= bytes;
+            self.note_answered(bytes);
             ids.into_iter().for_each(|id| self.stays_hot(id));
         }
+    }
+
+    /// The store has nothing more to do with so many bytes.
+    fn note_answered(&mut self, bytes: usize) {
+        self.cold.writing_bytes -= bytes;
+        self.common.backlog().take(bytes, self.clock.now_ms());
     }
 
     /// Replaces messages by their records wherever they were found, now that they are written.
@@ -244,7 +251,7 @@ impl<J: Journal> Hub<J> {
         let Some(shelf) = self.cold.shelf() else { return };
         let (mut written, mut retained) = (Vec::new(), Vec::new());
         for (message, slot) in messages {
-            self.cold.writing_bytes = self.cold.writing_bytes.saturating_sub(message.kept_bytes());
+            self.note_answered(message.kept_bytes());
             let Some(slot) = slot else {
                 self.stays_hot(message.id());
                 continue;

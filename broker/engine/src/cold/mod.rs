@@ -2,6 +2,7 @@
 //!
 //! Nothing here waits. What is asked of the store is answered in a later turn; whoever needs a message stands still until then.
 
+mod brake;
 mod cooling;
 mod reading;
 mod retained;
@@ -18,6 +19,7 @@ use tautwire_session::Journal;
 use crate::hub::Hub;
 use crate::shard::Shard;
 
+pub(crate) use brake::Backlog;
 pub(crate) use reading::Unread;
 use reading::{Asked, Reader};
 use retained::Leaving;
@@ -54,6 +56,8 @@ pub(crate) struct ColdRoom {
     /// No writing before this moment, after it has failed.
     write_again_ms: u64,
     known: Known,
+    /// Bytes of messages that were in memory when it was last looked which could leave it.
+    looked_at_bytes: u64,
     /// Messages that have been retained here since many were in memory, the oldest first.
     retained: Leaving,
     walk: RetainedWalk,
@@ -163,13 +167,14 @@ impl<J: Journal> Hub<J> {
             self.retry_reading();
             self.forget_replaced();
             self.make_cold();
+            self.hear_those_who_wait_for_cold();
         }
     }
 
     /// Whether there is something to do for the store or its answers.
     #[inline]
     pub(crate) fn has_cold_work(&self) -> bool {
-        J::KEEPS && (self.cold.has_answer() || self.can_make_cold())
+        J::KEEPS && (self.cold.has_answer() || self.can_make_cold() || self.may_end_wait_for_cold())
     }
 
     /// When something is to be tried again.
@@ -180,7 +185,7 @@ impl<J: Journal> Hub<J> {
         let writes_at_ms = (self.cold.write_again_ms > self.clock.now_ms()).then_some(self.cold.write_again_ms);
         let rested_at_ms = self.next_rested_ms();
         let retries_at_ms = self.cold.retries.front().map(|(at_ms, _)| *at_ms);
-        [retries_at_ms, writes_at_ms, rested_at_ms].into_iter().flatten().min()
+        [retries_at_ms, writes_at_ms, rested_at_ms, self.next_look_for_cold_ms()].into_iter().flatten().min()
     }
 
     fn take_cold_answers(&mut self) {

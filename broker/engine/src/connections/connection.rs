@@ -356,6 +356,11 @@ impl Connection {
         self.holds.is_only(Reason::Memory)
     }
 
+    /// Whether a message that waits, for memory or for others to leave it, is the only reason: what may overtake it is heard.
+    pub(crate) fn is_heard_ahead(&self) -> bool {
+        self.holds.are_among([Reason::Memory, Reason::Cold])
+    }
+
     #[inline]
     pub(crate) fn heard_ahead_bytes(&self) -> usize {
         self.heard_ahead_bytes as usize

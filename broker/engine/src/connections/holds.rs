@@ -33,6 +33,8 @@ pub(crate) enum Reason {
     Lease = 8192,
     /// This node has to know all that was retained in the cluster.
     Look = 16384,
+    /// The store of cold messages has to write more of those that are in memory.
+    Cold = 32768,
 }
 
 /// The reasons why one connection is not heard now.
@@ -62,6 +64,12 @@ impl Holds {
         self.0 == reason as u16
     }
 
+    /// Whether there is a reason, and all reasons are among `reasons`.
+    pub(crate) fn are_among<const N: usize>(self, reasons: [Reason; N]) -> bool {
+        let those = reasons.into_iter().fold(0, |those, reason| those | reason as u16);
+        self.0 != 0 && self.0 & !those == 0
+    }
+
     /// Whether the connection may be heard.
     #[inline]
     pub(crate) fn is_empty(self) -> bool {
@@ -81,6 +89,7 @@ mod tests {
         assert!(!holds.add(Reason::Job), "it is there already");
         assert!(holds.remove(Reason::Transit) && !holds.remove(Reason::Transit));
         assert!(!holds.is_empty() && holds.contains(Reason::Job));
-        assert!(holds.remove(Reason::Job) && holds.is_empty());
+        assert!(holds.are_among([Reason::Job, Reason::Log]) && !holds.are_among([Reason::Log]));
+        assert!(holds.remove(Reason::Job) && holds.is_empty() && !holds.are_among([Reason::Job]));
     }
 }

@@ -94,7 +94,7 @@ pub struct ClientDetail {
 /// The log or the records of the cluster have to take more.
 const CLUSTER_BEHIND: &str = "cluster_behind";
 /// The reasons not to read from a client, as operators call them.
-const REASONS: [(Reason, &str); 15] = [
+const REASONS: [(Reason, &str); 16] = [
     (Reason::Acks, "disk_behind"),
     (Reason::Cluster, CLUSTER_BEHIND),
     (Reason::Transit, "thread_behind"),
@@ -104,6 +104,7 @@ const REASONS: [(Reason, &str); 15] = [
     (Reason::Memory, "memory"),
     (Reason::Input, "memory_for_input"),
     (Reason::Log, "log_behind"),
+    (Reason::Cold, "cold_messages_behind"),
     (Reason::Rate, "publish_rate"),
     (Reason::Verdict, "authentication"),
     (Reason::Forms, "formats"),

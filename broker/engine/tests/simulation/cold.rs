@@ -18,7 +18,7 @@ use crate::support::{Choices, Prompt, Random, SimulatedBroker, SocketId};
 use crate::world::{Plan, RETAINED, World, returning, settings};
 
 /// A log that is always safe, unless it stalls, and keeps nothing in memory, as its disk has it.
-struct PromptLog {
+pub(crate) struct PromptLog {
     sessions: Rc<Cell<u64>>,
     ended: u64,
     /// It is safe up to here, where it stalls.
@@ -26,7 +26,7 @@ struct PromptLog {
 }
 
 impl PromptLog {
-    fn of_all_shards() -> impl FnMut(usize) -> PromptLog {
+    pub(crate) fn of_all_shards() -> impl FnMut(usize) -> PromptLog {
         PromptLog::stalling(Rc::default())
     }
 

@@ -5,6 +5,7 @@ mod support;
 
 mod client;
 mod cold;
+mod cold_brake;
 mod crashes;
 mod ending;
 mod journal;

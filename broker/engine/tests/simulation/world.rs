@@ -92,7 +92,12 @@ impl<J: Journal> World<J> {
 
     /// Whether somebody may wait for more than others to move.
     fn may_wait(&self) -> bool {
-        self.is_short_of_memory || self.is_paced
+        self.is_short_of_memory || self.may_look_late()
+    }
+
+    /// Whether clients may be heard again only some time after what they waited for: by a rate, or since another shard was told of it.
+    fn may_look_late(&self) -> bool {
+        self.is_paced || (self.broker.cold().is_some() && self.broker.shards() > 1)
     }
 
     /// Lets everything happen, then checks what has come of it.
@@ -320,7 +325,7 @@ impl<J: Journal> World<J> {
     fn give_chances(&mut self) -> Outcome {
         for _ in 0..CHANCES {
             let is_served = |client: &Client| client.is_idle() && !client.is_missed() && client.phase != Phase::Leaving;
-            let is_waiting = self.is_paced && self.broker.has_unread();
+            let is_waiting = self.may_look_late() && self.broker.has_unread();
             if self.clients.iter().all(is_served) && !is_waiting {
                 return Ok(());
             }
