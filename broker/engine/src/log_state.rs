@@ -53,8 +53,9 @@ impl<J: Journal> Shard<J> {
         let goes_on = existing.is_some_and(|session| self.hub.is_written_whole(session));
         match state {
             LogState::Failed if goes_on || expiry_interval_s > 0 => Some((ConnectReason::ServerUnavailable, FAILED)),
-            // One that comes back takes what waits for it, which makes room.
-            LogState::Full if !goes_on && expiry_interval_s > 0 => Some((ConnectReason::QuotaExceeded, FULL)),
+            // One that comes back takes what waits for it, which makes room. Others may try again later [MQTT 5.0 section 3.2.2.2]: it is
+            // not the client that has more than it may.
+            LogState::Full if !goes_on && expiry_interval_s > 0 => Some((ConnectReason::ServerBusy, FULL)),
             _ => None,
         }
     }

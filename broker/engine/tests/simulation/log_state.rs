@@ -3,7 +3,8 @@
 use tautwire_engine::{Acks, Settings};
 use tautwire_protocol::{
     ConnectReason, DecodeOptions, Delivery, DisconnectReason, OwnedPacket, Packet, Properties, ProtocolVersion,
-    PubAckReason, Publish, QoS, RetainHandling, SubscribeReason, TopicName, decode,
+    PubAckReason, Publish, QoS, RetainHandling, SubscribeReason, TopicFilter, TopicName, Unsubscribe,
+    UnsubscribeReason, decode,
 };
 use tautwire_session::{AckLevel, LogState};
 
@@ -60,6 +61,18 @@ impl World {
         ack.reasons.iter().next().expect("one for each filter")
     }
 
+    fn unsubscribe(&mut self, socket: SocketId, filter: &str) -> UnsubscribeReason {
+        let filters = [TopicFilter::new(filter).expect("our filters are valid")];
+        let unsubscribe =
+            Unsubscribe { packet_id: id(2), properties: Properties::EMPTY, filters: (&filters[..]).into() };
+        let mut bytes = Vec::new();
+        unsubscribe.append_to(ProtocolVersion::V5, &mut bytes).expect("our UNSUBSCRIBE is valid");
+        self.broker.send(socket, &bytes);
+        let answers = self.answers(socket);
+        let Some(Packet::UnsubAck(ack)) = answers.last().map(OwnedPacket::as_packet) else { panic!("{answers:?}") };
+        ack.reasons.iter().next().expect("one for each filter")
+    }
+
     /// The answer to a message of QoS 1.
     fn publish(&mut self, socket: SocketId, topic: &str) -> PubAckReason {
         let delivery = Delivery::AtLeastOnce { packet_id: id(7), dup: false };
@@ -113,6 +126,8 @@ fn when_the_disk_has_failed_those_who_rely_on_it_are_told_and_others_go_on() {
 
     assert_eq!(world.publish(passing, "kept/a"), PubAckReason::QuotaExceeded);
     assert_eq!(world.publish(passing, "live/a"), PubAckReason::Success, "nobody keeps it");
+    assert_eq!(world.subscribe(passing, "more/#"), SubscribeReason::GrantedQoS1, "nobody keeps that either");
+    assert_eq!(world.unsubscribe(passing, "more/#"), UnsubscribeReason::Success);
     world.send(passing, "kept/a", Delivery::AtMostOnce);
     let again = world.connect("lasting", true);
     assert_eq!(world.connected(again), ConnectReason::ServerUnavailable);
@@ -172,7 +187,7 @@ fn when_the_disk_is_full_nothing_more_is_kept_and_what_waits_is_taken() {
     world.set_state(LogState::Full);
     assert_eq!(world.publish(passing, "kept/b"), PubAckReason::QuotaExceeded);
     let newcomer = world.connect("newcomer", true);
-    assert_eq!(world.connected(newcomer), ConnectReason::QuotaExceeded);
+    assert_eq!(world.connected(newcomer), ConnectReason::ServerBusy);
     let back = world.connect("lasting", true);
     let answers = world.answers(back);
     let [connack, message] = &answers[..] else { panic!("{answers:?}") };
@@ -181,10 +196,18 @@ fn when_the_disk_is_full_nothing_more_is_kept_and_what_waits_is_taken() {
     };
     assert_eq!((connack.reason, connack.session_present), (ConnectReason::Success, true));
     assert_eq!(world.subscribe(back, "more/#"), SubscribeReason::QuotaExceeded);
+    assert_eq!(world.subscribe(back, "kept/#"), SubscribeReason::GrantedQoS1, "it has that one");
+    assert_eq!(world.unsubscribe(back, "kept/#"), UnsubscribeReason::Success, "that makes room");
+    assert_eq!(world.subscribe(passing, "more/#"), SubscribeReason::GrantedQoS1, "it does not last");
+    assert_eq!(world.unsubscribe(passing, "more/#"), UnsubscribeReason::Success);
+    let totals = world.broker.totals();
+    assert_eq!((totals.publishes_refused_disk, totals.refused_disk), (1, 2));
 
     world.set_state(LogState::Open);
-    assert_eq!(world.publish(passing, "kept/c"), PubAckReason::Success);
     assert_eq!(world.subscribe(back, "more/#"), SubscribeReason::GrantedQoS1);
+    assert_eq!(world.publish(passing, "more/c"), PubAckReason::Success);
+    let newcomer = world.connect("newcomer", true);
+    assert_eq!(world.connected(newcomer), ConnectReason::Success);
 }
 
 #[test]

@@ -312,7 +312,8 @@ fn a_full_disk_refuses_what_must_be_kept_until_there_is_room() {
     }
     assert!(kept > 200, "64 MiB hold more than {kept} messages");
     assert_eq!(publisher.publish("kept/x", AtLeastOnce, b"small"), 0x97);
-    assert_eq!(broker.connecting(V5, "newcomer").persistent().refused(), 0x97);
+    assert_eq!(broker.connecting(V5, "newcomer").persistent().refused(), 0x89);
+    assert_eq!(broker.connecting(V3_1_1, "newcomer").persistent().refused(), 3, "Server unavailable");
     // Who asks for nothing lasting does not notice.
     let mut watcher = broker.connect(V3_1_1, "watcher");
     watcher.subscribe("live/#", AtLeastOnce);

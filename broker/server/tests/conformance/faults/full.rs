@@ -36,7 +36,7 @@ fn a_full_file_system_refuses_what_must_be_kept_until_there_is_room() {
     assert_eq!(reason, 0x97);
     assert_eq!(health(&broker), (200, r#"{"status":"degraded","disk":"full"}"#.to_owned()));
     assert_eq!((metric(&broker, "data_full"), metric(&broker, "data_failed")), (1, 0));
-    assert_eq!(broker.connecting(V5, "newcomer").persistent().refused(), 0x97);
+    assert_eq!(broker.connecting(V5, "newcomer").persistent().refused(), 0x89);
     expect_live(&broker);
     // 3.1.1 has no answer that says it.
     let mut old = broker.connect(V3_1_1, "old");
