@@ -175,6 +175,12 @@ onPage("why says what becomes of a message, and what to change", "#/clients/mete
   await page.getByText("The client gets the message at once.").waitFor();
 });
 
+onPage("why says which member of a group got the last message", "#/why?client=meter-00001&topic=jobs/1", {}, async ({ page }) => {
+  await page.getByText("The message goes to one member of a shared subscription.").waitFor();
+  await page.getByText("3 for other members, the last for meter-00002").waitFor();
+  assert.deepEqual(await findings(page), []);
+});
+
 onPage("why says when another node has to be asked", "#/why?client=elsewhere&topic=a", {}, async ({ page }) => {
   await page.getByText("This node does not know: it does not serve the client.").waitFor();
   await page.getByText("To change it: ask the other nodes.").waitFor();

@@ -95,8 +95,8 @@ pub use shared::Shared;
 pub use stopwatch::{Latencies, LatencyCounts};
 pub use survey::{
     ClientDetail, ClientOrder, ClientSummary, ClientsPage, ClientsQuery, ConnectionSummary, Explained, Fetched,
-    Finding, Outcome, PAGE_MAX, Rank, Removed, Reply, RetainedPage, RetainedQuery, SubscriptionList, Survey,
-    TopicLevel, TopicLevels, TopicsQuery, WhyQuery,
+    Finding, OtherTurns, Outcome, PAGE_MAX, Rank, Removed, Reply, RetainedPage, RetainedQuery, SubscriptionList,
+    Survey, TopicLevel, TopicLevels, TopicsQuery, WhyQuery,
 };
 pub use tap::{Tap, Tapped};
 pub use trace::{Span, SpanSink, Step, Tracer};

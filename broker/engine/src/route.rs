@@ -535,13 +535,16 @@ impl<J: Journal> Hub<J> {
         here: Option<SessionIndex>,
         delivery: PendingMessage,
     ) {
+        // It has just been made, so it is in memory.
+        if let Some(message) = delivery.message.hot() {
+            group.note_turn(message.topic(), member.session, self.clock.now_ms());
+        }
         if let Some(session) = here {
             self.deliver_to_member(session, &delivery);
             return;
         }
         let may_be_lost = delivery.qos == QoS::AtMostOnce;
         let to = member.session.shard;
-        // It has just been made, so it is in memory.
         let handed = match (member.number, delivery.message.hot()) {
             (Some(number), Some(message)) if J::KEEPS && !may_be_lost => {
                 Some(self.write_handed(to, message, Receivers::Member(number, group.filter())))

@@ -14,8 +14,9 @@ use tautwire_access::Policy;
 use tautwire_cold::ColdThread;
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{
-    Board, ClientDetail, ClientsPage, ClientsQuery, Counters, Explained, Known, Latencies, LatencyCounts, Publication,
-    Regime, Settings, Shard, Shared, SubscriptionList, Survey, TopicTotals, Totals, ViolationBook, WhyQuery,
+    Board, ClientDetail, ClientsPage, ClientsQuery, Counters, Explained, Finding, Known, Latencies, LatencyCounts,
+    Publication, Regime, Settings, Shard, Shared, SubscriptionList, Survey, TopicTotals, Totals, ViolationBook,
+    WhyQuery,
 };
 use tautwire_journal::WriterHandle;
 use tautwire_memory::Memory;
@@ -295,8 +296,18 @@ impl Control {
     /// # Errors
     /// There was no answer.
     pub fn why(&self, query: WhyQuery, timeout: Duration) -> Result<Explained, AskError> {
+        let deadline = Instant::now() + timeout;
+        let left = || deadline.saturating_duration_since(Instant::now());
         let inbox = self.inbox_of(&query.name);
-        surveys::ask(inbox, |reply| Survey::Why(query, reply), timeout)
+        let mut explained = surveys::ask(inbox, |reply| Survey::Why(query, reply), left())?;
+        for finding in &mut explained.findings {
+            if let Finding::SharedTurns { others: Some(others), .. } = finding
+                && let Some(inbox) = self.inboxes.get(usize::from(others.member.shard.0))
+            {
+                others.name = surveys::ask(inbox, |reply| Survey::Name(others.member, reply), left())?;
+            }
+        }
+        Ok(explained)
     }
 
     /// How often contracts were broken, and why. Waits for all threads, at most `timeout`.

@@ -19,6 +19,7 @@ mod retained;
 mod scan;
 mod share;
 mod shares;
+mod turns;
 
 pub use batch::{Batch, BatchSize, Entry, GroupNews, MemberNews, Parcel};
 pub use exchange::{Exchange, Retention, Routes};
@@ -30,6 +31,7 @@ pub use random::random;
 pub use retained::{RetainRefused, RetainedLimits};
 pub use scan::{Progress, RetainedWalk, Scan};
 pub use share::{Home, Member, SessionKey, ShareGroup};
+pub use turns::{TURNS_MAX, Turn};
 
 /// A shard's number, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

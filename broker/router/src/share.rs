@@ -11,6 +11,7 @@ use tautwire_protocol::{QoS, SubscriptionId};
 use tautwire_session::SessionNumber;
 
 use crate::ShardIndex;
+use crate::turns::{Turn, Turns};
 
 /// A session, wherever it lives. The generation tells a session from a later one in the same place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,6 +73,7 @@ pub struct ShareGroup {
     next: AtomicUsize,
     /// See [`Home`]; 0 where there is none.
     home: AtomicU64,
+    turns: Turns,
 }
 
 /// Members in the order of their turns. Each session is a member once.
@@ -90,6 +92,7 @@ impl ShareGroup {
             members: RwLock::default(),
             next: AtomicUsize::new(0),
             home: AtomicU64::new(0),
+            turns: Turns::default(),
         }
     }
 
@@ -120,6 +123,16 @@ impl ShareGroup {
         let (before, from) = members.split_at(turn.checked_rem(members.len())?);
         let is_it = |member: &&Member| member.online.load(Ordering::Relaxed) && is_meant(member);
         from.iter().chain(before).find(is_it).cloned()
+    }
+
+    /// A message of the topic is for this member.
+    pub fn note_turn(&self, topic: &str, member: SessionKey, now_ms: u64) {
+        self.turns.note(topic, Turn { member, at_ms: now_ms });
+    }
+
+    /// For whom those of the group's last [`TURNS_MAX`](crate::TURNS_MAX) messages were that are of the topic, the oldest first.
+    pub fn turns_on(&self, topic: &str) -> Vec<Turn> {
+        self.turns.on(topic)
     }
 
     /// The shard that delivers to the group in a cluster, where this node does.

@@ -28,10 +28,14 @@ const LEVEL_BYTES: usize = 160;
 /// How many times the text of a filter is kept: in the session, in the tree of its shard and in the tree of all shards.
 const COPIES: usize = 3;
 
+/// What a group of a shared subscription remembers of its last messages. Others may be members too, and it is there once.
+const GROUP_BYTES: usize = 448;
+
 /// What a subscription to `filter` takes at most, wherever it stands. Filters that share levels take less.
 pub fn subscription_bytes(filter: &str) -> usize {
     let levels = filter.bytes().filter(|byte| *byte == b'/').count() + 1;
-    SUBSCRIPTION_BYTES + levels * LEVEL_BYTES + COPIES * filter.len()
+    let group = if filter.starts_with("$share/") { GROUP_BYTES } else { 0 };
+    SUBSCRIPTION_BYTES + levels * LEVEL_BYTES + COPIES * filter.len() + group
 }
 
 /// A map from Topic Filter (with its `$share/…/` part, if any) to [`SubscriptionRecord`].

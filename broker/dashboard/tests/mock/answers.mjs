@@ -131,6 +131,11 @@ function why(state, id, query) {
     const finding = { code: "no_session", text: "there is no session of that client: it has never connected, or its session has ended", change: "the client connects" };
     return { outcome: "does_not_arrive", findings: [finding], drops: [] };
   }
+  if (topic.startsWith("jobs/")) {
+    const shared = { code: "shared", text: "the shared subscription $share/g/jobs/# matches, with QoS 1: each message goes to one of 2 members, 2 of them connected", change: "a subscription without $share brings every message" };
+    const turns = { code: "shared_turns", text: "the last messages of $share/g/jobs/# on this topic: 3 for other members, the last for meter-00002 at 2026-08-01T12:00:00Z", change: "" };
+    return { outcome: "one_of_many", findings: [shared, turns], drops: [] };
+  }
   if (!topic.startsWith("power/")) {
     const finding = { code: "not_subscribed", text: "no subscription of the client matches; nearest: power/+/kwh", change: "the client's filters; levels are compared letter by letter" };
     return { outcome: "does_not_arrive", findings: [finding], drops: detailed(client).drops };

@@ -11,6 +11,7 @@ mod why;
 
 use std::fmt;
 
+use tautwire_router::SessionKey;
 use tautwire_session::{Journal, SubscriptionRecord};
 
 use crate::jobs::{Job, Slice};
@@ -28,7 +29,7 @@ use retained::{Removal, RetainedSearch};
 use topics::TopicSearch;
 pub use topics::{TopicLevel, TopicLevels, TopicsQuery};
 use why::Walk;
-pub use why::{Explained, Finding, Outcome, WhyQuery};
+pub use why::{Explained, Finding, OtherTurns, Outcome, WhyQuery};
 
 /// Most rows of one answer.
 pub const PAGE_MAX: usize = 1_000;
@@ -69,6 +70,8 @@ pub enum Survey {
     Subscriptions(Box<str>, Box<str>, usize, Reply<Option<SubscriptionList>>),
     /// Whether a message would reach a client.
     Why(WhyQuery, Reply<Explained>),
+    /// What a session of the shard is called; `None` where it has ended.
+    Name(SessionKey, Reply<Option<Box<str>>>),
     /// Some of the retained messages, whichever shard they came by.
     Retained(RetainedQuery, Reply<RetainedPage>),
     /// The message that a topic retains.
@@ -127,6 +130,10 @@ impl<J: Journal> Shard<J> {
             Survey::Topics(query, reply) => {
                 let search = TopicSearch::new(self.hub.common.exchange(), query);
                 self.begin_survey(UnderWay::Topics(search, reply));
+            }
+            Survey::Name(key, reply) => {
+                let session = self.hub.sessions.at(&key);
+                reply.give(session.map(|session| self.hub.sessions[session].name().into()));
             }
             Survey::Violations(reply) => reply.give(self.hub.regime.violation_book().clone()),
             Survey::Client(name, reply) => match self.hub.sessions.find(&name) {

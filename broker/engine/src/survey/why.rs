@@ -3,6 +3,7 @@
 use tautwire_contracts::OnViolation;
 use tautwire_message::Format;
 use tautwire_protocol::{QoS, ReasonCode, RetainHandling, TopicFilter, topic_matches};
+use tautwire_router::{SessionKey, ShareGroup, Turn};
 use tautwire_session::{Journal, Outbound, SubscriptionRecord, parts_of_name};
 
 use crate::drops::DropEvent;
@@ -88,6 +89,15 @@ pub enum Finding {
         /// Those who are connected.
         connected: usize,
     },
+    /// For whom those of the last messages of such a group were that are of the topic.
+    SharedTurns {
+        /// The filter with its group.
+        filter: Box<str>,
+        /// For this client: how many, and when the last one was.
+        own: Option<(usize, u64)>,
+        /// For others.
+        others: Option<OtherTurns>,
+    },
     /// What the client publishes itself does not come back to it.
     NoLocal,
     /// The granted QoS is lower than that of the message.
@@ -128,6 +138,20 @@ pub enum Finding {
     Retained,
     /// The matching subscriptions do not get that one, or only when they are new, as the client has asked; `None`: they are shared.
     RetainHandling(Option<RetainHandling>),
+}
+
+/// Messages of a group that were for other members than the client that is asked about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherTurns {
+    /// How many.
+    pub count: usize,
+    /// When the last one was, in milliseconds since the Unix epoch.
+    pub last_ms: u64,
+    /// Whom that was for.
+    pub member: SessionKey,
+    /// The name of the member's session; `None` as long as its shard has not been asked (see [`Survey::Name`](super::Survey::Name)), and
+    /// where it has ended.
+    pub name: Option<Box<str>>,
 }
 
 /// The answer.
@@ -240,7 +264,7 @@ impl Walk {
             }
             return Outcome::DoesNotArrive;
         }
-        let Some((granted, is_shared)) = self.tell_of_subscriptions(hub, findings) else {
+        let Some((granted, is_shared)) = self.tell_of_subscriptions(hub, session, findings) else {
             return Outcome::DoesNotArrive;
         };
         if granted < *qos {
@@ -254,7 +278,12 @@ impl Walk {
     }
 
     /// The highest QoS that is granted, and whether all that match are shared; `None` where none of them brings the message.
-    fn tell_of_subscriptions<J: Journal>(&self, hub: &Hub<J>, findings: &mut Vec<Finding>) -> Option<(QoS, bool)> {
+    fn tell_of_subscriptions<J: Journal>(
+        &self,
+        hub: &Hub<J>,
+        session: SessionIndex,
+        findings: &mut Vec<Finding>,
+    ) -> Option<(QoS, bool)> {
         let contract = hub.regime.contracts().find(&self.query.topic);
         let (mut own, mut shared) = (None, None);
         for (filter, record) in &self.matching {
@@ -263,6 +292,7 @@ impl Walk {
                 Some(group) => {
                     let (members, connected) = group.members();
                     findings.push(Finding::Shared { filter: filter.clone(), qos, members, connected });
+                    findings.push(self.turns_of(&group, &hub.sessions.key(session)));
                 }
                 None => findings.push(Finding::Subscribed { filter: filter.clone(), record: *record }),
             }
@@ -280,6 +310,21 @@ impl Walk {
             *highest = (*highest).max(Some(qos));
         }
         own.map(|qos| (qos, false)).or(shared.map(|qos| (qos, true)))
+    }
+
+    fn turns_of(&self, group: &ShareGroup, client: &SessionKey) -> Finding {
+        let (own, others): (Vec<Turn>, Vec<Turn>) =
+            group.turns_on(&self.query.topic).into_iter().partition(|turn| turn.member == *client);
+        Finding::SharedTurns {
+            filter: group.filter().as_ref().into(),
+            own: own.last().map(|last| (own.len(), last.at_ms)),
+            others: others.last().map(|last| OtherTurns {
+                count: others.len(),
+                last_ms: last.at_ms,
+                member: last.member,
+                name: None,
+            }),
+        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! Why a message does or does not reach a client, in words.
 
 use tautwire_contracts::OnViolation;
-use tautwire_engine::{Finding, WhyQuery};
+use tautwire_engine::{Finding, OtherTurns, WhyQuery};
 use tautwire_protocol::{QoS, ReasonCode, RetainHandling, TopicName};
+use tautwire_router::TURNS_MAX;
+use tautwire_session::parts_of_name;
 
 use super::clients::{Named, drop_event, ok, unanswered};
 use super::response::Response;
@@ -89,6 +91,9 @@ fn words(finding: &Finding) -> Words {
             ),
             "a subscription without $share brings every message",
         ),
+        Finding::SharedTurns { filter, own, others } => {
+            said("shared_turns", turns_told(filter, *own, others.as_ref()), "")
+        }
         Finding::NoLocal => said(
             "no_local",
             "what the client itself publishes does not come back to it".into(),
@@ -177,6 +182,24 @@ fn words(finding: &Finding) -> Words {
             .into(),
             "Retain Handling of the subscription; a subscription without $share",
         ),
+    }
+}
+
+/// For whom the last messages of a group were.
+fn turns_told(filter: &str, own: Option<(usize, u64)>, others: Option<&OtherTurns>) -> String {
+    let at = |ms: u64| UtcTime::from_unix(ms / 1_000, 0).to_rfc3339();
+    let own = own.map(|(count, last_ms)| format!("{count} for this client, the last at {}", at(last_ms)));
+    let others = others.map(|OtherTurns { count, last_ms, name, .. }| {
+        let who = match name.as_deref().map(parts_of_name) {
+            None => String::new(),
+            Some((None, client_id)) => format!(" for {client_id}"),
+            Some((Some(mount_point), client_id)) => format!(" for {client_id} behind {mount_point}"),
+        };
+        format!("{count} for other members, the last{who} at {}", at(*last_ms))
+    });
+    match [own, others].into_iter().flatten().reduce(|own, others| format!("{own}; {others}")) {
+        Some(told) => format!("the last messages of {filter} on this topic: {told}"),
+        None => format!("none of the last {TURNS_MAX} messages of {filter} was on this topic"),
     }
 }
 

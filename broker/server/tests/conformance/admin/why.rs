@@ -53,7 +53,7 @@ fn why_a_message_does_not_reach_a_client_is_said() {
         is(world.why("c", "topic=one&qos=0"), "arrives", &["subscribed"]);
         is(world.why("c", "topic=one&qos=2"), "arrives", &["subscribed", "qos_reduced"]);
         is(world.why("c", "topic=own&qos=2"), "arrives", &["subscribed", "no_local"]);
-        is(world.why("c", "topic=shared"), "one_of_many", &["shared"]);
+        is(world.why("c", "topic=shared"), "one_of_many", &["shared", "shared_turns"]);
 
         let mut publisher = world.broker.connect(V5, "p");
         for text in ["1", "2", "3"] {
@@ -81,6 +81,63 @@ fn why_a_message_does_not_reach_a_client_is_said() {
         assert!(body.contains("nearest: a/+/c"), "{body}");
         for wrong in ["", "topic=", "topic=%2B", "topic=a&qos=3", "topic=a&colour=red"] {
             world.get(&format!("/v1/clients/c/why?{wrong}")).expect(400);
+        }
+    }
+}
+
+impl World {
+    /// What is told of the last messages of the groups that a client is in, times left out.
+    #[track_caller]
+    fn turns(&self, client_id: &str, topic: &str) -> String {
+        let body = self.get(&format!("/v1/clients/{client_id}/why?topic={topic}")).expect(200).body;
+        let (_, told) = body.split_once("\"shared_turns\",\"text\":\"").expect("they are told");
+        let words = told.split('"').next().unwrap_or_default().split(' ');
+        let is_time = |word: &str| word.starts_with("20") && word.contains("Z");
+        words
+            .map(|word| if is_time(word) { word.get(20..).unwrap_or_default() } else { word })
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+}
+
+#[test]
+fn whom_a_shared_group_has_chosen_for_the_last_messages_is_said() {
+    for threads in [1, 2] {
+        let world = World::new(threads, "", &[]);
+        let mut publisher = world.broker.connect(V5, "p");
+        let mut first = world.broker.connect(V5, "first");
+        first.subscribe("$share/g/jobs/#", AtLeastOnce);
+        assert_eq!(world.turns("first", "jobs/1"), "none of the last 16 messages of $share/g/jobs/# was on this topic");
+        publisher.publish("jobs/1", AtLeastOnce, b"1");
+        first.receive();
+        assert_eq!(
+            world.turns("first", "jobs/1"),
+            "the last messages of $share/g/jobs/# on this topic: 1 for this client, the last at "
+        );
+        assert_eq!(world.turns("first", "jobs/2"), "none of the last 16 messages of $share/g/jobs/# was on this topic");
+
+        // Whoever is away has no turn as long as somebody else is there.
+        let names = ["second", "third", "fourth"];
+        let mut others = names.map(|name| world.broker.connecting(V5, name).persistent().open());
+        others.iter_mut().for_each(|client| client.subscribe("$share/g/jobs/#", AtLeastOnce));
+        for client in others {
+            client.disconnect();
+        }
+        let mut second = world.broker.connecting(V5, "second").persistent().open();
+        second.ping();
+        first.disconnect();
+        world.await_sum(&["connections"], 2);
+        for text in ["2", "3"] {
+            publisher.publish("jobs/1", AtMostOnce, text.as_bytes());
+            assert_eq!(second.receive().text(), text);
+        }
+        let own = "the last messages of $share/g/jobs/# on this topic: 2 for this client, the last at ; \
+                   1 for other members, the last at ";
+        assert_eq!(world.turns("second", "jobs/1"), own, "the session of the other one has ended");
+        for name in ["third", "fourth"] {
+            let others =
+                "the last messages of $share/g/jobs/# on this topic: 3 for other members, the last for second at ";
+            assert_eq!(world.turns(name, "jobs/1"), others);
         }
     }
 }
