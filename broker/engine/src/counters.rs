@@ -196,6 +196,8 @@ counters! {
     fan_outs_put_off,
     /// Orders from outside the threads, such as messages of operators, that a thread had no room for.
     orders_refused,
+    /// Searches of clients, retained messages or topics that have ended because nobody waited for the answer any more.
+    surveys_abandoned,
     /// Times that the search for retained messages for a subscription was long and went on in a later turn.
     retained_scans_put_off,
     /// Times TCP was told to acknowledge at once what a client had sent, as it would have waited for that.

@@ -34,7 +34,7 @@ use crate::gate::ListenerState;
 use crate::inbox::{Inbox, Order, PublishError, Step};
 use crate::listener::{Listen, Place};
 use crate::roster::{NextListeners, Roster};
-use crate::surveys::{self, AskError};
+use crate::surveys::{self, AskError, Patience};
 use crate::ways::connect;
 use crate::worker::{BELL, Equipment, Worker};
 
@@ -258,13 +258,13 @@ impl Control {
         }
     }
 
-    /// Some of the clients, with their sessions. Waits for all threads, at most `timeout`.
+    /// Some of the clients, with their sessions. Waits for all threads.
     ///
     /// # Errors
     /// Not all have answered.
-    pub fn clients(&self, query: &ClientsQuery, timeout: Duration) -> Result<ClientsPage, AskError> {
+    pub fn clients(&self, query: &ClientsQuery, patience: Patience<'_>) -> Result<ClientsPage, AskError> {
         let ask = |reply| Survey::Clients(query.clone(), reply);
-        let pages = surveys::ask_all(&self.inboxes, ask, timeout)?;
+        let pages = surveys::ask_all(&self.inboxes, ask, patience)?;
         Ok(ClientsPage::merge(pages, query))
     }
 
@@ -272,8 +272,8 @@ impl Control {
     ///
     /// # Errors
     /// There was no answer.
-    pub fn client(&self, name: &str, timeout: Duration) -> Result<Option<ClientDetail>, AskError> {
-        surveys::ask(self.inbox_of(name), |reply| Survey::Client(name.into(), reply), timeout)
+    pub fn client(&self, name: &str, patience: Patience<'_>) -> Result<Option<ClientDetail>, AskError> {
+        surveys::ask(self.inbox_of(name), |reply| Survey::Client(name.into(), reply), patience)
     }
 
     /// Subscriptions of one client behind a filter, in their order; `None` where there is no such client.
@@ -285,37 +285,35 @@ impl Control {
         name: &str,
         after: &str,
         limit: usize,
-        timeout: Duration,
+        patience: Patience<'_>,
     ) -> Result<Option<SubscriptionList>, AskError> {
         let ask = |reply| Survey::Subscriptions(name.into(), after.into(), limit, reply);
-        surveys::ask(self.inbox_of(name), ask, timeout)
+        surveys::ask(self.inbox_of(name), ask, patience)
     }
 
     /// Whether a message would reach a client, and why not.
     ///
     /// # Errors
     /// There was no answer.
-    pub fn why(&self, query: WhyQuery, timeout: Duration) -> Result<Explained, AskError> {
-        let deadline = Instant::now() + timeout;
-        let left = || deadline.saturating_duration_since(Instant::now());
+    pub fn why(&self, query: WhyQuery, patience: Patience<'_>) -> Result<Explained, AskError> {
         let inbox = self.inbox_of(&query.name);
-        let mut explained = surveys::ask(inbox, |reply| Survey::Why(query, reply), left())?;
+        let mut explained = surveys::ask(inbox, |reply| Survey::Why(query, reply), patience)?;
         for finding in &mut explained.findings {
             if let Finding::SharedTurns { others: Some(others), .. } = finding
                 && let Some(inbox) = self.inboxes.get(usize::from(others.member.shard.0))
             {
-                others.name = surveys::ask(inbox, |reply| Survey::Name(others.member, reply), left())?;
+                others.name = surveys::ask(inbox, |reply| Survey::Name(others.member, reply), patience)?;
             }
         }
         Ok(explained)
     }
 
-    /// How often contracts were broken, and why. Waits for all threads, at most `timeout`.
+    /// How often contracts were broken, and why. Waits for all threads.
     ///
     /// # Errors
     /// Not all have answered.
-    pub fn violations(&self, timeout: Duration) -> Result<ViolationBook, AskError> {
-        Ok(ViolationBook::merge(surveys::ask_all(&self.inboxes, Survey::Violations, timeout)?))
+    pub fn violations(&self, patience: Patience<'_>) -> Result<ViolationBook, AskError> {
+        Ok(ViolationBook::merge(surveys::ask_all(&self.inboxes, Survey::Violations, patience)?))
     }
 
     /// Disconnects a client, and ends its session too if asked; says whether there was something to end.

@@ -46,7 +46,7 @@ pub use inbox::PublishError;
 pub use listener::{Listen, Place};
 pub use memory::{forget_startup, keep_large_apart};
 pub use roster::NextListeners;
-pub use surveys::AskError;
+pub use surveys::{AskError, Asker, Patience};
 pub use tap::Watching;
 pub use tautwire_journal::OnDamage;
 pub use tautwire_message::Durations;

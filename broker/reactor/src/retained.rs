@@ -7,34 +7,34 @@ use tautwire_engine::{Fetched, Promise, Removed, RetainedPage, RetainedQuery, Su
 
 use crate::broker::Control;
 use crate::inbox::{Inbox, Order, PublishError};
-use crate::surveys::{self, AskError};
+use crate::surveys::{self, AskError, Patience};
 
 /// Time before a removal goes on that a thread or the log had no room for.
 const REMOVAL_PAUSE: Duration = Duration::from_millis(2);
 
 impl Control {
-    /// Some of the retained messages. Waits at most `timeout`.
+    /// Some of the retained messages.
     ///
     /// # Errors
     /// There was no answer.
-    pub fn retained_messages(&self, query: RetainedQuery, timeout: Duration) -> Result<RetainedPage, AskError> {
-        surveys::ask(self.inbox_for_walks(), |reply| Survey::Retained(query, reply), timeout)
+    pub fn retained_messages(&self, query: RetainedQuery, patience: Patience<'_>) -> Result<RetainedPage, AskError> {
+        surveys::ask(self.inbox_for_walks(), |reply| Survey::Retained(query, reply), patience)
     }
 
     /// The message that a topic retains.
     ///
     /// # Errors
     /// There was no answer.
-    pub fn retained_message(&self, topic: &str, timeout: Duration) -> Result<Fetched, AskError> {
-        surveys::ask(self.inbox_for_walks(), |reply| Survey::RetainedMessage(topic.into(), reply), timeout)
+    pub fn retained_message(&self, topic: &str, patience: Patience<'_>) -> Result<Fetched, AskError> {
+        surveys::ask(self.inbox_for_walks(), |reply| Survey::RetainedMessage(topic.into(), reply), patience)
     }
 
     /// Levels of the tree of topics with retained messages.
     ///
     /// # Errors
     /// There was no answer.
-    pub fn topics(&self, query: TopicsQuery, timeout: Duration) -> Result<TopicLevels, AskError> {
-        surveys::ask(self.inbox_for_walks(), |reply| Survey::Topics(query, reply), timeout)
+    pub fn topics(&self, query: TopicsQuery, patience: Patience<'_>) -> Result<TopicLevels, AskError> {
+        surveys::ask(self.inbox_for_walks(), |reply| Survey::Topics(query, reply), patience)
     }
 
     /// Removes the retained messages that a filter covers, as if somebody had published an empty message to each topic. Comes back once the
@@ -48,7 +48,7 @@ impl Control {
         let inbox = &self.inboxes[0];
         let mut total = Removed::default();
         loop {
-            let asked = surveys::ask(inbox, |reply| Survey::RemoveRetained(filter.into(), reply), left());
+            let asked = surveys::ask(inbox, |reply| Survey::RemoveRetained(filter.into(), reply), left().into());
             let Removed { removed, refused, has_more, promise } = asked.map_err(of_removal)?;
             let promise = Promise::both(total.promise, promise);
             total = Removed { removed: total.removed + removed, refused, has_more, promise };

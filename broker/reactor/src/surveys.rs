@@ -42,40 +42,141 @@ impl From<Unheard> for AskError {
     }
 }
 
+/// How often an asker is looked for whose answer takes long.
+const ASKER_LOOK: Duration = Duration::from_millis(100);
+
+/// Somebody who asks, and may go away.
+pub trait Asker {
+    /// Whether the answer is still of use. Asked on the thread that waits for it, some times in a second.
+    fn is_there(&self) -> bool;
+}
+
+/// How long an answer is waited for, and for whom.
+#[derive(Clone, Copy)]
+pub struct Patience<'a> {
+    deadline: Instant,
+    asker: Option<&'a dyn Asker>,
+}
+
+impl<'a> Patience<'a> {
+    /// As long as `asker` is there, and at most until `deadline`.
+    pub fn of(asker: &'a dyn Asker, deadline: Instant) -> Patience<'a> {
+        Patience { deadline, asker: Some(asker) }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.asker.is_some_and(|asker| !asker.is_there())
+    }
+}
+
+impl From<Duration> for Patience<'_> {
+    fn from(timeout: Duration) -> Self {
+        Patience { deadline: Instant::now() + timeout, asker: None }
+    }
+}
+
+impl fmt::Debug for Patience<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Patience").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
 /// Asks one shard.
 pub(crate) fn ask<T: Send + 'static>(
     inbox: &Inbox,
     survey: impl FnOnce(Reply<T>) -> Survey,
-    timeout: Duration,
+    patience: Patience<'_>,
 ) -> Result<T, AskError> {
-    let answer = post(inbox, survey)?;
-    receive(&answer, Instant::now() + timeout)
+    post(inbox, survey)?.receive(patience)
 }
 
 /// Asks all shards at once.
 pub(crate) fn ask_all<T: Send + 'static>(
     inboxes: &[Arc<Inbox>],
     survey: impl Fn(Reply<T>) -> Survey,
-    timeout: Duration,
+    patience: Patience<'_>,
 ) -> Result<Vec<T>, AskError> {
-    let deadline = Instant::now() + timeout;
-    let answers: Vec<Receiver<T>> = inboxes.iter().map(|inbox| post(inbox, &survey)).collect::<Result<_, _>>()?;
-    answers.iter().map(|answer| receive(answer, deadline)).collect()
+    let answers: Vec<Asked<T>> = inboxes.iter().map(|inbox| post(inbox, &survey)).collect::<Result<_, _>>()?;
+    answers.into_iter().map(|answer| answer.receive(patience)).collect()
 }
 
-fn post<T: Send + 'static>(inbox: &Inbox, survey: impl FnOnce(Reply<T>) -> Survey) -> Result<Receiver<T>, AskError> {
+/// A survey under way. Whoever drops it ends it.
+struct Asked<T> {
+    answer: Receiver<T>,
+    _asker: Arc<()>,
+}
+
+fn post<T: Send + 'static>(inbox: &Inbox, survey: impl FnOnce(Reply<T>) -> Survey) -> Result<Asked<T>, AskError> {
     let (sender, answer) = sync_channel(1);
+    let asker = Arc::new(());
     // Whoever has given up does not listen any more.
-    let reply = Reply::new(move |found| _ = sender.try_send(found));
+    let reply = Reply::to(&asker, move |found| _ = sender.try_send(found));
     inbox.tell(Order::Survey(survey(reply)))?;
-    Ok(answer)
+    Ok(Asked { answer, _asker: asker })
 }
 
-fn receive<T>(answer: &Receiver<T>, deadline: Instant) -> Result<T, AskError> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    answer.recv_timeout(left).map_err(|error| match error {
-        RecvTimeoutError::Timeout => AskError::Unanswered,
-        // The shard has gone, or too many surveys are under way in it.
-        RecvTimeoutError::Disconnected => AskError::Busy,
-    })
+impl<T> Asked<T> {
+    fn receive(self, patience: Patience<'_>) -> Result<T, AskError> {
+        loop {
+            let left = patience.deadline.saturating_duration_since(Instant::now());
+            match self.answer.recv_timeout(left.min(ASKER_LOOK)) {
+                Ok(answer) => return Ok(answer),
+                // The shard has gone, or too many surveys are under way in it.
+                Err(RecvTimeoutError::Disconnected) => return Err(AskError::Busy),
+                Err(RecvTimeoutError::Timeout) if left <= ASKER_LOOK || patience.is_gone() => {
+                    return Err(AskError::Unanswered);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::sync::mpsc::SyncSender;
+
+    struct Leaving(Cell<u32>);
+
+    impl Asker for Leaving {
+        fn is_there(&self) -> bool {
+            self.0.set(self.0.get().saturating_sub(1));
+            self.0.get() > 0
+        }
+    }
+
+    fn asked() -> (SyncSender<u8>, Asked<u8>) {
+        let (sender, answer) = sync_channel(1);
+        (sender, Asked { answer, _asker: Arc::new(()) })
+    }
+
+    #[test]
+    fn nobody_waits_for_an_asker_who_has_gone() {
+        let (sender, answer) = asked();
+        let asker = Leaving(Cell::new(2));
+        let began = Instant::now();
+        let patience = Patience::of(&asker, began + Duration::from_secs(3_600));
+        assert_eq!(answer.receive(patience), Err(AskError::Unanswered));
+        assert_eq!(asker.0.get(), 0, "it was looked for twice");
+        drop(sender);
+    }
+
+    #[test]
+    fn an_answer_that_comes_in_time_is_taken_whoever_has_gone() {
+        let (sender, answer) = asked();
+        sender.try_send(7).expect("there is room");
+        let asker = Leaving(Cell::new(0));
+        assert_eq!(answer.receive(Patience::of(&asker, Instant::now())), Ok(7));
+    }
+
+    #[test]
+    fn without_an_answer_the_deadline_counts() {
+        let (_sender, answer) = asked();
+        assert_eq!(answer.receive(Duration::from_millis(1).into()), Err(AskError::Unanswered));
+        let (sender, answer) = asked();
+        drop(sender);
+        assert_eq!(answer.receive(Duration::from_secs(3_600).into()), Err(AskError::Busy));
+    }
 }

@@ -5,7 +5,9 @@ from __future__ import annotations
 import http.client
 import itertools
 import json
+import re
 import socket
+import time
 import urllib.parse
 from collections.abc import Iterator
 
@@ -25,6 +27,8 @@ SESSIONS_MIB = 128
 RETAINED = 1_000_000
 # The first pages: each looks at all messages, since it says how many there are.
 RETAINED_PAGES = 5
+# They do not wait for their pages.
+ASKERS = 8
 TAPS = 4
 TAPPED = 200_000
 
@@ -63,6 +67,22 @@ def pages(arena: Arena, path: str, rows: str) -> Iterator[int]:
         after = "&after=" + urllib.parse.quote(page["next"], safe="")
 
 
+def ask_and_leave(arena: Arena, path: str) -> None:
+    """Asks, and closes the connection before there is an answer."""
+    with socket.create_connection(("127.0.0.1", arena.broker.ports["http"]), peer.ANSWER_TIMEOUT_S) as asking:
+        asking.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
+
+
+def metric(arena: Arena, name: str) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", arena.broker.ports["http"], timeout=peer.ANSWER_TIMEOUT_S)
+    connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+    found = re.search(rf"^tautwire_{name} (\d+)$", connection.getresponse().read().decode(), re.M)
+    connection.close()
+    if not found:
+        raise Failed(f"there is no metric {name}")
+    return int(found[1])
+
+
 @case("100,000 sessions are listed by the admin API, 1,000 on a page", limit_mib=SESSIONS_MIB, timed=True, weighed=False, admin=True, p99_max_ms=5.0)
 def sessions_listed(arena: Arena) -> None:
     make_sessions(arena)
@@ -83,6 +103,13 @@ def retained_browsed(arena: Arena) -> None:
     for path, rows in (("/v1/retained?filter=%23&", "messages"), ("/v1/retained?filter=%2B/%2B&", "messages"), ("/v1/topics?", "levels")):
         first = list(itertools.islice(pages(arena, path, rows), RETAINED_PAGES))
         arena.expect(first[0] == PAGE, f"{path} gives {first[0]} rows")
+    for _ in range(ASKERS):
+        ask_and_leave(arena, "/v1/retained?filter=%23")
+    until = time.monotonic() + peer.ANSWER_TIMEOUT_S
+    while (left := metric(arena, "surveys_abandoned_total")) < ASKERS:
+        if time.monotonic() > until:
+            raise Failed(f"{left} of {ASKERS} searches have ended whose askers have gone")
+        time.sleep(0.05)
 
 
 @case("200,000 messages beside four taps whose readers take nothing", limit_mib=64, timed=True, admin=True)

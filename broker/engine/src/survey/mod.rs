@@ -10,6 +10,7 @@ mod topics;
 mod why;
 
 use std::fmt;
+use std::sync::{Arc, Weak};
 
 use tautwire_router::SessionKey;
 use tautwire_session::{Journal, SubscriptionRecord};
@@ -37,16 +38,29 @@ pub const PAGE_MAX: usize = 1_000;
 const SURVEYS_MAX: usize = 16;
 
 /// Where an answer goes. Dropping it tells that there will be none.
-pub struct Reply<T>(Box<dyn FnOnce(T) + Send>);
+pub struct Reply<T> {
+    take: Box<dyn FnOnce(T) + Send>,
+    asker: Option<Weak<()>>,
+}
 
 impl<T> Reply<T> {
     /// One that hands the answer to `take`, on the shard's thread: it must not wait.
     pub fn new(take: impl FnOnce(T) + Send + 'static) -> Reply<T> {
-        Reply(Box::new(take))
+        Reply { take: Box::new(take), asker: None }
+    }
+
+    /// The same, as long as somebody holds `asker`. What only looks ends when nobody does.
+    pub fn to(asker: &Arc<()>, take: impl FnOnce(T) + Send + 'static) -> Reply<T> {
+        Reply { take: Box::new(take), asker: Some(Arc::downgrade(asker)) }
+    }
+
+    /// Whether somebody may still wait for the answer.
+    fn is_awaited(&self) -> bool {
+        self.asker.as_ref().is_none_or(|asker| asker.strong_count() > 0)
     }
 
     pub(crate) fn give(self, answer: T) {
-        (self.0)(answer);
+        (self.take)(answer);
     }
 }
 
@@ -93,6 +107,20 @@ pub(crate) enum UnderWay {
     Fetch(Fetch, Reply<Fetched>),
     Remove(Removal, Reply<Removed>),
     Topics(TopicSearch, Reply<TopicLevels>),
+}
+
+impl UnderWay {
+    /// Whether somebody may still wait for its answer. What removes messages goes on: that has been asked for, whoever hears of it.
+    fn is_awaited(&self) -> bool {
+        match self {
+            UnderWay::Clients(_, reply) => reply.is_awaited(),
+            UnderWay::Why(_, reply) => reply.is_awaited(),
+            UnderWay::Retained(_, reply) => reply.is_awaited(),
+            UnderWay::Fetch(_, reply) => reply.is_awaited(),
+            UnderWay::Topics(_, reply) => reply.is_awaited(),
+            UnderWay::Remove(..) => true,
+        }
+    }
 }
 
 /// An answer for which only addresses are missing, which the surroundings know.
@@ -166,6 +194,11 @@ impl<J: Journal> Shard<J> {
     /// One slice of a survey, and how many steps it took.
     pub(crate) fn go_on_surveying(&mut self, survey: UnderWay) -> (Slice, usize) {
         let hub = &mut self.hub;
+        if !survey.is_awaited() {
+            hub.counters().surveys_abandoned.add(1);
+            hub.surveys.under_way -= 1;
+            return (Slice::Done, 1);
+        }
         let (left, steps) = match survey {
             UnderWay::Clients(mut search, reply) => match search.go_on(hub) {
                 steps if search.is_done() => {

@@ -296,6 +296,28 @@ mod tests {
     }
 
     #[test]
+    fn a_search_ends_when_whoever_asked_has_gone_and_a_removal_does_not() {
+        let mut shard = shard(20_000);
+        let asker = std::sync::Arc::new(());
+        let (sender, answer) = channel();
+        let query = || RetainedQuery { filter: "#".into(), after: None, limit: 1 };
+        for _ in 0..super::super::SURVEYS_MAX - 1 {
+            let sender = sender.clone();
+            shard.survey(Survey::Retained(query(), Reply::to(&asker, move |page| _ = sender.send(page))), NOW_MS);
+        }
+        drop(sender);
+        let removed = ask(&mut shard, |reply| Survey::RemoveRetained("r/s0/#".into(), reply));
+        shard.do_jobs();
+        assert!(shard.has_jobs());
+        drop(asker);
+        assert_eq!(turns(&mut shard, &removed).0.removed, 200);
+        assert!(!shard.has_jobs() && answer.recv().is_err(), "nobody is told anything");
+        assert_eq!(shard.hub.counters().surveys_abandoned.get(), super::super::SURVEYS_MAX as u64 - 1);
+        // There is room for as many again.
+        assert_eq!(list(&mut shard, "#", None, 1).0.matched, 20_000 - 200);
+    }
+
+    #[test]
     fn pages_follow_one_another_and_leave_nothing_out() {
         let mut shard = shard(1_000);
         let (mut found, mut after) = (Vec::new(), None);

@@ -59,7 +59,7 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Result<Response, Response> {
         limit: limit(&mut query)?,
     };
     query.finish("search, connected, listener, sort, descending, after, limit")?;
-    let page = call.admin.control.clients(&wanted, call.time_left()).map_err(unanswered)?;
+    let page = call.admin.control.clients(&wanted, call.patience()).map_err(unanswered)?;
     let is_full = page.clients.len() == wanted.limit;
     let next = page.clients.last().filter(|_| is_full).map(|(rank, _)| cursor(rank));
     let clients = page.clients.iter().map(|(_, summary)| described(summary)).collect::<Vec<_>>();
@@ -76,7 +76,7 @@ pub(super) fn limit(query: &mut Query) -> Result<usize, Response> {
 pub(super) fn one(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     let named = Named::by(call)?;
     named.query.finish("mount_point")?;
-    let found = call.admin.control.client(&named.name, call.time_left()).map_err(unanswered)?;
+    let found = call.admin.control.client(&named.name, call.patience()).map_err(unanswered)?;
     let detail = found.ok_or_else(no_client)?;
     Ok(ok(detailed(&detail)))
 }
@@ -85,7 +85,7 @@ pub(super) fn subscriptions(call: &mut Call<'_, '_>) -> Result<Response, Respons
     let Named { name, mut query } = Named::by(call)?;
     let (after, limit) = (query.take("after").unwrap_or_default(), limit(&mut query)?);
     query.finish("mount_point, after, limit")?;
-    let found = call.admin.control.subscriptions(&name, &after, limit, call.time_left()).map_err(unanswered)?;
+    let found = call.admin.control.subscriptions(&name, &after, limit, call.patience()).map_err(unanswered)?;
     let found = found.ok_or_else(no_client)?;
     let next = found.last().filter(|_| found.len() == limit).map(|(filter, _)| &**filter);
     let list = found.iter().map(|(filter, record)| subscription(filter, record)).collect::<Vec<_>>();

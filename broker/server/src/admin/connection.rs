@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rustls::{ServerConfig, ServerConnection};
+use tautwire_reactor::Asker;
 
 use super::request::time_left;
 
@@ -100,6 +101,17 @@ impl Connection {
         self.wait(deadline, |mut socket| socket.read(bytes))
     }
 
+    /// Whether the client has said that nothing more comes from it. What it has sent besides stays where it is, or is kept for the next read.
+    fn has_ended(&self) -> io::Result<bool> {
+        let Some(tls) = &self.tls else {
+            return Ok(self.socket.peek(&mut [0])? == 0);
+        };
+        let mut tls = tls.borrow_mut();
+        let count = tls.read_tls(&mut &self.socket)?;
+        let state = tls.process_new_packets().map_err(io::Error::other)?;
+        Ok(count == 0 || state.peer_has_closed())
+    }
+
     fn flush(&self, tls: &mut RefMut<'_, ServerConnection>, deadline: Instant) -> io::Result<()> {
         while tls.wants_write() {
             if self.wait_to_write(deadline, |mut socket| tls.write_tls(&mut socket))? == 0 {
@@ -137,6 +149,18 @@ impl Connection {
     }
 }
 
+/// A client that has closed its connection, or that half of it by which it sends, waits for no answer.
+impl Asker for Connection {
+    fn is_there(&self) -> bool {
+        let ended = self.socket.set_nonblocking(true).and_then(|()| self.has_ended());
+        let is_there = match ended {
+            Ok(has_ended) => !has_ended,
+            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        };
+        self.socket.set_nonblocking(false).is_ok() && is_there
+    }
+}
+
 /// Whether the client begins a handshake of TLS; waits for its first byte.
 ///
 /// # Errors
@@ -147,5 +171,101 @@ pub(super) fn begins_tls(socket: &TcpStream, deadline: Instant) -> io::Result<bo
     match socket.peek(&mut first)? {
         0 => Err(ErrorKind::UnexpectedEof.into()),
         _ => Ok(first == [HANDSHAKE]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+    use std::time::{Duration, SystemTime};
+
+    use rustls::crypto::ring;
+    use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+    use rustls_pki_types::pem::PemObject as _;
+    use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+
+    use super::*;
+    use crate::certificates::{Authority, ServerName as CertifiedName, Validity};
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// Both ends of a connection.
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let client = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+        (client, listener.accept().expect("it comes").0)
+    }
+
+    fn expect_gone(connection: &Connection) {
+        let deadline = Instant::now() + PATIENCE;
+        while connection.is_there() {
+            assert!(Instant::now() < deadline, "nobody notices that the client has gone");
+            thread::yield_now();
+        }
+    }
+
+    /// Reads what the client writes, and is asked in between.
+    fn expect_to_hear(connection: &Connection, expected: &[u8]) {
+        assert!(connection.is_there());
+        let mut heard = vec![0; expected.len()];
+        let count = connection.read(&mut heard, Instant::now() + PATIENCE).expect("it comes");
+        assert_eq!(&heard[..count], expected);
+        assert!(connection.is_there());
+    }
+
+    #[test]
+    fn a_client_is_there_until_it_closes_its_connection() {
+        let (mut client, server) = pair();
+        let connection = Connection::plain(server);
+        assert!(connection.is_there());
+        client.write_all(b"request").expect("there is room");
+        expect_to_hear(&connection, b"request");
+        drop(client);
+        expect_gone(&connection);
+    }
+
+    #[test]
+    fn over_tls_it_is_there_until_it_says_goodbye_or_is_cut_off() {
+        let authority = Authority::generate().expect("an authority");
+        let validity = Validity::days(SystemTime::now(), 1);
+        let name = CertifiedName::parse("localhost").expect("a name");
+        let made = authority.issue_to_server(&[name], validity).expect("a certificate");
+        let pem = authority.certificate(validity).expect("a certificate").certificate;
+        let certificate = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate");
+        let key = PrivateKeyDer::from_pem_slice(made.key.as_bytes()).expect("a key");
+        let provider = || Arc::new(ring::default_provider());
+        let served = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+        let served = served.expect("versions").with_no_client_auth();
+        let served = Arc::new(served.with_single_cert(vec![certificate(&made.certificate)], key).expect("they fit"));
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate(&pem)).expect("an authority");
+        let trusting = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
+        let trusting = Arc::new(trusting.expect("versions").with_root_certificates(roots).with_no_client_auth());
+        for says_goodbye in [true, false] {
+            let (client, server) = pair();
+            let name = ServerName::try_from("localhost").expect("a name");
+            let tls = ClientConnection::new(trusting.clone(), name).expect("a configuration");
+            let client = thread::spawn(move || {
+                let mut client = StreamOwned::new(tls, client);
+                client.write_all(b"request").expect("it is served");
+                client
+            });
+            let connection = Connection::over_tls(server, served.clone()).expect("a configuration");
+            let mut heard = [0; 7];
+            let count = connection.read(&mut heard, Instant::now() + PATIENCE).expect("it comes");
+            assert_eq!(&heard[..count], b"request");
+            let mut client = client.join().expect("it has written");
+            assert!(connection.is_there());
+            client.write_all(b"more").expect("there is room");
+            expect_to_hear(&connection, b"more");
+            if says_goodbye {
+                client.conn.send_close_notify();
+                client.flush().expect("there is room");
+            } else {
+                client.sock.shutdown(Shutdown::Both).expect("it is open");
+            }
+            expect_gone(&connection);
+        }
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     let limit = limit(&mut query)?;
     query.finish("filter, limit, after")?;
     let wanted = RetainedQuery { filter, after, limit };
-    let page = admin.control.retained_messages(wanted, call.time_left()).map_err(unanswered)?;
+    let page = admin.control.retained_messages(wanted, call.patience()).map_err(unanswered)?;
     let contracts = admin.control.contracts();
     let next = page.messages.last().filter(|_| page.messages.len() == limit).map(|(topic, _)| &**topic);
     let messages = page.messages.iter().map(|(topic, body)| described(&contracts, topic, body)).collect::<Vec<_>>();
@@ -39,7 +39,7 @@ pub(super) fn show(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     Query::parse(&call.head.query)?.finish("none")?;
     let topic = decoded(call.name(0)).map_err(|why| bad(&format!("the topic: {why}")))?;
     TopicName::new(&topic).map_err(|error| bad(&format!("the topic: {error}")))?;
-    let fetched = admin.control.retained_message(&topic, call.time_left()).map_err(unanswered)?;
+    let fetched = admin.control.retained_message(&topic, call.patience()).map_err(unanswered)?;
     let message = match fetched {
         Fetched::Message(message) => message,
         Fetched::Nothing => return Err(not_found("nothing is retained on that topic")),
@@ -86,7 +86,7 @@ pub(super) fn topics(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     let limit = limit(&mut query)?;
     query.finish("below, limit, after")?;
     let wanted = TopicsQuery { below: below.as_deref().map(Box::from), after, limit };
-    let found = admin.control.topics(wanted, call.time_left()).map_err(unanswered)?;
+    let found = admin.control.topics(wanted, call.patience()).map_err(unanswered)?;
     let next = found.last().filter(|_| found.len() == limit).map(|(level, _)| &**level);
     let levels = found.iter().map(|(level, what)| {
         let topic = below.as_ref().map_or_else(|| level.to_string(), |below| format!("{below}/{level}"));

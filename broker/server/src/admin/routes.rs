@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tautwire_reactor::Patience;
+
 use super::caller::Caller;
 use super::request::{Head, Reading, time_left};
 use super::response::{Response, Status};
@@ -34,6 +36,11 @@ impl<'c> Call<'c, '_> {
     /// Who asks, as the audit log says it; empty for a request that needs nobody.
     pub(super) fn by(&self) -> String {
         self.caller.map_or_else(String::new, |caller| caller.holder.by())
+    }
+
+    /// How long an answer of the shards is waited for: no longer than the client does.
+    pub(super) fn patience(&self) -> Patience<'_> {
+        Patience::of(self.reading.connection(), self.reading.deadline())
     }
 
     /// Until the answer is to be there.

@@ -21,7 +21,7 @@ pub(super) fn one(call: &mut Call<'_, '_>) -> Result<Response, Response> {
 fn told(call: &Call<'_, '_>, name: Option<&str>) -> Result<Response, Response> {
     let admin = call.admin;
     let catalogue = admin.control.contracts();
-    let book = admin.control.violations(call.time_left()).map_err(unanswered)?;
+    let book = admin.control.violations(call.patience()).map_err(unanswered)?;
     let document = match name {
         Some(name) => {
             let contract = catalogue.named(name).ok_or_else(|| not_found("there is no contract of that name"))?;

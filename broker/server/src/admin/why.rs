@@ -23,7 +23,7 @@ pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     let qos = query.take_as("qos", "0, 1 or 2", read)?.unwrap_or(QoS::AtLeastOnce);
     query.finish("mount_point, topic, qos")?;
     let query = WhyQuery { name: name.into(), topic: topic.into(), qos };
-    let explained = call.admin.control.why(query, call.time_left()).map_err(unanswered)?;
+    let explained = call.admin.control.why(query, call.patience()).map_err(unanswered)?;
     let findings = explained.findings.iter().map(|finding| {
         let Words { code, text, change } = words(finding);
         Fields::default().with("code", code).with("text", text).with("change", change)
