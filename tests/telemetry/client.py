@@ -26,9 +26,10 @@ class Client:
         expiry_s: int = 0,
         receive_maximum: int = 65_535,
         will: tuple[str, list[tuple[str, str]]] | None = None,
+        acknowledges: bool = True,
     ) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
-        self._version = version
+        self._version, self._acknowledges = version, acknowledges
         self._messages: list[Message] = []
         self._packet_id = 0
         properties = [b"\x11" + expiry_s.to_bytes(4, "big"), b"\x21" + receive_maximum.to_bytes(2, "big")]
@@ -47,11 +48,14 @@ class Client:
         self._send(0x82, self._next_id() + self._block([]) + text(topic_filter) + bytes([qos]))
         assert self._await(0x90)[-1] == qos
 
-    def publish(self, topic: str, qos: int, payload: bytes = b"", properties: list[tuple[str, str]] | None = None) -> int:
+    def publish(
+        self, topic: str, qos: int, payload: bytes = b"", properties: list[tuple[str, str]] | None = None,
+        retain: bool = False,
+    ) -> int:
         """Gives the reason code of the answer."""
         block = self._user_properties(properties or [])
         packet_id = self._next_id() if qos else b""
-        self._send(0x30 | qos << 1, text(topic) + packet_id + block + payload)
+        self._send(0x30 | qos << 1 | retain, text(topic) + packet_id + block + payload)
         if not qos:
             return 0
         answer = self._await(0x40 if qos == 1 else 0x50)
@@ -118,8 +122,9 @@ class Client:
         qos = first >> 1 & 3
         if qos:
             packet_id, body = body[:2], body[2:]
-            assert qos == 1
-            self._send(0x40, packet_id)
+            if self._acknowledges:
+                assert qos == 1
+                self._send(0x40, packet_id)
         found = []
         assert body[0] < 0x80, "no message of these tests has so many properties"
         block = body[1 : 1 + body[0]]

@@ -177,6 +177,47 @@ class Traces(unittest.TestCase):
         delivered = [attributes(span)["tautwire.delivery"] for span in self.spans(collector, 5) if span.name == "deliver"]
         self.assertEqual(delivered, ["sent", "queued", "sent"])
 
+    def deliveries(self, collector: Collector, count: int) -> list[Message]:
+        """The spans below the one in which the message was published, of so many in all."""
+        spans = self.spans(collector, count)
+        self.assertEqual((len(spans), len({span.span_id for span in spans})), (count, count))
+        [published] = [span for span in spans if span.name == "publish"]
+        delivered = [span for span in spans if span.name == "deliver"]
+        self.assertEqual({(span.trace_id.hex(), span.parent_span_id) for span in delivered}, {(TRACE, published.span_id)})
+        return delivered
+
+    def test_what_is_sent_again_after_a_reconnection_is_followed_each_time(self) -> None:
+        for on_disk in (False, True):
+            with self.subTest(on_disk=on_disk):
+                collector, broker = self.scene(on_disk=on_disk)
+                receiver = self.client(broker, "receiver", expiry_s=300, acknowledges=False)
+                receiver.subscribe("t", 1)
+                self.client(broker, "publisher").publish("t", 1, b"", FOLLOWED)
+                receiver.receive()
+                for _ in range(2):
+                    receiver.close()
+                    receiver = self.client(broker, "receiver", expiry_s=300, acknowledges=False)
+                    receiver.receive()
+                told = [attributes(span) for span in self.deliveries(collector, 4)]
+                self.assertEqual([each["tautwire.delivery"] for each in told], ["sent", "resent", "resent"])
+                self.assertEqual({each["messaging.client.id"] for each in told}, {"receiver"})
+                self.assertEqual(len({each["messaging.message.id"] for each in told}), 1)
+
+    def test_a_retained_message_is_followed_to_each_new_subscription(self) -> None:
+        for qos in (0, 1, 2):
+            with self.subTest(qos=qos):
+                collector, broker = self.scene(threads=2)
+                publisher = self.client(broker, "publisher")
+                publisher.publish("t", 2, b"kept", FOLLOWED, retain=True)
+                for number in range(2):
+                    receiver = self.client(broker, f"receiver-{number}", acknowledges=qos < 2)
+                    receiver.subscribe("t", qos)
+                    self.assertEqual(receiver.receive().user_properties, FOLLOWED)
+                told = [attributes(span) for span in self.deliveries(collector, 3)]
+                self.assertEqual([each["tautwire.delivery"] for each in told], ["retained"] * 2)
+                self.assertEqual([each["messaging.client.id"] for each in told], ["receiver-0", "receiver-1"])
+                self.assertEqual({each["mqtt.qos"] for each in told}, {qos})
+
     def test_a_will_is_followed_as_its_client_has_left_it(self) -> None:
         for on_disk in (False, True):
             with self.subTest(on_disk=on_disk):

@@ -19,6 +19,7 @@ use crate::frames::{self, Header, Outgoing};
 use crate::hub::Hub;
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::scans::CLIENT_STEPS;
+use crate::trace::Step;
 
 /// How a subscription wants a message.
 #[derive(Debug, Clone, Copy)]
@@ -236,6 +237,10 @@ impl<J: Journal> Hub<J> {
                     self.counters().dropped_too_large.add(1);
                     self.note_drop(session, DropReason::TooLarge, topic.unwrap_or_default());
                     self.give_up_resending(session, index, packet_id, delivery.qos);
+                } else if self.tap.is_open()
+                    && let Some(message) = delivery.message.hot()
+                {
+                    self.trace_again(Step::Resend, &message.as_ref(), session, delivery.qos);
                 }
                 true
             }
@@ -378,6 +383,9 @@ impl<J: Journal> Hub<J> {
         let Some(message) = self.in_format(session, message, format, is_v5) else { return Replayed::One };
         self.scans.spend(message.payload().len());
         let terms = retained_terms(qos, identifier.as_slice());
+        if self.tap.is_open() && self.fits(index, &message.as_ref(), identifier.as_slice()) {
+            self.trace_again(Step::Retained, &message.as_ref(), session, qos);
+        }
         match packet_id.filter(|_| qos != QoS::AtMostOnce) {
             Some(packet_id) => {
                 let mut outgoing = Outgoing { is_owed: true, ..Outgoing::of(&message) };

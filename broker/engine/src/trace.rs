@@ -62,6 +62,10 @@ pub enum Step {
     Send,
     /// The same for a receiver that is away, or has enough to acknowledge: until it is in its queue. [`Step::Send`] follows when it leaves that.
     Queue,
+    /// To a receiver that has had it before, on an earlier connection, and has not acknowledged it.
+    Resend,
+    /// To a new subscription, as its topic retains it.
+    Retained,
 }
 
 /// Says sizes, and never the topic.
@@ -158,6 +162,8 @@ const FROM_QUEUE: u64 = 1 << 62;
 pub(crate) struct TraceRoom {
     tracer: Option<Arc<Tracer>>,
     open: Vec<OpenSpan>,
+    /// Messages that were sent once more.
+    again: u64,
 }
 
 #[derive(Debug)]
@@ -233,11 +239,24 @@ impl<J: Journal> Hub<J> {
     /// Tells of a message that leaves the queue of its receiver.
     #[cold]
     pub(crate) fn trace_from_queue(&self, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
+        self.trace_later(Step::Send, FROM_QUEUE, message, session, qos);
+    }
+
+    /// Tells of a message that is sent once more: after a reconnection, or because a subscription is owed what its topic retains.
+    #[cold]
+    pub(crate) fn trace_again(&mut self, step: Step, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
+        // The same session may get it any number of times, in the same millisecond too, and in another run of the broker.
+        self.tap.traces.again += 1;
+        let salt = mixed(message.id, self.clock.now_ms()).wrapping_add(self.tap.traces.again);
+        self.trace_later(step, salt, message, session, qos);
+    }
+
+    fn trace_later(&self, step: Step, salt: u64, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
         if let Some(tracer) = &self.tap.traces.tracer
             && !message.topic.starts_with("$SYS/")
             && let Some(trace) = tracer.trace_of(message)
         {
-            tracer.sink.take(self.delivery_span(Step::Send, FROM_QUEUE, &trace, message, session, qos));
+            tracer.sink.take(self.delivery_span(step, salt, &trace, message, session, qos));
         }
     }
 
@@ -287,7 +306,7 @@ impl<J: Journal> Hub<J> {
     ) -> Span {
         let place = u64::from(self.common.shard().0) << 32 | session.number() as u64;
         let mut span = self.span(step, trace, message, session);
-        span.span_id = span_id(message.id, PUBLISH_SALT + 1 + place + salt);
+        span.span_id = span_id(message.id, salt.wrapping_add(PUBLISH_SALT + 1 + place));
         span.parent_id = Some(span_id(message.id, PUBLISH_SALT));
         span.qos = qos;
         span

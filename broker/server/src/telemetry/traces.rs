@@ -80,7 +80,7 @@ impl EndedSpan {
         let EndedSpan { span, end_ns } = self;
         let (name, kind) = match span.step {
             Step::Publish(_) => ("publish", SERVER),
-            Step::Send | Step::Queue => ("deliver", PRODUCER),
+            Step::Send | Step::Queue | Step::Resend | Step::Retained => ("deliver", PRODUCER),
         };
         let mut out = String::with_capacity(1_024);
         let _ = write!(out, "{{\"traceId\":\"{}\",\"spanId\":\"{}\"", hex(&span.trace_id), hex(&span.span_id));
@@ -127,6 +127,8 @@ impl EndedSpan {
             Step::Publish(reason) => push_attribute(out, "mqtt.reason_code", "intValue", &reason.as_u8().to_string()),
             Step::Send => push_attribute(out, "tautwire.delivery", "stringValue", "sent"),
             Step::Queue => push_attribute(out, "tautwire.delivery", "stringValue", "queued"),
+            Step::Resend => push_attribute(out, "tautwire.delivery", "stringValue", "resent"),
+            Step::Retained => push_attribute(out, "tautwire.delivery", "stringValue", "retained"),
         }
     }
 }
