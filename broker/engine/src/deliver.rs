@@ -466,7 +466,8 @@ impl<J: Journal> Hub<J> {
                 continue;
             }
             // Before it is read, which would be in vain.
-            if !self.may_queue(session, body.kept_bytes() + size_of::<PendingMessage>()) {
+            let topic = body.hot().map_or("", |message| message.topic());
+            if !self.may_queue(session, topic, body.kept_bytes() + size_of::<PendingMessage>()) {
                 return;
             }
             let message = match body {
@@ -489,7 +490,7 @@ impl<J: Journal> Hub<J> {
             let terms = retained_terms(qos, replay.identifier.as_slice());
             let delivery = delivery(&mut Outgoing::of(&message), terms, self.memory.ledger());
             // In its format, it may be larger than what was found.
-            if !self.may_queue(session, delivery.counted_bytes()) {
+            if !self.may_queue(session, message.topic(), delivery.counted_bytes()) {
                 return;
             }
             self.commit(session, Change::Queued(delivery));
@@ -498,14 +499,18 @@ impl<J: Journal> Hub<J> {
 
     /// Whether the session may be given one more retained message that its client was owed. The first for which there is no room
     /// is counted, and the rest are left out with it.
-    fn may_queue(&self, session: SessionIndex, counted_bytes: usize) -> bool {
+    fn may_queue(&mut self, session: SessionIndex, topic: &str, counted_bytes: usize) -> bool {
         if !self.has_room_for(session, counted_bytes) {
             self.count_queue_full(session, counted_bytes);
+            self.note_drop(session, DropReason::QueueFull, topic);
             return false;
         }
         let held_bytes = self.sessions[session].outbound().map_or(0, Outbound::counted_bytes);
         let has_memory = self.memory.share().admits(held_bytes, 0).is_ok();
-        self.counters().dropped_memory_full.add(u64::from(!has_memory));
+        if !has_memory {
+            self.counters().dropped_memory_full.add(1);
+            self.note_drop(session, DropReason::MemoryFull, topic);
+        }
         has_memory
     }
 

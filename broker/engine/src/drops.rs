@@ -16,9 +16,9 @@ const TOPIC_MAX_BYTES: usize = 128;
 pub enum DropReason {
     /// QoS 0: the client had not taken its output.
     OutputFull,
-    /// QoS 0: there was no memory for more output.
+    /// There was no memory for more: output of QoS 0, or retained messages that a client was owed when it left.
     MemoryFull,
-    /// QoS 1 or 2: so many messages waited as may.
+    /// QoS 1 or 2: as many messages waited as may.
     QueueFull,
     /// It waited until it expired.
     Expired,

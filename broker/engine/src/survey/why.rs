@@ -10,6 +10,7 @@ use crate::drops::DropEvent;
 use crate::formats;
 use crate::hub::Hub;
 use crate::jobs::SLICE_STEPS;
+use crate::mount::MountPoint;
 use crate::place::SessionIndex;
 use crate::settings::SlowConsumer;
 use crate::shard::Shard;
@@ -250,8 +251,10 @@ impl Walk {
             return Outcome::DoesNotArrive;
         }
         let (mount_point, client_id) = parts_of_name(hub.sessions[session].name());
-        if let Some(mount_point) = mount_point.filter(|prefix| !topic.starts_with(prefix)) {
-            findings.push(Finding::OutsideMount(mount_point.into()));
+        // `#` behind a mount point matches the level above, too, and nothing there begins with `$`.
+        let is_outside = |prefix: &&str| MountPoint::new(prefix).is_none_or(|mount| mount.rest(topic).is_none());
+        if let Some(prefix) = mount_point.filter(is_outside) {
+            findings.push(Finding::OutsideMount(prefix.into()));
             return Outcome::DoesNotArrive;
         }
         if self.matching.is_empty() {

@@ -1,6 +1,6 @@
 //! Why a message would not reach a client, and why the last ones did not: each reason from the state of a running broker.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tautwire_protocol::{Property, RetainHandling, SubscriptionOptions};
 
@@ -9,7 +9,8 @@ use crate::contracts::support;
 use crate::reload::World;
 use crate::support::property::{maximum_packet_size, receive_maximum};
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Connecting, ExactlyOnce, Folder, Outgoing, V3_1_1, V5, Way, options, time_passes,
+    AtLeastOnce, AtMostOnce, Connecting, EXPECTATION, ExactlyOnce, Folder, Outgoing, V3_1_1, V5, Way, options,
+    time_passes,
 };
 
 impl World {
@@ -307,6 +308,51 @@ fn a_client_that_does_not_read_is_said_to_be_it() {
         publisher.publish("flood", AtLeastOnce, &payload);
         is(world.why("stuck", "topic=flood&qos=0"), "does_not_arrive", &["output_full", "subscribed"]);
         is(world.why("stuck", "topic=flood"), "waits", &["output_full", "subscribed"]);
+    }
+}
+
+#[test]
+fn those_for_whose_output_there_was_no_memory_are_said_to_be_it() {
+    for threads in [1, 2] {
+        let world = World::new(threads, "[limits]\nbuffered_bytes = 1048576\n", &["sys.interval_s=3600"]);
+        let names: Vec<String> = (0..40).map(|number| format!("c{number}")).collect();
+        let mut clients: Vec<_> = names.iter().map(|name| world.broker.connect(V5, name)).collect();
+        clients.iter_mut().for_each(|client| client.subscribe("large", AtMostOnce));
+        let mut publisher = world.broker.connect(V5, "p");
+        // More than twice the memory, handed to all of them in one turn.
+        publisher.publish("large", AtMostOnce, &[b'x'; 60_000]);
+        let deadline = Instant::now() + EXPECTATION;
+        let told = loop {
+            let told: Vec<String> = names.iter().flat_map(|name| world.drops(name)).collect();
+            if !told.is_empty() {
+                break told;
+            }
+            assert!(Instant::now() < deadline, "nothing is dropped");
+        };
+        assert!(told.iter().all(|drop| drop == "memory_full large 1"), "{told:?}");
+    }
+}
+
+/// `#` behind the mount point `m/` is `m/#`, which matches `m` as well.
+#[test]
+fn what_a_filter_matches_outside_of_the_mount_point_is_not_told_to_its_clients() {
+    for threads in [1, 2] {
+        let world = world_with_rules(threads);
+        let mut inside = Connecting::new(Way::Tcp(world.broker.other_address(0)), V5, "inside").open();
+        inside.subscribe("#", AtLeastOnce);
+        let mut publisher = world.broker.connect(V5, "p");
+        for (topic, qos) in [("m", AtMostOnce), ("m/$x", AtMostOnce), ("m", AtLeastOnce)] {
+            publisher.publish(topic, qos, b"x");
+        }
+        publisher.publish("m/last", AtLeastOnce, b"last");
+        assert_eq!(inside.receive().text(), "last");
+        let body = world.get("/v1/clients/inside?mount_point=m/").expect(200).body;
+        assert_eq!(texts(&body, "reason"), ["outside_mount"; 3], "{body}");
+        for topic in ["m", "m/$x"] {
+            let query = format!("mount_point=m/&topic={topic}");
+            is(world.why("inside", &query), "does_not_arrive", &["outside_mount"]);
+        }
+        is(world.why("inside", "mount_point=m/&topic=m/last"), "arrives", &["subscribed"]);
     }
 }
 
