@@ -84,6 +84,12 @@ impl Receiver {
         Receiver { partitions: EVERYWHERE, ..Receiver::default() }
     }
 
+    /// Whether it is a session that has nothing of its own, and is never to be saved.
+    pub(super) fn is_plain(&self) -> bool {
+        let is_session = self.shares.is_none() && self.partitions == EVERYWHERE;
+        is_session && self.apart.is_empty() && self.open.is_empty() && self.acknowledged == 0 && self.due_ms == 0
+    }
+
     pub(super) fn open(&mut self, partition: Partition, place: Place) {
         let is_new = self.open.insert((partition, place));
         if let Some(shares) = &mut self.shares {

@@ -36,12 +36,23 @@ pub enum Walk {
 #[derive(Debug)]
 pub struct Receivers {
     ways: Vec<Way>,
-    receivers: Vec<Option<Receiver>>,
+    receivers: Vec<Known>,
+    /// What all sessions are that keep up.
+    keeps_up: Receiver,
     /// When each is to be saved.
     due: BTreeSet<(u64, Slot)>,
     last_read: u64,
     /// The partition that reads next.
     turn: usize,
+}
+
+/// What a slot stands for.
+#[derive(Debug)]
+enum Known {
+    Nobody,
+    /// A session that shares the position of the shard in all partitions: most do, most of the time.
+    KeepsUp,
+    Receiver(Box<Receiver>),
 }
 
 /// A partition, as the shard sees it.
@@ -84,6 +95,7 @@ impl Receivers {
         Receivers {
             ways: Partition::all().zip(next).map(way).collect(),
             receivers: Vec::new(),
+            keeps_up: Receiver::session(),
             due: BTreeSet::new(),
             last_read: 0,
             turn: 0,
@@ -114,11 +126,12 @@ impl Receivers {
 
     /// A session whose engine keeps account of what it has taken, and saves it: from these places on, or from where the shard stands.
     pub fn follow(&mut self, slot: Slot, next: Option<&[Place; PARTITIONS as usize]>) {
+        let Some(next) = next else { return self.put(slot, Known::KeepsUp) };
         let mut receiver = Receiver::session();
-        for (partition, place) in Partition::all().zip(next.into_iter().flatten()) {
+        for (partition, place) in Partition::all().zip(next) {
             receiver.set_back(partition, *place, std::iter::empty());
         }
-        self.put(slot, receiver);
+        self.put(slot, Known::Receiver(Box::new(receiver)));
         Partition::all().for_each(|partition| self.list(slot, partition));
     }
 
@@ -131,7 +144,7 @@ impl Receivers {
         open: impl Iterator<Item = Place>,
         now_ms: u64,
     ) {
-        if self.receiver(slot).is_none() {
+        if self.peek(slot).is_none() {
             self.insert(slot, Receiver::group(), now_ms);
         }
         self.unlist(slot, partition);
@@ -158,7 +171,9 @@ impl Receivers {
     /// A receiver is gone. Its slot may be given again.
     pub fn remove(&mut self, slot: Slot) {
         Partition::all().for_each(|partition| self.unlist(slot, partition));
-        if let Some(receiver) = self.receivers.get_mut(slot as usize).and_then(Option::take) {
+        if let Some(known) = self.receivers.get_mut(slot as usize)
+            && let Known::Receiver(receiver) = std::mem::replace(known, Known::Nobody)
+        {
             self.due.remove(&(receiver.due_ms, slot));
         }
     }
@@ -166,13 +181,12 @@ impl Receivers {
     /// Whether this shard delivers a partition of a group. A message of QoS 0 is for a group's members here if this is so for its topic's partition:
     /// then one member gets it, of all nodes.
     pub fn has_lease(&self, slot: Slot, partition: Partition) -> bool {
-        let receiver = self.receivers.get(slot as usize).and_then(Option::as_ref);
-        receiver.is_some_and(|receiver| receiver.takes_part(partition))
+        self.peek(slot).is_some_and(|receiver| receiver.takes_part(partition))
     }
 
     /// How far a group has come in the partitions that are leased here, and what is open.
     pub fn leases(&self, slot: Slot) -> Vec<(Partition, Place, Vec<Place>)> {
-        let Some(Some(receiver)) = self.receivers.get(slot as usize) else { return Vec::new() };
+        let Some(receiver) = self.peek(slot) else { return Vec::new() };
         let leased = self.ways.iter().filter(|way| receiver.takes_part(way.partition));
         let lease = |way: &Way| {
             let open = receiver.open_in(way.partition).collect();
@@ -184,13 +198,12 @@ impl Receivers {
     /// The first place of a partition that a receiver has not looked at.
     pub fn next(&self, slot: Slot, partition: Partition) -> Place {
         let position = self.position(partition);
-        let receiver = self.receivers.get(slot as usize).and_then(Option::as_ref);
-        receiver.map_or(position, |receiver| receiver.next(partition, position))
+        self.peek(slot).map_or(position, |receiver| receiver.next(partition, position))
     }
 
     /// How far a session has come, as it is saved.
     pub fn cursors(&self, slot: Slot) -> Option<Cursors> {
-        let receiver = self.receivers.get(slot as usize)?.as_ref()?;
+        let receiver = self.peek(slot)?;
         let mut next = self.ways.iter().map(|way| match is(Mutant::SavesPosition) {
             true => way.position,
             false => receiver.next(way.partition, way.position),
@@ -202,7 +215,7 @@ impl Receivers {
 
     /// Whether a receiver is to get the message at a place, if it matches.
     pub fn wants(&self, slot: Slot, partition: Partition, place: Place, walk: Walk) -> bool {
-        let Some(Some(receiver)) = self.receivers.get(slot as usize) else { return false };
+        let Some(receiver) = self.peek(slot) else { return false };
         if !receiver.takes_part(partition) {
             return false;
         }
@@ -232,8 +245,7 @@ impl Receivers {
 
     /// A message goes to a session that [follows](Receivers::follow) the log, and wants it. It is not looked at again.
     pub fn take(&mut self, slot: Slot, partition: Partition, place: Place) {
-        let is_apart = |receiver: &mut Receiver| receiver.apart(partition).is_some();
-        if !self.receiver(slot).is_some_and(is_apart) {
+        if !self.peek(slot).is_some_and(|receiver| receiver.apart(partition).is_some()) {
             return;
         }
         let is_listed = self.unlist_unless_riding(slot, partition);
@@ -270,7 +282,7 @@ impl Receivers {
 
     /// A receiver that had no room has some again.
     pub fn has_room(&mut self, slot: Slot) {
-        let Some(receiver) = self.receiver(slot) else { return };
+        let Some(receiver) = own(&mut self.receivers, slot) else { return };
         let mut free = Vec::new();
         for apart in receiver.apart.iter_mut().filter(|apart| apart.held_at.is_some()) {
             if apart.is_riding {
@@ -334,9 +346,7 @@ impl Receivers {
             && place <= way.position
         {
             way.ahead.remove(&(place, slot));
-            if let Some(Some(receiver)) = self.receivers.get_mut(slot as usize) {
-                receiver.share(partition);
-            }
+            share(&mut self.receivers, slot, partition);
         }
     }
 
@@ -369,7 +379,7 @@ impl Receivers {
         let (mut riders, mut again) = (std::mem::take(&mut way.aboard), BTreeMap::<_, Vec<_>>::new());
         for (wanted, slot) in inside {
             way.behind.remove(&(wanted, slot));
-            let receiver = self.receivers.get_mut(slot as usize).and_then(Option::as_mut);
+            let receiver = own(&mut self.receivers, slot);
             let Some(apart) = receiver.and_then(|receiver| receiver.apart_mut(span.partition)) else { continue };
             (apart.is_riding, apart.has_missed) = (true, false);
             apart.again.range(..span.end()).for_each(|place| again.entry(*place).or_default().push(slot));
@@ -394,7 +404,7 @@ impl Receivers {
         let Some(Read::Walking { again, .. }) = &mut self.ways[partition.index()].read else { return Vec::new() };
         let mut slots = again.remove(&place).unwrap_or_default();
         slots.retain(|slot| {
-            let receiver = self.receivers.get_mut(*slot as usize).and_then(Option::as_mut);
+            let receiver = own(&mut self.receivers, *slot);
             let apart = receiver.and_then(|receiver| receiver.apart_mut(partition));
             apart.is_some_and(|apart| apart.is_riding && apart.held_at.is_none() && apart.again.remove(&place))
         });
@@ -410,11 +420,11 @@ impl Receivers {
         let lost: Vec<_> = left.filter(|(slot, place)| self.forget(*slot, partition, *place)).collect();
         let top = self.ways[partition.index()].top.min(self.position(partition));
         for slot in riders {
-            let Some(receiver) = self.receiver(slot) else { continue };
             if is(Mutant::CatchesUpTooEarly) {
-                receiver.share(partition);
+                share(&mut self.receivers, slot, partition);
                 continue;
             }
+            let Some(receiver) = own(&mut self.receivers, slot) else { continue };
             let Some(apart) = receiver.apart_mut(partition) else { continue };
             if apart.held_at.is_none() {
                 apart.next = apart.next.max(span.end());
@@ -436,14 +446,14 @@ impl Receivers {
 
     /// An open message that was to be sent again is not in the log any more. Gives whether there was one.
     fn forget(&mut self, slot: Slot, partition: Partition, place: Place) -> bool {
-        let Some(receiver) = self.receiver(slot) else { return false };
+        let Some(receiver) = own(&mut self.receivers, slot) else { return false };
         let apart = receiver.apart_mut(partition).filter(|apart| apart.is_riding);
         apart.is_some_and(|apart| apart.again.remove(&place)) && receiver.close(partition, place)
     }
 
     /// A receiver has been saved as [`cursors`](Receivers::cursors) says.
     pub fn checkpointed(&mut self, slot: Slot, now_ms: u64) {
-        if let Some(receiver) = self.receiver(slot) {
+        if let Some(receiver) = own(&mut self.receivers, slot) {
             receiver.acknowledged = 0;
             self.set_due(slot, now_ms + CHECKPOINT_IDLE_MS);
         }
@@ -463,29 +473,43 @@ impl Receivers {
 
     /// Whether a receiver has as many open messages as its record may name. It has no room then, whatever its clients could take.
     pub fn is_full(&self, slot: Slot, partition: Partition) -> bool {
-        self.receivers.get(slot as usize).and_then(Option::as_ref).is_some_and(|receiver| receiver.is_full(partition))
+        self.peek(slot).is_some_and(|receiver| receiver.is_full(partition))
     }
 
+    /// Who has a slot.
+    fn peek(&self, slot: Slot) -> Option<&Receiver> {
+        match self.receivers.get(slot as usize)? {
+            Known::Nobody => None,
+            Known::KeepsUp => Some(&self.keeps_up),
+            Known::Receiver(receiver) => Some(receiver),
+        }
+    }
+
+    /// Who has a slot, to be given something of its own.
     fn receiver(&mut self, slot: Slot) -> Option<&mut Receiver> {
-        self.receivers.get_mut(slot as usize)?.as_mut()
+        let known = self.receivers.get_mut(slot as usize)?;
+        if let Known::KeepsUp = known {
+            *known = Known::Receiver(Box::new(Receiver::session()));
+        }
+        own(&mut self.receivers, slot)
     }
 
     fn insert(&mut self, slot: Slot, receiver: Receiver, now_ms: u64) {
-        self.put(slot, receiver);
+        self.put(slot, Known::Receiver(Box::new(receiver)));
         self.set_due(slot, now_ms + CHECKPOINT_IDLE_MS);
     }
 
-    fn put(&mut self, slot: Slot, receiver: Receiver) {
+    fn put(&mut self, slot: Slot, known: Known) {
         self.remove(slot);
         let at = slot as usize;
         if self.receivers.len() <= at {
-            self.receivers.resize_with(at + 1, || None);
+            self.receivers.resize_with(at + 1, || Known::Nobody);
         }
-        self.receivers[at] = Some(receiver);
+        self.receivers[at] = known;
     }
 
     fn set_due(&mut self, slot: Slot, due_ms: u64) {
-        let Some(receiver) = self.receivers.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        let Some(receiver) = own(&mut self.receivers, slot) else { return };
         if receiver.due_ms == due_ms {
             return;
         }
@@ -497,14 +521,14 @@ impl Receivers {
     /// Puts a receiver where it belongs in a partition: it shares the position, waits for it, or has to read.
     fn list(&mut self, slot: Slot, partition: Partition) {
         let way = &mut self.ways[partition.index()];
-        let Some(receiver) = self.receivers.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        let Some(receiver) = own(&mut self.receivers, slot) else { return };
         let Some(apart) = receiver.apart(partition).filter(|apart| !apart.is_riding && apart.held_at.is_none()) else {
             return;
         };
         if !apart.keeps_up(way.position) {
             way.behind.insert((apart.wanted(), slot));
         } else if apart.next == way.position {
-            receiver.share(partition);
+            share(&mut self.receivers, slot, partition);
         } else {
             way.ahead.insert((apart.next, slot));
         }
@@ -518,7 +542,7 @@ impl Receivers {
             riders.remove(&slot);
         }
         way.aboard.remove(&slot);
-        if let Some(apart) = self.receiver(slot).and_then(|receiver| receiver.apart_mut(partition)) {
+        if let Some(apart) = own(&mut self.receivers, slot).and_then(|receiver| receiver.apart_mut(partition)) {
             apart.is_riding = false;
         }
     }
@@ -526,7 +550,7 @@ impl Receivers {
     /// Gives whether the receiver is to be listed again.
     fn unlist_unless_riding(&mut self, slot: Slot, partition: Partition) -> bool {
         let way = &mut self.ways[partition.index()];
-        let receiver = self.receivers.get(slot as usize).and_then(Option::as_ref);
+        let receiver = own(&mut self.receivers, slot);
         let Some(apart) = receiver.and_then(|receiver| receiver.apart(partition)) else { return true };
         if apart.is_riding {
             return false;
@@ -534,6 +558,25 @@ impl Receivers {
         way.behind.remove(&(apart.wanted(), slot));
         way.ahead.remove(&(apart.next, slot));
         true
+    }
+}
+
+/// Who has a slot and has something of its own.
+fn own(receivers: &mut [Known], slot: Slot) -> Option<&mut Receiver> {
+    match receivers.get_mut(slot as usize)? {
+        Known::Nobody | Known::KeepsUp => None,
+        Known::Receiver(receiver) => Some(receiver),
+    }
+}
+
+/// A receiver shares the position in a partition from now on.
+fn share(receivers: &mut [Known], slot: Slot, partition: Partition) {
+    let Some(known) = receivers.get_mut(slot as usize) else { return };
+    if let Known::Receiver(receiver) = known {
+        receiver.share(partition);
+        if receiver.is_plain() {
+            *known = Known::KeepsUp;
+        }
     }
 }
 

@@ -96,7 +96,7 @@ impl Sessions {
         let Some(Held::Adopting(adopting)) = self.held.remove(&key) else { return };
         self.adoptions -= 1;
         let service = Service::adopted(key, adopting.record, revision, adopting.before_ms, cx.now_ms);
-        self.held.insert(key, Held::Serving(Box::new(service)));
+        self.hold(key, service);
         self.go_on(key, cx);
     }
 

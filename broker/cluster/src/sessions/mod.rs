@@ -1,13 +1,14 @@
 //! Sessions that this node claims or serves. No more than one of both at a time for each client.
 
 mod adopting;
+mod asleep;
 mod claiming;
 mod inheriting;
 mod leaving;
 mod moving;
 mod service;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU16;
 
 use crate::lanes::{Keeping, Lanes, Origin, What, Withdrawn};
@@ -22,6 +23,7 @@ use crate::wills::Terms;
 
 use adopting::Adopting;
 pub(crate) use adopting::Swept;
+use asleep::{Asleep, Awake};
 pub(crate) use claiming::Request;
 use claiming::{Claiming, Outcome};
 pub use moving::SessionsStatus;
@@ -53,6 +55,10 @@ pub(crate) struct Sessions {
     moved_to: Option<ClientKey>,
     /// Sessions that have ended by a claim.
     ended: Vec<Ended>,
+    /// Services that are awake, in the order in which they are looked at.
+    awake: VecDeque<Awake>,
+    /// When that was done last.
+    now_ms: u64,
 }
 
 /// A session that began anew: this is what the one before had.
@@ -80,6 +86,7 @@ enum Held {
     Claiming(Box<Claiming>),
     Adopting(Box<Adopting>),
     Serving(Box<Service>),
+    Asleep(Box<Asleep>),
 }
 
 impl Request {
@@ -94,7 +101,8 @@ impl Request {
 
 impl Sessions {
     pub(crate) fn claim(&mut self, key: ClientKey, request: Request, cx: &mut Surroundings<'_>) {
-        match self.held.get_mut(&key) {
+        let is_full = self.claims >= cx.settings.claims_max;
+        match self.woken(key) {
             Some(Held::Serving(service)) => {
                 if let Some(earlier) = service.next.replace(request) {
                     earlier.refuse(Refusal::TakenOver, cx);
@@ -110,13 +118,13 @@ impl Sessions {
                 self.end_claim(key, Refusal::TakenOver, cx);
                 self.begin_claim(key, request, cx);
             }
-            _ if self.claims >= cx.settings.claims_max => request.refuse(Refusal::TooMany, cx),
+            _ if is_full => request.refuse(Refusal::TooMany, cx),
             // The claim finds out whether this node has taken the session on meanwhile.
             Some(Held::Adopting(_)) => {
                 self.drop_adoption(key);
                 self.begin_claim(key, request, cx);
             }
-            None => self.begin_claim(key, request, cx),
+            Some(Held::Asleep(_)) | None => self.begin_claim(key, request, cx),
         }
     }
 
@@ -146,7 +154,7 @@ impl Sessions {
     }
 
     pub(crate) fn abandon(&mut self, key: ClientKey, ticket: u64, cx: &mut Surroundings<'_>) {
-        match self.held.get_mut(&key) {
+        match self.woken(key) {
             Some(Held::Claiming(claiming)) if claiming.request.ticket == ticket => {
                 self.give_claim_up(key, Refusal::Unavailable);
             }
@@ -170,8 +178,10 @@ impl Sessions {
 
     /// Does what has come due.
     pub(crate) fn advance(&mut self, cx: &mut Surroundings<'_>) {
+        self.let_rest(cx.now_ms);
+        let is_claim = |(key, held): (&ClientKey, &Held)| matches!(held, Held::Claiming(_)).then_some(*key);
         let claims: Vec<_> =
-            self.held.iter().filter_map(|(key, held)| matches!(held, Held::Claiming(_)).then_some(*key)).collect();
+            if self.claims == 0 { Vec::new() } else { self.held.iter().filter_map(is_claim).collect() };
         for key in claims {
             if let Some(Held::Claiming(claiming)) = self.held.get_mut(&key) {
                 let outcome = claiming.advance(cx);
@@ -183,7 +193,7 @@ impl Sessions {
             && cx.is_serving
         {
             self.rests.pop_first();
-            if let Some(Held::Serving(service)) = self.held.get_mut(&key) {
+            if let Some(service) = self.service(key) {
                 service.wake(cx.now_ms);
             }
             self.go_on(key, cx);
@@ -201,7 +211,7 @@ impl Sessions {
     }
 
     pub(crate) fn answer(&mut self, key: ClientKey, id: OperationId, answer: &Answer, cx: &mut Surroundings<'_>) {
-        match self.held.get_mut(&key) {
+        match self.woken(key) {
             Some(Held::Claiming(claiming)) => {
                 let outcome = claiming.answer(id, answer, cx);
                 self.take_outcome(key, outcome, cx);
@@ -211,7 +221,7 @@ impl Sessions {
                 self.take_standing(key, standing, cx);
             }
             Some(Held::Adopting(_)) => self.answer_adoption(key, id, answer, cx),
-            None => {}
+            Some(Held::Asleep(_)) | None => {}
         }
     }
 
@@ -230,7 +240,7 @@ impl Sessions {
                     } else {
                         Service::begin(key, claiming.request.ticket, *record, revision, is_present, cx)
                     };
-                    self.held.insert(key, Held::Serving(Box::new(service)));
+                    self.hold(key, service);
                     self.go_on(key, cx);
                 }
             }
@@ -255,7 +265,7 @@ impl Sessions {
     }
 
     fn go_on(&mut self, key: ClientKey, cx: &mut Surroundings<'_>) {
-        if let Some(Held::Serving(service)) = self.held.get_mut(&key) {
+        if let Some(service) = self.service(key) {
             service.go_on(cx);
             if let Some(until_ms) = service.rests_until() {
                 self.rests.insert((until_ms, key));
@@ -270,7 +280,7 @@ impl Sessions {
         cx: &mut Surroundings<'_>,
         act: impl FnOnce(&mut Service, &mut Surroundings<'_>),
     ) {
-        if let Some(Held::Serving(service)) = self.held.get_mut(&key)
+        if let Some(service) = self.service(key)
             && service.is_open()
         {
             act(service, cx);
@@ -295,7 +305,7 @@ impl Sessions {
 
     /// What holds when a client's connection ends has changed. It is written with the state that follows.
     pub(crate) fn keep(&mut self, key: ClientKey, terms: Terms) {
-        if let Some(Held::Serving(service)) = self.held.get_mut(&key)
+        if let Some(service) = self.service(key)
             && service.is_open()
         {
             service.keep(terms);
@@ -316,7 +326,7 @@ impl Sessions {
     /// Messages of these are in the log, and with them all QoS 2 messages of the partition up to an ordinal.
     pub(crate) fn settle(&mut self, partition: Partition, ordinal: u64, origins: impl Iterator<Item = Origin>) {
         for origin in origins {
-            if let Some(Held::Serving(service)) = self.held.get_mut(&origin.client)
+            if let Some(service) = self.service(origin.client)
                 && service.claim == origin.claim
             {
                 service.settle(partition, ordinal);
@@ -327,7 +337,7 @@ impl Sessions {
     /// These messages are safe.
     pub(crate) fn stored(&mut self, origins: &[Origin], cx: &mut Surroundings<'_>) {
         for origin in origins {
-            if let Some(Held::Serving(service)) = self.held.get_mut(&origin.client)
+            if let Some(service) = self.service(origin.client)
                 && service.claim == origin.claim
             {
                 service.stored(origin.what, cx);
@@ -350,7 +360,7 @@ impl Sessions {
     /// These messages will never be in the log.
     pub(crate) fn withdrawn(&mut self, withdrawn: &[Withdrawn], cx: &mut Surroundings<'_>) {
         for Withdrawn { origin, intent } in withdrawn {
-            if let Some(Held::Serving(service)) = self.held.get_mut(&origin.client)
+            if let Some(service) = self.service(origin.client)
                 && service.claim == origin.claim
             {
                 service.withdrawn(origin.what, *intent, cx);
@@ -361,7 +371,7 @@ impl Sessions {
 
     /// Another node asks for a session.
     pub(crate) fn wanted(&mut self, key: ClientKey, by: Incarnation, claim: u64, cx: &mut Surroundings<'_>) {
-        match self.held.get_mut(&key) {
+        match self.woken(key) {
             Some(Held::Serving(service)) => {
                 service.give_up(by, claim, cx);
                 self.go_on(key, cx);
@@ -377,7 +387,7 @@ impl Sessions {
                 self.drop_adoption(key);
                 say_released(key, by, claim, cx);
             }
-            None => say_released(key, by, claim, cx),
+            Some(Held::Asleep(_)) | None => say_released(key, by, claim, cx),
         }
     }
 

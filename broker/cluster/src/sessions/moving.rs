@@ -42,7 +42,12 @@ impl Sessions {
     pub(crate) fn next_to_move(&mut self) -> Option<ClientKey> {
         let from = self.moved_to.map_or(Bound::Unbounded, Bound::Excluded);
         let is_to_move = |key: &ClientKey, held: &Held| {
-            matches!(held, Held::Serving(service) if service.is_open()) && !self.moving.contains(key)
+            let is_open = match held {
+                Held::Serving(service) => service.is_open(),
+                Held::Asleep(_) => true,
+                Held::Claiming(_) | Held::Adopting(_) => false,
+            };
+            is_open && !self.moving.contains(key)
         };
         let behind = self.held.range((from, Bound::Unbounded)).find(|(key, held)| is_to_move(key, held));
         let found = behind.or_else(|| self.held.iter().find(|(key, held)| is_to_move(key, held)));
@@ -53,7 +58,7 @@ impl Sessions {
     /// A client is told to go.
     pub(crate) fn move_on(&mut self, key: ClientKey, decision: Decision, cx: &mut Surroundings<'_>) {
         self.moving.insert(key);
-        if let Some(Held::Serving(service)) = self.held.get_mut(&key) {
+        if let Some(service) = self.service(key) {
             service.tell(decision, cx);
         }
     }

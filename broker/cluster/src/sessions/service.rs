@@ -14,6 +14,7 @@ use crate::outbox::Purpose;
 use crate::record::{Intent, NEVER_EXPIRES, Publisher, SessionRecord, Taken};
 use crate::wills::Terms;
 
+use super::asleep::{Asleep, RestingRecord};
 use super::leaving::{Leaving, Wills};
 use super::{Publishing, Request, Surroundings};
 
@@ -54,6 +55,8 @@ pub(super) struct Service {
     pub(super) wanted_by: Vec<(Incarnation, u64)>,
     /// A client that has come back to this node before the session was released.
     pub(super) next: Option<Request>,
+    /// Something has been done with it since that was asked last.
+    pub(super) was_busy: bool,
 }
 
 #[derive(Debug)]
@@ -148,7 +151,35 @@ impl Service {
             leaving: None,
             wanted_by: Vec::new(),
             next: None,
+            was_busy: true,
         }
+    }
+
+    /// The service as it is while nothing happens to it; `None` where something is under way.
+    pub(super) fn fall_asleep(&mut self) -> Option<Asleep> {
+        let says_all = self.fresh_state.is_none()
+            && !self.is_changed
+            && self.writing.is_none()
+            && self.effects.is_empty()
+            && self.held.is_empty()
+            && self.wanted_by.is_empty();
+        let is_quiet = self.line.is_empty() && self.under_way == 0 && self.doomed.is_empty();
+        let is_connected = self.leaving.is_none() && self.unserved.is_none() && self.next.is_none();
+        // What is settled of an identifier the record does not say.
+        let is_plain = self.taken.is_empty() && self.record.taken.is_empty() && self.wills.are_published();
+        (says_all && is_quiet && is_connected && is_plain).then(|| Asleep {
+            epoch: self.epoch,
+            last_refused: self.last_refused,
+            revision: self.revision,
+            record: RestingRecord::of(&mut self.record),
+        })
+    }
+
+    /// The service goes on.
+    pub(super) fn woken(key: ClientKey, asleep: &mut Asleep) -> Service {
+        let Asleep { epoch, last_refused, revision, record } = asleep;
+        let (epoch, last_refused) = (*epoch, *last_refused);
+        Service { epoch, last_refused, ..Service::of(key, record.take(), *revision) }
     }
 
     /// Whether packets of the client belong to this service.

@@ -144,6 +144,18 @@ impl Extras {
         let bytes = self.delayed_acks.capacity() * size_of::<Delayed>();
         self.acks_charge.get_or_insert_with(|| Charge::new(ledger, Kind::Output)).set(bytes);
     }
+
+    /// Whether they say nothing.
+    fn are_idle(&self) -> bool {
+        self.aliases.bytes() == 0
+            && self.delayed_acks.is_empty()
+            && self.gate.is_none()
+            && self.replays.is_empty()
+            && !self.scan_waits
+            && self.read_back.is_empty()
+            && self.input.is_none()
+            && self.pace.is_none()
+    }
 }
 
 impl Connection {
@@ -490,9 +502,17 @@ impl Connection {
     /// The surroundings keep `bytes` of the client that have not been consumed.
     #[inline]
     pub(crate) fn note_input(&mut self, bytes: usize, ledger: &Arc<Ledger>) {
-        if bytes > 0 || self.extras.as_ref().is_some_and(|extras| extras.input.is_some()) {
+        if bytes > 0 {
             self.extras().input.get_or_insert_with(|| Charge::new(ledger, Kind::Input)).set(bytes);
+        } else if self.extras.as_mut().is_some_and(|extras| extras.input.take().is_some()) {
+            self.drop_idle_extras();
         }
+    }
+
+    /// Most connections need their extras while the client connects and subscribes, and never again.
+    #[cold]
+    fn drop_idle_extras(&mut self) {
+        self.extras.take_if(|extras| extras.are_idle());
     }
 
     /// Bytes that are held for the connection, its place included.
@@ -588,6 +608,9 @@ impl Connection {
         if extras.delayed_acks.is_empty() {
             extras.delayed_acks = VecDeque::new();
             extras.acks_charge = None;
+            if matches!(ack, Ack::Subscribed(..) | Ack::Unsubscribed(..)) {
+                self.drop_idle_extras();
+            }
         }
         Some((ack, since))
     }
@@ -611,7 +634,11 @@ impl Connection {
     pub(crate) fn open_gate(&mut self, reached: impl Fn(AckLevel) -> LogPosition) -> bool {
         let level = self.ack_level;
         let gate = self.extras.as_mut().map(|extras| &mut extras.gate);
-        gate.is_some_and(|gate| gate.take_if(|until| *until <= reached(level)).is_some())
+        let is_opened = gate.is_some_and(|gate| gate.take_if(|until| *until <= reached(level)).is_some());
+        if is_opened {
+            self.drop_idle_extras();
+        }
+        is_opened
     }
 
     /// QoS 2 messages that the client has sent on this connection and that are not complete [MQTT-3.3.4-7].

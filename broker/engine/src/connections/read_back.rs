@@ -47,6 +47,11 @@ impl ReadBack {
         self.state == State::Idle
     }
 
+    /// Whether nothing is under way, and nothing has come.
+    pub(super) fn is_empty(&self) -> bool {
+        self.is_idle() && self.ready.is_empty()
+    }
+
     pub(crate) fn wait_for(&mut self, ticket: u64) {
         self.state = State::Asked(ticket);
     }

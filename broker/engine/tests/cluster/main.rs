@@ -12,6 +12,7 @@ mod large;
 mod lease;
 mod ledger;
 mod levels;
+mod memory;
 mod node;
 mod operator;
 mod publishing;

@@ -127,6 +127,11 @@ impl<J: Journal> SimulatedBroker<J> {
         store
     }
 
+    /// The shards, without the network around them.
+    pub(crate) fn into_shards(self) -> Vec<Shard<J>> {
+        self.shards
+    }
+
     /// The store, where there is one.
     pub(crate) fn cold(&self) -> Option<&SlowStore> {
         self.network.cold.as_ref()

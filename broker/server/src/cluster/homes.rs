@@ -10,23 +10,23 @@ use tautwire_router::ShardIndex;
 pub(super) struct Homes(HashMap<ClientKey, Home>);
 
 struct Home {
-    shard: ShardIndex,
-    /// The ticket of the last claim, and that of the last one that was served.
+    /// The ticket of the last claim.
     claimed: u64,
-    served: Option<u64>,
+    shard: ShardIndex,
+    /// That claim is served, and none before it.
+    is_served: bool,
 }
 
 impl Homes {
     /// A shard claims the session of a client.
     pub(super) fn claim(&mut self, client: ClientKey, shard: ShardIndex, ticket: u64) {
-        let served = self.0.get(&client).and_then(|home| home.served);
-        self.0.insert(client, Home { shard, claimed: ticket, served });
+        self.0.insert(client, Home { claimed: ticket, shard, is_served: false });
     }
 
     /// The claim of this ticket is served.
     pub(super) fn serve(&mut self, client: ClientKey, ticket: u64) {
         if let Some(home) = self.0.get_mut(&client) {
-            home.served = Some(ticket);
+            home.is_served = home.claimed == ticket;
         }
     }
 
@@ -41,7 +41,7 @@ impl Homes {
     pub(super) fn leave(&mut self, client: ClientKey) -> Option<ShardIndex> {
         let home = self.0.get(&client)?;
         let shard = home.shard;
-        if home.served == Some(home.claimed) {
+        if home.is_served {
             self.0.remove(&client);
         }
         Some(shard)

@@ -184,11 +184,20 @@ impl Served {
         self.saving.is_under_way = false;
         let is_saved = |awaited: &Awaited| matches!(awaited, Awaited::Saved(saved) if *saved <= number);
         while self.comes_true(is_saved).is_some() {}
+        self.shrink();
     }
 
     /// The session is a member of a group, however often that is awaited.
     pub(super) fn joined(&mut self, group: GroupKey) {
         while self.comes_true(|awaited| *awaited == Awaited::Joined(group)).is_some() {}
+        self.shrink();
+    }
+
+    /// Most sessions await nothing after what is saved when they begin.
+    fn shrink(&mut self) {
+        if self.awaited.is_empty() {
+            self.awaited = VecDeque::new();
+        }
     }
 
     /// The first that is meant has come true.

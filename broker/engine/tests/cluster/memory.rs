@@ -1,0 +1,143 @@
+//! What an idle session takes, and that one goes on that has been idle.
+
+use allocation_counter::measure;
+use tautwire_engine::Settings;
+use tautwire_protocol::QoS;
+use tautwire_router::RetainedLimits;
+use tautwire_session::Volatile;
+
+use crate::client::{Client, LastWords};
+use crate::node::{Node, SHARDS};
+use crate::support::{Prompt, SimulatedBroker};
+use crate::world::World;
+
+const DAY_S: u32 = 86_400;
+const SESSIONS: usize = 1_000;
+/// Clients that connect at the same time.
+const AT_ONCE: usize = 50;
+/// Bytes of the heap for each session: of the node, and of its shards beside what a broker alone takes. An allocator takes some more.
+const NODE_MAX_BYTES: i64 = 330;
+const SHARDS_MAX_BYTES: i64 = 270;
+
+#[derive(Clone, Copy)]
+enum Filters {
+    None,
+    Same,
+    OneEach,
+}
+
+impl Filters {
+    fn of(self, number: usize) -> Option<String> {
+        match self {
+            Filters::None => None,
+            Filters::Same => Some("same".to_owned()),
+            Filters::OneEach => Some(format!("d/{number}/cmd")),
+        }
+    }
+}
+
+fn name(number: usize) -> String {
+    format!("device-{number:05}")
+}
+
+/// Bytes that a node and its shards hold for so many sessions whose clients say nothing.
+fn of_cluster(sessions: usize, filters: Filters) -> (i64, i64) {
+    let mut world = World::new(1);
+    for number in 0..sessions {
+        let client = world.client(&name(number));
+        world.begin_connecting(client, 0, false, DAY_S);
+        if number % AT_ONCE == AT_ONCE - 1 {
+            world.run(40);
+            assert!(world.clients.iter().all(|client| client.is_connected()));
+        }
+    }
+    for number in 0..sessions {
+        if let Some(filter) = filters.of(number) {
+            world.clients[number].subscribe(&filter, QoS::AtLeastOnce, false);
+        }
+        if number % AT_ONCE == AT_ONCE - 1 {
+            world.run(40);
+        }
+    }
+    world.run(5_000);
+    let Node { member, broker, .. } = world.places[0].node.take().expect("it lives");
+    let shards = broker.into_shards();
+    (-measure(|| drop(member)).bytes_current, -measure(|| drop(shards)).bytes_current)
+}
+
+/// Bytes that the shards of a broker that is alone hold for the same.
+fn of_one_alone(sessions: usize, filters: Filters) -> i64 {
+    let retained = RetainedLimits { messages: 100, bytes: 1 << 20 };
+    let mut broker = SimulatedBroker::new(SHARDS, Settings::default(), retained, |_| Volatile);
+    let connect = |number| {
+        let mut client = Client::new(&name(number));
+        client.connect(false, DAY_S);
+        (client, broker.connect(number % SHARDS, 1 << 20))
+    };
+    let mut clients: Vec<_> = (0..sessions).map(connect).collect();
+    for is_first in [true, false] {
+        for (number, (client, socket)) in clients.iter_mut().enumerate() {
+            if let Some(filter) = filters.of(number).filter(|_| !is_first) {
+                client.subscribe(&filter, QoS::AtLeastOnce, false);
+            }
+            broker.send(*socket, &client.take_output());
+        }
+        broker.settle(&mut Prompt);
+        for (client, socket) in &mut clients {
+            client.receive(&broker.take(*socket, usize::MAX));
+            assert!(client.is_connected());
+        }
+    }
+    let shards = broker.into_shards();
+    -measure(|| drop(shards)).bytes_current
+}
+
+#[test]
+fn an_idle_session_takes_little() {
+    let each = |none: i64, all: i64| (all - none) / SESSIONS as i64;
+    for filters in [Filters::None, Filters::Same, Filters::OneEach] {
+        let (none, all) = (of_cluster(0, filters), of_cluster(SESSIONS, filters));
+        let alone = each(of_one_alone(0, filters), of_one_alone(SESSIONS, filters));
+        let (node, shards) = (each(none.0, all.0), each(none.1, all.1) - alone);
+        assert!(node <= NODE_MAX_BYTES, "{node} bytes in the node for each session");
+        assert!(
+            shards <= SHARDS_MAX_BYTES,
+            "{shards} bytes in the shards for each session, beside {alone} in a broker alone"
+        );
+    }
+}
+
+#[test]
+fn a_session_that_has_rested_goes_on() {
+    let mut world = World::new(2);
+    let (client, other, watcher) = (world.client("c"), world.client("other"), world.client("watcher"));
+    world.clients[client].will = Some(LastWords::new("will/c", "gone"));
+    world.connect(client, 0, false, DAY_S);
+    world.subscribe(client, "a/#", QoS::ExactlyOnce);
+    world.connect(other, 1, true, 0);
+    world.connect(watcher, 1, true, 0);
+    world.subscribe(watcher, "#", QoS::ExactlyOnce);
+    for round in 0..3 {
+        world.run(10_000);
+        world.publish_and_wait(client, "b", &format!("from {round}"), QoS::ExactlyOnce);
+        world.run(10_000);
+        world.publish_and_wait(other, "a/1", &format!("to {round}"), QoS::ExactlyOnce);
+        world.run_until("it has come", |world| world.clients[client].received.len() == round + 1);
+    }
+    world.run(10_000);
+    // What was saved last is what the next node finds, and the will is there as well.
+    world.cut_off(client);
+    world.publish_and_wait(other, "a/1", "while it was away", QoS::ExactlyOnce);
+    world.run_until("the will has come", |world| world.clients[watcher].payloads().contains(&"gone"));
+    world.clients[client].will = None;
+    assert!(world.connect(client, 1, false, DAY_S), "the session is there");
+    world.run_until("it has come", |world| world.clients[client].payloads().contains(&"while it was away"));
+    // One that rests is given to the node to which its client goes.
+    world.run(10_000);
+    let again = world.client("c");
+    assert!(world.connect(again, 0, false, DAY_S), "the session is there");
+    world.publish_and_wait(other, "a/1", "at last", QoS::ExactlyOnce);
+    world.run_until("it has come", |world| world.clients[again].payloads().contains(&"at last"));
+    let seen = world.clients[watcher].payloads();
+    assert_eq!(seen.iter().filter(|payload| payload.starts_with("from")).count(), 3, "{seen:?}");
+}
