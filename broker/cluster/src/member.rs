@@ -187,7 +187,14 @@ impl Member {
 
     /// The record of a node has been seen, as the store reports changes.
     pub fn saw_node(&mut self, now_ms: u64, node: Incarnation, revision: Revision, record: &[u8]) {
-        let Ok(record) = NodeRecord::decode(record) else { return };
+        let record = match NodeRecord::decode(record) {
+            Ok(record) => record,
+            // Whose own record says something new is told by its next beat, which fails.
+            Err(error) if node != self.me && !self.is_over => {
+                return self.nodes.saw_unreadable(node, revision, error, &mut self.out);
+            }
+            Err(_) => return,
+        };
         let is_alive = matches!(record.state, NodeState::Alive { .. });
         if self.is_over {
             return;

@@ -111,6 +111,8 @@ pub enum Mutant {
     TakesPartForWhole,
     /// A search for retained messages looks at once.
     LooksWithoutAsking,
+    /// The store says where retained messages end as one of its servers knows it, which may have been replaced.
+    ReadsTheEnd,
     /// A clean start drops the will of the connection before.
     DropsWills,
     /// Whoever comes back in time does not cancel a will.
@@ -159,7 +161,7 @@ pub fn mutate(mutant: Option<Mutant>) {
 
 /// Whether this fault has been put in.
 #[inline(always)]
-pub(crate) fn is(mutant: Mutant) -> bool {
+pub fn is(mutant: Mutant) -> bool {
     #[cfg(feature = "mutants")]
     return MUTANT.get() == Some(mutant);
     #[cfg(not(feature = "mutants"))]

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::mutant::{Mutant, is};
 use crate::names::{Incarnation, Key, LogSubject, PARTITIONS, Partition};
-use crate::operation::{Answer, Operation, OperationId, Revision, Sequence};
+use crate::operation::{Answer, Decision, Operation, OperationId, Revision, Sequence};
 use crate::outbox::{Outbox, Purpose};
-use crate::record::{Body, End, Group, Keeps, Load, NodeRecord, NodeState, Place, RetainedRecord};
+use crate::record::{Body, End, Group, Keeps, Load, NodeRecord, NodeState, Place, RecordError, RetainedRecord};
 use crate::settings::Settings;
 
 pub(crate) type Ends = [End; PARTITIONS as usize];
@@ -14,11 +14,16 @@ pub(crate) type Ends = [End; PARTITIONS as usize];
 /// Lives that are remembered as gone. Who forgets one asks the store again.
 const GONE_MAX: usize = 4096;
 
+/// No record has this revision.
+const NO_RECORD: Revision = Revision(0);
+
 #[derive(Debug)]
 pub(crate) struct Nodes {
     me: Incarnation,
     seen: BTreeMap<Incarnation, Seen>,
     burials: BTreeMap<Incarnation, Burial>,
+    /// Lives with a record that this broker cannot read.
+    unreadable: BTreeMap<Incarnation, Revision>,
     /// Lives without a record, in the order in which that was found out. A life whose record is gone never comes back.
     gone: BTreeSet<Incarnation>,
     gone_order: VecDeque<Incarnation>,
@@ -114,6 +119,7 @@ impl Nodes {
             me,
             seen: BTreeMap::new(),
             burials: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
             gone: BTreeSet::new(),
             gone_order: VecDeque::new(),
             repairs: Vec::new(),
@@ -201,6 +207,7 @@ impl Nodes {
     pub(crate) fn forget(&mut self, node: Incarnation) {
         self.seen.remove(&node);
         self.burials.remove(&node);
+        self.unreadable.remove(&node);
         if self.gone.insert(node) {
             self.gone_order.push_back(node);
         }
@@ -256,8 +263,30 @@ impl Nodes {
         if self.gone.contains(&node) && is_buried && !self.seen.contains_key(&node) {
             return;
         }
+        if self.unreadable.get(&node).is_some_and(|unreadable| revision <= *unreadable) {
+            return;
+        }
+        self.unreadable.remove(&node);
         if self.seen.get(&node).is_none_or(|seen| seen.revision < revision) {
             self.seen.insert(node, Seen { revision, record, since_ms: now_ms });
+        }
+    }
+
+    /// A record has been seen that this broker cannot read. What was known of that life before does not hold any more, so it is not taken for dead.
+    pub(crate) fn saw_unreadable(
+        &mut self,
+        node: Incarnation,
+        revision: Revision,
+        error: RecordError,
+        out: &mut Outbox,
+    ) {
+        if self.seen.get(&node).is_some_and(|seen| revision <= seen.revision) {
+            return;
+        }
+        self.seen.remove(&node);
+        self.burials.remove(&node);
+        if self.unreadable.insert(node, revision).is_none() {
+            out.decide(Decision::UnreadableNode { node, error });
         }
     }
 
@@ -269,7 +298,7 @@ impl Nodes {
     /// Buries a node that is known to be dead.
     pub(crate) fn bury_at_once(&mut self, node: Incarnation, out: &mut Outbox) {
         let name = String::new();
-        let (revision, ends) = (Revision(0), Box::default());
+        let (revision, ends) = (NO_RECORD, Box::default());
         let step = Step::Looking(out.ask(Purpose::Burial(node), Operation::Get(Key::Node(node))));
         let (attempt, fenced, end, is_certain) = (0, 0, End::default(), true);
         self.burials.insert(node, Burial { step, name, attempt, revision, ends, fenced, end, is_certain });
@@ -308,7 +337,7 @@ impl Nodes {
         let record = ended(&name, NodeState::Dying { by: self.me, attempt });
         let expected = seen.map(|seen| seen.revision);
         let put = Operation::Put { key: Key::Node(node), expected, value: record.encode() };
-        let (revision, ends) = (expected.unwrap_or(Revision(0)), Box::default());
+        let (revision, ends) = (expected.unwrap_or(NO_RECORD), Box::default());
         let step = Step::Marking(out.ask(Purpose::Burial(node), put));
         let (fenced, end) = (0, End::default());
         self.burials.insert(node, Burial { step, name, attempt, revision, ends, fenced, end, is_certain });
@@ -328,6 +357,11 @@ impl Nodes {
         };
         match (burial.step, answer) {
             (Step::Looking(_), Answer::Got(found)) => self.look_at(now_ms, node, found.as_ref(), out),
+            // There was none, by a write: the life never served, or has been buried and forgotten. Nothing is left to bury.
+            (Step::Marking(_), Answer::Put(revision)) if burial.is_certain && burial.revision == NO_RECORD => {
+                self.burials.remove(&node);
+                out.ask(Purpose::Forgetting(node), Operation::Remove { key: Key::Node(node), expected: *revision });
+            }
             (Step::Marking(_), Answer::Put(revision)) => {
                 let (revision, state) = (*revision, NodeState::Dying { by: me, attempt: burial.attempt });
                 burial.revision = revision;
@@ -361,14 +395,18 @@ impl Nodes {
         let Some(mut burial) = self.burials.remove(&node) else { return };
         let Some((revision, value)) = found else {
             let was_over = self.ends(node).is_some() || self.is_gone(node);
-            if was_over || burial.is_certain || is(Mutant::BelievesMissing) {
+            if was_over || is(Mutant::BelievesMissing) {
                 return self.forget(node);
             }
             // What was seen may have been removed since. If it has not, this is refused.
             self.seen.remove(&node);
-            return self.mark(node, false, out);
+            return self.mark(node, burial.is_certain, out);
         };
-        let (revision, Ok(record)) = (*revision, NodeRecord::decode(value)) else { return };
+        let revision = *revision;
+        let record = match NodeRecord::decode(value) {
+            Ok(record) => record,
+            Err(error) => return self.saw_unreadable(node, revision, error, out),
+        };
         self.saw(now_ms, node, revision, record.clone());
         match record.state {
             NodeState::Dying { by, attempt } if by == self.me && attempt == burial.attempt => {

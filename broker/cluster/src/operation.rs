@@ -126,7 +126,8 @@ pub enum Operation {
         /// How many at most.
         max: usize,
     },
-    /// Read the last sequence of the stream of retained messages, from the leader.
+    /// Put a [mark](crate::record::RetainedRecord::mark) into the stream of retained messages, whatever was there, and say where it stands: all that
+    /// was confirmed before is in front of it.
     EndOfRetained,
 }
 
@@ -219,7 +220,7 @@ pub enum Answer {
         /// may be missing because it has something else further on.
         is_end: bool,
     },
-    /// Of `EndOfRetained`: the last sequence that there is.
+    /// Of `EndOfRetained`: where the mark stands.
     EndOfRetained(Sequence),
     /// Of all that write: what was expected does not hold, or the store was busy with another write of the same key or subject. It has
     /// not been done by this attempt.
@@ -385,6 +386,14 @@ pub enum Decision {
         group: GroupKey,
         /// Which partition.
         partition: Partition,
+    },
+    /// The record of another life of a node cannot be read by this broker; a newer one can. It is not buried by this node, and what it owns is
+    /// nobody's here. Said once for each.
+    UnreadableNode {
+        /// Whose.
+        node: Incarnation,
+        /// What is wrong with it.
+        error: crate::record::RecordError,
     },
     /// A group of the log cannot be read by this broker; a newer one can. Nothing arrives of this partition any more.
     Unreadable {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_nats::Client;
+use tautwire_cluster::record::{MARK_SUBJECT, RetainedRecord};
 
 use crate::counters::Counters;
 use crate::jetstream::{self, Entry, Failure, bounds};
@@ -73,12 +74,13 @@ pub async fn retain(
     }
 }
 
-/// The last sequence of the stream, as the leader knows it.
+/// Marks the end of the stream, and says where that is. All that was confirmed before is in front of it: a leader that has been replaced has no quorum
+/// for a write, while it answers whoever reads.
 ///
 /// # Errors
-/// The leader has not answered.
+/// The servers have not answered, or no quorum of them is there.
 pub async fn end(client: &Client) -> Result<u64, Failure> {
-    Ok(bounds(client, RETAINED).await?.last)
+    jetstream::write_over(client, retained_subject(MARK_SUBJECT), RetainedRecord::mark().encode()).await
 }
 
 /// The stream, read from the beginning and then as it grows.

@@ -17,7 +17,7 @@ pub use cursors::{Cursors, OPEN_MAX, Place};
 pub use group::{Body, Group, Keeps};
 pub use message::Publisher;
 pub use node::{End, Load, NodeRecord, NodeState};
-pub use retained::{Retain, RetainedRecord};
+pub use retained::{MARK_SUBJECT, Retain, RetainedRecord};
 pub use session::{Claim, Intent, NEVER_EXPIRES, SessionRecord, Taken};
 pub use share::{GROUP_MEMBERS_MAX, GROUP_OPEN_MAX, ShareRecord};
 pub use will::{DueWill, Will};

@@ -9,6 +9,9 @@ const KEPT: u8 = 1;
 const KEPT_FOR: u8 = 2;
 const CLEARED: u8 = 3;
 
+/// Where the stream of retained messages has its [mark](RetainedRecord::mark). No topic has this subject, since none is empty [MQTT-4.7.3-1].
+pub const MARK_SUBJECT: &str = "=";
+
 /// How a message with RETAIN is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retain {
@@ -60,6 +63,17 @@ impl Retain {
 }
 
 impl RetainedRecord {
+    /// What is written to learn where the stream ends: whoever writes it knows by the answer that a quorum is that far. It says nothing, and a broker
+    /// that does not know of marks takes it for that.
+    pub fn mark() -> RetainedRecord {
+        RetainedRecord { place: Place::START, retain: Retain::Clear, topic: String::new(), message: Vec::new() }
+    }
+
+    /// Whether it is that.
+    pub fn is_mark(&self) -> bool {
+        self.topic.is_empty()
+    }
+
     /// What a message of a group becomes, whose block this is. Of one that clears its topic, only the place is kept.
     pub(crate) fn of(place: Place, retain: Retain, topic: String, block: &[u8]) -> RetainedRecord {
         let stored = Publisher::split(block).filter(|_| retain != Retain::Clear).map(|(_, stored)| stored);

@@ -2,7 +2,8 @@
 //!
 //! The engine's store holds the messages; here is the position in the stream. A search for retained messages has to see all that was
 //! acknowledged before it, on whichever node. So it asks for the end of the stream, all that come meanwhile ask together, and it goes on when the
-//! copy has got there. Being that far is not enough, since the stream has one message for each topic: what a topic had before that end may have
+//! copy has got there. The end is not what some server says of it: one that led the stream and has been replaced knows an earlier one. It is where
+//! a quorum has put a mark. Being that far is not enough, since the stream has one message for each topic: what a topic had before that end may have
 //! made room for something behind it. A copy is whole whenever it has read all that there was.
 
 use std::collections::VecDeque;
@@ -147,6 +148,9 @@ impl Mirror {
             self.unreadable += 1;
             return None;
         };
+        if record.is_mark() {
+            return None;
+        }
         let expires_at_ms = match record.retain {
             Retain::Seconds(seconds) => Some((now_ms + u64::from(seconds) * 1000).saturating_sub(kept.age_ms)),
             Retain::Always | Retain::Clear => None,

@@ -6,3 +6,4 @@ mod node;
 mod orders;
 mod patrol;
 mod retained;
+mod versions;

@@ -24,11 +24,16 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// A node that serves, and whose log begins at 1.
-    pub(crate) fn begin(settings: Settings) -> Node {
-        let member = Member::new(0, life(1), "a", None, SEED, settings);
+    /// One that has just begun.
+    pub(crate) fn of(member: Member) -> Node {
         let mut node = Node { member, now_ms: 0, asked: BTreeMap::new(), decisions: Vec::new(), sent: Vec::new() };
         node.collect();
+        node
+    }
+
+    /// A node that serves, and whose log begins at 1.
+    pub(crate) fn begin(settings: Settings) -> Node {
+        let mut node = Node::of(Member::new(0, life(1), "a", None, SEED, settings));
         node.answer(|operation| matches!(operation, Operation::Put { .. }), Answer::Put(Revision(1)));
         assert!(!node.member.is_serving(0) && node.decisions.is_empty(), "it does not know where the log begins");
         while node.asked.values().any(|operation| matches!(operation, Operation::End(_))) {

@@ -337,7 +337,10 @@ impl Engine {
                 let (next, open) = self.shards.recall(partition);
                 self.returning.push((group, partition, next, open));
             }
-            Decision::Unreadable { .. } | Decision::Outgrown | Decision::NotJoined { .. } => {
+            Decision::Unreadable { .. }
+            | Decision::UnreadableNode { .. }
+            | Decision::Outgrown
+            | Decision::NotJoined { .. } => {
                 unreachable!("all nodes have one version")
             }
             Decision::NotStored { ticket, .. } => {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use tautwire_cluster::mutant::{Mutant, is};
 use tautwire_cluster::names::{ClientKey, Incarnation, Key, LogSubject, Partition};
 use tautwire_cluster::{Answer, Kept, Operation, Revision, Scanned, ScannedGroup, Sequence};
 
@@ -23,6 +24,8 @@ pub(crate) struct Store {
     streams: BTreeMap<Partition, Stream>,
     retained: BTreeMap<String, (Sequence, Value)>,
     retained_end: Sequence,
+    /// When it came to be so.
+    retained_ends: Vec<(u64, Sequence)>,
 }
 
 /// One partition of the log.
@@ -63,9 +66,27 @@ impl Store {
 
     /// What a leader answers that was replaced some time ago.
     pub(crate) fn outdated(&self, operation: &Operation) -> Option<Answer> {
-        let Operation::Get(Key::Node(node)) = operation else { return None };
-        let since_ms = self.first_beats.get(node)?;
-        (self.now_ms < since_ms + REPLACED_LEADER_MS).then_some(Answer::Got(None))
+        match operation {
+            Operation::Get(Key::Node(node)) => {
+                let since_ms = self.first_beats.get(node)?;
+                (self.now_ms < since_ms + REPLACED_LEADER_MS).then_some(Answer::Got(None))
+            }
+            // To mark the end is a write, which such a leader cannot do.
+            Operation::EndOfRetained if is(Mutant::ReadsTheEnd) => Some(Answer::EndOfRetained(self.retained_before())),
+            _ => None,
+        }
+    }
+
+    /// Up to where such a leader knows the stream of retained messages.
+    fn retained_before(&self) -> Sequence {
+        let before = self.retained_ends.iter().rev().find(|(at_ms, _)| at_ms + REPLACED_LEADER_MS <= self.now_ms);
+        before.map_or(Sequence(0), |(_, end)| *end)
+    }
+
+    fn retain_one_more(&mut self) -> Sequence {
+        self.retained_end.0 += 1;
+        self.retained_ends.push((self.now_ms, self.retained_end));
+        self.retained_end
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = (Key, Revision, &[u8])> {
@@ -87,7 +108,6 @@ impl Store {
                 | Operation::Nodes
                 | Operation::LastRetained(_)
                 | Operation::Mirror { .. }
-                | Operation::EndOfRetained
         );
         if is_busy && is_write {
             return (Answer::Conflict, Change::Nothing);
@@ -146,14 +166,15 @@ impl Store {
                 if self.retained.get(&subject).map(|(sequence, _)| *sequence) != expected {
                     return (Answer::Conflict, Change::Nothing);
                 }
-                let sequence = Sequence(self.retained_end.0 + 1);
-                self.retained_end = sequence;
+                let sequence = self.retain_one_more();
                 let stored = self.value(Revision(sequence.0), value.clone(), for_s);
                 self.retained.insert(subject, (sequence, stored));
                 (Answer::Appended(sequence), Change::Retained(value))
             }
-            Operation::Mirror { after, max } => (self.mirror(after, max), Change::Nothing),
-            Operation::EndOfRetained => (Answer::EndOfRetained(self.retained_end), Change::Nothing),
+            Operation::Mirror { after, max } => {
+                (mirror(&self.retained, after, max, self.retained_end), Change::Nothing)
+            }
+            Operation::EndOfRetained => (Answer::EndOfRetained(self.retain_one_more()), Change::Nothing),
         }
     }
 
@@ -252,25 +273,25 @@ impl Store {
         let page = all.into_iter().filter_map(|(_, key, value)| value.map(|value| (key, value)));
         (page.collect(), through, is_end)
     }
+}
 
-    fn mirror(&self, after: Sequence, max: usize) -> Answer {
-        let mut kept: Vec<_> = self
-            .retained
-            .values()
-            .filter(|(sequence, _)| after < *sequence)
-            .map(|(sequence, value)| Kept {
-                sequence: *sequence,
-                // When it was written. Its age is told by `hand_over`.
-                age_ms: value.written_at_ms,
-                value: value.bytes.clone(),
-            })
-            .collect();
-        kept.sort_by_key(|kept| kept.sequence);
-        let is_end = kept.len() <= max;
-        kept.truncate(max);
-        let last = kept.last().map_or(after, |kept| kept.sequence);
-        Answer::Mirrored { through: if is_end { self.retained_end.max(after) } else { last }, kept, is_end }
-    }
+/// A part of the stream of retained messages, which has these and ends there.
+fn mirror(retained: &BTreeMap<String, (Sequence, Value)>, after: Sequence, max: usize, end: Sequence) -> Answer {
+    let mut kept: Vec<_> = retained
+        .values()
+        .filter(|(sequence, _)| after < *sequence)
+        .map(|(sequence, value)| Kept {
+            sequence: *sequence,
+            // When it was written. Its age is told by `hand_over`.
+            age_ms: value.written_at_ms,
+            value: value.bytes.clone(),
+        })
+        .collect();
+    kept.sort_by_key(|kept| kept.sequence);
+    let is_end = kept.len() <= max;
+    kept.truncate(max);
+    let last = kept.last().map_or(after, |kept| kept.sequence);
+    Answer::Mirrored { through: if is_end { end.max(after) } else { last }, kept, is_end }
 }
 
 impl Stream {

@@ -139,6 +139,7 @@ impl<J: Journal> Shard<J> {
             // Not asked for by a shard; where the log begins, and what topics retain, is told by events of their own.
             Decision::Begin { .. }
             | Decision::Unreadable { .. }
+            | Decision::UnreadableNode { .. }
             | Decision::Outgrown
             | Decision::Retain(_)
             | Decision::Told { .. }

@@ -219,6 +219,7 @@ impl Node {
             }
             // Shards hear nothing of these.
             Decision::Unreadable { .. }
+            | Decision::UnreadableNode { .. }
             | Decision::Outgrown
             | Decision::Configure { .. }
             | Decision::Proposed { .. }

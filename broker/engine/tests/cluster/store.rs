@@ -113,7 +113,10 @@ impl Store {
                 (Answer::Appended(sequence), Change::Nothing)
             }
             Operation::Mirror { after, max } => (self.mirror(after, max), Change::Nothing),
-            Operation::EndOfRetained => (Answer::EndOfRetained(self.retained_end), Change::Nothing),
+            Operation::EndOfRetained => {
+                self.retained_end.0 += 1;
+                (Answer::EndOfRetained(self.retained_end), Change::Nothing)
+            }
         }
     }
 

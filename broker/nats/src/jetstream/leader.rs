@@ -62,11 +62,20 @@ pub(crate) async fn write(
     let mut headers = HeaderMap::new();
     headers.insert("Nats-Expected-Last-Subject-Sequence", expected.to_string());
     more.iter().for_each(|(name, value)| headers.insert(*name, value.as_str()));
+    match write_with(client, subject, headers, payload).await {
+        Ok(sequence) => Ok(Some(sequence)),
+        Err(Failure::Refused(error)) if code::is_conflict(error.code) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Writes a message, whatever is there. Gives its sequence.
+pub(crate) async fn write_over(client: &Client, subject: String, payload: Vec<u8>) -> Result<u64, Failure> {
+    write_with(client, subject, HeaderMap::new(), payload).await
+}
+
+async fn write_with(client: &Client, subject: String, headers: HeaderMap, payload: Vec<u8>) -> Result<u64, Failure> {
     let answer = client.request_with_headers(subject, headers, payload.into()).await;
     let answer = answer.map_err(|error| Failure::Unanswered(error.to_string()))?;
-    match parse_written(&answer.payload) {
-        Ok(sequence) => Ok(Some(sequence)),
-        Err(error) if code::is_conflict(error.code) => Ok(None),
-        Err(error) => Err(Failure::Refused(error)),
-    }
+    parse_written(&answer.payload).map_err(Failure::Refused)
 }

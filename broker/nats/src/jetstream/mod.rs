@@ -16,7 +16,7 @@ use tautwire_json::Value;
 
 pub(crate) use follower::Follower;
 pub use following::{Entry, Following, Start};
-pub(crate) use leader::{bounds, last, next, write};
+pub(crate) use leader::{bounds, last, next, write, write_over};
 pub(crate) use range::{read_all_there_is, read_range};
 pub use reply::ApiError;
 pub(crate) use reply::{Stored, number, parse_api, parse_stored, parse_written};

@@ -468,3 +468,30 @@ fn what_topics_retain_is_mirrored() {
         tokio::time::timeout(PATIENCE, reached).await.expect("the end is reached");
     });
 }
+
+#[test]
+fn a_leader_that_has_lost_the_others_does_not_say_where_retained_messages_end() {
+    let Some(program) = program() else { return };
+    let servers = Servers::start(&program, 3, &Config::default());
+    run(async {
+        let client = Bench::open(&servers.addresses(), &servers).await.client;
+        let leader = loop {
+            if let Some(leader) = servers.leader("TW_RETAINED") {
+                break leader;
+            }
+        };
+        drop(client);
+        let addresses = servers.addresses();
+        let address = addresses.split(',').nth(leader).expect("an address of each");
+        let client = Bench::open(address, &servers).await.client;
+        let first = retained::end(&client).await.expect("a quorum");
+        assert!(first < retained::end(&client).await.expect("a quorum"), "each mark is a new end");
+        let others: Vec<_> = (0..3).filter(|at| *at != leader).collect();
+        others.iter().for_each(|at| servers.pause(*at));
+        let known = crate::jetstream::bounds(&client, "TW_RETAINED").await;
+        let marked = retained::end(&client).await;
+        others.iter().for_each(|at| servers.resume(*at));
+        assert!(known.is_ok(), "it still answers those who read: {known:?}");
+        assert!(marked.is_err(), "and knows of no quorum: {marked:?}");
+    });
+}

@@ -377,6 +377,13 @@ impl Broker for Relay {
                 );
                 return;
             }
+            Decision::UnreadableNode { node, error } => {
+                log::error!(
+                    "the record of the node {node} cannot be read: {error}; while it has sessions, their clients are refused here \
+                     [cluster_node_unreadable]"
+                );
+                return;
+            }
             Decision::Configure { number, parts } => return self.revisions.offer(number, &parts),
             Decision::Outgrown => return self.revisions.outgrown(),
             Decision::Proposed { ticket, outcome } => return self.proposals.decide(ticket, outcome),
