@@ -6,6 +6,8 @@ import contextlib
 import socket
 import threading
 
+from wire import Acknowledgements
+
 CHUNK_BYTES = 65536
 CONNECT_TIMEOUT_S = 10
 SENT_TIMEOUT_S = 30
@@ -27,6 +29,7 @@ class Relay:
         # What clients have sent since the answers are held.
         self._sent = bytearray()
         self._news = threading.Condition()
+        self._watched: Acknowledgements | None = None
 
     def forward(self, port: int) -> None:
         """Takes connections from now on, and hands them on to a port of this machine."""
@@ -58,6 +61,11 @@ class Relay:
         with self._news:
             if not self._news.wait_for(lambda: text in self._sent, SENT_TIMEOUT_S):
                 raise TimeoutError(f"{text!r} was not sent within {SENT_TIMEOUT_S} s")
+
+    def watch(self) -> Acknowledgements:
+        """What the next connection, which must be the only one, acknowledges."""
+        self._watched = Acknowledgements()
+        return self._watched
 
     def cut(self) -> None:
         with self._lock:
@@ -96,6 +104,8 @@ class Relay:
     def _pump(self, source: socket.socket, target: socket.socket, gate: threading.Event | None) -> None:
         with contextlib.suppress(OSError):
             while chunk := source.recv(CHUNK_BYTES):
+                if self._watched is not None:
+                    self._watched.passes(chunk, is_of_client=gate is None)
                 if gate is not None:
                     gate.wait()
                 elif not self._answers.is_set():

@@ -280,6 +280,7 @@ func TestAddressesAreRefusedWithAHint(t *testing.T) {
 		"mqtt://":                        "write mqtt://HOST:PORT",
 		"mqtt://[::1":                    "is no URL",
 		"mqtt://host/mqtt":               "a path is for ws and wss",
+		"mqtt://host?a=b":                "a path is for ws and wss",
 		"mqtt://user:secret@host":        "Options.Password",
 		"mqtt://user:sec/secret@host":    "write mqtt://HOST:PORT",
 		"mqtt://user:%zzsecret@host":     "write mqtt://HOST:PORT",

@@ -75,9 +75,9 @@ func (m *Message) SubscriptionIDs() iter.Seq[uint32] { return m.publish.Subscrip
 // String gives one line without the payload.
 func (m *Message) String() string { return m.publish.String() }
 
-// Ack acknowledges the message. It may be called at any time, from any goroutine, in any order: acknowledgements are sent
-// in the order in which the messages came [MQTT-4.6.0-2], so that one that is kept back holds up those after it. With
-// [Limits.ReceiveMaximum] messages unacknowledged, the server sends no more. A second call does nothing, and so does the
+// Ack acknowledges the message. It may be called at any time, from any goroutine, in any order: PUBACK is sent in the
+// order of the QoS 1 messages [MQTT-4.6.0-2], PUBREC in that of the QoS 2 messages [MQTT-4.6.0-3], so that one that is kept back
+// holds up those of its QoS after it. With [Limits.ReceiveMaximum] messages unacknowledged, the server sends no more. A second call does nothing, and so does the
 // first for QoS 0.
 func (m *Message) Ack() { m.settle(packets.ReasonSuccess) }
 

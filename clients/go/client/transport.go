@@ -51,7 +51,7 @@ func parseAddress(address string) (*url.URL, error) {
 		return nil, failure(ErrInvalidOptions, "address", "%q is none of mqtt, mqtts, ws and wss", target.Scheme)
 	case target.User != nil:
 		return nil, failure(ErrInvalidOptions, "address", "user name and password belong in Options.Username and Options.Password")
-	case !how.webSocket && strings.Trim(target.Path, "/") != "":
+	case !how.webSocket && strings.Trim(target.Path, "/")+target.RawQuery+target.Fragment != "":
 		return nil, failure(ErrInvalidOptions, "address", "a path is for ws and wss")
 	case target.Hostname() == "":
 		return nil, failure(ErrInvalidOptions, "address", "there is no host in it: write %s://HOST:PORT", target.Scheme)

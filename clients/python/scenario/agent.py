@@ -18,6 +18,8 @@ class Agent:
         self.address = address
         self.client: asyncio.Future[tautwire.Client] = asyncio.get_running_loop().create_future()
         self.subscriptions: list[tuple[str, Any]] = []
+        # Messages that wait for `acknowledge`, by payload, and their subscriptions.
+        self.held: dict[str, tuple[tautwire.Message, Any]] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.timeout_s = 30.0
 
@@ -85,8 +87,14 @@ class Agent:
                 say(word, told(event.error))
 
     async def do_subscribe(self, rest: str) -> None:
+        await self.receive(rest, holds=False)
+
+    async def do_hold(self, rest: str) -> None:
+        await self.receive(rest, holds=True)
+
+    async def receive(self, rest: str, holds: bool) -> None:
         qos, filter_ = rest.split(" ", 1)
-        subscription = (await self.client).subscribe(filter_, qos=int(qos))
+        subscription = (await self.client).subscribe(filter_, qos=int(qos), manual_acknowledgement=holds)
         try:
             await subscription
         except MqttError as error:
@@ -95,7 +103,14 @@ class Agent:
         self.subscriptions.append((filter_, subscription))
         say("subscribed", filter_, str(subscription.granted[filter_]))
         async for message in subscription:
+            if holds:
+                self.held[message.text] = (message, subscription)
             say("message", message.topic, str(message.qos), str(int(message.retain)), message.text)
+
+    async def do_acknowledge(self, payload: str) -> None:
+        message, subscription = self.held[payload]
+        subscription.acknowledge(message)
+        say("acknowledged", payload)
 
     async def do_unsubscribe(self, filter_: str) -> None:
         at = max(at for at, (known, _) in enumerate(self.subscriptions) if known == filter_)

@@ -82,8 +82,8 @@ class Subscription(Generic[M]):
         return self._hand_over()
 
     def acknowledge(self, message: Any) -> None:
-        """Acknowledges a message of a subscription with `manual_acknowledgement`. Acknowledgements leave in the order of the messages
-        [MQTT-4.6.0-2], so one that is withheld holds back those after it."""
+        """Acknowledges a message of a subscription with `manual_acknowledgement`. PUBACK leaves in the order of the QoS 1
+        messages [MQTT-4.6.0-2], PUBREC in that of the QoS 2 messages [MQTT-4.6.0-3]: one that is withheld holds back those of its QoS after it."""
         self._client._core.acknowledge(message if isinstance(message, Message) else message.message)
 
     async def unsubscribe(self) -> None:

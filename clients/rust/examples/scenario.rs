@@ -11,8 +11,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tautwire_client::{
-    BoxError, Client, ConnectionEvent, Error, Message, Options, ProtocolVersion, Publication, QoS, ReasonCode,
-    Reconnect, Requester, Responder, ResponseFailure, Subscribe, Subscription,
+    AckToken, BoxError, Client, ConnectionEvent, Error, Message, Options, ProtocolVersion, Publication, QoS,
+    ReasonCode, Reconnect, Requester, Responder, ResponseFailure, Subscribe, Subscription,
 };
 use tokio::sync::{OnceCell, mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -74,6 +74,8 @@ struct Running {
     requester: OnceCell<Requester>,
     /// By filter, the newest last.
     subscriptions: Mutex<HashMap<String, Vec<Taking>>>,
+    /// Messages that wait for the command `acknowledge`, by payload.
+    held: Arc<Mutex<HashMap<String, AckToken>>>,
     responders: Mutex<Vec<Responder>>,
 }
 
@@ -89,7 +91,16 @@ impl Agent {
         let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
         match command {
             "connect" => {
-                let (options, request_timeout) = self.options(rest)?;
+                let (options, request_timeout) = match self.options(rest) {
+                    Ok(options) => options,
+                    Err(error) => match error.downcast_ref::<Error>() {
+                        Some(error) => {
+                            say(&format!("failed connect {}", told(error)));
+                            return Ok(());
+                        }
+                        None => return Err(error),
+                    },
+                };
                 match Client::connect(options).await {
                     Ok(client) => self.running = Some(Running::begin(client, request_timeout)),
                     Err(error) => say(&format!("failed connect {}", told(&error))),
@@ -164,6 +175,7 @@ impl Running {
             request_timeout,
             requester: OnceCell::new(),
             subscriptions: Mutex::default(),
+            held: Arc::default(),
             responders: Mutex::default(),
         })
     }
@@ -179,7 +191,15 @@ impl Running {
         Ok(match command {
             "subscribe" => {
                 let (qos, filter) = (qos()?, rest(&words, 1));
-                Box::pin(async move { self.subscribe(qos, filter).await })
+                Box::pin(async move { self.subscribe(qos, filter, false).await })
+            }
+            "hold" => {
+                let (qos, filter) = (qos()?, rest(&words, 1));
+                Box::pin(async move { self.subscribe(qos, filter, true).await })
+            }
+            "acknowledge" => {
+                let payload = rest(&words, 0);
+                Box::pin(async move { self.acknowledge(&payload) })
             }
             "unsubscribe" => {
                 let filter = rest(&words, 0);
@@ -201,15 +221,24 @@ impl Running {
         })
     }
 
-    async fn subscribe(&self, qos: QoS, filter: String) {
-        match self.client.subscribe(Subscribe::to(filter.as_str()).qos(qos)).await {
+    async fn subscribe(&self, qos: QoS, filter: String, holds: bool) {
+        let wanted = Subscribe::to(filter.as_str()).qos(qos);
+        let wanted = if holds { wanted.manual_acknowledgement() } else { wanted };
+        match self.client.subscribe(wanted).await {
             Ok(subscription) => {
                 say_granted(subscription.granted());
                 let (stop, stopped) = oneshot::channel();
-                let task = tokio::spawn(take(subscription, stopped));
+                let task = tokio::spawn(take(subscription, stopped, holds.then(|| Arc::clone(&self.held))));
                 lock(&self.subscriptions).entry(filter).or_default().push(Taking { stop, task });
             }
             Err(error) => say(&format!("failed subscribe {}", told(&error))),
+        }
+    }
+
+    fn acknowledge(&self, payload: &str) {
+        if let Some(token) = lock(&self.held).remove(payload) {
+            self.client.acknowledge(token);
+            say(&format!("acknowledged {payload}"));
         }
     }
 
@@ -288,8 +317,12 @@ async fn follow(client: Client) {
     }
 }
 
-/// Prints messages until there are no more, or until it is told to stop.
-async fn take(mut subscription: Subscription, mut stopped: oneshot::Receiver<()>) -> Option<Subscription> {
+/// Prints messages until there are no more, or until it is told to stop. What is to be acknowledged later goes to `held`.
+async fn take(
+    mut subscription: Subscription,
+    mut stopped: oneshot::Receiver<()>,
+    held: Option<Arc<Mutex<HashMap<String, AckToken>>>>,
+) -> Option<Subscription> {
     loop {
         let next = poll_fn(|cx| match Pin::new(&mut stopped).poll(cx) {
             Poll::Ready(_) => Poll::Ready(Err(())),
@@ -302,6 +335,9 @@ async fn take(mut subscription: Subscription, mut stopped: oneshot::Receiver<()>
         };
         let (qos, retain) = (message.qos().as_u8(), u8::from(message.retain()));
         let payload = String::from_utf8_lossy(message.payload());
+        if let (Some(held), Some(token)) = (&held, message.token()) {
+            lock(held).insert(payload.to_string(), token);
+        }
         say(&format!("message {} {qos} {retain} {payload}", message.topic()));
     }
 }

@@ -116,8 +116,8 @@ impl Subscribe {
 
     /// The application acknowledges each message itself. Otherwise a message is acknowledged when the next one is asked for.
     ///
-    /// Acknowledgements leave in the order in which the messages came [MQTT-4.6.0-2], so one that is withheld holds back
-    /// those after it.
+    /// PUBACK leaves in the order of the QoS 1 messages [MQTT-4.6.0-2], PUBREC in that of the QoS 2 messages [MQTT-4.6.0-3]: one
+    /// that is withheld holds back those of its QoS after it.
     #[must_use]
     pub fn manual_acknowledgement(mut self) -> Subscribe {
         self.manual = true;

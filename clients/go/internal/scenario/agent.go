@@ -30,10 +30,15 @@ type agent struct {
 	output        io.Writer
 	client        *client.Client
 	subscriptions []*client.Subscription
+	// held messages wait for the command acknowledge, by payload.
+	held map[string]*client.Message
 }
 
 func newAgent(address string, output io.Writer) *agent {
-	a := &agent{address: address, output: output, publishes: make(chan func(), maxWaiting), taken: make(chan struct{})}
+	a := &agent{
+		address: address, output: output, publishes: make(chan func(), maxWaiting), taken: make(chan struct{}),
+		held: map[string]*client.Message{},
+	}
 	go func() {
 		for publish := range a.publishes {
 			publish()
@@ -169,15 +174,33 @@ func (a *agent) current() *client.Client {
 	return a.client
 }
 
-func (a *agent) subscribe(words []string) {
+func (a *agent) subscribe(words []string) { a.handle(words, false) }
+
+func (a *agent) hold(words []string) { a.handle(words, true) }
+
+func (a *agent) handle(words []string, holds bool) {
 	c, filter := a.current(), words[1]
+	options := client.SubscribeOptions{QoS: level(words[0]), ManualAck: holds}
 	go func() {
 		handler := func(_ context.Context, m *client.Message) {
+			if holds {
+				a.mutex.Lock()
+				a.held[string(m.Payload())] = m
+				a.mutex.Unlock()
+			}
 			a.say("message %s %d %s %s", m.Topic(), m.QoS(), digit(m.Retain()), m.Payload())
 		}
-		subscription, err := c.Handle(context.Background(), filter, client.SubscribeOptions{QoS: level(words[0])}, handler)
+		subscription, err := c.Handle(context.Background(), filter, options, handler)
 		a.subscribed(subscription, err)
 	}()
+}
+
+func (a *agent) acknowledge(words []string) {
+	a.mutex.Lock()
+	message := a.held[words[0]]
+	a.mutex.Unlock()
+	message.Ack()
+	a.say("acknowledged %s", words[0])
 }
 
 func (a *agent) subscribed(subscription *client.Subscription, err error) {

@@ -32,6 +32,8 @@ var commands = map[string]command{
 	"connect":     {1, (*agent).connect},
 	"start":       {1, (*agent).start},
 	"subscribe":   {2, (*agent).subscribe},
+	"hold":        {2, (*agent).hold},
+	"acknowledge": {1, (*agent).acknowledge},
 	"unsubscribe": {1, (*agent).unsubscribe},
 	"publish":     {3, (*agent).publish},
 	"respond":     {3, (*agent).respond},

@@ -90,7 +90,7 @@ impl Server {
         if scheme.is_websocket() && !cfg!(feature = "websocket") {
             return Err(wrong("WebSocket needs the feature `websocket`"));
         }
-        let (authority, path) = match rest.find('/') {
+        let (authority, path) = match rest.find(['/', '?', '#']) {
             Some(at) => rest.split_at(at),
             None => (rest, ""),
         };
@@ -120,8 +120,9 @@ impl Server {
         if host.is_empty() || host.bytes().any(|byte| byte <= b' ' || byte == 0x7F) {
             return Err(wrong("the host is missing or not one"));
         }
-        let path = if path.is_empty() { "/mqtt" } else { path };
-        Ok(Server { scheme, host: host.to_owned(), port, path: path.to_owned() })
+        // What brokers listen at.
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/mqtt{path}") };
+        Ok(Server { scheme, host: host.to_owned(), port, path })
     }
 
     /// `HOST:PORT`, or `unix:PATH`.
@@ -195,6 +196,8 @@ mod tests {
             "mqtt://h:0",
             "mqtt://h:x",
             "mqtt://h/p",
+            "mqtt://h?p",
+            "mqtt://h#p",
             "mqtt://u@h",
             "mqtt://[::1",
         ] {
@@ -244,6 +247,7 @@ mod tests {
         let server = Server::parse("ws://h/x?y").expect("an address");
         assert_eq!((server.port, server.path.as_str()), (80, "/x?y"));
         assert_eq!(Server::parse("ws://h").expect("an address").path, "/mqtt");
+        assert_eq!(Server::parse("ws://h?y=/x").expect("an address").path, "/mqtt?y=/x");
         assert!(Server::parse("ws://h/x y").is_err());
         let server = Server::parse("ws://h/x?token=secret").expect("an address");
         assert!(!format!("{server:?}").contains("secret"));

@@ -14,6 +14,8 @@ let client;
 let timeoutMs;
 /** Newest last. */
 const subscriptions = [];
+/** Messages that wait for `acknowledge`, by payload. */
+const held = new Map();
 /** Commands that are under way. */
 const running = new Set();
 
@@ -53,9 +55,14 @@ function watch() {
   });
 }
 
-/** Hands each message on, which is acknowledged when this returns. */
+/** Prints each message, which is acknowledged when this returns, unless it is held. */
 function receive({ topic, qos, retain, payload }) {
   print("message", topic, qos, Number(retain), Buffer.from(payload).toString());
+}
+
+function hold(message) {
+  held.set(message.text(), message);
+  receive(message);
 }
 
 async function subscribed(subscription) {
@@ -89,6 +96,12 @@ const COMMANDS = {
     watch();
   },
   subscribe: ([qos, ...words]) => subscribed(client.subscribe(rest(words, 0), { qos: Number(qos) }, receive)),
+  hold: ([qos, ...words]) => subscribed(client.subscribe(rest(words, 0), { qos: Number(qos), ack: "manual" }, hold)),
+  acknowledge(words) {
+    const payload = rest(words, 0);
+    held.get(payload).acknowledge();
+    print("acknowledged", payload);
+  },
   async unsubscribe(words) {
     const filter = rest(words, 0);
     const at = subscriptions.findLastIndex(({ filters }) => filters[0] === filter);

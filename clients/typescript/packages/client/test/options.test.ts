@@ -77,12 +77,22 @@ describe("addresses", () => {
     assert.throws(() => createClient([]), { code: "invalid_options" });
   });
 
+  test("a path is for WebSocket alone, or for a transport of the program's own", () => {
+    for (const address of ["mqtt://h/mqtt", "MQTTS://h/mqtt", "mqtt://h:1883?a=b", "mqtt://h#a"]) {
+      assert.throws(() => createClient(address), { code: "invalid_options", detail: "a path is for ws and wss" }, address);
+      const { transport } = new FakeBroker();
+      void createClient(address, { transport, clock: new FakeClock() }).close();
+    }
+    void createClient("mqtt://h/", { clock: new FakeClock() }).close();
+  });
+
   test("a WebSocket without a path has that of brokers", async () => {
     for (const [address, expected] of [
       ["ws://h", "ws://h/mqtt"],
       ["wss://h:8084", "wss://h:8084/mqtt"],
       ["ws://h/", "ws://h/"],
       ["ws://h/a?b", "ws://h/a?b"],
+      ["WS://h?a=/b", "ws://h/mqtt?a=/b"],
     ] as const) {
       let asked = "";
       const broker = new FakeBroker();

@@ -53,8 +53,12 @@ export class Servers {
     if (url.username + url.password !== "") {
       throw new MqttError("invalid_options", "user name and password are options, and no part of the address");
     }
+    // A transport of the program's own may need one.
+    if (this.options.transport === undefined && /^mqtts?:\/\/[^/?#]*(\/.|[?#])/i.test(text)) {
+      throw new MqttError("invalid_options", "a path is for ws and wss");
+    }
     // What brokers listen at. A URL cannot tell a path that is missing from `/`.
-    if (/^wss?:\/\/[^/?#]*$/.test(text)) url.pathname = "/mqtt";
+    if (/^wss?:\/\/[^/?#]*([?#]|$)/i.test(text)) url.pathname = "/mqtt";
     return url;
   }
 }
