@@ -149,22 +149,60 @@ func (p *props) add(where place, property Property) error {
 
 // append appends a property that has been checked.
 func (p *props) append(property *Property) {
-	p.block = property.appendTo(p.begin(property.ID))
+	switch property.ID.row().dataType {
+	case PropertyUTF8String:
+		p.appendText(property.ID, property.Text)
+	case PropertyUTF8StringPair:
+		p.appendText(property.ID, property.Name)
+		p.appendField(property.Text)
+	case PropertyBinaryData:
+		p.appendText(property.ID, viewString(property.Data))
+	default:
+		p.appendNumber(property.ID, property.Number)
+	}
 }
 
-// begin notes that a property is there, and answers the block that its identifier and value are to be appended to.
-func (p *props) begin(id PropertyID) []byte {
+// begin notes that a property is there, and sees to it that there is a block. What follows is appended to the field itself: then its
+// pointer, of which the garbage collector keeps track, is written only where the block grows.
+func (p *props) begin(id PropertyID) {
 	if p.block == nil {
 		p.block = make([]byte, 0, firstBlockBytes)
 	}
 	p.seen |= id.bit()
-	return p.block
+}
+
+// appendNumber appends a property whose value is a number.
+func (p *props) appendNumber(id PropertyID, number uint32) {
+	p.begin(id)
+	switch id.row().dataType {
+	case PropertyByte:
+		p.block = append(p.block, byte(id), byte(number))
+	case PropertyTwoByteInteger:
+		p.block = append(p.block, byte(id), byte(number>>8), byte(number))
+	case PropertyFourByteInteger:
+		p.block = append(p.block, byte(id), byte(number>>24), byte(number>>16), byte(number>>8), byte(number))
+	default:
+		p.block = appendVarint(append(p.block, byte(id)), int(number))
+	}
+}
+
+// appendText appends a property whose value is, or begins with, a string or binary data.
+func (p *props) appendText(id PropertyID, text string) {
+	p.begin(id)
+	p.block = append(p.block, byte(id))
+	p.appendField(text)
+}
+
+// appendField appends two bytes of length and the text.
+func (p *props) appendField(text string) {
+	p.block = append(p.block, byte(len(text)>>8), byte(len(text)))
+	p.block = append(p.block, text...)
 }
 
 // setNumber is setChecked for values that are always in range.
 func (p *props) setNumber(id PropertyID, number uint32) {
 	p.remove(id)
-	p.block = appendNumber(p.begin(id), id, number)
+	p.appendNumber(id, number)
 }
 
 // setChecked puts a number in the place of all properties of the same identifier, behind the others, if it is in range.
@@ -181,7 +219,7 @@ func (p *props) setText(id PropertyID, text string) error {
 		return fieldError(cause, id.String())
 	}
 	p.remove(id)
-	p.block = appendString(append(p.begin(id), byte(id)), text)
+	p.appendText(id, text)
 	return nil
 }
 
@@ -190,7 +228,7 @@ func (p *props) setData(id PropertyID, data []byte) error {
 		return fieldError(CauseFieldTooLong, id.String())
 	}
 	p.remove(id)
-	p.block = appendString(append(p.begin(id), byte(id)), viewString(data))
+	p.appendText(id, viewString(data))
 	return nil
 }
 
@@ -203,7 +241,8 @@ func (p *props) addUserProperty(name, value string) error {
 	if cause != causeNone {
 		return fieldError(cause, UserProperty.String())
 	}
-	p.block = appendString(appendString(append(p.begin(UserProperty), byte(UserProperty)), name), value)
+	p.appendText(UserProperty, name)
+	p.appendField(value)
 	return nil
 }
 

@@ -77,34 +77,6 @@ func numberCause(row *propertyRow, number uint32) Cause {
 	return causeNone
 }
 
-// appendTo appends the property in wire form. It has been checked.
-func (p *Property) appendTo(block []byte) []byte {
-	switch p.ID.row().dataType {
-	case PropertyUTF8String:
-		return appendString(append(block, byte(p.ID)), p.Text)
-	case PropertyUTF8StringPair:
-		return appendString(appendString(append(block, byte(p.ID)), p.Name), p.Text)
-	case PropertyBinaryData:
-		return appendString(append(block, byte(p.ID)), viewString(p.Data))
-	default:
-		return appendNumber(block, p.ID, p.Number)
-	}
-}
-
-// appendNumber appends a property whose value is a number.
-func appendNumber(block []byte, id PropertyID, number uint32) []byte {
-	switch id.row().dataType {
-	case PropertyByte:
-		return append(block, byte(id), byte(number))
-	case PropertyTwoByteInteger:
-		return append(block, byte(id), byte(number>>8), byte(number))
-	case PropertyFourByteInteger:
-		return binary.BigEndian.AppendUint32(append(block, byte(id)), number)
-	default:
-		return appendVarint(append(block, byte(id)), int(number))
-	}
-}
-
 // appendString appends two bytes of length and the text.
 func appendString(dst []byte, text string) []byte {
 	return append(binary.BigEndian.AppendUint16(dst, uint16(len(text))), text...)
