@@ -6,7 +6,7 @@ import contextlib
 import socket
 import threading
 
-from wire import Acknowledgements
+from ack_order import Acknowledgements
 
 CHUNK_BYTES = 65536
 CONNECT_TIMEOUT_S = 10

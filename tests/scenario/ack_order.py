@@ -1,0 +1,38 @@
+"""In which order messages are acknowledged, as the network sees it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "mqtt"))
+
+import wire  # noqa: E402
+
+NAMES = {wire.PUBACK: "PUBACK", wire.PUBREC: "PUBREC"}
+
+
+class Acknowledgements:
+    """Reads both directions of one connection from its start."""
+
+    def __init__(self) -> None:
+        self._rest = {True: bytearray(), False: bytearray()}
+        # Packet identifiers of what the broker has sent, in its order.
+        self._sent: list[int] = []
+        self._given: list[tuple[int, int]] = []
+
+    def given(self) -> list[str]:
+        """What has left the client, in its order: `PUBREC 2` acknowledges the second message of QoS 1 or 2."""
+        return [f"{NAMES[kind]} {self._sent.index(packet_id) + 1}" for kind, packet_id in self._given]
+
+    def passes(self, chunk: bytes, is_of_client: bool) -> None:
+        rest = self._rest[is_of_client]
+        rest += chunk
+        while (packet := wire.take(rest)) is not None:
+            if is_of_client and packet.type in NAMES:
+                self._given.append((packet.type, packet.packet_id))
+            elif not is_of_client and packet.type == wire.PUBLISH:
+                # What follows the identifier is of no interest, so the version is not.
+                publish = wire.parse_publish(packet, version=4)
+                if publish.qos > 0:
+                    self._sent.append(publish.packet_id)
