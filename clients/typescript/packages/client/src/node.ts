@@ -6,6 +6,7 @@
 
 import { connectOn, createOn, type Connect, type CreateClient } from "./client/open.js";
 import type { Platform } from "./client/platform.js";
+import { MqttError } from "./errors.js";
 import { nodeWebSocket } from "./transport/node-web-socket.js";
 import { tcp } from "./transport/tcp.js";
 import "./with-texts.js";
@@ -14,6 +15,11 @@ export * from "./index.js";
 
 const node: Platform = {
   transports: { "mqtt:": tcp, "mqtts:": tcp, "ws:": nodeWebSocket, "wss:": nodeWebSocket },
+  checkAddress({ protocol, pathname, search, hash }) {
+    if (!protocol.startsWith("ws") && !/^\/?$/.test(pathname + search + hash)) {
+      throw new MqttError("invalid_options", "a path is for ws and wss");
+    }
+  },
   defer: (callback) => {
     setImmediate(callback);
   },

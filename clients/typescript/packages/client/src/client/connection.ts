@@ -109,7 +109,7 @@ export class Connection implements SessionOwner {
     this.servers = new Servers(address, options, platform);
     this.clock = options.clock ?? systemClock;
     this.version = options.protocolVersion === 4 ? 4 : 5;
-    this.backOff = new BackOff((options.reconnect ?? {}) as ReconnectOptions, Math.random);
+    this.backOff = new BackOff((options.reconnect ?? {}) as ReconnectOptions);
     this.writeBufferBytes = options.writeBufferBytes ?? DEFAULT_WRITE_BUFFER_BYTES;
     this.connectTimeoutMs = options.connectTimeoutMs ?? DEFAULT_CONNECT_TIMEOUT_MS;
     this.session = new Session(settings, this, owner, this.counters);
@@ -273,7 +273,7 @@ export class Connection implements SessionOwner {
   /** Authenticates again on the same connection. */
   async authenticate(): Promise<void> {
     if (this.options.authentication === undefined || this.version !== 5 || this.authenticating !== null) {
-      throw new MqttError("not_supported", "there is no extended authentication, or it goes on");
+      throw new MqttError("not_supported", "no extended authentication, or it goes on");
     }
     if (this.state !== "connected") throw new MqttError("not_connected");
     return new Promise((resolve, reject) => {

@@ -51,12 +51,10 @@ export class Servers {
       throw new MqttError("invalid_options", `an address begins with ${schemes.join("// or ")}//: ${schemes[0]!}//${meant}`);
     }
     if (url.username + url.password !== "") {
-      throw new MqttError("invalid_options", "user name and password are options, and no part of the address");
+      throw new MqttError("invalid_options", "user name and password belong in the options");
     }
-    // A transport of the program's own may need one.
-    if (this.options.transport === undefined && /^mqtts?:\/\/[^/?#]*(\/.|[?#])/i.test(text)) {
-      throw new MqttError("invalid_options", "a path is for ws and wss");
-    }
+    // A transport of the program's own may make more of it.
+    if (this.options.transport === undefined) this.platform.checkAddress?.(url);
     // What brokers listen at. A URL cannot tell a path that is missing from `/`.
     if (/^wss?:\/\/[^/?#]*([?#]|$)/i.test(text)) url.pathname = "/mqtt";
     return url;

@@ -18,7 +18,7 @@ export class BackOff {
   private readonly maxDelayMs: number;
   readonly maxAttempts: number;
 
-  constructor(options: BackOffOptions, private readonly random: () => number) {
+  constructor(options: BackOffOptions) {
     this.minDelayMs = options.minDelayMs ?? 500;
     this.maxDelayMs = options.maxDelayMs ?? 30_000;
     this.maxAttempts = options.maxAttempts ?? Infinity;
@@ -33,6 +33,6 @@ export class BackOff {
   next(): number {
     const bound = Math.min(this.maxDelayMs, this.minDelayMs * 2 ** Math.min(this.attempts, 30));
     this.attempts++;
-    return bound * (0.5 + this.random() / 2);
+    return bound * (0.5 + Math.random() / 2);
   }
 }

@@ -31,9 +31,7 @@ export class Deque<T> {
 
   /** Puts these before all others. */
   prepend(items: readonly T[]): void {
-    if (items.length === 0) return;
     this.items = items.concat(this.drain());
-    this.head = 0;
   }
 
   remove(item: T): boolean {

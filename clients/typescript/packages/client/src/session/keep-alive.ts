@@ -15,20 +15,15 @@ export type Due = "nothing" | "ping" | "dead";
 /** Times are in milliseconds, of a clock that may jump. */
 export class KeepAlive {
   private pingAfterMs = Infinity;
-  private answerMs = Infinity;
   private sentAt = 0;
   private receivedAt = 0;
   /** When the PINGREQ that is not answered was sent; -1 if there is none. */
   private pingAt = -1;
-  private readonly pingTimeoutMs: number;
 
-  constructor(pingTimeoutMs: number) {
-    this.pingTimeoutMs = pingTimeoutMs;
-  }
+  constructor(private readonly pingTimeoutMs: number) {}
 
   start(keepAliveS: number, now: number): void {
     this.pingAfterMs = keepAliveS === 0 ? Infinity : keepAliveS * 1000 * PING_AFTER;
-    this.answerMs = this.pingTimeoutMs;
     this.sentAt = this.receivedAt = now;
     this.pingAt = -1;
   }
@@ -53,7 +48,7 @@ export class KeepAlive {
 
   /** When {@link check} is to be called at the latest. */
   deadline(): number {
-    if (this.pingAt >= 0) return Math.max(this.pingAt, this.receivedAt) + this.answerMs;
+    if (this.pingAt >= 0) return Math.max(this.pingAt, this.receivedAt) + this.pingTimeoutMs;
     // Who only sends would not see that nobody is there, who only receives would be taken for dead.
     return Math.min(this.sentAt, this.receivedAt) + this.pingAfterMs;
   }

@@ -151,12 +151,10 @@ export class Session {
     this.aliases.length = 0;
     this.state = "connecting";
     this.isHeld = false;
-    this.cleanStart = this.hasConnected
-      ? (version === 5 ? settings.sessionExpiryS === 0 : settings.cleanStart)
-      : settings.cleanStart;
+    const isV5 = version === 5;
+    this.cleanStart = this.hasConnected && isV5 ? settings.sessionExpiryS === 0 : settings.cleanStart;
     const { authenticationMethod, authenticationData } = credentials;
     this.method = authenticationMethod;
-    const isV5 = version === 5;
     link.send({
       type: "connect",
       protocolVersion: version,
