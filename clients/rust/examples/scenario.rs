@@ -226,10 +226,12 @@ impl Running {
         let wanted = if holds { wanted.manual_acknowledgement() } else { wanted };
         match self.client.subscribe(wanted).await {
             Ok(subscription) => {
+                // Whoever reads that it is there may ask for the newest one at once.
+                let mut subscriptions = lock(&self.subscriptions);
                 say_granted(subscription.granted());
                 let (stop, stopped) = oneshot::channel();
                 let task = tokio::spawn(take(subscription, stopped, holds.then(|| Arc::clone(&self.held))));
-                lock(&self.subscriptions).entry(filter).or_default().push(Taking { stop, task });
+                subscriptions.entry(filter).or_default().push(Taking { stop, task });
             }
             Err(error) => say(&format!("failed subscribe {}", told(&error))),
         }
