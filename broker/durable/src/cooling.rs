@@ -1,12 +1,13 @@
 //! Messages that leave memory while a log is read, so that a broker starts with more than fits.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use tautwire_memory::Ledger;
 use tautwire_message::{Cold, Message, MessageId};
 use tautwire_session::{Replay, SessionNumber};
+
+use crate::recovery::ById;
 
 /// So much is written at a time.
 const BATCH_BYTES: usize = 1 << 20;
@@ -58,14 +59,15 @@ pub(crate) struct Cooling<'s> {
     batch: Vec<Message>,
     bytes: usize,
     /// Places in the batch.
-    by_id: HashMap<MessageId, usize>,
+    by_id: ById<usize>,
     holders: Vec<(usize, Holder)>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Holder {
     Queue(SessionNumber, u64),
-    Retained,
+    /// Where its topic stands.
+    Retained(usize),
 }
 
 impl fmt::Debug for Cooling<'_> {
@@ -109,9 +111,9 @@ impl<'s> Cooling<'s> {
         }
     }
 
-    /// A message is what its topic retains.
-    pub(crate) fn note_retained(&mut self, message: &Message) {
-        self.note(message, Holder::Retained);
+    /// A message is what its topic retains, by the last change of all topics.
+    pub(crate) fn note_retained(&mut self, message: &Message, replay: &Replay) {
+        self.note(message, Holder::Retained(replay.last_retained()));
     }
 
     fn note(&mut self, message: &Message, holder: Holder) {
@@ -143,7 +145,7 @@ impl<'s> Cooling<'s> {
             let Some(Some(cold)) = written.get(at) else { continue };
             match holder {
                 Holder::Queue(session, number) => replay.cool_queued(session, number, cold),
-                Holder::Retained => replay.cool_retained(self.batch[at].topic(), cold),
+                Holder::Retained(place) => replay.cool_retained(place, cold),
             }
         }
         for (message, cold) in self.batch.drain(..).zip(written) {

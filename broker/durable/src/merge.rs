@@ -1,7 +1,6 @@
 //! The next snapshot, from the last one and the log behind it, without holding in memory what topics retain: of a million messages
 //! most have not changed since the last snapshot, and go from file to file.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use tautwire_journal::record::{Record, Records};
@@ -14,11 +13,14 @@ use crate::cooling::ColdStore;
 use crate::inspection::read_snapshot;
 use crate::last_changes::LastChanges;
 use crate::mutant::{Mutant, is};
-use crate::recovery::{Recovery, RecoveryError};
+use crate::recovery::{ById, Recovery, RecoveryError};
 use crate::snapshot::{SnapshotHead, SnapshotInMaking, write_snapshot};
 
 /// What is in memory whatever the state is: pieces of the log and of both snapshots.
 const BUFFERS_BYTES: usize = 6 << 20;
+
+/// Records of a frame that are taken before it is asked whether to go on.
+const RECORDS_AT_A_TIME: usize = 256;
 
 /// Makes a snapshot of what the log has come to with the frame that `head` names, which is durable. Reads what is on disk; the log may be
 /// written meanwhile, but nothing else may remove what it has retired. Messages of sessions for which there is no memory go to `store`. Gives
@@ -144,17 +146,17 @@ fn each_frame<D: Disk>(
 }
 
 /// The messages of a frame, and whether the recovery has them.
-type MessagesOfFrame<'a> = HashMap<MessageId, (MessageRef<'a>, bool)>;
+type MessagesOfFrame<'a> = ById<(MessageRef<'a>, bool)>;
 
 fn note_changes(body: &[u8], changes: &mut LastChanges) -> Result<(), NotMerged> {
-    let mut messages = MessagesOfFrame::new();
+    let mut last = None;
     for record in Records::new(body) {
         match record.map_err(RecoveryError::Record)? {
-            Record::Message(message) => {
-                messages.entry(message.id).or_insert((message, false));
-            }
+            Record::Message(message) => last = Some(message),
             Record::RetainedSet { sequence, message } => {
-                let (message, _) = messages.get(&message).ok_or(NotMerged::Unfit)?;
+                // Nearly always the last one, so they need not be remembered.
+                let last = last.filter(|last| last.id == message);
+                let message = last.or_else(|| find_message(body, message)).ok_or(NotMerged::Unfit)?;
                 changes.note(message.topic, sequence);
             }
             Record::RetainedCleared { sequence, topic } => changes.note(topic, sequence),
@@ -162,6 +164,15 @@ fn note_changes(body: &[u8], changes: &mut LastChanges) -> Result<(), NotMerged>
         }
     }
     Ok(())
+}
+
+/// The first message of that identity in a frame.
+#[cold]
+fn find_message(body: &[u8], id: MessageId) -> Option<MessageRef<'_>> {
+    Records::new(body).map_while(Result::ok).find_map(|record| match record {
+        Record::Message(message) if message.id == id => Some(message),
+        _ => None,
+    })
 }
 
 /// Where a frame is from.
@@ -189,7 +200,7 @@ impl<D: Disk> Merging<'_, D> {
     ) -> Result<bool, NotMerged> {
         if let Some(mut last) = last {
             while let Some(frame) = last.step()? {
-                self.take(frame.body, Source::Snapshot)?;
+                self.take(frame.body, Source::Snapshot, goes_on)?;
                 if !goes_on() {
                     return Ok(false);
                 }
@@ -200,13 +211,17 @@ impl<D: Disk> Merging<'_, D> {
         }
         each_frame(disk, range, goes_on, |body| {
             self.recovery.begin_frame();
-            self.take(body, Source::Log)
+            self.take(body, Source::Log, goes_on)
         })
     }
 
-    fn take(&mut self, body: &[u8], from: Source) -> Result<(), NotMerged> {
-        let mut messages = MessagesOfFrame::new();
-        for record in Records::new(body) {
+    /// `goes_on` is asked now and then, since it may let others go first; who has called asks again.
+    fn take(&mut self, body: &[u8], from: Source, goes_on: &impl Fn() -> bool) -> Result<(), NotMerged> {
+        let mut messages = MessagesOfFrame::default();
+        for (number, record) in Records::new(body).enumerate() {
+            if number % RECORDS_AT_A_TIME == RECORDS_AT_A_TIME - 1 {
+                goes_on();
+            }
             let record = record.map_err(RecoveryError::Record)?;
             match record {
                 Record::Message(message) => {

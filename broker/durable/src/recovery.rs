@@ -72,12 +72,15 @@ impl From<ReplayError> for RecoveryError {
     }
 }
 
+/// What belongs to messages, whose identities no client chooses.
+pub(crate) type ById<T> = HashMap<MessageId, T, foldhash::fast::RandomState>;
+
 /// Takes the frames of a snapshot, if there is one, and then those of the log behind it, in order.
 #[derive(Debug)]
 pub struct Recovery<'s> {
     pub(crate) replay: Replay,
     /// Those that the frame, or the snapshot so far, has brought.
-    messages: HashMap<MessageId, Body>,
+    messages: ById<Body>,
     /// Those of them that are retained, in a snapshot.
     retained: Vec<MessageId>,
     cooling: Cooling<'s>,
@@ -99,7 +102,7 @@ impl<'s> Recovery<'s> {
     /// Nothing yet. Messages are entered in `ledger`, if one is given; only the thread of that ledger's shard may go on then,
     /// or any one before there are threads.
     pub fn new(ledger: Option<Arc<Ledger>>) -> Recovery<'s> {
-        let (replay, messages, shares) = (Replay::default(), HashMap::new(), HashMap::new());
+        let (replay, messages, shares) = (Replay::default(), ById::default(), HashMap::new());
         let (retained, cooling) = (Vec::new(), Cooling::default());
         let (read_bytes, told_next_bytes, besides_bytes) = (0, 0, 0);
         Recovery {
@@ -290,7 +293,7 @@ impl<'s> Recovery<'s> {
                 self.retained.push(message.id());
                 let change = RetainedChange::Set(message.clone());
                 self.replay.apply(&Kept::Retained { sequence, change: &change })?;
-                self.cooling.note_retained(&message);
+                self.cooling.note_retained(&message, &self.replay);
             }
             Record::RetainedCleared { sequence, topic } => {
                 let change = RetainedChange::Cleared(topic.into());

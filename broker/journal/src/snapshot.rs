@@ -389,17 +389,29 @@ impl<D: Disk> SnapshotReader<D> {
         if end > size {
             return Ok(false);
         }
-        let wanted = (bytes.max(READ_BYTES) as u64).min(size - at);
-        self.buffer.clear();
-        self.buffer.resize(wanted as usize, 0);
-        self.buffered_at = at;
-        if let Err(error) = self.file.read_at(at, &mut self.buffer) {
+        let kept = self.keep_from(at);
+        let unread_at = at + kept as u64;
+        let wanted = ((bytes - kept).max(READ_BYTES) as u64).min(size - unread_at) as usize;
+        self.buffer.resize(kept + wanted, 0);
+        let unread = &mut self.buffer[kept..];
+        if let Err(error) = self.file.read_at(unread_at, unread) {
             if self.lost.is_none() {
+                self.buffer.truncate(kept);
                 return Err(error.into());
             }
             // What is 0 is no frame, and so is told as lost.
-            read_in_pieces(&self.file, &mut self.buffer, at, &mut Vec::new());
+            read_in_pieces(&self.file, unread, unread_at, &mut Vec::new());
         }
         Ok(true)
+    }
+
+    /// Has the buffer begin at `at`, with what it has of the file from there on; says how much that is. Frames are about as long as what is
+    /// read at a time, so nearly each has been read in part when it becomes known how long it is.
+    fn keep_from(&mut self, at: u64) -> usize {
+        let buffered = self.buffered_at..self.buffered_at + self.buffer.len() as u64;
+        let before = if buffered.contains(&at) { (at - buffered.start) as usize } else { self.buffer.len() };
+        self.buffer.drain(..before);
+        self.buffered_at = at;
+        self.buffer.len()
     }
 }

@@ -11,9 +11,10 @@ pub struct LastRetained {
     /// Their texts, one behind the other.
     topics: String,
     changes: Vec<LastChange>,
-    /// A change is at the place that the hash of its topic names, or behind it: its index and 1. A power of two of places, and half of them
-    /// at least have 0, which is none.
-    places: Vec<usize>,
+    /// A change is at the place that the hash of its topic names, or behind it. A power of two of places, and half of them at least are vacant.
+    places: Vec<Place>,
+    /// The change that was noted last.
+    noted: usize,
     hasher: RandomState,
 }
 
@@ -26,6 +27,29 @@ struct LastChange {
     body: Option<Body>,
 }
 
+/// The index of a change and 1, and above it the upper bits of the hash of its topic: most other topics need not be looked at, which lie far
+/// apart in memory. 0 is vacant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place(u64);
+
+impl Place {
+    const VACANT: Place = Place(0);
+    const INDEX_BITS: u32 = 40;
+
+    fn new(index: usize, hash: u64) -> Place {
+        Place(hash >> Place::INDEX_BITS << Place::INDEX_BITS | (index as u64 + 1))
+    }
+
+    fn is_of(self, hash: u64) -> bool {
+        self.0 >> Place::INDEX_BITS == hash >> Place::INDEX_BITS
+    }
+
+    /// `None` where it is vacant.
+    fn index(self) -> Option<usize> {
+        ((self.0 & ((1 << Place::INDEX_BITS) - 1)) as usize).checked_sub(1)
+    }
+}
+
 /// Places that there are at first.
 const PLACES_MIN: usize = 64;
 
@@ -35,26 +59,33 @@ impl LastRetained {
         if self.places.len() < 2 * (self.changes.len() + 1) {
             self.make_places();
         }
-        match self.find(topic) {
+        let hash = self.hasher.hash_one(topic);
+        match self.find(topic, hash) {
             Ok(index) => {
                 let last = &mut self.changes[index];
                 if sequence > last.sequence {
                     (last.sequence, last.body) = (sequence, body);
                 }
+                self.noted = index;
             }
             Err(place) => {
-                let start = self.topics.len();
+                let (start, index) = (self.topics.len(), self.changes.len());
                 self.topics.push_str(topic);
                 self.changes.push(LastChange { topic: (start, self.topics.len()), sequence, body });
-                self.places[place] = self.changes.len();
+                self.places[place] = Place::new(index, hash);
+                self.noted = index;
             }
         }
     }
 
-    /// The message that a topic retains is not in memory any more.
-    pub(crate) fn cool(&mut self, topic: &str, cold: &Cold) {
-        if let Ok(index) = self.find(topic)
-            && let Some(body @ Body::Hot(_)) = &mut self.changes[index].body
+    /// The change that was noted last, or the one of its topic that it was of no account beside.
+    pub(crate) fn last_noted(&self) -> usize {
+        self.noted
+    }
+
+    /// A message that a change brought, see [`LastRetained::last_noted`], is not in memory any more.
+    pub(crate) fn cool(&mut self, index: usize, cold: &Cold) {
+        if let Some(LastChange { body: Some(body @ Body::Hot(_)), .. }) = self.changes.get_mut(index)
             && body.id() == cold.id()
         {
             *body = Body::Cold(cold.clone());
@@ -98,14 +129,15 @@ impl LastRetained {
     }
 
     /// The index of a topic's change, or the place for one.
-    fn find(&self, topic: &str) -> Result<usize, usize> {
+    fn find(&self, topic: &str, hash: u64) -> Result<usize, usize> {
         let Some(mask) = self.places.len().checked_sub(1) else { return Err(0) };
-        let mut place = self.hasher.hash_one(topic) as usize & mask;
+        let mut at = hash as usize & mask;
         loop {
-            match self.places[place].checked_sub(1) {
-                None => return Err(place),
-                Some(index) if self.topic(&self.changes[index]) == topic => return Ok(index),
-                Some(_) => place = (place + 1) & mask,
+            let place = self.places[at];
+            match place.index() {
+                None => return Err(at),
+                Some(index) if place.is_of(hash) && self.topic(&self.changes[index]) == topic => return Ok(index),
+                Some(_) => at = (at + 1) & mask,
             }
         }
     }
@@ -114,11 +146,14 @@ impl LastRetained {
     #[cold]
     fn make_places(&mut self) {
         let count = (2 * self.places.len()).max(PLACES_MIN);
-        self.places = vec![0; count];
-        for index in 0..self.changes.len() {
-            if let Err(place) = self.find(self.topic(&self.changes[index])) {
-                self.places[place] = index + 1;
+        self.places = vec![Place::VACANT; count];
+        for (index, change) in self.changes.iter().enumerate() {
+            let hash = self.hasher.hash_one(self.topic(change));
+            let mut at = hash as usize & (count - 1);
+            while self.places[at] != Place::VACANT {
+                at = (at + 1) & (count - 1);
             }
+            self.places[at] = Place::new(index, hash);
         }
     }
 }

@@ -199,9 +199,14 @@ impl Replay {
         }
     }
 
-    /// A retained message is not in memory any more.
-    pub fn cool_retained(&mut self, topic: &str, cold: &Cold) {
-        self.retained.cool(topic, cold);
+    /// Where the topic stands whose retained message was changed last, for [`Replay::cool_retained`].
+    pub fn last_retained(&self) -> usize {
+        self.retained.last_noted()
+    }
+
+    /// A message that was retained is not in memory any more, if its topic still retains it.
+    pub fn cool_retained(&mut self, place: usize, cold: &Cold) {
+        self.retained.cool(place, cold);
     }
 
     /// Tells `visit` the records that lead to this state, with all messages in memory: `read` gives those that are not.

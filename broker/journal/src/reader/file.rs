@@ -34,7 +34,7 @@ impl Content {
         let file = disk.open(name)?;
         let bytes = file.size_bytes()?.min(expected_bytes);
         let mut memory = memory;
-        memory.clear();
+        // What was in it is written over.
         memory.resize(usize::try_from(bytes).unwrap_or(usize::MAX), 0);
         let mut unreadable = Vec::new();
         for start in (0..memory.len()).step_by(READ_BYTES) {
