@@ -64,6 +64,8 @@ struct Shared {
     urgent_end: AtomicU64,
     /// The writer sleeps for a little while, and then writes what is there.
     is_putting_off: AtomicBool,
+    /// Frames that nobody waits for have been posted since the writer last had none.
+    is_at_leisure: AtomicBool,
     /// Bytes of the last snapshot.
     snapshot_bytes: AtomicU64,
     /// Times no snapshot could be made.
@@ -248,6 +250,7 @@ impl Shared {
             next_ticket: AtomicU64::new(0),
             urgent_end: AtomicU64::new(0),
             is_putting_off: AtomicBool::new(false),
+            is_at_leisure: AtomicBool::new(false),
             covered: AtomicU64::new(0),
             shards: (0..shards).map(|_| ShardState::default()).collect(),
         }
@@ -255,6 +258,7 @@ impl Shared {
 
     /// A frame has been posted that nobody waits for.
     fn announce_at_leisure(&self) {
+        self.is_at_leisure.store(true, Ordering::Relaxed);
         // Between posting and looking, as the writer says that it has woken before it looks what has been posted.
         fence(Ordering::SeqCst);
         if !self.is_putting_off.load(Ordering::Relaxed) {

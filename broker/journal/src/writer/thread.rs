@@ -29,7 +29,7 @@ pub(super) struct Writer<D: Disk> {
     now_ms: Box<dyn Fn() -> u64 + Send>,
     released: Position,
     no_space_at_ms: Option<u64>,
-    /// Since when there are frames that nobody waits for, and no others.
+    /// Since when there are frames that nobody waits for, and no others, or such frames are expected.
     put_off_since: Option<Instant>,
     shared: Arc<Shared>,
 }
@@ -106,8 +106,13 @@ impl<D: Disk> Writer<D> {
     /// come at any moment and take them along, with one write and one sync for all.
     fn puts_off(&mut self) -> bool {
         let is_urgent = self.shared.urgent_end.load(Ordering::Acquire) > self.next_ticket;
-        if is_urgent || !self.has_next() {
+        if is_urgent {
             self.put_off_since = None;
+            return false;
+        }
+        if !self.has_next() {
+            // Where there have been some, there will be more: nobody need wake us for the next one if we wake by ourselves.
+            self.put_off_since = self.shared.is_at_leisure.swap(false, Ordering::Relaxed).then(Instant::now);
             return false;
         }
         let since = *self.put_off_since.get_or_insert_with(Instant::now);
