@@ -344,7 +344,7 @@ bench-quick: build ## about a second a scenario, to see whether something is bad
 	@bench/peers/install.sh || echo 'going on without what is missing'
 	@$(CARGO) run --release --locked --quiet -p tautwire-bench -- compare --quick $(BENCH_ARGS)
 
-BENCHES := b1 b2 b3 b4 b5 b6 b7 b8 b9 b10 d1 d2 d3 rtt-self
+BENCHES := b1 b2 b3 b4 b5 b6 b7 b8 b9 b10 d1 d2 d3 d4 rtt-self
 CLUSTER_BENCHES := c1 c2 c3 c4 c5 c6 c7 c8
 .PHONY: $(addprefix bench-,$(BENCHES) $(CLUSTER_BENCHES))
 $(addprefix bench-,$(BENCHES) $(CLUSTER_BENCHES)): bench-%: build

@@ -133,6 +133,7 @@ FIRST = {
     "sync-latency": ["p50_us", "p99_us", "p50_times_fdatasync", "p99_times_fdatasync", "broker_cpu_us_per_publish"],
     "recovery": ["ready_s", "first_served_s", "recovered_rss_bytes", "directory_times_live", "restarted_directory_times_live"],
     "retained-on-disk": ["started_rss_bytes", "ready_s", "bystander_during_p50_us", "bystander_during_p99_us", "bystander_during_max_us"],
+    "snapshots": ["bystander_during_p50_us", "bystander_during_p99_us", "bystander_during_max_us", "peak_rss_bytes"],
     "acknowledged": ["acknowledged_per_s", "ratio_to_async_nats", "p50_us", "broker_cpu_us_per_publish"],
     "takeover": ["p50_us", "p99_us"],
     "mirror": ["mirrored_s", "empty_node_serves_s", "to_all_retained_s"],
@@ -146,7 +147,7 @@ FIRST = {
 # What the load generator does, what is the same for all, and what is no quality.
 NOT_COMPARED = ("generator_", "raw_tcp_", "busy_cores", "connections", "deliveries_per_publish", "payload_bytes", "sent_per_s",
                 "offered_", "subscriptions", "retained_messages", "broker_waits", "broker_preemptions", "fdatasync_", "live_bytes", "fill_s",
-                "async_nats_", "servers_c", "takeovers", "sessions", "session_writes", "clients", "attempts_", "jetstream_")
+                "async_nats_", "servers_c", "takeovers", "sessions", "session_writes", "clients", "attempts_", "jetstream_", "snapshots", "snapshot_")
 
 
 def base(metric: str) -> str:

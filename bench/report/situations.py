@@ -28,6 +28,7 @@ SITUATIONS = {
     "d1-durable-latency": "one message at a time, QoS 1, on disk before it is acknowledged",
     "d2-recovery": "100,000 sessions with a million messages, after a kill",
     "d3-retained-on-disk": "a million retained messages of 1 KB, after a kill",
+    "d4-snapshots": "a broker with 200,000 retained messages of 1 KB makes snapshots of its log while 20,000 a second are replaced",
     "t1-handshakes": "clients connect by TLS 1.3 with a full handshake, and leave",
     "t2-handshakes-resumed": "clients connect by TLS 1.3, going back to an earlier session, and leave",
     "t3-flood": "one publisher, one subscriber, QoS 0, 16 bytes, by TLS",

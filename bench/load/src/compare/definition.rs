@@ -287,7 +287,7 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let definitions = load_definitions(&folder).expect("valid");
         assert!(definitions.len() >= 30);
-        for benchmark in ["b1", "b2", "b3", "b4", "b5", "b6", "b7", "b8", "b9", "b10", "d1", "d2", "d3", "rtt"] {
+        for benchmark in ["b1", "b2", "b3", "b4", "b5", "b6", "b7", "b8", "b9", "b10", "d1", "d2", "d3", "d4", "rtt"] {
             let mut of_benchmark = definitions.iter().filter(|d| d.name.starts_with(&format!("{benchmark}-")));
             assert!(of_benchmark.next().is_some(), "{benchmark}");
         }

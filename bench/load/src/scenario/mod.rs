@@ -18,6 +18,7 @@ mod retained_on_disk;
 mod rtt;
 mod session;
 mod session_mill;
+mod snapshots;
 mod steady;
 mod storer;
 mod sync_latency;
@@ -47,6 +48,7 @@ pub(crate) use recovery::Recovery;
 pub(crate) use retained::Retained;
 pub(crate) use retained_on_disk::RetainedOnDisk;
 pub(crate) use rtt::Rtt;
+pub(crate) use snapshots::Snapshots;
 pub(crate) use steady::Steady;
 pub(crate) use sync_latency::SyncLatency;
 pub(crate) use wildcards::Wildcards;
@@ -74,6 +76,7 @@ pub(crate) enum Scenario {
     SyncLatency(SyncLatency),
     Recovery(Recovery),
     RetainedOnDisk(RetainedOnDisk),
+    Snapshots(Snapshots),
     Handshakes(Handshakes),
     Acknowledged(Acknowledged),
     Takeover(Takeover),
@@ -84,7 +87,7 @@ pub(crate) enum Scenario {
 }
 
 /// The names that single runs are called by.
-pub(crate) const KINDS: [&str; 23] = [
+pub(crate) const KINDS: [&str; 24] = [
     "rtt",
     "flood",
     "idle",
@@ -101,6 +104,7 @@ pub(crate) const KINDS: [&str; 23] = [
     "sync-latency",
     "recovery",
     "retained-on-disk",
+    "snapshots",
     "handshakes",
     "acknowledged",
     "takeover",
@@ -138,6 +142,7 @@ impl Scenario {
             Self::SyncLatency(sync) => sync.run(context),
             Self::Recovery(recovery) => recovery.run(context),
             Self::RetainedOnDisk(retained) => retained.run(context),
+            Self::Snapshots(snapshots) => snapshots.run(context),
             Self::Handshakes(handshakes) => handshakes.run(context),
             Self::Acknowledged(acknowledged) => acknowledged.run(context),
             Self::Takeover(takeover) => takeover.run(context),
@@ -166,6 +171,9 @@ impl Scenario {
             return Some(
                 "only tautwire-durable is killed and started again: others lose what they hold, or keep it where it is not known",
             );
+        }
+        if matches!(self, Self::Snapshots(_)) && kind != BrokerKind::TautwireDurable {
+            return Some("only of tautwire-durable it is known by which files it makes its log short");
         }
         let needs_nodes = matches!(self, Self::Mirror(_) | Self::DeadNode(_));
         if needs_nodes && !matches!(kind, BrokerKind::TautwireCluster { .. }) {
@@ -293,6 +301,13 @@ mod tests {
                 assert!(scenario.lacks(kind, ProtocolVersion::V3_1_1).is_some(), "{kind}");
             }
         }
+    }
+
+    #[test]
+    fn snapshots_are_looked_for_where_it_is_known_how_they_are_named() {
+        let scenario = Scenario::Snapshots(Snapshots::default());
+        assert_eq!(scenario.lacks(BrokerKind::TautwireDurable, ProtocolVersion::V3_1_1), None);
+        assert!(scenario.lacks(BrokerKind::NatsDurable, ProtocolVersion::V3_1_1).is_some());
     }
 
     #[test]

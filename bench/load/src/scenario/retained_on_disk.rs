@@ -22,7 +22,8 @@ const SETTLE: Duration = Duration::from_millis(300);
 const CHUNK: u64 = 10_000;
 const TOPIC_FILTER: &str = "r/#";
 const RETAIN: u8 = 1;
-const NICENESS: i32 = 19;
+/// Of a client whose work is not to keep others from theirs.
+pub(super) const NICENESS: i32 = 19;
 
 /// Very many retained messages of a broker that keeps them on disk: its memory, how long it takes to start with them after it
 /// was killed, and what other clients notice while somebody subscribes to all of them.

@@ -1,0 +1,142 @@
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::bystanders;
+use super::retained::retained_topic;
+use super::retained_on_disk::{NICENESS, store_retained};
+use super::storer::Storer;
+use super::{Context, plain_payload};
+use crate::failure::{Failure, Result, While};
+use crate::measure::{Account, Measurement};
+use crate::mqtt::{PayloadForm, Publishes, QoS};
+use crate::system::{Memory, Meter};
+
+/// Messages that are published at a time, at the rate; the directory is looked at after each time.
+const CHUNK: u64 = 500;
+/// How the broker's files are named that hold a state, and one that is not complete.
+const SNAPSHOT: &str = "snapshot-";
+const UNDER_WAY: &str = ".new";
+
+/// What other clients notice while the broker makes snapshots of its log: one client goes on replacing very many retained messages, so that
+/// one snapshot is due after the other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Snapshots {
+    pub messages: u64,
+    pub payload_bytes: usize,
+    /// Unacknowledged publishes (QoS 1), at most.
+    pub window: usize,
+    /// Of the client that replaces them.
+    pub rate_per_s: u64,
+    pub duration_ms: u64,
+    /// How long the other clients are watched before.
+    pub calm_ms: u64,
+}
+
+impl Default for Snapshots {
+    fn default() -> Self {
+        Self {
+            messages: 10_000,
+            payload_bytes: 1024,
+            window: 100,
+            rate_per_s: 20_000,
+            duration_ms: 5000,
+            calm_ms: 2000,
+        }
+    }
+}
+
+impl Snapshots {
+    pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
+        if self.messages == 0 || self.window == 0 || self.rate_per_s == 0 {
+            return Err(Failure::new("there must be messages, a window and a rate"));
+        }
+        let form = plain_payload(self.payload_bytes)?;
+        let violations = store_retained(context, &form, self.messages, self.window)?.violations;
+        let meter = Meter::begin(context.broker)?;
+        let calm = Duration::from_millis(self.calm_ms);
+        let mut measurement = bystanders::beside(context, calm, || self.replace_out_of_the_way(context, &form))?;
+        let load = meter.end(context.broker)?;
+        measurement.account.published += self.messages;
+        measurement.account.violations += violations;
+        measurement.set("peak_rss_bytes", Memory::read(context.broker.pid)?.peak_rss_bytes as f64);
+        load.describe(context.broker, &mut measurement)?;
+        Ok(measurement)
+    }
+
+    /// With low priority: the other clients are to wait for the broker, not for the client that publishes.
+    fn replace_out_of_the_way(&self, context: &Context<'_>, form: &PayloadForm) -> Result<Measurement> {
+        thread::scope(|scope| {
+            let replacing = scope.spawn(|| {
+                rustix::process::nice(NICENESS).during(|| "lowering the priority".to_owned())?;
+                self.replace(context, form)
+            });
+            replacing.join().map_err(|_| Failure::new("the client that publishes panicked"))?
+        })
+    }
+
+    fn replace(&self, context: &Context<'_>, form: &PayloadForm) -> Result<Measurement> {
+        let mut storer = Storer::open(context, "bench-replace", self.window)?;
+        let mut seen = Seen::default();
+        seen.look(context)?;
+        let before = seen.names.len();
+        let (mut published, mut violations) = (0, 0);
+        let duration = Duration::from_millis(self.duration_ms);
+        let begun = Instant::now();
+        while begun.elapsed() < duration {
+            let numbers = (published..published + CHUNK).map(|number| number % self.messages);
+            let topics: Vec<String> = numbers.map(retained_topic).collect();
+            let mut publishes =
+                Publishes::encode(context.version, QoS::AtLeastOnce, form, topics.iter().map(String::as_str))?;
+            publishes.retain();
+            violations += storer.store(context, &mut publishes, published)?.violations;
+            published += CHUNK;
+            seen.look(context)?;
+            let due = Duration::from_secs_f64(published as f64 / self.rate_per_s as f64);
+            thread::sleep(due.saturating_sub(begun.elapsed()));
+        }
+        let elapsed_s = begun.elapsed().as_secs_f64();
+        let snapshots = seen.names.len() - before;
+        if snapshots == 0 {
+            return Err(Failure::new(format!("no snapshot was made in {elapsed_s:.1} s: the run has to be longer")));
+        }
+        let mut measurement = Measurement::of(Account { published, violations, ..Account::default() });
+        measurement.set("snapshots", snapshots as f64);
+        measurement.set("snapshot_share_percent", 100.0 * seen.under_way as f64 / seen.looks as f64);
+        measurement.set("publishes_per_s", published as f64 / elapsed_s);
+        Ok(measurement)
+    }
+}
+
+/// The snapshots that there have been.
+#[derive(Debug, Default)]
+struct Seen {
+    names: HashSet<OsString>,
+    looks: u64,
+    /// Looks that found one which was being made.
+    under_way: u64,
+}
+
+impl Seen {
+    fn look(&mut self, context: &Context<'_>) -> Result<()> {
+        let folder = context.broker.data_folder()?;
+        self.looks += 1;
+        for entry in fs::read_dir(&folder).during(|| format!("reading {}", folder.display()))? {
+            let name = entry?.file_name();
+            let text = name.to_string_lossy();
+            if text.starts_with(SNAPSHOT) {
+                if text.ends_with(UNDER_WAY) {
+                    self.under_way += 1;
+                } else {
+                    self.names.insert(name);
+                }
+            }
+        }
+        Ok(())
+    }
+}
