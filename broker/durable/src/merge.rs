@@ -279,3 +279,37 @@ impl<D: Disk> Merging<'_, D> {
         newest.saturating_sub(sequence) <= LATE_CHANGES_MAX
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tautwire_message::Message;
+    use tautwire_protocol::QoS;
+
+    use super::*;
+    use crate::frame_writer::FrameWriter;
+
+    fn message(number: u64, topic: &str) -> Message {
+        let id = MessageId { run: 1, number };
+        let (properties, payload) = (&[][..], &b"x"[..]);
+        let message =
+            MessageRef { id, topic, properties, payload, qos: QoS::AtLeastOnce, retain: true, expires_at_ms: None };
+        message.to_message()
+    }
+
+    /// A message need not stand right before the record that names it.
+    #[test]
+    fn a_retained_message_is_found_wherever_it_stands_in_its_frame() {
+        let (one, other) = (message(1, "one"), message(2, "other"));
+        let mut frame = FrameWriter::default();
+        for (sequence, message) in [(1, &one), (2, &other), (3, &one)] {
+            frame.add(&Kept::Retained { sequence, change: &RetainedChange::Set(message.clone()) });
+        }
+        let body = frame.take(Vec::new());
+        let messages = Records::new(&body).filter(|record| matches!(record, Ok(Record::Message(_)))).count();
+        assert_eq!(messages, 2, "each stands there once");
+        let mut changes = LastChanges::default();
+        assert!(note_changes(&body, &mut changes).is_ok());
+        changes.settle();
+        assert!(changes.have("one", 3) && changes.have("other", 2));
+    }
+}

@@ -423,8 +423,7 @@ impl Connection {
 
     /// Starts or stops the clock for a packet that has begun; says whether it has been started.
     pub(crate) fn note_incomplete(&mut self, consumed: bool, incomplete: bool, now_ms: u64) -> bool {
-        // A message that waits for memory does not wait for ever: what the client has sent behind it may be what frees memory,
-        // and too far behind to be heard ahead.
+        // A message does not wait for memory for ever: what would free it may be too far behind it to be heard ahead.
         let is_timed = !self.is_held() || self.waits_for_memory_alone();
         if consumed || !is_timed {
             self.incomplete_since_ms = None;
