@@ -9,14 +9,17 @@ import shutil
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-from wire import PUBCOMP, PUBLISH, PUBREC, PUBREL, Client, Packet
+sys.path.append(str(Path(__file__).resolve().parents[1] / "mqtt"))
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("TAUTWIRE_TEST_BINARY", str(ROOT / "bin" / "tautwire"))
+from client import Client  # noqa: E402
+from served import PROGRAM, Served  # noqa: E402
+from wire import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, Packet  # noqa: E402
+
 MOSQUITTO = shutil.which("mosquitto", path=os.environ.get("PATH", "") + ":/usr/sbin")
 TIMEOUT_S = 60
 WAITING = 40
@@ -59,26 +62,19 @@ class Mosquitto:
         self.process.communicate(timeout=TIMEOUT_S)
 
 
-class Tautwire:
-    """A broker with a configuration that was imported, at a port of its own."""
+def imported(configuration: Path) -> Served:
+    """A broker with a configuration that was imported, at ports of its own."""
+    configuration.write_text(re.sub(r"(mqtt://127\.0\.0\.1):\d+", r"\1:0", configuration.read_text()))
+    return Served(configuration, 2)
 
-    def __init__(self, configuration: Path) -> None:
-        imported = configuration.read_text()
-        configuration.write_text(re.sub(r"(mqtt://127\.0\.0\.1):\d+", r"\1:0", imported))
-        self.process = subprocess.Popen(
-            [PROGRAM, "serve", "--config", str(configuration)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        assert self.process.stdout is not None
-        said = self.process.stdout.readline() + self.process.stdout.readline()
-        ports = [int(port) for port in re.findall(r"mqtt://127\.0\.0\.1:(\d+)", said)]
-        if len(ports) != 2:
-            self.stop()
-            raise AssertionError(f"the broker said {said!r}")
-        self.port, self.mounted_port = ports
 
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.communicate(timeout=TIMEOUT_S)
+def kept(port: int, client_id: str, version: int = 5, *, expiry_s: int = 3600, **more: object) -> Client:
+    """A client whose session outlasts its connection."""
+    return Client(port, client_id, version=version, clean=False, expiry_s=expiry_s, **more)
+
+
+def said(packet: Packet) -> tuple[int, int]:
+    return packet.type, packet.packet_id
 
 
 def run(*arguments: str) -> str:
@@ -104,20 +100,20 @@ class Moving(unittest.TestCase):
             "import", "mosquitto", "--dir", str(folder), "--data", str(folder / "data"), str(old.configuration)
         )
         cls.checked = run("data", "check", "--data", str(folder / "data"))
-        new = Tautwire(folder / "tautwire.toml")
-        cls.addClassCleanup(new.stop)
-        cls.port, cls.mounted_port = new.port, new.mounted_port
+        new = imported(folder / "tautwire.toml")
+        cls.addClassCleanup(new.close)
+        cls.port, cls.mounted_port = new.ports["mqtt"]
 
     def resume(self, client_id: str, version: int) -> Client:
-        client = Client(self.port, client_id, version)
-        self.addCleanup(client.drop)
+        client = kept(self.port, client_id, version)
+        self.addCleanup(client.cut)
         self.assertTrue(client.session_present)
         return client
 
     def expect_nothing_more(self, client: Client, topic: str) -> None:
         """The next message is one that is published now."""
-        with_marker = Client(self.port, "marker", start=True)
-        with_marker.deliver(topic, b"marker", 1)
+        with_marker = Client(self.port, "marker")
+        with_marker.deliver(topic, b"marker", qos=1)
         with_marker.close()
         self.assertEqual(client.receive().payload, b"marker")
 
@@ -152,51 +148,52 @@ class Moving(unittest.TestCase):
         self.assertIn(DESCRIBED, properties)
         (left_s,) = struct.unpack(">I", properties[properties.index(b"\x02") + 1 :][:4])
         self.assertTrue(EXPIRY_S - 600 < left_s <= EXPIRY_S, left_s)
-        client.deliver("n/own", b"mine", 1, 9)
+        client.deliver("n/own", b"mine", qos=1, packet_id=9)
         self.expect_nothing_more(client, "n/marker")
 
     def test_a_session_behind_a_mount_point_is_there_behind_it(self) -> None:
-        client = Client(self.mounted_port, "mounted")
-        self.addCleanup(client.drop)
+        client = kept(self.mounted_port, "mounted")
+        self.addCleanup(client.cut)
         self.assertTrue(client.session_present)
         got = client.receive()
         self.assertEqual((got.topic, got.payload), ("door", b"open"))
 
     def test_what_is_in_flight_goes_on_where_it_was(self) -> None:
         client = self.resume("half", 5)
-        again = [client.read() for _ in range(6)]
-        self.assertEqual([packet.identifier for packet in again], HALF_IDS)
-        self.assertEqual([packet.kind for packet in again], [PUBREL, *[PUBLISH] * 5])
-        self.assertEqual([packet.payload for packet in again[1:]], [b"half-%d" % number for number in range(1, 6)])
-        self.assertTrue(all(packet.duplicate for packet in again[1:]))
-        client.acknowledge(PUBCOMP, again[0].identifier)
-        for packet in again[1:]:
-            if packet.qos == 1:
-                client.acknowledge(4, packet.identifier)
+        first, *others = [client.read() for _ in range(6)]
+        self.assertEqual([packet.type for packet in (first, *others)], [PUBREL, *[PUBLISH] * 5])
+        again = [client.parsed(packet) for packet in others]
+        self.assertEqual([first.packet_id, *[message.packet_id for message in again]], HALF_IDS)
+        self.assertEqual([message.payload for message in again], [b"half-%d" % number for number in range(1, 6)])
+        self.assertTrue(all(message.duplicate for message in again))
+        client.acknowledge(PUBCOMP, first.packet_id)
+        for message in again:
+            if message.qos == 1:
+                client.acknowledge(PUBACK, message.packet_id)
                 continue
-            client.acknowledge(PUBREC, packet.identifier)
-            self.assertEqual(client.read(), Packet(PUBREL, packet.identifier))
-            client.acknowledge(PUBCOMP, packet.identifier)
+            client.acknowledge(PUBREC, message.packet_id)
+            self.assertEqual(said(client.read()), (PUBREL, message.packet_id))
+            client.acknowledge(PUBCOMP, message.packet_id)
         client.ping()
         client.close()
         client = self.resume("half", 5)
         self.expect_nothing_more(client, "h/marker")
 
     def test_a_message_that_was_not_released_is_not_published_again(self) -> None:
-        watcher = Client(self.port, "watcher", start=True)
-        self.addCleanup(watcher.drop)
+        watcher = Client(self.port, "watcher")
+        self.addCleanup(watcher.cut)
         watcher.subscribe("a/held", 2 | NO_RETAINED)
         watcher.subscribe("w/marker", 1)
         client = self.resume("sender", 5)
-        client.publish("a/held", b"held", 2, 40, duplicate=True)
-        self.assertEqual(client.read(), Packet(PUBREC, 40))
+        client.publish("a/held", b"held", qos=2, packet_id=40, duplicate=True)
+        self.assertEqual(said(client.read()), (PUBREC, 40))
         client.acknowledge(PUBREL, 40)
-        self.assertEqual(client.read(), Packet(PUBCOMP, 40))
+        self.assertEqual(said(client.read()), (PUBCOMP, 40))
         self.expect_nothing_more(watcher, "w/marker")
 
     def test_retained_messages_are_there_with_their_properties(self) -> None:
-        client = Client(self.port, "reader", start=True)
-        self.addCleanup(client.drop)
+        client = Client(self.port, "reader")
+        self.addCleanup(client.cut)
         client.subscribe("r/#", 2)
         got = {packet.topic: packet for packet in (client.receive(), client.receive())}
         self.assertEqual((got["r/plain"].payload, got["r/plain"].qos), (b"plain", 2))
@@ -204,8 +201,8 @@ class Moving(unittest.TestCase):
         self.assertIn(DESCRIBED, got["r/described"].properties)
 
     def test_a_session_that_ended_with_its_connection_is_not_there(self) -> None:
-        client = Client(self.port, "ends", expiry_s=0)
-        self.addCleanup(client.drop)
+        client = kept(self.port, "ends", expiry_s=0)
+        self.addCleanup(client.cut)
         self.assertFalse(client.session_present)
 
 
@@ -214,39 +211,38 @@ HALF_IDS: list[int] = []
 
 def fill(port: int, mounted_port: int) -> None:
     """All that a Mosquitto can have when it is stopped."""
-    mounted = Client(mounted_port, "mounted")
+    mounted = kept(mounted_port, "mounted")
     mounted.subscribe("door", 1)
-    mounted.drop()
+    mounted.cut()
     for client_id, version, expiry_s in (("old", 4, 0), ("new", 5, 3600), ("half", 5, 3600), ("ends", 5, 0)):
-        client = Client(port, client_id, version, expiry_s)
+        client = kept(port, client_id, version, expiry_s=expiry_s)
         if client_id == "old":
             client.subscribe("a/#", 2)
         if client_id == "new":
-            client.subscribe("n/#", 1 | NO_LOCAL | AS_PUBLISHED | NO_RETAINED, b"\x0b\x07")
+            client.subscribe("n/#", 1 | NO_LOCAL | AS_PUBLISHED | NO_RETAINED, identifier=7)
             client.subscribe("m/+", 2)
         if client_id == "half":
             client.subscribe("h/marker", 1)
             client.subscribe("h/+", 2)
         client.close()
-    sender = Client(port, "sender")
+    sender = kept(port, "sender")
     for number in range(WAITING):
-        sender.deliver(f"a/{number}", b"%d" % number, 1 + number % 2)
-    sender.deliver("site/door", b"open", 1)
+        sender.deliver(f"a/{number}", b"%d" % number, qos=1 + number % 2)
+    sender.deliver("site/door", b"open", qos=1)
     described = {"properties": DESCRIBED + b"\x02" + struct.pack(">I", EXPIRY_S), "retain": True}
-    sender.deliver("n/described", b"described", 1, **described)
-    sender.deliver("r/described", b"described", 1, **described)
-    sender.deliver("r/plain", b"plain", 2, retain=True)
-    half = Client(port, "half")
+    sender.deliver("n/described", b"described", qos=1, **described)
+    sender.deliver("r/described", b"described", qos=1, **described)
+    sender.deliver("r/plain", b"plain", qos=2, retain=True)
+    half = kept(port, "half")
     for number in range(6):
-        sender.deliver(f"h/{number}", b"half-%d" % number, 2 if number < 4 else 1)
-    sent = [half.read() for _ in range(6)]
-    HALF_IDS[:] = [packet.identifier for packet in sent]
-    half.acknowledge(PUBREC, sent[0].identifier)
-    assert half.read() == Packet(PUBREL, sent[0].identifier)
-    sender.publish("a/held", b"held", 2, 40)
-    assert sender.read() == Packet(PUBREC, 40)
-    half.drop()
-    sender.drop()
+        sender.deliver(f"h/{number}", b"half-%d" % number, qos=2 if number < 4 else 1)
+    HALF_IDS[:] = [half.parsed(half.read()).packet_id for _ in range(6)]
+    half.acknowledge(PUBREC, HALF_IDS[0])
+    assert said(half.read()) == (PUBREL, HALF_IDS[0])
+    sender.publish("a/held", b"held", qos=2, packet_id=40)
+    assert said(sender.read()) == (PUBREC, 40)
+    half.cut()
+    sender.cut()
 
 
 if __name__ == "__main__":

@@ -45,6 +45,20 @@ class Publish:
     packet_id: int
     topic: str
     payload: bytes
+    retain: bool
+    duplicate: bool
+    properties: bytes
+
+    @property
+    def user_properties(self) -> list[tuple[str, str]]:
+        """Of a message that has no other properties."""
+        found, rest = [], self.properties
+        while rest:
+            assert rest[0] == 0x26, rest
+            name, rest = split_text(rest[1:])
+            value, rest = split_text(rest)
+            found.append((name, value))
+        return found
 
 
 @dataclass(frozen=True)
@@ -70,6 +84,12 @@ def text(value: str | bytes) -> bytes:
     return struct.pack(">H", len(encoded)) + encoded
 
 
+def split_text(data: bytes) -> tuple[str, bytes]:
+    """The string at the beginning, and what is behind it."""
+    end = 2 + int.from_bytes(data[:2])
+    return data[2:end].decode(), data[end:]
+
+
 def header(packet_type: int, flags: int, length: int) -> bytes:
     return bytes([packet_type << 4 | flags]) + variable(length)
 
@@ -78,7 +98,7 @@ def packet(packet_type: int, flags: int, body: bytes) -> bytes:
     return header(packet_type, flags, len(body)) + body
 
 
-def user_property(name: bytes, value: bytes) -> bytes:
+def user_property(name: str | bytes, value: str | bytes) -> bytes:
     return b"\x26" + text(name) + text(value)
 
 
@@ -110,22 +130,23 @@ def connect(
 
 def publish(
     topic: str, payload: bytes, *, version: int = 5, qos: int = 0, packet_id: int = 0, retain: bool = False,
-    properties: bytes = b"",
+    duplicate: bool = False, properties: bytes = b"",
 ) -> bytes:
     return publish_head(
-        topic, len(payload), version=version, qos=qos, packet_id=packet_id, retain=retain, properties=properties
+        topic, len(payload), version=version, qos=qos, packet_id=packet_id, retain=retain, duplicate=duplicate,
+        properties=properties,
     ) + payload
 
 
 def publish_head(
     topic: str, payload_bytes: int, *, version: int = 5, qos: int = 0, packet_id: int = 0, retain: bool = False,
-    properties: bytes = b"",
+    duplicate: bool = False, properties: bytes = b"",
 ) -> bytes:
     """All of a PUBLISH but its payload, so that large payloads need not be copied to be sent."""
     variable_header = text(topic) + (struct.pack(">H", packet_id) if qos else b"")
     if version == 5:
         variable_header += variable(len(properties)) + properties
-    return header(PUBLISH, qos << 1 | retain, len(variable_header) + payload_bytes) + variable_header
+    return header(PUBLISH, duplicate << 3 | qos << 1 | retain, len(variable_header) + payload_bytes) + variable_header
 
 
 def subscribe(
@@ -176,13 +197,13 @@ def parse_publish(taken: Packet, version: int) -> Publish:
     body, qos = taken.body, taken.flags >> 1 & 3
     at = 2 + int.from_bytes(body[:2])
     topic = body[2:at].decode()
-    packet_id = 0
+    packet_id, properties = 0, b""
     if qos:
         packet_id, at = int.from_bytes(body[at : at + 2]), at + 2
     if version == 5:
         length, at = parse_variable(body, at)
-        at += length
-    return Publish(qos, packet_id, topic, body[at:])
+        properties, at = body[at : at + length], at + length
+    return Publish(qos, packet_id, topic, body[at:], bool(taken.flags & 1), bool(taken.flags & 8), properties)
 
 
 def suback_codes(taken: Packet, version: int) -> bytes:

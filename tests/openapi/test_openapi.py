@@ -10,7 +10,8 @@ import jsonschema
 import referencing
 import referencing.jsonschema
 
-from broker import ROOT, TOKENS, Answer, Broker
+from broker import TOKENS, Broker
+from served import ROOT, Answer
 
 DOCUMENT = json.loads((ROOT / "docs" / "reference" / "admin-api.openapi.json").read_text())
 METHODS = ("get", "put", "post", "delete")

@@ -63,7 +63,7 @@ class Telemetry(unittest.TestCase):
         broker.refuse_connects(3)
         collector.wait_for(has(METRICS, 2), "metrics")
         first, second = collector.of(METRICS)[:2]
-        text = broker.ask("GET", "/metrics")
+        text = broker.told("GET", "/metrics")
         for request in (first, second):
             sent = {metric.name: metric for metric in metrics_of(request)}
             named = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M))

@@ -7,9 +7,12 @@ import unittest
 
 from google.protobuf.message import Message
 
+# Before what stands beside it in `tests/mqtt`.
 from broker import Broker
-from client import Client
 from collector import Collector, Request
+
+import wire
+from client import Client
 
 TRACES = "/v1/traces"
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -33,6 +36,10 @@ def attributes(span: Message) -> dict[str, object]:
     return {name: getattr(value, value.WhichOneof("value")) for name, value in values.items()}
 
 
+def described(properties: list[tuple[str, str]]) -> bytes:
+    return b"".join(wire.user_property(*pair) for pair in properties)
+
+
 class Traces(unittest.TestCase):
     def scene(self, settings: str = "", **more: object) -> tuple[Collector, Broker]:
         collector = Collector()
@@ -42,8 +49,9 @@ class Traces(unittest.TestCase):
         return collector, broker
 
     def client(self, broker: Broker, client_id: str, **more: object) -> Client:
-        client = Client(broker.port, client_id, **more)
-        self.addCleanup(client.close)
+        """Its session outlasts the connection if it is to expire."""
+        client = Client(broker.port, client_id, clean="expiry_s" not in more, **more)
+        self.addCleanup(client.cut)
         return client
 
     def spans(self, collector: Collector, count: int) -> list[Message]:
@@ -60,7 +68,7 @@ class Traces(unittest.TestCase):
                     for receiver in receivers:
                         receiver.subscribe("plant/+", 1)
                     begin_ns = time.time_ns()
-                    self.client(broker, "publisher").publish("plant/7", qos, b"hello", [("x", "y"), *FOLLOWED])
+                    self.client(broker, "publisher").deliver("plant/7", b"hello", qos=qos, properties=described([("x", "y"), *FOLLOWED]))
                     for receiver in receivers:
                         # [MQTT-3.3.2-17], [MQTT-3.3.2-18]
                         self.assertEqual(receiver.receive().user_properties, [("x", "y"), *FOLLOWED])
@@ -90,7 +98,7 @@ class Traces(unittest.TestCase):
 
     def test_the_payload_is_told_to_nobody(self) -> None:
         collector, broker = self.scene()
-        self.client(broker, "publisher").publish("t", 1, b"very-secret", FOLLOWED)
+        self.client(broker, "publisher").deliver("t", b"very-secret", qos=1, properties=described(FOLLOWED))
         self.spans(collector, 1)
         self.assertFalse([request for request in collector.requests if "very-secret" in request.body])
 
@@ -102,18 +110,18 @@ class Traces(unittest.TestCase):
             [("traceparent", f"ff-{TRACE}-{PARENT}-01")], [("traceparent", f"00-{'0' * 32}-{PARENT}-01")],
         ]
         for properties in wrong:
-            publisher.publish("t", 1, b"", properties)
-        publisher.publish("last", 1, b"", FOLLOWED)
+            publisher.deliver("t", qos=1, properties=described(properties))
+        publisher.deliver("last", qos=1, properties=described(FOLLOWED))
         [span] = self.spans(collector, 1)
         self.assertEqual(attributes(span)["messaging.destination.name"], "last")
 
     def test_chance_picks_those_that_do_not_say(self) -> None:
         collector, broker = self.scene("trace_ratio = 1\n", threads=2)
         self.client(broker, "receiver").subscribe("t", 0)
-        self.client(broker, "old", version=4).publish("t", 1)
+        self.client(broker, "old", version=4).deliver("t", qos=1)
         publisher = self.client(broker, "publisher")
-        publisher.publish("t", 1, b"", NOT_FOLLOWED)
-        publisher.publish("t", 1)
+        publisher.deliver("t", qos=1, properties=described(NOT_FOLLOWED))
+        publisher.deliver("t", qos=1)
         spans = self.spans(collector, 4)
         self.assertEqual(len(spans), 4)
         for client_id in ("old", "publisher"):
@@ -126,8 +134,8 @@ class Traces(unittest.TestCase):
         collector, broker = self.scene("trace_ratio = 0.1\n")
         publisher = self.client(broker, "publisher")
         for _ in range(1_000):
-            publisher.publish("t", 0)
-        publisher.publish("last", 1, b"", FOLLOWED)
+            publisher.deliver("t", qos=0)
+        publisher.deliver("last", qos=1, properties=described(FOLLOWED))
         collector.wait_for(
             lambda requests: any(span.trace_id.hex() == TRACE for span in spans_of(requests)), "the last"
         )
@@ -137,8 +145,8 @@ class Traces(unittest.TestCase):
         rules = '[[role]]\nname = "r"\nrules = [{ deny = ["publish"], topics = "closed" }, { allow = ["publish"], topics = "#" }]\n[[assign]]\neveryone = true\nroles = "r"\n'
         collector, broker = self.scene(more='acl.file = "rules.toml"', files={"rules.toml": rules})
         publisher = self.client(broker, "publisher")
-        self.assertEqual(publisher.publish("closed", 1, b"", FOLLOWED), 0x87)
-        self.assertEqual(publisher.publish("open", 1, b"", FOLLOWED), 0x10)
+        self.assertEqual(publisher.deliver("closed", qos=1, properties=described(FOLLOWED)), 0x87)
+        self.assertEqual(publisher.deliver("open", qos=1, properties=described(FOLLOWED)), 0x10)
         refused, unwanted = self.spans(collector, 2)
         self.assertEqual((attributes(refused)["mqtt.reason_code"], refused.status.code), (0x87, 2))
         self.assertEqual((attributes(unwanted)["mqtt.reason_code"], unwanted.status.code), (0x10, 0))
@@ -147,13 +155,13 @@ class Traces(unittest.TestCase):
         collector, broker = self.scene()
         receiver = self.client(broker, "receiver", expiry_s=300)
         receiver.subscribe("t", 1)
-        receiver.close()
+        receiver.cut()
         publisher = self.client(broker, "publisher")
         # Until the broker has seen that it is gone.
         until = time.monotonic() + 60
         while broker.metric("sessions_connected") > 1:
             self.assertLess(time.monotonic(), until)
-        publisher.publish("t", 1, b"", FOLLOWED)
+        publisher.deliver("t", qos=1, properties=described(FOLLOWED))
         spans = self.spans(collector, 2)
         [queued] = [span for span in spans if span.name == "deliver"]
         self.assertEqual(attributes(queued)["tautwire.delivery"], "queued")
@@ -169,7 +177,7 @@ class Traces(unittest.TestCase):
         receiver.subscribe("t", 1)
         publisher = self.client(broker, "publisher")
         for _ in range(2):
-            publisher.publish("t", 1, b"", FOLLOWED)
+            publisher.deliver("t", qos=1, properties=described(FOLLOWED))
         delivered = [attributes(span)["tautwire.delivery"] for span in self.spans(collector, 4) if span.name == "deliver"]
         self.assertEqual(delivered, ["sent", "queued"])
         receiver.receive()
@@ -192,10 +200,10 @@ class Traces(unittest.TestCase):
                 collector, broker = self.scene(on_disk=on_disk)
                 receiver = self.client(broker, "receiver", expiry_s=300, acknowledges=False)
                 receiver.subscribe("t", 1)
-                self.client(broker, "publisher").publish("t", 1, b"", FOLLOWED)
+                self.client(broker, "publisher").deliver("t", qos=1, properties=described(FOLLOWED))
                 receiver.receive()
                 for _ in range(2):
-                    receiver.close()
+                    receiver.cut()
                     receiver = self.client(broker, "receiver", expiry_s=300, acknowledges=False)
                     receiver.receive()
                 told = [attributes(span) for span in self.deliveries(collector, 4)]
@@ -208,9 +216,9 @@ class Traces(unittest.TestCase):
             with self.subTest(qos=qos):
                 collector, broker = self.scene(threads=2)
                 publisher = self.client(broker, "publisher")
-                publisher.publish("t", 2, b"kept", FOLLOWED, retain=True)
+                publisher.deliver("t", b"kept", qos=2, retain=True, properties=described(FOLLOWED))
                 for number in range(2):
-                    receiver = self.client(broker, f"receiver-{number}", acknowledges=qos < 2)
+                    receiver = self.client(broker, f"receiver-{number}")
                     receiver.subscribe("t", qos)
                     self.assertEqual(receiver.receive().user_properties, FOLLOWED)
                 told = [attributes(span) for span in self.deliveries(collector, 3)]
@@ -224,7 +232,7 @@ class Traces(unittest.TestCase):
                 collector, broker = self.scene(on_disk=on_disk)
                 receiver = self.client(broker, "receiver")
                 receiver.subscribe("gone", 1)
-                self.client(broker, "mortal", will=("gone", FOLLOWED)).close()
+                self.client(broker, "mortal", will=wire.Will("gone", properties=described(FOLLOWED), qos=1)).cut()
                 self.assertEqual(receiver.receive().user_properties, FOLLOWED)
                 published, delivered = sorted(self.spans(collector, 2), key=lambda span: span.name, reverse=True)
                 self.assertEqual((published.name, attributes(published)["messaging.client.id"]), ("publish", "mortal"))
@@ -239,7 +247,7 @@ class Traces(unittest.TestCase):
                     self.client(broker, f"member-{number}").subscribe("$share/g/t", 1)
                 publisher = self.client(broker, "publisher")
                 for _ in range(6):
-                    self.assertEqual(publisher.publish("t", 1, b"", FOLLOWED), 0)
+                    self.assertEqual(publisher.deliver("t", qos=1, properties=described(FOLLOWED)), 0)
                 delivered = [span for span in self.spans(collector, 12) if span.name == "deliver"]
                 members = [attributes(span)["messaging.client.id"] for span in delivered]
                 self.assertEqual(sorted(members), sorted([f"member-{number}" for number in range(3)] * 2))
@@ -248,7 +256,7 @@ class Traces(unittest.TestCase):
         collector, broker = self.scene()
         for number in range(20):
             self.client(broker, f"receiver-{number}").subscribe("t", 0)
-        self.client(broker, "publisher").publish("t", 1, b"", FOLLOWED)
+        self.client(broker, "publisher").deliver("t", qos=1, properties=described(FOLLOWED))
         self.assertEqual(len(self.spans(collector, 17)), 17)
         self.assertEqual(broker.metric("telemetry_spans_dropped_total"), 4)
 
@@ -258,7 +266,7 @@ class Traces(unittest.TestCase):
         receiver.subscribe("t", 1)
         publisher = self.client(broker, "publisher")
         for _ in range(50):
-            self.assertEqual(publisher.publish("t", 1, b"", FOLLOWED), 0)
+            self.assertEqual(publisher.deliver("t", qos=1, properties=described(FOLLOWED)), 0)
         # None is left behind.
         spans = self.spans(collector, 100)
         self.assertEqual(sorted(span.name for span in spans), ["deliver"] * 50 + ["publish"] * 50)
@@ -272,13 +280,13 @@ class Traces(unittest.TestCase):
         self.client(broker, "receiver", expiry_s=300).subscribe("t", 1)
         for number in range(20):
             publisher = self.client(broker, f"publisher-{number}")
-            publisher.send_only("t", FOLLOWED)
-            publisher.close()
+            publisher.publish("t", qos=1, properties=described(FOLLOWED))
+            publisher.cut()
         self.spans(collector, 40)
 
     def test_topics_are_told_only_where_that_is_wanted(self) -> None:
         collector, broker = self.scene("trace_topics = false\n")
-        self.client(broker, "publisher").publish("very/secret", 1, b"", FOLLOWED)
+        self.client(broker, "publisher").deliver("very/secret", qos=1, properties=described(FOLLOWED))
         [span] = self.spans(collector, 1)
         self.assertNotIn("messaging.destination.name", attributes(span))
         self.assertNotIn("very/secret", collector.requests[0].body)
@@ -289,7 +297,7 @@ class Traces(unittest.TestCase):
         watcher = self.client(broker, "watcher")
         watcher.subscribe("$SYS/broker/uptime", 0)
         watcher.receive()
-        watcher.publish("last", 1)
+        watcher.deliver("last", qos=1)
         spans = self.spans(collector, 1)
         self.assertEqual([attributes(span)["messaging.destination.name"] for span in spans], ["last"])
 

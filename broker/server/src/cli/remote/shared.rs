@@ -18,10 +18,8 @@ use crate::shared::Part;
 const PATH: &str = "/v1/cluster/configuration";
 /// The longest file that is read. What a revision may have is less, and the broker says it.
 const FILE_MAX_BYTES: usize = 16 << 20;
-/// What `pull` calls the files of rules, users and bans.
-const ACL_FILE: &str = "access.toml";
-const USERS_FILE: &str = "users";
-const BANS_FILE: &str = "bans.json";
+/// Parts that are one file each, and what `pull` calls it.
+const FILES: [(Part, &str); 3] = [(Part::Acl, "access.toml"), (Part::Users, "users"), (Part::Bans, "bans.json")];
 const CONTRACTS_FOLDER: &str = "contracts";
 
 pub(crate) static COMMAND: Command = Command {
@@ -59,10 +57,8 @@ pub(crate) static COMMAND: Command = Command {
 /// What `push` takes.
 #[derive(Default)]
 struct Pushed {
-    acl: Option<PathBuf>,
-    users: Option<PathBuf>,
-    contracts: Option<PathBuf>,
-    bans: Option<PathBuf>,
+    /// Files, and the folder of the contracts.
+    parts: Vec<(Part, PathBuf)>,
     without: Vec<String>,
     expected: Option<String>,
 }
@@ -70,13 +66,10 @@ struct Pushed {
 pub(super) fn run(mut arguments: Arguments) -> Result<ExitCode, Stop> {
     let mut pushed = Pushed::default();
     let given = Given::read(&mut arguments, |_, name, arguments| {
-        match name {
-            "acl" => pushed.acl = Some(arguments.os_string()?.into()),
-            "users" => pushed.users = Some(arguments.os_string()?.into()),
-            "contracts" => pushed.contracts = Some(arguments.os_string()?.into()),
-            "bans" => pushed.bans = Some(arguments.os_string()?.into()),
-            "without" => pushed.without.push(arguments.string()?),
-            _ => pushed.expected = Some(arguments.string()?),
+        match (Part::of(name), name) {
+            (Some(part), _) => pushed.parts.push((part, arguments.os_string()?.into())),
+            (None, "without") => pushed.without.push(arguments.string()?),
+            (None, _) => pushed.expected = Some(arguments.string()?),
         }
         Ok(())
     })?;
@@ -139,21 +132,16 @@ fn push(given: &Given, pushed: Pushed, arguments: &Arguments) -> Result<ExitCode
 impl Pushed {
     /// The request: each part that is to be another one, or none.
     fn body(&self, arguments: &Arguments) -> Result<String, Stop> {
-        let text = |path: &Path| {
-            let text = files::text(path, FILE_MAX_BYTES);
-            text.map_err(|why| failure(&[format!("{} {why}", path.display())]))
-        };
         let mut members = Vec::new();
-        for (part, path) in [(Part::Acl, &self.acl), (Part::Users, &self.users), (Part::Bans, &self.bans)] {
-            if let Some(path) = path {
-                members.push((part, json_text(&text(path)?)));
-            }
-        }
-        if let Some(folder) = &self.contracts {
-            let files = contracts::read(folder).map_err(|errors| failure(&contracts::told(folder, &errors)))?;
-            let files: Vec<String> =
-                files.iter().map(|(path, text)| format!("{}:{}", json_text(path), json_text(text))).collect();
-            members.push((Part::Contracts, format!("{{{}}}", files.join(","))));
+        for (part, path) in &self.parts {
+            let value = match part {
+                Part::Contracts => contracts_json(path)?,
+                Part::Acl | Part::Users | Part::Bans => {
+                    let text = files::text(path, FILE_MAX_BYTES);
+                    json_text(&text.map_err(|why| failure(&[format!("{} {why}", path.display())]))?)
+                }
+            };
+            members.push((*part, value));
         }
         for name in &self.without {
             let part = Part::of(name);
@@ -174,6 +162,14 @@ impl Pushed {
     }
 }
 
+/// The files of a folder, by their paths in it.
+fn contracts_json(folder: &Path) -> Result<String, Stop> {
+    let files = contracts::read(folder).map_err(|errors| failure(&contracts::told(folder, &errors)))?;
+    let files: Vec<String> =
+        files.iter().map(|(path, text)| format!("{}:{}", json_text(path), json_text(text))).collect();
+    Ok(format!("{{{}}}", files.join(",")))
+}
+
 fn json_text(text: &str) -> String {
     let mut json = String::new();
     push_string(&mut json, text);
@@ -191,7 +187,7 @@ fn pull(given: &Given, folder: &Path, arguments: &Arguments) -> Result<ExitCode,
         written.push(format!("{}\n", path.display()));
         Ok::<(), Stop>(())
     };
-    for (part, name) in [(Part::Acl, ACL_FILE), (Part::Users, USERS_FILE), (Part::Bans, BANS_FILE)] {
+    for (part, name) in FILES {
         if let Some(text) = content.and_then(|content| content.get(part.name())?.as_text()) {
             write(name, text)?;
         }
