@@ -206,6 +206,17 @@ mod tests {
         }
     }
 
+    /// The bytes are part of the format: whoever changes them changes [`VERSION`].
+    #[test]
+    fn bytes_stay_what_they_are() {
+        let from = Incarnation(NonZeroU64::new(1).expect("not 0"));
+        let bytes = |kind| OrderMessage { from, number: 2, kind }.encode();
+        let head = |kind: u8| [&[1, kind, 1, 0, 0, 0, 0, 0, 0, 0][..], &[2, 0, 0, 0, 0, 0, 0, 0]].concat();
+        let drain = [head(32), vec![1, 2, 0, 0, 0, b'm', b'e']].concat();
+        assert_eq!(bytes(OrderKind::Drain { is_for_good: true, by: "me".to_owned() }), drain);
+        assert_eq!(bytes(OrderKind::Have), head(33));
+    }
+
     #[test]
     fn a_long_name_is_cut_between_two_characters() {
         assert_eq!(cut("root"), "root");

@@ -78,4 +78,15 @@ mod tests {
             assert_eq!(PeerMessage::decode(&[&bytes[..], &[0]].concat()), None);
         }
     }
+
+    /// The bytes are part of the format: whoever changes them changes [`VERSION`].
+    #[test]
+    fn bytes_stay_what_they_are() {
+        let (from, client) = (Incarnation(NonZeroU64::new(1).expect("not 0")), ClientKey(2));
+        for (kind, number) in [(PeerMessageKind::Release, 1), (PeerMessageKind::Released, 2)] {
+            let head = [1, number, 1, 0, 0, 0, 0, 0, 0, 0];
+            let expected = [&head[..], &2_u128.to_le_bytes(), &3_u64.to_le_bytes()].concat();
+            assert_eq!(PeerMessage { from, client, claim: 3, kind }.encode(), expected);
+        }
+    }
 }

@@ -71,4 +71,15 @@ mod tests {
             assert_eq!(crate::PeerMessage::decode(&bytes), None);
         }
     }
+
+    /// The bytes are part of the format: whoever changes them changes [`VERSION`].
+    #[test]
+    fn bytes_stay_what_they_are() {
+        let from = Incarnation(NonZeroU64::new(1).expect("not 0"));
+        let bytes = |kind| GroupMessage { from, group: GroupKey(2), kind }.encode();
+        let group = 2_u128.to_le_bytes();
+        let expected = |kind: u8, holds: u8| [&[1, kind, 1, 0, 0, 0, 0, 0, 0, 0][..], &group, &[holds]].concat();
+        assert_eq!(bytes(GroupMessageKind::Ask { holds: 3 }), expected(16, 3));
+        assert_eq!(bytes(GroupMessageKind::Look), expected(17, 0));
+    }
 }

@@ -86,6 +86,19 @@ fn a_session_is_read_as_it_was_written() {
     assert_eq!((kept.retain, kept.subscription_ids.as_slice().len()), (true, 1));
 }
 
+/// The bytes are part of the format: whoever changes them changes the version.
+#[test]
+fn bytes_stay_what_they_are() {
+    let hex: String = bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(
+        hex,
+        "0188130000000000003c00000035000000011400001400001400000c02020a01020014000014000014000014000014000014\
+         0000140000140000140000140000140000140000011e2c0100000003000000612f2b0201000d0100000007000000030a0000\
+         0000000000010000000302000203000e0100000007000000030c0000000000000000000000050501000000070000002a0000\
+         0001000000000000000200000000000000ffffffffffffffff0000000003000100612f627061796c6f6164"
+    );
+}
+
 #[test]
 fn what_waits_is_read_again_and_what_was_sent_is_not() {
     let state = State::decode(&bytes()).expect("it is one");
