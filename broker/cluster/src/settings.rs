@@ -73,6 +73,18 @@ pub struct Settings {
     pub config_max_bytes: usize,
 }
 
+// The times of patrols have no keys: what patrols find is left by nodes that have died at the wrong moment, and nobody waits for it. Shorter ones
+// would cost the store reads for ever.
+
+/// A pass reads all sessions on each node. What it looks for, a will that nobody owns, needs an owner that gave it up and a claim that never came.
+const PATROL_MS: u64 = 600_000;
+/// A member that has ended unseen keeps its group's place in the log until then, and nothing else.
+const GROUP_PATROL_MS: u64 = 120_000;
+/// Three times as long as a leader without a quorum may take to notice that, which is 10 s.
+const MEMBER_DOUBT_MS: u64 = 30_000;
+/// As long as what was cleared leaves its place behind: no write is under way for so long.
+const EMPTY_GROUP_S: u32 = 3600;
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
@@ -99,11 +111,11 @@ impl Default for Settings {
             scan_page: 256,
             sweeps_max: 256,
             share_ms: 2000,
-            patrol_ms: 600_000,
-            group_patrol_ms: 120_000,
+            patrol_ms: PATROL_MS,
+            group_patrol_ms: GROUP_PATROL_MS,
             patrol_members_max: 10_000,
-            member_doubt_ms: 30_000,
-            empty_group_s: 3600,
+            member_doubt_ms: MEMBER_DOUBT_MS,
+            empty_group_s: EMPTY_GROUP_S,
             shares_of: SharesOf(|_| None),
             moves_max: 256,
             order_timeout_ms: 5000,

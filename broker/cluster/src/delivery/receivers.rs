@@ -245,7 +245,7 @@ impl Receivers {
 
     /// A message goes to a session that [follows](Receivers::follow) the log, and wants it. It is not looked at again.
     pub fn take(&mut self, slot: Slot, partition: Partition, place: Place) {
-        if !self.peek(slot).is_some_and(|receiver| receiver.apart(partition).is_some()) {
+        if self.peek(slot).is_none_or(|receiver| receiver.apart(partition).is_none()) {
             return;
         }
         let is_listed = self.unlist_unless_riding(slot, partition);

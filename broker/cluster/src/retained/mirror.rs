@@ -103,7 +103,8 @@ impl Mirror {
                     self.whole = Some(self.position);
                 }
                 self.release(out);
-                if !kept.is_empty() {
+                // The mark, or what is in front of it, may have come after this was read.
+                if !kept.is_empty() || self.end > Some(self.position) {
                     self.read(settings, out);
                 }
             }
@@ -113,6 +114,8 @@ impl Mirror {
                     self.end = self.end.max(Some(*end));
                     self.waiting.extend(tickets.into_iter().map(|ticket| (*end, ticket)));
                     self.release(out);
+                    // The mark is to be read, and what is in front of it.
+                    self.read(settings, out);
                 }
                 _ => self.asks.splice(0..0, tickets).for_each(drop),
             }

@@ -10,8 +10,9 @@ use crate::record::{Claim, SessionRecord, Will};
 use super::service::Service;
 use super::{Held, Sessions};
 
-/// A service falls asleep when nothing has happened to it for so long, in milliseconds, or for twice as long.
-const REST_MS: u64 = 1000;
+/// A service falls asleep when nothing has happened to it for so long, in milliseconds, or for twice as long. Where many clients come at once, the
+/// first are asleep before the last have come, and their room is used again.
+const REST_MS: u64 = 200;
 /// So many are looked at in one call.
 const LOOKS_MAX: usize = 1024;
 
