@@ -8,7 +8,8 @@ use tautwire_memory::{Charge, Kind, Ledger};
 use tautwire_protocol::ProtocolVersion;
 use tautwire_session::{AckLevel, LogPosition};
 
-use super::aliases::{Alias, Aliases};
+use super::aliases::Alias;
+use super::extras::{Extras, Pace};
 use super::holds::{Holds, Reason};
 use super::output::{Output, OutputPool};
 use super::read_back::ReadBack;
@@ -105,57 +106,6 @@ pub(crate) struct Connection {
     extras: Option<Box<Extras>>,
     /// Who the client is, where that is asked.
     standing: Option<Box<Standing>>,
-}
-
-/// What only some connections need.
-#[derive(Debug, Default)]
-struct Extras {
-    aliases: Aliases,
-    /// Acknowledgements that wait for the journal, in order.
-    delayed_acks: VecDeque<Delayed>,
-    /// Those of them that answer a PUBLISH for which no identifier is held.
-    delayed_publish_acks: usize,
-    /// What they take.
-    acks_charge: Option<Charge>,
-    /// The frame that must be safe before any output is written.
-    gate: Option<LogPosition>,
-    /// Retained messages still to be sent for a new subscription.
-    replays: VecDeque<Replay>,
-    /// The search for the first of them is among those that go on later.
-    scan_waits: bool,
-    /// What has been read of the session's window and queue.
-    read_back: ReadBack,
-    /// Bytes of the client that are not consumed.
-    input: Option<Charge>,
-    /// How fast the client may publish, where that is bounded.
-    pace: Option<Box<Pace>>,
-}
-
-/// What the client may publish.
-#[derive(Debug)]
-struct Pace {
-    bucket: PublishBucket,
-    /// When a client that waits, or waited last, goes on.
-    resumes_at_ms: u64,
-}
-
-impl Extras {
-    fn weigh_acks(&mut self, ledger: &Arc<Ledger>) {
-        let bytes = self.delayed_acks.capacity() * size_of::<Delayed>();
-        self.acks_charge.get_or_insert_with(|| Charge::new(ledger, Kind::Output)).set(bytes);
-    }
-
-    /// Whether they say nothing.
-    fn are_idle(&self) -> bool {
-        self.aliases.bytes() == 0
-            && self.delayed_acks.is_empty()
-            && self.gate.is_none()
-            && self.replays.is_empty()
-            && !self.scan_waits
-            && self.read_back.is_empty()
-            && self.input.is_none()
-            && self.pace.is_none()
-    }
 }
 
 impl Connection {

@@ -5,6 +5,7 @@
 
 mod aliases;
 mod connection;
+mod extras;
 mod holds;
 mod output;
 mod read_back;

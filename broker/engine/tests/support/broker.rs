@@ -128,6 +128,7 @@ impl<J: Journal> SimulatedBroker<J> {
     }
 
     /// The shards, without the network around them.
+    #[allow(dead_code, reason = "the tests of clusters use it")]
     pub(crate) fn into_shards(self) -> Vec<Shard<J>> {
         self.shards
     }
