@@ -58,6 +58,7 @@ const YES: &str = "yes";
 const NO: &str = "no";
 const ACCEPTED: &str = "0x0";
 const QUOTA_EXCEEDED: &str = "0x97";
+const SERVER_BUSY: &str = "0x89";
 const CLOSED: &str = "closed";
 
 /// How long nothing must happen where nothing is to.
