@@ -81,7 +81,7 @@ impl<J: Journal> Hub<J> {
             }
         }
         if self.write_publish(index, outgoing, terms, None, false) {
-            self.stopwatch.note_delivered(QoS::AtMostOnce);
+            self.stopwatch.note_delivered(QoS::AtMostOnce, 1);
         } else {
             self.count_unsendable(index, outgoing.message.topic);
         }
@@ -655,11 +655,17 @@ impl<J: Journal> Hub<J> {
         let output = self.connections.output_or_take(index);
         self.frames.append(header, outgoing, shared_frame, output);
         self.mark_fresh(index);
-        self.effort.note_given();
+        self.note_published(1, outgoing.message.payload.len());
+    }
+
+    /// Counts PUBLISH packets with the same payload that have been appended to outputs.
+    #[inline(always)]
+    pub(crate) fn note_published(&mut self, packets: u64, payload_bytes: usize) {
+        self.effort.note_given(packets);
         let counters = self.counters();
-        counters.packets_sent.add(1);
-        counters.publishes_sent.add(1);
-        counters.publish_bytes_sent.add(outgoing.message.payload.len() as u64);
+        counters.packets_sent.add(packets);
+        counters.publishes_sent.add(packets);
+        counters.publish_bytes_sent.add(packets * payload_bytes as u64);
     }
 }
 

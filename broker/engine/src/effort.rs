@@ -26,10 +26,10 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
-    /// A message has been given to a connection or a session.
+    /// So many messages have been given to connections or sessions.
     #[inline]
-    pub(crate) fn note_given(&mut self) {
-        self.given += 1;
+    pub(crate) fn note_given(&mut self, messages: u64) {
+        self.given += messages;
     }
 
     /// Messages given so far. Only the difference between two moments means something.

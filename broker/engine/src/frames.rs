@@ -100,7 +100,7 @@ pub(crate) struct Header<'a> {
 
 impl Header<'_> {
     fn first_byte(&self) -> u8 {
-        0x30 | u8::from(self.dup) << 3 | self.qos.as_u8() << 1 | u8::from(self.retain)
+        first_byte(self.dup, self.qos, self.retain)
     }
 
     fn topic<'m>(&self, message: &MessageRef<'m>) -> &'m str {
@@ -165,6 +165,12 @@ impl Header<'_> {
     }
 }
 
+/// The first byte of a PUBLISH packet.
+#[inline]
+pub(crate) fn first_byte(dup: bool, qos: QoS, retain: bool) -> u8 {
+    0x30 | u8::from(dup) << 3 | qos.as_u8() << 1 | u8::from(retain)
+}
+
 fn push_variable_byte_integer(out: &mut Vec<u8>, value: u32) {
     if value < 0x80 {
         out.push(value as u8);
@@ -188,12 +194,24 @@ struct Frame {
     packet_id_at: usize,
 }
 
+/// The place of a packet among [`Frames::layouts`].
+#[inline]
+fn layout(v5: bool, has_packet_id: bool) -> usize {
+    usize::from(v5) << 1 | usize::from(has_packet_id)
+}
+
 impl Frames {
     /// Forgets the last message.
     pub(crate) fn clear(&mut self) {
         for frame in &mut self.layouts {
             frame.bytes.clear();
         }
+    }
+
+    /// The message's packet of QoS 0 for clients of a version, with somebody's first byte; empty where it has not been made yet.
+    #[inline]
+    pub(crate) fn made(&self, v5: bool) -> &[u8] {
+        &self.layouts[layout(v5, false)].bytes
     }
 
     /// Appends the packet to `output`. `shared` says that the same message goes to others too, so that it is worth
@@ -206,7 +224,7 @@ impl Frames {
         let common = header.subscription_ids.is_empty() && header.alias == Alias::None;
         let (tail, before) = output.begin_append();
         if shared && common {
-            let frame = &mut self.layouts[usize::from(header.v5) << 1 | usize::from(header.packet_id.is_some())];
+            let frame = &mut self.layouts[layout(header.v5, header.packet_id.is_some())];
             if frame.bytes.is_empty() {
                 frame.packet_id_at = header.append_to(message, &mut frame.bytes);
                 if !payload_apart {

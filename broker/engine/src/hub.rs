@@ -244,7 +244,7 @@ impl<J: Journal> Hub<J> {
     #[inline(always)]
     pub(crate) fn commit_here(&mut self, index: SessionIndex, change: Change) {
         if let Change::Queued(delivery) | Change::Started(delivery) = &change {
-            self.effort.note_given();
+            self.effort.note_given(1);
             self.counters().stored_messages.add(1);
             self.counters().stored_bytes.add(delivery.counted_bytes() as u64);
         }

@@ -22,6 +22,7 @@ mod cold;
 mod common;
 mod connections;
 mod contracts;
+mod copies;
 mod counters;
 mod deliver;
 mod discovery;

@@ -14,6 +14,7 @@ use tautwire_topics::{FilterTree, MatchCache, Reusable};
 use crate::access::Stamps;
 use crate::cluster::is_from_log;
 use crate::contracts::BrokenContract;
+use crate::copies::Copies;
 use crate::deliver::DeliveryTerms;
 use crate::fan_out::Burst;
 use crate::frames::Outgoing;
@@ -429,15 +430,27 @@ impl<J: Journal> Hub<J> {
         publisher: Publisher,
         published_at: u64,
     ) -> bool {
-        let shared_frame = found.len() > 1;
-        if shared_frame {
-            self.frames.clear();
-        }
         // Looked at for all of them at once. A message of QoS 1 or 2 has been let in already, and its receivers hold it together.
         outgoing.has_room = outgoing.message.qos == QoS::AtMostOnce
             && !(self.is_in_cluster() && is_from_log(&outgoing.message))
             && self.memory.take_spare(0, found.len() * outgoing.message.payload.len());
         let audience = Audience::of(publisher, published_at);
+        match found {
+            [] => false,
+            [only] if audience.has(only) => {
+                self.deliver(only.session, outgoing, terms(only, outgoing, only.identifier.as_slice(), false));
+                true
+            }
+            [_] => false,
+            many => self.deliver_to_many(many, outgoing, audience),
+        }
+    }
+
+    // Not in `route`, where most messages have one receiver on a shard.
+    #[inline(never)]
+    fn deliver_to_many(&mut self, found: &[Subscription], outgoing: &mut Outgoing<'_>, audience: Audience) -> bool {
+        self.frames.clear();
+        let mut copies = Copies::of(outgoing);
         let mut rest = found;
         let mut matched = false;
         while let Some(first) = rest.first() {
@@ -447,14 +460,17 @@ impl<J: Journal> Hub<J> {
             if let [only] = own {
                 if audience.has(only) {
                     matched = true;
-                    let terms = terms(only, outgoing, only.identifier.as_slice(), shared_frame);
-                    self.deliver(only.session, outgoing, terms);
+                    let terms = terms(only, outgoing, only.identifier.as_slice(), true);
+                    if !self.copy(&mut copies, only, terms.retain, outgoing) {
+                        self.deliver(only.session, outgoing, terms);
+                    }
                 }
             } else {
                 let wanted = |subscription: &&Subscription| audience.has(subscription);
-                matched |= self.deliver_overlapping(own.iter().filter(wanted), outgoing, shared_frame);
+                matched |= self.deliver_overlapping(own.iter().filter(wanted), outgoing);
             }
         }
+        self.note_copies(&copies, outgoing);
         matched
     }
 
@@ -473,7 +489,6 @@ impl<J: Journal> Hub<J> {
         &mut self,
         wanted: impl Iterator<Item = &'s Subscription> + Clone,
         outgoing: &mut Outgoing<'_>,
-        shared_frame: bool,
     ) -> bool {
         let Some(highest) = wanted.clone().max_by_key(|subscription| subscription.qos) else { return false };
         // [MQTT-3.3.4-4]
@@ -483,7 +498,7 @@ impl<J: Journal> Hub<J> {
             retain_as_published: wanted.clone().any(|subscription| subscription.retain_as_published),
             ..*highest
         };
-        let terms = terms(&merged, outgoing, &identifiers, shared_frame);
+        let terms = terms(&merged, outgoing, &identifiers, true);
         self.deliver(merged.session, outgoing, terms);
         true
     }

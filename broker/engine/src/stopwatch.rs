@@ -85,10 +85,10 @@ impl Stopwatch {
         self.read_at_us = self.turn_began_us;
     }
 
-    /// A message that did not wait for its receiver has been handed on.
+    /// So many messages that did not wait for their receivers have been handed on.
     #[inline]
-    pub(crate) fn note_delivered(&mut self, qos: QoS) {
-        self.handed[qos as usize] += 1;
+    pub(crate) fn note_delivered(&mut self, qos: QoS, messages: u64) {
+        self.handed[qos as usize] += messages;
     }
 
     /// How many of them there have been. Only the difference between two moments of one turn means something.
@@ -201,10 +201,10 @@ mod tests {
         let (mut watch, counts) = (Stopwatch::default(), LatencyCounts::default());
         watch.begin_turn(1_000);
         watch.begin_batch(993);
-        watch.note_delivered(QoS::AtLeastOnce);
+        watch.note_delivered(QoS::AtLeastOnce, 1);
         watch.end_batch();
-        watch.note_delivered(QoS::AtMostOnce);
-        watch.note_delivered(QoS::AtMostOnce);
+        watch.note_delivered(QoS::AtMostOnce, 1);
+        watch.note_delivered(QoS::AtMostOnce, 1);
         watch.note_acknowledged(&Ack::Published(id(), PubAckReason::Success, None));
         watch.note_acknowledged(&Ack::Complete(id(), PubCompReason::Success));
         assert!(watch.has_run());

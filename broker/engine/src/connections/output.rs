@@ -178,6 +178,16 @@ impl Output {
         }
     }
 
+    /// Appends a packet that others get too, with a first byte of its own.
+    #[inline(always)]
+    pub(crate) fn append_copy(&mut self, packet: &[u8], first_byte: u8) {
+        let (tail, before) = self.begin_append();
+        let start = tail.len();
+        tail.extend_from_slice(packet);
+        tail[start] = first_byte;
+        self.end_append(before);
+    }
+
     /// Appends part of a chunk without copying it.
     pub(crate) fn append_chunk(&mut self, chunk: &Chunk, range: Range<usize>) {
         self.pending += range.len();
