@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use tautwire_protocol::{SubscriptionId, SubscriptionOptions};
+use tautwire_protocol::{QoS, RetainHandling, SubscriptionId, SubscriptionOptions};
 
 use tautwire_message::Format;
 
@@ -19,6 +19,49 @@ pub struct SubscriptionRecord {
     pub identifier: Option<SubscriptionId>,
     /// The format in which payloads are wanted; `None` as they were published.
     pub format: Option<Format>,
+}
+
+/// A record as it is kept, next to its filter.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Kept {
+    identifier: Option<SubscriptionId>,
+    qos: QoS,
+    retain_handling: RetainHandling,
+    format: Option<Format>,
+    flags: u8,
+}
+
+const NO_LOCAL: u8 = 1;
+const RETAIN_AS_PUBLISHED: u8 = 2;
+
+// Most sessions have one subscription. The list of one takes the least that an allocation of its kind can take.
+const _: () = assert!(size_of::<(Box<str>, Kept)>() == 24);
+
+impl From<SubscriptionRecord> for Kept {
+    fn from(record: SubscriptionRecord) -> Kept {
+        let SubscriptionRecord { options, identifier, format } = record;
+        let no_local = if options.no_local { NO_LOCAL } else { 0 };
+        let retain_as_published = if options.retain_as_published { RETAIN_AS_PUBLISHED } else { 0 };
+        Kept {
+            identifier,
+            qos: options.qos,
+            retain_handling: options.retain_handling,
+            format,
+            flags: no_local | retain_as_published,
+        }
+    }
+}
+
+impl From<Kept> for SubscriptionRecord {
+    fn from(kept: Kept) -> SubscriptionRecord {
+        let options = SubscriptionOptions {
+            qos: kept.qos,
+            no_local: kept.flags & NO_LOCAL != 0,
+            retain_as_published: kept.flags & RETAIN_AS_PUBLISHED != 0,
+            retain_handling: kept.retain_handling,
+        };
+        SubscriptionRecord { options, identifier: kept.identifier, format: kept.format }
+    }
 }
 
 /// Bytes of a subscription besides its text: its records in the session and in the trees that match topics.
@@ -48,8 +91,8 @@ pub struct SubscriptionSet {
 #[derive(Debug, Clone, PartialEq)]
 enum Representation {
     /// Sorted by filter.
-    List(Vec<(Box<str>, SubscriptionRecord)>),
-    Tree(BTreeMap<Box<str>, SubscriptionRecord>),
+    List(Vec<(Box<str>, Kept)>),
+    Tree(BTreeMap<Box<str>, Kept>),
 }
 
 impl Default for Representation {
@@ -80,21 +123,21 @@ impl SubscriptionSet {
     /// The subscription to exactly `filter`, compared character by character [MQTT-3.10.4-1].
     pub fn get(&self, filter: &str) -> Option<SubscriptionRecord> {
         match &self.representation {
-            Representation::List(list) => position(list, filter).ok().map(|at| list[at].1),
-            Representation::Tree(tree) => tree.get(filter).copied(),
+            Representation::List(list) => position(list, filter).ok().map(|at| list[at].1.into()),
+            Representation::Tree(tree) => tree.get(filter).map(|kept| (*kept).into()),
         }
     }
 
     /// Adds or replaces [MQTT-3.8.4-3]; gives back what stood there.
     pub fn insert(&mut self, filter: &str, record: SubscriptionRecord) -> Option<SubscriptionRecord> {
-        let replaced = self.put(filter, record);
+        let replaced = self.put(filter, record.into());
         if replaced.is_none() {
             self.bytes += subscription_bytes(filter);
         }
-        replaced
+        replaced.map(SubscriptionRecord::from)
     }
 
-    fn put(&mut self, filter: &str, record: SubscriptionRecord) -> Option<SubscriptionRecord> {
+    fn put(&mut self, filter: &str, record: Kept) -> Option<Kept> {
         if let Representation::List(list) = &mut self.representation {
             match position(list, filter) {
                 Ok(at) => return Some(std::mem::replace(&mut list[at].1, record)),
@@ -121,7 +164,7 @@ impl SubscriptionSet {
         if removed.is_some() {
             self.bytes -= subscription_bytes(filter);
         }
-        removed
+        removed.map(SubscriptionRecord::from)
     }
 
     /// The first subscription in the order of filters, if there is one.
@@ -137,8 +180,8 @@ impl SubscriptionSet {
                 (None, Some(tree.range::<str, _>((Bound::Excluded(filter), Bound::Unbounded))))
             }
         };
-        let from_list = list.into_iter().flatten().map(|(filter, record)| (&**filter, *record));
-        let from_tree = tree.into_iter().flatten().map(|(filter, record)| (&**filter, *record));
+        let from_list = list.into_iter().flatten().map(|(filter, kept)| (&**filter, (*kept).into()));
+        let from_tree = tree.into_iter().flatten().map(|(filter, kept)| (&**filter, (*kept).into()));
         from_list.chain(from_tree)
     }
 
@@ -148,20 +191,19 @@ impl SubscriptionSet {
             Representation::List(list) => (Some(list), None),
             Representation::Tree(tree) => (None, Some(tree)),
         };
-        let from_list = list.into_iter().flatten().map(|(filter, record)| (&**filter, *record));
-        let from_tree = tree.into_iter().flatten().map(|(filter, record)| (&**filter, *record));
+        let from_list = list.into_iter().flatten().map(|(filter, kept)| (&**filter, (*kept).into()));
+        let from_tree = tree.into_iter().flatten().map(|(filter, kept)| (&**filter, (*kept).into()));
         from_list.chain(from_tree)
     }
 }
 
-fn position(list: &[(Box<str>, SubscriptionRecord)], filter: &str) -> Result<usize, usize> {
+fn position(list: &[(Box<str>, Kept)], filter: &str) -> Result<usize, usize> {
     list.binary_search_by(|(held, _)| (**held).cmp(filter))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tautwire_protocol::{QoS, RetainHandling};
 
     fn record(qos: QoS) -> SubscriptionRecord {
         SubscriptionRecord {
@@ -173,6 +215,28 @@ mod tests {
             },
             identifier: None,
             format: None,
+        }
+    }
+
+    #[test]
+    fn every_record_comes_back_as_it_was() {
+        for qos in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce] {
+            for handling in 0..3 {
+                for flags in 0..4 {
+                    for format in [None, Some(Format::Protobuf), Some(Format::MessagePack), Some(Format::Json)] {
+                        for identifier in [None, SubscriptionId::new(1), SubscriptionId::new(268_435_455)] {
+                            let options = SubscriptionOptions {
+                                qos,
+                                no_local: flags & 1 != 0,
+                                retain_as_published: flags & 2 != 0,
+                                retain_handling: RetainHandling::from_u8(handling).expect("0 to 2"),
+                            };
+                            let record = SubscriptionRecord { options, identifier, format };
+                            assert_eq!(SubscriptionRecord::from(Kept::from(record)), record);
+                        }
+                    }
+                }
+            }
         }
     }
 
