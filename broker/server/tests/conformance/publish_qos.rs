@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use tautwire_protocol::{Packet, PayloadFormat, Property, PubAckReason, PubRecReason, ReasonCode};
+use tautwire_protocol::{Packet, PayloadFormat, Property, PubAckReason, PubRecReason, ReasonCode, SubscriptionOptions};
 
+use crate::support::property::maximum_packet_size;
 use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Message, Outgoing, QoS, V3_1_1, V5, every_case,
     every_thread_count, every_version, expect_nothing_from, options, packet_id, time_passes,
@@ -29,6 +30,67 @@ fn messages_arrive_at_the_lower_of_published_and_granted_qos() {
                 assert!(!message.retain(), "[MQTT-3.3.1-12]");
             }
         }
+    });
+}
+
+/// [MQTT-3.1.2-24], [MQTT-3.3.1-12], [MQTT-3.3.1-13], [MQTT-3.3.4-3], [MQTT-3.8.3-3]: among many who get the same bytes, each gets what
+/// its own subscription and connection ask for.
+#[test]
+fn each_of_many_gets_a_message_as_its_subscription_says() {
+    every_thread_count(|case| {
+        let broker = case.broker();
+        let plain = options(AtMostOnce);
+        let flagged = SubscriptionOptions { retain_as_published: true, ..plain };
+        let mut publisher = broker.connect(V5, "publisher");
+        publisher.subscribe_as("many", SubscriptionOptions { no_local: true, ..plain });
+        let mut receivers = Vec::new();
+        // Twice, so that each kind stands before others and behind them.
+        for round in 0..2 {
+            for (kind, version, options) in [
+                ("plain of 3.1.1", V3_1_1, plain),
+                ("flagged", V5, flagged),
+                ("plain of 5.0", V5, plain),
+                ("by alias", V5, plain),
+                ("identified", V5, plain),
+                ("at most small packets", V5, flagged),
+                ("at most once of QoS 1", V5, self::options(AtLeastOnce)),
+            ] {
+                let client_id = format!("{kind} {round}");
+                let connecting = broker.connecting(version, &client_id);
+                let mut receiver = match kind {
+                    "by alias" => connecting.property(Property::TopicAliasMaximum(1)).open(),
+                    "at most small packets" => connecting.property(maximum_packet_size(26)).open(),
+                    _ => connecting.open(),
+                };
+                if kind == "identified" {
+                    receiver.subscribe_identified("many", AtMostOnce, 7);
+                } else {
+                    receiver.subscribe_as("many", options);
+                }
+                receivers.push((kind, receiver));
+            }
+        }
+        let fits = Outgoing::new("many", AtMostOnce, b"a").retained();
+        let larger = Outgoing::new("many", AtMostOnce, b"too large for some").retained();
+        for outgoing in [&fits, &fits, &larger, &Outgoing::new("many", AtMostOnce, b"b")] {
+            publisher.deliver(outgoing);
+        }
+        for (kind, mut receiver) in receivers {
+            let mut expected = vec![("a", true), ("a", true), ("too large for some", true), ("b", false)];
+            if kind == "at most small packets" {
+                expected.remove(2);
+            }
+            for (text, published_retained) in expected {
+                let message = receiver.receive();
+                let flag = published_retained && matches!(kind, "flagged" | "at most small packets");
+                assert_eq!((message.text(), message.retain(), message.qos()), (text, flag, AtMostOnce), "{kind}");
+                assert!(message.topic() == "many" || kind == "by alias" && message.topic().is_empty(), "{kind}");
+                let identifiers: &[u32] = if kind == "identified" { &[7] } else { &[] };
+                assert_eq!(message.subscription_identifiers(), identifiers, "{kind}");
+            }
+            expect_nothing_from(&mut publisher, &mut receiver);
+        }
+        publisher.ping();
     });
 }
 
