@@ -192,7 +192,7 @@ impl<J: Journal> Shard<J> {
         let Shard { hub, table, .. } = self;
         let topic = outgoing.message.topic;
         let Table { tree, cache, stamps, generation } = table;
-        let matches = find(tree, cache, stamps, *generation, hub, topic);
+        let matches = find(tree, cache, stamps, *generation, hub, topic, Look::Only);
         if let Some(asker) = outgoing.asker.take()
             && !hub.may_publish(asker, matches.stamp, &outgoing.message)
         {
@@ -251,7 +251,7 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn admit_retained(&mut self, outgoing: &mut Outgoing<'_>) -> Result<(), NotRouted> {
         let Shard { hub, table, .. } = self;
         let Table { tree, cache, stamps, generation } = table;
-        let matches = find(tree, cache, stamps, *generation, hub, outgoing.message.topic);
+        let matches = find(tree, cache, stamps, *generation, hub, outgoing.message.topic, Look::Ahead);
         hub.admit(outgoing, matches)
     }
 
@@ -262,7 +262,7 @@ impl<J: Journal> Shard<J> {
             return false;
         }
         let Table { tree, cache, stamps, generation } = table;
-        let matches = find(tree, cache, stamps, *generation, hub, topic);
+        let matches = find(tree, cache, stamps, *generation, hub, topic, Look::Only);
         matches.plain < matches.subscriptions.len() || !matches.routes.shares.is_empty()
     }
 
@@ -342,6 +342,14 @@ impl<J: Journal> Shard<J> {
     }
 }
 
+/// How often a message's topic is looked up.
+#[derive(Clone, Copy)]
+enum Look {
+    Only,
+    /// Once more when it is routed.
+    Ahead,
+}
+
 /// What a topic matches. It is looked up where it is not in the cache.
 // Always in `route`: this is the way of every message.
 #[inline(always)]
@@ -352,15 +360,21 @@ fn find<'c, J: Journal>(
     generation: u64,
     hub: &Hub<J>,
     topic: &str,
+    look: Look,
 ) -> &'c Matches {
     // Both numbers only ever grow, so their sum is new whenever one of them is.
-    cache.get_or_fill(topic, generation + hub.common.exchange().generation(), |matches| {
+    let generation = generation + hub.common.exchange().generation();
+    let fill = |matches: &mut Matches| {
         matches.take_from(tree, topic, |_| true);
         hub.common.exchange().routes(topic, &mut matches.routes);
         matches.contract = hub.regime.contracts().find(topic).cloned();
         matches.stamp = stamps.next();
         matches.meters = hub.metered.matching(topic);
-    })
+    };
+    match look {
+        Look::Only => cache.get_or_fill(topic, generation, fill),
+        Look::Ahead => cache.get_or_fill_first(topic, generation, fill),
+    }
 }
 
 impl<J: Journal> Hub<J> {

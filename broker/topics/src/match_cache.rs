@@ -29,6 +29,7 @@ pub struct MatchCache<R> {
     content_bytes: usize,
     /// Topics that met only entries just as current, since the last growth.
     crowded: usize,
+    twice: Twice,
     window: Window,
 }
 
@@ -106,6 +107,14 @@ struct Window {
     bypass: usize,
 }
 
+/// Whether the next lookup is one of two for the same message, which count as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Twice {
+    No,
+    First,
+    Second,
+}
+
 impl Default for MatchCacheLimits {
     fn default() -> Self {
         Self { max_slots: 4096, max_topic_bytes: 256, max_content_bytes: 4 << 20 }
@@ -140,6 +149,7 @@ impl<R: Reusable> MatchCache<R> {
             counters: CacheCounters::default(),
             content_bytes: 0,
             crowded: 0,
+            twice: Twice::No,
             window: Window::default(),
         }
     }
@@ -182,6 +192,12 @@ impl<R: Reusable> MatchCache<R> {
             Some(way) => self.fill_slot(way, topic, hash, generation, fill),
             None => self.fill_scratch(fill),
         }
+    }
+
+    /// The same for a message that is looked up once more, at once: the topic does not repeat by that.
+    pub fn get_or_fill_first(&mut self, topic: &str, generation: u64, fill: impl FnOnce(&mut R)) -> &R {
+        self.twice = Twice::First;
+        self.get_or_fill(topic, generation, fill)
     }
 
     /// Drops every entry and its memory.
@@ -270,7 +286,11 @@ impl<R: Reusable> MatchCache<R> {
         }
     }
 
+    #[inline]
     fn count_lookup(&mut self, hit: bool) {
+        if self.twice != Twice::No && self.is_second() {
+            return;
+        }
         self.window.lookups += 1;
         if hit {
             self.window.hits += 1;
@@ -284,6 +304,13 @@ impl<R: Reusable> MatchCache<R> {
         }
         let repeats = self.window.hits * LOOKUPS_PER_HIT >= self.window.lookups;
         self.window = Window { bypass: if repeats { 0 } else { window_lookups * BYPASS_WINDOWS }, ..Window::default() };
+    }
+
+    #[cold]
+    fn is_second(&mut self) -> bool {
+        let is_second = self.twice == Twice::Second;
+        self.twice = if is_second { Twice::No } else { Twice::Second };
+        is_second
     }
 
     fn fill_scratch(&mut self, fill: impl FnOnce(&mut R)) -> &R {

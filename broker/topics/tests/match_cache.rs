@@ -198,6 +198,20 @@ fn topics_that_come_once_take_little() {
 }
 
 #[test]
+fn a_topic_that_is_looked_up_twice_for_a_message_does_not_repeat() {
+    let mut cache: Cache = MatchCache::with_seed(MatchCacheLimits::default(), 0);
+    for number in 0..3_000_u64 {
+        let topic = format!("topic/{number}");
+        let answer = [topic.len() as u64, number, 1];
+        assert_eq!(cache.get_or_fill_first(&topic, 1, |result| result.extend(answer)), &answer);
+        ask(&mut cache, &topic, number, 1);
+    }
+    let counters = cache.counters();
+    assert!(cache.memory_bytes() < 8 << 10, "{} B", cache.memory_bytes());
+    assert_eq!((counters.hits, counters.misses), (0, 3_000));
+}
+
+#[test]
 fn room_that_one_large_answer_took_comes_back() {
     let mut cache = small(2, 0);
     cache.get_or_fill("a", 1, |result| result.extend(0..20_000));
