@@ -29,8 +29,8 @@ pub struct MatchCache<R> {
     content_bytes: usize,
     /// Topics that met only entries just as current, since the last growth.
     crowded: usize,
-    twice: Twice,
     window: Window,
+    next: Next,
 }
 
 /// What a [`MatchCache`] may use.
@@ -103,16 +103,17 @@ struct Slot<R> {
 struct Window {
     lookups: usize,
     hits: usize,
-    /// Lookups still to be passed by.
-    bypass: usize,
 }
 
-/// Whether the next lookup is one of two for the same message, which count as one.
+/// What becomes of the next lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Twice {
-    No,
+enum Next {
+    Looked,
+    /// It is the first of two for the same message, which count as one.
     First,
     Second,
+    /// It is passed by, as are the others of so many.
+    Bypassed(usize),
 }
 
 impl Default for MatchCacheLimits {
@@ -149,8 +150,8 @@ impl<R: Reusable> MatchCache<R> {
             counters: CacheCounters::default(),
             content_bytes: 0,
             crowded: 0,
-            twice: Twice::No,
             window: Window::default(),
+            next: Next::Looked,
         }
     }
 
@@ -174,14 +175,27 @@ impl<R: Reusable> MatchCache<R> {
             self.counters.topics_too_long += 1;
             return self.fill_scratch(fill);
         }
-        if self.window.bypass > 0 {
-            self.window.bypass -= 1;
-            self.counters.bypassed += 1;
-            return self.fill_scratch(fill);
-        }
+        let counts = match self.next {
+            Next::Looked => true,
+            Next::First => {
+                self.next = Next::Second;
+                true
+            }
+            Next::Second => {
+                self.next = Next::Looked;
+                false
+            }
+            Next::Bypassed(left) => {
+                self.next = if left > 1 { Next::Bypassed(left - 1) } else { Next::Looked };
+                self.counters.bypassed += 1;
+                return self.fill_scratch(fill);
+            }
+        };
         let hash = self.hash(topic);
         let hit = self.find(topic, hash, generation);
-        self.count_lookup(hit.is_some());
+        if counts {
+            self.count_lookup(hit.is_some());
+        }
         if let Some((set, way)) = hit {
             let slot = &mut self.sets[set][way];
             slot.used = true;
@@ -196,7 +210,9 @@ impl<R: Reusable> MatchCache<R> {
 
     /// The same for a message that is looked up once more, at once: the topic does not repeat by that.
     pub fn get_or_fill_first(&mut self, topic: &str, generation: u64, fill: impl FnOnce(&mut R)) -> &R {
-        self.twice = Twice::First;
+        if self.next == Next::Looked {
+            self.next = Next::First;
+        }
         self.get_or_fill(topic, generation, fill)
     }
 
@@ -286,11 +302,7 @@ impl<R: Reusable> MatchCache<R> {
         }
     }
 
-    #[inline]
     fn count_lookup(&mut self, hit: bool) {
-        if self.twice != Twice::No && self.is_second() {
-            return;
-        }
         self.window.lookups += 1;
         if hit {
             self.window.hits += 1;
@@ -302,15 +314,10 @@ impl<R: Reusable> MatchCache<R> {
         if self.window.lookups < window_lookups {
             return;
         }
-        let repeats = self.window.hits * LOOKUPS_PER_HIT >= self.window.lookups;
-        self.window = Window { bypass: if repeats { 0 } else { window_lookups * BYPASS_WINDOWS }, ..Window::default() };
-    }
-
-    #[cold]
-    fn is_second(&mut self) -> bool {
-        let is_second = self.twice == Twice::Second;
-        self.twice = if is_second { Twice::No } else { Twice::Second };
-        is_second
+        if self.window.hits * LOOKUPS_PER_HIT < self.window.lookups {
+            self.next = Next::Bypassed(window_lookups * BYPASS_WINDOWS);
+        }
+        self.window = Window::default();
     }
 
     fn fill_scratch(&mut self, fill: impl FnOnce(&mut R)) -> &R {
