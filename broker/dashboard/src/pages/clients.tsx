@@ -99,7 +99,13 @@ function Filters({ query, ask }: { query: Query; ask: (change: Query) => string 
   const type = (search: string): void => {
     setText(search);
     window.clearTimeout(timer.current);
-    timer.current = window.setTimeout(() => replace(ask({ search })), SEARCH_DELAY_MS);
+    const at = window.location.hash;
+    timer.current = window.setTimeout(() => {
+      // Whoever has gone elsewhere meanwhile is not taken back, even if this page has not been drawn anew yet.
+      if (window.location.hash === at) {
+        replace(ask({ search }));
+      }
+    }, SEARCH_DELAY_MS);
   };
   return (
     <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
