@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use std::io::Write as _;
+use std::io::{IoSlice, Write as _};
 use std::sync::{Arc, OnceLock};
 
 use libfuzzer_sys::fuzz_target;
@@ -149,8 +149,10 @@ fuzz_target!(|data: &[u8]| {
                 world.is_disturbed = true;
             }
             6 if world.tls.may_send() && world.tls.pending().is_empty() => {
-                let mut outgoing = Vec::new();
-                let sealed = world.tls.seal(&vec![7; how * 250], &mut outgoing).expect("keys last");
+                let plain = vec![7; how * 250];
+                let (first, second) = plain.split_at(how);
+                let pieces = [IoSlice::new(first), IoSlice::new(second)];
+                let sealed = world.tls.seal(&pieces, &mut world.scratch).expect("keys last");
                 let mut sealed = sealed.to_vec();
                 sealed.truncate(sealed.len().saturating_sub(what / 8));
                 world.is_disturbed |= what / 8 > 0;

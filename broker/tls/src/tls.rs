@@ -1,6 +1,7 @@
 //! One connection.
 
 use std::fmt;
+use std::io::IoSlice;
 
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus};
@@ -8,8 +9,10 @@ use rustls::{HandshakeKind, ProtocolVersion};
 
 use crate::failure::Failure;
 
-/// Most plain bytes that become records at a time.
-pub const PLAIN_MAX_BYTES: usize = 64 << 10;
+/// Most plain bytes that become records at a time: more than a turn reads of one client, so that what it brings leaves in one write.
+pub const PLAIN_MAX_BYTES: usize = 264 << 10;
+/// The same where the network did not take the last ones at once, so that a slow client holds little.
+const PLAIN_BEHIND_MAX_BYTES: usize = 64 << 10;
 /// Most that is read at a time.
 const READ_MAX_BYTES: usize = 128 << 10;
 /// The largest record of RFC 8446, section 5.2, and of RFC 5246, section 6.2.3, with its header.
@@ -18,6 +21,8 @@ const RECORD_MAX_BYTES: usize = 5 + (16 << 10) + 2048;
 const RECORD_OVERHEAD_BYTES: usize = 64;
 /// Plain bytes in one record.
 const RECORD_PLAIN_BYTES: usize = 16 << 10;
+/// A piece of this size gets records of its own. To copy it beside its neighbours would cost more than one record more does.
+const APART_MIN_BYTES: usize = 8 << 10;
 /// Records that rustls may want to put in front of ours: tickets, an update of keys.
 const EXTRA_BYTES: usize = 4 << 10;
 /// Most that is kept of what has come: there is always room for one more record.
@@ -30,8 +35,8 @@ pub const HANDSHAKE_MAX_BYTES: usize = 128 << 10;
 pub struct Scratch {
     /// What comes from the network.
     incoming: Vec<u8>,
-    /// Plain bytes from several places, side by side.
-    plain: Vec<u8>,
+    /// Small pieces of plain bytes, side by side.
+    joined: Vec<u8>,
     /// What goes to the network.
     outgoing: Vec<u8>,
 }
@@ -59,6 +64,8 @@ pub struct Tls {
     /// Records to be written, but for the first `sent_bytes`.
     outgoing: Vec<u8>,
     sent_bytes: usize,
+    /// The network did not take all of the last records at once.
+    is_behind: bool,
     /// Bytes of the handshake that have come.
     handshake_bytes: usize,
     failure: Option<Failure>,
@@ -92,6 +99,7 @@ impl Tls {
             surplus: Vec::new(),
             outgoing: Vec::new(),
             sent_bytes: 0,
+            is_behind: false,
             handshake_bytes: 0,
             failure: None,
             ended: false,
@@ -285,45 +293,72 @@ impl Tls {
         !self.is_handshaking() && self.close != Close::Said
     }
 
-    /// Makes records of plain bytes, at most [`PLAIN_MAX_BYTES`] of them, for [`written`](Tls::written) to be told how much of them the network took. The
-    /// plain bytes are done with. Nothing is [`pending`](Tls::pending), and [`may_send`](Tls::may_send) is true.
+    /// How many plain bytes may become records at a time, at the moment.
+    pub fn plain_max_bytes(&self) -> usize {
+        if self.is_behind { PLAIN_BEHIND_MAX_BYTES } else { PLAIN_MAX_BYTES }
+    }
+
+    /// Makes records of plain bytes that lie in several places, [`PLAIN_MAX_BYTES`] of them at most. The plain bytes are done with: what the network does
+    /// not take of the records is to be [kept](Tls::keep). Nothing is [`pending`](Tls::pending), and [`may_send`](Tls::may_send) is true.
     ///
     /// # Errors
     /// The keys are used up, and the client does not know of new ones.
-    pub fn seal<'a>(&mut self, plain: &[u8], outgoing: &'a mut Vec<u8>) -> Result<&'a [u8], Failure> {
-        debug_assert!(plain.len() <= PLAIN_MAX_BYTES);
+    pub fn seal<'a>(&mut self, pieces: &[IoSlice<'_>], scratch: &'a mut Scratch) -> Result<&'a [u8], Failure> {
+        debug_assert!(pieces.iter().map(|piece| piece.len()).sum::<usize>() <= PLAIN_MAX_BYTES);
+        let Scratch { joined, outgoing, .. } = scratch;
+        let mut sealed_bytes = 0;
+        if let [piece] = pieces {
+            self.seal_piece(piece, outgoing, &mut sealed_bytes)?;
+            return Ok(&outgoing[..sealed_bytes]);
+        }
+        joined.clear();
+        for piece in pieces {
+            if piece.len() < APART_MIN_BYTES {
+                joined.extend_from_slice(piece);
+                continue;
+            }
+            self.seal_piece(joined, outgoing, &mut sealed_bytes)?;
+            joined.clear();
+            self.seal_piece(piece, outgoing, &mut sealed_bytes)?;
+        }
+        self.seal_piece(joined, outgoing, &mut sealed_bytes)?;
+        Ok(&outgoing[..sealed_bytes])
+    }
+
+    /// Puts the records of one piece behind the first `sealed_bytes` of `outgoing`.
+    fn seal_piece(&mut self, plain: &[u8], outgoing: &mut Vec<u8>, sealed_bytes: &mut usize) -> Result<(), Failure> {
+        if plain.is_empty() {
+            return Ok(());
+        }
         let records = plain.len().div_ceil(RECORD_PLAIN_BYTES);
         let room_bytes = plain.len() + records * RECORD_OVERHEAD_BYTES + EXTRA_BYTES;
-        if outgoing.len() < room_bytes {
-            outgoing.resize(room_bytes, 0);
+        if outgoing.len() < *sealed_bytes + room_bytes {
+            outgoing.resize(*sealed_bytes + room_bytes, 0);
         }
-        let mut filled = 0;
         loop {
             let UnbufferedStatus { state, .. } = self.connection.process_tls_records(&mut self.partial);
             match state {
-                Ok(ConnectionState::EncodeTlsData(mut data)) => match data.encode(&mut outgoing[filled..]) {
-                    Ok(count) => filled += count,
+                Ok(ConnectionState::EncodeTlsData(mut data)) => match data.encode(&mut outgoing[*sealed_bytes..]) {
+                    Ok(count) => *sealed_bytes += count,
                     Err(EncodeError::InsufficientSize(InsufficientSizeError { required_size })) => {
-                        outgoing.resize(filled + required_size + room_bytes, 0);
-                        if let Ok(count) = data.encode(&mut outgoing[filled..]) {
-                            filled += count;
+                        outgoing.resize(*sealed_bytes + required_size + room_bytes, 0);
+                        if let Ok(count) = data.encode(&mut outgoing[*sealed_bytes..]) {
+                            *sealed_bytes += count;
                         }
                     }
                     Err(EncodeError::AlreadyEncoded) => {}
                 },
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {
-                    let sealed = match traffic.encrypt(plain, &mut outgoing[filled..]) {
+                    let sealed = match traffic.encrypt(plain, &mut outgoing[*sealed_bytes..]) {
                         Err(EncryptError::InsufficientSize(InsufficientSizeError { required_size })) => {
-                            outgoing.resize(filled + required_size, 0);
-                            traffic.encrypt(plain, &mut outgoing[filled..])
+                            outgoing.resize(*sealed_bytes + required_size, 0);
+                            traffic.encrypt(plain, &mut outgoing[*sealed_bytes..])
                         }
                         result => result,
                     };
-                    return match sealed {
-                        Ok(count) => Ok(&outgoing[..filled + count]),
-                        Err(_) => Err(Failure::from(rustls::Error::EncryptError)),
-                    };
+                    *sealed_bytes += sealed.map_err(|_| Failure::from(rustls::Error::EncryptError))?;
+                    return Ok(());
                 }
                 Ok(_) => return Err(Failure::from(rustls::Error::HandshakeNotComplete)),
                 Err(error) => return Err(Failure::from(error)),
@@ -334,6 +369,7 @@ impl Tls {
     /// The network has taken all of `sealed` but this.
     pub fn keep(&mut self, left: &[u8]) {
         debug_assert!(self.outgoing.is_empty());
+        self.is_behind = !left.is_empty();
         self.outgoing = left.to_vec();
         self.sent_bytes = 0;
     }
@@ -406,24 +442,6 @@ impl Tls {
             + handshake_bytes
             + certificates.iter().map(|certificate| certificate.len()).sum::<usize>()
             + buffers.iter().map(|buffer| buffer.capacity()).sum::<usize>()
-    }
-}
-
-impl Scratch {
-    /// Room for plain bytes from several places.
-    pub fn plain(&mut self) -> &mut [u8] {
-        self.plain.resize(PLAIN_MAX_BYTES, 0);
-        &mut self.plain
-    }
-
-    /// Plain bytes that have been put there, and room for records.
-    pub fn gathered(&mut self, plain_bytes: usize) -> (&[u8], &mut Vec<u8>) {
-        (&self.plain[..plain_bytes], &mut self.outgoing)
-    }
-
-    /// Room for records of plain bytes that are elsewhere.
-    pub fn outgoing(&mut self) -> &mut Vec<u8> {
-        &mut self.outgoing
     }
 }
 

@@ -201,6 +201,8 @@ impl Chunks {
             None => {
                 let mut fresh = self.take();
                 bytes_of(&mut fresh)[..len].copy_from_slice(&chunk.bytes()[range]);
+                // The outputs that refer to it are through with it at the end of the turn.
+                self.give_back(chunk);
                 (fresh, 0..len)
             }
         }

@@ -6,7 +6,7 @@ use std::net::Shutdown;
 
 use mio::net::TcpStream;
 use tautwire_engine::{Counters, Output};
-use tautwire_tls::{Failure, PLAIN_MAX_BYTES, Scratch, Tls};
+use tautwire_tls::{Failure, Scratch, Tls};
 use tautwire_websocket::{CloseCode, WebSocket};
 
 use super::layers::Layers;
@@ -139,23 +139,17 @@ impl<'a> Transport<'a> {
                 Some(_) => (&[][..], 0),
                 None => (&[][..], output_bytes),
             };
-            let single = output.filter(|_| output_max_bytes > 0).and_then(Output::single);
-            let sealed = match single {
-                Some(bytes) if ahead.is_empty() => {
-                    taken_bytes = output_max_bytes.min(PLAIN_MAX_BYTES);
-                    tls.seal(&bytes[..taken_bytes], scratch.outgoing())
-                }
-                _ => {
-                    let plain = scratch.plain();
-                    plain[..ahead.len()].copy_from_slice(ahead);
-                    taken_bytes = ahead.len();
-                    if let Some(output) = output.filter(|_| output_max_bytes > 0) {
-                        taken_bytes += gather(output, output_max_bytes, &mut plain[taken_bytes..]);
-                    }
-                    let (plain, outgoing) = scratch.gathered(taken_bytes);
-                    if taken_bytes > 0 { tls.seal(plain, outgoing) } else { Ok(&[][..]) }
-                }
+            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+            let first = usize::from(!ahead.is_empty());
+            slices[0] = IoSlice::new(ahead);
+            let room_bytes = tls.plain_max_bytes().saturating_sub(ahead.len());
+            let filled = match output.filter(|_| output_max_bytes > 0) {
+                Some(output) => first + output.fill(&mut slices[first..], output_max_bytes.min(room_bytes)),
+                None => first,
             };
+            let slices = &slices[..filled];
+            taken_bytes = slices.iter().map(|slice| slice.len()).sum();
+            let sealed = if taken_bytes > 0 { tls.seal(slices, scratch) } else { Ok(&[][..]) };
             let sealed = sealed.map_err(io::Error::other)?;
             if !sealed.is_empty() {
                 own_bytes = sealed.len() - taken_bytes;
@@ -287,18 +281,6 @@ fn ahead_of(layers: Option<&mut Layers>, output_bytes: usize) -> (&[u8], usize) 
         Some(websocket) => websocket.next(output_bytes),
         None => (&[], output_bytes),
     }
-}
-
-/// Copies the beginning of output, `max_bytes` at most, as far as there is room; says how much that is.
-fn gather(output: &Output, max_bytes: usize, room: &mut [u8]) -> usize {
-    let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-    let filled = output.fill(&mut slices, max_bytes.min(room.len()));
-    let mut copied = 0;
-    for slice in &slices[..filled] {
-        room[copied..copied + slice.len()].copy_from_slice(slice);
-        copied += slice.len();
-    }
-    copied
 }
 
 /// Leaves the MQTT bytes at the front of `bytes`; says how many.

@@ -1,6 +1,6 @@
 //! Authorities, certificates, and a client of rustls on a network in memory.
 
-use std::io::{Read as _, Write as _};
+use std::io::{IoSlice, Read as _, Write as _};
 use std::sync::Arc;
 
 use rcgen::{
@@ -223,16 +223,23 @@ impl Pair {
 
     /// The server sends plain bytes.
     pub(crate) fn send(&mut self, plain: &[u8]) {
-        assert!(self.tls.may_send() && self.tls.pending().is_empty());
         for part in plain.chunks(tautwire_tls::PLAIN_MAX_BYTES) {
-            let mut outgoing = Vec::new();
-            let mut sealed = self.tls.seal(part, &mut outgoing).expect("it can be sealed");
-            while !sealed.is_empty() {
-                self.client.read_tls(&mut sealed).expect("memory gives all");
-                self.client.process_new_packets().expect("it can be opened");
-                self.take_from_client();
-            }
+            self.send_pieces(&[part]);
         }
+    }
+
+    /// The server sends plain bytes that lie in several places; gives how long the content of each record is.
+    pub(crate) fn send_pieces(&mut self, pieces: &[&[u8]]) -> Vec<usize> {
+        assert!(self.tls.may_send() && self.tls.pending().is_empty());
+        let pieces: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+        let sealed = self.tls.seal(&pieces, &mut self.scratch).expect("it can be sealed").to_vec();
+        let mut left = &sealed[..];
+        while !left.is_empty() {
+            self.client.read_tls(&mut left).expect("memory gives all");
+            self.client.process_new_packets().expect("it can be opened");
+            self.take_from_client();
+        }
+        content_bytes_of(&sealed)
     }
 
     /// The client sends plain bytes.
@@ -258,4 +265,14 @@ impl Pair {
         assert!(self.client_received.len() >= count, "they have come");
         self.client_received.drain(..count).collect()
     }
+}
+
+fn content_bytes_of(mut records: &[u8]) -> Vec<usize> {
+    let mut sizes = Vec::new();
+    while let [_, _, _, high, low, rest @ ..] = records {
+        let size = usize::from(u16::from_be_bytes([*high, *low]));
+        sizes.push(size);
+        records = &rest[size..];
+    }
+    sizes
 }

@@ -33,6 +33,35 @@ fn both_sides_hear_each_other_in_both_versions() {
     }
 }
 
+/// A large payload is not copied beside the header of its packet, and small packets share a record.
+#[test]
+fn a_large_piece_has_records_of_its_own_and_small_ones_share_theirs() {
+    /// The type of the content, and what proves that it is whole.
+    const EXTRA_BYTES: usize = 1 + 16;
+    let mut pair = pair(&Authority::new("a"), &TLS13);
+    pair.run();
+    let (header, payload) = (bytes(10), bytes(40_000));
+    let sizes = pair.send_pieces(&[&header, &payload, &header, &header, b""]);
+    let contents: Vec<_> = sizes.iter().map(|size| size - EXTRA_BYTES).collect();
+    assert_eq!(contents[contents.len() - 5..], [10, 16_384, 16_384, 40_000 - 2 * 16_384, 20]);
+    let sent = [&header[..], &payload, &header, &header].concat();
+    assert_eq!(pair.client_has(sent.len()), sent);
+}
+
+/// What has become records is held for the client, however much it is.
+#[test]
+fn a_client_that_is_behind_gets_less_at_a_time() {
+    let mut pair = pair(&Authority::new("a"), &TLS13);
+    pair.run();
+    assert_eq!(pair.tls.plain_max_bytes(), tautwire_tls::PLAIN_MAX_BYTES);
+    pair.tls.keep(b"what the network has not taken");
+    assert_eq!(pair.tls.plain_max_bytes(), 64 << 10);
+    pair.tls.sent(pair.tls.pending().len());
+    assert_eq!(pair.tls.plain_max_bytes(), 64 << 10, "it has only caught up");
+    pair.tls.keep(b"");
+    assert_eq!(pair.tls.plain_max_bytes(), tautwire_tls::PLAIN_MAX_BYTES);
+}
+
 /// Some who have connected say nothing: they must not cost much.
 #[test]
 fn one_that_does_nothing_holds_no_buffers() {
@@ -47,6 +76,24 @@ fn one_that_does_nothing_holds_no_buffers() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn pieces_arrive_in_their_order(sizes in prop::collection::vec(prop_oneof![0usize..40, 8_000usize..8_400, 0usize..20_000], 0..4)) {
+        let mut pair = pair(&Authority::new("a"), &TLS13);
+        pair.run();
+        let sent = bytes(sizes.iter().sum());
+        let mut rest = &sent[..];
+        let pieces: Vec<_> = sizes
+            .iter()
+            .map(|size| {
+                let (piece, left) = rest.split_at(*size);
+                rest = left;
+                piece
+            })
+            .collect();
+        pair.send_pieces(&pieces);
+        prop_assert_eq!(pair.client_has(sent.len()), sent);
+    }
 
     #[test]
     fn what_comes_is_the_same_however_it_is_cut(
