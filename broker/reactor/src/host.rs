@@ -109,6 +109,9 @@ impl Host {
             return false;
         }
         let Some(newcomer) = self.door.next(self.connections.now_ms, shard.counters()) else { return false };
+        if let Some(trimmer) = &mut self.trimmer {
+            trimmer.note_one_who_comes();
+        }
         if newcomer.is_by_tls()
             && let Some(to) = self.next_for_handshakes()
         {

@@ -44,7 +44,7 @@ pub use doorkeeper::{Doorkeeper, Ticket};
 pub use gate::ListenerState;
 pub use inbox::PublishError;
 pub use listener::{Listen, Place};
-pub use memory::{forget_startup, keep_large_apart};
+pub use memory::{forget_code, keep_large_apart};
 pub use roster::NextListeners;
 pub use surveys::{AskError, Asker, Patience};
 pub use tap::Watching;

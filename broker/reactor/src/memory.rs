@@ -13,6 +13,10 @@ const CALM_MS: u64 = 2_000;
 /// a little later, such as their timers, and what waits for a thread that finds out who clients are.
 const AFTERMATH_MS: u64 = 4_000;
 const AFTERMATHS: u32 = 2;
+/// So many clients are a crowd, however little each of them makes the broker hold.
+const CROWD: u32 = 500;
+/// While so many come within [`CALM_MS`], the crowd is not over.
+const STILL_COME: u32 = 50;
 
 /// Watches how much is held, and says when memory is to be given back because much has been freed: glibc gives back only what lies at the
 /// end of its heap.
@@ -21,25 +25,35 @@ pub(crate) struct Trimmer {
     peak_bytes: u64,
     /// When it is trimmed, if as little is held until then.
     calm_ms: Option<u64>,
+    /// How many clients have come since it was trimmed.
+    came: u32,
+    /// How many of them have come lately.
+    came_lately: u32,
+    /// When it is trimmed, if hardly anybody comes until then.
+    over_ms: Option<u64>,
     /// When it is trimmed once more, and how often then.
     aftermath: Option<(u64, u32)>,
 }
 
 impl Trimmer {
+    /// A client has come.
+    #[inline]
+    pub(crate) fn note_one_who_comes(&mut self) {
+        self.came = self.came.saturating_add(1);
+        self.came_lately = self.came_lately.saturating_add(1);
+    }
+
     /// When it wants to be called at the latest.
     pub(crate) fn next_ms(&self) -> Option<u64> {
-        self.calm_ms.into_iter().chain(self.aftermath.map(|(at_ms, _)| at_ms)).min()
+        let aftermath_ms = self.aftermath.map(|(at_ms, _)| at_ms);
+        [self.calm_ms, self.over_ms, aftermath_ms].into_iter().flatten().min()
     }
 
     /// Whether a crowd has gone, or a part of what it has left has been freed since. To be called after every turn.
     pub(crate) fn is_due(&mut self, held_bytes: u64, now_ms: u64) -> bool {
-        self.peak_bytes = self.peak_bytes.max(held_bytes);
-        let freed_bytes = self.peak_bytes - held_bytes;
-        if freed_bytes < WORTHWHILE_BYTES.max(self.peak_bytes / 2) {
-            self.calm_ms = None;
-        } else if now_ms >= *self.calm_ms.get_or_insert(now_ms + CALM_MS) {
-            self.calm_ms = None;
-            self.peak_bytes = held_bytes;
+        let (was_freed, is_over) = (self.much_was_freed(held_bytes, now_ms), self.crowd_is_over(now_ms));
+        if was_freed || is_over {
+            *self = Trimmer { peak_bytes: held_bytes, ..Trimmer::default() };
             self.aftermath = Some((now_ms + AFTERMATH_MS, AFTERMATHS - 1));
             return true;
         }
@@ -48,10 +62,31 @@ impl Trimmer {
         self.aftermath = left.checked_sub(1).map(|left| (now_ms + AFTERMATH_MS, left));
         true
     }
+
+    fn much_was_freed(&mut self, held_bytes: u64, now_ms: u64) -> bool {
+        self.peak_bytes = self.peak_bytes.max(held_bytes);
+        let freed_bytes = self.peak_bytes - held_bytes;
+        if freed_bytes < WORTHWHILE_BYTES.max(self.peak_bytes / 2) {
+            self.calm_ms = None;
+            return false;
+        }
+        now_ms >= *self.calm_ms.get_or_insert(now_ms + CALM_MS)
+    }
+
+    fn crowd_is_over(&mut self, now_ms: u64) -> bool {
+        if self.came < CROWD {
+            return false;
+        }
+        if now_ms < *self.over_ms.get_or_insert(now_ms + CALM_MS) {
+            return false;
+        }
+        self.over_ms = Some(now_ms + CALM_MS);
+        std::mem::take(&mut self.came_lately) < STILL_COME
+    }
 }
 
-/// Gives back to its heap what this thread keeps of what it has freed, and then, where it does so for all threads, trims the heaps. Threads of
-/// their own do it, because what a thread keeps comes back only when it ends, and trimming takes long.
+/// Gives back to its heap what this thread keeps of what it has freed, and then, where it does so for all threads, trims the heaps and lets go of
+/// code that only a crowd has needed. Threads of their own do it, because what a thread keeps comes back only when it ends, and trimming takes long.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(crate) fn give_back(is_of_all: bool) {
     let blocks = kept_by_this_thread();
@@ -61,6 +96,7 @@ pub(crate) fn give_back(is_of_all: bool) {
         let _ = dropped.map(thread::JoinHandle::join);
         if is_of_all {
             trim();
+            forget_code();
         }
     });
     // Without threads there is less to give back.
@@ -122,10 +158,10 @@ pub fn keep_large_apart() {
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn keep_large_apart() {}
 
-/// Lets the pages of the program go that only starting needed, such as what reads the configuration. Whatever is called
-/// again is mapped again from the file.
+/// Lets the pages of the program go, for those that only starting needed, such as what reads the configuration, or only a crowd. Whatever
+/// is called again is mapped again from the file.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-pub fn forget_startup() {
+pub fn forget_code() {
     unsafe extern "C" {
         // The linker sets these around the code: before the first page of the program, and behind its last instruction.
         static __executable_start: u8;
@@ -144,7 +180,7 @@ pub fn forget_startup() {
 
 /// Elsewhere the system decides alone.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub fn forget_startup() {}
+pub fn forget_code() {}
 
 #[cfg(test)]
 mod tests {
@@ -167,5 +203,21 @@ mod tests {
         assert!(trimmer.is_due(2 * MIB, 24_000), "and once more");
         assert_eq!(trimmer.next_ms(), None);
         assert!(!trimmer.is_due(3 * MIB / 2, 30_000), "it is little");
+    }
+
+    #[test]
+    fn a_crowd_of_whom_each_holds_little_is_one_too() {
+        let mut trimmer = Trimmer::default();
+        let mut come = |trimmer: &mut Trimmer, count| (0..count).for_each(|_| trimmer.note_one_who_comes());
+        come(&mut trimmer, CROWD - 1);
+        assert!(!trimmer.is_due(0, 0) && trimmer.next_ms().is_none());
+        come(&mut trimmer, 1);
+        assert!(!trimmer.is_due(0, 10) && !trimmer.is_due(0, 10 + CALM_MS), "they came within this time");
+        come(&mut trimmer, STILL_COME);
+        assert!(!trimmer.is_due(0, 10 + 2 * CALM_MS), "they still come");
+        come(&mut trimmer, STILL_COME - 1);
+        assert_eq!(trimmer.next_ms(), Some(10 + 3 * CALM_MS));
+        assert!(trimmer.is_due(0, 10 + 3 * CALM_MS), "a few always come");
+        assert_eq!(trimmer.next_ms(), Some(10 + 3 * CALM_MS + AFTERMATH_MS));
     }
 }

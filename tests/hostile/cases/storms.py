@@ -22,8 +22,6 @@ WARM = 50
 # Memory is back so soon, up to so much.
 BACK_WITHIN_S = 10.0
 BACK_MAX = 1.10
-# Where that is more than a tenth: pages of the program that it has not used before, and holes in the heap.
-LEFT_MAX_BYTES = 3 * MIB // 2
 STRANGER_WITHIN_S = 4.0
 AT_REST_S = 2.0
 LOOK_S = 0.05
@@ -249,7 +247,7 @@ def at_rest(arena: Arena) -> int:
 
 
 def memory_is_back(arena: Arena, before: int) -> None:
-    most = max(int(before * BACK_MAX), before + LEFT_MAX_BYTES)
+    most = int(before * BACK_MAX)
     began = time.monotonic()
     while (now := arena.broker.resident_bytes()) > most and time.monotonic() < began + BACK_WITHIN_S:
         time.sleep(LOOK_S)

@@ -173,6 +173,11 @@ impl Chunks {
         }
     }
 
+    /// Frees what is kept for reuse.
+    pub(crate) fn free_unused(&mut self) {
+        self.spares = Vec::new();
+    }
+
     /// A chunk to which no output refers: those that do are free again at the end of the turn.
     fn take(&mut self) -> Chunk {
         match self.spares.iter_mut().position(|chunk| chunk.get_mut().is_some()) {

@@ -289,8 +289,9 @@ impl Connections {
         self.write(shard, id);
     }
 
-    /// Frees the room that lists do not need any more.
+    /// Frees buffers that are made again when the next client needs one, and the room that lists do not need any more.
     pub(crate) fn free_unused(&mut self) {
+        self.chunks.free_unused();
         self.handshakes.free_unused(|id| self.sockets.shaking_layers(id).is_some());
         self.sockets.free_unused();
         for list in [&mut self.readable, &mut self.signalled, &mut self.ended] {

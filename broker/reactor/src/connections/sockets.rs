@@ -89,8 +89,9 @@ impl Sockets {
         }
     }
 
-    /// Frees the room that lists do not need any more.
+    /// Frees the buffers for TLS and the room that lists do not need any more.
     pub(crate) fn free_unused(&mut self) {
+        self.scratch = Scratch::default();
         let needed = self.layers.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         self.layers.truncate(needed);
         self.layers.shrink_to_fit();

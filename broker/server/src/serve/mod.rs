@@ -160,7 +160,7 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: Prepared, on
     // Starting is over when each thread has made its first turn, which publishes the `$SYS` topics; whoever looks at the memory after being
     // told where the broker listens does not see what that took.
     broker.settle(SETTLE);
-    tautwire_reactor::forget_startup();
+    tautwire_reactor::forget_code();
     if announce(&addresses, port).is_err() {
         log::warn!("standard output is closed: nobody was told where the broker listens");
     }
