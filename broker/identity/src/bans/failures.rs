@@ -71,6 +71,10 @@ impl Failures {
 
 impl Noted {
     fn note(&mut self, rule: &FailureRule, who: Banned, now_s: u64) -> Option<bool> {
+        // Names that strangers have made up do not stay until there is no room for others.
+        if now_s.saturating_sub(self.swept_at_s) >= rule.within_s.max(1) {
+            self.sweep(rule.within_s, now_s);
+        }
         if !self.times.contains_key(&who) && self.times.len() >= FAILURES_KEYS_MAX && !self.sweep(rule.within_s, now_s)
         {
             return None;
@@ -93,6 +97,33 @@ impl Noted {
         self.swept_at_s = now_s;
         let is_young = |at_s: &u64| now_s.saturating_sub(*at_s) < within_s;
         self.times.retain(|_, times| times.back().is_some_and(is_young));
+        if self.times.len() < self.times.capacity() / 4 {
+            self.times.shrink_to_fit();
+        }
         self.times.len() < FAILURES_KEYS_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_strangers_are_forgotten_when_their_failures_do_not_count_any_more() {
+        let rule = FailureRule { by: By::User, count: 3, within_s: 60, ban_s: 60 };
+        let mut noted = Noted::default();
+        for number in 0..10_000 {
+            assert_eq!(noted.note(&rule, Banned::User(format!("stranger-{number}").into()), 1_000), Some(false));
+        }
+        assert_eq!(noted.note(&rule, Banned::User("late".into()), 1_059), Some(false));
+        assert_eq!(noted.times.len(), 10_001, "they still count");
+        assert_eq!(noted.note(&rule, Banned::User("late".into()), 1_060), Some(false));
+        assert_eq!(noted.times.len(), 1);
+        assert!(noted.times.capacity() < 100, "{}", noted.times.capacity());
+        assert_eq!(
+            noted.note(&rule, Banned::User("late".into()), 1_061),
+            Some(true),
+            "whose failures count is not forgotten"
+        );
     }
 }

@@ -4,6 +4,7 @@ use base64ct::{Base64UrlUnpadded, Encoding as _};
 use tautwire_json::Value;
 
 use super::Algorithm;
+use crate::chain::shown;
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_HEADER_BYTES_MAX};
 
 /// A token of three parts.
@@ -42,8 +43,8 @@ impl<'t> Token<'t> {
         let header = object(header).map_err(|why| format!("its header {why}"))?;
         let claims = object(claims).map_err(|why| format!("its payload {why}"))?;
         let name = header.get("alg").and_then(Value::as_text).ok_or("its header names no algorithm")?;
-        let algorithm = Algorithm::named(name)
-            .ok_or_else(|| format!("its algorithm {} is not known, or none", name.escape_debug()))?;
+        let algorithm =
+            Algorithm::named(name).ok_or_else(|| format!("its algorithm {} is not known, or none", shown(name)))?;
         // RFC 7515, section 4.1.11: whoever does not understand an extension must refuse the token.
         if header.get("crit").is_some() {
             return Err("its header has extensions that must be understood (crit), and none is".to_owned());

@@ -154,6 +154,13 @@ fn no_key_can_be_used_for_what_it_is_not() {
     let told = refusal(KeySet::of_pem(rsa::PEM).expect("a key"), &none);
     assert_eq!((told.code, told.reason), (RefusalCode::Token, ConnectReason::BadUserNameOrPassword));
     assert!(told.log.contains("none is not known, or none"), "{told}");
+    let long =
+        none.replacen(&encoded(r#"{"alg":"none"}"#), &encoded(&format!(r#"{{"alg":"{}"}}"#, "x".repeat(2_000))), 1);
+    let told = refusal(KeySet::of_pem(rsa::PEM).expect("a key"), &long);
+    assert!(
+        told.log.contains("x… is not known") && told.log.len() < 200,
+        "who has no key writes no long lines: {told}"
+    );
     // HS256 with the public key as the secret.
     let message = none.trim_end_matches('.').replacen(&encoded(r#"{"alg":"none"}"#), &encoded(r#"{"alg":"HS256"}"#), 1);
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, rsa::PEM.as_bytes());
