@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn a_crowd_of_whom_each_holds_little_is_one_too() {
         let mut trimmer = Trimmer::default();
-        let mut come = |trimmer: &mut Trimmer, count| (0..count).for_each(|_| trimmer.note_one_who_comes());
+        let come = |trimmer: &mut Trimmer, count| (0..count).for_each(|_| trimmer.note_one_who_comes());
         come(&mut trimmer, CROWD - 1);
         assert!(!trimmer.is_due(0, 0) && trimmer.next_ms().is_none());
         come(&mut trimmer, 1);
