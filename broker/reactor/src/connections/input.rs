@@ -222,3 +222,20 @@ fn bytes_of(chunk: &mut Chunk) -> &mut [u8] {
     }
     chunk.get_mut().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_that_output_refers_to_is_used_again() {
+        let mut chunks = Chunks::default();
+        let chunk = chunks.take();
+        let place = chunk.bytes().as_ptr();
+        let referred_to = chunk.clone();
+        let (fresh, range) = chunks.with_room(chunk, CHUNK_BYTES - 10..CHUNK_BYTES);
+        assert!(fresh.bytes().as_ptr() != place && range == (0..10));
+        drop(referred_to);
+        assert_eq!(chunks.take().bytes().as_ptr(), place);
+    }
+}
