@@ -15,8 +15,10 @@ const AFTERMATH_MS: u64 = 4_000;
 const AFTERMATHS: u32 = 2;
 /// So many clients are a crowd, however little each of them makes the broker hold.
 const CROWD: u32 = 500;
-/// While so many come within [`CALM_MS`], the crowd is not over.
+/// While so many come within [`CALM_MS`], the crowd is not over. Where fewer come all the time, there is none.
 const STILL_COME: u32 = 50;
+/// What one of a crowd may leave. Where more is held than all of them may leave, the heap is large, and going through it is not worth the time.
+const LEFT_BY_EACH_BYTES: u64 = 16 << 10;
 
 /// Watches how much is held, and says when memory is to be given back because much has been freed: glibc gives back only what lies at the
 /// end of its heap.
@@ -25,11 +27,11 @@ pub(crate) struct Trimmer {
     peak_bytes: u64,
     /// When it is trimmed, if as little is held until then.
     calm_ms: Option<u64>,
-    /// How many clients have come since it was trimmed.
+    /// How many clients have come one soon after the other.
     came: u32,
-    /// How many of them have come lately.
+    /// How many of them have come since it was last looked at.
     came_lately: u32,
-    /// When it is trimmed, if hardly anybody comes until then.
+    /// When it is looked at whether they still come.
     over_ms: Option<u64>,
     /// When it is trimmed once more, and how often then.
     aftermath: Option<(u64, u32)>,
@@ -45,13 +47,14 @@ impl Trimmer {
 
     /// When it wants to be called at the latest.
     pub(crate) fn next_ms(&self) -> Option<u64> {
+        let over_ms = self.over_ms.filter(|_| self.came >= CROWD);
         let aftermath_ms = self.aftermath.map(|(at_ms, _)| at_ms);
-        [self.calm_ms, self.over_ms, aftermath_ms].into_iter().flatten().min()
+        [self.calm_ms, over_ms, aftermath_ms].into_iter().flatten().min()
     }
 
     /// Whether a crowd has gone, or a part of what it has left has been freed since. To be called after every turn.
     pub(crate) fn is_due(&mut self, held_bytes: u64, now_ms: u64) -> bool {
-        let (was_freed, is_over) = (self.much_was_freed(held_bytes, now_ms), self.crowd_is_over(now_ms));
+        let (was_freed, is_over) = (self.much_was_freed(held_bytes, now_ms), self.crowd_is_over(held_bytes, now_ms));
         if was_freed || is_over {
             *self = Trimmer { peak_bytes: held_bytes, ..Trimmer::default() };
             self.aftermath = Some((now_ms + AFTERMATH_MS, AFTERMATHS - 1));
@@ -73,15 +76,17 @@ impl Trimmer {
         now_ms >= *self.calm_ms.get_or_insert(now_ms + CALM_MS)
     }
 
-    fn crowd_is_over(&mut self, now_ms: u64) -> bool {
-        if self.came < CROWD {
+    fn crowd_is_over(&mut self, held_bytes: u64, now_ms: u64) -> bool {
+        if self.came == 0 || now_ms < *self.over_ms.get_or_insert(now_ms + CALM_MS) {
             return false;
         }
-        if now_ms < *self.over_ms.get_or_insert(now_ms + CALM_MS) {
+        if std::mem::take(&mut self.came_lately) >= STILL_COME {
+            self.over_ms = Some(now_ms + CALM_MS);
             return false;
         }
-        self.over_ms = Some(now_ms + CALM_MS);
-        std::mem::take(&mut self.came_lately) < STILL_COME
+        self.over_ms = None;
+        let came = std::mem::take(&mut self.came);
+        came >= CROWD && held_bytes <= u64::from(came) * LEFT_BY_EACH_BYTES
     }
 }
 
@@ -205,19 +210,45 @@ mod tests {
         assert!(!trimmer.is_due(3 * MIB / 2, 30_000), "it is little");
     }
 
+    fn come(trimmer: &mut Trimmer, count: u32) {
+        (0..count).for_each(|_| trimmer.note_one_who_comes());
+    }
+
     #[test]
     fn a_crowd_of_whom_each_holds_little_is_one_too() {
         let mut trimmer = Trimmer::default();
-        let come = |trimmer: &mut Trimmer, count| (0..count).for_each(|_| trimmer.note_one_who_comes());
         come(&mut trimmer, CROWD - 1);
-        assert!(!trimmer.is_due(0, 0) && trimmer.next_ms().is_none());
+        assert!(!trimmer.is_due(0, 10) && trimmer.next_ms().is_none());
         come(&mut trimmer, 1);
-        assert!(!trimmer.is_due(0, 10) && !trimmer.is_due(0, 10 + CALM_MS), "they came within this time");
+        assert_eq!(trimmer.next_ms(), Some(10 + CALM_MS));
+        assert!(!trimmer.is_due(0, 10 + CALM_MS), "they came within this time");
         come(&mut trimmer, STILL_COME);
         assert!(!trimmer.is_due(0, 10 + 2 * CALM_MS), "they still come");
         come(&mut trimmer, STILL_COME - 1);
         assert_eq!(trimmer.next_ms(), Some(10 + 3 * CALM_MS));
         assert!(trimmer.is_due(0, 10 + 3 * CALM_MS), "a few always come");
         assert_eq!(trimmer.next_ms(), Some(10 + 3 * CALM_MS + AFTERMATH_MS));
+    }
+
+    #[test]
+    fn those_who_come_all_the_time_are_no_crowd() {
+        for each_time in [STILL_COME - 1, STILL_COME] {
+            let mut trimmer = Trimmer::default();
+            for number in 0..100 {
+                come(&mut trimmer, each_time);
+                assert!(!trimmer.is_due(0, number * CALM_MS) && !trimmer.is_due(0, number * CALM_MS + 1));
+            }
+        }
+    }
+
+    #[test]
+    fn a_crowd_is_passed_over_where_much_is_held_beside_what_it_may_leave() {
+        let worthwhile = u64::from(CROWD) * LEFT_BY_EACH_BYTES;
+        for (held_bytes, is_trimmed) in [(worthwhile, true), (worthwhile + 1, false)] {
+            let mut trimmer = Trimmer::default();
+            come(&mut trimmer, CROWD);
+            assert!(!trimmer.is_due(held_bytes, 0) && !trimmer.is_due(held_bytes, CALM_MS));
+            assert_eq!(trimmer.is_due(held_bytes, 2 * CALM_MS), is_trimmed);
+        }
     }
 }
