@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::delivery::Log;
 use crate::drain::Drain;
 use crate::groups::{GroupMessage, Groups, Patrol};
-use crate::interest::Interest;
+use crate::interest::{Interest, ProbeMessage, Spread};
 use crate::lanes::{Entry, Keeping, LaneEvent, Lanes, Origin, What};
 use crate::lease::{Lease, LeaseEvent};
 use crate::mutant::{Mutant, is};
@@ -51,6 +51,7 @@ pub struct Member {
     sessions: Sessions,
     log: Log,
     interest: Interest,
+    spread: Spread,
     groups: Groups,
     patrol: Patrol,
     retained: Writer,
@@ -132,6 +133,7 @@ impl Member {
             sessions: Sessions::default(),
             log,
             interest: Interest::default(),
+            spread: Spread::default(),
             groups: Groups::default(),
             patrol,
             retained: Writer::default(),
@@ -181,6 +183,7 @@ impl Member {
         self.log.advance(now_ms, &self.settings, &mut self.out);
         self.with_groups(now_ms, Groups::advance);
         self.with_patrol(now_ms, Patrol::advance);
+        self.with_spread(now_ms, Spread::advance);
         self.keep_house(now_ms);
         self.begin_to_serve(now_ms);
     }
@@ -216,6 +219,9 @@ impl Member {
         }
         if let Some(message) = OrderMessage::decode(bytes) {
             self.heard_order(now_ms, message);
+        }
+        if let Some(message) = ProbeMessage::decode(bytes) {
+            self.with_spread(now_ms, |spread, cx| spread.heard(message, cx));
         }
         if let Some(PeerMessage { from, client, claim, kind }) = PeerMessage::decode(bytes) {
             self.with_sessions(now_ms, |sessions, cx| match kind {

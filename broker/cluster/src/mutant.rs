@@ -143,6 +143,12 @@ pub enum Mutant {
     PassesWithdrawn,
     /// A node that is drained buries itself while it serves clients.
     RetiresTooEarly,
+    /// Nobody asks whether other nodes know what this one listens to.
+    TellsBeforeSpread,
+    /// A probe goes out before the bus has confirmed what it is about.
+    ProbesTooEarly,
+    /// What one node knows, all know.
+    TakesOneEchoForAll,
     /// A proposal replaces whatever configuration is there.
     ConfiguresBlindly,
 }

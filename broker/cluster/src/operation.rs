@@ -240,6 +240,18 @@ pub enum Output {
     Listen(String),
     /// They are not wanted any more by this pattern.
     Unlisten(String),
+    /// Answers to the probe with this number are to be heard from now on, by a subject of their own that is listened to later than all patterns
+    /// which the bus has confirmed. What was heard so for an earlier probe is not wanted any more. Said again for each probe that is sent again.
+    Probe(u64),
+    /// An answer, by the subject of another node's probe.
+    Echo {
+        /// Whose.
+        to: Incarnation,
+        /// Which.
+        number: u64,
+        /// For [`heard`](crate::Member::heard) there.
+        message: Vec<u8>,
+    },
     /// For the engine.
     Decision(Decision),
 }
@@ -424,6 +436,12 @@ pub enum Decision {
     Retain(Vec<RetainedChange>),
     /// This node's store has all that was retained before [`look`](crate::Member::look) was called with this ticket.
     Look {
+        /// Who asked.
+        ticket: u64,
+    },
+    /// What this node listened to when [`spread`](crate::Member::spread) was called with this ticket, all living nodes know, or have not said so in
+    /// time.
+    Spread {
         /// Who asked.
         ticket: u64,
     },

@@ -72,6 +72,10 @@ impl Outbox {
         }));
     }
 
+    pub(crate) fn put(&mut self, output: Output) {
+        self.outputs.push_back(output);
+    }
+
     pub(crate) fn decide(&mut self, decision: Decision) {
         self.outputs.push_back(Output::Decision(decision));
     }

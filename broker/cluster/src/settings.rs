@@ -13,6 +13,9 @@ pub struct Settings {
     pub claim_timeout_ms: u64,
     /// After what time something is asked again that was not answered, in milliseconds.
     pub ask_again_ms: u64,
+    /// How long a round waits at most until the other nodes know what this one listens to, in milliseconds. Whoever asks while one goes on waits
+    /// for the next one as well.
+    pub spread_timeout_ms: u64,
     /// Claims under way at once.
     pub claims_max: usize,
     /// A group takes no more messages once it has so many bytes.
@@ -93,6 +96,7 @@ impl Default for Settings {
             margin_ms: 1000,
             claim_timeout_ms: 5000,
             ask_again_ms: 250,
+            spread_timeout_ms: 1000,
             claims_max: 4096,
             group_max_bytes: 512 * 1024,
             group_messages_max: 1024,

@@ -49,6 +49,8 @@ pub struct Counters {
     pub retained_superseded: u64,
     /// Bytes of messages that are to be retained: this one goes up and down.
     pub retaining_bytes: u64,
+    /// How often a node has not said within `spread_timeout_ms` that it knows what this one listens to, or the bus has not confirmed it.
+    pub spreads_unanswered: u64,
     /// Clients that were sent to other nodes, or refused because the node takes none.
     pub moved: u64,
 }

@@ -43,7 +43,8 @@ impl Node {
                 }
                 Output::Operation(id, operation) => self.asked.push((id, operation)),
                 Output::Decision(decision) => self.decisions.push(decision),
-                Output::Send(..) | Output::Listen(_) | Output::Unlisten(_) => {}
+                Output::Send(..) | Output::Listen(_) | Output::Unlisten(_) | Output::Probe(_) | Output::Echo { .. } => {
+                }
             }
         }
     }

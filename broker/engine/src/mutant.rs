@@ -71,6 +71,8 @@ pub enum Mutant {
     ForgetsTerms,
     /// In a cluster, CONNACK does not wait for the will to be safe.
     ConnectsBeforeWillIsSaved,
+    /// In a cluster, SUBACK does not wait until other nodes know of the subscription.
+    AcknowledgesBeforeSpread,
     /// In a cluster, nobody else learns that a client has taken its will back.
     ForgetsGoodbye,
 }

@@ -337,6 +337,9 @@ impl<J: Journal> Shard<J> {
         if any {
             self.hub.listen(wanted.filter);
         }
+        if self.hub.is_in_cluster() {
+            self.hub.await_spread(session, wanted.filter);
+        }
         let key = (session, wanted.format, wanted.by_filter);
         let is_new = || self.table.tree.get_by_key(node, &key, Subscription::key).is_none();
         let change = InterestChange { any, lasting: lasts && is_new() };

@@ -215,8 +215,6 @@ impl Broker for Teller {
         true
     }
 
-    fn listening(&self, _: &str) {}
-
     fn hold(&self, _: ClientKey) {}
 
     fn go_on(&self, _: ClientKey) {}

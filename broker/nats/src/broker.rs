@@ -20,9 +20,6 @@ pub trait Broker: Send + Sync + 'static {
     /// A QoS 0 message of another node has come by a pattern; of those that come by several, one copy. False where there is no room for it: it is counted, and gone.
     fn hear(&self, pattern: &str, subject: &str, message: Arc<[u8]>) -> bool;
 
-    /// What is published from now on below a pattern arrives, as far as the server that this node is connected to knows.
-    fn listening(&self, pattern: &str);
-
     /// Too much of a client's messages is on the way: nothing is to be read from it before [`go_on`](Self::go_on). What it has sent
     /// already keeps its place.
     fn hold(&self, client: ClientKey);

@@ -166,6 +166,11 @@ pub enum Command {
         /// As it was given.
         filter: String,
     },
+    /// A client waits until the other nodes know what is listened to by now.
+    Spread {
+        /// Comes back when they do.
+        ticket: u64,
+    },
     /// The node is to end.
     Drain {
         /// Clients are not to come back.
@@ -228,6 +233,7 @@ impl Command {
             | Command::Took { .. }
             | Command::Read { .. }
             | Command::Look { .. }
+            | Command::Spread { .. }
             | Command::Drain { .. }
             | Command::Rebalance
             | Command::Configured { .. }

@@ -61,6 +61,11 @@ pub(crate) fn peer_subject(node: Incarnation) -> String {
     format!("tw.c.{node}")
 }
 
+/// Where a node hears the answers to one of its probes.
+pub(crate) fn probe_subject(node: Incarnation, number: u64) -> String {
+    format!("tw.c.{node}.{number}")
+}
+
 /// Where that stands which a topic retains.
 pub(crate) fn retained_subject(subject: &str) -> String {
     format!("tw.r.{subject}")

@@ -4,14 +4,18 @@
 //! one with a wildcard there; and from [`PATTERNS_MAX`] on, to prefixes. Then it gets more than it wants.
 
 mod patterns;
+mod probe;
 mod siblings;
+mod spread;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::mutant::{Mutant, is};
 use crate::subject::{DIGESTS, patterns_of};
 use patterns::Patterns;
+pub(crate) use probe::ProbeMessage;
 use siblings::Siblings;
+pub(crate) use spread::{Spread, SpreadSurroundings};
 
 /// Patterns with one parent level that each have another token behind it. From more on, one stands for all of them.
 pub const SIBLINGS_MAX: usize = 256;
@@ -140,6 +144,11 @@ impl Interest {
                 self.told.iter().find(|told| crate::subject::matches(told, subject)).is_some_and(|told| told == pattern)
             }
         }
+    }
+
+    /// What the bus has been told to listen to.
+    pub fn told(&self) -> impl Iterator<Item = &str> {
+        self.told.iter().map(String::as_str)
     }
 
     /// To how many patterns the node listens.

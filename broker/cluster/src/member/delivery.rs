@@ -2,6 +2,7 @@
 
 use crate::delivery::{DeliveryCounters, ReadRequest};
 use crate::groups::{GroupSurroundings, Groups, Patrol};
+use crate::interest::{Change, Spread, SpreadSurroundings};
 use crate::names::{ClientKey, GroupKey, Partition};
 use crate::operation::Sequence;
 use crate::record::Place;
@@ -60,26 +61,55 @@ impl Member {
     }
 
     /// A connected client of this node has subscribed to a filter, whose share is not part of it. Each one is counted.
-    pub fn listen(&mut self, filter: &str) {
+    pub fn listen(&mut self, now_ms: u64, filter: &str) {
         if !self.is_over {
             let changes = self.interest.add(filter);
-            self.out.change_interest(changes);
+            self.change_interest(now_ms, changes);
         }
     }
 
     /// A connected client of this node does not subscribe to a filter any more.
-    pub fn unlisten(&mut self, filter: &str) {
+    pub fn unlisten(&mut self, now_ms: u64, filter: &str) {
         if !self.is_over {
             let changes = self.interest.remove(filter);
-            self.out.change_interest(changes);
+            self.change_interest(now_ms, changes);
         }
     }
 
-    /// The bus brings what matches a pattern from now on.
-    pub fn listening(&mut self, pattern: &str) {
+    /// The bus brings what matches a pattern from now on, as far as the server of the bus knows that this node is connected to.
+    pub fn listening(&mut self, now_ms: u64, pattern: &str) {
         if !self.is_over {
             let changes = self.interest.confirm(pattern);
-            self.out.change_interest(changes);
+            self.with_spread(now_ms, |spread, _| spread.confirm(pattern));
+            self.change_interest(now_ms, changes);
+        }
+    }
+
+    /// A client waits until what is listened to is known to the other nodes. The answer is `Spread` with this ticket.
+    pub fn spread(&mut self, now_ms: u64, ticket: u64) {
+        self.with_spread(now_ms, |spread, cx| spread.ask(ticket, cx));
+    }
+
+    /// The connection to the bus has been made again, perhaps to another of its servers. That has been told of all patterns.
+    pub fn reconnected(&mut self, now_ms: u64) {
+        self.with_spread(now_ms, |spread, cx| spread.begin_anew(std::iter::empty(), cx));
+    }
+
+    /// There is another connection to the bus, and [`listening`](Self::listening) comes again for each pattern.
+    pub fn listens_anew(&mut self, now_ms: u64) {
+        let patterns: Vec<_> = self.interest.told().map(str::to_owned).collect();
+        self.with_spread(now_ms, |spread, cx| spread.begin_anew(patterns.into_iter(), cx));
+    }
+
+    fn change_interest(&mut self, now_ms: u64, changes: Vec<Change>) {
+        self.with_spread(now_ms, |spread, cx| spread.change(&changes, cx));
+        self.out.change_interest(changes);
+    }
+
+    pub(super) fn with_spread(&mut self, now_ms: u64, act: impl FnOnce(&mut Spread, &mut SpreadSurroundings<'_>)) {
+        if !self.is_over {
+            let Member { me, settings, nodes, spread, out, .. } = self;
+            act(spread, &mut SpreadSurroundings { me: *me, now_ms, settings, nodes, out });
         }
     }
 

@@ -108,6 +108,7 @@ impl Member {
                 retained_conflicts: self.retained.conflicts,
                 retained_superseded: self.retained.superseded,
                 retaining_bytes: self.retained.bytes() as u64,
+                spreads_unanswered: self.spread.unanswered(),
                 moved: self.drain.moved,
                 ..self.counters
             },

@@ -338,6 +338,7 @@ impl Engine {
                 self.returning.push((group, partition, next, open));
             }
             Decision::Unreadable { .. }
+            | Decision::Spread { .. }
             | Decision::UnreadableNode { .. }
             | Decision::Outgrown
             | Decision::NotJoined { .. } => {

@@ -86,7 +86,8 @@ impl Node {
                     }
                     self.decisions.push(decision);
                 }
-                Output::Send(..) | Output::Listen(_) | Output::Unlisten(_) => {}
+                Output::Send(..) | Output::Listen(_) | Output::Unlisten(_) | Output::Probe(_) | Output::Echo { .. } => {
+                }
             }
         }
     }

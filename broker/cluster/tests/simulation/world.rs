@@ -401,7 +401,9 @@ impl World {
             match output {
                 Output::Operation(id, operation) => self.ask_store(place, me, id, operation),
                 Output::Send(to, bytes) => self.send(place, to, &bytes),
-                Output::Listen(_) | Output::Unlisten(_) => unreachable!("nobody asks for QoS 0 here"),
+                Output::Listen(_) | Output::Unlisten(_) | Output::Probe(_) | Output::Echo { .. } => {
+                    unreachable!("nobody asks for QoS 0 here")
+                }
                 Output::Decision(decision) => {
                     let is_fenced = matches!(decision, Decision::Fenced | Decision::Drained);
                     life.engine.decide(local_ms, decision, &mut life.member, ledger);

@@ -171,6 +171,7 @@ impl<J: Journal> Shard<J> {
             claim.step = Step::Served { resumed: Some(session) };
         }
         self.hub.join_groups_again(session);
+        self.hub.await_spread_of_all(session);
         self.hub.hear_again(id, Reason::Claim);
     }
 

@@ -131,6 +131,11 @@ impl<J: Journal> Shard<J> {
             Decision::Arrived(span) => room.log.arrived(span),
             Decision::Read { shard: _, number, span } => self.take_read(number, &span),
             Decision::Joined { client, group } => self.hub.joined(client, group),
+            Decision::Spread { ticket } => {
+                for session in room.spread(ticket) {
+                    self.hub.go_on_with(Some(session));
+                }
+            }
             Decision::NotJoined { client, group, why } => self.refuse_to_join(client, group, why),
             Decision::Lease { group, share, partition, next, open } => {
                 self.lease_group(group, &share, partition, next, open);

@@ -163,6 +163,12 @@ pub enum ClusterRequest {
     Listen(Box<str>),
     /// None does any more.
     Unlisten(Box<str>),
+    /// A client waits until other nodes know what is listened to by now. The answer is `Spread` with this ticket, whose highest byte is the number of
+    /// the shard.
+    Spread {
+        /// Which request this is.
+        ticket: u64,
+    },
 }
 
 /// Something that a shard is told by the cluster.
@@ -226,6 +232,7 @@ impl fmt::Debug for ClusterRequest {
             ClusterRequest::Broadcast { messages, .. } => write!(f, "broadcast {} bytes", messages.len()),
             ClusterRequest::Listen(filter) => write!(f, "listen to {filter}"),
             ClusterRequest::Unlisten(filter) => write!(f, "unlisten to {filter}"),
+            ClusterRequest::Spread { ticket } => write!(f, "spread {ticket:x}"),
         }
     }
 }

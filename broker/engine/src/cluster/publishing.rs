@@ -1,17 +1,18 @@
 //! What clients publish goes to the cluster.
 
 use tautwire_message::MessageRef;
-use tautwire_protocol::{PacketId, QoS, ReasonCode};
+use tautwire_protocol::{PacketId, QoS, ReasonCode, TopicFilter};
 use tautwire_session::{AckLevel, Journal};
 
 use super::Room;
-use super::port::ClusterRequest;
 use super::room::{Answering, OwnRange};
 use super::sys::NODES_TOPIC;
 use crate::connections::Reason;
 use crate::contracts::MessageRefusal;
+use crate::formats;
 use crate::frames::Outgoing;
 use crate::hub::Hub;
+use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::route::{NotRouted, Publisher};
 use crate::shard::Shard;
@@ -178,7 +179,7 @@ impl<J: Journal> Hub<J> {
     #[inline]
     pub(crate) fn listen(&mut self, filter: &str) {
         if self.is_in_cluster() {
-            self.ask_for(filter, ClusterRequest::Listen);
+            self.ask_for(filter, Room::listen);
         }
     }
 
@@ -186,17 +187,42 @@ impl<J: Journal> Hub<J> {
     #[inline]
     pub(crate) fn unlisten(&mut self, filter: &str) {
         if self.is_in_cluster() {
-            self.ask_for(filter, ClusterRequest::Unlisten);
+            self.ask_for(filter, Room::unlisten);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn ask_for(&mut self, filter: &str, what: impl FnOnce(Box<str>) -> ClusterRequest) {
+    fn ask_for(&mut self, filter: &str, what: impl FnOnce(&mut Room, &str)) {
         // What groups and the broker itself listen to is listened to whoever else does.
         let is_own = |room: &Room| filter == NODES_TOPIC || room.homes.listen_to(filter);
         if let Some(room) = self.cluster.as_mut().filter(|room| !is_own(room)) {
-            room.ask(what(filter.into()));
+            what(room, filter);
+        }
+    }
+
+    /// A session has a subscription to a filter: SUBACK, or CONNACK where it has come along, waits until all nodes know that this one listens to it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn await_spread(&mut self, session: SessionIndex, filter: &str) {
+        // What is below $SYS is of each node.
+        let is_own = filter.starts_with("$SYS/") || is(Mutant::AcknowledgesBeforeSpread);
+        if let Some(room) = self.cluster.as_mut().filter(|_| !is_own) {
+            room.await_spread(session, filter);
+        }
+    }
+
+    /// The same of all filters with which a session has come.
+    pub(super) fn await_spread_of_all(&mut self, session: SessionIndex) {
+        let subscriptions = self.sessions[session].subscriptions().iter();
+        let subscriptions: Vec<_> = subscriptions.map(|(filter, record)| (Box::<str>::from(filter), record)).collect();
+        for (filter, record) in subscriptions {
+            if let Ok(filter) = TopicFilter::new(&filter)
+                && filter.share().is_none()
+                && let Ok(wanted) = formats::wanted(filter, record.format)
+            {
+                self.await_spread(session, wanted.filter);
+            }
         }
     }
 

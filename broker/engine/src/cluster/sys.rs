@@ -7,7 +7,6 @@ use tautwire_protocol::QoS;
 use tautwire_router::ShardIndex;
 use tautwire_session::Journal;
 
-use super::port::ClusterRequest;
 use super::room::Values;
 use crate::counters::Totals;
 use crate::shard::Shard;
@@ -34,7 +33,7 @@ impl<J: Journal> Shard<J> {
         let now_ms = self.hub.clock.now_ms();
         let Some(room) = &mut self.hub.cluster else { return };
         if !std::mem::replace(&mut room.nodes.is_listening, true) {
-            room.ask(ClusterRequest::Listen(NODES_TOPIC.into()));
+            room.listen(NODES_TOPIC);
         }
         let name = as_level(&room.settings().node_name);
         let own: Values = SUMMED.iter().map(|Counted { counter, .. }| counter(totals)).collect();

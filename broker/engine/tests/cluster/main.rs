@@ -4,6 +4,7 @@
 #[allow(dead_code, unused_imports, reason = "the simulation uses more of it")]
 mod support;
 
+mod bus;
 mod client;
 mod elsewhere;
 mod groups;
@@ -20,6 +21,7 @@ mod random;
 mod refused;
 mod retained;
 mod sessions;
+mod spreading;
 mod store;
 mod sys;
 mod wills;

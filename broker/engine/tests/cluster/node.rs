@@ -39,6 +39,12 @@ pub(crate) enum Wish {
     Operation(OperationId, Operation),
     Send(Incarnation, Vec<u8>),
     Broadcast(Arc<[u8]>),
+    /// The bus is to bring what matches a pattern, or is not.
+    Listen(String, bool),
+    /// Answers to this probe are to be heard.
+    Probe(u64),
+    /// An answer to another node's probe.
+    Echo(Incarnation, u64, Vec<u8>),
     /// The life is over; another one is to begin.
     Begin,
 }
@@ -68,6 +74,9 @@ impl Node {
         self.member = Member::new(now_ms, me, "node", Some(former), SEED, self.member_settings.clone());
         self.homes.clear();
         self.is_over = false;
+        for filter in self.listened.iter().flatten() {
+            self.member.listen(now_ms, filter);
+        }
     }
 
     pub(crate) fn answer(&mut self, now_ms: u64, id: OperationId, answer: &Answer) {
@@ -79,10 +88,9 @@ impl Node {
     }
 
     pub(crate) fn heard(&mut self, message: &Arc<[u8]>) {
-        let first = messages_of(message).next().expect("a message of a node");
-        let stored = MessageRef::read_stored(first).expect("a message of a node");
+        let topic = topic_of(message);
         for shard in 0..SHARDS {
-            if self.listened[shard].iter().any(|filter| topic_matches(filter, stored.topic)) {
+            if self.listened[shard].iter().any(|filter| topic_matches(filter, topic)) {
                 self.broker.tell(shard, ClusterEvent::Heard(message.clone()));
             }
         }
@@ -110,7 +118,10 @@ impl Node {
             while let Some(output) = self.member.next_output() {
                 is_done = false;
                 match output {
-                    Output::Listen(_) | Output::Unlisten(_) => {}
+                    Output::Listen(pattern) => wishes.push(Wish::Listen(pattern, true)),
+                    Output::Unlisten(pattern) => wishes.push(Wish::Listen(pattern, false)),
+                    Output::Probe(number) => wishes.push(Wish::Probe(number)),
+                    Output::Echo { to, number, message } => wishes.push(Wish::Echo(to, number, message)),
                     Output::Operation(id, operation) => wishes.push(Wish::Operation(id, operation)),
                     Output::Send(to, bytes) => wishes.push(Wish::Send(to, bytes)),
                     Output::Decision(decision) => self.tell(decision, &mut wishes),
@@ -166,8 +177,15 @@ impl Node {
             ClusterRequest::Returned { group, partition, next, open } => {
                 self.member.returned(now_ms, group, partition, next, open);
             }
-            ClusterRequest::Listen(filter) => assert!(self.listened[shard].insert(filter), "once for each filter"),
-            ClusterRequest::Unlisten(filter) => assert!(self.listened[shard].remove(&filter), "it was listened to"),
+            ClusterRequest::Listen(filter) => {
+                self.member.listen(now_ms, &filter);
+                assert!(self.listened[shard].insert(filter), "once for each filter");
+            }
+            ClusterRequest::Unlisten(filter) => {
+                self.member.unlisten(now_ms, &filter);
+                assert!(self.listened[shard].remove(&filter), "it was listened to");
+            }
+            ClusterRequest::Spread { ticket } => self.member.spread(now_ms, ticket),
         }
     }
 
@@ -178,6 +196,7 @@ impl Node {
             | Decision::Refuse { ticket, .. }
             | Decision::Redirect { ticket, .. }
             | Decision::Published { ticket, .. }
+            | Decision::Spread { ticket }
             | Decision::Look { ticket } => {
                 let shard = (*ticket >> 56) as usize;
                 shard..shard + 1
@@ -234,4 +253,10 @@ impl Node {
             self.broker.tell(shard, ClusterEvent::Decided(decision.clone()));
         }
     }
+}
+
+/// The topic of messages that go from node to node.
+pub(crate) fn topic_of(messages: &[u8]) -> &str {
+    let first = messages_of(messages).next().expect("a message of a node");
+    MessageRef::read_stored(first).expect("a message of a node").topic
 }

@@ -6,12 +6,14 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use tautwire_cluster::names::{Incarnation, Key, Partition};
+use tautwire_cluster::subject::subject_of;
 use tautwire_cluster::{Answer, Operation, OperationId, Revision, Settings as MemberSettings, SharesOf, TICK_MS};
 use tautwire_engine::{ClusterSettings, Settings, shares_of};
 use tautwire_protocol::QoS;
 
+use crate::bus::{Bus, Subject};
 use crate::client::Client;
-use crate::node::{Node, SHARDS, Wish};
+use crate::node::{Node, SEED, SHARDS, Wish, topic_of};
 use crate::store::{Change, Store};
 use crate::support::{Choices, Random};
 
@@ -19,6 +21,8 @@ use crate::support::{Choices, Random};
 pub(crate) const START_MS: u64 = 1_700_000_000_000;
 /// When an operation counts as one of unknown fate.
 const OPERATION_TIMEOUT_MS: u64 = 1000;
+/// The kind of message that asks whether another node knows what is listened to.
+const PROBE: u8 = 48;
 /// Bytes that the network between a client and its node takes.
 const ROOM_BYTES: usize = 1 << 20;
 
@@ -37,6 +41,11 @@ enum Event {
     Peer(Incarnation, Vec<u8>),
     Watch(Incarnation, Incarnation, Revision, Vec<u8>),
     Heard(Incarnation, Arc<[u8]>),
+    /// What a node listens to, or not any more, has come to the bus's server at its place.
+    Listen(Incarnation, Subject, bool),
+    /// The same has come to the server at this place.
+    Known(usize, Incarnation, Subject, bool),
+    Confirmed(Incarnation, String),
     Tick(Incarnation),
 }
 
@@ -59,6 +68,7 @@ pub(crate) struct World {
     events: BTreeMap<u64, Event>,
     last_event: u64,
     pub(crate) store: Store,
+    pub(crate) bus: Bus,
     pub(crate) places: Vec<Place>,
     pub(crate) clients: Vec<Client>,
     settings: Settings,
@@ -71,6 +81,8 @@ pub(crate) struct World {
     pub(crate) read_groups: usize,
     /// A place to which the log does not come.
     pub(crate) deaf: Option<usize>,
+    /// A place whose node is of a version before there were probes.
+    pub(crate) ignores_probes: Option<usize>,
     /// Who waits until a partition grows.
     following: BTreeMap<Partition, Vec<(Incarnation, OperationId, Operation)>>,
 }
@@ -121,6 +133,7 @@ impl World {
             events: BTreeMap::new(),
             last_event: 0,
             store: Store::default(),
+            bus: Bus::new(),
             places: (0..nodes).map(|_| Place::default()).collect(),
             clients: Vec::new(),
             settings,
@@ -130,6 +143,7 @@ impl World {
             state_max_bytes: usize::MAX,
             read_groups: 100,
             deaf: None,
+            ignores_probes: None,
             following: BTreeMap::new(),
         };
         (0..nodes).for_each(|place| world.start(place));
@@ -237,6 +251,9 @@ impl World {
                 self.go_on(place);
             }
             Event::Peer(node, bytes) => {
+                if bytes.get(1) == Some(&PROBE) && self.ignores_probes == self.place_of(node) {
+                    return;
+                }
                 let Some((place, held)) = self.node(node) else { return };
                 held.member.heard(now_ms, &bytes);
                 self.go_on(place);
@@ -249,6 +266,25 @@ impl World {
             Event::Heard(node, message) => {
                 let Some((place, held)) = self.node(node) else { return };
                 held.heard(&message);
+                self.go_on(place);
+            }
+            Event::Listen(node, subject, is_listened_to) => {
+                let Some(place) = self.place_of(node) else { return };
+                for other in (0..self.places.len()).filter(|other| *other != place) {
+                    let way_ms = 1 + self.random.below(self.bus.way_ms) as u64;
+                    let at_ms = self.bus.arrives_ms(other, node, now_ms + way_ms);
+                    self.after(at_ms - now_ms, Event::Known(other, node, subject.clone(), is_listened_to));
+                }
+                if let Subject::Pattern(pattern) = subject
+                    && is_listened_to
+                {
+                    self.after(1, Event::Confirmed(node, pattern));
+                }
+            }
+            Event::Known(place, node, subject, is_listened_to) => self.bus.learn(place, node, subject, is_listened_to),
+            Event::Confirmed(node, pattern) => {
+                let Some((place, held)) = self.node(node) else { return };
+                held.member.listening(now_ms, &pattern);
                 self.go_on(place);
             }
             Event::Tick(node) => {
@@ -386,8 +422,27 @@ impl World {
                     self.after(way_ms, Event::Peer(to, bytes));
                 }
             }
+            // A node tells its server of patterns some time later, in order, and of probes at once.
+            Wish::Listen(pattern, is_listened_to) => {
+                let at_ms = self.now_ms + 1 + self.random.below(5) as u64;
+                let at_ms = self.bus.arrives_ms(place, from, at_ms);
+                let listen = Event::Listen(from, Subject::Pattern(pattern), is_listened_to);
+                self.after(at_ms - self.now_ms, listen);
+            }
+            Wish::Probe(number) => self.after(0, Event::Listen(from, Subject::Probe(number), true)),
+            Wish::Echo(to, number, bytes) => {
+                if self.bus.brings_echo(place, to, number)
+                    && let Some(way_ms) = self.way_ms().filter(|_| !is_cut)
+                {
+                    self.after(way_ms, Event::Peer(to, bytes));
+                }
+            }
             Wish::Broadcast(message) => {
+                let subject = subject_of(topic_of(&message), SEED);
                 for node in self.living().into_iter().filter(|node| *node != from && !is_cut) {
+                    if !self.bus.brings(place, node, &subject) {
+                        continue;
+                    }
                     if let Some(way_ms) = self.way_ms() {
                         self.after(way_ms, Event::Heard(node, message.clone()));
                     }

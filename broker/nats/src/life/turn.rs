@@ -6,11 +6,11 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use async_nats::connection::State;
-use async_nats::{Client, Subscriber};
+use async_nats::{Client, Message, Subscriber};
 use futures_util::stream::SelectAll;
 use futures_util::{FutureExt, StreamExt};
 use log::{info, warn};
-use tautwire_cluster::names::{ClientKey, Incarnation, Partition, Seed};
+use tautwire_cluster::names::{ClientKey, Partition, Seed};
 use tautwire_cluster::{Decision, Full, Member, OrderOutcome, Output, Own, Publish, TICK_MS};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -26,7 +26,7 @@ use crate::connection;
 use crate::error::Error;
 use crate::handle::{BusMessage, Shared};
 use crate::held::Held;
-use crate::layout::peer_subject;
+use crate::layout::{peer_subject, probe_subject};
 use crate::settings::{Access, Settings};
 use crate::setup::{self, Foundation};
 use crate::store::Store;
@@ -56,6 +56,8 @@ pub(super) struct Turns {
     link: Link,
     answers: SelectAll<Subscriber>,
     peers: SelectAll<Subscriber>,
+    /// Answers to the probe with this number.
+    echoes: Option<(u64, Subscriber)>,
     /// Connections that another one has followed, and until when answers may come by them.
     retired: Vec<(u64, Link)>,
     /// Counts the ways to the servers that were asked for: the last one counts.
@@ -95,6 +97,7 @@ impl Turns {
             heard,
             answers: link.answers.take().into_iter().collect(),
             peers: link.peers.take().into_iter().collect(),
+            echoes: None,
             seed: foundation.seed,
             member,
             settings,
@@ -147,9 +150,11 @@ impl Turns {
                 () = self.connected.notified() => {
                     self.shared.take_at_once(self.link.client.max_payload());
                     self.store.connected(now_ms());
+                    self.member.reconnected(now_ms());
                 }
                 Some(input) = self.inputs.recv() => self.take_input(input),
                 Some(message) = self.peers.next() => self.member.heard(now_ms(), &message.payload),
+                Some(message) = next_echo(&mut self.echoes) => self.member.heard(now_ms(), &message.payload),
                 Some(heard) = self.heard.recv() => self.take_heard(heard),
                 count = commands.recv_many(&mut taken, COMMANDS_TAKEN_MAX), if takes_commands => {
                     if count == 0 {
@@ -193,7 +198,9 @@ impl Turns {
                     Output::Operation(id, operation) => self.store.begin(now_ms(), id, operation),
                     Output::Listen(pattern) => self.bus.listen(pattern),
                     Output::Unlisten(pattern) => self.bus.unlisten(&pattern),
-                    Output::Send(to, message) => self.send(to, message),
+                    Output::Send(to, message) => self.send(peer_subject(to), message),
+                    Output::Probe(number) => self.hear_echoes(number),
+                    Output::Echo { to, number, message } => self.send(probe_subject(to, number), message),
                     Output::Decision(Decision::Ordered { ticket, outcome }) => {
                         if let Some(to) = self.orders.remove(&ticket) {
                             let _ = to.try_send(outcome);
@@ -226,10 +233,19 @@ impl Turns {
         }
     }
 
-    fn send(&mut self, to: Incarnation, message: Vec<u8>) {
+    /// The subject is listened to before anything that is sent from now on leaves. Where there is no room for that, the probe is sent again.
+    fn hear_echoes(&mut self, number: u64) {
+        if self.echoes.as_ref().is_none_or(|(known, _)| *known != number) {
+            let subscribe = self.link.client.subscribe(probe_subject(self.member.incarnation(), number));
+            let subscribed = tokio::task::unconstrained(subscribe).now_or_never();
+            self.echoes = subscribed.and_then(Result::ok).map(|echoes| (number, echoes));
+        }
+    }
+
+    fn send(&mut self, subject: String, message: Vec<u8>) {
         let client = &self.link.client;
         let is_connected = client.connection_state() == State::Connected;
-        let publish = client.publish(peer_subject(to), message.into());
+        let publish = client.publish(subject, message.into());
         let sent = is_connected.then(|| tokio::task::unconstrained(publish).now_or_never()).flatten();
         if !matches!(sent, Some(Ok(()))) {
             self.shared.counters.peer_messages_dropped.add(1);
@@ -282,8 +298,9 @@ impl Turns {
                 self.member.returned(now_ms, group, partition, next, open);
             }
             Command::Look { ticket } => self.member.look(now_ms, ticket),
-            Command::Listen { filter } => self.member.listen(&filter),
-            Command::Unlisten { filter } => self.member.unlisten(&filter),
+            Command::Listen { filter } => self.member.listen(now_ms, &filter),
+            Command::Unlisten { filter } => self.member.unlisten(now_ms, &filter),
+            Command::Spread { ticket } => self.member.spread(now_ms, ticket),
             Command::Drain { is_for_good } => self.member.drain(now_ms, is_for_good),
             Command::DrainOther { node, is_for_good, by, to } => {
                 self.last_order += 1;
@@ -341,10 +358,7 @@ impl Turns {
     /// Of a message that comes by several patterns, one copy counts.
     fn take_heard(&mut self, heard: Heard) {
         match heard {
-            Heard::Listening(pattern) => {
-                self.member.listening(&pattern);
-                self.broker.listening(&pattern);
-            }
+            Heard::Listening(pattern) => self.member.listening(now_ms(), &pattern),
             Heard::Message { pattern, subject, message } => {
                 if self.member.counts(&pattern, &subject) && !self.broker.hear(&pattern, &subject, message) {
                     self.shared.counters.bus_dropped_in.add(1);
@@ -393,9 +407,18 @@ impl Turns {
         self.store.go_by(link.client.clone());
         self.tasks.go_by(link.client.clone());
         self.bus.change_over(link.client.clone());
+        self.echoes = None;
         let until_ms = now_ms() + self.settings.times.operation_ms;
         self.shared.take_at_once(link.client.max_payload());
         self.retired.push((until_ms, std::mem::replace(&mut self.link, link)));
+        self.member.listens_anew(now_ms());
         self.broker.condition(&Condition::AccessChanged);
+    }
+}
+
+async fn next_echo(echoes: &mut Option<(u64, Subscriber)>) -> Option<Message> {
+    match echoes {
+        Some((_, echoes)) => echoes.next().await,
+        None => None,
     }
 }

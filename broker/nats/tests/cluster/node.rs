@@ -17,7 +17,6 @@ use crate::servers::{PATIENCE, Servers};
 pub(crate) enum Told {
     Decision(Decision),
     Heard { pattern: String, subject: String, message: Vec<u8> },
-    Listening(String),
     Hold(ClientKey),
     GoOn(ClientKey),
     Room,
@@ -72,10 +71,6 @@ impl Broker for Recorder {
         let message = message.to_vec();
         self.note(Told::Heard { pattern: pattern.to_owned(), subject: subject.to_owned(), message });
         true
-    }
-
-    fn listening(&self, pattern: &str) {
-        self.note(Told::Listening(pattern.to_owned()));
     }
 
     fn hold(&self, client: ClientKey) {
@@ -188,6 +183,15 @@ impl Node {
             }
         }
         unreachable!("tickets do not end")
+    }
+
+    /// Listens to filters, and waits until the other nodes know.
+    pub(crate) fn listen(&self, ticket: u64, filters: &[&str]) {
+        for filter in filters {
+            self.give(Command::Listen { filter: (*filter).to_owned() });
+        }
+        self.give(Command::Spread { ticket });
+        self.wait_decision(&Decision::Spread { ticket });
     }
 
     pub(crate) fn publish(&self, client: ClientKey, ticket: u64, topic: &str, message: &[u8]) {

@@ -1,6 +1,8 @@
 //! Real nats-servers, as many as are asked for, on ports that the system picks, in a folder of their own. They can be killed, paused and
 //! started again. All of them end with the value.
 
+mod routes;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write};
@@ -11,6 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use routes::SlowRoutes;
 
 /// Names the program; `make test-cluster` sets it.
 const PROGRAM: &str = "TAUTWIRE_NATS_SERVER";
@@ -54,6 +58,8 @@ pub(crate) struct Servers {
     program: PathBuf,
     folder: PathBuf,
     servers: Vec<Server>,
+    /// The ways by which servers reach each other.
+    routes: SlowRoutes,
 }
 
 struct Server {
@@ -75,7 +81,8 @@ impl Servers {
         let folder = std::env::temp_dir().join(name);
         let ports = pick_ports(count);
         let servers = ports.iter().map(|ports| Server { ports: *ports, child: None }).collect();
-        let mut all = Servers { program: program.to_owned(), folder, servers };
+        let routes = SlowRoutes::to(ports.iter().map(|ports| ports.routes));
+        let mut all = Servers { program: program.to_owned(), folder, servers, routes };
         for at in 0..count {
             fs::create_dir_all(all.server_folder(at)).expect("a folder");
             fs::write(all.config_file(at), all.config(at, config)).expect("a file");
@@ -104,10 +111,14 @@ impl Servers {
             config.more
         );
         if self.servers.len() > 1 {
-            let others: Vec<_> =
-                self.servers.iter().map(|server| format!("nats://127.0.0.1:{}", server.ports.routes)).collect();
-            let _ =
-                writeln!(text, "cluster {{ name: test, listen: 127.0.0.1:{routes}, routes: [{}] }}", others.join(", "));
+            let address = |at| format!("127.0.0.1:{}", self.routes.port(at));
+            let others: Vec<_> = (0..self.servers.len()).map(|other| format!("nats://{}", address(other))).collect();
+            let _ = writeln!(
+                text,
+                "cluster {{ name: test, listen: 127.0.0.1:{routes}, advertise: \"{}\", routes: [{}] }}",
+                address(at),
+                others.join(", ")
+            );
         }
         text
     }
@@ -144,8 +155,17 @@ impl Servers {
 
     /// The addresses of all, for clients.
     pub(crate) fn addresses(&self) -> String {
-        let address = |server: &Server| format!("nats://127.0.0.1:{}", server.ports.clients);
-        self.servers.iter().map(address).collect::<Vec<_>>().join(",")
+        (0..self.servers.len()).map(|at| self.address(at)).collect::<Vec<_>>().join(",")
+    }
+
+    /// The address of one of them.
+    pub(crate) fn address(&self, at: usize) -> String {
+        format!("nats://127.0.0.1:{}", self.servers[at].ports.clients)
+    }
+
+    /// Whatever a server says to another one from now on arrives so much later.
+    pub(crate) fn delay_routes(&self, delay_ms: u64) {
+        self.routes.delay(delay_ms);
     }
 
     /// The monitoring addresses of all.

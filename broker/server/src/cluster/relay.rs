@@ -232,6 +232,7 @@ impl Relay {
                 }
                 return None;
             }
+            ClusterRequest::Spread { ticket } => Command::Spread { ticket },
             ClusterRequest::Listen(filter) => {
                 let mut clients = self.clients();
                 let is_new = clients.listened.entry(shard).or_default().insert(filter.clone());
@@ -349,6 +350,7 @@ impl Broker for Relay {
             Decision::Refuse { ticket, .. }
             | Decision::Redirect { ticket, .. }
             | Decision::Published { ticket, .. }
+            | Decision::Spread { ticket }
             | Decision::Look { ticket } => shard_of(ticket),
             Decision::Surrender(client)
             | Decision::Stored { client, .. }
@@ -404,8 +406,6 @@ impl Broker for Relay {
         let offer = |all, shard| mail.offer(shard, ClusterEvent::Heard(message.clone())) && all;
         self.shards().filter(is_listening).fold(true, offer)
     }
-
-    fn listening(&self, _: &str) {}
 
     /// Shards bound what their clients have on the way, all together, below what the node holds.
     fn hold(&self, _: ClientKey) {}

@@ -67,7 +67,7 @@ impl<J: Journal> Shard<J> {
         let is_listened_to = self.has_subscribers(filter);
         let Some(room) = &mut self.hub.cluster else { return };
         if room.homes.listen(filter) && !is_listened_to {
-            room.ask(ClusterRequest::Listen(filter.into()));
+            room.listen(filter);
         }
     }
 
@@ -75,7 +75,7 @@ impl<J: Journal> Shard<J> {
         let is_listened_to = self.has_subscribers(filter);
         let Some(room) = &mut self.hub.cluster else { return };
         if room.homes.unlisten(filter) && !is_listened_to {
-            room.ask(ClusterRequest::Unlisten(filter.into()));
+            room.unlisten(filter);
         }
     }
 

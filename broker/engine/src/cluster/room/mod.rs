@@ -14,6 +14,7 @@ mod place;
 mod queue;
 mod seeking;
 mod served;
+mod spreading;
 mod stalled;
 
 use std::collections::{HashMap, VecDeque};
@@ -46,6 +47,7 @@ pub(crate) use place::{LogPlace, Places};
 pub(crate) use seeking::Seekers;
 use served::Awaited;
 pub(crate) use served::{Answering, Served};
+use spreading::Spreading;
 use stalled::Stalled;
 
 /// Acknowledgements of a client after which its session is saved.
@@ -97,6 +99,7 @@ pub(crate) struct ClusterRoom<F> {
     pub(crate) log: LogWay,
     pub(crate) homes: Homes,
     pub(crate) joining: Joining,
+    spreading: Spreading,
     pub(crate) nodes: NodesTold,
     /// How many spans have been passed.
     passed: u64,
@@ -137,6 +140,7 @@ impl<F> ClusterRoom<F> {
             log: LogWay::new(&[Place::START; PARTITIONS as usize]),
             homes: Homes::default(),
             joining: Joining::default(),
+            spreading: Spreading::default(),
             nodes: NodesTold::default(),
             passed: 0,
             requests: VecDeque::new(),
@@ -171,7 +175,7 @@ impl<F> ClusterRoom<F> {
         let mut own = std::mem::take(&mut self.own);
         let _ = own.end_life();
         *self = ClusterRoom { last_number: self.last_number, lives: self.lives, nodes, own, ..fresh };
-        // Who listens is not a matter of one life.
+        // Who listens is not a matter of one life; who waits is gone with it.
         let stays =
             |request: &ClusterRequest| matches!(request, ClusterRequest::Listen(_) | ClusterRequest::Unlisten(_));
         self.requests.extend(requests.into_iter().filter(stays));
@@ -246,6 +250,10 @@ impl<F> ClusterRoom<F> {
 
     /// All that this turn asks for, and what was not taken before.
     pub(crate) fn requests(&mut self) -> &mut VecDeque<ClusterRequest> {
+        // Behind all that it is about.
+        if let Some(ticket) = self.spreading.take_next() {
+            self.ask(ClusterRequest::Spread { ticket });
+        }
         self.broadcast_bytes += self.broadcasts.bytes();
         let batches = self.broadcasts.take();
         let broadcast = |Batch { topic, messages, .. }| ClusterRequest::Broadcast { topic, messages };
@@ -272,6 +280,49 @@ impl<F> ClusterRoom<F> {
             };
             self.broadcast_bytes = self.requests.iter().map(bytes).sum();
         }
+    }
+
+    // What is listened to.
+
+    /// Messages of QoS 0 from other nodes are wanted that match a filter.
+    pub(crate) fn listen(&mut self, filter: &str) {
+        self.ask(ClusterRequest::Listen(filter.into()));
+        let ClusterRoom { spreading, last_number, .. } = self;
+        spreading.listen(filter, || {
+            *last_number += 1;
+            *last_number
+        });
+    }
+
+    /// They are not any more.
+    pub(crate) fn unlisten(&mut self, filter: &str) {
+        self.ask(ClusterRequest::Unlisten(filter.into()));
+        self.spreading.unlisten(filter);
+    }
+
+    /// A session has subscribed to a filter: what is acknowledged from now on waits until all nodes know it, where they may not yet.
+    pub(crate) fn await_spread(&mut self, session: SessionIndex, filter: &str) {
+        if let Some(ticket) = self.spreading.ticket_of(filter)
+            && let Some(served) = self.served_mut(session)
+            && served.await_spread(ticket)
+        {
+            let client = served.client;
+            self.spreading.wait(ticket, client);
+        }
+    }
+
+    /// All nodes know what this question was about. Gives who has waited for that.
+    pub(crate) fn spread(&mut self, ticket: u64) -> Vec<SessionIndex> {
+        let mut sessions = Vec::new();
+        for client in self.spreading.answered(ticket) {
+            if let Some(session) = self.session_of(client)
+                && let Some(served) = self.served_mut(session)
+            {
+                served.spread(ticket);
+                sessions.push(session);
+            }
+        }
+        sessions
     }
 
     // Sessions.

@@ -21,6 +21,8 @@ pub(crate) enum Awaited {
     Saved(u64),
     /// The session is a member of a group.
     Joined(GroupKey),
+    /// The cluster has answered this question: all nodes know what is listened to.
+    Spread(u64),
 }
 
 /// When the publisher of a message is told that it has been taken.
@@ -190,6 +192,21 @@ impl Served {
     /// The session is a member of a group, however often that is awaited.
     pub(super) fn joined(&mut self, group: GroupKey) {
         while self.comes_true(|awaited| *awaited == Awaited::Joined(group)).is_some() {}
+        self.shrink();
+    }
+
+    /// The answer to a question is awaited, once. Says whether it was not before.
+    pub(super) fn await_spread(&mut self, ticket: u64) -> bool {
+        let is_awaited = self.awaited.iter().any(|(_, awaited, _)| *awaited == Awaited::Spread(ticket));
+        if !is_awaited {
+            self.await_this(Awaited::Spread(ticket));
+        }
+        !is_awaited
+    }
+
+    /// A question is answered.
+    pub(super) fn spread(&mut self, ticket: u64) {
+        self.comes_true(|awaited| *awaited == Awaited::Spread(ticket));
         self.shrink();
     }
 
