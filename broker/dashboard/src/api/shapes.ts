@@ -323,6 +323,7 @@ export interface Cluster {
   messages_given_back: number;
   messages_timed_out: number;
   clients_moved: number;
+  spreads_unanswered: number;
 }
 
 export interface ConfigDiff {

@@ -28,6 +28,7 @@ export function makeCluster() {
     messages_given_back: 0,
     messages_timed_out: 3,
     clients_moved: 120,
+    spreads_unanswered: 0,
   };
 }
 

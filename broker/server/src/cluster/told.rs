@@ -67,6 +67,7 @@ pub(super) fn status(name: &str, status: &Status, sharing: &Sharing, condition: 
         .with("messages_given_back", counters.full)
         .with("messages_timed_out", counters.timeouts)
         .with("clients_moved", counters.moved)
+        .with("spreads_unanswered", counters.spreads_unanswered)
 }
 
 fn told_condition(condition: Option<&Condition>) -> Fields {

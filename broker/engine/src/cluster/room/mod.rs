@@ -282,49 +282,6 @@ impl<F> ClusterRoom<F> {
         }
     }
 
-    // What is listened to.
-
-    /// Messages of QoS 0 from other nodes are wanted that match a filter.
-    pub(crate) fn listen(&mut self, filter: &str) {
-        self.ask(ClusterRequest::Listen(filter.into()));
-        let ClusterRoom { spreading, last_number, .. } = self;
-        spreading.listen(filter, || {
-            *last_number += 1;
-            *last_number
-        });
-    }
-
-    /// They are not any more.
-    pub(crate) fn unlisten(&mut self, filter: &str) {
-        self.ask(ClusterRequest::Unlisten(filter.into()));
-        self.spreading.unlisten(filter);
-    }
-
-    /// A session has subscribed to a filter: what is acknowledged from now on waits until all nodes know it, where they may not yet.
-    pub(crate) fn await_spread(&mut self, session: SessionIndex, filter: &str) {
-        if let Some(ticket) = self.spreading.ticket_of(filter)
-            && let Some(served) = self.served_mut(session)
-            && served.await_spread(ticket)
-        {
-            let client = served.client;
-            self.spreading.wait(ticket, client);
-        }
-    }
-
-    /// All nodes know what this question was about. Gives who has waited for that.
-    pub(crate) fn spread(&mut self, ticket: u64) -> Vec<SessionIndex> {
-        let mut sessions = Vec::new();
-        for client in self.spreading.answered(ticket) {
-            if let Some(session) = self.session_of(client)
-                && let Some(served) = self.served_mut(session)
-            {
-                served.spread(ticket);
-                sessions.push(session);
-            }
-        }
-        sessions
-    }
-
     // Sessions.
 
     /// A session of this shard is this node's from now on. `claimed_by`: the connection, and the epoch of its claim.

@@ -4,6 +4,9 @@ use std::collections::HashMap;
 
 use tautwire_cluster::names::ClientKey;
 
+use super::{ClusterRequest, ClusterRoom};
+use crate::place::SessionIndex;
+
 /// What the cluster is asked once for all filters of a turn.
 #[derive(Debug, Default)]
 struct Question {
@@ -22,23 +25,23 @@ pub(crate) struct Spreading {
 
 impl Spreading {
     /// A filter is listened to. `ticket` names the question of this turn, if it is the first.
-    pub(super) fn listen(&mut self, filter: &str, ticket: impl FnOnce() -> u64) {
+    fn listen(&mut self, filter: &str, ticket: impl FnOnce() -> u64) {
         let ticket = *self.next.get_or_insert_with(ticket);
         self.by_filter.insert(filter.into(), ticket);
         self.asked.entry(ticket).or_default().filters.push(filter.into());
     }
 
     /// It is not listened to any more.
-    pub(super) fn unlisten(&mut self, filter: &str) {
+    fn unlisten(&mut self, filter: &str) {
         self.by_filter.remove(filter);
     }
 
     /// The question that has to be answered before all nodes know a filter.
-    pub(super) fn ticket_of(&self, filter: &str) -> Option<u64> {
+    fn ticket_of(&self, filter: &str) -> Option<u64> {
         self.by_filter.get(filter).copied()
     }
 
-    pub(super) fn wait(&mut self, ticket: u64, client: ClientKey) {
+    fn wait(&mut self, ticket: u64, client: ClientKey) {
         if let Some(question) = self.asked.get_mut(&ticket) {
             question.waiting.push(client);
         }
@@ -50,7 +53,7 @@ impl Spreading {
     }
 
     /// A question is answered. Gives who has waited for that.
-    pub(super) fn answered(&mut self, ticket: u64) -> Vec<ClientKey> {
+    fn answered(&mut self, ticket: u64) -> Vec<ClientKey> {
         let Question { filters, waiting } = self.asked.remove(&ticket).unwrap_or_default();
         for filter in filters {
             if self.by_filter.get(&filter) == Some(&ticket) {
@@ -61,6 +64,49 @@ impl Spreading {
             *self = Spreading { next: self.next, ..Spreading::default() };
         }
         waiting
+    }
+}
+
+impl<F> ClusterRoom<F> {
+    /// Messages of QoS 0 from other nodes are wanted that match a filter.
+    pub(crate) fn listen(&mut self, filter: &str) {
+        self.ask(ClusterRequest::Listen(filter.into()));
+        let ClusterRoom { spreading, last_number, .. } = self;
+        spreading.listen(filter, || {
+            *last_number += 1;
+            *last_number
+        });
+    }
+
+    /// They are not any more.
+    pub(crate) fn unlisten(&mut self, filter: &str) {
+        self.ask(ClusterRequest::Unlisten(filter.into()));
+        self.spreading.unlisten(filter);
+    }
+
+    /// A session has subscribed to a filter: what is acknowledged from now on waits until all nodes know it, where they may not yet.
+    pub(crate) fn await_spread(&mut self, session: SessionIndex, filter: &str) {
+        if let Some(ticket) = self.spreading.ticket_of(filter)
+            && let Some(served) = self.served_mut(session)
+            && served.await_spread(ticket)
+        {
+            let client = served.client;
+            self.spreading.wait(ticket, client);
+        }
+    }
+
+    /// All nodes know what this question was about. Gives who has waited for that.
+    pub(crate) fn spread(&mut self, ticket: u64) -> Vec<SessionIndex> {
+        let mut sessions = Vec::new();
+        for client in self.spreading.answered(ticket) {
+            if let Some(session) = self.session_of(client)
+                && let Some(served) = self.served_mut(session)
+            {
+                served.spread(ticket);
+                sessions.push(session);
+            }
+        }
+        sessions
     }
 }
 
