@@ -16,6 +16,10 @@ use crate::operation::{Decision, Output};
 use crate::outbox::Outbox;
 use crate::settings::Settings;
 
+/// After what time a node is asked again that has not answered, in milliseconds. On a route between two servers of one place, a probe comes behind the
+/// subject for its answer; where servers are connected otherwise, it may come before it, and then the answer is lost.
+const PROBE_AGAIN_MS: u64 = 50;
+
 /// What a node listens to, on its way to the others.
 #[derive(Debug, Default)]
 pub(crate) struct Spread {
@@ -143,7 +147,7 @@ impl Spread {
         if let Some(Round { step: Step::Probing(asked, again_at_ms), .. }) = &mut self.round {
             asked.retain(|node| cx.nodes.living(cx.now_ms, cx.settings).any(|(living, ..)| living == *node));
             if *again_at_ms <= cx.now_ms {
-                *again_at_ms = cx.now_ms + cx.settings.ask_again_ms;
+                *again_at_ms = cx.now_ms + PROBE_AGAIN_MS;
                 cx.probe(self.last, asked.iter().copied());
             }
         }
@@ -173,7 +177,7 @@ impl Spread {
                     let others: BTreeSet<_> = cx.others().collect();
                     cx.probe(self.last, others.iter().copied());
                     let awaited = others.difference(&self.silent).copied().collect();
-                    round.step = Step::Probing(awaited, cx.now_ms + cx.settings.ask_again_ms);
+                    round.step = Step::Probing(awaited, cx.now_ms + PROBE_AGAIN_MS);
                 }
                 Step::Probing(asked, _) if asked.is_empty() => {
                     let tickets = std::mem::take(&mut round.tickets);
