@@ -190,6 +190,15 @@ impl<J: Journal> Shard<J> {
         }
     }
 
+    /// Whoever waited for a promise has been told what has become of it. It is not asked for again.
+    pub fn told(&mut self, promise: Promise) {
+        if let Until::InCluster(range) = promise.0
+            && let Some(room) = &mut self.hub.cluster
+        {
+            room.told_of_own(range);
+        }
+    }
+
     fn check_for_operator(&self, message: &MessageRef<'_>) -> Result<(), NotPublished> {
         let refused = |reason, why: &'static str| Err(NotPublished::Refused(reason, why.into()));
         if let Err(Disconnection(reason, why)) = self.check_offered(message.qos, message.retain) {

@@ -31,9 +31,13 @@ impl Promises {
     }
 
     /// Tells those whose promises are kept by now, or never will be.
-    pub(crate) fn settle<J: Journal>(&mut self, shard: &Shard<J>) {
+    pub(crate) fn settle<J: Journal>(&mut self, shard: &mut Shard<J>) {
         for waiting in std::mem::take(&mut self.0) {
-            match shard.fate(waiting.promise) {
+            let fate = shard.fate(waiting.promise);
+            if fate != PromiseFate::Waits {
+                shard.told(waiting.promise);
+            }
+            match fate {
                 PromiseFate::Waits => self.0.push(waiting),
                 PromiseFate::Kept => waiting.answer.give(Ok(waiting.matched)),
                 PromiseFate::Broken => waiting.answer.give(Err(NotPublished::NotKept)),

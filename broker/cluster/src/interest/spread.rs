@@ -35,6 +35,8 @@ pub(crate) struct Spread {
     /// Nodes that have not answered in time, as those of a version before there were probes. They are asked, and nobody waits for them before they
     /// have answered.
     silent: BTreeSet<Incarnation>,
+    /// When they are asked again.
+    silent_at_ms: u64,
     /// How often a node has not answered in time.
     unanswered: u64,
 }
@@ -150,6 +152,10 @@ impl Spread {
                 *again_at_ms = cx.now_ms + PROBE_AGAIN_MS;
                 cx.probe(self.last, asked.iter().copied());
             }
+        }
+        if !self.silent.is_empty() && self.silent_at_ms <= cx.now_ms {
+            self.silent_at_ms = cx.now_ms + cx.settings.ask_again_ms;
+            cx.probe(self.last, self.silent.iter().copied());
         }
         self.go_on(cx);
     }

@@ -224,6 +224,7 @@ fn subscriptions_that_were_given_up_stay_so() {
     assert!(world.connect(client, 1, false, HOUR_S));
     world.publish_and_wait(client, "a", "1", QoS::AtLeastOnce);
     world.publish_and_wait(client, "b", "2", QoS::AtLeastOnce);
+    world.run_until("it has come", |world| !world.clients[client].payloads().is_empty());
     world.run(100);
     assert_eq!(world.clients[client].payloads(), ["2"]);
 }

@@ -1,10 +1,10 @@
 //! A connection to the API, plain or over TLS. Its thread waits for the network, with a deadline for everything.
 
-use std::cell::{RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustls::{ServerConfig, ServerConnection};
 use tautwire_reactor::Asker;
@@ -14,15 +14,24 @@ use super::request::time_left;
 /// What the first record of TLS begins with: it is one of a handshake (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 0x16;
 
+/// What may be said before the answer, as often as one likes: whoever speaks HTTP/1.1 takes it, asked for or not (RFC 9110, section 15.2).
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+/// How long that is tried where there is no room for it.
+const CONTINUE_WAIT: Duration = Duration::from_millis(50);
+
 /// A connection of one request.
 pub(super) struct Connection {
     socket: TcpStream,
     tls: Option<RefCell<ServerConnection>>,
+    /// Whether the client takes something before the answer.
+    takes_interim: Cell<bool>,
+    /// It has been told something since it has ended.
+    was_told: Cell<bool>,
 }
 
 impl Connection {
     pub(super) fn plain(socket: TcpStream) -> Connection {
-        Connection { socket, tls: None }
+        Connection { socket, tls: None, takes_interim: Cell::new(false), was_told: Cell::new(false) }
     }
 
     /// One on which the client begins a handshake.
@@ -31,7 +40,20 @@ impl Connection {
     /// Never, as far as is known.
     pub(super) fn over_tls(socket: TcpStream, config: Arc<ServerConfig>) -> io::Result<Connection> {
         let tls = ServerConnection::new(config).map_err(io::Error::other)?;
-        Ok(Connection { socket, tls: Some(RefCell::new(tls)) })
+        Ok(Connection { tls: Some(RefCell::new(tls)), ..Connection::plain(socket) })
+    }
+
+    /// The client speaks HTTP/1.1.
+    pub(super) fn take_for_1_1(&self) {
+        self.takes_interim.set(true);
+    }
+
+    /// Says that the request is to go on: before its body, or to find out whether anybody is there.
+    ///
+    /// # Errors
+    /// It is not taken until the deadline, or the connection is lost.
+    pub(super) fn say_continue(&self, deadline: Instant) -> io::Result<()> {
+        self.write_all(CONTINUE, deadline)
     }
 
     /// Whether what goes over it can be read by those alone who hold the two ends.
@@ -112,6 +134,15 @@ impl Connection {
         Ok(count == 0 || state.peer_has_closed())
     }
 
+    /// Whether a client that sends nothing more takes an answer still, as far as it can be found out. If it does not, it says so after it has been
+    /// told something, and the next look finds that.
+    fn takes_answers(&self) -> bool {
+        if self.takes_interim.get() && !self.was_told.replace(true) {
+            return self.say_continue(Instant::now() + CONTINUE_WAIT).is_ok();
+        }
+        self.socket.take_error().is_ok_and(|error| error.is_none())
+    }
+
     fn flush(&self, tls: &mut RefMut<'_, ServerConnection>, deadline: Instant) -> io::Result<()> {
         while tls.wants_write() {
             if self.wait_to_write(deadline, |mut socket| tls.write_tls(&mut socket))? == 0 {
@@ -149,15 +180,16 @@ impl Connection {
     }
 }
 
-/// A client that has closed its connection, or that half of it by which it sends, waits for no answer.
+/// A client may end the half of its connection by which it sends, and wait for its answer. That looks like one that has closed all of it, until
+/// something is sent there.
 impl Asker for Connection {
     fn is_there(&self) -> bool {
         let ended = self.socket.set_nonblocking(true).and_then(|()| self.has_ended());
-        let is_there = match ended {
-            Ok(has_ended) => !has_ended,
-            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        let ended = match ended {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(false),
+            ended => ended,
         };
-        self.socket.set_nonblocking(false).is_ok() && is_there
+        self.socket.set_nonblocking(false).is_ok() && ended.is_ok_and(|has_ended| !has_ended || self.takes_answers())
     }
 }
 
@@ -178,7 +210,7 @@ pub(super) fn begins_tls(socket: &TcpStream, deadline: Instant) -> io::Result<bo
 mod tests {
     use std::net::TcpListener;
     use std::thread;
-    use std::time::{Duration, SystemTime};
+    use std::time::SystemTime;
 
     use rustls::crypto::ring;
     use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -218,6 +250,7 @@ mod tests {
     fn a_client_is_there_until_it_closes_its_connection() {
         let (mut client, server) = pair();
         let connection = Connection::plain(server);
+        connection.take_for_1_1();
         assert!(connection.is_there());
         client.write_all(b"request").expect("there is room");
         expect_to_hear(&connection, b"request");
@@ -226,7 +259,30 @@ mod tests {
     }
 
     #[test]
-    fn over_tls_it_is_there_until_it_says_goodbye_or_is_cut_off() {
+    fn a_client_that_sends_nothing_more_is_there_as_long_as_it_takes_answers() {
+        for is_1_1 in [true, false] {
+            let (mut client, server) = pair();
+            let connection = Connection::plain(server);
+            if is_1_1 {
+                connection.take_for_1_1();
+            }
+            client.shutdown(Shutdown::Write).expect("it is open");
+            let deadline = Instant::now() + PATIENCE;
+            while connection.socket.peek(&mut [0]).expect("it is open") > 0 {
+                assert!(Instant::now() < deadline, "it has not ended");
+            }
+            assert!((0..10).all(|_| connection.is_there()));
+            connection.write_all(b"answer", deadline).expect("there is room");
+            connection.end(deadline);
+            let mut heard = Vec::new();
+            client.read_to_end(&mut heard).expect("it comes");
+            let expected = if is_1_1 { [CONTINUE, b"answer"].concat() } else { b"answer".to_vec() };
+            assert_eq!(heard, expected, "once, and to those alone who know it");
+        }
+    }
+
+    #[test]
+    fn over_tls_it_is_there_until_it_is_cut_off() {
         let authority = Authority::generate().expect("an authority");
         let validity = Validity::days(SystemTime::now(), 1);
         let name = CertifiedName::parse("localhost").expect("a name");
@@ -252,6 +308,7 @@ mod tests {
                 client
             });
             let connection = Connection::over_tls(server, served.clone()).expect("a configuration");
+            connection.take_for_1_1();
             let mut heard = [0; 7];
             let count = connection.read(&mut heard, Instant::now() + PATIENCE).expect("it comes");
             assert_eq!(&heard[..count], b"request");
@@ -262,9 +319,9 @@ mod tests {
             if says_goodbye {
                 client.conn.send_close_notify();
                 client.flush().expect("there is room");
-            } else {
-                client.sock.shutdown(Shutdown::Both).expect("it is open");
+                assert!((0..10).all(|_| connection.is_there()), "it may wait for its answer");
             }
+            drop(client);
             expect_gone(&connection);
         }
     }

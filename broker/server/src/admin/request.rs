@@ -79,6 +79,9 @@ impl<'s> Reading<'s> {
             match request.parse(&self.bytes) {
                 Ok(httparse::Status::Complete(length)) if length <= HEAD_MAX_BYTES => {
                     self.body_at = length;
+                    if request.version == Some(1) {
+                        self.connection.take_for_1_1();
+                    }
                     let mut head = understood(&request)?;
                     head.came_by_https |= self.connection.is_over_tls();
                     return Ok(Some(head));
@@ -119,7 +122,7 @@ impl<'s> Reading<'s> {
         }
         let end = self.body_at + length;
         if head.awaits_continue && self.bytes.len() < end {
-            let go_on = self.connection.write_all(b"HTTP/1.1 100 Continue\r\n\r\n", self.deadline);
+            let go_on = self.connection.say_continue(self.deadline);
             go_on.map_err(|error| failed(&error))?;
         }
         while self.bytes.len() < end {

@@ -433,6 +433,11 @@ impl<F> ClusterRoom<F> {
         self.own.fate(range)
     }
 
+    /// The operator has been told of that.
+    pub(crate) fn told_of_own(&mut self, range: OwnRange) {
+        self.own.told(range);
+    }
+
     /// PUBREL has come.
     pub(crate) fn release(&mut self, session: SessionIndex, packet_id: PacketId) {
         if let Some(served) = self.served_mut(session) {

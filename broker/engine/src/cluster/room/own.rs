@@ -10,12 +10,18 @@ const FAILED_MAX: usize = 4096;
 pub(crate) struct OwnRange {
     first: u64,
     last: u64,
+    /// How many messages these are. There are no others between them where the range has no more numbers.
+    count: u64,
 }
 
 impl OwnRange {
     /// What is known when both are.
     pub(crate) fn with(self, other: OwnRange) -> OwnRange {
-        OwnRange { first: self.first.min(other.first), last: self.last.max(other.last) }
+        OwnRange {
+            first: self.first.min(other.first),
+            last: self.last.max(other.last),
+            count: self.count.saturating_add(other.count),
+        }
     }
 }
 
@@ -49,7 +55,7 @@ enum Message {
 impl Own {
     pub(crate) fn begin(&mut self, ticket: u64, bytes: usize) -> OwnRange {
         self.messages.insert(ticket, Message::OnItsWay { bytes });
-        OwnRange { first: ticket, last: ticket }
+        OwnRange { first: ticket, last: ticket, count: 1 }
     }
 
     /// Gives the bytes that are not on their way any more.
@@ -96,6 +102,19 @@ impl Own {
         fate
     }
 
+    /// Whoever has asked for these messages has been told what has become of them. Where those of others may lie between them, they are remembered
+    /// for these.
+    pub(crate) fn told(&mut self, range: OwnRange) {
+        if range.last - range.first + 1 != range.count {
+            return;
+        }
+        let before = self.messages.len();
+        self.messages
+            .extract_if(range.first..=range.last, |_, message| matches!(message, Message::Failed(_)))
+            .for_each(drop);
+        self.failed -= before - self.messages.len();
+    }
+
     fn forget(&mut self) {
         while self.failed > FAILED_MAX {
             let first = self.messages.iter().find(|(_, message)| matches!(message, Message::Failed(_)));
@@ -132,6 +151,24 @@ mod tests {
         own.end(1, true);
         assert_eq!(own.end_life(), 1);
         assert_eq!((own.fate(one), own.fate(other)), (OwnFate::Stored, OwnFate::Unknown));
+    }
+
+    #[test]
+    fn what_has_been_told_is_not_remembered() {
+        let mut own = Own::default();
+        let (one, other, third) = (own.begin(1, 1), own.begin(2, 1), own.begin(3, 1));
+        (1..=3).for_each(|ticket| drop(own.end(ticket, false)));
+        // The second one is somebody else's.
+        own.told(one.with(third));
+        assert_eq!((own.failed, own.fate(other)), (3, OwnFate::Refused));
+        own.told(one.with(other));
+        assert_eq!((own.failed, own.messages.len(), own.fate(third)), (1, 1, OwnFate::Refused));
+        own.told(third);
+        assert_eq!((own.failed, own.messages.len()), (0, 0));
+        // What is on its way stays.
+        let open = own.begin(4, 1);
+        own.told(open);
+        assert_eq!((own.end(4, false), own.fate(open)), (1, OwnFate::Refused));
     }
 
     #[test]
