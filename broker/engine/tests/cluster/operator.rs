@@ -1,9 +1,10 @@
 //! Messages of operators, which no client has published.
 
 use tautwire_engine::{
-    Finding, NotPublished, Outcome, Promise, PromiseFate, Publication, Published, Reply, Survey, WhyQuery,
+    Finding, NotPublished, Outcome, Promise, PromiseFate, Publication, Published, Reply, Settings, Survey, WhyQuery,
 };
 use tautwire_protocol::{QoS, TopicName};
+use tautwire_session::AckLevel;
 
 use crate::world::{Plan, World};
 
@@ -158,4 +159,35 @@ fn a_node_does_not_say_of_a_client_that_it_does_not_serve_that_there_is_none() {
     assert_eq!(why(&mut world, 0).outcome, Outcome::Arrives);
     let elsewhere = why(&mut world, 1);
     assert_eq!((elsewhere.outcome, elsewhere.findings), (Outcome::Elsewhere, vec![Finding::NotServedHere]));
+}
+
+#[test]
+fn why_a_client_is_not_read_from_is_told_where_the_cluster_is_behind() {
+    let at_memory = |settings: &mut Settings| settings.acks.topics = [(Box::from("#"), AckLevel::Memory)].into();
+    let mut world = World::with(1, 0, Plan::default(), at_memory, |_| {});
+    let client = world.client("p");
+    world.connect(client, 0, true, 0);
+    let not_heard_for = |world: &mut World| {
+        let (reply, answer) = std::sync::mpsc::sync_channel(8);
+        let node = world.places[0].node.as_mut().expect("it lives");
+        let now_ms = node.broker.now_ms();
+        node.broker.prepare_shards(|shard| {
+            let reply = reply.clone();
+            shard.survey(Survey::Client("p".into(), Reply::new(move |detail| _ = reply.send(detail))), now_ms);
+        });
+        node.broker.wake_all();
+        world.run(0);
+        answer.try_iter().flatten().next().expect("one shard has it").not_heard_for
+    };
+    assert_eq!(not_heard_for(&mut world), [""; 0]);
+    // The acknowledgements leave at once, and nothing else comes true.
+    world.store.is_log_closed = true;
+    while world.clients[client].is_idle() {
+        world.publish(client, "a", "x", QoS::AtLeastOnce);
+        world.go_on(0);
+    }
+    assert_eq!(not_heard_for(&mut world), ["cluster_behind"]);
+    world.store.is_log_closed = false;
+    world.run_until("it is heard again", |world| world.clients[client].is_idle());
+    assert_eq!(not_heard_for(&mut world), [""; 0]);
 }
