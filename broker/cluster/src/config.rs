@@ -18,7 +18,7 @@ pub(crate) struct Config {
     offered: Option<u64>,
     /// The revision of one that could not be read or taken on.
     refused: Option<Revision>,
-    /// Whether the store has been asked at least once.
+    /// Whether it is known what the store had when this life began, or later.
     is_known: bool,
     proposals: u64,
     step: Step,
@@ -29,6 +29,8 @@ pub(crate) struct Config {
 enum Step {
     Resting,
     Reading(OperationId),
+    /// What was read first may be what a leader knows that has been replaced.
+    Confirming(OperationId),
     Writing(OperationId, Proposing),
     Checking(OperationId, Proposing),
 }
@@ -156,14 +158,20 @@ impl Config {
 
     pub(crate) fn answer(&mut self, id: OperationId, answer: &Answer, out: &mut Outbox) {
         match (std::mem::replace(&mut self.step, Step::Resting), answer) {
-            (Step::Reading(op), answer) if op == id => match answer {
-                Answer::Got(Some((revision, value))) => {
-                    self.is_known = true;
+            (Step::Reading(op), Answer::Got(found)) if op == id => {
+                if let Some((revision, value)) = found {
                     self.saw(*revision, value, out);
                 }
-                Answer::Got(None) => self.is_known = true,
-                _ => {}
-            },
+                self.is_known |= is(Mutant::BelievesFirstConfiguration);
+                if !self.is_known {
+                    let holds = Operation::ConfigHolds(found.as_ref().map(|(revision, _)| *revision));
+                    self.step = Step::Confirming(out.ask(Purpose::Config, holds));
+                }
+            }
+            (Step::Reading(op), _) if op == id => {}
+            (Step::Confirming(op), Answer::Holds) if op == id => self.is_known = true,
+            // It is read again at once.
+            (Step::Confirming(op), _) if op == id => self.poll_at_ms = 0,
             (Step::Writing(op, proposing), Answer::Put(revision)) if op == id => {
                 self.saw(*revision, &proposing.record.encode(), out);
                 decide(&proposing, Proposal::Accepted(proposing.record.number), out);

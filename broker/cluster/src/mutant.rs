@@ -149,6 +149,8 @@ pub enum Mutant {
     ProbesTooEarly,
     /// What one node knows, all know.
     TakesOneEchoForAll,
+    /// What a node reads first of the configuration holds, although it may be what a replaced leader knows.
+    BelievesFirstConfiguration,
     /// A proposal replaces whatever configuration is there.
     ConfiguresBlindly,
 }

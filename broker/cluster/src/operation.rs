@@ -99,6 +99,8 @@ pub enum Operation {
     },
     /// Read the records of all nodes, from the leader.
     Nodes,
+    /// Whether the shared configuration has this revision, or is not there: a write beside it says so, which a leader that has been replaced cannot do.
+    ConfigHolds(Option<Revision>),
     /// Read the first group of a subject that has this sequence or a later one.
     Next {
         /// Of which.
@@ -210,6 +212,8 @@ pub enum Answer {
     },
     /// Of `Nodes`: their records, with revisions, in any order.
     Nodes(Vec<(Incarnation, Revision, Vec<u8>)>),
+    /// Of `ConfigHolds`: it does. Otherwise that is a conflict.
+    Holds,
     /// Of `Mirror`.
     Mirrored {
         /// What there is, in order.

@@ -41,6 +41,9 @@ impl Node {
                 Output::Operation(id, Operation::Get(Key::Config)) => {
                     self.member.answer(now_ms, id, &Answer::Got(None));
                 }
+                Output::Operation(id, Operation::ConfigHolds(None)) => {
+                    self.member.answer(now_ms, id, &Answer::Holds);
+                }
                 Output::Operation(id, operation) => self.asked.push((id, operation)),
                 Output::Decision(decision) => self.decisions.push(decision),
                 Output::Send(..) | Output::Listen(_) | Output::Unlisten(_) | Output::Probe(_) | Output::Echo { .. } => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_nats::Client;
 use async_nats::connection::State;
 use futures_util::StreamExt;
-use tokio::sync::mpsc::{Receiver, Sender};
+use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -17,51 +17,71 @@ use crate::layout::{BUS_PREFIX, bus_subject};
 
 /// Between two attempts to learn whether a server knows of a subscription.
 const CONFIRM_PAUSE: Duration = Duration::from_millis(200);
+/// Patterns that one question to a server confirms at most.
+const CONFIRMED_MAX: usize = 1024;
 /// Messages taken from the queue at once.
 const TAKEN_MAX: usize = 64;
 
 /// What comes from the bus to the node's thread.
 #[derive(Debug)]
 pub(crate) enum Heard {
-    /// What is published from now on below a pattern arrives.
-    Listening(String),
+    /// What is published from now on below a pattern arrives, as far as the server of this node knows.
+    Listening(Listening),
     /// A message, by a pattern.
     Message { pattern: Arc<str>, subject: String, message: Arc<[u8]> },
 }
 
-/// What this node listens to, and the task that sends.
+/// A pattern, as it has been listened to once: whoever listens to it anew gets another number.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    pub(crate) pattern: String,
+    number: u64,
+}
+
+/// What this node listens to, and the tasks that send and confirm.
 pub(crate) struct Bus {
     client: watch::Sender<Client>,
     shared: Arc<Shared>,
     heard: Sender<Heard>,
-    listening: HashMap<String, AbortHandle>,
+    listening: HashMap<String, (u64, AbortHandle)>,
+    /// The number of the last one.
+    last: u64,
+    /// What the server has been told by this connection. There is no more of it than there are patterns.
+    told: UnboundedSender<Listening>,
     /// Whether all that was sent by the connection before has been passed on.
     old_is_over: watch::Receiver<bool>,
 }
 
 impl Bus {
     pub(crate) fn new(client: Client, queue: Receiver<BusMessage>, shared: &Arc<Shared>, heard: Sender<Heard>) -> Bus {
+        let told = begin_to_confirm(client.clone(), &heard);
         let (sender, current) = watch::channel(client);
         tokio::spawn(send(queue, current, shared.clone()));
         Bus {
+            told,
             client: sender,
             shared: shared.clone(),
             heard,
             listening: HashMap::new(),
+            last: 0,
             old_is_over: watch::channel(true).1,
         }
     }
 
     pub(crate) fn listen(&mut self, pattern: String) {
         if !self.listening.contains_key(&pattern) {
-            let task = self.spawn(pattern.clone());
-            self.listening.insert(pattern, task);
+            self.begin(pattern);
         }
+    }
+
+    /// Whether a pattern is still listened to as it was.
+    pub(crate) fn is_listening(&self, to: &Listening) -> bool {
+        self.listening.get(&to.pattern).is_some_and(|(number, _)| *number == to.number)
     }
 
     pub(crate) fn unlisten(&mut self, pattern: &str) {
         // With the task goes its subscription.
-        if let Some(task) = self.listening.remove(pattern) {
+        if let Some((_, task)) = self.listening.remove(pattern) {
             task.abort();
         }
     }
@@ -69,7 +89,8 @@ impl Bus {
     /// Uses another connection from now on. No message comes twice: what is listened to by the old one ends first, and all that was sent by it
     /// has been passed on before anything is listened to by the new one. What comes in between is lost, as at QoS 0 it may be.
     pub(crate) fn change_over(&mut self, client: Client) {
-        self.listening.values().for_each(AbortHandle::abort);
+        self.listening.values().for_each(|(_, task)| task.abort());
+        self.told = begin_to_confirm(client.clone(), &self.heard);
         let old = self.client.send_replace(client);
         let (is_over, old_is_over) = watch::channel(false);
         tokio::spawn(async move {
@@ -78,27 +99,52 @@ impl Bus {
         });
         self.old_is_over = old_is_over;
         let patterns: Vec<_> = self.listening.keys().cloned().collect();
-        for pattern in patterns {
-            let task = self.spawn(pattern.clone());
-            self.listening.insert(pattern, task);
-        }
+        patterns.into_iter().for_each(|pattern| self.begin(pattern));
     }
 
-    fn spawn(&self, pattern: String) -> AbortHandle {
+    fn begin(&mut self, pattern: String) {
+        self.last += 1;
+        let listening = Listening { pattern: pattern.clone(), number: self.last };
         let (client, shared, heard) = (self.client.borrow().clone(), self.shared.clone(), self.heard.clone());
+        let told = self.told.clone();
         let mut old_is_over = self.old_is_over.clone();
         let task = async move {
             // It ends with an error where the one who would say so is gone, which is as good.
             let _ = old_is_over.wait_for(|is_over| *is_over).await;
-            listen(client, pattern, shared, heard).await;
+            listen(client, listening, told, shared, heard).await;
         };
-        tokio::spawn(task).abort_handle()
+        self.listening.insert(pattern, (self.last, tokio::spawn(task).abort_handle()));
     }
 }
 
 impl Drop for Bus {
     fn drop(&mut self) {
-        self.listening.values().for_each(AbortHandle::abort);
+        self.listening.values().for_each(|(_, task)| task.abort());
+    }
+}
+
+/// Confirms what a server has been told by one connection, until nobody tells it anything more by that.
+fn begin_to_confirm(client: Client, heard: &Sender<Heard>) -> UnboundedSender<Listening> {
+    let (told, to_confirm) = unbounded_channel();
+    tokio::spawn(confirm(client, to_confirm, heard.clone()));
+    told
+}
+
+/// Many who begin to listen at once are confirmed together.
+async fn confirm(client: Client, mut told: UnboundedReceiver<Listening>, heard: Sender<Heard>) {
+    let mut taken = Vec::new();
+    while told.recv_many(&mut taken, CONFIRMED_MAX).await > 0 {
+        while !round_trip(&client).await {
+            if told.is_closed() {
+                return;
+            }
+            tokio::time::sleep(CONFIRM_PAUSE).await;
+        }
+        for listening in taken.drain(..) {
+            if heard.send(Heard::Listening(listening)).await.is_err() {
+                return;
+            }
+        }
     }
 }
 
@@ -120,15 +166,18 @@ async fn send(mut queue: Receiver<BusMessage>, current: watch::Receiver<Client>,
 }
 
 /// Whoever is too slow for what it hears waits here, and then the client of NATS drops.
-async fn listen(client: Client, pattern: String, shared: Arc<Shared>, heard: Sender<Heard>) {
-    let Ok(mut messages) = client.subscribe(bus_subject(&pattern)).await else { return };
-    while !round_trip(&client).await {
-        tokio::time::sleep(CONFIRM_PAUSE).await;
-    }
-    let by: Arc<str> = pattern.as_str().into();
-    if heard.send(Heard::Listening(pattern)).await.is_err() {
-        return;
-    }
+async fn listen(
+    client: Client,
+    listening: Listening,
+    told: UnboundedSender<Listening>,
+    shared: Arc<Shared>,
+    heard: Sender<Heard>,
+) {
+    let Ok(mut messages) = client.subscribe(bus_subject(&listening.pattern)).await else { return };
+    let by: Arc<str> = listening.pattern.as_str().into();
+    // It ends with an error where another connection is used by now.
+    let _ = told.send(listening);
+    drop(told);
     while let Some(message) = messages.next().await {
         let Some(subject) = message.subject.strip_prefix(BUS_PREFIX) else { continue };
         shared.counters.bus_received.add(1);

@@ -15,6 +15,10 @@ pub(crate) const RETAINED_SUBJECTS: &str = "tw.r.>";
 /// The key of the seed in `tw_config`.
 pub(crate) const SEED: &str = "seed";
 
+/// The key of `tw_config` that is written to learn what holds, and how long it stays, in seconds.
+pub(crate) const MARK: &str = "mark";
+pub(crate) const MARK_S: u64 = 60;
+
 /// How long a marker of deletion stays, in seconds: longer than a reader may be without a connection and go on where it was.
 pub(crate) const MARKER_S: u64 = 60 * 60;
 /// How many revisions of a key `tw_config` keeps: as many as a bucket may.

@@ -7,7 +7,7 @@ use tautwire_cluster::Revision;
 use tautwire_cluster::names::{Incarnation, Key};
 
 use crate::jetstream::{self, Failure, bounds, read_all_there_is};
-use crate::layout::{GROUP, MARKER_S, NODE, SESSION, bucket_stream, bucket_subjects, node_of};
+use crate::layout::{GROUP, MARK, MARK_S, MARKER_S, NODE, SESSION, bucket_of, bucket_stream, bucket_subjects, node_of};
 
 /// What one read of many keys may take.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
@@ -62,6 +62,26 @@ pub async fn put_for(
 pub async fn remove(client: &Client, key: Key, expected: Revision) -> Result<Written, Failure> {
     let headers = [("KV-Operation", "DEL".to_owned()), ("Nats-TTL", MARKER_S.to_string())];
     Ok(jetstream::write(client, subject(key), expected.0, &headers, Vec::new()).await?.into())
+}
+
+/// Whether a key has this revision, or is not there. A write beside it says so, which names the subject of the key: a leader that has been replaced
+/// cannot do that. What is written goes after a minute.
+///
+/// # Errors
+/// The servers have not answered, or do not know.
+pub async fn holds(client: &Client, key: Key, expected: Option<Revision>) -> Result<bool, Failure> {
+    let bucket = bucket_of(key);
+    let expected = match expected {
+        Some(Revision(revision)) => revision,
+        None => match jetstream::last(client, &bucket_stream(bucket), &subject(key)).await? {
+            Some(marker) if marker.is_removal => marker.sequence,
+            Some(_) => return Ok(false),
+            None => 0,
+        },
+    };
+    let headers = [("Nats-Expected-Last-Subject-Sequence-Subject", subject(key)), ("Nats-TTL", MARK_S.to_string())];
+    let mark = format!("$KV.{bucket}.{MARK}");
+    Ok(jetstream::write(client, mark, expected, &headers, Vec::new()).await?.is_some())
 }
 
 /// A part of a bucket.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_nats::Client;
 use async_nats::connection::State;
 use log::warn;
-use tautwire_cluster::names::{ClientKey, GroupKey, LogSubject, Partition};
+use tautwire_cluster::names::{ClientKey, GroupKey, Key, LogSubject, Partition};
 use tautwire_cluster::{Answer, Kept, Operation, OperationId, Revision, Scanned, ScannedGroup, Sequence};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::Sender;
@@ -170,6 +170,10 @@ impl By {
                 let records = page.records.into_iter().filter_map(scanned_group).collect();
                 Answer::ScannedGroups { records, through: page.through, is_end: page.is_end }
             }
+            Operation::ConfigHolds(expected) => match records::holds(client, Key::Config, expected).await? {
+                true => Answer::Holds,
+                false => Answer::Conflict,
+            },
             Operation::Nodes => Answer::Nodes(records::nodes(client).await?),
             Operation::Next { subject: LogSubject { partition, writer }, from } => {
                 let subject = LogSubject { partition, writer }.to_string();

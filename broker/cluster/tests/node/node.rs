@@ -45,6 +45,8 @@ impl Node {
         node.answer(|operation| matches!(operation, Operation::Mirror { .. }), whole);
         assert!(!node.member.is_serving(0), "it does not know the configuration");
         node.answer(|operation| *operation == Operation::Get(Key::Config), Answer::Got(None));
+        assert!(!node.member.is_serving(0), "that may be what a replaced leader knows");
+        node.answer(|operation| *operation == Operation::ConfigHolds(None), Answer::Holds);
         assert!(matches!(node.decisions[..], [Decision::Begin { .. }, Decision::Resumed]), "{:?}", node.decisions);
         node.decisions.clear();
         node

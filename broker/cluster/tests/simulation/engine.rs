@@ -41,6 +41,8 @@ pub(crate) struct Engine {
     timeouts: u64,
     /// The configuration that is in force.
     configuration: (u64, Vec<u64>),
+    /// The number of the one that was in force everywhere when this life began.
+    pub(crate) configuration_floor: u64,
     pub(crate) to_clients: Vec<(ConnectionId, ToClient)>,
 }
 
@@ -87,6 +89,7 @@ impl Engine {
             returning: Vec::new(),
             ticks: 0,
             timeouts: 0,
+            configuration_floor: 0,
             configuration: Default::default(),
             to_clients: Vec::new(),
         }
@@ -395,9 +398,11 @@ impl Engine {
             }
             Decision::Proposed { ticket, outcome } => ledger.configurations.decided(ticket, outcome),
             Decision::Resumed => {
-                // Whoever serves for the first time has all that was retained when it began.
+                // Whoever serves for the first time has all that was retained when it began, and the configuration.
                 if !std::mem::replace(&mut self.has_served, true) {
                     self.mirror.has(&self.floor);
+                    let (number, floor) = (self.configuration.0, self.configuration_floor);
+                    assert!(floor <= number, "it serves by the configuration {number}, and {floor} held before");
                 }
             }
             Decision::Fenced => {

@@ -8,7 +8,7 @@ use tautwire_cluster::mutant::{Mutant, mutate};
 const SEEDS_MAX: u64 = 500;
 
 /// All but those that do harm too rarely here, which `tests/lease.rs`, `tests/node` and `steps.rs` find, and those of QoS 0, which `tests/interest.rs` finds.
-const FOUND: [Mutant; 56] = [
+const FOUND: [Mutant; 57] = [
     Mutant::ServesWithoutLease,
     Mutant::BuriesEarly,
     Mutant::ForgetsFence,
@@ -65,6 +65,7 @@ const FOUND: [Mutant; 56] = [
     Mutant::RefusesOne,
     Mutant::RetiresTooEarly,
     Mutant::ConfiguresBlindly,
+    Mutant::BelievesFirstConfiguration,
 ];
 
 #[test]

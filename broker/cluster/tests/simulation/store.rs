@@ -26,6 +26,8 @@ pub(crate) struct Store {
     retained_end: Sequence,
     /// When it came to be so.
     retained_ends: Vec<(u64, Sequence)>,
+    /// All revisions of the configuration, and since when each has held.
+    configurations: Vec<(u64, Revision, Vec<u8>)>,
 }
 
 /// One partition of the log.
@@ -71,6 +73,7 @@ impl Store {
                 let since_ms = self.first_beats.get(node)?;
                 (self.now_ms < since_ms + REPLACED_LEADER_MS).then_some(Answer::Got(None))
             }
+            Operation::Get(Key::Config) => Some(Answer::Got(self.configuration_before())),
             // To mark the end is a write, which such a leader cannot do.
             Operation::EndOfRetained if is(Mutant::ReadsTheEnd) => Some(Answer::EndOfRetained(self.retained_before())),
             _ => None,
@@ -81,6 +84,12 @@ impl Store {
     fn retained_before(&self) -> Sequence {
         let before = self.retained_ends.iter().rev().find(|(at_ms, _)| at_ms + REPLACED_LEADER_MS <= self.now_ms);
         before.map_or(Sequence(0), |(_, end)| *end)
+    }
+
+    /// What such a leader knows of the configuration.
+    fn configuration_before(&self) -> Option<(Revision, Vec<u8>)> {
+        let before = self.configurations.iter().rev().find(|(at_ms, ..)| at_ms + REPLACED_LEADER_MS <= self.now_ms);
+        before.map(|(_, revision, value)| (*revision, value.clone()))
     }
 
     fn retain_one_more(&mut self) -> Sequence {
@@ -132,6 +141,10 @@ impl Store {
                     _ => None,
                 };
                 (Answer::Nodes(self.keys.iter().filter_map(node).collect()), Change::Nothing)
+            }
+            Operation::ConfigHolds(expected) => {
+                let holds = self.keys.get(&Key::Config).map(|value| value.revision) == expected;
+                (if holds { Answer::Holds } else { Answer::Conflict }, Change::Nothing)
             }
             Operation::Scan { after, max } => (self.scan(after, max), Change::Nothing),
             Operation::ScanGroups { after, max } => (self.scan_groups(after, max), Change::Nothing),
@@ -206,6 +219,9 @@ impl Store {
             self.first_beats.entry(node).or_insert(self.now_ms);
         }
         let revision = Revision(self.last);
+        if key == Key::Config {
+            self.configurations.push((self.now_ms, revision, bytes.clone()));
+        }
         let value = self.value(revision, bytes.clone(), for_s);
         self.keys.insert(key, value);
         self.markers.remove(&key);

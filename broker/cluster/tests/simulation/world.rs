@@ -222,6 +222,7 @@ impl World {
         let member = Member::new(now_ms, me, &format!("node-{place}"), former, SEED, settings(place));
         let mut engine = Engine::new(self.random.next());
         engine.floor = self.ledger.retaining.floor();
+        engine.configuration_floor = self.ledger.configurations.number;
         self.places[place].former = Some(me);
         self.places[place].life = Some(Life { member, engine, offset_ms, speed, arrivals: BTreeMap::new() });
         self.carry_out(place);

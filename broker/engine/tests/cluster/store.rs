@@ -73,6 +73,10 @@ impl Store {
             Operation::Scan { after, max } => (self.scan(after, max), Change::Nothing),
             Operation::ScanGroups { after, .. } => (self.scan_groups(after), Change::Nothing),
             Operation::Nodes => (Answer::Nodes(self.nodes()), Change::Nothing),
+            // Nothing is shared here.
+            Operation::ConfigHolds(expected) => {
+                (if expected.is_none() { Answer::Holds } else { Answer::Conflict }, Change::Nothing)
+            }
             Operation::Get(key) => {
                 let found = self.keys.get(&key).map(|value| (value.revision, value.bytes.clone()));
                 (Answer::Got(found), Change::Nothing)

@@ -358,7 +358,11 @@ impl Turns {
     /// Of a message that comes by several patterns, one copy counts.
     fn take_heard(&mut self, heard: Heard) {
         match heard {
-            Heard::Listening(pattern) => self.member.listening(now_ms(), &pattern),
+            Heard::Listening(listening) if self.bus.is_listening(&listening) => {
+                self.member.listening(now_ms(), &listening.pattern);
+            }
+            // It is not listened to any more, or anew.
+            Heard::Listening(_) => {}
             Heard::Message { pattern, subject, message } => {
                 if self.member.counts(&pattern, &subject) && !self.broker.hear(&pattern, &subject, message) {
                     self.shared.counters.bus_dropped_in.add(1);
