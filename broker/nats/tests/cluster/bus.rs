@@ -70,7 +70,7 @@ fn messages_go_to_those_who_listen_and_not_back() {
 #[test]
 fn what_is_sent_by_another_server_comes_once_all_nodes_know_who_listens() {
     let Some(program) = program() else { return };
-    let servers = Servers::start(&program, 3, &Config::default());
+    let servers = Servers::start(&program, 3, &Config { has_slow_routes: true, ..Config::default() });
     let [listener, one, other] = nodes_at(&servers);
     servers.delay_routes(ROUTE_MS);
     let (too_early, in_time) = (b"too early".to_vec(), b"in time".to_vec());

@@ -7,23 +7,13 @@ use tautwire_cluster::delivery::Messages;
 use tautwire_cluster::names::{Key, Partition, Seed};
 use tautwire_cluster::record::{NodeRecord, NodeState};
 use tautwire_nats::jetstream::{self, Following};
-use tautwire_nats::{Settings, Times, connect, log, prepare};
+use tautwire_nats::{Settings, Times, log, prepare};
 
-use crate::node::{Node, Told, settings};
+use crate::node::{Node, Told, client, run, settings};
 use crate::servers::{Config, PATIENCE, Servers, program, wait_until};
 
 /// Messages that are published before and after a fault.
 const MESSAGES: u64 = 400;
-
-fn run<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work)
-}
-
-async fn client(settings: &Settings) -> async_nats::Client {
-    let Settings { access, node_name, times, limits, .. } = settings;
-    let (counters, connected) = Default::default();
-    connect(access, node_name, times, limits, &counters, &connected).await.expect("a connection")
-}
 
 /// All messages of the log, by partition and in order.
 fn read_log(settings: &Settings) -> (Seed, Vec<Vec<String>>) {

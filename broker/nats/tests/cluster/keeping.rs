@@ -1,10 +1,14 @@
 //! What a node keeps and delivers goes through real servers: retained messages, arrivals, groups, sessions that end, drain.
 
-use tautwire_cluster::record::{ConfigPart, Retain};
-use tautwire_cluster::{Decision, Proposal, Terms};
-use tautwire_nats::{Command, Ended};
+use std::sync::Arc;
 
-use crate::node::{Node, Told, settings};
+use tautwire_cluster::names::Key;
+use tautwire_cluster::record::{ConfigPart, Retain};
+use tautwire_cluster::{Decision, Proposal, Revision, Terms};
+use tautwire_nats::jetstream::{Following, Start};
+use tautwire_nats::{Command, Ended, records};
+
+use crate::node::{Node, Told, client, run, settings};
 use crate::servers::{Config, Servers, program};
 
 const SHARE: &str = "$share/g/t";
@@ -96,4 +100,36 @@ fn a_revision_reaches_each_node_and_a_proposal_on_an_older_one_is_refused() {
     c.wait_decision(&offered);
     c.give(Command::Configured { number: 1, is_taken_on: true });
     c.wait_decision(&Decision::Resumed);
+}
+
+#[test]
+fn what_the_configuration_has_is_confirmed_beside_it() {
+    let Some(program) = program() else { return };
+    let servers = Servers::start(&program, 3, &Config::default());
+    let settings = settings(&servers);
+    let node = Node::start(settings.clone(), None);
+    let holds = |expected: Option<u64>| {
+        run(async {
+            let client = client(&settings).await;
+            records::holds(&client, Key::Config, expected.map(Revision)).await.expect("an answer")
+        })
+    };
+    let revision = || {
+        run(async {
+            let subject = format!("$KV.{}", Key::Config);
+            let client = client(&settings).await;
+            let mut revisions = Following::new(client, Arc::default(), "KV_tw_config", &subject, Start::LastOfEach);
+            revisions.next().await.sequence
+        })
+    };
+    assert!(holds(None) && !holds(Some(1)));
+    let parts = vec![ConfigPart { name: "acl".to_owned(), bytes: b"text".to_vec() }];
+    node.give(Command::Propose { ticket: 1, base: 0, parts });
+    node.wait_decision(&Decision::Proposed { ticket: 1, outcome: Proposal::Accepted(1) });
+    let first = revision();
+    assert!(holds(Some(first)) && holds(Some(first)) && !holds(None) && !holds(Some(first + 1)));
+    // Somebody has removed it by hand. What is left is a marker.
+    let removed = run(async { records::remove(&client(&settings).await, Key::Config, Revision(first)).await });
+    assert!(matches!(removed, Ok(records::Written::At(_))));
+    assert!(holds(None) && !holds(Some(first)));
 }

@@ -7,7 +7,7 @@ use tautwire_cluster::names::{ClientKey, Incarnation};
 use tautwire_cluster::{Decision, Refusal, Start};
 use tautwire_nats::{
     Access, Address, Broker, Command, Condition, Credentials, Ended, Handle, Life, Limits, Settings, Storage, Syncing,
-    Times, Tls, draw_incarnation,
+    Times, Tls, connect, draw_incarnation,
 };
 
 use crate::servers::{PATIENCE, Servers};
@@ -92,6 +92,18 @@ impl Broker for Recorder {
     fn ended(&self, ended: &Ended) {
         self.note(Told::Ended(ended.clone()));
     }
+}
+
+/// Carries out what waits for servers.
+pub(crate) fn run<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work)
+}
+
+/// A connection beside those of nodes.
+pub(crate) async fn client(settings: &Settings) -> async_nats::Client {
+    let Settings { access, node_name, times, limits, .. } = settings;
+    let (counters, connected) = Default::default();
+    connect(access, node_name, times, limits, &counters, &connected).await.expect("a connection")
 }
 
 pub(crate) struct Node {

@@ -43,13 +43,15 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) syncs_always: bool,
+    /// What servers say to each other can be held back.
+    pub(crate) has_slow_routes: bool,
     /// More lines of the configuration: users, TLS.
     pub(crate) more: String,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { syncs_always: true, more: String::new() }
+        Config { syncs_always: true, has_slow_routes: false, more: String::new() }
     }
 }
 
@@ -58,8 +60,8 @@ pub(crate) struct Servers {
     program: PathBuf,
     folder: PathBuf,
     servers: Vec<Server>,
-    /// The ways by which servers reach each other.
-    routes: SlowRoutes,
+    /// The ways by which servers reach each other, if what they say can be held back.
+    routes: Option<SlowRoutes>,
 }
 
 struct Server {
@@ -81,7 +83,7 @@ impl Servers {
         let folder = std::env::temp_dir().join(name);
         let ports = pick_ports(count);
         let servers = ports.iter().map(|ports| Server { ports: *ports, child: None }).collect();
-        let routes = SlowRoutes::to(ports.iter().map(|ports| ports.routes));
+        let routes = config.has_slow_routes.then(|| SlowRoutes::to(ports.iter().map(|ports| ports.routes)));
         let mut all = Servers { program: program.to_owned(), folder, servers, routes };
         for at in 0..count {
             fs::create_dir_all(all.server_folder(at)).expect("a folder");
@@ -111,7 +113,8 @@ impl Servers {
             config.more
         );
         if self.servers.len() > 1 {
-            let address = |at| format!("127.0.0.1:{}", self.routes.port(at));
+            let port = |at: usize| self.routes.as_ref().map_or(self.servers[at].ports.routes, |routes| routes.port(at));
+            let address = |at| format!("127.0.0.1:{}", port(at));
             let others: Vec<_> = (0..self.servers.len()).map(|other| format!("nats://{}", address(other))).collect();
             let _ = writeln!(
                 text,
@@ -165,7 +168,7 @@ impl Servers {
 
     /// Whatever a server says to another one from now on arrives so much later.
     pub(crate) fn delay_routes(&self, delay_ms: u64) {
-        self.routes.delay(delay_ms);
+        self.routes.as_ref().expect("they can be slow").delay(delay_ms);
     }
 
     /// The monitoring addresses of all.

@@ -42,6 +42,7 @@ fn lead_to(port: u16, delay_ms: &Arc<AtomicU64>) -> u16 {
     thread::spawn(move || {
         for from in listener.incoming().flatten() {
             if let Ok(to) = TcpStream::connect(("127.0.0.1", port)) {
+                let _ = (from.set_nodelay(true), to.set_nodelay(true));
                 hold_back(&from, &to, &delay_ms);
                 hold_back(&to, &from, &delay_ms);
             }
