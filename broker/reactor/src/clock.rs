@@ -14,7 +14,7 @@ pub(crate) struct Clock {
 }
 
 /// A moment.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Now {
     /// Milliseconds since the Unix epoch.
     pub(crate) ms: u64,

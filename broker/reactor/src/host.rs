@@ -99,13 +99,14 @@ impl Host {
     pub(crate) fn begin_turn(&mut self, now: Now) {
         self.adoptions_left = ADOPTED_MAX;
         self.began_us = now.us;
-        self.connections.begin_turn(now.ms);
+        self.connections.begin_turn(now, self.ways.has_batches());
         self.door.begin_turn();
     }
 
     /// Lets in the next one who waits; in a rush reads from it at once.
     fn let_in<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
-        if self.door.next_ms().is_none() {
+        let Connections { turnover, clock, .. } = &mut self.connections;
+        if self.door.next_ms().is_none() || !turnover.may_let_in(|| clock.now_us()) {
             return false;
         }
         let Some(newcomer) = self.door.next(self.connections.now_ms, shard.counters()) else { return false };

@@ -33,6 +33,7 @@ mod rush;
 mod surveys;
 mod tap;
 mod ticker;
+mod turnover;
 mod ways;
 mod worker;
 

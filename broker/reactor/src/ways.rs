@@ -99,6 +99,12 @@ impl Ways {
         self.peers[at].batches_in.ring.pop().ok()
     }
 
+    /// Whether messages have come from another thread.
+    #[inline]
+    pub(crate) fn has_batches(&self) -> bool {
+        self.peers.iter().any(|peer| !peer.batches_in.ring.is_empty())
+    }
+
     /// Wakes the thread that waits for room, if there is any now.
     pub(crate) fn tell_of_room(&self, from: ShardIndex) {
         let peer = &self.peers[self.at(from)];

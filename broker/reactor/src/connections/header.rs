@@ -47,7 +47,7 @@ impl Connections {
                 self.hear(shard, id);
             }
             // There is no further event once the end has come.
-            Ok(Look::Nothing) if !socket.ended => {}
+            Ok(Look::Nothing) if !socket.stage.has_ended() => {}
             Ok(Look::Nothing | Look::End) => self.lose(shard, id),
             Err(error) => {
                 shard.counters().proxy_headers_refused.add(1);

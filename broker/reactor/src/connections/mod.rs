@@ -21,13 +21,14 @@ use tautwire_engine::{Action, ConnectionId, Peer, Shard};
 use tautwire_session::Journal;
 use tautwire_websocket::CloseCode;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Now};
 use crate::door::Newcomer;
+use crate::turnover::Turnover;
 use crate::ways::Adopted;
 use handshakes::{Due, Handshakes};
 use input::{Chunks, Remainder};
 use quickack::{Hurried, Pace};
-use sockets::{Between, Removed, Sockets};
+use sockets::{Between, Removed, Sockets, Stage};
 
 pub(crate) use layers::Layers;
 
@@ -50,10 +51,15 @@ pub(crate) struct Connections {
     /// Sockets of which the kernel says that they have something to read. They are read from whether they are listed above or not:
     /// a flood of large packets takes fewer turns so.
     signalled: VecDeque<ConnectionId>,
-    /// Those of which it says that the peer has ended: when thousands do so at once, the others are not to wait for that.
+    /// Those of clients that have just come: when thousands do so at once, the others are not to wait for that.
+    entering: VecDeque<ConnectionId>,
+    /// Those of which it says that the peer has ended, for the same reason.
     ended: VecDeque<ConnectionId>,
     /// How many of them are still to be read from in this turn.
     endings_left: usize,
+    /// Whose turn it is of those who have just come and those who go.
+    ends_next: bool,
+    pub(crate) turnover: Turnover,
     /// Sockets that can be written to again.
     writable: Vec<ConnectionId>,
     /// Connections whose transport has something of its own to say.
@@ -79,8 +85,11 @@ impl Connections {
             readable: VecDeque::new(),
             reads_left: 0,
             signalled: VecDeque::new(),
+            entering: VecDeque::new(),
             ended: VecDeque::new(),
             endings_left: 0,
+            ends_next: false,
+            turnover: Turnover::default(),
             writable: Vec::new(),
             replying: Vec::new(),
             draining: VecDeque::new(),
@@ -102,17 +111,21 @@ impl Connections {
             && (event.is_readable() || event.is_read_closed() || event.is_error())
         {
             if event.is_read_closed() || event.is_error() {
-                socket.ended = true;
+                socket.stage = Stage::ENDED;
                 self.ended.push_back(id);
+            } else if socket.stage.is_new() {
+                self.entering.push_back(id);
             } else {
                 self.signalled.push_back(id);
             }
         }
     }
 
-    pub(crate) fn begin_turn(&mut self, now_ms: u64) {
-        self.now_ms = now_ms;
+    /// `has_mail`: other threads have sent messages.
+    pub(crate) fn begin_turn(&mut self, now: Now, has_mail: bool) {
+        self.now_ms = now.ms;
         self.reads_left = self.readable.len();
+        self.turnover.begin_turn(now, has_mail || !self.signalled.is_empty());
         self.endings_left = ENDINGS_MAX;
         self.handshakes.begin_turn();
     }
@@ -121,6 +134,7 @@ impl Connections {
     pub(crate) fn has_work(&self) -> bool {
         !self.readable.is_empty()
             || !self.signalled.is_empty()
+            || !self.entering.is_empty()
             || !self.ended.is_empty()
             || !self.handshakes.is_empty()
             || !self.writable.is_empty()
@@ -294,7 +308,7 @@ impl Connections {
         self.chunks.free_unused();
         self.handshakes.free_unused(|id| self.sockets.shaking_layers(id).is_some());
         self.sockets.free_unused();
-        for list in [&mut self.readable, &mut self.signalled, &mut self.ended] {
+        for list in [&mut self.readable, &mut self.signalled, &mut self.entering, &mut self.ended] {
             list.shrink_to_fit();
         }
         for list in [&mut self.writable, &mut self.replying, &mut self.fresh] {

@@ -20,7 +20,7 @@ impl Connections {
             }
             id
         } else {
-            self.signalled.pop_front().or_else(|| self.next_ended())
+            self.signalled.pop_front().or_else(|| self.next_of_turnover())
         };
         let Some(id) = id else { return self.shake_next(shard) };
         self.hear(shard, id);
@@ -54,9 +54,19 @@ impl Connections {
         true
     }
 
-    fn next_ended(&mut self) -> Option<ConnectionId> {
-        self.endings_left = self.endings_left.checked_sub(1)?;
-        self.ended.pop_front()
+    /// The next of those who have just come and those who go, in turns.
+    fn next_of_turnover(&mut self) -> Option<ConnectionId> {
+        let ends = !self.ended.is_empty() && self.endings_left > 0;
+        if (self.entering.is_empty() && !ends) || !self.turnover.may_go_on(|| self.clock.now_us()) {
+            return None;
+        }
+        self.ends_next = ends && (self.entering.is_empty() || !self.ends_next);
+        if self.ends_next {
+            self.endings_left -= 1;
+            self.ended.pop_front()
+        } else {
+            self.entering.pop_front()
+        }
     }
 
     pub(super) fn list_readable(&mut self, id: ConnectionId) {
@@ -99,6 +109,7 @@ impl Connections {
             && let Some(socket) = self.sockets.get(id)
         {
             let was_shaking = socket.between == Between::Shaking;
+            socket.stage.note_heard();
             if socket.pace.heard(self.now_ms, shard.counters()) {
                 self.hurried.push(id);
             }
@@ -126,7 +137,7 @@ impl Connections {
         };
         socket.rest = rest.map(Box::new);
         // There is no further event once the end has come.
-        more |= socket.ended && arrived.received.is_some();
+        more |= socket.stage.has_ended() && arrived.received.is_some();
         if socket.between != Between::Nothing {
             self.settle_transport(shard, id);
         }

@@ -23,14 +23,40 @@ pub(crate) struct Socket {
     pub(crate) write_armed: bool,
     /// What comes is thrown away: the connection has ended and its last bytes are on their way out.
     pub(crate) draining: bool,
-    /// The peer has sent its last byte, which may not have been read.
-    pub(crate) ended: bool,
+    pub(crate) stage: Stage,
     /// In the list of sockets that may have more to read.
     pub(crate) listed: bool,
     pub(crate) between: Between,
     /// Whether the client waits for acknowledgements of TCP.
     pub(crate) pace: Pace,
     pub(crate) rest: Option<Box<Remainder>>,
+}
+
+/// How far a connection has come between its beginning and its end: how often it has been read from, while that matters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Stage(u8);
+
+impl Stage {
+    /// CONNECT, SUBSCRIBE, a first message and DISCONNECT come by the reads before this one.
+    const SETTLED: Stage = Stage(4);
+    /// The peer has sent its last byte, which may not have been read.
+    pub(crate) const ENDED: Stage = Stage(u8::MAX);
+
+    /// Whether the client has just come.
+    #[inline]
+    pub(crate) fn is_new(self) -> bool {
+        self.0 < Stage::SETTLED.0
+    }
+
+    pub(crate) fn has_ended(self) -> bool {
+        self == Stage::ENDED
+    }
+
+    /// A read has brought something.
+    #[inline]
+    pub(crate) fn note_heard(&mut self) {
+        self.0 += u8::from(self.is_new());
+    }
 }
 
 /// What stands between TCP and MQTT; see [`Sockets::transport`].
@@ -123,7 +149,7 @@ impl Sockets {
             watched: false,
             write_armed: false,
             draining: false,
-            ended: false,
+            stage: Stage::default(),
             listed: false,
             between,
             pace,
@@ -195,5 +221,26 @@ impl Sockets {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.sockets.iter().all(Option::is_none)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_new_for_four_reads_unless_it_ends() {
+        let mut stage = Stage::default();
+        for _ in 0..4 {
+            assert!(stage.is_new() && !stage.has_ended());
+            stage.note_heard();
+        }
+        for _ in 0..300 {
+            assert!(!stage.is_new() && !stage.has_ended());
+            stage.note_heard();
+        }
+        let mut stage = Stage::ENDED;
+        stage.note_heard();
+        assert!(stage.has_ended() && !stage.is_new(), "what it has sent before is read");
     }
 }
