@@ -202,7 +202,7 @@ test-python: build python-venv ## the Python package: types, tests, the README's
 .PHONY: python-venv
 python-venv:
 	@VENV=$(PYTHON_VENV) PYTHON=$(PYTHON) tools/venv.sh clients/python/requirements.txt
-	@cd clients/python && VIRTUAL_ENV=$(PYTHON_VENV) CARGO_TARGET_DIR=$(abspath $(TARGET_DIR))/apart \
+	@cd clients/python && VIRTUAL_ENV=$(PYTHON_VENV) CARGO_TARGET_DIR=$(abspath $(TARGET_DIR))/apart SOURCE_DATE_EPOCH=315532800 \
 	    $(PYTHON_VENV)/bin/maturin develop --release --locked --quiet
 
 .PHONY: test-generate

@@ -6,10 +6,14 @@ from common import ROOT, TARGET, run, time_s
 from versions import PYTHON
 
 
+# Of 1980: files in wheels have this time, and so has the bill of materials in them. With the time of the commit, C code would be compiled
+# again for each. `make python-venv` says the same.
+WHEEL_TIME_S = 315_532_800
+
+
 def build(out: Path) -> None:
-    """The wheel is what `make python-venv` has compiled. Without SOURCE_DATE_EPOCH: it would have C code compiled again with each
-    commit, and files in wheels have one time anyway."""
+    """The wheel is what `make python-venv` has compiled."""
     maturin = TARGET / "python-venv/bin/maturin"
-    compiled = {"CARGO_TARGET_DIR": str(TARGET / "apart")}
+    compiled = {"CARGO_TARGET_DIR": str(TARGET / "apart"), "SOURCE_DATE_EPOCH": str(WHEEL_TIME_S)}
     run(maturin, "build", "--release", "--locked", "--out", out, cwd=ROOT / PYTHON, **compiled)
     run(maturin, "sdist", "--out", out, cwd=ROOT / PYTHON, SOURCE_DATE_EPOCH=str(time_s()))
