@@ -57,6 +57,7 @@ impl Granting {
             }
             ClusterRequest::Save { client, number, .. } => decided(Decision::Saved { client, number }),
             ClusterRequest::Look { ticket } => decided(Decision::Look { ticket }),
+            ClusterRequest::Spread { ticket } => decided(Decision::Spread { ticket }),
             ClusterRequest::Publish { client, ticket, message, .. } => {
                 let sequence = Sequence(self.groups.fetch_add(1, Ordering::SeqCst) + 1);
                 let block = Publisher { client, epoch: 1, packet_id: None }.sign(&message);
