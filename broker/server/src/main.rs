@@ -2,6 +2,7 @@
 //! `config`).
 
 #![forbid(unsafe_code)]
+#![warn(clippy::print_stderr)]
 
 mod admin;
 mod certificates;
@@ -19,6 +20,7 @@ mod nearest;
 mod rules;
 mod serve;
 mod shared;
+mod stderr;
 mod telemetry;
 mod time;
 

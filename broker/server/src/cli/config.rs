@@ -11,6 +11,7 @@ use super::serve::{CONFIG_OPTIONS, configuration_failure, load, prepare};
 use super::{Exit, Stop, parser, print, unknown_command};
 use crate::config::{to_markdown, to_toml};
 use crate::json::{self, Value};
+use crate::stderr;
 
 pub(crate) static CHECK: Command = Command {
     name: "config check",
@@ -58,7 +59,7 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
             let config = load(Arguments::new(&CHECK, rest))?.map_err(configuration_failure)?;
             prepare(&config)?;
             for warning in config.warnings() {
-                eprintln!("tautwire: warning: {warning}");
+                stderr::write_line(format_args!("tautwire: warning: {warning}"));
             }
             Ok(print("the configuration is right\n"))
         }

@@ -33,6 +33,7 @@ use tautwire_client::{Error, TlsFault};
 
 use crate::client::discovery::DiscoveryError;
 use crate::nearest::nearest;
+use crate::stderr;
 
 /// How a command ended, as its exit code. Commands share the meanings; the help lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,7 +126,7 @@ impl From<DiscoveryError> for Stop {
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut arguments = arguments.into_iter();
     let Some(first) = arguments.next() else {
-        eprint!("{}", overview());
+        stderr::write_line(format_args!("{}", overview().trim_end()));
         return Exit::Usage.into();
     };
     let rest: Vec<OsString> = arguments.collect();
@@ -169,7 +170,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(Stop::Failure { exit, message }) => {
             // A message of the environment may carry control characters; line breaks are ours.
             let shown: String = message.chars().filter(|c| *c == '\n' || !c.is_control()).collect();
-            let _ = writeln!(std::io::stderr(), "tautwire: {shown}");
+            stderr::write_line(format_args!("tautwire: {shown}"));
             exit.into()
         }
     }
@@ -286,7 +287,7 @@ fn parser(arguments: Vec<OsString>) -> lexopt::Parser {
 fn print(text: &str) -> ExitCode {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            let _ = writeln!(std::io::stderr(), "tautwire: cannot write to standard output: {error}");
+            stderr::write_line(format_args!("tautwire: cannot write to standard output: {error}"));
             Exit::Usage.into()
         }
         _ => Exit::Success.into(),

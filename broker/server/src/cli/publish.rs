@@ -19,6 +19,7 @@ use super::client_options::{
 use super::server_options::TLS_OPTIONS;
 use super::{Exit, Stop, properties};
 use crate::client::{ConnectOptions, Connection, Input, Woken, discovery};
+use crate::stderr;
 
 pub(crate) static COMMAND: Command = Command {
     name: "pub",
@@ -218,7 +219,7 @@ fn publish(options: &Options, connect: ConnectOptions) -> Result<Exit, Stop> {
     let connection = Connection::open(connect)?;
     if options.client.debug {
         let id = connection.client.client_id();
-        eprintln!("connected as {id} (session present: {})", connection.session_present());
+        stderr::write_line(format_args!("connected as {id} (session present: {})", connection.session_present()));
     }
     let mut publisher = Publisher {
         options,
@@ -389,7 +390,11 @@ impl Publisher<'_> {
                 let publishing = taken?;
                 self.sent += 1;
                 if self.options.client.debug {
-                    eprintln!("sent message {} ({} bytes)", self.sent, to_send.unwrap_or_default().len());
+                    stderr::write_line(format_args!(
+                        "sent message {} ({} bytes)",
+                        self.sent,
+                        to_send.unwrap_or_default().len()
+                    ));
                 }
                 self.awaited.push_back((self.sent, publishing));
                 Ok(Woken::Ready(Next::Taken))
@@ -401,13 +406,13 @@ impl Publisher<'_> {
     fn note(&mut self, number: u64, outcome: &Result<Published, Error>) {
         match outcome {
             Ok(published) if self.options.client.debug && self.options.qos != QoS::AtMostOnce => {
-                eprintln!("message {number} is acknowledged: {}", published.reason);
+                stderr::write_line(format_args!("message {number} is acknowledged: {}", published.reason));
             }
             Ok(_) => {}
             Err(error) => {
                 self.refused += 1;
                 if !self.options.client.quiet {
-                    eprintln!("tautwire: {}", refusal(number, error));
+                    stderr::write_line(format_args!("tautwire: {}", refusal(number, error)));
                 }
             }
         }

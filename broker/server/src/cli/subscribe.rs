@@ -20,6 +20,7 @@ use super::format::{self, Format, NotJson};
 use super::server_options::TLS_OPTIONS;
 use super::{Exit, Stop, properties};
 use crate::client::{ConnectOptions, Connection, Message, Woken};
+use crate::stderr;
 use crate::time::UtcTime;
 
 pub(crate) static COMMAND: Command = Command {
@@ -241,7 +242,7 @@ fn subscribe(options: &mut Options, connect: ConnectOptions, started: Instant) -
     };
     if options.client.debug {
         let id = connection.client.client_id();
-        eprintln!("connected as {id} (session present: {})", connection.session_present());
+        stderr::write_line(format_args!("connected as {id} (session present: {})", connection.session_present()));
     }
     let subscribe_properties = std::mem::take(&mut options.client.subscribe).into_vec();
     let unsubscribe_properties = std::mem::take(&mut options.client.unsubscribe).into_vec();
@@ -420,7 +421,7 @@ impl Printer<'_> {
         });
         if let Err(why) = rendered {
             if !options.client.quiet {
-                eprintln!("tautwire: the payload of a message on {:?} {why}", message.topic);
+                stderr::write_line(format_args!("tautwire: the payload of a message on {:?} {why}", message.topic));
             }
             return None;
         }
@@ -450,7 +451,9 @@ impl Printer<'_> {
     fn check_granted(&self, stream: &Subscription) -> Result<(), Error> {
         for (filter, granted) in stream.granted() {
             match granted {
-                Ok(qos) if self.options.client.debug => eprintln!("subscribed {filter} (QoS {})", qos.as_u8()),
+                Ok(qos) if self.options.client.debug => {
+                    stderr::write_line(format_args!("subscribed {filter} (QoS {})", qos.as_u8()))
+                }
                 Ok(_) => {}
                 Err(reason) => {
                     return Err(refused(Refused::Subscription(filter.into()), reason, stream.reason_string()));
@@ -466,7 +469,7 @@ impl Printer<'_> {
                 return Err(refused(Refused::Unsubscription(filter.as_str().into()), *reason, None));
             }
             if self.options.client.debug {
-                eprintln!("unsubscribed {}: {reason}", filter.as_str());
+                stderr::write_line(format_args!("unsubscribed {}: {reason}", filter.as_str()));
             }
         }
         Ok(())

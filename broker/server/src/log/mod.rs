@@ -20,6 +20,7 @@ use tautwire_reactor::Control;
 
 use crate::config::{LogConfig, LogFormat};
 use crate::json;
+use crate::stderr;
 use crate::telemetry::logs;
 use crate::time::UtcTime;
 use limiter::{HeldBack, Limiter};
@@ -61,7 +62,7 @@ pub(crate) fn init(config: &LogConfig) {
     let queue = match Queue::start(Box::new(std::io::stderr()), |count| lost_lines(format(), count)) {
         Ok(queue) => queue,
         Err(error) => {
-            eprintln!("tautwire: nothing is logged: its thread cannot be started: {error}");
+            stderr::write_line(format_args!("tautwire: nothing is logged: its thread cannot be started: {error}"));
             return;
         }
     };

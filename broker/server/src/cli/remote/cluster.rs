@@ -10,6 +10,7 @@ use super::clients::split;
 use super::{ADMIN, CA, EXITS, Given, JSON, TOKEN_FILE, parsed, shared, shown, table, wrong_group};
 use crate::cluster::{Node, Plan};
 use crate::json::Value;
+use crate::stderr;
 
 const BROKER: OptionGroup = OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] };
 
@@ -146,7 +147,7 @@ fn check(arguments: Arguments) -> Result<ExitCode, Stop> {
     let mut warnings = Vec::new();
     config.warn_of_weak_quorum(&mut warnings);
     for warning in warnings {
-        eprintln!("tautwire: warning: {warning}");
+        stderr::write_line(format_args!("tautwire: warning: {warning}"));
     }
     Ok(print("a broker with this configuration can take part in its cluster\n"))
 }

@@ -8,6 +8,7 @@ use super::super::{Exit, Stop};
 use super::retained::payload;
 use super::{ADMIN, CA, Given, JSON, TOKEN_FILE, moment, shown};
 use crate::json;
+use crate::stderr;
 
 pub(crate) static COMMAND: Command = Command {
     name: "tap",
@@ -60,7 +61,10 @@ pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
                 Stop::failure(Exit::Connection, format!("the tap is not understood: {}", error.message))
             })?;
             if event == "skipped" {
-                eprintln!("tautwire: {} messages were skipped; --rate shows more", shown(value.get("count")));
+                stderr::write_line(format_args!(
+                    "tautwire: {} messages were skipped; --rate shows more",
+                    shown(value.get("count"))
+                ));
                 continue;
             }
             let text = if given.json {

@@ -1,0 +1,42 @@
+//! Lines for standard error.
+//!
+//! `eprintln!` writes each piece of its format by itself, because standard error has no buffer. Two programs that share a terminal
+//! or a log file would mix their lines. It also panics when nobody reads any more.
+
+use std::fmt;
+use std::io::Write;
+
+/// Writes a line to standard error, whole. Nothing happens when nobody reads it any more.
+pub(crate) fn write_line(line: fmt::Arguments<'_>) {
+    write_whole(&mut std::io::stderr(), line);
+}
+
+fn write_whole(out: &mut impl Write, line: fmt::Arguments<'_>) {
+    let _ = out.write_all(format!("{line}\n").as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps each write apart.
+    struct Writes(Vec<Vec<u8>>);
+
+    impl Write for Writes {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.push(bytes.to_vec());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_is_one_write() {
+        let mut writes = Writes(Vec::new());
+        write_whole(&mut writes, format_args!("subscribed {} (QoS {})", "a/b", 1));
+        assert_eq!(writes.0, [b"subscribed a/b (QoS 1)\n"]);
+    }
+}
