@@ -1,38 +1,54 @@
 //! Which certificate a client is shown.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use rustls::client::verify_server_name;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
+use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use webpki::EndEntityCert;
 
 /// The first certificate with the name that the client asks for (SNI), and the very first where there is none: clients that connect by an
 /// address ask for no name.
+///
+/// The names are read once, so that a name nobody has costs as little as one that somebody has.
 #[derive(Debug)]
-pub(crate) struct ByName(Vec<Arc<CertifiedKey>>);
+pub(crate) struct ByName {
+    keys: Vec<Arc<CertifiedKey>>,
+    /// Names in lower case, wildcards with their `*`, each with the place of the first certificate that has it.
+    places: HashMap<String, usize>,
+}
 
 impl ByName {
     /// One at least.
     pub(crate) fn new(keys: Vec<Arc<CertifiedKey>>) -> ByName {
-        ByName(keys)
+        let mut places = HashMap::new();
+        for (place, key) in keys.iter().enumerate() {
+            let Some(certificate) = key.cert.first().and_then(|der| EndEntityCert::try_from(der).ok()) else {
+                continue;
+            };
+            for name in certificate.valid_dns_names() {
+                places.entry(name.to_ascii_lowercase()).or_insert(place);
+            }
+        }
+        ByName { keys, places }
+    }
+
+    /// The place of the first certificate for a name.
+    fn place_of(&self, name: &str) -> Option<usize> {
+        let name = name.trim_end_matches('.').to_ascii_lowercase();
+        let exact = self.places.get(&name);
+        // A wildcard stands for one label, the first (RFC 9525, 6.3).
+        let wild = name.split_once('.').and_then(|(_, parent)| self.places.get(&format!("*.{parent}")));
+        exact.into_iter().chain(wild).min().copied()
     }
 }
 
 impl ResolvesServerCert for ByName {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let first = self.0.first()?;
-        let name = hello.server_name().and_then(|name| ServerName::try_from(name).ok());
-        let named = match name {
-            Some(name) if self.0.len() > 1 => {
-                self.0.iter().find(|key| key.cert.first().is_some_and(|certificate| has_name(certificate, &name)))
-            }
-            _ => None,
+        let place = match hello.server_name() {
+            Some(name) if self.keys.len() > 1 => self.place_of(name).unwrap_or(0),
+            _ => 0,
         };
-        Some(named.unwrap_or(first).clone())
+        self.keys.get(place).cloned()
     }
-}
-
-fn has_name(certificate: &CertificateDer<'_>, name: &ServerName<'_>) -> bool {
-    ParsedCertificate::try_from(certificate).is_ok_and(|certificate| verify_server_name(&certificate, name).is_ok())
 }

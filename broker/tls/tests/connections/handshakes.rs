@@ -9,7 +9,7 @@ use crate::support::{Authority, Client, Pair, TLS12, TLS13, material, server};
 fn a_client_is_shown_the_certificate_with_the_name_that_it_asks_for() {
     let authority = Authority::new("a");
     let leaves = [
-        authority.issue(&["first.example"], 1),
+        authority.issue(&["First.example"], 1),
         authority.issue(&["second.example", "*.wild.example"], 2),
         authority.issue(&["127.0.0.1"], 3),
     ];
@@ -17,9 +17,11 @@ fn a_client_is_shown_the_certificate_with_the_name_that_it_asks_for() {
         server(Material { identities: leaves.iter().map(|leaf| leaf.identity()).collect(), ..Material::default() });
     for (name, is_right) in [
         ("first.example", true),
+        ("FIRST.example", true),
         ("second.example", true),
         ("any.wild.example", true),
         ("a.b.wild.example", false),
+        ("wild.example", false),
         ("third.example", false),
         // No name is asked for by those who connect by an address: they are shown the first.
         ("127.0.0.1", false),
