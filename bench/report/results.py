@@ -20,10 +20,11 @@ OURS_IN_CLUSTER = "tautwire-cluster"
 FLOORS = ("relay", "raw")
 ORDER = ("tautwire", "tautwire-2t", "mosquitto", "nats", "mochi", "rumqttd", "aedes", "hivemq", "relay", "raw")
 # These stand where another stands, and look like it; it is in no result that they are in.
-LIKE = {"tautwire-durable": "tautwire-2t", "mosquitto-persistent": "mosquitto", "nats-durable": "nats",
+LIKE = {"tautwire-durable": "tautwire-2t", "tautwire-ack-memory": "mochi", "mosquitto-persistent": "mosquitto", "nats-durable": "nats",
         "tautwire-cluster": "tautwire-2t", "tautwire-cluster-1": "mochi", "tautwire-cluster-5": "rumqttd", "nats-cluster": "nats"}
 TITLES = {
     "tautwire": "Tautwire", "tautwire-2t": "Tautwire, 2 threads", "tautwire-durable": "Tautwire, on disk",
+    "tautwire-ack-memory": "Tautwire, on disk, acknowledging at once",
     "tautwire-cluster": "Tautwire, 3 nodes", "tautwire-cluster-1": "Tautwire, 1 node of a cluster", "tautwire-cluster-5": "Tautwire, 5 nodes",
     "nats-cluster": "nats-server, 3 nodes",
     "mosquitto-persistent": "mosquitto, acknowledging before it saves", "nats": "nats-server", "nats-durable": "nats-server, on disk", "mochi": "mochi-mqtt",

@@ -23,6 +23,8 @@ pub(crate) enum BrokerKind {
     TautwireTls,
     /// Our broker, one thread, with its state on disk.
     TautwireDurable,
+    /// The same, where no acknowledgement waits for the disk.
+    TautwireAckMemory,
     /// So many of ours as one, one thread each, with three nats-servers between them.
     TautwireCluster {
         nodes: usize,
@@ -53,11 +55,12 @@ pub(crate) enum BrokerKind {
 const CLUSTER_NODES: usize = 3;
 
 /// The names of those that are not ours with a number of threads, or of nodes.
-const NAMES: [(BrokerKind, &str); 19] = [
+const NAMES: [(BrokerKind, &str); 20] = [
     (BrokerKind::Tautwire { threads: 1 }, "tautwire"),
     (BrokerKind::TautwireContracts, "tautwire-contracts"),
     (BrokerKind::TautwireTls, "tautwire-tls"),
     (BrokerKind::TautwireDurable, "tautwire-durable"),
+    (BrokerKind::TautwireAckMemory, "tautwire-ack-memory"),
     (BrokerKind::TautwireCluster { nodes: CLUSTER_NODES }, "tautwire-cluster"),
     (BrokerKind::Mosquitto, "mosquitto"),
     (BrokerKind::MosquittoTls, "mosquitto-tls"),
@@ -105,6 +108,7 @@ impl BrokerKind {
                 | Self::TautwireContracts
                 | Self::TautwireTls
                 | Self::TautwireDurable
+                | Self::TautwireAckMemory
                 | Self::TautwireCluster { .. }
         )
     }
@@ -119,7 +123,7 @@ impl BrokerKind {
         let left = (cores() - 1).max(1);
         match self {
             Self::Tautwire { threads } => threads.min(left),
-            Self::TautwireContracts | Self::TautwireTls | Self::TautwireDurable => 1,
+            Self::TautwireContracts | Self::TautwireTls | Self::TautwireDurable | Self::TautwireAckMemory => 1,
             Self::Mosquitto
             | Self::MosquittoTls
             | Self::MosquittoPersistent
@@ -195,6 +199,7 @@ impl Programs {
             | BrokerKind::TautwireContracts
             | BrokerKind::TautwireTls
             | BrokerKind::TautwireDurable
+            | BrokerKind::TautwireAckMemory
             | BrokerKind::TautwireCluster { .. } => {
                 return self.tautwire.clone().or_else(|| in_tree("bin/tautwire")).ok_or_else(|| {
                     Failure::new("bin/tautwire is not there: run `make build`, or name it with --tautwire")
@@ -232,7 +237,7 @@ impl Programs {
             BrokerKind::TautwireContracts if !has_section(&program, "[contracts]")? => {
                 return Err(Failure::new("contracts are not available in this broker"));
             }
-            BrokerKind::TautwireDurable if !has_section(&program, "[data]")? => {
+            BrokerKind::TautwireDurable | BrokerKind::TautwireAckMemory if !has_section(&program, "[data]")? => {
                 return Err(Failure::new("this broker keeps nothing on disk"));
             }
             BrokerKind::TautwireCluster { .. } => {

@@ -41,6 +41,7 @@ pub(super) fn start_process(kind: BrokerKind, program: &Path, folder: &Path) -> 
         | BrokerKind::TautwireContracts
         | BrokerKind::TautwireTls
         | BrokerKind::TautwireDurable
+        | BrokerKind::TautwireAckMemory
         | BrokerKind::Relay
         | BrokerKind::RelayTls => {
             command.args(our_arguments(kind, folder)?);
@@ -101,7 +102,10 @@ fn interpreter_of(kind: BrokerKind, program: &Path) -> Result<PathBuf> {
 fn our_arguments(kind: BrokerKind, folder: &Path) -> Result<Vec<String>> {
     let threads = match kind {
         BrokerKind::Tautwire { threads } => threads,
-        BrokerKind::TautwireContracts | BrokerKind::TautwireTls | BrokerKind::TautwireDurable => 1,
+        BrokerKind::TautwireContracts
+        | BrokerKind::TautwireTls
+        | BrokerKind::TautwireDurable
+        | BrokerKind::TautwireAckMemory => 1,
         BrokerKind::RelayTls => return Ok(["relay-tls", CERTIFICATE, KEY].map(str::to_owned).to_vec()),
         _ => return Ok(vec!["relay".to_owned()]),
     };
@@ -117,11 +121,14 @@ fn our_arguments(kind: BrokerKind, folder: &Path) -> Result<Vec<String>> {
         write_contracts(&folder.join("contracts"))?;
         arguments.extend(["--set".to_owned(), format!("contracts.path={}", folder.join("contracts").display())]);
     }
-    if kind == BrokerKind::TautwireDurable {
+    if matches!(kind, BrokerKind::TautwireDurable | BrokerKind::TautwireAckMemory) {
         let path = format!("data.path={}", folder.join(DATA_FOLDER).display());
         for setting in std::iter::once(path.as_str()).chain(ROOM_FOR_MANY) {
             arguments.extend(["--set".to_owned(), setting.to_owned()]);
         }
+    }
+    if kind == BrokerKind::TautwireAckMemory {
+        arguments.extend(["--set", "data.ack=memory"].map(str::to_owned));
     }
     Ok(arguments)
 }
