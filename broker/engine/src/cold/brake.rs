@@ -14,7 +14,7 @@ use crate::written::is_to_be_kept;
 const STALLED_MS: u64 = 10_000;
 /// The store wakes only the shard that it answers. Those who wait on another one are heard after so long.
 const LOOK_MS: u64 = 5;
-/// Bytes of messages that come in a turn before it is looked which can leave memory.
+/// Bytes of messages that come in a turn before it is looked which can leave memory, but no more than may stay there.
 const TURN_BYTES: u64 = 4 << 20;
 /// Clients heard again in a turn.
 const HEARD_MAX: usize = 64;
@@ -48,14 +48,16 @@ impl Backlog {
 }
 
 impl<J: Journal> Hub<J> {
-    /// Whether half as much again as may be in memory waits for the store, besides what it is writing. What can never leave memory may be
-    /// as much; but then it is writing nothing, or only what the present turn has brought is to be looked at first.
+    /// Whether half as much again as may be in memory waits for the store, besides what it is writing, which counts up to what may be in
+    /// memory: the limits of the account are not to be met first. What can never leave memory may be as much; but then it is writing
+    /// nothing, or only what the present turn has brought is to be looked at first.
     #[inline]
     fn is_store_behind(&self) -> bool {
         let writing_bytes = self.common.backlog().moving_bytes(self.clock.now_ms());
-        let hot_bytes = self.hot_bytes();
-        (writing_bytes > 0 || hot_bytes > self.cold.looked_at_bytes + TURN_BYTES)
-            && hot_bytes.saturating_sub(writing_bytes) > self.cold.hot_max_bytes + self.cold.hot_max_bytes / 2
+        let (hot_bytes, hot_max_bytes) = (self.hot_bytes(), self.cold.hot_max_bytes);
+        self.cold.port.is_some()
+            && (writing_bytes > 0 || hot_bytes > self.cold.looked_at_bytes + TURN_BYTES.min(hot_max_bytes))
+            && hot_bytes.saturating_sub(writing_bytes.min(hot_max_bytes)) > hot_max_bytes + hot_max_bytes / 2
     }
 
     /// Has a PUBLISH wait whose message would stay in memory because the store is behind; says whether that is so. `first` is the first byte

@@ -18,8 +18,8 @@ const V5: ProtocolVersion = ProtocolVersion::V5;
 const MESSAGES: u16 = 300;
 const PAYLOAD_BYTES: usize = 64 << 10;
 const HOT_BYTES: usize = 1 << 20;
-/// Half as much again as may be in memory, what the store may be given at a time, and what comes in a turn.
-const BOUND_BYTES: u64 = (HOT_BYTES + HOT_BYTES / 2 + (4 << 20) + (4 << 20)) as u64;
+/// Half as much again as may be in memory, as much again for what the store is writing, and for what comes in a turn.
+const BOUND_BYTES: u64 = (HOT_BYTES + HOT_BYTES / 2 + HOT_BYTES + HOT_BYTES) as u64;
 
 struct Scene {
     broker: SimulatedBroker<PromptLog>,
@@ -158,6 +158,36 @@ fn publishers_wait_for_the_sessions_of_other_shards() {
     scene.serve();
     scene.broker.settle(&mut Prompt);
     assert_eq!(scene.acknowledged(publisher), [PubAckReason::Success].repeat(usize::from(MESSAGES)));
+}
+
+/// Messages on their way to a slow store do not bring the account of memory to its limits first.
+#[test]
+fn publishers_wait_before_they_would_be_refused() {
+    for shards in [1, 2] {
+        let (buffered_bytes, session_queue_bytes) = (8 * HOT_BYTES, 1 << 30);
+        let mut scene = Scene::new(shards, Settings { buffered_bytes, session_queue_bytes, ..Settings::default() });
+        let publisher = scene.client(0, "p", &returning());
+        scene.leave_a_session(shards - 1, "t/#");
+        let store = scene.broker.cold().expect("it is connected").clone();
+        let mut reasons = Vec::new();
+        for number in 0..MESSAGES {
+            scene.publish(publisher, &format!("t/{number}"), false, &[0; PAYLOAD_BYTES]);
+            scene.turns(3);
+            reasons.extend(scene.acknowledged(publisher));
+            // It does one thing at a time, and only when somebody waits for it.
+            while reasons.len() == usize::from(number) {
+                scene.assert_is_bounded();
+                if let Some(shard) = store.serve(&mut Prompt) {
+                    scene.broker.wake(shard);
+                }
+                scene.broker.advance(5);
+                scene.turns(3);
+                reasons.extend(scene.acknowledged(publisher));
+            }
+        }
+        assert_eq!(reasons, [PubAckReason::Success].repeat(usize::from(MESSAGES)));
+        assert!(scene.broker.totals().clients_paused_for_cold > 0);
+    }
 }
 
 /// What a client has sent behind the message that waits is heard, where it may overtake it.

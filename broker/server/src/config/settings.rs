@@ -397,7 +397,7 @@ settings! {
         buffered_bytes: usize = 1_073_741_824, in 1_048_576..=1_099_511_627_776;
         /// Memory that one client can make the broker hold. It can never hold more than is left free for the others either.
         client_bytes: usize = 268_435_456, in 65_536..=1_099_511_627_776;
-        /// Messages that may stay in memory where there is a `data.path`, but no more than a quarter of `limits.buffered_bytes`.
+        /// Messages that may stay in memory where there is a `data.path`, but no more than an eighth of `limits.buffered_bytes`.
         /// Beyond it, messages for clients that are away or slow, and retained messages, go to files in the data directory and
         /// are read back before they are sent.
         hot_bytes: usize = 25_165_824, in 65_536..=1_099_511_627_776;
