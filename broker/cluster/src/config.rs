@@ -192,8 +192,9 @@ impl Config {
         if let Some((revision, value)) = found {
             self.saw(*revision, value, out);
         }
-        if revision == proposing.expected {
-            // It is not there, at least not yet. If it comes after all, this attempt is refused.
+        let is_older = revision.is_some() && revision < proposing.expected;
+        if revision == proposing.expected || is_older {
+            // It is not there, at least not yet, or a leader says so that has been replaced. If it comes after all, this attempt is refused.
             return self.write(proposing, out);
         }
         if is(Mutant::ConfiguresBlindly) {

@@ -151,6 +151,12 @@ pub enum Mutant {
     TakesOneEchoForAll,
     /// What a node reads first of the configuration holds, although it may be what a replaced leader knows.
     BelievesFirstConfiguration,
+    /// A session is taken for lost when a leader that has been replaced does not know its record.
+    BelievesReplacedLeaders,
+    /// What a group's record says holds, even if it said something later before.
+    GroupsGoBack,
+    /// What a group's record says holds, although it may be what a replaced leader knows.
+    LeasesAsRead,
     /// A proposal replaces whatever configuration is there.
     ConfiguresBlindly,
 }

@@ -59,9 +59,9 @@ pub struct Settings {
     pub group_patrol_ms: u64,
     /// Members whose sessions are looked for in one such pass. The next one goes on behind them.
     pub patrol_members_max: usize,
-    /// A member whose session is gone is removed if it is still gone after so long, in milliseconds: longer than a server of the store that has lost
-    /// its quorum may answer as if it led.
-    pub member_doubt_ms: u64,
+    /// That a record is gone is believed if it is still gone after so long, in milliseconds: longer than a server of the store that has lost its
+    /// quorum may answer as if it led.
+    pub doubt_ms: u64,
     /// How long the record of a group without members stays, in seconds: longer than any write of it may be under way.
     pub empty_group_s: u32,
     /// How the shared subscriptions are read in a session's state.
@@ -84,7 +84,7 @@ const PATROL_MS: u64 = 600_000;
 /// A member that has ended unseen keeps its group's place in the log until then, and nothing else.
 const GROUP_PATROL_MS: u64 = 120_000;
 /// Three times as long as a leader without a quorum may take to notice that, which is 10 s.
-const MEMBER_DOUBT_MS: u64 = 30_000;
+const DOUBT_MS: u64 = 30_000;
 /// As long as what was cleared leaves its place behind: no write is under way for so long.
 const EMPTY_GROUP_S: u32 = 3600;
 
@@ -118,7 +118,7 @@ impl Default for Settings {
             patrol_ms: PATROL_MS,
             group_patrol_ms: GROUP_PATROL_MS,
             patrol_members_max: 10_000,
-            member_doubt_ms: MEMBER_DOUBT_MS,
+            doubt_ms: DOUBT_MS,
             empty_group_s: EMPTY_GROUP_S,
             shares_of: SharesOf(|_| None),
             moves_max: 256,

@@ -20,6 +20,10 @@ pub(super) struct Group {
     share: Arc<str>,
     /// As it was seen last; a group that nobody knows has none.
     seen: Option<(Option<Revision>, ShareRecord)>,
+    /// The last revision that this node knows of.
+    newest: Option<Revision>,
+    /// Since when the store has said that there is only an older one, or none. A leader that has been replaced says so.
+    older_since_ms: Option<u64>,
     step: Step,
     /// What a write expected whose fate is unknown: while the record has this revision, it may still come.
     doubt: Option<Option<Revision>>,
@@ -69,6 +73,8 @@ impl Group {
             key,
             share: share.into(),
             seen: None,
+            newest: None,
+            older_since_ms: None,
             step: Step::Resting,
             doubt: None,
             here: BTreeMap::new(),
@@ -183,9 +189,10 @@ impl Group {
     pub(super) fn answer(&mut self, id: OperationId, answer: &Answer, cx: &mut GroupSurroundings<'_>) {
         match (std::mem::replace(&mut self.step, Step::Resting), answer) {
             (Step::Reading(op), Answer::Got(found)) if op == id => match found {
-                None => self.saw(None, ShareRecord::new(&self.share, cx.position), cx),
+                _ if self.is_outdated(found.as_ref().map(|(revision, _)| *revision), cx) => self.wait(cx),
+                None => self.read(None, ShareRecord::new(&self.share, cx.position), cx),
                 Some((revision, value)) => match ShareRecord::decode(value) {
-                    Ok(record) if *record.share == *self.share => self.saw(Some(*revision), record, cx),
+                    Ok(record) if *record.share == *self.share => self.read(Some(*revision), record, cx),
                     _ => {
                         self.refuse(&self.joining.clone(), Refusal::Unreadable, cx);
                         self.wait(cx);
@@ -193,6 +200,7 @@ impl Group {
                 },
             },
             (Step::Writing(op, record, _), Answer::Put(revision)) if op == id => {
+                self.newest = Some(*revision);
                 self.saw(Some(*revision), *record, cx);
             }
             // Whether it was written, the record says.
@@ -210,6 +218,33 @@ impl Group {
     fn wait(&mut self, cx: &GroupSurroundings<'_>) {
         self.seen = None;
         self.step = Step::Waiting { until_ms: cx.now_ms + cx.settings.ask_again_ms };
+    }
+
+    /// Whether the store knew a later revision before, and may still have it.
+    fn is_outdated(&mut self, revision: Option<Revision>, cx: &GroupSurroundings<'_>) -> bool {
+        if revision < self.newest && !is(Mutant::GroupsGoBack) {
+            let since_ms = *self.older_since_ms.get_or_insert(cx.now_ms);
+            if cx.now_ms < since_ms + cx.settings.doubt_ms {
+                return true;
+            }
+        }
+        (self.newest, self.older_since_ms) = (revision, None);
+        false
+    }
+
+    /// The store is said to have this record. If it gives this node partitions that it does not deliver, a write has to show first that it holds.
+    fn read(&mut self, revision: Option<Revision>, record: ShareRecord, cx: &mut GroupSurroundings<'_>) {
+        let is_new = |partition: Partition| {
+            record.holder(partition) == Some(cx.me)
+                && !self.leases.contains_key(&partition)
+                && !self.is_overdue(partition)
+        };
+        if Partition::all().any(is_new) && !is(Mutant::LeasesAsRead) {
+            self.doubt = Some(revision);
+            self.seen = Some((revision, record));
+        } else {
+            self.saw(revision, record, cx);
+        }
     }
 
     /// The record says this: the engine is told what follows.

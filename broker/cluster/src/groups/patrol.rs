@@ -1,7 +1,7 @@
 //! Looking through all groups for members whose sessions have ended where no node saw it, and for groups that have no members any more.
 //!
 //! Each group is looked at by one living node. It asks the store for the sessions of those members that it does not serve itself. Who is gone twice,
-//! [`member_doubt_ms`](crate::Settings::member_doubt_ms) apart, is removed as if its session had unsubscribed: by the epoch that the group's record named
+//! [`doubt_ms`](crate::Settings::doubt_ms) apart, is removed as if its session had unsubscribed: by the epoch that the group's record named
 //! before the store was asked. Whoever has come back meanwhile is a member by a later one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -233,7 +233,7 @@ impl Patrol {
             let epoch = if is(Mutant::RemovesWhoCameBack) { u64::MAX } else { check.epoch };
             groups.forget(check.group, &check.share, check.client, epoch, cx);
         } else if self.doubted.len() < cx.settings.patrol_members_max {
-            self.doubted.push_back((cx.now_ms + cx.settings.member_doubt_ms, Check { is_second: true, ..check }));
+            self.doubted.push_back((cx.now_ms + cx.settings.doubt_ms, Check { is_second: true, ..check }));
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::record::{Intent, NEVER_EXPIRES, Publisher, SessionRecord, Taken};
 use crate::wills::Terms;
 
 use super::asleep::{Asleep, RestingRecord};
+use super::inheriting::has_intents;
 use super::leaving::{Leaving, Wills};
 use super::{Publishing, Request, Surroundings};
 
@@ -68,6 +69,7 @@ struct Writing {
     /// After how many seconds the store removes it.
     for_s: Option<u32>,
     effects: Vec<Effect>,
+    since_ms: u64,
 }
 
 #[derive(Debug)]
@@ -458,9 +460,19 @@ impl Service {
         effects: Vec<Effect>,
         cx: &mut Surroundings<'_>,
     ) {
-        let write = super::write_of(self.key, self.revision, record.as_ref(), for_s);
-        let operation = cx.out.ask(Purpose::Session(self.key), write);
-        self.writing = Some(Box::new(Writing { operation, is_checking: false, record, for_s, effects }));
+        let operation = self.ask_to_write(record.as_ref(), for_s, cx);
+        let writing = Writing { operation, is_checking: false, record, for_s, effects, since_ms: cx.now_ms };
+        self.writing = Some(Box::new(writing));
+    }
+
+    fn ask_to_write(
+        &self,
+        record: Option<&SessionRecord>,
+        for_s: Option<u32>,
+        cx: &mut Surroundings<'_>,
+    ) -> OperationId {
+        let write = super::write_of(self.key, self.revision, record, for_s);
+        cx.out.ask(Purpose::Session(self.key), write)
     }
 
     pub(super) fn answer(&mut self, id: OperationId, answer: &Answer, cx: &mut Surroundings<'_>) -> Standing {
@@ -468,22 +480,7 @@ impl Service {
         match answer {
             Answer::Put(revision) => self.written(*revision, writing, cx),
             Answer::Removed => self.released(cx),
-            Answer::Got(found) if writing.is_checking => match found {
-                Some((revision, value)) if SessionRecord::decode(value).ok() == writing.record => {
-                    self.written(*revision, writing, cx)
-                }
-                Some((revision, _)) if *revision == self.revision => {
-                    let Writing { record, for_s, effects, .. } = *writing;
-                    self.put(record, for_s, effects, cx);
-                    Standing::Goes
-                }
-                // It has been removed, or its time has passed.
-                None if writing.record.is_none() || writing.for_s.is_some() => self.released(cx),
-                _ => {
-                    self.drop_effects(writing.effects, cx);
-                    Standing::Lost
-                }
-            },
+            Answer::Got(found) if writing.is_checking => self.check(found.as_ref(), writing, cx),
             _ => {
                 writing.operation = cx.out.ask(Purpose::Session(self.key), Operation::Get(Key::Session(self.key)));
                 writing.is_checking = true;
@@ -491,6 +488,47 @@ impl Service {
                 Standing::Goes
             }
         }
+    }
+
+    /// The fate of what was written is unknown, or it was refused; this is what the store is said to have. It may be a leader that says so which has
+    /// been replaced, and knows only what was there before.
+    fn check(
+        &mut self,
+        found: Option<&(Revision, Vec<u8>)>,
+        mut writing: Box<Writing>,
+        cx: &mut Surroundings<'_>,
+    ) -> Standing {
+        let is_believed = writing.since_ms + cx.settings.doubt_ms <= cx.now_ms;
+        match found {
+            Some((revision, value)) if SessionRecord::decode(value).ok() == writing.record => {
+                return self.written(*revision, writing, cx);
+            }
+            // Somebody else has claimed the session.
+            Some((revision, _))
+                if *revision > self.revision || (*revision < self.revision && is(Mutant::BelievesReplacedLeaders)) =>
+            {
+                self.drop_effects(writing.effects, cx);
+                return Standing::Lost;
+            }
+            Some(_) => {}
+            // It has been removed, or its time has passed. Whoever is told so can take the session even if it is there, unless something of it may be
+            // on its way to the log.
+            None if (writing.record.is_none() || writing.for_s.is_some())
+                && (is_believed || !has_intents(&self.record)) =>
+            {
+                return self.released(cx);
+            }
+            None if is_believed => {
+                self.drop_effects(writing.effects, cx);
+                return Standing::Lost;
+            }
+            None => {}
+        }
+        // It is not there, at least not yet.
+        writing.operation = self.ask_to_write(writing.record.as_ref(), writing.for_s, cx);
+        writing.is_checking = false;
+        self.writing = Some(writing);
+        Standing::Goes
     }
 
     fn written(&mut self, revision: Revision, writing: Box<Writing>, cx: &mut Surroundings<'_>) -> Standing {

@@ -82,7 +82,7 @@ impl Node {
         node.answer(of_a, found.clone());
         node.answer(is_check, Answer::Unknown);
         assert!(!node.asked.values().any(is_of_group), "one look is not enough");
-        node.advance(settings().member_doubt_ms);
+        node.advance(settings().doubt_ms);
         if !node.asked.values().any(of_a) {
             return false;
         }
@@ -128,7 +128,7 @@ fn who_has_come_back_meanwhile_stays_a_member() {
     let mut node = Node::begin(settings());
     node.finds(&group_of(&[("a", 5)]), 0);
     node.answer(is_check, Answer::Got(None));
-    node.advance(settings().member_doubt_ms);
+    node.advance(settings().doubt_ms);
     node.answer(is_check, Answer::Got(None));
     node.answer(is_of_group, Answer::Got(Some((Revision(10), group_of(&[("a", 11)]).encode()))));
     assert_eq!(node.asks(is_of_group), 0, "nothing is written");

@@ -8,7 +8,7 @@ use tautwire_cluster::mutant::{Mutant, mutate};
 const SEEDS_MAX: u64 = 500;
 
 /// All but those that do harm too rarely here, which `tests/lease.rs`, `tests/node` and `steps.rs` find, and those of QoS 0, which `tests/interest.rs` finds.
-const FOUND: [Mutant; 57] = [
+const FOUND: [Mutant; 60] = [
     Mutant::ServesWithoutLease,
     Mutant::BuriesEarly,
     Mutant::ForgetsFence,
@@ -66,6 +66,9 @@ const FOUND: [Mutant; 57] = [
     Mutant::RetiresTooEarly,
     Mutant::ConfiguresBlindly,
     Mutant::BelievesFirstConfiguration,
+    Mutant::BelievesReplacedLeaders,
+    Mutant::GroupsGoBack,
+    Mutant::LeasesAsRead,
 ];
 
 #[test]

@@ -26,8 +26,12 @@ pub(crate) struct Store {
     retained_end: Sequence,
     /// When it came to be so.
     retained_ends: Vec<(u64, Sequence)>,
-    /// All revisions of the configuration, and since when each has held.
-    configurations: Vec<(u64, Revision, Vec<u8>)>,
+    /// What sessions, groups and the configuration have been, and since when.
+    past: BTreeMap<Key, Vec<(u64, Found)>>,
+    /// The same of what topics retain.
+    retained_past: BTreeMap<String, Vec<(u64, (Sequence, Vec<u8>))>>,
+    /// When each group came into the log.
+    appended_at_ms: BTreeMap<(Partition, Sequence), u64>,
 }
 
 /// One partition of the log.
@@ -45,6 +49,9 @@ struct Value {
     written_at_ms: u64,
     expires_at_ms: Option<u64>,
 }
+
+/// What a key has, if it has anything.
+type Found = Option<(Revision, Vec<u8>)>;
 
 /// What an operation has changed.
 pub(crate) enum Change {
@@ -73,7 +80,19 @@ impl Store {
                 let since_ms = self.first_beats.get(node)?;
                 (self.now_ms < since_ms + REPLACED_LEADER_MS).then_some(Answer::Got(None))
             }
-            Operation::Get(Key::Config) => Some(Answer::Got(self.configuration_before())),
+            Operation::Get(key) => Some(Answer::Got(self.before(*key))),
+            Operation::Last(subject) => {
+                let is_known = |sequence: &Sequence| {
+                    self.appended_at_ms[&(subject.partition, *sequence)] + REPLACED_LEADER_MS <= self.now_ms
+                };
+                let groups = self.subjects.get(subject)?;
+                Some(Answer::Last(groups.iter().rev().find(|(sequence, _)| is_known(sequence)).map(own)))
+            }
+            Operation::LastRetained(subject) => {
+                let past = self.retained_past.get(subject)?;
+                let before = past.iter().rev().find(|(at_ms, _)| at_ms + REPLACED_LEADER_MS <= self.now_ms);
+                Some(Answer::Last(before.map(|(_, found)| found.clone())))
+            }
             // To mark the end is a write, which such a leader cannot do.
             Operation::EndOfRetained if is(Mutant::ReadsTheEnd) => Some(Answer::EndOfRetained(self.retained_before())),
             _ => None,
@@ -86,10 +105,16 @@ impl Store {
         before.map_or(Sequence(0), |(_, end)| *end)
     }
 
-    /// What such a leader knows of the configuration.
-    fn configuration_before(&self) -> Option<(Revision, Vec<u8>)> {
-        let before = self.configurations.iter().rev().find(|(at_ms, ..)| at_ms + REPLACED_LEADER_MS <= self.now_ms);
-        before.map(|(_, revision, value)| (*revision, value.clone()))
+    /// What such a leader knows of a key.
+    fn before(&self, key: Key) -> Found {
+        let past = self.past.get(&key)?;
+        past.iter().rev().find(|(at_ms, _)| at_ms + REPLACED_LEADER_MS <= self.now_ms)?.1.clone()
+    }
+
+    fn remember(&mut self, key: Key, found: Found) {
+        if !matches!(key, Key::Node(_)) {
+            self.past.entry(key).or_default().push((self.now_ms, found));
+        }
     }
 
     fn retain_one_more(&mut self) -> Sequence {
@@ -165,6 +190,7 @@ impl Store {
                 let sequence = stream.end();
                 stream.groups.push_back(group.clone());
                 groups.insert(sequence, group.clone());
+                self.appended_at_ms.insert((subject.partition, sequence), self.now_ms);
                 (Answer::Appended(sequence), Change::Group(subject.partition, sequence, group))
             }
             Operation::End(partition) => (Answer::End(self.end(partition)), Change::Nothing),
@@ -180,6 +206,8 @@ impl Store {
                     return (Answer::Conflict, Change::Nothing);
                 }
                 let sequence = self.retain_one_more();
+                let past = self.retained_past.entry(subject.clone()).or_default();
+                past.push((self.now_ms, (sequence, value.clone())));
                 let stored = self.value(Revision(sequence.0), value.clone(), for_s);
                 self.retained.insert(subject, (sequence, stored));
                 (Answer::Appended(sequence), Change::Retained(value))
@@ -206,6 +234,7 @@ impl Store {
 
     fn remove(&mut self, key: Key) {
         self.last += 1;
+        self.remember(key, None);
         self.keys.remove(&key);
         self.markers.insert(key, Revision(self.last));
     }
@@ -219,9 +248,7 @@ impl Store {
             self.first_beats.entry(node).or_insert(self.now_ms);
         }
         let revision = Revision(self.last);
-        if key == Key::Config {
-            self.configurations.push((self.now_ms, revision, bytes.clone()));
-        }
+        self.remember(key, Some((revision, bytes.clone())));
         let value = self.value(revision, bytes.clone(), for_s);
         self.keys.insert(key, value);
         self.markers.remove(&key);

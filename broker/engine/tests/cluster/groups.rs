@@ -307,7 +307,7 @@ fn what_a_node_says_of_itself_goes_to_its_own_members() {
 /// A world whose nodes look through groups so often, and a publisher.
 fn patrolled(group_patrol_ms: u64) -> (World, usize) {
     let set_member = |member: &mut tautwire_cluster::Settings| {
-        (member.group_patrol_ms, member.member_doubt_ms) = (group_patrol_ms, 500);
+        (member.group_patrol_ms, member.doubt_ms) = (group_patrol_ms, 500);
     };
     let mut world = World::with_members(2, 0, Plan::default(), |_| {}, |_| {}, set_member);
     let publisher = world.client("p");

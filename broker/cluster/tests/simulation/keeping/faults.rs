@@ -26,7 +26,7 @@ pub(crate) fn settings(place: usize) -> Settings {
         patrol_ms: 8000,
         group_patrol_ms: 5000,
         patrol_members_max: 2,
-        member_doubt_ms: 10,
+        doubt_ms: 11_000,
         // Longer than any operation may be late here.
         empty_group_s: 25,
         shares_of: SharesOf(shares_of),
