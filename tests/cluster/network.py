@@ -96,11 +96,11 @@ class SmallDisk:
         self._filler = folder / "filler"
 
     def fill(self) -> None:
-        with open(self._filler, "wb") as file:
+        # Without a buffer, which would have to be written when the file is closed.
+        with open(self._filler, "wb", buffering=0) as file:
             try:
                 while True:
                     file.write(bytes(1 << 20))
-                    file.flush()
             except OSError:
                 return
 
