@@ -15,10 +15,13 @@ use tautwire_session::{
 pub struct FrameWriter {
     body: Vec<u8>,
     /// Messages that are in the frame.
-    messages: HashSet<MessageId>,
+    messages: Identities,
     /// Messages of earlier frames that are being taken from another shard.
-    known: HashSet<MessageId>,
+    known: Identities,
 }
+
+/// No client chooses the identities of messages.
+type Identities = HashSet<MessageId, foldhash::fast::RandomState>;
 
 impl FrameWriter {
     /// Adds a record, with the messages that it names unless they are in the frame.
