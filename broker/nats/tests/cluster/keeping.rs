@@ -96,10 +96,10 @@ fn a_revision_reaches_each_node_and_a_proposal_on_an_older_one_is_refused() {
     b.give(Command::Propose { ticket: 2, base: 0, parts: parts("other") });
     b.wait_decision(&Decision::Proposed { ticket: 2, outcome: Proposal::Outdated(1) });
     // A life that begins serves once it has been told that the revision holds.
-    let c = Node::begin(settings(&servers), None);
-    c.wait_decision(&offered);
-    c.give(Command::Configured { number: 1, is_taken_on: true });
-    c.wait_decision(&Decision::Resumed);
+    Node::start_by(settings(&servers), None, |c| {
+        let taken_on = Command::Configured { number: 1, is_taken_on: true };
+        c.reaches(&offered) && c.handle().give(taken_on).is_ok() && c.reaches(&Decision::Resumed)
+    });
 }
 
 #[test]

@@ -146,9 +146,31 @@ pub(crate) fn settings_of(addresses: &str, monitoring: Vec<String>) -> Settings 
 impl Node {
     /// A node that serves.
     pub(crate) fn start(settings: Settings, former: Option<Incarnation>) -> Node {
-        let node = Node::begin(settings, former);
-        node.told.wait_for("the node serves", |told| told.contains(&Told::Decision(Decision::Resumed)).then_some(()));
+        Node::start_by(settings, former, |node| node.reaches(&Decision::Resumed))
+    }
+
+    /// A node whose life has come as far as `comes_far` waits for. As the broker does, it begins another life where others have taken the one
+    /// before for dead: on a machine that is busy enough, that happens before a life has served.
+    pub(crate) fn start_by(settings: Settings, former: Option<Incarnation>, comes_far: impl Fn(&Node) -> bool) -> Node {
+        let deadline = Instant::now() + PATIENCE;
+        let mut node = Node::begin(settings.clone(), former);
+        while !comes_far(&node) {
+            assert!(Instant::now() < deadline, "each life of the node is taken for dead before it serves");
+            let former = node.me;
+            // It is over before the next one begins.
+            drop(node);
+            node = Node::begin(settings.clone(), Some(former));
+        }
         node
+    }
+
+    /// Waits for a decision; false where the life ends before, since others have taken it for dead.
+    pub(crate) fn reaches(&self, wanted: &Decision) -> bool {
+        let wanted = Told::Decision(wanted.clone());
+        self.told.wait_for("a decision", |told| {
+            let is_over = told.contains(&Told::Ended(Ended::Fenced));
+            (is_over || told.contains(&wanted)).then_some(!is_over)
+        })
     }
 
     /// One that may not serve yet.
