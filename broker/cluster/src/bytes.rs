@@ -124,9 +124,12 @@ impl Writer {
         self.u8(value as u8)
     }
 
-    pub(crate) fn block(&mut self, bytes: &[u8]) -> &mut Writer {
-        self.u32(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> &mut Writer {
         self.0.extend_from_slice(bytes);
         self
+    }
+
+    pub(crate) fn block(&mut self, bytes: &[u8]) -> &mut Writer {
+        self.u32(u32::try_from(bytes.len()).unwrap_or(u32::MAX)).bytes(bytes)
     }
 }

@@ -86,7 +86,10 @@ impl fmt::Display for Incarnation {
 }
 
 /// Stands for a Client Identifier. The record behind it has the identifier itself, which is compared.
+///
+/// It is packed, since each node has it for each session, in several tables: aligned, 15 bytes beside it in a row would be lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(packed)]
 pub struct ClientKey(pub u128);
 
 impl fmt::Display for ClientKey {

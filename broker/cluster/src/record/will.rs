@@ -35,12 +35,12 @@ impl std::fmt::Debug for Will {
 }
 
 impl Will {
-    pub(super) fn write(&self, writer: &mut Writer) {
+    pub(crate) fn write(&self, writer: &mut Writer) {
         writer.u32(self.delay_s).block(self.topic.as_bytes());
         writer.option(self.retain, |writer, retain| retain.write(writer)).block(&self.message);
     }
 
-    pub(super) fn read(reader: &mut Reader<'_>) -> Option<Will> {
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Option<Will> {
         Some(Will {
             delay_s: reader.u32()?,
             topic: reader.text()?.to_owned(),

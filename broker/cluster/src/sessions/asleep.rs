@@ -2,7 +2,8 @@
 
 use std::num::NonZeroU64;
 
-use crate::names::ClientKey;
+use crate::bytes::{Reader, Writer};
+use crate::names::{ClientKey, Incarnation};
 use crate::operation::Revision;
 use crate::queue::pop_front_if;
 use crate::record::{Claim, SessionRecord, Will};
@@ -12,32 +13,13 @@ use super::{Held, Sessions};
 
 /// A service falls asleep when nothing has happened to it for so long, in milliseconds, or for twice as long. Where many clients come at once, the
 /// first are asleep before the last have come, and their room is used again.
-const REST_MS: u64 = 200;
+const REST_MS: u64 = 100;
 /// So many are looked at in one call.
 const LOOKS_MAX: usize = 1024;
 
-/// A service of which nothing is under way.
+/// A service of which nothing is under way: its bytes, in one piece.
 #[derive(Debug)]
-pub(super) struct Asleep {
-    pub(super) epoch: u64,
-    pub(super) last_refused: u64,
-    pub(super) revision: Revision,
-    pub(super) record: RestingRecord,
-}
-
-/// The record of a session without messages and wills that are on their way.
-#[derive(Debug)]
-pub(super) struct RestingRecord {
-    client_id: Box<str>,
-    epoch: u64,
-    write: u64,
-    claimed_at: Option<NonZeroU64>,
-    owner: Option<Claim>,
-    expiry_s: u32,
-    away_ms: Option<u64>,
-    will: Option<Box<Will>>,
-    state: Box<[u8]>,
-}
+pub(super) struct Asleep(Box<[u8]>);
 
 /// A service that is awake, and is looked at then.
 #[derive(Debug)]
@@ -47,37 +29,48 @@ pub(super) struct Awake {
     claim: u64,
 }
 
-impl RestingRecord {
-    /// The record is taken out.
-    pub(super) fn of(record: &mut SessionRecord) -> RestingRecord {
-        RestingRecord {
-            client_id: std::mem::take(&mut record.client_id).into(),
-            epoch: record.epoch,
-            write: record.write,
-            claimed_at: record.claimed_at,
-            owner: record.owner,
-            expiry_s: record.expiry_s,
-            away_ms: record.away_ms,
-            will: record.will.take().map(Box::new),
-            state: std::mem::take(&mut record.state).into(),
-        }
+impl Asleep {
+    /// `record`: without messages and wills that are on their way.
+    pub(super) fn new(epoch: u64, last_refused: u64, revision: Revision, record: &SessionRecord) -> Asleep {
+        let mut writer = Writer::default();
+        writer.varint(epoch).varint(last_refused).varint(revision.0);
+        writer.varint(record.epoch).varint(record.write).varint(record.claimed_at.map_or(0, NonZeroU64::get));
+        writer.option(record.owner, |writer, Claim { by, number }| {
+            writer.u64(by.0.get()).varint(number);
+        });
+        writer.varint(record.expiry_s.into());
+        writer.option(record.away_ms, |writer, away_ms| {
+            writer.varint(away_ms);
+        });
+        writer.option(record.will.as_ref(), |writer, will| will.write(writer));
+        writer.varint(record.client_id.len() as u64).bytes(record.client_id.as_bytes()).bytes(&record.state);
+        Asleep(writer.0.into())
     }
 
-    /// The record is taken out again.
-    pub(super) fn take(&mut self) -> SessionRecord {
-        SessionRecord {
-            client_id: std::mem::take(&mut self.client_id).into(),
-            epoch: self.epoch,
-            write: self.write,
-            claimed_at: self.claimed_at,
-            owner: self.owner,
+    /// The service as it was.
+    pub(super) fn wake(&self, key: ClientKey) -> Option<Service> {
+        let mut reader = Reader::new(&self.0);
+        let (epoch, last_refused, revision) = (reader.varint()?, reader.varint()?, Revision(reader.varint()?));
+        let record = SessionRecord {
+            epoch: reader.varint()?,
+            write: reader.varint()?,
+            claimed_at: NonZeroU64::new(reader.varint()?),
+            owner: reader.option(|reader| {
+                let by = Incarnation(NonZeroU64::new(reader.u64()?)?);
+                Some(Claim { by, number: reader.varint()? })
+            })?,
             taken: Vec::new(),
-            expiry_s: self.expiry_s,
-            away_ms: self.away_ms,
-            will: self.will.take().map(|will| *will),
+            expiry_s: reader.varint()?.try_into().ok()?,
+            away_ms: reader.option(Reader::varint)?,
+            will: reader.option(Will::read)?,
             due: Vec::new(),
-            state: std::mem::take(&mut self.state).into(),
-        }
+            client_id: {
+                let length = reader.varint()?.try_into().ok()?;
+                std::str::from_utf8(reader.bytes(length)?).ok()?.to_owned()
+            },
+            state: reader.bytes(reader.left())?.to_vec(),
+        };
+        Some(Service::woken(key, epoch, last_refused, record, revision))
     }
 }
 
@@ -106,7 +99,7 @@ impl Sessions {
     pub(super) fn woken(&mut self, key: ClientKey) -> Option<&mut Held> {
         let held = self.held.get_mut(&key)?;
         if let Held::Asleep(asleep) = held {
-            let service = Service::woken(key, asleep);
+            let service = asleep.wake(key)?;
             self.awake.push_back(Awake::new(self.now_ms, key, service.claim));
             *held = Held::Serving(Box::new(service));
         }
@@ -130,8 +123,8 @@ impl Sessions {
                 continue;
             }
             let was_busy = std::mem::take(&mut service.was_busy);
-            match if was_busy { None } else { service.fall_asleep() } {
-                Some(asleep) => *held = Held::Asleep(Box::new(asleep)),
+            match if was_busy { None } else { service.asleep() } {
+                Some(asleep) => *held = Held::Asleep(asleep),
                 None => self.awake.push_back(Awake::new(now_ms, key, claim)),
             }
         }

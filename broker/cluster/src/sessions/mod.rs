@@ -86,7 +86,7 @@ enum Held {
     Claiming(Box<Claiming>),
     Adopting(Box<Adopting>),
     Serving(Box<Service>),
-    Asleep(Box<Asleep>),
+    Asleep(Asleep),
 }
 
 impl Request {

@@ -14,7 +14,7 @@ use crate::outbox::Purpose;
 use crate::record::{Intent, NEVER_EXPIRES, Publisher, SessionRecord, Taken};
 use crate::wills::Terms;
 
-use super::asleep::{Asleep, RestingRecord};
+use super::asleep::Asleep;
 use super::inheriting::has_intents;
 use super::leaving::{Leaving, Wills};
 use super::{Publishing, Request, Surroundings};
@@ -158,7 +158,7 @@ impl Service {
     }
 
     /// The service as it is while nothing happens to it; `None` where something is under way.
-    pub(super) fn fall_asleep(&mut self) -> Option<Asleep> {
+    pub(super) fn asleep(&self) -> Option<Asleep> {
         let says_all = self.fresh_state.is_none()
             && !self.is_changed
             && self.writing.is_none()
@@ -169,19 +169,19 @@ impl Service {
         let is_connected = self.leaving.is_none() && self.unserved.is_none() && self.next.is_none();
         // What is settled of an identifier the record does not say.
         let is_plain = self.taken.is_empty() && self.record.taken.is_empty() && self.wills.are_published();
-        (says_all && is_quiet && is_connected && is_plain).then(|| Asleep {
-            epoch: self.epoch,
-            last_refused: self.last_refused,
-            revision: self.revision,
-            record: RestingRecord::of(&mut self.record),
-        })
+        (says_all && is_quiet && is_connected && is_plain)
+            .then(|| Asleep::new(self.epoch, self.last_refused, self.revision, &self.record))
     }
 
     /// The service goes on.
-    pub(super) fn woken(key: ClientKey, asleep: &mut Asleep) -> Service {
-        let Asleep { epoch, last_refused, revision, record } = asleep;
-        let (epoch, last_refused) = (*epoch, *last_refused);
-        Service { epoch, last_refused, ..Service::of(key, record.take(), *revision) }
+    pub(super) fn woken(
+        key: ClientKey,
+        epoch: u64,
+        last_refused: u64,
+        record: SessionRecord,
+        revision: Revision,
+    ) -> Service {
+        Service { epoch, last_refused, ..Service::of(key, record, revision) }
     }
 
     /// Whether packets of the client belong to this service.

@@ -16,10 +16,10 @@ const SESSIONS: usize = 1_000;
 /// Clients that connect at the same time.
 const AT_ONCE: usize = 50;
 /// Bytes of the heap for each session: of the node, and of its shards beside what a broker alone takes. An allocator takes some more.
-const NODE_MAX_BYTES: i64 = 330;
+const NODE_MAX_BYTES: i64 = 210;
 /// The same of a filter of its own, in what the node listens to.
-const PATTERN_MAX_BYTES: i64 = 110;
-const SHARDS_MAX_BYTES: i64 = 270;
+const PATTERN_MAX_BYTES: i64 = 105;
+const SHARDS_MAX_BYTES: i64 = 70;
 
 #[derive(Clone, Copy)]
 enum Filters {

@@ -4,6 +4,7 @@
 
 mod broadcasts;
 mod claims;
+mod directory;
 mod due;
 mod homes;
 mod joining;
@@ -12,6 +13,7 @@ mod nodes;
 mod own;
 mod place;
 mod queue;
+mod rounds;
 mod seeking;
 mod served;
 mod spreading;
@@ -36,6 +38,7 @@ use crate::place::{ConnectionId, SessionIndex};
 pub use broadcasts::messages_of;
 use broadcasts::{Batch, Broadcasts};
 pub(crate) use claims::{Claim, Claims, Denial, Step};
+use directory::Directory;
 use due::Dues;
 pub(crate) use homes::Homes;
 pub(crate) use joining::{Asked, Joining};
@@ -44,6 +47,7 @@ pub(crate) use nodes::{NodesTold, Values};
 use own::Own;
 pub(crate) use own::{OwnFate, OwnRange};
 pub(crate) use place::{LogPlace, Places};
+use rounds::Rounds;
 pub(crate) use seeking::Seekers;
 use served::Awaited;
 pub(crate) use served::{Answering, Served};
@@ -91,7 +95,7 @@ pub(crate) struct ClusterRoom<F> {
     pub(crate) stalled: Stalled,
     /// By the place of the session.
     served: Vec<Option<Box<Served>>>,
-    by_client: HashMap<ClientKey, SessionIndex>,
+    directory: Directory,
     /// The largest state of a session that the cluster takes.
     state_max_bytes: usize,
     /// Where the log began in this life.
@@ -117,8 +121,8 @@ pub(crate) struct ClusterRoom<F> {
     to_save: Vec<SessionIndex>,
     /// Sessions with acknowledgements that are to be saved, by when.
     checkpoints: Dues,
-    /// When sessions are looked at that are only passed.
-    passing: Dues,
+    /// Which sessions are looked at next that may only be passed.
+    rounds: Rounds,
     reads: HashMap<u64, Reader>,
 }
 
@@ -134,7 +138,7 @@ impl<F> ClusterRoom<F> {
             seekers: Seekers::default(),
             stalled: Stalled::default(),
             served: Vec::new(),
-            by_client: HashMap::new(),
+            directory: Directory::default(),
             state_max_bytes: usize::MAX,
             began: [Place::START; PARTITIONS as usize],
             log: LogWay::new(&[Place::START; PARTITIONS as usize]),
@@ -151,7 +155,7 @@ impl<F> ClusterRoom<F> {
             ahead: Vec::new(),
             to_save: Vec::new(),
             checkpoints: Dues::default(),
-            passing: Dues::default(),
+            rounds: Rounds::default(),
             reads: HashMap::new(),
         }
     }
@@ -299,15 +303,15 @@ impl<F> ClusterRoom<F> {
         if self.served.len() <= session.number() {
             self.served.resize_with(session.number() + 1, || None);
         }
-        self.passing.push(now_ms + self.settings.passed_save_ms, (session, served.epoch()));
+        self.rounds.begin(now_ms, self.settings.passed_save_ms);
         self.served[session.number()] = Some(served);
-        self.by_client.insert(client, session);
+        self.directory.insert(client, session, &self.served);
     }
 
     /// The session is not served any more.
     pub(crate) fn leave(&mut self, session: SessionIndex) -> Option<Box<Served>> {
         let served = self.served.get_mut(session.number())?.take()?;
-        self.by_client.remove(&served.client);
+        self.directory.remove(served.client, session);
         self.log.forget(served.slot);
         self.joining.leave(served.client);
         self.publishing_bytes -= served.publishing_bytes();
@@ -324,7 +328,7 @@ impl<F> ClusterRoom<F> {
     }
 
     pub(crate) fn session_of(&self, client: ClientKey) -> Option<SessionIndex> {
-        self.by_client.get(&client).copied()
+        self.directory.find(client, &self.served)
     }
 
     /// Whether a session outlives its connection, so that what its client is told has to be saved before.
@@ -352,26 +356,26 @@ impl<F> ClusterRoom<F> {
 
     /// Bytes of the session's filters in its state; `count` counts them where they are not known.
     pub(crate) fn filter_bytes(&mut self, session: SessionIndex, count: impl FnOnce() -> usize) -> usize {
-        self.served_mut(session).map_or(0, |served| *served.filter_bytes.get_or_insert_with(count))
+        self.served_mut(session).map_or(0, |served| served.filter_bytes(count))
     }
 
     /// A filter has come or gone.
     pub(crate) fn count_filter(&mut self, session: SessionIndex, bytes: usize, has_come: bool) {
-        if let Some(known) = self.served_mut(session).and_then(|served| served.filter_bytes.as_mut()) {
-            *known = if has_come { *known + bytes } else { known.saturating_sub(bytes) };
+        if let Some(served) = self.served_mut(session) {
+            served.count_filter(bytes, has_come);
         }
     }
 
     /// The client has been let in; or, with a connection, its CONNECT waits.
     pub(crate) fn let_in(&mut self, session: SessionIndex) {
         if let Some(served) = self.served_mut(session) {
-            served.claimed_by = None;
+            served.let_in();
         }
     }
 
     /// The connection whose CONNECT waits for a session.
     pub(crate) fn claimed_by(&self, session: SessionIndex) -> Option<ConnectionId> {
-        self.served(session)?.claimed_by
+        self.served(session)?.claimed_by()
     }
 
     // What clients publish.
@@ -556,18 +560,19 @@ impl<F> ClusterRoom<F> {
                 self.want_save(session);
             }
         }
-        while let Some((session, epoch)) = self.passing.next(now_ms) {
-            let Some(served) = self.served(session).filter(|served| served.epoch() == epoch) else { continue };
-            if served.is_kept && served.saving.passed < self.passed {
+        let places = if self.directory.is_empty() { 0 } else { self.served.len() };
+        let places = self.rounds.next(places, now_ms, self.settings.passed_save_ms);
+        for session in places.filter_map(SessionIndex::new) {
+            let is_passed = |served: &&Served| served.is_kept && served.saving.passed < self.passed;
+            if self.served(session).filter(is_passed).is_some() {
                 self.want_save(session);
             }
-            self.passing.push(now_ms + self.settings.passed_save_ms, (session, epoch));
         }
     }
 
     /// When that is to be done again.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
-        let sessions = [self.checkpoints.first_ms(), self.passing.first_ms()].into_iter().flatten();
+        let sessions = [self.checkpoints.first_ms(), self.rounds.next_ms()].into_iter().flatten();
         let groups = self.log.next_due_ms().into_iter().chain(self.homes.next_due_ms());
         sessions.chain(groups).chain(self.seekers.next_due_ms()).chain(self.stalled.next_due_ms()).min()
     }

@@ -41,7 +41,7 @@ impl Awaited {
     }
 }
 
-/// A session of this shard that the record in the store says is this node's.
+/// A session of this shard that the record in the store says is this node's. There are many, and most do nothing.
 #[derive(Debug)]
 pub(crate) struct Served {
     pub(super) client: ClientKey,
@@ -51,23 +51,32 @@ pub(crate) struct Served {
     pub(super) slot: Slot,
     /// The session outlives its connection.
     pub(super) is_kept: bool,
-    /// Bytes of its filters in its state, once somebody has asked.
-    pub(super) filter_bytes: Option<usize>,
     /// The cluster does not know what holds when the connection ends.
     pub(super) are_terms_changed: bool,
-    /// The connection whose CONNECT waits for the session.
-    pub(super) claimed_by: Option<ConnectionId>,
+    /// Bytes of its filters in its state, once somebody has asked. No state is larger than what the servers of the store take in one piece.
+    filter_bytes: Option<u32>,
     /// Number of the last thing that was awaited.
     last: u64,
+    /// Where there is something that few sessions have at a time.
+    unsettled: Option<Box<Unsettled>>,
+    pub(super) saving: Saving,
+    /// The number of the message that was given to the session last.
+    pub(super) last_given: u64,
+}
+
+const _: () = assert!(size_of::<Served>() <= 88);
+
+/// What a session has while its client is being let in, and while something is under way.
+#[derive(Debug, Default)]
+struct Unsettled {
+    /// The connection whose CONNECT waits for the session.
+    claimed_by: Option<ConnectionId>,
     /// What is awaited, in order, and whether it has come true. The first has not.
     awaited: VecDeque<(u64, Awaited, bool)>,
     /// Messages that will never be in the log, and whose publisher has not been told so.
     refused: VecDeque<u64>,
     /// The ticket of the last such message.
     last_refused: u64,
-    pub(super) saving: Saving,
-    /// The number of the message that was given to the session last.
-    pub(super) last_given: u64,
 }
 
 /// What is to be saved.
@@ -93,13 +102,10 @@ impl Served {
             epoch,
             slot,
             is_kept: false,
-            filter_bytes: None,
             are_terms_changed: false,
-            claimed_by: Some(connection),
+            filter_bytes: None,
             last: 0,
-            awaited: VecDeque::new(),
-            refused: VecDeque::new(),
-            last_refused: 0,
+            unsettled: Some(Box::new(Unsettled { claimed_by: Some(connection), ..Unsettled::default() })),
             saving: Saving::default(),
             last_given: 0,
         }
@@ -113,7 +119,38 @@ impl Served {
         self.epoch
     }
 
+    /// Bytes of its filters in its state; `count` counts them where they are not known.
+    pub(super) fn filter_bytes(&mut self, count: impl FnOnce() -> usize) -> usize {
+        let count = || u32::try_from(count()).unwrap_or(u32::MAX);
+        *self.filter_bytes.get_or_insert_with(count) as usize
+    }
+
+    /// A filter has come or gone.
+    pub(super) fn count_filter(&mut self, bytes: usize, has_come: bool) {
+        if let Some(known) = &mut self.filter_bytes {
+            let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+            *known = if has_come { known.saturating_add(bytes) } else { known.saturating_sub(bytes) };
+        }
+    }
+
+    /// The connection whose CONNECT waits for the session.
+    pub(super) fn claimed_by(&self) -> Option<ConnectionId> {
+        self.unsettled.as_ref()?.claimed_by
+    }
+
+    /// No CONNECT waits any more.
+    pub(super) fn let_in(&mut self) {
+        if let Some(unsettled) = &mut self.unsettled {
+            unsettled.claimed_by = None;
+            self.settle();
+        }
+    }
+
     // What is awaited.
+
+    fn awaited(&self) -> impl Iterator<Item = &(u64, Awaited, bool)> {
+        self.unsettled.iter().flat_map(|unsettled| &unsettled.awaited)
+    }
 
     /// What an acknowledgement waits for that is made now.
     pub(crate) fn promise(&self) -> LogPosition {
@@ -122,12 +159,12 @@ impl Served {
 
     /// Up to here all has come true.
     pub(crate) fn reached(&self) -> LogPosition {
-        LogPosition(self.awaited.front().map_or(self.last, |(number, ..)| number - 1))
+        LogPosition(self.awaited().next().map_or(self.last, |(number, ..)| number - 1))
     }
 
     /// How much has not come true, or stands behind something that has not.
     pub(crate) fn awaits(&self) -> usize {
-        self.awaited.len()
+        self.unsettled.as_ref().map_or(0, |unsettled| unsettled.awaited.len())
     }
 
     /// The ticket that the next message gets.
@@ -137,12 +174,12 @@ impl Served {
 
     /// The last ticket that is known to be refused.
     pub(super) fn last_refused(&self) -> u64 {
-        self.last_refused
+        self.unsettled.as_ref().map_or(0, |unsettled| unsettled.last_refused)
     }
 
     pub(super) fn await_this(&mut self, awaited: Awaited) {
         self.last += 1;
-        self.awaited.push_back((self.last, awaited, false));
+        self.unsettled.get_or_insert_default().awaited.push_back((self.last, awaited, false));
     }
 
     /// The message with this ticket is in the log; gives its bytes.
@@ -153,13 +190,14 @@ impl Served {
 
     /// The message with this ticket will never be in the log; gives its bytes, and when its publisher is told, or was.
     pub(super) fn not_stored(&mut self, refused: u64) -> (usize, Answering) {
-        let found = self.awaited.iter().find_map(|(number, awaited, is_true)| match awaited {
+        let found = self.awaited().find_map(|(number, awaited, is_true)| match awaited {
             Awaited::Stored { ticket, answering, .. } if *ticket == refused && !is_true => Some((*number, *answering)),
             _ => None,
         });
-        self.refused
-            .extend(found.filter(|(_, answering)| *answering == Answering::WhenStored).map(|(number, _)| number));
-        self.last_refused = self.last_refused.max(refused);
+        let unsettled = self.unsettled.get_or_insert_default();
+        let is_told = found.filter(|(_, answering)| *answering == Answering::WhenStored);
+        unsettled.refused.extend(is_told.map(|(number, _)| number));
+        unsettled.last_refused = unsettled.last_refused.max(refused);
         (self.stored(refused), found.map_or(Answering::Never, |(_, answering)| answering))
     }
 
@@ -168,12 +206,13 @@ impl Served {
         let is_meant = |(_, awaited, is_true): &&(u64, Awaited, bool)| {
             !is_true && matches!(awaited, Awaited::Stored { answering: Answering::AtOnce, .. })
         };
-        self.awaited.iter().filter(is_meant).count() as u64
+        self.awaited().filter(is_meant).count() as u64
     }
 
     /// Whether the answer to a message that has waited for this is that it is refused. It is given once.
     pub(super) fn take_refused(&mut self, until: LogPosition) -> bool {
-        pop_front_if(&mut self.refused, |number| LogPosition(*number) == until).is_some()
+        let Some(unsettled) = &mut self.unsettled else { return false };
+        pop_front_if(&mut unsettled.refused, |number| LogPosition(*number) == until).is_some()
     }
 
     /// An identifier is free.
@@ -186,18 +225,18 @@ impl Served {
         self.saving.is_under_way = false;
         let is_saved = |awaited: &Awaited| matches!(awaited, Awaited::Saved(saved) if *saved <= number);
         while self.comes_true(is_saved).is_some() {}
-        self.shrink();
+        self.settle();
     }
 
     /// The session is a member of a group, however often that is awaited.
     pub(super) fn joined(&mut self, group: GroupKey) {
         while self.comes_true(|awaited| *awaited == Awaited::Joined(group)).is_some() {}
-        self.shrink();
+        self.settle();
     }
 
     /// The answer to a question is awaited, once. Says whether it was not before.
     pub(super) fn await_spread(&mut self, ticket: u64) -> bool {
-        let is_awaited = self.awaited.iter().any(|(_, awaited, _)| *awaited == Awaited::Spread(ticket));
+        let is_awaited = self.awaited().any(|(_, awaited, _)| *awaited == Awaited::Spread(ticket));
         if !is_awaited {
             self.await_this(Awaited::Spread(ticket));
         }
@@ -207,30 +246,31 @@ impl Served {
     /// A question is answered.
     pub(super) fn spread(&mut self, ticket: u64) {
         self.comes_true(|awaited| *awaited == Awaited::Spread(ticket));
-        self.shrink();
+        self.settle();
     }
 
     /// Most sessions await nothing after what is saved when they begin.
-    fn shrink(&mut self) {
-        if self.awaited.is_empty() {
-            self.awaited = VecDeque::new();
-        }
+    fn settle(&mut self) {
+        let is_settled = |unsettled: &mut Box<Unsettled>| {
+            let Unsettled { claimed_by, awaited, refused, last_refused } = &**unsettled;
+            claimed_by.is_none() && awaited.is_empty() && refused.is_empty() && *last_refused == 0
+        };
+        self.unsettled.take_if(is_settled);
     }
 
     /// The first that is meant has come true.
     fn comes_true(&mut self, is_meant: impl Fn(&Awaited) -> bool) -> Option<Awaited> {
-        let found = self.awaited.iter_mut().find(|(_, awaited, is_true)| !*is_true && is_meant(awaited))?;
+        let line = &mut self.unsettled.as_mut()?.awaited;
+        let found = line.iter_mut().find(|(_, awaited, is_true)| !*is_true && is_meant(awaited))?;
         found.2 = true;
         let awaited = found.1;
-        while self.awaited.front().is_some_and(|(_, _, is_true)| *is_true) {
-            self.awaited.pop_front();
-        }
+        while pop_front_if(line, |(_, _, is_true)| *is_true).is_some() {}
         Some(awaited)
     }
 
     /// Bytes of messages that are not in the log.
     pub(super) fn publishing_bytes(&self) -> usize {
-        self.awaited.iter().filter(|(_, _, is_true)| !is_true).map(|(_, awaited, _)| awaited.bytes()).sum()
+        self.awaited().filter(|(_, _, is_true)| !is_true).map(|(_, awaited, _)| awaited.bytes()).sum()
     }
 
     // What is saved.
