@@ -7,53 +7,56 @@ use tautwire_router::ShardIndex;
 
 /// The shards that serve clients, or are about to.
 #[derive(Default)]
-pub(super) struct Homes(HashMap<ClientKey, Home>);
+pub(super) struct Homes {
+    /// The last claim of each client that waits for it, and who waits, by ticket.
+    claimed: HashMap<ClientKey, Claimed>,
+    waiting: HashMap<u64, ClientKey>,
+    /// Clients whose last claim is served: most are, so nothing else is kept of them.
+    served: HashMap<ClientKey, ShardIndex>,
+}
 
-struct Home {
-    /// The ticket of the last claim.
-    claimed: u64,
+struct Claimed {
+    ticket: u64,
     shard: ShardIndex,
-    /// That claim is served, and none before it.
-    is_served: bool,
 }
 
 impl Homes {
     /// A shard claims the session of a client.
     pub(super) fn claim(&mut self, client: ClientKey, shard: ShardIndex, ticket: u64) {
-        self.0.insert(client, Home { claimed: ticket, shard, is_served: false });
+        self.served.remove(&client);
+        if let Some(earlier) = self.claimed.insert(client, Claimed { ticket, shard }) {
+            self.waiting.remove(&earlier.ticket);
+        }
+        self.waiting.insert(ticket, client);
     }
 
     /// The claim of this ticket is served.
-    pub(super) fn serve(&mut self, client: ClientKey, ticket: u64) {
-        if let Some(home) = self.0.get_mut(&client) {
-            home.is_served = home.claimed == ticket;
+    pub(super) fn serve(&mut self, ticket: u64) {
+        if let Some((client, shard)) = self.end_claim(ticket) {
+            self.served.insert(client, shard);
         }
     }
 
-    /// Nobody waits for the claim of this ticket any more.
-    pub(super) fn abandon(&mut self, client: ClientKey, ticket: u64) {
-        if self.0.get(&client).is_some_and(|home| home.claimed == ticket) {
-            self.0.remove(&client);
-        }
+    /// The claim of this ticket is not served, or nobody waits for it any more.
+    pub(super) fn end_claim(&mut self, ticket: u64) -> Option<(ClientKey, ShardIndex)> {
+        let client = self.waiting.remove(&ticket)?;
+        let Claimed { shard, .. } = self.claimed.remove(&client)?;
+        Some((client, shard))
     }
 
     /// A session is not served here any more. Its client may have come back already: then the shard hears of the claim that follows.
     pub(super) fn leave(&mut self, client: ClientKey) -> Option<ShardIndex> {
-        let home = self.0.get(&client)?;
-        let shard = home.shard;
-        if home.is_served {
-            self.0.remove(&client);
-        }
-        Some(shard)
+        self.served.remove(&client).or_else(|| self.of(client))
     }
 
     pub(super) fn of(&self, client: ClientKey) -> Option<ShardIndex> {
-        self.0.get(&client).map(|home| home.shard)
+        let claimed = || self.claimed.get(&client).map(|claimed| claimed.shard);
+        self.served.get(&client).copied().or_else(claimed)
     }
 
     /// No session is served any more.
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        *self = Homes::default();
     }
 }
 
@@ -68,7 +71,7 @@ mod tests {
     fn who_leaves_is_forgotten() {
         let mut homes = Homes::default();
         homes.claim(CLIENT, SHARD, 1);
-        homes.serve(CLIENT, 1);
+        homes.serve(1);
         assert_eq!((homes.of(CLIENT), homes.leave(CLIENT), homes.of(CLIENT)), (Some(SHARD), Some(SHARD), None));
     }
 
@@ -76,20 +79,24 @@ mod tests {
     fn who_has_come_back_before_an_earlier_claim_was_left_is_not() {
         let mut homes = Homes::default();
         homes.claim(CLIENT, SHARD, 1);
-        homes.abandon(CLIENT, 1);
+        homes.end_claim(1);
         homes.claim(CLIENT, SHARD, 2);
         // The first claim was served all the same, and its session given back since nobody waited for it.
-        homes.serve(CLIENT, 1);
+        homes.serve(1);
         assert_eq!((homes.leave(CLIENT), homes.of(CLIENT)), (Some(SHARD), Some(SHARD)));
-        homes.serve(CLIENT, 2);
+        homes.serve(2);
         assert_eq!((homes.leave(CLIENT), homes.of(CLIENT)), (Some(SHARD), None));
     }
 
     #[test]
-    fn a_claim_that_was_abandoned_leaves_nothing_behind() {
+    fn a_claim_that_leads_to_nothing_leaves_nothing_behind() {
         let mut homes = Homes::default();
-        homes.claim(CLIENT, SHARD, 1);
-        homes.abandon(CLIENT, 1);
-        assert_eq!(homes.of(CLIENT), None);
+        for ticket in 1..=2 {
+            homes.claim(CLIENT, SHARD, ticket);
+        }
+        homes.end_claim(1);
+        assert_eq!(homes.of(CLIENT), Some(SHARD), "the other one goes on");
+        homes.end_claim(2);
+        assert!(homes.claimed.is_empty() && homes.waiting.is_empty() && homes.served.is_empty());
     }
 }

@@ -187,7 +187,7 @@ impl Relay {
                 Command::Claim { ticket, client_id: name.into(), start }
             }
             ClusterRequest::Abandon { client, ticket } => {
-                self.clients().homes.abandon(client, ticket);
+                self.clients().homes.end_claim(ticket);
                 Command::Abandon { client, ticket }
             }
             ClusterRequest::Publish { client, ticket, heard, topic, packet_id, retain, message } => Command::Publish {
@@ -343,15 +343,17 @@ impl Broker for Relay {
                 }
                 return self.tell_all(&ClusterEvent::Retained(changes.into()));
             }
-            Decision::Serve { ticket, client, .. } => {
-                self.clients().homes.serve(client, ticket);
+            Decision::Serve { ticket, .. } => {
+                self.clients().homes.serve(ticket);
                 shard_of(ticket)
             }
-            Decision::Refuse { ticket, .. }
-            | Decision::Redirect { ticket, .. }
-            | Decision::Published { ticket, .. }
-            | Decision::Spread { ticket }
-            | Decision::Look { ticket } => shard_of(ticket),
+            Decision::Refuse { ticket, .. } | Decision::Redirect { ticket, .. } => {
+                self.clients().homes.end_claim(ticket);
+                shard_of(ticket)
+            }
+            Decision::Published { ticket, .. } | Decision::Spread { ticket } | Decision::Look { ticket } => {
+                shard_of(ticket)
+            }
             Decision::Surrender(client)
             | Decision::Stored { client, .. }
             | Decision::NotStored { client, .. }
