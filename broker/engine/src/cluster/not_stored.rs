@@ -20,7 +20,7 @@ impl<J: Journal> Shard<J> {
         let Some(room) = &mut self.hub.cluster else { return };
         let Some((session, answering)) = room.not_stored(client, ticket) else { return };
         match answering {
-            Answering::AtOnce => self.hub.counters().acknowledged_not_stored.add(1),
+            Answering::AtOnce | Answering::InTurn => self.hub.counters().acknowledged_not_stored.add(1),
             Answering::Never | Answering::WhenStored => self.hub.counters().publishes_refused.add(1),
         }
         let index = self.hub.sessions.connection(session);

@@ -7,6 +7,7 @@ use tautwire_session::{AckLevel, Journal};
 use super::Room;
 use super::room::{Answering, OwnRange};
 use super::sys::NODES_TOPIC;
+use crate::ack::Ack;
 use crate::connections::Reason;
 use crate::contracts::MessageRefusal;
 use crate::formats;
@@ -63,6 +64,7 @@ impl<J: Journal> Shard<J> {
         };
         let answering = match self.hub.ack_level(index, &message) {
             _ if message.qos == QoS::AtMostOnce => Answering::Never,
+            AckLevel::Memory if self.may_send_again(index) => Answering::InTurn,
             AckLevel::Memory => Answering::AtOnce,
             AckLevel::Os | AckLevel::Disk | AckLevel::Quorum => Answering::WhenStored,
         };
@@ -75,6 +77,13 @@ impl<J: Journal> Shard<J> {
         }
         // Nobody here knows whether a client of some node wants it.
         Ok(true)
+    }
+
+    /// Whether what a client sends now is sent again, if a message before it is refused: it is not answered before that one, and 3.1.1 has no
+    /// answer that says so.
+    fn may_send_again(&self, index: ConnectionIndex) -> bool {
+        let connection = &self.hub.connections[index];
+        !connection.is_v5() && connection.delays_any(Ack::answers_publish)
     }
 
     /// Publishes a message of an operator to the clients of all nodes. Gives what its promise is known by, if it goes by the log.

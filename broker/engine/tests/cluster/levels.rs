@@ -1,5 +1,6 @@
 //! What acknowledgements of messages wait for, by level.
 
+use tautwire_cluster::mutant::{Mutant, mutate};
 use tautwire_engine::{ClusterSettings, Settings};
 use tautwire_protocol::{QoS, ReasonCode};
 use tautwire_session::AckLevel;
@@ -171,6 +172,41 @@ fn what_is_acknowledged_at_once_behind_a_refusal_that_is_not_told_yet_is_not_ref
     world.run(500);
     assert_eq!(world.clients[reader].payloads(), ["first", "later", "later, too"]);
     assert_eq!(world.broker_totals(0).acknowledged_not_stored, 1);
+}
+
+/// Of one topic, what is small is acknowledged at once, and what is large is not.
+fn send_again_behind_a_refused_message() {
+    let set_cluster = |cluster: &mut ClusterSettings| cluster.answered_at_once_max_bytes = 200;
+    let set_member = |member: &mut tautwire_cluster::Settings| member.publish_timeout_ms = TIMEOUT_MS;
+    let mut world = World::with_members(1, 0, Plan::default(), by_topic, set_cluster, set_member);
+    let (publisher, reader) = (world.client("p"), reader(&mut world));
+    world.clients[publisher].is_v3 = true;
+    world.connect(publisher, 0, false, HOUR_S);
+    world.store.is_log_closed = true;
+    world.publish(publisher, "memory/a", "first", QoS::AtLeastOnce);
+    world.run(100);
+    let large = "x".repeat(300);
+    world.publish(publisher, "memory/a", &large, QoS::AtLeastOnce);
+    world.run(3_000);
+    // It is refused by now, and that is told when it is known what has become of the first.
+    world.publish(publisher, "memory/a", "later", QoS::AtLeastOnce);
+    world.run(100);
+    assert_eq!(world.clients[publisher].done, ["first"]);
+    world.store.is_log_closed = false;
+    world.run_until("it is disconnected", |world| world.clients[publisher].at.is_none());
+    world.connect(publisher, 0, false, HOUR_S);
+    world.run_until("both are sent again", |world| world.clients[publisher].is_idle());
+    world.run(500);
+    assert_eq!(world.clients[reader].payloads(), ["first", &large, "later"]);
+}
+
+#[test]
+fn what_a_client_of_3_1_1_sends_again_comes_in_its_order_at_memory_too() {
+    send_again_behind_a_refused_message();
+    mutate(Some(Mutant::TakesWhatFollows));
+    let found = std::panic::catch_unwind(send_again_behind_a_refused_message);
+    mutate(None);
+    assert!(found.is_err(), "the test finds it");
 }
 
 #[test]

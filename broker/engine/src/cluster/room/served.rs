@@ -32,6 +32,8 @@ pub(crate) enum Answering {
     Never,
     /// Before the log has it.
     AtOnce,
+    /// Likewise, but behind answers to earlier messages. If one of these is refused, a client of 3.1.1 is disconnected, and sends both again.
+    InTurn,
     WhenStored,
 }
 
@@ -204,7 +206,7 @@ impl Served {
     /// How many messages have been acknowledged that may not be in the log.
     pub(crate) fn answered_too_early(&self) -> u64 {
         let is_meant = |(_, awaited, is_true): &&(u64, Awaited, bool)| {
-            !is_true && matches!(awaited, Awaited::Stored { answering: Answering::AtOnce, .. })
+            !is_true && matches!(awaited, Awaited::Stored { answering: Answering::AtOnce | Answering::InTurn, .. })
         };
         self.awaited().filter(is_meant).count() as u64
     }
