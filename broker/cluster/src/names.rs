@@ -89,7 +89,7 @@ impl fmt::Display for Incarnation {
 ///
 /// It is packed, since each node has it for each session, in several tables: aligned, 15 bytes beside it in a row would be lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(packed)]
+#[repr(Rust, packed)]
 pub struct ClientKey(pub u128);
 
 impl fmt::Display for ClientKey {

@@ -221,6 +221,10 @@ impl Store {
 
     fn finish(&mut self, id: OperationId, answer: Answer) -> Answer {
         self.under_way.remove(&id);
+        // Most are answered soon, and in their order. What is answered needs no deadline.
+        while self.deadlines.front().is_some_and(|(_, id)| !self.under_way.contains_key(id)) {
+            self.deadlines.pop_front();
+        }
         match answer {
             Answer::Conflict => self.counters.operations_conflicting.add(1),
             _ => self.counters.operations_done.add(1),

@@ -175,7 +175,7 @@ fn a_key_is_written_by_whoever_knows_what_it_has() {
         assert_eq!(bench.ask(put(key, Some(second), b"e")).await, Answer::Conflict);
         let third = revision(&bench.ask(put(key, None, b"f")).await);
         assert_eq!(bench.ask(Operation::Get(key)).await, Answer::Got(Some((third, b"f".to_vec()))));
-        assert!(bench.store.is_idle());
+        assert!(bench.store.is_idle() && bench.store.deadlines.is_empty(), "what is answered is not waited for");
     });
 }
 
