@@ -111,6 +111,11 @@ fn what_is_published_elsewhere_after_a_session_has_come_along_arrives() {
         assert!(world.connect(client, 0, false, HOUR_S), "there is a session");
         assert_hears(&mut world, client, "a", &publishers);
         assert_hears(&mut world, client, "b/c", &publishers);
+        // The same node has forgotten its filters when it comes back, and so have the others.
+        world.disconnect(client);
+        world.run(1_000);
+        assert!(world.connect(client, 0, false, HOUR_S), "there is a session");
+        assert_hears(&mut world, client, "b/c", &publishers);
     };
     (0..20).for_each(run);
     mutate(Some(Mutant::AcknowledgesBeforeSpread));
