@@ -20,6 +20,9 @@ pub(crate) use spread::{Spread, SpreadSurroundings};
 /// Patterns with one parent level that each have another token behind it. From more on, one stands for all of them.
 pub const SIBLINGS_MAX: usize = 256;
 
+/// Siblings are looked for when there are more patterns by this part than when that was done last.
+const LOOKED_FOR_PART: usize = 8;
+
 /// A node that would listen to more patterns listens to their first two levels; if these are more, to one level; and if these are, to everything.
 pub const PATTERNS_MAX: usize = 20_000;
 /// It listens to longer ones again when there are no more of them than this.
@@ -49,7 +52,7 @@ pub enum Change {
 #[derive(Debug)]
 pub struct Interest {
     /// Patterns of the filters, and how often each is wanted.
-    patterns: BTreeMap<String, u64>,
+    patterns: BTreeMap<Box<str>, u32>,
     siblings: Siblings,
     /// How many patterns there were when siblings were looked for.
     looked_at: usize,
@@ -167,7 +170,7 @@ impl Interest {
     }
 
     fn want(&mut self, pattern: &str, changes: &mut Vec<Change>) {
-        let count = self.patterns.entry(pattern.to_owned()).or_default();
+        let count = self.patterns.entry(pattern.into()).or_default();
         *count += 1;
         if *count == 1 {
             self.want_widened(&self.siblings.widened(pattern), changes);
@@ -220,17 +223,18 @@ impl Interest {
         }
     }
 
-    /// Looks for siblings once there are twice as many patterns as when that was done last, or half as many. Says whether others are to be listened
-    /// to now.
+    /// Looks for siblings once there are so many more patterns than when that was done last, or half as many. Says whether others are to be
+    /// listened to now.
     fn look_for_siblings(&mut self) -> bool {
         let (count, before) = (self.patterns.len(), self.looked_at.max(self.siblings_max));
-        let has_grown = count > before.saturating_mul(2);
+        // What each takes that is listened to for itself is many times what a look at it does.
+        let has_grown = count > before.saturating_add(before / LOOKED_FOR_PART);
         let has_shrunk = self.siblings.are_wide() && count < before / 2;
         if !has_grown && !has_shrunk {
             return false;
         }
         self.looked_at = count;
-        let siblings = Siblings::of(self.patterns.keys().map(String::as_str), self.siblings_max);
+        let siblings = Siblings::of(self.patterns.keys().map(|pattern| &**pattern), self.siblings_max);
         if siblings == self.siblings {
             return false;
         }

@@ -1,7 +1,7 @@
 //! Patterns that differ in one level alone, as those of many clients do that each listen to a topic of their own: from so many on, one pattern
 //! with a wildcard at that level stands for all of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::subject::DIGESTS;
 
@@ -16,30 +16,37 @@ impl Siblings {
     /// Those levels of the patterns that have more than `max` tokens.
     pub(super) fn of<'p>(patterns: impl Iterator<Item = &'p str>, max: usize) -> Siblings {
         let mut siblings = Siblings::default();
-        let patterns = patterns.filter(|pattern| *pattern != DIGESTS).collect();
-        siblings.look(&mut String::new(), patterns, max);
+        let most = patterns.size_hint().1.unwrap_or_default();
+        let mut rests = Vec::with_capacity(most);
+        rests.extend(patterns.filter(|pattern| *pattern != DIGESTS));
+        siblings.look(&mut String::new(), &mut rests, max);
         siblings
     }
 
-    /// `rests`: what follows `prefix`.
-    fn look(&mut self, prefix: &mut String, rests: Vec<&str>, max: usize) {
-        let mut tokens: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for rest in rests {
-            let (token, behind) = rest.split_once('.').map_or((rest, None), |(token, behind)| (token, Some(behind)));
-            tokens.entry(token).or_default().extend(behind);
-        }
-        if tokens.keys().filter(|token| is_literal(token)).count() > max {
+    /// `rests`: what follows `prefix`. There may be many, so they are put in order, and shortened, where they are.
+    fn look(&mut self, prefix: &mut String, rests: &mut [&str], max: usize) {
+        rests.sort_unstable_by(|a, b| first_token(a).cmp(first_token(b)));
+        let tokens = rests.chunk_by(|a, b| first_token(a) == first_token(b)).filter_map(|same| same.first());
+        let is_wide = tokens.filter(|rest| is_literal(first_token(rest))).count() > max;
+        if is_wide {
             self.wide.insert(prefix.clone());
-            let (literal, mut others): (BTreeMap<_, _>, BTreeMap<_, _>) =
-                tokens.into_iter().partition(|(token, _)| is_literal(token));
-            others.entry("*").or_default().extend(literal.into_values().flatten());
-            tokens = others;
+            rests.sort_unstable_by(|a, b| widened_token(a, is_wide).cmp(widened_token(b, is_wide)));
         }
         let length = prefix.len();
-        for (token, behind) in tokens.into_iter().filter(|(_, behind)| !behind.is_empty()) {
-            prefix.push_str(token);
+        for same in rests.chunk_by_mut(|a, b| widened_token(a, is_wide) == widened_token(b, is_wide)) {
+            let Some(first) = same.first() else { continue };
+            prefix.push_str(widened_token(first, is_wide));
             prefix.push('.');
-            self.look(prefix, behind, max);
+            let mut behind = 0;
+            for at in 0..same.len() {
+                if let Some((_, rest)) = same[at].split_once('.') {
+                    same[behind] = rest;
+                    behind += 1;
+                }
+            }
+            if behind > 0 {
+                self.look(prefix, &mut same[..behind], max);
+            }
             prefix.truncate(length);
         }
     }
@@ -62,6 +69,16 @@ impl Siblings {
         widened.pop();
         widened
     }
+}
+
+fn first_token(rest: &str) -> &str {
+    rest.split_once('.').map_or(rest, |(token, _)| token)
+}
+
+/// The first token as it is listened to.
+fn widened_token(rest: &str, is_wide: bool) -> &str {
+    let token = first_token(rest);
+    if is_wide && is_literal(token) { "*" } else { token }
 }
 
 fn is_literal(token: &str) -> bool {
