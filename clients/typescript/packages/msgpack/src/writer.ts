@@ -2,7 +2,7 @@ import { MsgpackError, type MsgpackErrorCode } from "./error.js";
 import { type Extension, ExtensionValue, Timestamp } from "./extension.js";
 import { isMemory, isUint8Array, kindOf } from "./input.js";
 import { compile, utf8Write } from "./platform.js";
-import { MAX_INLINE, none, type Shape, Shapes } from "./shapes.js";
+import { MAX_FIELDS, MAX_INLINE, none, type Shape, Shapes } from "./shapes.js";
 import { writeUtf8 } from "./utf8.js";
 
 /** Small results share blocks. The first is small, for those who encode once; each is twice the one before, up to this. */
@@ -16,6 +16,8 @@ const LARGE_BYTES = 16 * 1024;
 const KEPT_BYTES = 1024 * 1024;
 /** Arrays of more numbers than these are worth a loop of their own. */
 const NUMBERS = 4;
+/** That loop makes room for so many at once. */
+const STRETCH = 64;
 /** Up to this length a loop over the characters beats a call into the platform. */
 const SHORT_TEXT = 32;
 
@@ -46,8 +48,6 @@ export class Writer {
   end = 0;
   origin = 0;
   busy = false;
-  /** What `numbers` has written. */
-  done = 0;
   /** Whether nobody made `Object.prototype` enumerable: else only own properties may be taken, the slow way. */
   clean = true;
 
@@ -349,76 +349,70 @@ function array(w: Writer, a: readonly unknown[], p: number, depth: number): numb
   // Only a proxy can say that.
   if (n !== n >>> 0) refuse(w, "out_of_range", p, "the length of an array is not an integer of 32 bits");
   p = containerHeader(w, 0x90, n, p);
-  let i = 0;
-  if (n > NUMBERS && typeof a[0] === "number" && typeof a[n - 1] === "number") {
-    w.done = 0;
-    p = numbers(w, a as readonly number[], n, p);
-    i = w.done;
-  }
-  for (; i < n; i++) {
+  if (n > NUMBERS && typeof a[0] === "number" && typeof a[n - 1] === "number") return numbers(w, a, n, p, depth);
+  for (let i = 0; i < n; i++) {
     const v = a[i];
     p = typeof v === "number" ? number(w, v, p) : value(w, v, p, depth);
   }
   return p;
 }
 
-/**
- * The numbers that an array begins with; `w.done` counts them. Apart from other items, so that engines see nothing but
- * numbers here: they need not allocate any.
- */
-function numbers(w: Writer, a: readonly number[], n: number, p: number): number {
-  let u = w.bytes;
-  let d = w.view;
-  let i = 0;
-  for (; i < n; i++) {
-    const v = a[i]!;
-    if (typeof v !== "number") break;
-    if (p + 9 > w.end) {
-      p = grow(w, p, 9);
-      u = w.bytes;
-      d = w.view;
-    }
-    const k = v | 0;
-    if (k !== v || (k === 0 && 1 / v < 0)) {
-      if (w.float32 || v === Math.floor(v) || v !== v) {
-        p = otherNumber(w, v, p);
-      } else {
-        u[p] = 0xcb;
-        d.setFloat64(p + 1, v);
-        p += 9;
+/** The items of an array of numbers. Apart from others, so that engines see hardly anything but numbers here: they need not allocate any. */
+function numbers(w: Writer, a: readonly unknown[], n: number, p: number, depth: number): number {
+  for (let i = 0; i < n; ) {
+    const stretch = Math.min(n, i + STRETCH);
+    if (p + (stretch - i) * 9 > w.end) p = grow(w, p, (stretch - i) * 9);
+    const u = w.bytes;
+    const d = w.view;
+    for (; i < stretch; i++) {
+      const v = a[i];
+      if (typeof v !== "number") {
+        p = value(w, v, p, depth);
+        i++;
+        break;
       }
-    } else if (k < 128 && k >= -32) {
-      u[p++] = k;
-    } else if (k >= 0x10000) {
-      u[p] = 0xce;
-      d.setInt32(p + 1, k);
-      p += 5;
-    } else if (k >= 0x100) {
-      u[p] = 0xcd;
-      d.setInt16(p + 1, k);
-      p += 3;
-    } else {
-      p = k > 0 ? header(w, 0xcc, k, p) : negative(w, k, p);
+      const k = v | 0;
+      if (k !== v || (k === 0 && 1 / v < 0)) {
+        if (w.float32 || v === Math.floor(v) || v !== v) {
+          p = otherNumber(w, v, p);
+        } else {
+          u[p] = 0xcb;
+          d.setFloat64(p + 1, v);
+          p += 9;
+        }
+      } else if (k < 128 && k >= -32) {
+        u[p++] = k;
+      } else if (k >= 0x10000) {
+        u[p] = 0xce;
+        d.setInt32(p + 1, k);
+        p += 5;
+      } else if (k >= 0x100) {
+        u[p] = 0xcd;
+        d.setInt16(p + 1, k);
+        p += 3;
+      } else {
+        p = k > 0 ? header(w, 0xcc, k, p) : negative(w, k, p);
+      }
     }
   }
-  w.done = i;
   return p;
 }
 
 function map(w: Writer, o: Record<string, unknown>, p: number, depth: number): number {
   const { shapes } = w;
   let node = w.clean ? shapes.begin() : none;
-  if (node !== none) {
-    for (const k in o) {
+  let n = 0;
+  for (const k in o) {
+    if (node !== none) {
       const { last } = node;
-      if (last.key === k) node = last;
-      else if ((node = shapes.next(node, k)) === none) break;
+      node = last.key === k ? last : shapes.next(node, k);
     }
+    n++;
   }
   if (node.code !== undefined) return node.code(w, o, p, depth);
   if (getPrototypeOf(o) !== plainPrototype || !w.clean) return special(w, o, p, depth);
-  // Where the count is not known, the header moves if it turns out longer.
-  const n = node.fields;
+  // These are dictionaries to engines, too: in the loop below, one of them would slow down all others.
+  if (n > MAX_FIELDS) return properties(w, o, p, depth);
   if (node !== none) {
     if (n <= MAX_INLINE && shapes.isDue(node)) node.code = compileWriter(node, w.options);
     node = shapes.root;
@@ -480,6 +474,10 @@ function special(w: Writer, v: object, p: number, depth: number): number {
   // Both are written as they are now, whatever happens to them meanwhile.
   if (v instanceof Set) return array(w, [...(v as Set<unknown>)], p, depth);
   if (v instanceof Map) return entries(w, [...(v as Map<unknown, unknown>).keys()], [...(v as Map<unknown, unknown>).values()], p, depth);
+  return properties(w, v, p, depth);
+}
+
+function properties(w: Writer, v: object, p: number, depth: number): number {
   const { toJSON } = v as { toJSON?: unknown };
   if (typeof toJSON === "function") return value(w, (v as { toJSON(): unknown }).toJSON(), p, depth);
   if (v instanceof Number || v instanceof String || v instanceof Boolean) return value(w, v.valueOf(), p, depth);

@@ -165,6 +165,47 @@ test("toJSON is honoured wherever it comes from", () => {
   assert.throws(() => encode(self), { code: "limit_depth" });
 });
 
+test("an object of many properties is written as one of few", () => {
+  for (const n of [128, 129, 300]) {
+    const many = Object.fromEntries(Array.from({ length: n }, (_, i) => [`k${i}`, i % 3 === 0 ? [i] : `${i}`]));
+    const whole = encode(many);
+    assert.deepEqual(decode(whole), many);
+    assert.equal(hex(encode({ ...many, gone: undefined, method() {}, sign: Symbol("s") })), hex(whole));
+    assert.equal(hex(encode({ ...many, toJSON: () => [n] })), hex(encode([n])));
+    // An extension's class is asked about neither.
+    const extensions = [{ type: 1, class: Object, encode: () => Uint8Array.of(1), decode: () => null }];
+    assert.equal(hex(once.encode(many, { extensions })), hex(whole));
+    let nested = many;
+    for (let i = 0; i < 3; i++) nested = { ...many, nested };
+    assert.throws(() => once.encode(nested, { maxDepth: 3 }), { code: "limit_depth" });
+  }
+});
+
+test("numbers beyond the memory at hand are all there", () => {
+  for (const fraction of [0, 0.5]) {
+    const many = Array.from({ length: 20_000 }, (_, i) => i + fraction);
+    assert.deepEqual(roundTrip(many), many);
+    assert.deepEqual(once.decode(new Encoder().encode(many)), many);
+  }
+});
+
+test("other items among numbers are written as anywhere else", () => {
+  const numbers = Array.from({ length: 200 }, (_, i) => [i, -i, i * 300, i * 70_000, i / 8, -0, 2 ** 40 + i, -(2 ** 20) - i][i % 8]);
+  const others = ["text", "x".repeat(700), null, true, [1, 2, 3, 4, 5, 6], { a: [7, 8] }, new Uint8Array(600), undefined, 5n];
+  for (const other of others) {
+    for (const at of [1, 62, 63, 64, 65, 127, 128, 198]) {
+      const items = [...numbers];
+      items[at] = other;
+      const expected = `dc00c8${items.map((item) => hex(once.encode(item))).join("")}`;
+      assert.equal(hex(encode(items)), expected, `${String(other)} at ${at}`);
+      const n = expected.length / 2;
+      const target = new Uint8Array(n);
+      assert.equal(encodeInto(items, target), n);
+      assert.equal(hex(target), expected);
+    }
+  }
+});
+
 test("class instances, null prototypes and boxed values are encoded by what they own", () => {
   class Base {
     a = 1;
