@@ -298,23 +298,13 @@ function longString(w: Writer, s: string, p: number): number {
 }
 
 function value(w: Writer, v: unknown, p: number, depth: number): number {
-  let tag = 0xc0;
-  switch (typeof v) {
-    case "string":
-      return string(w, v, p);
-    case "number":
-      return number(w, v, p);
-    case "object":
-      if (v !== null) return object(w, v, p, depth);
-      break;
-    case "boolean":
-      tag = v ? 0xc3 : 0xc2;
-      break;
-    case "bigint":
-      return bigint(w, v, p);
-  }
+  // Not a `switch`: for that, engines make a text of each type.
+  if (typeof v === "string") return string(w, v, p);
+  if (typeof v === "number") return number(w, v, p);
+  if (typeof v === "object" && v !== null) return object(w, v, p, depth);
+  if (typeof v === "bigint") return bigint(w, v, p);
   if (p >= w.end) p = grow(w, p, 1);
-  w.bytes[p] = tag;
+  w.bytes[p] = v === true ? 0xc3 : v === false ? 0xc2 : 0xc0;
   return p + 1;
 }
 
