@@ -29,7 +29,7 @@ pub(crate) struct Store {
     /// What sessions, groups and the configuration have been, and since when.
     past: BTreeMap<Key, Vec<(u64, Found)>>,
     /// The same of what topics retain.
-    retained_past: BTreeMap<String, Vec<(u64, (Sequence, Vec<u8>))>>,
+    retained_past: BTreeMap<String, Vec<(u64, Sequence, Vec<u8>)>>,
     /// When each group came into the log.
     appended_at_ms: BTreeMap<(Partition, Sequence), u64>,
 }
@@ -90,8 +90,8 @@ impl Store {
             }
             Operation::LastRetained(subject) => {
                 let past = self.retained_past.get(subject)?;
-                let before = past.iter().rev().find(|(at_ms, _)| at_ms + REPLACED_LEADER_MS <= self.now_ms);
-                Some(Answer::Last(before.map(|(_, found)| found.clone())))
+                let before = past.iter().rev().find(|(at_ms, ..)| at_ms + REPLACED_LEADER_MS <= self.now_ms);
+                Some(Answer::Last(before.map(|(_, sequence, value)| (*sequence, value.clone()))))
             }
             // To mark the end is a write, which such a leader cannot do.
             Operation::EndOfRetained if is(Mutant::ReadsTheEnd) => Some(Answer::EndOfRetained(self.retained_before())),
@@ -207,7 +207,7 @@ impl Store {
                 }
                 let sequence = self.retain_one_more();
                 let past = self.retained_past.entry(subject.clone()).or_default();
-                past.push((self.now_ms, (sequence, value.clone())));
+                past.push((self.now_ms, sequence, value.clone()));
                 let stored = self.value(Revision(sequence.0), value.clone(), for_s);
                 self.retained.insert(subject, (sequence, stored));
                 (Answer::Appended(sequence), Change::Retained(value))
