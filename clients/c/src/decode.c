@@ -62,54 +62,70 @@ static TW_APART tw_result decode_other(const uint8_t *input, size_t len, tw_vers
     return 4;
 }
 
-/*
- * Here is what is common: a whole message without properties, of less than 128 bytes behind its fixed header, with an
- * ordinary topic. What is not is decoded elsewhere: calls in the midst of it would cost.
- */
-tw_result tw_decode(const uint8_t *input, size_t len, tw_version version, uint32_t max_packet_bytes, tw_packet *packet) {
+/* What is behind the topic of a whole message, if that is a packet identifier and no properties. */
+static TW_INLINE tw_result decode_message(const uint8_t *input, size_t len, size_t topic_len, tw_version version,
+                                          tw_packet *packet) {
     tw_publish *publish = &packet->as.publish;
-    const uint8_t *at = input + 4;
-    size_t total_len, topic_len, payload_at;
-    unsigned first, qos, packet_id = 0;
-    if (len < 5 || input[1] >= 0x80) {
-        return decode_other(input, len, version, max_packet_bytes, packet);
-    }
-    first = input[0];
-    qos = first >> 1 & 3;
-    total_len = 2u + input[1];
-    topic_len = load_u16(input + 2);
-    /* The bits of LEGAL_FLAGS for PUBLISH. */
-    if (first >> 4 != TW_PUBLISH || (0x3C3Fu >> (first & 0x0F) & 1) == 0 || len < total_len ||
-        total_len > max_packet_bytes || topic_len == 0) {
-        return decode_other(input, len, version, max_packet_bytes, packet);
-    }
-    payload_at = 4 + topic_len + (qos != 0 ? 2u : 0u) + (version == TW_V5 ? 1u : 0u);
-    if (payload_at > total_len || !is_plain_topic(at, topic_len)) {
-        return decode_other(input, len, version, max_packet_bytes, packet);
-    }
-    at += topic_len;
-    if (qos != 0) {
-        packet_id = load_u16(at);
-        if (packet_id == 0) {
-            return decode_other(input, len, version, max_packet_bytes, packet);
+    size_t payload_at = 4 + topic_len;
+    unsigned packet_id = 0;
+    if ((input[0] & 0x06) != 0) {
+        payload_at += 2;
+        if (payload_at > len || load_u16(input + payload_at - 2) == 0) {
+            return decode_any(input, len, version, TW_MAX_PACKET_BYTES, packet);
         }
+        packet_id = load_u16(input + payload_at - 2);
     }
-    if (version == TW_V5 && input[payload_at - 1] != 0) {
-        return decode_other(input, len, version, max_packet_bytes, packet);
+    if (version == TW_V5) {
+        payload_at++;
+        if (payload_at > len || input[payload_at - 1] != 0) {
+            return decode_any(input, len, version, TW_MAX_PACKET_BYTES, packet);
+        }
     }
     packet->type = TW_PUBLISH;
     publish->topic.data = input + 4;
     publish->topic.len = topic_len;
     publish->payload.data = input + payload_at;
-    publish->payload.len = total_len - payload_at;
+    publish->payload.len = len - payload_at;
     publish->properties.data = NULL;
     publish->properties.len = 0;
     publish->packet_id = (uint16_t)packet_id;
-    publish->qos = (tw_qos)qos;
-    publish->retain = (first & 1) != 0;
-    publish->dup = (first & 8) != 0;
+    publish->qos = (tw_qos)(input[0] >> 1 & 3);
+    publish->retain = (input[0] & 1) != 0;
+    publish->dup = (input[0] & 8) != 0;
     publish->has_alias = false;
-    return (tw_result)total_len;
+    return (tw_result)len;
+}
+
+/* A topic of any length: to look at a short one takes registers that the common one has no need to save. */
+static TW_APART tw_result decode_message_of(const uint8_t *input, size_t len, tw_version version, tw_packet *packet) {
+    const size_t topic_len = load_u16(input + 2);
+    if (4 + topic_len > len || topic_len == 0 || !is_plain_topic(input + 4, topic_len)) {
+        return decode_any(input, len, version, TW_MAX_PACKET_BYTES, packet);
+    }
+    return decode_message(input, len, topic_len, version, packet);
+}
+
+/*
+ * Here is what is common: a whole message without properties, of less than 128 bytes behind its fixed header, with an
+ * ordinary topic. What is not is decoded elsewhere: calls in the midst of it would cost.
+ */
+tw_result tw_decode(const uint8_t *input, size_t len, tw_version version, uint32_t max_packet_bytes, tw_packet *packet) {
+    size_t topic_len;
+    /* The bits of LEGAL_FLAGS for PUBLISH. */
+    if (len < 5 || input[1] >= 0x80 || input[0] >> 4 != TW_PUBLISH || (0x3C3Fu >> (input[0] & 0x0F) & 1) == 0 ||
+        len < 2u + input[1] || max_packet_bytes < 2u + input[1]) {
+        return decode_other(input, len, version, max_packet_bytes, packet);
+    }
+    /* It is whole and within the limit. To forget both arguments leaves registers for the rest. */
+    len = 2u + input[1];
+    topic_len = load_u16(input + 2);
+    if (topic_len < 16 || topic_len > 32 || 4 + topic_len > len) {
+        return decode_message_of(input, len, version, packet);
+    }
+    if (!is_plain_in_two(input + 4, topic_len)) {
+        return decode_any(input, len, version, TW_MAX_PACKET_BYTES, packet);
+    }
+    return decode_message(input, len, topic_len, version, packet);
 }
 #else
 tw_result tw_decode(const uint8_t *input, size_t len, tw_version version, uint32_t max_packet_bytes, tw_packet *packet) {

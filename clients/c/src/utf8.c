@@ -100,6 +100,11 @@ static TW_INLINE tw_sixteen load_short(const uint8_t *data, size_t len) {
     return join(padding, padding);
 }
 
+/* is_plain_topic() of 16 to 32 bytes. */
+static TW_INLINE bool is_plain_in_two(const uint8_t *data, size_t len) {
+    return !has_high_bits(either(suspects(load_sixteen(data)), suspects(load_sixteen(data + len - 16))));
+}
+
 /* Whether a topic is ASCII without what may not be in it: most are, and need no further look. */
 static TW_INLINE bool is_plain_topic(const uint8_t *data, size_t len) {
     tw_sixteen found;
