@@ -196,7 +196,7 @@ fn decode_other_and_keep<'a, T>(
         PacketType::PubRec => kept(PubRec::decode(r, version), header_len, keep),
         PacketType::PubRel => kept(PubRel::decode(r, version), header_len, keep),
         PacketType::PubComp => kept(PubComp::decode(r, version), header_len, keep),
-        PacketType::Connect => kept(Connect::decode(r), header_len, keep),
+        PacketType::Connect => decode_connect_and_keep(header_len, r, keep),
         PacketType::ConnAck => kept(ConnAck::decode(r, version), header_len, keep),
         PacketType::Subscribe => kept(Subscribe::decode(r, version), header_len, keep),
         PacketType::SubAck => kept(SubAck::decode(r, version), header_len, keep),
@@ -208,6 +208,16 @@ fn decode_other_and_keep<'a, T>(
         // PUBLISH has been taken by the caller.
         PacketType::PingReq | PacketType::Publish => kept(r.finish().map(|()| Packet::PingReq), header_len, keep),
     }
+}
+
+/// CONNECT, the largest of all, is decoded where it stays. What that needs would cost the others something.
+#[inline(never)]
+fn decode_connect_and_keep<'a, T>(
+    header_len: usize,
+    r: Reader<'a>,
+    keep: impl FnOnce(Packet<'a>) -> T,
+) -> Result<T, DecodeError> {
+    kept(Connect::decode(r), header_len, keep)
 }
 
 #[inline(always)]

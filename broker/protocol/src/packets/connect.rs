@@ -55,6 +55,7 @@ pub struct Will<'a> {
 }
 
 impl<'a> Connect<'a> {
+    #[inline(always)]
     pub(crate) fn decode(mut r: Reader<'a>) -> Result<Self, Flaw> {
         let version = read_version(&mut r)?;
         let flags_at = r.at();
@@ -102,17 +103,24 @@ impl<'a> Connect<'a> {
 }
 
 fn read_version(r: &mut Reader<'_>) -> Result<ProtocolVersion, Flaw> {
-    let name = r.check_text()?;
-    let is_3_1 = name == ProtocolVersion::V3_1.protocol_name().as_bytes();
-    if !is_3_1 && name != ProtocolVersion::V5.protocol_name().as_bytes() {
-        return Err(Flaw::new(DecodeCause::ProtocolNameUnknown, 0));
-    }
+    // Of the name that nearly all give, the text need not be looked at.
+    let is_3_1 = !r.skip(b"\0\x04MQTT") && read_name_of_3_1(r)?;
     let at = r.at();
     match (is_3_1, r.byte()?) {
         (true, 3) => Ok(ProtocolVersion::V3_1),
         (false, 4) => Ok(ProtocolVersion::V3_1_1),
         (false, 5) => Ok(ProtocolVersion::V5),
         _ => Err(Flaw::new(DecodeCause::ProtocolLevelUnsupported, at)),
+    }
+}
+
+/// Reads a name that is not that of later versions, whole and right.
+#[cold]
+fn read_name_of_3_1(r: &mut Reader<'_>) -> Result<bool, Flaw> {
+    if r.check_text()? == ProtocolVersion::V3_1.protocol_name().as_bytes() {
+        Ok(true)
+    } else {
+        Err(Flaw::new(DecodeCause::ProtocolNameUnknown, 0))
     }
 }
 

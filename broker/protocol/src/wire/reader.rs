@@ -98,6 +98,14 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Passes over these bytes, if they are next.
+    #[inline]
+    pub(crate) fn skip<const N: usize>(&mut self, expected: &[u8; N]) -> bool {
+        let rest = self.rest.split_first_chunk::<N>().filter(|(next, _)| *next == expected).map(|(_, rest)| rest);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+
     /// Two bytes of length, then so many bytes (section 1.5.6).
     #[inline]
     pub(crate) fn binary(&mut self) -> Result<&'a [u8], Flaw> {
