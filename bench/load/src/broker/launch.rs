@@ -34,7 +34,9 @@ const ROOM_FOR_MANY: [&str; 5] = [
 /// Starts `program` in `folder` and waits until it accepts connections.
 pub(super) fn start_process(kind: BrokerKind, program: &Path, folder: &Path) -> Result<(RunningProcess, SocketAddr)> {
     let log = File::create(folder.join("log"))?;
-    let mut command = dying_with_us(&interpreter_of(kind, program)?)?;
+    let run = interpreter_of(kind, program)?;
+    drop_from_page_cache(&run);
+    let mut command = dying_with_us(&run)?;
     command.stdin(Stdio::null()).stderr(log.try_clone()?).current_dir(folder);
     match kind {
         BrokerKind::Tautwire { .. }
@@ -87,6 +89,16 @@ pub(super) fn make_certificate(tautwire: &Path, folder: &Path) -> Result<()> {
     let mut command = Command::new(tautwire);
     let made = command.args(["cert", "--dir", TLS_FOLDER]).current_dir(folder).stdout(Stdio::null()).status()?;
     if made.success() { Ok(()) } else { Err(Failure::new(format!("tautwire cert: {made}"))) }
+}
+
+/// Has the program read from the disk anew. A file that was written a moment ago lies in memory in large pieces, of which a process is said
+/// to have more than it has touched: of a broker that was just built, 0.8 MB. Where others run it, it stays.
+fn drop_from_page_cache(program: &Path) {
+    if let Ok(file) = File::open(program) {
+        // Only what is on disk can be dropped.
+        let _ = file.sync_all();
+        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+    }
 }
 
 /// What is run: the program itself, or what runs it.
