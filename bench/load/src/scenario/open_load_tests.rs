@@ -172,3 +172,14 @@ fn latencies_that_are_mostly_late_sending_are_invalid_and_others_are_not() {
     assert!(measurement.metrics.contains_key("send_lag_p99_us"));
     assert!(measurement.metrics.contains_key("bytes_per_connection"));
 }
+
+#[test]
+fn a_median_stays_where_only_few_were_sent_late() {
+    let of = |latencies: &[u64], lags: &[u64]| {
+        let mut measurement = Measurement::default();
+        outcome(latencies, lags).describe("", &mut measurement);
+        (measurement.metrics.contains_key("p50_us"), measurement.metrics.contains_key("p99_us"))
+    };
+    assert_eq!(of(&[100, 100, 100, 2500], &[10, 10, 10, 2000]), (true, false));
+    assert_eq!(of(&[100, 100, 100, 2500], &[90, 90, 90, 2000]), (false, false));
+}
