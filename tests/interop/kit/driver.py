@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-CASE_TIMEOUT_S = 20.0
+CASE_TIMEOUT_S = 60.0
 """A case that waits longer than this for an event has failed."""
 
 

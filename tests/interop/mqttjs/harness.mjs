@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import mqtt from 'mqtt'
 
-export const CASE_TIMEOUT_MS = 20_000
+export const CASE_TIMEOUT_MS = 60_000
 
 /** TLS, where the environment names files for it. */
 const TLS = process.env.TAUTWIRE_TLS_CA === undefined ? {} : {

@@ -17,7 +17,7 @@ import (
 )
 
 // caseTimeout bounds a whole case: one that waits longer for an event has failed.
-const caseTimeout = 20 * time.Second
+const caseTimeout = 60 * time.Second
 
 // run is one run of one case: where the broker is, names nobody else uses, and when to give up.
 type run struct {

@@ -12,7 +12,7 @@ use crate::Case;
 use crate::peer::Version;
 
 /// A case that takes longer has failed.
-pub const CASE_TIMEOUT: Duration = Duration::from_secs(20);
+pub const CASE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a case ends with.
 pub type Outcome<T = ()> = Result<T, Failure>;
