@@ -14,11 +14,15 @@ TIMEOUT_S = 30
 
 
 class Client:
-    """One connection. With `acknowledges=False`, what is received is never acknowledged."""
+    """One connection. With `acknowledges=False`, what is received is never acknowledged.
+
+    The broker must let it in, unless it `may_be_refused`: then `reason` is that of CONNACK, or None where the broker has said nothing.
+    """
 
     def __init__(
         self, port: int, client_id: str, *, version: int = 5, clean: bool = True, expiry_s: int = 0,
-        receive_maximum: int | None = None, will: wire.Will | None = None, acknowledges: bool = True,
+        receive_maximum: int | None = None, will: wire.Will | None = None, login: tuple[str, str] | None = None,
+        acknowledges: bool = True, may_be_refused: bool = False,
     ) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
         self._version, self._acknowledges = version, acknowledges
@@ -26,11 +30,12 @@ class Client:
         self._aside: deque[wire.Packet] = deque()
         self._packet_ids = itertools.count(1)
         self._send(wire.connect(
-            client_id, version=version, clean=clean, expiry_s=expiry_s, receive_maximum=receive_maximum, will=will
+            client_id, version=version, clean=clean, expiry_s=expiry_s, receive_maximum=receive_maximum, will=will, login=login
         ))
-        connack = self._next()
-        assert connack.type == wire.CONNACK and connack.body[1] == wire.SUCCESS, connack
-        self.session_present = connack.body[0] == 1
+        connack = self._next_or_end()
+        self.reason = connack.body[1] if connack else None
+        assert self.reason == wire.SUCCESS or may_be_refused, connack
+        self.session_present = self.reason == wire.SUCCESS and connack.body[0] == 1
 
     def __enter__(self) -> Self:
         return self
@@ -101,6 +106,13 @@ class Client:
         self._send(wire.PING)
         self._wait_for(wire.PINGRESP)
 
+    def await_end(self) -> int | None:
+        """Waits until the broker ends the connection. Gives the reason code of its DISCONNECT."""
+        reason = None
+        while packet := self._next_or_end():
+            reason = packet.reason if packet.type == wire.DISCONNECT else reason
+        return reason
+
     def close(self) -> None:
         """Ends the connection in order."""
         self._send(wire.BYE)
@@ -119,9 +131,19 @@ class Client:
             self._aside.append(packet)
 
     def _next(self) -> wire.Packet:
+        packet = self._next_or_end()
+        assert packet, "the broker has ended the connection"
+        return packet
+
+    def _next_or_end(self) -> wire.Packet | None:
+        """None once the broker has ended the connection."""
         while (packet := wire.take(self._buffer)) is None:
-            data = self._socket.recv(1 << 16)
-            assert data, "the broker has ended the connection"
+            try:
+                data = self._socket.recv(1 << 16)
+            except ConnectionError:
+                return None
+            if not data:
+                return None
             self._buffer += data
         return packet
 

@@ -7,7 +7,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from client import JETSTREAM_MAX, Client, wire
+from common import JETSTREAM_MAX
+import wire
+from client import Client
 from processes import Broker, NatsServer, Stage, fetch, program, wait_until
 
 USERS = """authorization { users: [
@@ -52,13 +54,13 @@ class Access(unittest.TestCase):
     def test_another_user_is_taken_on_and_no_client_notices(self) -> None:
         server, life = self.stage.servers[0], self.broker.ask("/v1/cluster")["life"]
         self.assertEqual(self.users(server), {"one"})
-        with Client(self.broker.mqtt, "c") as client:
-            self.assertEqual(client.subscribe("a/#"), 1)
+        with Client(self.broker.port, "c") as client:
+            client.subscribe("a/#", 1)
             self.be("two", "second")
             self.reload()
             wait_until("the broker is the other user", lambda: "two" in self.users(server))
-            self.assertIn(client.publish("a/b", b"by the new way"), (wire.SUCCESS, wire.NO_MATCHING_SUBSCRIBERS))
-            self.assertEqual(client.await_message().payload, b"by the new way")
+            self.assertIn(client.deliver("a/b", b"by the new way", qos=1), (wire.SUCCESS, wire.NO_MATCHING_SUBSCRIBERS))
+            self.assertEqual(client.receive().payload, b"by the new way")
             wait_until("the old connection is given up", lambda: self.users(server) == {"two"})
         status = self.broker.ask("/v1/cluster")
         self.assertEqual((status["life"], status["nats"]), (life, {"state": "ready", "why": None}))
@@ -69,8 +71,8 @@ class Access(unittest.TestCase):
         why = wait_until("the status says why", lambda: self.broker.ask("/v1/cluster")["nats"]["why"])
         self.assertIn("authorization", why.lower())
         self.assertNotIn("not right", why)
-        with Client(self.broker.mqtt, "c") as client:
-            self.assertLess(client.publish("a", b"by the way before"), wire.FIRST_ERROR)
+        with Client(self.broker.port, "c") as client:
+            self.assertLess(client.deliver("a", b"by the way before", qos=1), wire.FIRST_ERROR)
         self.be("one", "first")
         self.reload()
         wait_until("the way is good again", lambda: self.broker.ask("/v1/cluster")["nats"]["why"] is None)

@@ -12,7 +12,9 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from client import JETSTREAM_MAX, PATIENCE_S, Client, wire
+from common import JETSTREAM_MAX, PATIENCE_S
+import wire
+from client import Client
 from processes import Broker, Stage, program, wait_until
 
 PATH = "/v1/cluster/configuration"
@@ -70,24 +72,25 @@ class Configuration(unittest.TestCase):
         self.put(self.brokers[0], {"users": self.users, "acl": RULES % "a"})
         clients = [self.client(broker, f"ann-{broker.name}", "ann") for broker in self.brokers]
         for client, broker in zip(clients, self.brokers):
-            self.assertIn(client.publish("a/1"), TAKEN, broker.name)
-            self.assertEqual(client.publish("b/1"), NOT_AUTHORIZED, broker.name)
-            self.assertEqual(self.client(broker, "nobody").connected, NOT_AUTHORIZED)
+            self.assertIn(client.deliver("a/1", qos=1), TAKEN, broker.name)
+            self.assertEqual(client.deliver("b/1", qos=1), NOT_AUTHORIZED, broker.name)
+            self.assertEqual(self.client(broker, "nobody").reason, NOT_AUTHORIZED)
         self.put(self.brokers[1], {"acl": RULES % "b"})
         for client, broker in zip(clients, self.brokers):
-            self.assertIn(client.publish("b/1"), TAKEN, broker.name)
-            self.assertEqual(client.publish("a/1"), NOT_AUTHORIZED, broker.name)
+            self.assertIn(client.deliver("b/1", qos=1), TAKEN, broker.name)
+            self.assertEqual(client.deliver("a/1", qos=1), NOT_AUTHORIZED, broker.name)
 
     def test_a_user_that_is_removed_loses_the_connections_to_all_nodes(self) -> None:
         self.put(self.brokers[0], {"users": self.users})
         anns = [self.client(broker, f"ann-{broker.name}", "ann") for broker in self.brokers]
         bobs = [self.client(broker, f"bob-{broker.name}", "bob") for broker in self.brokers]
-        self.assertEqual([client.connected for client in anns + bobs], [wire.SUCCESS] * 6)
+        self.assertEqual([client.reason for client in anns + bobs], [wire.SUCCESS] * 6)
         self.put(self.brokers[2], {"users": self.ann_alone})
-        self.assertEqual([bob.end() for bob in bobs], [NOT_AUTHORIZED] * 3)
-        self.assertTrue(all(ann.is_there() for ann in anns))
+        self.assertEqual([bob.await_end() for bob in bobs], [NOT_AUTHORIZED] * 3)
+        for ann in anns:
+            ann.ping()
         for broker in self.brokers:
-            self.assertEqual(self.client(broker, "bob-again", "bob").connected, BAD_USER_NAME_OR_PASSWORD)
+            self.assertEqual(self.client(broker, "bob-again", "bob").reason, BAD_USER_NAME_OR_PASSWORD)
 
     def test_of_two_changes_of_one_revision_one_is_refused(self) -> None:
         number = self.shown(self.brokers[0])["number"]
@@ -110,11 +113,11 @@ class Configuration(unittest.TestCase):
             self.assertTrue(body["errors"][0].startswith(f"cluster/{next(iter(wrong))}"), body)
         for broker in self.brokers:
             self.assertEqual(self.shown(broker)["number"], number)
-            self.assertIn(self.client(broker, "ann", "ann").publish("a/1"), TAKEN)
+            self.assertIn(self.client(broker, "ann", "ann").deliver("a/1", qos=1), TAKEN)
 
     def test_a_node_that_was_down_has_it_before_it_serves(self) -> None:
         broker = self.brokers[2]
-        address = broker.mqtt
+        port = broker.port
         broker.stop()
         self.put(self.brokers[0], {"users": self.users}, self.brokers[:2])
         broker.begin()
@@ -122,18 +125,18 @@ class Configuration(unittest.TestCase):
 
         def serves() -> bool:
             try:
-                client = Client(address, "early")
+                client = Client(port, "early", may_be_refused=True)
             except OSError:
                 return False
-            codes.add(client.connected)
+            codes.add(client.reason)
             client.close()
-            return client.connected == NOT_AUTHORIZED
+            return client.reason == NOT_AUTHORIZED
 
         # Its own users are none, so it would let in anybody.
         wait_until("the node knows the users", serves, PATIENCE_S)
         self.assertNotIn(wire.SUCCESS, codes)
         broker.await_listening()
-        self.assertEqual(self.client(broker, "ann", "ann").connected, wire.SUCCESS)
+        self.assertEqual(self.client(broker, "ann", "ann").reason, wire.SUCCESS)
 
     def test_contracts_hold_on_all_nodes_and_one_more_is_a_revision(self) -> None:
         self.put(self.brokers[0], {"contracts": {"contracts.toml": CONTRACTS, "reading.json": SCHEMA}})
@@ -149,22 +152,23 @@ class Configuration(unittest.TestCase):
         self.assertEqual(self.request(self.brokers[2], "DELETE", "/v1/contracts/reading")[0], 204)
         self.await_number(number + 2, self.brokers)
         for broker in self.brokers:
-            self.assertIn(self.client(broker, "reader").publish("readings", b"{}"), TAKEN)
+            self.assertIn(self.client(broker, "reader").deliver("readings", b"{}", qos=1), TAKEN)
         self.assertEqual(self.request(self.brokers[2], "DELETE", "/v1/contracts/reading")[0], 404)
 
     def test_a_ban_holds_on_all_nodes_until_it_is_lifted_by_any(self) -> None:
         self.put(self.brokers[0], {"users": self.users})
         anns = [self.client(broker, f"ann-{broker.name}", "ann") for broker in self.brokers]
         bobs = [self.client(broker, f"bob-{broker.name}", "bob") for broker in self.brokers]
-        self.assertEqual([client.connected for client in anns + bobs], [wire.SUCCESS] * 6)
+        self.assertEqual([client.reason for client in anns + bobs], [wire.SUCCESS] * 6)
         # Two operators at once, by two nodes: neither ban is lost.
         bans = [{"user": "bob", "why": "noise"}, {"client_id": "eve"}]
         with ThreadPoolExecutor(2) as pool:
             answers = list(pool.map(lambda at: self.request(self.brokers[at], "POST", "/v1/bans", bans[at]), range(2)))
         self.assertEqual([status for status, _ in answers], [201, 201], answers)
         self.await_number(max(self.shown(broker)["number"] for broker in self.brokers[:2]), self.brokers)
-        self.assertEqual([bob.end() for bob in bobs], [ADMINISTRATIVE_ACTION] * 3)
-        self.assertTrue(all(ann.is_there() for ann in anns))
+        self.assertEqual([bob.await_end() for bob in bobs], [ADMINISTRATIVE_ACTION] * 3)
+        for ann in anns:
+            ann.ping()
         # Whoever starts has them before it serves, and nobody else has written them down.
         late = self.stage.add_broker([])
         self.addCleanup(self.stage.brokers.remove, late)
@@ -172,14 +176,14 @@ class Configuration(unittest.TestCase):
         late.start()
         wait_until("it serves", late.is_serving, PATIENCE_S)
         for broker in [*self.brokers, late]:
-            self.assertEqual(self.client(broker, "bob-again", "bob").connected, BANNED, broker.name)
-            self.assertEqual(self.client(broker, "eve", "ann").connected, BANNED, broker.name)
+            self.assertEqual(self.client(broker, "bob-again", "bob").reason, BANNED, broker.name)
+            self.assertEqual(self.client(broker, "eve", "ann").reason, BANNED, broker.name)
             self.assertFalse(list(broker.folder.rglob("bans.json")))
         self.assertEqual(self.request(late, "DELETE", "/v1/bans", {"user": "bob"})[0], 204)
         self.await_number(self.shown(late)["number"], self.brokers)
         for broker in self.brokers:
-            self.assertEqual(self.client(broker, "bob-again", "bob").connected, wire.SUCCESS, broker.name)
-            self.assertEqual(self.client(broker, "eve", "ann").connected, BANNED, broker.name)
+            self.assertEqual(self.client(broker, "bob-again", "bob").reason, wire.SUCCESS, broker.name)
+            self.assertEqual(self.client(broker, "eve", "ann").reason, BANNED, broker.name)
         self.assertEqual(self.request(self.brokers[0], "DELETE", "/v1/bans", {"user": "bob"})[0], 404)
 
     def test_the_command_shows_pushes_and_pulls(self) -> None:
@@ -218,30 +222,30 @@ class Configuration(unittest.TestCase):
         odd.start()
         wait_until("it serves", odd.is_serving, PATIENCE_S)
         ann = self.client(odd, "ann", "ann")
-        self.assertEqual(ann.connected, wire.SUCCESS)
+        self.assertEqual(ann.reason, wire.SUCCESS)
         secret.rename(self.folder / "away")
         self.put(self.brokers[0], {"acl": RULES % "a"})
         wait_until("it is behind", lambda: self.shown(odd)["behind"], PATIENCE_S)
         self.assertIn("jwt.secret", self.shown(odd)["why"][0])
         self.assertEqual(self.request(odd, "GET", "/health/ready"), (503, {"status": "waiting", "cluster": "configuration"}))
-        self.assertTrue(ann.is_there())
-        self.assertNotEqual(self.client(odd, "late", "ann").connected, wire.SUCCESS)
+        ann.ping()
+        self.assertNotEqual(self.client(odd, "late", "ann").reason, wire.SUCCESS)
         status, metrics = self.request(odd, "GET", "/metrics")
         self.assertEqual((status, "tautwire_cluster_configuration_behind 1" in metrics), (200, True))
         (self.folder / "away").rename(secret)
         self.assertEqual(self.request(odd, "POST", "/v1/config/reload")[0], 200)
         wait_until("it has it", lambda: not self.shown(odd)["behind"], PATIENCE_S)
-        wait_until("it is open", lambda: self.client(odd, "late", "ann").connected == wire.SUCCESS, PATIENCE_S)
-        self.assertEqual(ann.publish("b/1"), NOT_AUTHORIZED)
+        wait_until("it is open", lambda: self.client(odd, "late", "ann").reason == wire.SUCCESS, PATIENCE_S)
+        self.assertEqual(ann.deliver("b/1", qos=1), NOT_AUTHORIZED)
 
     def expect_contract(self, topic: str) -> None:
         for broker in self.brokers:
             client = self.client(broker, f"{topic}-{broker.name}")
-            self.assertEqual(client.publish(topic, b'{"celsius": "warm"}'), PAYLOAD_FORMAT_INVALID, broker.name)
-            self.assertIn(client.publish(topic, b'{"celsius": 1}'), TAKEN, broker.name)
+            self.assertEqual(client.deliver(topic, b'{"celsius": "warm"}', qos=1), PAYLOAD_FORMAT_INVALID, broker.name)
+            self.assertIn(client.deliver(topic, b'{"celsius": 1}', qos=1), TAKEN, broker.name)
 
     def client(self, broker: Broker, name: str, user: str | None = None) -> Client:
-        client = Client(broker.mqtt, name, (user, PASSWORD) if user else None)
+        client = Client(broker.port, name, login=(user, PASSWORD) if user else None, may_be_refused=True)
         self.addCleanup(client.close)
         return client
 

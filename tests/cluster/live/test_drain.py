@@ -7,7 +7,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from client import JETSTREAM_MAX
+from common import JETSTREAM_MAX
 from processes import Broker, Stage, program, wait_until
 
 

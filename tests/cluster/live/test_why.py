@@ -7,7 +7,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from client import JETSTREAM_MAX, Client
+from common import JETSTREAM_MAX
+from client import Client
 from processes import Broker, Stage, program, wait_until
 
 ELSEWHERE_EXIT = 3
@@ -22,14 +23,14 @@ class Why(unittest.TestCase):
             serving, other = stage.brokers[:2]
             for broker in (serving, other):
                 wait_until(f"{broker.name} serves", broker.is_serving)
-            with Client(serving.mqtt, "worker") as worker:
-                worker.subscribe("jobs/#")
+            with Client(serving.port, "worker") as worker:
+                worker.subscribe("jobs/#", 1)
                 told = why(tautwire, serving)
                 self.assertEqual((told.returncode, told.stdout.splitlines()[0]), (0, "a message would arrive"), told.stderr)
                 self.expect_elsewhere(why(tautwire, other))
-                moved = Client(other.mqtt, "worker")
+                moved = Client(other.port, "worker")
                 self.addCleanup(moved.close)
-                moved.subscribe("jobs/#")
+                moved.subscribe("jobs/#", 1)
                 self.assertEqual(why(tautwire, other).returncode, 0)
                 self.expect_elsewhere(why(tautwire, serving))
 
