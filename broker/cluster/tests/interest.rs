@@ -150,6 +150,15 @@ proptest! {
     }
 }
 
+/// Patterns become narrow again, and are not confirmed yet, when the wide one is gone that a client had asked for itself.
+#[test]
+fn what_stands_for_others_stays_until_they_are_confirmed() {
+    use Step::{Add, Confirm, Remove};
+    let is_wide = [Add(12), Add(5), Add(11), Add(9), Remove(11), Confirm(0), Confirm(1), Confirm(4)];
+    let is_narrow = [Add(0), Add(6), Add(2), Add(3), Remove(0), Add(0), Add(0), Add(0), Remove(5)];
+    live(&[&is_wide[..], &is_narrow].concat(), 10, 2);
+}
+
 #[test]
 fn faults_of_it_are_found() {
     let steps: Vec<_> = (0..FILTERS.len())

@@ -63,7 +63,7 @@ pub struct Interest {
     told: BTreeSet<String>,
     /// Patterns that the bus has confirmed: one of these counts for each message.
     confirmed: Patterns,
-    /// Patterns of another depth. They go when nothing is awaited any more.
+    /// Patterns that are not wanted, or not so long or so wide. They go when nothing is awaited any more.
     leaving: BTreeSet<String>,
     /// Patterns that take their place, and are not confirmed.
     awaited: BTreeSet<String>,
@@ -186,9 +186,6 @@ impl Interest {
             }
             if depth == self.depth {
                 self.leaving.remove(&pattern);
-                if !self.leaving.is_empty() && !self.confirmed.contains(&pattern) {
-                    self.awaited.insert(pattern.clone());
-                }
                 if self.told.insert(pattern.clone()) {
                     changes.push(Change::Listen(pattern));
                 }
@@ -217,8 +214,12 @@ impl Interest {
             wanted.remove(&pattern);
             gone = if depth == self.depth { Some(pattern) } else { gone };
         }
-        if let Some(pattern) = gone {
-            self.awaited.remove(&pattern);
+        let Some(pattern) = gone else { return };
+        self.awaited.remove(&pattern);
+        if self.confirmed.contains(&pattern) && !self.awaited.is_empty() {
+            // What is awaited may be for messages that only this pattern brings so far.
+            self.leaving.insert(pattern);
+        } else {
             self.unlisten(pattern, changes);
         }
     }
@@ -271,7 +272,7 @@ impl Interest {
         self.leave(changes);
     }
 
-    /// Lets go of patterns of another depth, once what takes their place is confirmed.
+    /// Lets go of what is not wanted any more, once what takes its place is confirmed.
     fn leave(&mut self, changes: &mut Vec<Change>) {
         if self.awaited.is_empty() || is(Mutant::UnlistensFirst) {
             for pattern in std::mem::take(&mut self.leaving) {
