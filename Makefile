@@ -140,9 +140,7 @@ test-docs: build .venv/ready ## the documents: links, blocks of code, pages whos
 .PHONY: test-interop
 test-interop: build .venv/ready ## real clients: mosquitto, MQTT.js, paho (Python, Go, C), rumqttc; by TCP, TLS and TLS with certificates of clients; openssl; what Mosquitto leaves is taken over
 	$(call say,test-interop)
-	@$(PYTHON) -B tests/interop/run.py
-	@$(PYTHON) -B tests/interop/run.py --transport tls
-	@$(PYTHON) -B tests/interop/run.py --transport mtls
+	@$(PYTHON) -B tests/interop/run.py --transport tcp --transport tls --transport mtls
 	@$(PYTHON) -B tests/interop/openssl/matrix.py
 	@tools/apt.sh mosquitto=mosquitto
 	@$(PYTHON) -B tests/moving/test_mosquitto.py

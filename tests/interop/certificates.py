@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,11 +25,11 @@ def made(program: Path, transport: str) -> Iterator[dict[str, str]]:
         yield {f"TAUTWIRE_TLS_{name}": str(Path(folder) / file) for name, file in variables.items()}
 
 
-def broker_options(transport: str) -> list[str]:
-    """How the broker listens. For TLS, [made] has been entered, and its variables are in the environment."""
+def broker_options(transport: str, variables: Mapping[str, str]) -> list[str]:
+    """How the broker listens; `variables` are those that [made] gave."""
     if transport == "tcp":
         return ["--listen", "127.0.0.1:0"]
-    ca = Path(os.environ["TAUTWIRE_TLS_CA"])
+    ca = Path(variables["TAUTWIRE_TLS_CA"])
     settings = [f"tls.certificate={ca.with_name('server.pem')}", f"tls.key={ca.with_name('server.key')}"]
     if transport == "mtls":
         settings += ["tls.client_certificates=required", f"tls.client_ca={ca}"]

@@ -1,6 +1,6 @@
 """Proves the broker with real clients.
 
-`python3 tests/interop/run.py` prepares the drivers, starts a fresh broker for each and runs all its cases.
+`python3 tests/interop/run.py` prepares the drivers, starts a fresh broker for each and runs all its cases, several drivers at a time.
 The last line says `N passed, M failed`; the exit status is 0 only when nothing failed.
 """
 
@@ -15,8 +15,9 @@ import sys
 import threading
 import time
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +28,8 @@ from brokers import READY_TIMEOUT_S, STOP_TIMEOUT_S, BrokerError, announced
 BROKER = setup.ROOT / "bin" / "tautwire"
 LOGS = setup.ROOT / "target" / "interop-logs"
 DRIVER_TIMEOUT_S = 600
+# Drivers at a time. Most of the time they wait: for a timeout, a will, the end of a session.
+JOBS = 4
 
 COMMANDS: dict[str, list[str]] = {
     "mosquitto": [sys.executable, str(setup.INTEROP / "mosquitto" / "driver.py")],
@@ -43,11 +46,24 @@ COMMANDS: dict[str, list[str]] = {
 BY_TLS = ["mosquitto", "mqttjs", "paho-python", "paho-go", "paho-c", "rumqttc"]
 
 
+@dataclass(frozen=True)
+class Run:
+    """A driver by a transport, whose files are in `variables`."""
+
+    driver: str
+    transport: str
+    variables: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        return self.driver if self.transport == "tcp" else f"{self.driver}-{self.transport}"
+
+
 @dataclass
 class Outcome:
     """What one driver reported, plus what the runner found wrong itself."""
 
-    driver: str
+    name: str
     passed: list[str] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
     seconds: float = 0.0
@@ -57,9 +73,14 @@ def main() -> int:
     options = _options()
     if options.list:
         return _list(options.only)
-    with certificates.made(options.broker, options.transport) as environment:
-        os.environ.update(environment)
-        outcomes = [_run_driver(name, options) for name in options.only]
+    # One after the other: several drivers may need the same packages.
+    unprepared = {} if options.no_setup else {driver: why for driver in options.only if (why := _prepared(driver))}
+    with ExitStack() as stack, ThreadPoolExecutor(options.jobs) as pool:
+        runs = []
+        for transport in options.transport:
+            variables = stack.enter_context(certificates.made(options.broker, transport))
+            runs += [Run(driver, transport, variables) for driver in options.only if _knows(driver, transport)]
+        outcomes = list(pool.map(lambda run: _outcome(run, unprepared.get(run.driver), options), runs))
     _print_table(outcomes)
     passed = sum(len(outcome.passed) for outcome in outcomes)
     failed = sum(len(outcome.failures) for outcome in outcomes)
@@ -75,20 +96,24 @@ def _options() -> argparse.Namespace:
                         help="run this case, in each chosen driver that has it; may be repeated")
     parser.add_argument("--broker", type=Path, default=BROKER, metavar="FILE",
                         help="broker executable to start (default: bin/tautwire)")
-    parser.add_argument("--transport", choices=certificates.TRANSPORTS, default="tcp",
-                        help="tcp; tls; or mtls, where clients show certificates, too (default: tcp)")
+    parser.add_argument("--transport", action="append", choices=certificates.TRANSPORTS,
+                        help="tcp; tls; or mtls, where clients show certificates, too; may be repeated (default: tcp)")
+    parser.add_argument("--jobs", type=int, default=JOBS, metavar="N", help="drivers at a time (default: %(default)s)")
     parser.add_argument("--broker-url", metavar="mqtt://HOST:PORT", help="use a broker that is running already")
     parser.add_argument("--no-setup", action="store_true", help="do not install or build what the drivers need")
     parser.add_argument("--list", action="store_true", help="list drivers and cases, and end")
     options = parser.parse_args()
-    drivers = list(COMMANDS) if options.transport == "tcp" else BY_TLS
-    options.only = options.only or drivers
-    if not set(options.only) <= set(drivers):
-        parser.error(f"these drivers know TLS: {', '.join(drivers)}")
-    if options.broker_url and options.transport != "tcp":
+    options.transport = options.transport or ["tcp"]
+    options.only = options.only or [name for name in COMMANDS if any(_knows(name, each) for each in options.transport)]
+    if unknowing := [name for name in options.only if not any(_knows(name, each) for each in options.transport)]:
+        parser.error(f"not by TLS: {', '.join(unknowing)}; these drivers know it: {', '.join(BY_TLS)}")
+    if options.broker_url and options.transport != ["tcp"]:
         parser.error("--broker-url is for tcp")
     if options.broker_url and not re.fullmatch(r"mqtt://[^:/]+:\d+", options.broker_url):
         parser.error("--broker-url must be like mqtt://127.0.0.1:1883")
+    if options.broker_url:
+        # Cases of two drivers would meet at the same topics.
+        options.jobs = 1
     return options
 
 
@@ -100,13 +125,27 @@ def _list(drivers: list[str]) -> int:
     return 0
 
 
-def _run_driver(driver: str, options: argparse.Namespace) -> Outcome:
-    outcome = Outcome(driver)
+def _knows(driver: str, transport: str) -> bool:
+    return transport == "tcp" or driver in BY_TLS
+
+
+def _prepared(driver: str) -> str | None:
+    """Prepares a driver. Says why it cannot run, if so."""
     try:
-        if not options.no_setup:
-            setup.prepare(driver)
-        cases = _cases_of(driver)
+        setup.prepare(driver)
     except (setup.SetupError, OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    return None
+
+
+def _outcome(run: Run, unprepared: str | None, options: argparse.Namespace) -> Outcome:
+    outcome = Outcome(run.name)
+    if unprepared:
+        outcome.failures.append(("setup", unprepared))
+        return outcome
+    try:
+        cases = _cases_of(run.driver)
+    except (OSError, subprocess.SubprocessError) as error:
         outcome.failures.append(("setup", str(error)))
         return outcome
     outcome.failures += [(case, "not described in cases.toml") for case in cases if not _is_described(case)]
@@ -116,9 +155,9 @@ def _run_driver(driver: str, options: argparse.Namespace) -> Outcome:
         return outcome
     started = time.monotonic()
     try:
-        with _broker(driver, options) as (host, port):
-            print(f"{driver}: {len(cases)} cases at {host}:{port}", flush=True)
-            _run_cases(outcome, [*COMMANDS[driver], host, port, *cases], cases)
+        with _broker(run, options) as (host, port):
+            _say(f"{run.name}: {len(cases)} cases at {host}:{port}")
+            _run_cases(outcome, run, [*COMMANDS[run.driver], host, port, *cases], cases)
     except BrokerError as error:
         outcome.failures.append(("broker", str(error)))
     outcome.seconds = time.monotonic() - started
@@ -140,16 +179,16 @@ def _catalogue() -> dict[str, str]:
         return tomllib.load(file)
 
 
-def _run_cases(outcome: Outcome, command: list[str], cases: list[str]) -> None:
+def _run_cases(outcome: Outcome, run: Run, command: list[str], cases: list[str]) -> None:
     """Runs a driver and takes its verdicts; a case without one has failed, whatever the exit status says."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **run.variables})
     overdue = threading.Timer(DRIVER_TIMEOUT_S, process.kill)
     overdue.start()
     missing = list(cases)
     try:
         assert process.stdout is not None
         for line in process.stdout:
-            print(f"  {line.rstrip()}", flush=True)
+            _say(f"  {run.name} {line.rstrip()}")
             verdict = re.fullmatch(r"(ok|FAIL) (\w+)(?:: (.*))?", line.rstrip())
             if verdict is None or verdict[2] not in missing:
                 continue
@@ -164,16 +203,22 @@ def _run_cases(outcome: Outcome, command: list[str], cases: list[str]) -> None:
     outcome.failures += [(case, f"no verdict; the driver ended with status {status}") for case in missing]
 
 
+def _say(line: str) -> None:
+    """In one write, so that threads do not mix their lines."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
 @contextmanager
-def _broker(driver: str, options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+def _broker(run: Run, options: argparse.Namespace) -> Iterator[tuple[str, str]]:
     """A broker for one driver: the running one, or a fresh one on a port that the kernel picks."""
     if options.broker_url:
         host, port = options.broker_url.removeprefix("mqtt://").split(":")
         yield host, port
         return
     LOGS.mkdir(parents=True, exist_ok=True)
-    log = LOGS / f"{driver}.log"
-    command = [str(options.broker), "serve", "--memory", *certificates.broker_options(options.transport)]
+    log = LOGS / f"{run.name}.log"
+    command = [str(options.broker), "serve", "--memory", *certificates.broker_options(run.transport, run.variables)]
     with open(log, "wb") as stderr:
         try:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
@@ -201,12 +246,12 @@ def _await_ready(process: subprocess.Popen[str], log: Path) -> tuple[str, str]:
 
 
 def _print_table(outcomes: list[Outcome]) -> None:
-    print(f"\n{'driver':<14}{'passed':>8}{'failed':>8}{'seconds':>10}")
+    print(f"\n{'driver':<18}{'passed':>8}{'failed':>8}{'seconds':>10}")
     for outcome in outcomes:
-        print(f"{outcome.driver:<14}{len(outcome.passed):>8}{len(outcome.failures):>8}{outcome.seconds:>10.1f}")
+        print(f"{outcome.name:<18}{len(outcome.passed):>8}{len(outcome.failures):>8}{outcome.seconds:>10.1f}")
     for outcome in outcomes:
         for case, reason in outcome.failures:
-            print(f"FAIL {outcome.driver} {case}: {reason}")
+            print(f"FAIL {outcome.name} {case}: {reason}")
 
 
 if __name__ == "__main__":
