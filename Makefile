@@ -1,8 +1,10 @@
 # The one way in: `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-# The steps share two cores and one build folder: one after the other is faster.
+# The steps share two cores and what they build: they run one after the other, but for those that `together` is told.
+ifndef TOGETHER
 .NOTPARALLEL:
+endif
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-print-directory
@@ -13,6 +15,8 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_SECONDS ?= 60
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 BUILT = $(TARGET_DIR)/$(HOST)/release/tautwire
+# When the TypeScript packages were built.
+TYPESCRIPT_BUILT := $(abspath $(TARGET_DIR))/typescript-built
 # Tools of the Python package, and the package itself as it is developed.
 PYTHON_VENV := $(abspath $(TARGET_DIR))/python-venv
 # On Linux with glibc the binary is linked statically: it runs on any such machine and takes a third less memory at start.
@@ -50,6 +54,8 @@ NATS_SERVER_VERSION := v2.15.2
 NATS_SERVER := $(abspath $(TARGET_DIR))/nats-server-$(NATS_SERVER_VERSION)/nats-server
 
 say = @printf '\n== %s\n' '$(1)'
+# Targets of which none builds what another one needs. What each says is shown when it has ended.
+together = $(MAKE) --jobs=2 --output-sync=target TOGETHER=1 $(1)
 
 .PHONY: help
 help: ## list the targets
@@ -71,7 +77,12 @@ run: build ## build and start the broker on 127.0.0.1:1883; Ctrl-C ends it
 # Test.
 
 .PHONY: test
-test: tools lint test-rust test-spec test-supply test-go test-c test-typescript test-dashboard test-python test-examples test-docs test-generate test-differential test-scenario test-openapi test-telemetry test-hostile test-soak test-interop test-nodelay test-packages test-bench test-regressions ## all checks and tests; installs what they need
+test: tools lint-and-build test-rust test-spec test-supply test-go test-c test-typescript test-dashboard test-python test-examples test-docs test-generate test-differential test-scenario test-openapi test-telemetry test-hostile test-soak test-interop test-nodelay test-packages test-bench test-regressions ## all checks and tests; installs what they need
+
+# The compiler of `build` has one core at its end, and clippy needs both only now and then.
+.PHONY: lint-and-build
+lint-and-build:
+	@$(call together,lint build)
 
 .PHONY: tools
 tools:
@@ -119,7 +130,7 @@ test-supply: .venv/ready ## licences and SBOMs, and which dependencies have know
 	@$(PYTHON) -B tools/supply advisories
 
 .PHONY: test-examples
-test-examples: build ## the examples do what their pages say; after test-typescript, whose build they use
+test-examples: build typescript ## the examples do what their pages say
 	$(call say,test-examples)
 	@bin/tautwire config check --config examples/tautwire.toml
 	@cd examples && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --loglevel=error; }
@@ -150,13 +161,27 @@ test-nodelay: build .venv/ready ## paho (C, Python, Java) and aiomqtt do not wai
 	$(call say,test-nodelay)
 	@$(PYTHON) -B tests/nodelay/run.py
 
-.PHONY: test-typescript
-test-typescript: build ## the TypeScript packages: types, tests, lint, size, a browser, other runtimes, recipes of installing
-	$(call say,test-typescript)
+.PHONY: typescript
+typescript: ## build the TypeScript packages and their tests, if something has changed
 	@cd clients/typescript && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --loglevel=error; }
-	@cd clients/typescript && npm run --silent build && npm test --silent && npm run --silent lint && npm run --silent size
+	@cd clients/typescript && { [ -e packages/client/dist/esm/node.js ] && [ -e $(TYPESCRIPT_BUILT) ] && \
+	    [ -z "$$(find packages *.json -name dist -prune -o \( -name '*.ts' -o -name '*.js' -path '*/scripts/*' -o -name '*.json' \) -newer $(TYPESCRIPT_BUILT) -print -quit)" ] || \
+	    { npm run --silent build && mkdir -p $(TARGET_DIR) && touch $(TYPESCRIPT_BUILT); }; }
+
+.PHONY: test-typescript
+test-typescript: build typescript ## the TypeScript packages: types, tests, lint, size, a browser, other runtimes, recipes of installing
+	$(call say,test-typescript)
+	@$(call together,typescript-tests typescript-recipes)
+
+.PHONY: typescript-tests
+typescript-tests:
+	@cd clients/typescript && npm test --silent && npm run --silent lint
 	@cd clients/typescript && npm run --silent test:browser
 	@cd clients/typescript && npm run --silent test:runtimes
+
+# They wait for registries.
+.PHONY: typescript-recipes
+typescript-recipes:
 	@cd clients/typescript && npm run --silent test:recipes
 
 # Installed from the lock file when that is newer.
@@ -188,7 +213,7 @@ test-go: build ## the Go module: formatting, vet, staticcheck, tests with the ra
 .PHONY: test-c
 test-c: build ## the C library: warnings, vectors, sanitizers, fuzz inputs, examples, the broker, size
 	$(call say,test-c)
-	@$(MAKE) -C clients/c --silent test
+	@$(MAKE) -C clients/c --silent --jobs=2 --output-sync=target test
 
 .PHONY: test-python
 test-python: build python-venv ## the Python package: types, tests, the README's examples
@@ -290,17 +315,10 @@ interop: build ## our clients against five brokers; writes docs/interoperability
 # Packages.
 
 .PHONY: packages
-packages: packages-typescript python-venv ## what each registry gets, into dist: npm, crates, the Go module, C, Python; the broker as archives, .deb, image, chart, formula; with SHA256SUMS
+packages: typescript python-venv ## what each registry gets, into dist: npm, crates, the Go module, C, Python; the broker as archives, .deb, image, chart, formula; with SHA256SUMS
 	$(call say,packages)
 	@$(if $(filter host,$(TAUTWIRE_PLATFORMS)),,tools/apt.sh $(CROSS_PACKAGES))
 	@$(PYTHON) -B packaging build
-
-# Built again only if a source is newer: `make test` has built it before.
-.PHONY: packages-typescript
-packages-typescript:
-	@cd clients/typescript && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --loglevel=error; }
-	@cd clients/typescript && { built=packages/client/dist/cjs/package.json; [ -e $$built ] && \
-	    [ -z "$$(find packages/*/src packages/*/*.json tsconfig.base.json -newer $$built)" ] || npm run --silent build; }
 
 .PHONY: test-packages
 test-packages: export TAUTWIRE_PLATFORMS ?= host

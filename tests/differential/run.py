@@ -29,7 +29,7 @@ CLASSES = ("valid", "malformed", "protocol_error", "too_large", "incomplete")
 
 BUILDS: dict[str, list[str]] = {
     "rust": ["cargo", "build", "--release", "--quiet", "--locked", "-p", "tautwire-protocol", "--example", "verdict"],
-    "typescript": ["npm", "run", "--silent", "build", "--prefix", "clients/typescript", "--workspace", "@tautwire/mqtt-codec"],
+    "typescript": ["make", "--no-print-directory", "--silent", "typescript"],
     "go": ["go", "-C", "clients/go", "build", "-o", str(BUILT / "go"), "./internal/verdict"],
     "c": ["make", "--no-print-directory", "--silent", "-C", "clients/c", "verdict"],
 }

@@ -107,9 +107,8 @@ def write(path: Path, text: str) -> None:
 
 def prepare_typescript() -> list[str]:
     folder, packages = WORK / "typescript", CLIENTS / "typescript"
-    if not (packages / "packages" / "client" / "dist" / "esm").exists():
-        call("npm", "ci", "--no-audit", "--no-fund", "--loglevel=error", cwd=packages)
-        call("npm", "run", "--silent", "build", cwd=packages)
+    if CLIENTS == ROOT / "clients":
+        call("make", "--no-print-directory", "--silent", "typescript", cwd=ROOT)
     copy_sources("typescript", folder)
     generate("typescript", folder / "contracts")
     generate("typescript", folder / "awkward", contracts=AWKWARD)

@@ -121,15 +121,8 @@ def prepare_aedes() -> None:
 
 
 def prepare_typescript() -> None:
-    folder = ROOT / "clients" / "typescript"
     _require("npm", "install Node.js 20 or later")
-    with _Stamp("typescript", [folder / "package-lock.json"], folder / "node_modules") as stamp:
-        if stamp.stale:
-            _run(["npm", "ci", "--no-audit", "--no-fund"], cwd=folder)
-    sources = sorted(path for path in (folder / "packages").glob("*/src/**/*.ts"))
-    with _Stamp("typescript-build", sources, folder / "packages" / "client" / "dist" / "esm" / "node.js") as stamp:
-        if stamp.stale:
-            _run(["npm", "run", "--silent", "build"], cwd=folder)
+    _run(["make", "--silent", "typescript"], cwd=ROOT)
 
 
 def prepare_go() -> None:

@@ -37,13 +37,6 @@ TYPESCRIPT = ROOT / "clients" / "typescript"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target")))
 
 
-def _build_typescript() -> list[list[str]]:
-    lock, installed = TYPESCRIPT / "package-lock.json", TYPESCRIPT / "node_modules" / ".package-lock.json"
-    is_there = installed.exists() and installed.stat().st_mtime >= lock.stat().st_mtime
-    install = [] if is_there else [["npm", "ci", "--no-audit", "--no-fund"]]
-    return [*install, ["npm", "run", "--silent", "build"]]
-
-
 def _build_rust() -> list[list[str]]:
     example = ["-p", "tautwire-client", "--example", "scenario", "--features", "tls,websocket"]
     return [["cargo", "build", "--locked", "--quiet", *example]]
@@ -52,8 +45,8 @@ def _build_rust() -> list[list[str]]:
 LANGUAGES: dict[str, Language] = {
     "typescript": Language(
         TYPESCRIPT / "packages" / "client" / "scenario" / "agent.mjs",
-        TYPESCRIPT,
-        _build_typescript,
+        ROOT,
+        lambda: [["make", "--silent", "typescript"]],
         lambda: ["node", str(TYPESCRIPT / "packages" / "client" / "scenario" / "agent.mjs")],
     ),
     "go": Language(

@@ -13,6 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
@@ -21,6 +22,8 @@ from stage import Broken, Stage
 
 CASES = Path(__file__).resolve().parent / "cases"
 LOGS = ROOT / "target" / "scenario" / "logs"
+# Plays at a time. Clients wait most of the time, for a broker that is away.
+JOBS = 4
 
 
 def main() -> int:
@@ -33,19 +36,13 @@ def main() -> int:
     except AgentError as error:
         print(error, file=sys.stderr)
         return 2
-    passed, failed = 0, 0
-    for name in options.scenarios:
-        scenario = importlib.import_module(name)
-        for cast in _casts(scenario, languages):
-            title = f"{name} {' '.join(cast)}"
-            began = time.monotonic()
-            if problem := _play(scenario, name, cast):
-                failed += 1
-                print(f"FAIL {title}\n{_indented(problem)}", flush=True)
-            else:
-                passed += 1
-                print(f"ok   {title} ({time.monotonic() - began:.1f} s)", flush=True)
-    print(f"{passed} passed, {failed} failed")
+    plays = [(name, cast) for name in options.scenarios for cast in _casts(importlib.import_module(name), languages)]
+    failed = 0
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for is_well, told in pool.map(lambda play: _told(*play), plays):
+            failed += not is_well
+            print(told, flush=True)
+    print(f"{len(plays) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
 
@@ -54,6 +51,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="The same scenarios with the clients of all languages.")
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"some of: {', '.join(scenarios)}")
     parser.add_argument("--languages", default=",".join(LANGUAGES), help="some of: %(default)s")
+    parser.add_argument("--jobs", type=int, default=JOBS, metavar="N", help="plays at a time (default: %(default)s)")
     options = parser.parse_args()
     options.languages = options.languages.split(",")
     for kind, given, known in (("language", options.languages, LANGUAGES), ("scenario", options.scenarios, scenarios)):
@@ -68,6 +66,15 @@ def _casts(scenario: ModuleType, languages: list[str]) -> Iterator[tuple[str, ..
     """Who plays: each language alone, or each pair."""
     players = [language for language in languages if language not in getattr(scenario, "WITHOUT", ())]
     return itertools.product(players, repeat=getattr(scenario, "ROLES", 1))
+
+
+def _told(name: str, cast: tuple[str, ...]) -> tuple[bool, str]:
+    """Plays it. Whether all went well, and what is said of it."""
+    began = time.monotonic()
+    title = f"{name} {' '.join(cast)}"
+    if problem := _play(importlib.import_module(name), name, cast):
+        return False, f"FAIL {title}\n{_indented(problem)}"
+    return True, f"ok   {title} ({time.monotonic() - began:.1f} s)"
 
 
 def _play(scenario: ModuleType, name: str, cast: tuple[str, ...]) -> str | None:

@@ -8,8 +8,8 @@ import threading
 
 
 class Stranger:
-    """Says the same to everybody who has said something, and keeps the connection open. With `then`, says it to the first alone, and `then`
-    when that one has said something more."""
+    """Says the same to everybody who has said something, and keeps the connection open until the other side ends it. With `then`, says it to the
+    first alone, and `then` when that one has said something more."""
 
     def __init__(self, says: bytes, then: bytes) -> None:
         self._says, self._then = says, then
@@ -31,11 +31,13 @@ class Stranger:
             while True:
                 client, _ = self._socket.accept()
                 self._clients.append(client)
-                if not self._then or len(self._clients) == 1:
-                    threading.Thread(target=self._answer, args=(client,), daemon=True).start()
+                answers = () if self._then and len(self._clients) > 1 else (self._says, self._then)
+                threading.Thread(target=self._answer, args=(client, answers), daemon=True).start()
 
-    def _answer(self, client: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            for answer in (self._says, self._then):
+    def _answer(self, client: socket.socket, answers: tuple[bytes, ...]) -> None:
+        with client, contextlib.suppress(OSError):
+            for answer in answers:
                 if client.recv(4096):
                     client.sendall(answer)
+            while client.recv(4096):
+                pass
