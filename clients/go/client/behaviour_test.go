@@ -279,6 +279,8 @@ func TestAddressesAreRefusedWithAHint(t *testing.T) {
 		"http://host":                    `"http" is none of mqtt, mqtts, ws and wss`,
 		"mqtt://":                        "write mqtt://HOST:PORT",
 		"mqtt://[::1":                    "is no URL",
+		"mqtt://host:65536":              "the port 65536 is not from 1 to 65535",
+		"mqtt://host:0":                  "the port 0 is not from 1 to 65535",
 		"mqtt://host/mqtt":               "a path is for ws and wss",
 		"mqtt://host?a=b":                "a path is for ws and wss",
 		"mqtt://user:secret@host":        "Options.Password",

@@ -109,6 +109,9 @@ func TestWrongOptionsAreRefused(t *testing.T) {
 		"password alone":  {Version: packets.V311, Password: []byte("x")},
 		"negative time":   {Timeouts: client.Timeouts{Ping: -1}},
 		"keep alive":      {KeepAlive: 20 * time.Hour},
+		"time for none":   {KeepAlive: -time.Second},
+		"no session":      {SessionExpiry: -time.Second},
+		"pauses":          {Reconnect: client.Reconnect{Min: time.Minute, Max: time.Second}},
 		"subscriptions":   {Subscriptions: []client.InitialSubscription{{Filter: "a"}}},
 	} {
 		_, err := client.New("mqtt://fake", o)

@@ -63,6 +63,21 @@ func TestAnErrorIsOneLine(t *testing.T) {
 }
 
 // Pauses double from the least to the most, and are drawn between half and all.
+// A pause of which only one end is given, beyond the default of the other.
+func TestOneEndOfThePausesIsEnough(t *testing.T) {
+	for given, want := range map[Reconnect]Reconnect{
+		{}:                      {Min: DefaultReconnectMin, Max: DefaultReconnectMax},
+		{Min: time.Minute}:      {Min: time.Minute, Max: time.Minute},
+		{Max: time.Millisecond}: {Min: time.Millisecond, Max: time.Millisecond},
+		{Min: time.Second}:      {Min: time.Second, Max: DefaultReconnectMax},
+	} {
+		got := given
+		if err := got.setDefaults(); err != nil || got.Min != want.Min || got.Max != want.Max {
+			t.Errorf("%v became %v (%v)", given, got, err)
+		}
+	}
+}
+
 func TestPausesGrow(t *testing.T) {
 	b := backoff{least: 500 * time.Millisecond, most: 30 * time.Second}
 	for _, whole := range []time.Duration{500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000} {

@@ -123,14 +123,25 @@ const (
 
 // Reconnect says how long to wait before another attempt to connect: a pause that doubles with each failure from Min to Max, and is drawn at
 // random between half of it and all of it. StableAfter is how long a connection must have lasted to begin with Min again. Zero
-// stands for the default.
+// stands for the default; where that does not go with the other end, for the other end.
 type Reconnect struct{ Min, Max, StableAfter time.Duration }
 
 func (r *Reconnect) setDefaults() error {
-	return setTimes([]timeSetting{
-		{"Reconnect.Min", &r.Min, DefaultReconnectMin}, {"Reconnect.Max", &r.Max, DefaultReconnectMax},
+	least, most := DefaultReconnectMin, DefaultReconnectMax
+	if r.Max > 0 {
+		least = min(least, r.Max)
+	}
+	if r.Min > 0 {
+		most = max(most, r.Min)
+	}
+	err := setTimes([]timeSetting{
+		{"Reconnect.Min", &r.Min, least}, {"Reconnect.Max", &r.Max, most},
 		{"Reconnect.StableAfter", &r.StableAfter, DefaultReconnectStableAfter},
 	})
+	if err == nil && r.Min > r.Max {
+		return failure(ErrInvalidOptions, "options", "Reconnect.Min, %v, is more than Reconnect.Max, %v", r.Min, r.Max)
+	}
+	return err
 }
 
 // timeSetting is a time with its default.

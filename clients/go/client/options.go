@@ -50,14 +50,16 @@ type Options struct {
 	UserProperties []UserProperty
 
 	// SessionExpiry is how long the server keeps the session without a connection: [NoSession], [SessionNeverExpires], or
-	// a time, rounded up to seconds. A session that nobody asked for, by SessionExpiry, Resume or Store, lasts for
-	// [DefaultSessionExpiry] where the connection breaks, and ends with [Client.Close]; in MQTT 3.1.1, where a session has no end,
-	// there is none then, nor without a ClientID, and any time but NoSession asks for one that stays.
+	// a time, rounded up to seconds. If you ask for no session, by SessionExpiry, Resume or Store, the server keeps one for
+	// [DefaultSessionExpiry] when the connection breaks, and it ends with [Client.Close].
+	//
+	// In MQTT 3.1.1 sessions have no end. There is one only if you ask for it and set ClientID; any time but NoSession asks for it.
 	SessionExpiry time.Duration
 	// Resume takes up, at the first connection, a session that the server may have from an earlier process. Without it the
 	// first connection begins a new session, unless Store has one.
 	Resume bool
-	// Store keeps messages of QoS 1 and 2 beyond this process; nil keeps them in memory. The client closes it.
+	// Store keeps messages of QoS 1 and 2 beyond this process; nil keeps them in memory. The client closes it, also where
+	// [Connect] fails: open it anew for another attempt.
 	Store store.Store
 
 	// KeepAlive is the longest silence before a ping, rounded up to seconds, or [NoKeepAlive].
@@ -155,8 +157,13 @@ func (o Options) withDefaults() (Options, error) {
 			return o, err
 		}
 	}
-	if o.KeepAlive > 65_535*time.Second {
+	switch {
+	case o.KeepAlive > 65_535*time.Second:
 		return o, failure(ErrInvalidOptions, "options", "KeepAlive is more than 65,535 s")
+	case o.KeepAlive < 0 && o.KeepAlive != NoKeepAlive:
+		return o, failure(ErrInvalidOptions, "options", "KeepAlive is %v; NoKeepAlive is for none", o.KeepAlive)
+	case o.SessionExpiry < 0 && o.SessionExpiry != NoSession:
+		return o, failure(ErrInvalidOptions, "options", "SessionExpiry is %v; NoSession is for none", o.SessionExpiry)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(troubleOnly{slog.Default().Handler()})

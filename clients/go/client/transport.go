@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/tautwire/tautwire/clients/go/internal/websocket"
@@ -56,8 +57,10 @@ func parseAddress(address string) (*url.URL, error) {
 	case target.Hostname() == "":
 		return nil, failure(ErrInvalidOptions, "address", "there is no host in it: write %s://HOST:PORT", target.Scheme)
 	}
-	if target.Port() == "" {
+	if port := target.Port(); port == "" {
 		target.Host = net.JoinHostPort(target.Hostname(), how.port)
+	} else if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+		return nil, failure(ErrInvalidOptions, "address", "the port %s is not from 1 to 65535", port)
 	}
 	if how.webSocket && target.Path == "" {
 		target.Path = "/mqtt" // What brokers listen at.
