@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/tautwire/tautwire/clients/go/internal/session"
@@ -18,7 +19,8 @@ type Publication struct {
 
 	// What follows needs MQTT 5.0, and is left away if it is zero.
 
-	// Expiry is how long the message is of use, rounded up to seconds. Waiting to be sent counts.
+	// Expiry is how long the message is of use, rounded up to seconds; 0 for ever. Waiting to be sent counts. With a time that is over,
+	// such as that until a deadline in the past, publishing fails with [ErrExpired].
 	Expiry time.Duration
 	// Text says that the payload is UTF-8 text.
 	Text            bool
@@ -28,8 +30,21 @@ type Publication struct {
 	UserProperties  []UserProperty
 }
 
+// String shows all but the payload and the correlation data, of which it shows the size.
+func (m Publication) String() string {
+	return fmt.Sprintf("{Topic:%q Payload:%d bytes QoS:%d Retain:%v Expiry:%v Text:%v ContentType:%q ResponseTopic:%q "+
+		"CorrelationData:%d bytes UserProperties:%d}", m.Topic, len(m.Payload), m.QoS, m.Retain, m.Expiry, m.Text, m.ContentType,
+		m.ResponseTopic, len(m.CorrelationData), len(m.UserProperties))
+}
+
+// GoString is String: a payload is nothing for logs.
+func (m Publication) GoString() string { return "client.Publication" + m.String() }
+
 // encode fills a packet.
 func (m *Publication) encode(p *packets.Publish, version packets.Version) error {
+	if m.Expiry < 0 {
+		return failure(ErrExpired, "publish", "Expiry is %v", m.Expiry)
+	}
 	if err := p.SetTopic(m.Topic); err != nil {
 		return err
 	}
@@ -100,7 +115,7 @@ func (c *Client) publishNow(ctx context.Context, m *Publication) error {
 	}
 	var p packets.Publish
 	if err := m.encode(&p, c.options.Version); err != nil {
-		return invalid("publish", err)
+		return fromSession("publish", err)
 	}
 	c.mutex.Lock()
 	if c.current != nil && c.session.OutputIsFull() {
@@ -159,7 +174,7 @@ func (c *Client) PublishAsync(ctx context.Context, m Publication) (*Token, error
 	}
 	var p packets.Publish
 	if err := m.encode(&p, c.options.Version); err != nil {
-		return nil, invalid("publish", err)
+		return nil, fromSession("publish", err)
 	}
 	queued, err := session.NewOutgoing(&p, c.options.Version, time.Now())
 	if err != nil {

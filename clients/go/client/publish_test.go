@@ -297,6 +297,24 @@ func TestExpiryCountsTheTimeInTheQueue(t *testing.T) {
 	}
 }
 
+// Without an error, a deadline that has passed would make a message that never expires.
+func TestAnExpiryThatIsOverSendsNothing(t *testing.T) {
+	ctx := testContext(t)
+	c := echo(t).connect(client.Options{})
+	sub, err := c.Subscribe(ctx, "a", client.SubscribeOptions{QoS: qos2})
+	must(t, err)
+	for qos := range qos2 + 1 {
+		late := client.Publication{Topic: "a", Payload: []byte("late"), QoS: qos, Expiry: -time.Millisecond}
+		wantError(t, c.Publish(ctx, late), client.ErrExpired)
+		_, err = c.PublishAsync(ctx, late)
+		wantError(t, err, client.ErrExpired)
+	}
+	must(t, c.Publish(ctx, client.Publication{Topic: "a", Payload: []byte("first"), QoS: qos1}))
+	if m := receive(t, sub); string(m.Payload()) != "first" {
+		t.Errorf("got %s", m.Payload())
+	}
+}
+
 func TestRefusedMessagesFailWithTheReason(t *testing.T) {
 	ctx := testContext(t)
 	f := newFake(t, server.Hooks{Publish: func(c *server.Conn, p *packets.Publish) error {

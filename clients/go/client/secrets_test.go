@@ -14,6 +14,18 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
+func TestWhatIsShownOfAPublicationHasNoPayload(t *testing.T) {
+	m := client.Publication{Topic: "t-7", Payload: []byte("hunter2"), CorrelationData: []byte("hunter2")}
+	for _, value := range []any{m, &m, []client.Publication{m}} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+			if shown := fmt.Sprintf(verb, value); strings.Contains(shown, "hunter2") || strings.Contains(shown, "117") ||
+				strings.Contains(shown, "0x75") || !strings.Contains(shown, "t-7") {
+				t.Errorf("%s of %T shows %s", verb, value, shown)
+			}
+		}
+	}
+}
+
 func TestWhatIsShownOfAClientAndItsOptionsHasNoSecrets(t *testing.T) {
 	will, err := packets.NewWill("t", []byte("hunter2"))
 	must(t, err)
