@@ -20,7 +20,8 @@ type Message struct {
 
 // Handler is called with the messages of a subscription, one after another. It may block, publish, subscribe,
 // unsubscribe and close the client; other subscriptions go on meanwhile. When it returns the message is acknowledged, unless the
-// subscription has [SubscribeOptions.ManualAck]. ctx ends when the client is closed and the time to do so is over.
+// subscription has [SubscribeOptions.ManualAck]. A handler that panics ends the program, as a panic in any goroutine does. ctx ends
+// when the client is closed and the time to do so is over.
 type Handler func(ctx context.Context, m *Message)
 
 // Topic gives the topic name to which it was published.

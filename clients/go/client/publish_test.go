@@ -372,8 +372,12 @@ func TestWhatIsNotWellFormedIsRefused(t *testing.T) {
 		_, err := c.Subscribe(ctx, filter, client.SubscribeOptions{})
 		wantError(t, err, client.ErrInvalidArgument)
 	}
+	_, err := c.Handle(ctx, "a", client.SubscribeOptions{}, nil)
+	wantError(t, err, client.ErrInvalidArgument)
+	_, err = c.Respond(ctx, "a", client.SubscribeOptions{}, nil)
+	wantError(t, err, client.ErrInvalidArgument)
 	old := echo(t).connect(client.Options{Version: packets.V311})
 	wantError(t, old.Publish(ctx, client.Publication{Topic: "a", ContentType: "text/plain"}), client.ErrInvalidArgument)
-	_, err := old.Subscribe(ctx, "a", client.SubscribeOptions{NoLocal: true})
+	_, err = old.Subscribe(ctx, "a", client.SubscribeOptions{NoLocal: true})
 	wantError(t, err, client.ErrNotSupported)
 }

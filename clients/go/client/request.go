@@ -190,6 +190,9 @@ func (c *Client) Respond(ctx context.Context, filter string, options SubscribeOp
 	if c.options.Version != packets.V5 {
 		return nil, failure(ErrNotSupported, "respond", "responses need MQTT 5.0")
 	}
+	if respond == nil {
+		return nil, failure(ErrInvalidArgument, "respond", "%q has no responder", filter)
+	}
 	options.QoS = packets.ExactlyOnce
 	return c.Handle(ctx, filter, options, func(ctx context.Context, m *Message) {
 		response, err := respond(ctx, m)

@@ -55,6 +55,9 @@ func (c *Client) Subscribe(ctx context.Context, filter string, options Subscribe
 
 // Handle is Subscribe with a function that is called with each message. See [Handler] for what it may do.
 func (c *Client) Handle(ctx context.Context, filter string, options SubscribeOptions, handler Handler) (*Subscription, error) {
+	if handler == nil {
+		return nil, failure(ErrInvalidArgument, "subscribe", "%q has no handler: use Subscribe to receive without one", filter)
+	}
 	return c.subscribe(ctx, filter, options, handler)
 }
 
