@@ -200,16 +200,24 @@ func (c *Client) Respond(ctx context.Context, filter string, options SubscribeOp
 			c.log.Warn("mqtt: a responder failed", "topic", m.Topic(), "error", err)
 			response = failedResponse(err)
 		}
-		topic, isWanted := m.ResponseTopic()
-		if !isWanted {
-			return
-		}
-		response.Topic, response.QoS = topic, m.QoS()
-		response.CorrelationData, _ = m.CorrelationData()
-		if _, err := c.PublishAsync(ctx, response); err != nil {
-			c.log.Warn("mqtt: a response could not be published", "error", err)
+		if err := c.answer(ctx, m, response); err != nil {
+			c.log.Warn("mqtt: a response could not be published", "topic", m.Topic(), "error", err)
+			// One that is too large, say. The requester need not wait in vain; where this fails, too, it has to.
+			_ = c.answer(ctx, m, failedResponse(err))
 		}
 	})
+}
+
+// answer publishes a response, if one is wanted.
+func (c *Client) answer(ctx context.Context, request *Message, response Publication) error {
+	topic, isWanted := request.ResponseTopic()
+	if !isWanted {
+		return nil
+	}
+	response.Topic, response.QoS = topic, request.QoS()
+	response.CorrelationData, _ = request.CorrelationData()
+	_, err := c.PublishAsync(ctx, response)
+	return err
 }
 
 func failedResponse(err error) Publication {

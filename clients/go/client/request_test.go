@@ -82,6 +82,20 @@ func TestAResponderThatFailsSaysSo(t *testing.T) {
 	}
 }
 
+// A response that the client cannot publish is a failure of the responder: the requester does not wait for its timeout.
+func TestAResponseThatCannotBePublishedIsAFailure(t *testing.T) {
+	ctx := testContext(t)
+	c := echo(t).connect(client.Options{})
+	_, err := c.Respond(ctx, "bad", client.SubscribeOptions{}, func(context.Context, *client.Message) (client.Publication, error) {
+		return client.Publication{ContentType: "\x00"}, nil
+	})
+	must(t, err)
+	_, err = c.Request(ctx, client.Publication{Topic: "bad"})
+	if e := wantError(t, err, client.ErrRequestFailed); e.Detail != "the responder failed" {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestARequestWithoutAResponderFailsAtOnce(t *testing.T) {
 	ctx := testContext(t)
 	f := newFake(t, server.Hooks{Publish: func(c *server.Conn, p *packets.Publish) error {
