@@ -271,6 +271,34 @@ func (b *safeBuffer) String() string {
 	return b.inner.String()
 }
 
+// A context with a cause of the application's is still one that has ended.
+func TestACauseOfTheApplicationIsWrapped(t *testing.T) {
+	cause := errors.New("the user has left")
+	c := echo(t).connect(client.Options{})
+	canceled, cancel := context.WithCancelCause(context.Background())
+	cancel(cause)
+	late, end := context.WithTimeoutCause(context.Background(), time.Millisecond, cause)
+	defer end()
+	sub, err := c.Subscribe(testContext(t), "a", client.SubscribeOptions{})
+	must(t, err)
+	_, received := sub.Receive(canceled)
+	_, asked := c.RequestAtMostOnce(late, client.Publication{Topic: "nobody"})
+	for _, each := range []struct {
+		err  error
+		code client.Code
+		ctx  error
+	}{
+		{c.Publish(canceled, client.Publication{Topic: "a"}), client.ErrCanceled, context.Canceled},
+		{received, client.ErrCanceled, context.Canceled},
+		{asked, client.ErrRequestTimeout, context.DeadlineExceeded},
+	} {
+		wantError(t, each.err, each.code)
+		if !errors.Is(each.err, each.ctx) || !errors.Is(each.err, cause) {
+			t.Errorf("%v wraps not both %v and %v", each.err, each.ctx, cause)
+		}
+	}
+}
+
 func TestAddressesAreRefusedWithAHint(t *testing.T) {
 	for address, hint := range map[string]string{
 		"127.0.0.1:1883":                 `write "mqtt://127.0.0.1:1883"`,

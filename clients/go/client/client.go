@@ -158,7 +158,7 @@ func (c *Client) AwaitConnection(ctx context.Context) error {
 		case <-changed:
 		case <-ctx.Done():
 			if last := c.stats.lastFailure.Load(); last != nil {
-				return wrap(ErrCanceled, "connect", fmt.Errorf("%w; the last attempt: %w", context.Cause(ctx), *last))
+				return wrap(ErrCanceled, "connect", fmt.Errorf("%w; the last attempt: %w", causeOf(ctx), *last))
 			}
 			return contextError(ErrCanceled, "connect", ctx)
 		}
@@ -230,7 +230,7 @@ func (c *Client) await(ctx context.Context, check func() bool) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return causeOf(ctx)
 		}
 	}
 }

@@ -245,5 +245,15 @@ func fromSession(operation string, err error) error {
 func closedError(operation string, cause error) error { return wrap(ErrClosed, operation, cause) }
 
 func contextError(code Code, operation string, ctx context.Context) error {
-	return wrap(code, operation, context.Cause(ctx))
+	return wrap(code, operation, causeOf(ctx))
+}
+
+// causeOf says why ctx has ended: with a cause of the application, for that, and still as [context.Canceled] or
+// [context.DeadlineExceeded].
+func causeOf(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if err := ctx.Err(); err != nil && !errors.Is(cause, err) {
+		return fmt.Errorf("%w: %w", err, cause)
+	}
+	return cause
 }

@@ -65,7 +65,7 @@ func (c *Client) request(ctx context.Context, m Publication) (*Message, error) {
 	}
 	response, err := c.exchange(ctx, m)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && (errors.Is(err, ErrCanceled) || errors.Is(err, ErrUnacknowledged)) {
-		return nil, &Error{Code: ErrRequestTimeout, Operation: "request", Detail: m.Topic, Err: context.Cause(ctx)}
+		return nil, &Error{Code: ErrRequestTimeout, Operation: "request", Detail: m.Topic, Err: causeOf(ctx)}
 	}
 	if err != nil {
 		return nil, err
