@@ -47,7 +47,9 @@ type connection struct {
 	// head is the first that the server has said, as far as a CONNACK of 3.1.1 goes.
 	head    []byte
 	aliases *session.IncomingAliases
-	router  router
+	// hasToldUnrouted: a message that no subscription was for has been logged.
+	hasToldUnrouted bool
+	router          router
 	// receivedAt is when the reader got something, in nanoseconds since opened.
 	opened     time.Time
 	receivedAt atomic.Int64

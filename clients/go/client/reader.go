@@ -157,7 +157,11 @@ func (n *connection) onPublish(p *packets.Publish) error {
 	}
 	if len(receivers) == 0 {
 		c.stats.unrouted.Add(1)
-		c.log.Warn("mqtt: a message came that no subscription asked for", "topic", p.Topic())
+		if !n.hasToldUnrouted {
+			// Once: after an Unsubscribe there may be a thousand of them on their way.
+			n.hasToldUnrouted = true
+			c.log.Warn("mqtt: a message came that no subscription asked for; Stats.Unrouted counts further ones", "topic", p.Topic())
+		}
 		(&Message{client: c, pending: pending}).Ack() // [MQTT-4.5.0-2]
 		return nil
 	}
