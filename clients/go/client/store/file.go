@@ -200,6 +200,9 @@ func (f *File) Load() (State, error) {
 	defer f.syncing.Unlock()
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
+	if errors.Is(f.failure, os.ErrClosed) {
+		return State{}, f.failure
+	}
 	if f.loaded {
 		return State{}, ErrInUse
 	}
