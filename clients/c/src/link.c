@@ -125,19 +125,25 @@ static bool turn(tw_link *link, bool keeps_output) {
     tw_event event;
     bool is_closed = false;
     for (;;) {
-        bool was_full;
+        bool was_full, has_left;
         tw_result sent;
         while (!is_closed && tw_client_next(&link->client, now_ms, &event)) {
             is_closed = event.type == TW_EVENT_CLOSED;
             tell(link, &event);
         }
-        if (keeps_output && !is_closed) {
+        has_left = !is_closed && link->client.state == CLOSING;
+        if (keeps_output && !is_closed && !has_left) {
             return true;
         }
         was_full = tw_client_output(&link->client).len > 0;
         sent = send_output(link);
         if (is_closed) {
             lose_link(link);
+            return false;
+        }
+        if (has_left) {
+            /* The application has said goodbye by tw_client_disconnect(), most likely in its handler. */
+            close_link(link, LINK_CLOSED);
             return false;
         }
         if (sent < 0) {

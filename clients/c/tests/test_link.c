@@ -19,6 +19,7 @@ static uint8_t receive_memory[256], transmit_memory[128], outbox_memory[256], su
 static int events[8];
 static tw_event last_closed;
 static tw_result inner;
+static bool leaves;
 
 static tw_result fake_open(void *context) {
     (void)context;
@@ -115,6 +116,9 @@ static void on_event(void *user, tw_link *l, const tw_event *event) {
         last_closed = *event;
     }
     inner = tw_link_step(l, 0);
+    if (leaves && event->type == TW_EVENT_MESSAGE) {
+        inner = tw_client_disconnect(&l->client, TW_SUCCESS);
+    }
 }
 
 static void set_up_link_as(const char *client_id) {
@@ -123,6 +127,7 @@ static void set_up_link_as(const char *client_id) {
     memset(&f, 0, sizeof f);
     memset(events, 0, sizeof events);
     memset(&last_closed, 0, sizeof last_closed);
+    leaves = false;
     f.can_open = true;
     f.suback = 1;
     f.open_error = -1;
@@ -482,6 +487,52 @@ static void the_event_handler_may_not_turn_the_link(void) {
     CHECK(tw_link_connect(&link, 1000) == 0 && inner == TW_ARGUMENT, "%s", tw_error_name(inner));
 }
 
+/* On a message that is a command to leave, say. */
+static void the_event_handler_may_say_goodbye(void) {
+    uint32_t timeout_ms;
+    for (timeout_ms = 0; timeout_ms <= 1000; timeout_ms += 1000) {
+        set_up_link();
+        CHECK(tw_link_connect(&link, 1000) == 0, "connect");
+        leaves = true;
+        down("3207 000161 0005 00 78");
+        CHECK(tw_link_step(&link, timeout_ms) == 0 && inner == 0, "%s", tw_error_name(inner));
+        CHECK(!f.is_open && f.closes == 1 && events[TW_EVENT_CLOSED] == 0, "the connection has ended: %d times", f.closes);
+        /* PUBACK, and DISCONNECT that ends the session. */
+        CHECK(f.up_len == 0 && f.sends == 2, "%d sends", f.sends);
+        CHECK(tw_link_step(&link, 1000) == 0 && tw_link_step(&link, 1000) == 0 && f.connects == 2, "the next step connects again");
+    }
+}
+
+static void a_reason_is_that_of_the_last_answer(void) {
+    tw_publish message = a_message(TW_AT_LEAST_ONCE), wrong = tw_message(tw_str("#"), tw_str(""), TW_AT_LEAST_ONCE);
+    int i;
+    set_up_link();
+    CHECK(tw_link_connect(&link, 1000) == 0, "connect");
+    f.suback = TW_NOT_AUTHORIZED;
+    for (i = 0; i < 7; i++) {
+        message.qos = TW_AT_LEAST_ONCE;
+        CHECK(tw_link_subscribe(&link, "a", TW_AT_MOST_ONCE, 1000, NULL) == TW_SUBSCRIBE_REFUSED, "subscribe");
+        CHECK(tw_link_reason(&link) == TW_NOT_AUTHORIZED, "0x%02x", (unsigned)tw_link_reason(&link));
+        switch (i) {
+        case 0: CHECK(tw_link_subscribe(&link, "a/#/b", TW_AT_MOST_ONCE, 1000, NULL) < 0, "filter"); break;
+        case 1: CHECK(tw_link_unsubscribe(&link, "", 1000) < 0, "no filter"); break;
+        case 2: CHECK(tw_link_publish(&link, &wrong, 1000) < 0, "topic"); break;
+        case 3: message.qos = TW_AT_MOST_ONCE; /* fall through */
+        case 4: CHECK(tw_link_publish(&link, &message, 1000) == 0, "publish"); break;
+        case 5: CHECK(tw_link_flush(&link, 1000) == 0, "flush"); break;
+        default:
+            f.is_deaf = true;
+            CHECK(tw_link_publish(&link, &message, 100) == TW_UNACKNOWLEDGED, "nobody answers");
+        }
+        CHECK(tw_link_reason(&link) == TW_SUCCESS, "%d: 0x%02x", i, (unsigned)tw_link_reason(&link));
+    }
+    f.is_deaf = false;
+    f.suback = TW_NOT_AUTHORIZED;
+    CHECK(tw_link_subscribe(&link, "a", TW_AT_MOST_ONCE, 1000, NULL) == TW_SUBSCRIBE_REFUSED, "subscribe");
+    tw_link_disconnect(&link);
+    CHECK(tw_link_connect(&link, 1000) == 0 && tw_link_reason(&link) == TW_SUCCESS, "0x%02x", (unsigned)tw_link_reason(&link));
+}
+
 int main(void) {
     helpers_wait_for_their_answers();
     a_transport_that_takes_little_is_enough();
@@ -500,5 +551,7 @@ int main(void) {
     pauses_differ_between_clients();
     silence_is_noticed();
     the_event_handler_may_not_turn_the_link();
+    the_event_handler_may_say_goodbye();
+    a_reason_is_that_of_the_last_answer();
     return finish("link");
 }

@@ -26,7 +26,8 @@ typedef struct tw_link tw_link;
 
 /**
  * Is told every event. It may call all tw_client functions that publish, subscribe, reject and so on, on `link->client`;
- * not tw_client_next() and what moves bytes, and no tw_link function.
+ * not tw_client_next() and what moves bytes, and no tw_link function. After tw_client_disconnect() the link says goodbye and
+ * closes when the handler has returned; there is no event for it. The next tw_link_step() connects again.
  */
 typedef void (*tw_on_event)(void *user, tw_link *link, const tw_event *event);
 
