@@ -62,6 +62,7 @@ static void tell(tw_link *link, const tw_event *event) {
     if (event->type == TW_EVENT_CONNECTED) {
         link->retry_ms = 0;
         link->error = 0;
+        link->reason = TW_SUCCESS;
         link->is_final = false;
     } else if (event->type == TW_EVENT_CLOSED) {
         link->error = event->error;
@@ -260,9 +261,15 @@ static bool wait_on(tw_link *link, uint32_t start_ms, uint32_t timeout_ms) {
     return left > 0 && step(link, left, false) == 0;
 }
 
+/* For what is answered without a packet of the server, which has no reason code. */
+static tw_result without_reason(tw_link *link, tw_result result) {
+    link->reason = TW_SUCCESS;
+    return result;
+}
+
 /* What a wait in vain answers. A link that has given up says why. */
-static tw_result gave_up(const tw_link *link, tw_result otherwise) {
-    return link->state == LINK_ENDED ? link->error : otherwise;
+static tw_result gave_up(tw_link *link, tw_result otherwise) {
+    return link->state == LINK_ENDED ? link->error : without_reason(link, otherwise);
 }
 
 tw_result tw_link_connect(tw_link *link, uint32_t timeout_ms) {
@@ -339,9 +346,13 @@ tw_result tw_link_publish(tw_link *link, const tw_publish *message, uint32_t tim
         }
     }
     if (result < 0) {
-        return result;
+        return without_reason(link, result);
     }
-    return packet_id == 0 ? await_output(link, start_ms, timeout_ms) : await_answer(link, packet_id, start_ms, timeout_ms);
+    if (packet_id != 0) {
+        return await_answer(link, packet_id, start_ms, timeout_ms);
+    }
+    result = await_output(link, start_ms, timeout_ms);
+    return result < 0 ? result : without_reason(link, 0);
 }
 
 tw_result tw_link_subscribe(tw_link *link, const char *filter, tw_qos qos, uint32_t timeout_ms, tw_qos *granted) {
@@ -354,9 +365,7 @@ tw_result tw_link_subscribe(tw_link *link, const char *filter, tw_qos qos, uint3
         return TW_ARGUMENT;
     }
     result = tw_client_subscribe(&link->client, &subscription, 1, none, &packet_id);
-    if (result == 0) {
-        result = await_answer(link, packet_id, start_ms, timeout_ms);
-    }
+    result = result < 0 ? without_reason(link, result) : await_answer(link, packet_id, start_ms, timeout_ms);
     if (granted != NULL) {
         *granted = result == 0 ? (tw_qos)link->reason : TW_AT_MOST_ONCE;
     }
@@ -373,7 +382,7 @@ tw_result tw_link_unsubscribe(tw_link *link, const char *filter, uint32_t timeou
         return TW_ARGUMENT;
     }
     result = tw_client_unsubscribe(&link->client, &subscription, 1, none, &packet_id);
-    return result < 0 ? result : await_answer(link, packet_id, start_ms, timeout_ms);
+    return result < 0 ? without_reason(link, result) : await_answer(link, packet_id, start_ms, timeout_ms);
 }
 
 tw_result tw_link_flush(tw_link *link, uint32_t timeout_ms) {
@@ -390,7 +399,7 @@ tw_result tw_link_flush(tw_link *link, uint32_t timeout_ms) {
             return gave_up(link, TW_UNACKNOWLEDGED);
         }
     }
-    return 0;
+    return without_reason(link, 0);
 }
 
 #if TW_REQUESTS
@@ -438,7 +447,7 @@ tw_result tw_link_request(tw_link *link, const tw_publish *request, uint32_t tim
     }
     result = tw_requester_send(requester, request, start_ms, timeout_ms, &awaited.number);
     if (result < 0) {
-        return result;
+        return without_reason(link, result);
     }
     awaited.on_response = requester->on_response;
     awaited.user = requester->user;
