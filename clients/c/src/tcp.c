@@ -84,6 +84,8 @@ static bool begin(tw_tcp *tcp, const struct addrinfo *address) {
 #ifdef SO_NOSIGPIPE
     (void)setsockopt(tcp->fd, SOL_SOCKET, SO_NOSIGPIPE, &yes, sizeof yes);
 #endif
+    /* A program that this one starts would keep the connection open, so that the server sees no end of it. */
+    (void)fcntl(tcp->fd, F_SETFD, FD_CLOEXEC);
     flags = fcntl(tcp->fd, F_GETFL, 0);
     if (flags < 0 || fcntl(tcp->fd, F_SETFL, flags | O_NONBLOCK) < 0) {
         return false;

@@ -251,6 +251,12 @@ static void a_server_that_hangs_up_is_no_broker(void) {
     CHECK(tw_link_connect(&link_, LONG_MS) == TW_HANDSHAKE_FAILED, "the attempt under way is the one that counts");
 }
 
+static void a_program_that_is_started_does_not_inherit_the_socket(void) {
+    connect_by(NULL);
+    CHECK((fcntl(tcp.fd, F_GETFD) & FD_CLOEXEC) != 0, "it stays open in another program");
+    close_all();
+}
+
 int main(void) {
     what_is_wrong_with_an_address_is_said();
     a_server_that_hangs_up_is_no_broker();
@@ -260,5 +266,6 @@ int main(void) {
     a_signal_ends_a_wait();
     the_end_is_noticed();
     a_socket_that_others_read_never_blocks();
+    a_program_that_is_started_does_not_inherit_the_socket();
     return finish("tcp");
 }
