@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import sys
 import tarfile
 import unittest
@@ -63,6 +64,14 @@ class C(WithProject):
         self.assertIn("cmake: zephyr\n", description)
         self.assertIn("kconfig: zephyr/Kconfig\n", description)
         self.build_by("zephyr", f"-DMODULE={module}/zephyr")
+
+    def test_zephyr_has_the_build_options(self) -> None:
+        """All that the README names, but for those that Zephyr decides."""
+        module = self.unpacked()
+        options = set(re.findall(r"^\| `TW_(\w+)` \| \d", (module / "README.md").read_text(), re.M)) - {"POSIX", "WIDE"}
+        self.assertIn("STORE", options)
+        self.assertEqual(set(re.findall(r"^config TAUTWIRE_(\w+)$", (module / "zephyr/Kconfig").read_text(), re.M)), options)
+        self.assertEqual(set(re.findall(r"CONFIG_TAUTWIRE_(\w+)", (module / "zephyr/CMakeLists.txt").read_text())), options)
 
     def test_esp_idf_finds_what_the_component_names(self) -> None:
         self.build_by("esp-idf", f"-DCOMPONENT={self.unpacked()}")
