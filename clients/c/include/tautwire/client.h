@@ -65,7 +65,11 @@ typedef struct tw_client_config {
      * filter, and the properties of the SUBSCRIBE for each. Without memory (size 0) you subscribe again yourself.
      */
     tw_memory subscriptions;
-    /** Packet identifiers of incoming QoS 2 messages that are not complete yet. Told to a 5.0 server as Receive Maximum. */
+    /**
+     * Packet identifiers of incoming QoS 2 messages that are not complete yet. Their number is told to a 5.0 server as Receive
+     * Maximum. A 3.1.1 server cannot be told: lend as many as it sends at once, which is its own setting. Each further message ends
+     * the connection with TW_TOO_MANY_INCOMING. With none, do not subscribe at QoS 2.
+     */
     uint16_t *incoming;
     uint16_t incoming_count;
     /**
