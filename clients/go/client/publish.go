@@ -209,7 +209,8 @@ func (c *Client) PublishAsync(ctx context.Context, m Publication) (*Token, error
 		return nil, fromSession("publish", err)
 	}
 	if offline && c.options.Store != nil {
-		if err := c.options.Store.Sync(); err != nil {
+		if err := c.options.Store.Sync(); err != nil && c.withdraw(queued, wrap(ErrStore, "publish", err)) {
+			// What is told to have failed must not be sent after all: the caller may publish it again.
 			return nil, wrap(ErrStore, "publish", err)
 		}
 	}
@@ -290,13 +291,14 @@ func (t *Token) Wait(ctx context.Context) (packets.ReasonCode, error) {
 
 // Cancel withdraws a message that has not been sent, and says whether it was so. The token is done then.
 func (t *Token) Cancel() bool {
-	if t.message == nil {
-		return false
-	}
-	c := t.client
+	return t.message != nil && t.client.withdraw(t.message, failure(ErrCanceled, "publish", "it was withdrawn"))
+}
+
+// withdraw ends a message with err, unless it has been sent.
+func (c *Client) withdraw(m *session.Outgoing, err error) bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if !c.session.Abandon(t.message, failure(ErrCanceled, "publish", "it was withdrawn")) {
+	if !c.session.Abandon(m, err) {
 		return false
 	}
 	if c.queueWaiters > 0 {
