@@ -70,7 +70,7 @@ func run(address, name string) error {
 				Topic: "sensors/" + name + "/temperature", Payload: []byte(reading), QoS: packets.AtLeastOnce,
 				Expiry: time.Hour,
 			})
-			if err != nil {
+			if err != nil && ctx.Err() == nil {
 				return err
 			}
 		case d := <-interval:
