@@ -130,6 +130,7 @@ static tw_result ask(websocket *s) {
     }
     s->out_len = (size_t)len;
     s->has_asked = true;
+    s->status = 0;
     return 0;
 }
 

@@ -27,7 +27,7 @@ typedef struct websocket_config {
     void *context;
 } websocket_config;
 
-/** All fields are private but `status`: that of the server's answer, such as 404; 0 if it was none of HTTP. */
+/** All fields are private but `status`: that of the server's answer to the last attempt, such as 404; 0 if it was none of HTTP. */
 typedef struct websocket {
     websocket_config config;
     int status;

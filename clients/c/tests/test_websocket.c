@@ -110,6 +110,10 @@ static void hands_are_shaken(void) {
               TW_WEBSOCKET_REFUSED,
           "another key");
     CHECK(open_with("HTTP/1.1 101", 9) == TW_HANDSHAKE_FAILED, "cut off");
+    CHECK(open_with("HTTP/1.1 404 Not Found\r\n\r\n", 9) == TW_WEBSOCKET_REFUSED, "refused");
+    transport.close(transport.context);
+    CHECK(ws.status == 404, "it is still there for who asks: %d", ws.status);
+    CHECK(transport.open(transport.context) == 0 && ws.status == 0, "and not for the next attempt: %d", ws.status);
 }
 
 static void frames_are_one_stream(void) {
