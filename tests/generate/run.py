@@ -13,6 +13,7 @@ import contextlib
 import filecmp
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -140,6 +141,10 @@ def prepare_go() -> list[str]:
     if unformatted := call("gofmt", "-l", ".", cwd=folder).strip():
         raise Failure(f"gofmt would change {unformatted}")
     call("go", "vet", "./...", cwd=folder)
+    # What the comments name is there: the compiler does not look.
+    comments = "".join(re.findall(r"(?m)//.*$", "".join(path.read_text() for path in (folder / "contracts").glob("*.go"))))
+    for package, name in sorted(set(re.findall(r"\b(client|packets)\.([A-Z][\w.]*\w)", comments))):
+        call("go", "doc", "-short", f"{client}/{package}", name, cwd=folder)
     call("go", "build", "-o", "driver", ".", cwd=folder)
     return [str(folder / "driver")]
 

@@ -105,7 +105,7 @@ fn publish(code: &mut Code, binding: &Binding, value: &str) {
     let name = names::go(&binding.name);
     code.line(format!("// Publish{name} publishes to {}; see client.Client.Publish. Of the", binding.topic.text));
     code.line("// publication, topic, payload and content type are set. The broker refuses what breaks the contract:");
-    code.line("// client.ErrRejected with packets.ReasonPayloadFormatInvalid, at QoS 1 and 2.");
+    code.line("// client.ErrPublishRefused with packets.ReasonPayloadFormatInvalid, at QoS 1 and 2.");
     code.line(format!("func Publish{name}("));
     code.line(format!(
         "\tctx context.Context, c *client.Client, topic {name}Topic, value *{value}, publication client.Publication,\n) error {{"

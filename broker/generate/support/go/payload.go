@@ -44,8 +44,8 @@ type Subscription[T, V any] struct {
 	receive func(*client.Message) (*Received[T, V], error)
 }
 
-// Messages gives the messages one after another. A payload that is not what the contract says comes with an error, which has
-// no end to the loop: Received has the message then, without a value. Other errors end it; see the subscription it is of.
+// Messages gives the messages one after another. A payload that is not what the contract says comes with an error that does not
+// end the loop: Received has the message then, without a value. Other errors end it, as they do in client.Subscription.Messages.
 func (s *Subscription[T, V]) Messages(ctx context.Context) iter.Seq2[*Received[T, V], error] {
 	return func(yield func(*Received[T, V], error) bool) {
 		for message, err := range s.Subscription.Messages(ctx) {
