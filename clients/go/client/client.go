@@ -182,7 +182,7 @@ func (c *Client) ClientID() string {
 // String names the client, for logs. Nothing that fmt shows of a client, or of its [Options], has a secret in it.
 func (c *Client) String() string { return "mqtt client " + c.ClientID() + " of " + c.target.Host }
 
-// GoString is String: the fields have secrets among them.
+// GoString gives the same as String, because some of the fields are secrets.
 func (c *Client) GoString() string { return "client.Client(" + c.String() + ")" }
 
 // Server tells what the server said at the last connection; false before the first.

@@ -10,8 +10,9 @@
 //	}
 //
 // A client keeps its connection: when it breaks it connects again, after a random pause that grows, and takes up its session
-// where it was. [Connect] reports how the first attempt ended; [New] goes on trying. Messages of QoS 1 are delivered at least once, those of QoS 2 exactly once, over any number of broken connections;
-// with a [store.File], over crashes of the process too. Subscriptions are renewed when the server has lost them.
+// where it was. [Connect] reports how the first attempt ended; [New] goes on trying. Messages of QoS 1 are delivered at least once,
+// those of QoS 2 exactly once, over any number of broken connections; with a [store.File], over crashes of the process too.
+// Subscriptions are renewed when the server has lost them.
 //
 // Nothing that a handler does can stop the client: it reads, acknowledges and pings on goroutines of its own. Handlers may
 // publish and wait, subscribe, unsubscribe, block, and close the client.

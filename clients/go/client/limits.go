@@ -123,7 +123,7 @@ const (
 
 // Reconnect says how long to wait before another attempt to connect: a pause that doubles with each failure from Min to Max, and is drawn at
 // random between half of it and all of it. StableAfter is how long a connection must have lasted to begin with Min again. Zero
-// stands for the default; where that does not go with the other end, for the other end.
+// stands for the default. If you set only one of Min and Max, and the default of the other does not fit, both are what you have set.
 type Reconnect struct{ Min, Max, StableAfter time.Duration }
 
 func (r *Reconnect) setDefaults() error {

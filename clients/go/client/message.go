@@ -76,10 +76,10 @@ func (m *Message) SubscriptionIDs() iter.Seq[uint32] { return m.publish.Subscrip
 // String gives one line without the payload.
 func (m *Message) String() string { return m.publish.String() }
 
-// Ack acknowledges the message. It may be called at any time, from any goroutine, in any order: PUBACK is sent in the
-// order of the QoS 1 messages [MQTT-4.6.0-2], PUBREC in that of the QoS 2 messages [MQTT-4.6.0-3], so that one that is kept back
-// holds up those of its QoS after it. With [Limits.ReceiveMaximum] messages unacknowledged, the server sends no more. A second call does nothing, and so does the
-// first for QoS 0.
+// Ack acknowledges the message. It may be called at any time, from any goroutine, in any order. PUBACKs are sent in the order of the
+// QoS 1 messages [MQTT-4.6.0-2], and PUBRECs in that of the QoS 2 messages [MQTT-4.6.0-3]: a message that is not acknowledged holds up
+// those of its QoS after it. With [Limits.ReceiveMaximum] messages unacknowledged, the server sends no more. A second call does nothing,
+// and neither does a call for QoS 0.
 func (m *Message) Ack() { m.settle(packets.ReasonSuccess) }
 
 // Reject acknowledges the message with a reason code of failure that PUBACK and PUBREC may carry, such as

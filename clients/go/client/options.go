@@ -100,13 +100,13 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// String shows what is no secret, and is no function.
+// String leaves out secrets and functions.
 func (o Options) String() string {
 	return fmt.Sprintf("{Version:%v ClientID:%q SessionExpiry:%v KeepAlive:%v Reconnect:%+v Timeouts:%+v Limits:%+v}",
 		o.Version, o.ClientID, o.SessionExpiry, o.KeepAlive, o.Reconnect, o.Timeouts, o.Limits)
 }
 
-// GoString is String: the fields have secrets among them.
+// GoString gives the same as String, because some of the fields are secrets.
 func (o Options) GoString() string { return "client.Options" + o.String() }
 
 // UserProperty is a name and a value.

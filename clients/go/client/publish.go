@@ -30,14 +30,14 @@ type Publication struct {
 	UserProperties  []UserProperty
 }
 
-// String shows all but the payload and the correlation data, of which it shows the size.
+// String shows the size of the payload and of the correlation data, and not what is in them.
 func (m Publication) String() string {
 	return fmt.Sprintf("{Topic:%q Payload:%d bytes QoS:%d Retain:%v Expiry:%v Text:%v ContentType:%q ResponseTopic:%q "+
 		"CorrelationData:%d bytes UserProperties:%d}", m.Topic, len(m.Payload), m.QoS, m.Retain, m.Expiry, m.Text, m.ContentType,
 		m.ResponseTopic, len(m.CorrelationData), len(m.UserProperties))
 }
 
-// GoString is String: a payload is nothing for logs.
+// GoString gives the same as String, because payloads do not belong into logs.
 func (m Publication) GoString() string { return "client.Publication" + m.String() }
 
 // encode fills a packet.
@@ -160,8 +160,9 @@ type Token struct {
 }
 
 // PublishAsync queues a message, and returns before it is delivered. At QoS 1 and 2 it waits for room in the queue, unless
-// the options say [Options.RejectWhenFull]; ctx bounds that, and nothing else. Without a connection the message is in
-// the store, if there is one, when PublishAsync returns; with one it is before it is sent. At QoS 0 the token is done.
+// the options say [Options.RejectWhenFull]; ctx bounds that, and nothing else. If there is a store, the message is in it before it is
+// sent and, where there is no connection, before PublishAsync returns; [ErrStore] means that it will not be sent. At QoS 0 the token
+// is done.
 func (c *Client) PublishAsync(ctx context.Context, m Publication) (*Token, error) {
 	if m.QoS == packets.AtMostOnce {
 		if err := c.publishNow(ctx, &m); err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// MaxRoutes bounds the topics for which the subscriptions are remembered; beyond it all are forgotten, and found again.
+// MaxRoutes is how many topics the client remembers with their subscriptions. When there are more it forgets all, and matches them again.
 const MaxRoutes = 4096
 
 // router finds the subscriptions that a message is for. The reader has it alone.
