@@ -92,6 +92,9 @@ func (c *Client) open(ctx context.Context, clean bool) (*connection, *packets.Co
 	if err != nil {
 		return nil, nil, ServerInfo{}, c.dialFailure(ctx, err)
 	}
+	if conn == nil {
+		return nil, nil, ServerInfo{}, failure(ErrInvalidOptions, "connect", "Options.Dial gave neither a connection nor an error")
+	}
 	n := &connection{
 		client: c, conn: conn, opened: time.Now(),
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{}),

@@ -111,3 +111,9 @@ func TestAServerWithoutWebSocketIsNotOne(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestADialWithoutAnythingIsRefused(t *testing.T) {
+	nothing := func(context.Context) (net.Conn, error) { return nil, nil }
+	_, err := client.Connect(testContext(t), "mqtt://server", client.Options{Dial: nothing})
+	wantError(t, err, client.ErrInvalidOptions)
+}
