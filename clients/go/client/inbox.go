@@ -147,6 +147,20 @@ func (i *inbox) end(err error) {
 	signal(i.room)
 }
 
+// hasEnded says whether no more messages come.
+func (i *inbox) hasEnded() bool {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	return i.ended
+}
+
+// failure says why no more messages come; nil if the client was closed, or as long as they do.
+func (i *inbox) failure() error {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	return i.err
+}
+
 // discard takes all that is there.
 func (i *inbox) discard() []*Message {
 	i.mutex.Lock()

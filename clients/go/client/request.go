@@ -27,8 +27,11 @@ type requests struct {
 	openingOnce sync.Once
 	opening     chan struct{}
 
+	// topic is where responses come, and listening the subscription to it, whoever holds opening.
+	topic     string
+	listening *Subscription
+
 	mutex   sync.Mutex
-	topic   string
 	last    uint64
 	waiting map[uint64]chan *Message
 	// late counts responses that nobody waited for.
@@ -39,7 +42,8 @@ type requests struct {
 // and the correlation data. The first request subscribes to a topic of this client's own; any number may wait at once.
 //
 // It waits for [Timeouts.Request] if ctx has no deadline. The errors, besides those of [Client.Publish], are [ErrRequestFailed]
-// with what the responder says, [ErrNoResponder] at once where nobody has subscribed, and [ErrRequestTimeout].
+// with what the responder says, [ErrNoResponder] at once where nobody has subscribed, [ErrRequestTimeout], and [ErrSubscribeRefused] where
+// the server does not let this client hear responses.
 func (c *Client) Request(ctx context.Context, m Publication) (*Message, error) {
 	m.QoS = max(m.QoS, packets.AtLeastOnce)
 	return c.request(ctx, m)
@@ -78,7 +82,7 @@ func (c *Client) request(ctx context.Context, m Publication) (*Message, error) {
 
 // exchange publishes a request, and waits for what answers it.
 func (c *Client) exchange(ctx context.Context, m Publication) (*Message, error) {
-	topic, err := c.responseTopic(ctx)
+	topic, listening, err := c.responseTopic(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +120,18 @@ func (c *Client) exchange(ctx context.Context, m Publication) (*Message, error) 
 				return nil, &Error{Code: ErrNoResponder, Operation: "request", Detail: m.Topic, Reason: reason}
 			}
 			published = nil
+		case <-listening.worker:
+			// Nobody hears responses any more: the server has refused to renew the subscription, or the client is closing.
+			select {
+			case message := <-response:
+				return message, nil
+			default:
+			}
+			token.Cancel()
+			if err := listening.inbox.failure(); err != nil {
+				return nil, err
+			}
+			return nil, c.endedError("request")
 		case <-c.done:
 			return nil, c.endedError("request")
 		case <-ctx.Done():
@@ -127,18 +143,19 @@ func (c *Client) exchange(ctx context.Context, m Publication) (*Message, error) 
 	}
 }
 
-// responseTopic gives the topic for responses, and subscribes to it the first time.
-func (c *Client) responseTopic(ctx context.Context) (string, error) {
+// responseTopic gives the topic for responses and the subscription to it, which is made the first time, and anew where the server has
+// refused to renew it.
+func (c *Client) responseTopic(ctx context.Context) (string, *Subscription, error) {
 	r := &c.requests
 	r.openingOnce.Do(func() { r.opening = make(chan struct{}, 1) })
 	select {
 	case r.opening <- struct{}{}:
 	case <-ctx.Done():
-		return "", contextError(ErrCanceled, "request", ctx)
+		return "", nil, contextError(ErrCanceled, "request", ctx)
 	}
 	defer func() { <-r.opening }()
-	if r.topic != "" {
-		return r.topic, nil
+	if r.listening != nil && !r.listening.inbox.hasEnded() {
+		return r.topic, r.listening, nil
 	}
 	prefix := responseTopicPrefix
 	if info := c.stats.server.Load(); info != nil && info.ResponseInformation != "" {
@@ -148,13 +165,16 @@ func (c *Client) responseTopic(ctx context.Context) (string, error) {
 	_, _ = rand.Read(random[:])
 	topic := prefix + hex.EncodeToString(random[:])
 	r.mutex.Lock()
-	r.waiting = map[uint64]chan *Message{}
-	r.mutex.Unlock()
-	if _, err := c.Handle(ctx, topic, SubscribeOptions{QoS: packets.ExactlyOnce}, c.onResponse); err != nil {
-		return "", err
+	if r.waiting == nil {
+		r.waiting = map[uint64]chan *Message{}
 	}
-	r.topic = topic
-	return topic, nil
+	r.mutex.Unlock()
+	listening, err := c.Handle(ctx, topic, SubscribeOptions{QoS: packets.ExactlyOnce}, c.onResponse)
+	if err != nil {
+		return "", nil, err
+	}
+	r.topic, r.listening = topic, listening
+	return topic, listening, nil
 }
 
 func (c *Client) onResponse(_ context.Context, m *Message) {

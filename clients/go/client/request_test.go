@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,6 +94,60 @@ func TestAResponseThatCannotBePublishedIsAFailure(t *testing.T) {
 	_, err = c.Request(ctx, client.Publication{Topic: "bad"})
 	if e := wantError(t, err, client.ErrRequestFailed); e.Detail != "the responder failed" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A server may refuse, after a reconnection, that the client hears responses, and allow it again: requests do not time out for ever.
+func TestRequestsSurviveThatResponsesWereRefused(t *testing.T) {
+	ctx := testContext(t)
+	var isRefused atomic.Bool
+	asked := make(chan struct{}, 10)
+	f := newFake(t, server.Hooks{
+		Subscribe: func(c *server.Conn, p *packets.Subscribe) error {
+			answer, err := packets.NewSubAck(p.PacketID())
+			orPanic(err)
+			reason := packets.ReasonSuccess
+			if isRefused.Load() {
+				reason = packets.ReasonNotAuthorized
+			}
+			orPanic(answer.Add(reason))
+			return c.Send(answer)
+		},
+		Publish: func(c *server.Conn, p *packets.Publish) error {
+			if err := server.Acknowledge(c, p); err != nil {
+				return err
+			}
+			if p.Topic() == "silent" {
+				asked <- struct{}{}
+				return nil
+			}
+			topic, _ := p.ResponseTopic()
+			correlation, _ := p.CorrelationData()
+			response, err := packets.NewPublish(topic, []byte("yes"))
+			orPanic(err)
+			orPanic(response.SetCorrelationData(correlation))
+			return c.Send(response)
+		},
+	})
+	c := f.connect(client.Options{})
+	_, err := c.Request(ctx, client.Publication{Topic: "ready"})
+	must(t, err)
+	pending := make(chan error, 1)
+	go func() {
+		_, err := c.Request(ctx, client.Publication{Topic: "silent"})
+		pending <- err
+	}()
+	await(t, asked)
+	isRefused.Store(true)
+	f.cut()
+	wantError(t, await(t, pending), client.ErrSubscribeRefused)
+	_, err = c.Request(ctx, client.Publication{Topic: "ready"})
+	wantError(t, err, client.ErrSubscribeRefused)
+	isRefused.Store(false)
+	response, err := c.Request(ctx, client.Publication{Topic: "ready"})
+	must(t, err)
+	if string(response.Payload()) != "yes" {
+		t.Errorf("got %s", response.Payload())
 	}
 }
 
