@@ -298,10 +298,40 @@ func TestARefusedSubscriptionSaysWhy(t *testing.T) {
 		t.Errorf("got %v", e)
 	}
 	// This server has no sessions: after a cut the other one is refused too, and says so.
+	if kept.Err() != nil || isDone(kept) {
+		t.Errorf("it has not ended: %v", kept.Err())
+	}
 	f.cut()
+	await(t, kept.Done())
+	wantError(t, kept.Err(), client.ErrSubscribeRefused)
 	_, err = kept.Receive(ctx)
 	if e := wantError(t, err, client.ErrSubscribeRefused); e.Reason != packets.ReasonNotAuthorized {
 		t.Errorf("got %v", e)
+	}
+}
+
+func isDone(s *client.Subscription) bool {
+	select {
+	case <-s.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+func TestASubscriptionThatWasEndedHasNoError(t *testing.T) {
+	ctx := testContext(t)
+	c := newFake(t, newBroker().hooks()).connect(client.Options{})
+	ended, err := c.Subscribe(ctx, "a", client.SubscribeOptions{})
+	must(t, err)
+	must(t, ended.Unsubscribe(ctx))
+	closed, err := c.Handle(ctx, "b", client.SubscribeOptions{}, func(context.Context, *client.Message) {})
+	must(t, err)
+	must(t, c.Close(ctx))
+	for _, s := range []*client.Subscription{ended, closed} {
+		if !isDone(s) || s.Err() != nil {
+			t.Errorf("%v: done %v, %v", s.Filters(), isDone(s), s.Err())
+		}
 	}
 }
 

@@ -25,11 +25,14 @@ type inbox struct {
 
 	ready chan struct{}
 	room  chan struct{}
+	// finished is closed when it has ended.
+	finished chan struct{}
 }
 
 func newInbox(maxMessages, maxBytes int) *inbox {
 	return &inbox{
 		maxMessages: maxMessages, maxBytes: maxBytes, ready: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		finished: make(chan struct{}),
 	}
 }
 
@@ -142,6 +145,7 @@ func (i *inbox) end(err error) {
 	defer i.mutex.Unlock()
 	if !i.ended {
 		i.ended, i.err = true, err
+		close(i.finished)
 	}
 	signal(i.ready)
 	signal(i.room)

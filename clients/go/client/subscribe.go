@@ -225,6 +225,19 @@ func (s *Subscription) ID() uint32 {
 	return s.entries[0].id
 }
 
+// Done gives a channel that is closed when the subscription has ended: by Unsubscribe, with the client, or because the server has refused
+// to renew it. See [Subscription.Err]. A handler may still have messages that came before.
+func (s *Subscription) Done() <-chan struct{} { return s.inbox.finished }
+
+// Err says why the subscription ended by itself; nil while it lives, and after Unsubscribe and Close.
+func (s *Subscription) Err() error {
+	err := s.inbox.failure()
+	if errors.Is(err, ErrUnsubscribed) {
+		return nil
+	}
+	return err
+}
+
 // Receive waits for a message. It gives [ErrCanceled] when ctx ends, [ErrUnsubscribed] after Unsubscribe, [ErrClosed] after
 // Close, or the error for which the client or the subscription ended. The message is acknowledged by [Message.Ack] only, whatever [SubscribeOptions.ManualAck] says.
 func (s *Subscription) Receive(ctx context.Context) (*Message, error) {
