@@ -7,6 +7,10 @@
 
 #include "flash_log.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /** One program at a time may have the file open; `fd` is private. */
 typedef struct flash_file {
     int fd;
@@ -19,5 +23,9 @@ typedef struct flash_file {
 tw_result flash_file_open(flash_file *file, const char *path, uint32_t sector_bytes, flash_driver *driver);
 
 void flash_file_close(flash_file *file);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

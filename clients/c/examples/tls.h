@@ -8,6 +8,10 @@
 
 #include "tautwire.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /** Files in PEM, and names. They must outlive the tls. */
 typedef struct tls_config {
     const char *host;
@@ -38,5 +42,9 @@ const char *tls_error(const tls *connection);
 
 /** After the link has been disconnected or cut. */
 void tls_free(tls *connection);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

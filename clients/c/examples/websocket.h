@@ -7,6 +7,10 @@
 
 #include "tautwire.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /** A frame that is sent, and the header of the server's answer, which may not be longer. */
 #define WEBSOCKET_OUT_BYTES 1024u
 #define WEBSOCKET_ANSWER_BYTES 1024u
@@ -47,5 +51,9 @@ typedef struct websocket {
 
 /** Sets `socket` up and answers its transport. */
 tw_transport websocket_transport(websocket *socket, const websocket_config *config);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

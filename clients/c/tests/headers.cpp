@@ -1,0 +1,12 @@
+/* The headers to copy are for C++, too: what they declare has the linkage of C. Another linkage here would be a conflict. */
+#include "flash_file.h"
+#include "flash_log.h"
+#include "tls.h"
+#include "websocket.h"
+
+extern "C" {
+tw_store flash_log_store(flash_log *log);
+void flash_file_close(flash_file *file);
+tw_transport tls_transport(tls *connection);
+tw_transport websocket_transport(websocket *socket, const websocket_config *config);
+}
