@@ -107,6 +107,11 @@ static tw_result progress(const tw_tcp *tcp) {
     return getsockopt(tcp->fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0 ? 1 : -1;
 }
 
+/* How long the address that is tried may take: one that never answers, as IPv6 often does, must not hide the others. */
+static uint32_t address_left_ms(const tw_tcp *tcp) {
+    return tcp->address == NULL ? UINT32_MAX : left_ms(tcp_now_ms(NULL), tcp->since_ms, TW_TCP_ADDRESS_MS);
+}
+
 static tw_result tcp_open(void *context) {
     tw_tcp *tcp = (tw_tcp *)context;
     tw_result result;
@@ -120,7 +125,7 @@ static tw_result tcp_open(void *context) {
         const struct addrinfo *address = (const struct addrinfo *)tcp->address;
         if (tcp->fd >= 0) {
             tw_result state = progress(tcp);
-            if (state >= 0) {
+            if (state > 0 || (state == 0 && address_left_ms(tcp) > 0)) {
                 tcp->is_open = state > 0;
                 return state;
             }
@@ -129,6 +134,7 @@ static tw_result tcp_open(void *context) {
             return TW_UNREACHABLE;
         } else if (begin(tcp, address)) {
             tcp->address = address->ai_next;
+            tcp->since_ms = tcp_now_ms(tcp);
             continue;
         } else {
             tcp->address = address->ai_next;
@@ -162,8 +168,12 @@ static tw_result tcp_send(void *context, const uint8_t *bytes, size_t len) {
 }
 
 static void tcp_wait(void *context, bool to_receive, bool to_send, uint32_t timeout_ms) {
+    const tw_tcp *tcp = (const tw_tcp *)context;
     struct pollfd poller;
-    poller.fd = ((tw_tcp *)context)->fd;
+    if (!tcp->is_open && tcp->fd >= 0) {
+        timeout_ms = lesser(timeout_ms, address_left_ms(tcp));
+    }
+    poller.fd = tcp->fd;
     poller.events = (short)((to_receive ? POLLIN : 0) | (to_send ? POLLOUT : 0));
     poller.revents = 0;
     /* Without a socket this is a pause. */

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -51,18 +52,22 @@ static uint32_t step_takes_ms(uint32_t timeout_ms) {
     return now_ms() - start_ms;
 }
 
-static int listen_anywhere(void) {
+static int listen_with(int backlog) {
     struct sockaddr_in address;
     socklen_t len = sizeof address;
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     memset(&address, 0, sizeof address);
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&address, len) == 0 && listen(fd, 1) == 0 &&
+    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&address, len) == 0 && listen(fd, backlog) == 0 &&
               getsockname(fd, (struct sockaddr *)&address, &len) == 0,
           "listen");
     sprintf(port, "%u", ntohs(address.sin_port));
     return fd;
+}
+
+static int listen_anywhere(void) {
+    return listen_with(1);
 }
 
 /* `recv_by` is what receives in place of TCP; NULL: TCP itself. */
@@ -257,6 +262,42 @@ static void a_program_that_is_started_does_not_inherit_the_socket(void) {
     close_all();
 }
 
+#ifdef __linux__
+static struct addrinfo *address_of_port(void) {
+    struct addrinfo hints, *found = NULL;
+    memset(&hints, 0, sizeof hints);
+    hints.ai_family = AF_INET;
+    hints.ai_socktype = SOCK_STREAM;
+    CHECK(getaddrinfo("127.0.0.1", port, &hints, &found) == 0, "an address");
+    return found;
+}
+
+/* As IPv6 where its packets are lost: Linux drops what asks a listener whose queue is full. */
+static void an_address_that_never_answers_gives_way_to_the_next(void) {
+    int deaf = listen_with(0), first = socket(AF_INET, SOCK_STREAM, 0), listener;
+    struct addrinfo *addresses = address_of_port();
+    uint32_t start_ms;
+    tw_result result;
+    CHECK(connect(first, addresses->ai_addr, addresses->ai_addrlen) == 0, "the queue is full");
+    listener = listen_anywhere();
+    addresses->ai_next = address_of_port();
+    transport = tw_tcp_transport(&tcp, "two.example", port);
+    tcp.addresses = addresses;
+    tcp.address = addresses;
+    CHECK(transport.open(transport.context) == 0, "no answer");
+    tcp.since_ms -= TW_TCP_ADDRESS_MS - 100;
+    start_ms = now_ms();
+    while ((result = transport.open(transport.context)) == 0 && now_ms() - start_ms < LONG_MS) {
+        transport.wait(transport.context, false, true, LONG_MS);
+    }
+    CHECK(result == 1 && now_ms() - start_ms < LONG_MS / 2, "%d after %u ms", (int)result, now_ms() - start_ms);
+    transport.close(transport.context);
+    close(first);
+    close(deaf);
+    close(listener);
+}
+#endif
+
 int main(void) {
     what_is_wrong_with_an_address_is_said();
     a_server_that_hangs_up_is_no_broker();
@@ -267,5 +308,8 @@ int main(void) {
     the_end_is_noticed();
     a_socket_that_others_read_never_blocks();
     a_program_that_is_started_does_not_inherit_the_socket();
+#ifdef __linux__
+    an_address_that_never_answers_gives_way_to_the_next();
+#endif
     return finish("tcp");
 }

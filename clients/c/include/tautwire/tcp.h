@@ -4,9 +4,16 @@ typedef struct tw_tcp {
     const char *port;
     int fd;
     bool is_open, is_brisk, may_block;
+    uint32_t since_ms;
     void *addresses;
     void *address;
 } tw_tcp;
 
-/** Sets `tcp` up and answers its transport. `host` and `port` must outlive it. A name is looked up at each connection. */
+/** How long an address of a name may take before the next one is tried. The last one has the rest of `connect_timeout_ms`. */
+#define TW_TCP_ADDRESS_MS 5000u
+
+/**
+ * Sets `tcp` up and answers its transport. `host` and `port` must outlive it. A name is looked up at each connection, and its addresses
+ * are tried in turn.
+ */
 tw_transport tw_tcp_transport(tw_tcp *tcp, const char *host, const char *port);
