@@ -288,10 +288,13 @@ func (f *File) sync() error {
 	return nil
 }
 
-// Close syncs, and lets others open the file.
+// Close syncs, and lets others open the file. A second call does nothing, so that it may be deferred although the client closes it, too.
 func (f *File) Close() error {
 	f.syncing.Lock()
 	defer f.syncing.Unlock()
+	if errors.Is(f.failure, os.ErrClosed) {
+		return nil
+	}
 	err := f.sync()
 	if f.failure == nil {
 		f.failure = fmt.Errorf("store: %s: %w", f.path, os.ErrClosed)

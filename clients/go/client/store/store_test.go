@@ -155,6 +155,9 @@ func TestAFileIsOpenOnce(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	_ = file.Close()
+	if err := file.Close(); err != nil {
+		t.Fatalf("a second Close: %v", err)
+	}
 	// A client that is given a store which another one has closed is told so, and not that it is open elsewhere.
 	if _, err := file.Load(); !errors.Is(err, os.ErrClosed) || errors.Is(err, ErrInUse) {
 		t.Fatalf("got %v", err)
