@@ -294,7 +294,7 @@ impl Publishing {
     /// # Errors
     /// The time is over; or, inside, as [`Publishing::wait`].
     pub fn wait_timeout(mut self, timeout: Duration) -> Result<Result<Published, Error>, Publishing> {
-        block_on(&mut self.0, Some(Instant::now() + timeout)).ok_or(self)
+        block_on(&mut self.0, end_of(timeout)).ok_or(self)
     }
 }
 
@@ -339,7 +339,7 @@ impl Subscription {
     /// # Errors
     /// [`Error::Canceled`]; otherwise why there are no more messages.
     pub fn next_timeout(&mut self, timeout: Duration) -> Result<Message, Error> {
-        match block_on(poll_fn(|cx| self.0.poll_next(cx)), Some(Instant::now() + timeout)) {
+        match block_on(poll_fn(|cx| self.0.poll_next(cx)), end_of(timeout)) {
             Some(Some(message)) => Ok(message),
             Some(None) => Err(self.0.ended().unwrap_or(Error::Closed)),
             None => Err(Error::Canceled("a message")),
@@ -388,7 +388,7 @@ impl Requester {
     /// [`Error::NoResponder`] at QoS 1 and 2, [`Error::RequestFailed`], [`Error::RequestTimeout`], or as for publishing.
     pub fn request(&self, publication: Publication<'_>) -> Result<Message, Error> {
         let answered = async { self.0.ask(publication).await?.await };
-        let until = Instant::now().checked_add(self.0.patience());
+        let until = end_of(self.0.patience());
         block_on(answered, until).unwrap_or(Err(Error::RequestTimeout))
     }
 
@@ -449,7 +449,7 @@ impl Events {
     /// [`Error::Canceled`].
     pub fn next_timeout(&mut self, timeout: Duration) -> Result<Option<ConnectionEvent>, Error> {
         let next = poll_fn(|cx| self.poll_next(cx));
-        block_on(next, Some(Instant::now() + timeout)).ok_or(Error::Canceled("an event"))
+        block_on(next, end_of(timeout)).ok_or(Error::Canceled("an event"))
     }
 
     /// Events that were forgotten before they were asked for.
@@ -485,7 +485,7 @@ impl StatusWatch {
     /// [`Error::Canceled`].
     pub fn next_timeout(&mut self, timeout: Duration) -> Result<Status, Error> {
         let next = poll_fn(|cx| self.handle.poll_status(&mut self.seen, cx));
-        block_on(next, Some(Instant::now() + timeout)).ok_or(Error::Canceled("another status"))
+        block_on(next, end_of(timeout)).ok_or(Error::Canceled("another status"))
     }
 }
 
@@ -493,6 +493,11 @@ impl StatusWatch {
 /// several things of this crate at once, by their `poll` methods.
 pub fn block_on<F: Future>(future: F, until: Option<Instant>) -> Option<F::Output> {
     thread::block_on(future, until)
+}
+
+/// When this time is over; `None` for never, where no clock can show it.
+fn end_of(timeout: Duration) -> Option<Instant> {
+    Instant::now().checked_add(timeout)
 }
 
 /// Waits as long as it takes.

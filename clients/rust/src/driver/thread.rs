@@ -109,13 +109,14 @@ impl Driver {
 
     /// Waits; false where the client is to end.
     fn pause(&mut self, pause: Duration) -> bool {
-        let until = Instant::now() + pause;
+        let began = Instant::now();
         let waker = self.waker.clone();
         loop {
             if !self.shared.sleep_offline(&Context::from_waker(&waker)) {
                 return false;
             }
-            let left = until.saturating_duration_since(Instant::now());
+            // No clock need show when a pause ends that is longer than any program runs.
+            let left = pause.saturating_sub(began.elapsed());
             if left.is_zero() {
                 return true;
             }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tautwire_client::{
-    Error, Property, ProtocolVersion, Publication, QoS, ReasonCode, Refused, RetainHandling, Status, Subscribe,
-    SubscriptionId, Will, blocking,
+    Error, Options, Property, ProtocolVersion, Publication, QoS, ReasonCode, Reconnect, Refused, RetainHandling,
+    Status, Subscribe, SubscriptionId, Will, blocking,
 };
 
 use crate::support::{PATIENCE, Running, eventually, options, soon};
@@ -277,4 +277,26 @@ fn a_last_session_expiry_is_said() {
     assert!(matches!(client.status(), Status::Online { session_present: true }));
     client.disconnect_with(&[Property::SessionExpiryInterval(0)]).expect("ends cleanly");
     assert!(matches!(kept().status(), Status::Online { session_present: false }));
+}
+
+#[test]
+fn times_may_be_longer_than_any_clock_can_show() {
+    let broker = Running::start();
+    let for_ever = Reconnect { min: Duration::MAX, max: Duration::MAX };
+    let options = broker.options().connect_timeout(Duration::MAX).disconnect_timeout(Duration::MAX);
+    let client = blocking::Client::connect(options.ping_timeout(Duration::MAX)).expect("connects");
+    let mut stream = client.subscribe(Subscribe::to("t").qos(QoS::AtLeastOnce)).expect("granted");
+    let publishing = client.publish(Publication::new("t", "x").qos(QoS::AtLeastOnce)).expect("taken");
+    publishing.wait_timeout(Duration::MAX).expect("in time").expect("acknowledged");
+    stream.next_timeout(Duration::MAX).expect("arrives");
+    client.watch().next_timeout(Duration::MAX).expect("a status");
+    client.events().next_timeout(Duration::MAX).expect("an event");
+    client.disconnect().expect("ends cleanly");
+    // Nobody listens there any more, so it pauses.
+    let nowhere = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let options = Options::new(&format!("mqtt://{nowhere}")).expect("an address").reconnect(Some(for_ever));
+    let client = blocking::Client::start(options).expect("a thread");
+    let mut events = client.events();
+    events.next_timeout(PATIENCE).expect("an event");
+    client.disconnect().expect("ends cleanly");
 }
