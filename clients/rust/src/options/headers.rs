@@ -34,6 +34,10 @@ impl Headers {
         Ok(())
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// As lines of the request.
     #[cfg(any(feature = "websocket", test))]
     pub(crate) fn lines(&self) -> &str {

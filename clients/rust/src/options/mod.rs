@@ -210,7 +210,7 @@ impl Options {
         self
     }
 
-    /// Adds a header field to the handshake of `ws://` and `wss://`. May be repeated.
+    /// Adds a header field to the handshake of `ws://` and `wss://`. May be repeated. With another address the client does not connect.
     ///
     /// # Errors
     /// [`Error::Options`]: a name that is none or that the client sets itself, a value that is not of visible ASCII, or more than 8 KiB.
@@ -337,7 +337,8 @@ impl Options {
         self
     }
 
-    /// Whom to trust and who to be, for `mqtts://` and `wss://`.
+    /// Whom to trust and who to be, for `mqtts://` and `wss://`. With another address and settings that are not the default the client does
+    /// not connect, because everything would be sent in the clear.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self, tls: crate::Tls) -> Options {

@@ -110,6 +110,13 @@ impl Tls {
         self
     }
 
+    /// Nothing has been set.
+    pub(crate) fn is_default(&self) -> bool {
+        let Tls { config, roots, revoked, identity, server_name, alpn, takes_any, made: _ } = self;
+        let has_lists = !(roots.is_empty() && revoked.is_empty() && alpn.is_empty());
+        !(*takes_any || has_lists || config.is_some() || identity.is_some() || server_name.is_some())
+    }
+
     fn changed(mut self) -> Tls {
         self.made = Arc::default();
         self

@@ -18,16 +18,19 @@ pub(crate) struct Wire {
 impl Wire {
     /// The layers that the address asks for.
     pub(crate) fn new(options: &Options) -> Result<Wire, Error> {
-        let _ = options;
+        let scheme = options.server.scheme;
+        #[cfg(feature = "tls")]
+        if !scheme.is_tls() && !options.tls.is_default() {
+            return Err(Error::Options("settings of TLS are for mqtts:// and wss://".into()));
+        }
+        if !options.headers.is_empty() && !scheme.is_websocket() {
+            return Err(Error::Options("headers are for ws:// and wss://".into()));
+        }
         Ok(Wire {
             #[cfg(feature = "tls")]
-            tls: if options.server.scheme.is_tls() {
-                Some(TlsLayer::new(&options.tls, &options.server.host)?)
-            } else {
-                None
-            },
+            tls: if scheme.is_tls() { Some(TlsLayer::new(&options.tls, &options.server.host)?) } else { None },
             #[cfg(feature = "websocket")]
-            websocket: options.server.scheme.is_websocket().then(|| websocket::WebSocketLayer::new(options)),
+            websocket: scheme.is_websocket().then(|| websocket::WebSocketLayer::new(options)),
         })
     }
 

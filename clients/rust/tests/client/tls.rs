@@ -169,3 +169,20 @@ fn who_is_not_trusted_is_not_talked_to() {
     let anybody = Tls::default().dangerously_accept_any_certificate();
     blocking::Client::connect(options(address).tls(anybody)).expect("asked for nothing").disconnect().expect("ends");
 }
+
+#[test]
+fn settings_of_tls_are_never_left_out_without_a_word() {
+    let broker = Running::start();
+    let secured = [
+        Tls::default().trust([Authority::new().certificate()]),
+        Tls::default().server_name("broker.test"),
+        Tls::default().alpn(["mqtt"]),
+        Tls::default().dangerously_accept_any_certificate(),
+    ];
+    for tls in secured {
+        let error = blocking::Client::connect(broker.options().tls(tls)).expect_err("nothing is encrypted");
+        assert_eq!(error.code(), "invalid_options", "{error}");
+    }
+    let client = blocking::Client::connect(broker.options().tls(Tls::default())).expect("nothing was asked for");
+    client.disconnect().expect("ends cleanly");
+}
