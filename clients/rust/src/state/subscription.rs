@@ -102,6 +102,16 @@ impl Subscription {
         Poll::Ready(message)
     }
 
+    /// Gives messages back that were the last to be taken and have not been handled, in their order: they are the next ones again. Where the
+    /// subscription is dropped and its session lasts, those of QoS 1 and 2 wait for the next stream that asks for them.
+    pub fn put_back(&mut self, messages: impl IntoIterator<Item = Message, IntoIter: DoubleEndedIterator>) {
+        for message in messages.into_iter().rev() {
+            // What is to be handled again is not acknowledged yet.
+            self.previous.take_if(|previous| message.token() == Some(*previous));
+            self.batch.push_front(message);
+        }
+    }
+
     /// Ends the subscription and tells the server. Messages not handed out yet are acknowledged and dropped. Gives what the
     /// server will answer, where it is asked.
     ///

@@ -1,6 +1,9 @@
 //! Several subscriptions to the same filter, which are one to the server.
 
-use tautwire_client::{Publication, QoS, RetainHandling, Subscribe, SubscriptionId, blocking};
+use std::future::poll_fn;
+use std::time::{Duration, Instant};
+
+use tautwire_client::{Message, Publication, QoS, RetainHandling, Subscribe, SubscriptionId, blocking};
 
 use crate::support::{PATIENCE, Running};
 
@@ -110,4 +113,36 @@ fn several_filters_are_one_subscription_and_share_some() {
     let mut one = one;
     assert_eq!(next(&mut one), ("1".into(), QoS::AtLeastOnce));
     assert_eq!(next(&mut one), ("4".into(), QoS::AtMostOnce));
+}
+
+/// The next messages of a stream that is polled.
+fn polled(stream: &mut tautwire_client::Subscription, count: usize) -> Vec<Message> {
+    let mut next = || blocking::block_on(poll_fn(|cx| stream.poll_next(cx)), Some(Instant::now() + PATIENCE));
+    (0..count).map(|_| next().flatten().expect("arrives")).collect()
+}
+
+#[test]
+fn messages_that_are_put_back_come_again() {
+    let broker = Running::start();
+    let lasting = broker.options().client_id("lasting").persistent(Duration::from_secs(600));
+    let (client, publisher) = (blocking::Client::connect(lasting).expect("connects"), connect(&broker));
+    let subscribe = || {
+        let subscribe = Subscribe::to("back").qos(QoS::AtLeastOnce).manual_acknowledgement();
+        let subscribing = client.subscribing(subscribe).expect("asked for");
+        blocking::block_on(subscribing, Some(Instant::now() + PATIENCE)).expect("answered").expect("granted")
+    };
+    let mut stream = subscribe();
+    let expected = ["one", "two", "three"].map(str::as_bytes);
+    for payload in ["one", "two", "three"] {
+        publish(&publisher, "back", payload, QoS::AtLeastOnce);
+    }
+    for _ in 0..2 {
+        let messages = polled(&mut stream, 3);
+        assert!(messages.iter().map(Message::payload).eq(expected), "{messages:?}");
+        stream.put_back(messages);
+    }
+    // The session lasts, and the next stream gets them.
+    drop(stream);
+    let messages = polled(&mut subscribe(), 3);
+    assert!(messages.iter().map(Message::payload).eq(expected), "{messages:?}");
 }
