@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 use tautwire_client::blocking::{self, StatusWatch};
 use tautwire_client::{Error, Property, QoS, ReasonCode};
 
@@ -14,7 +14,7 @@ use crate::fork::Owned;
 use crate::message::Message;
 use crate::operation::{Operation, Pending, Value, on_a_thread};
 use crate::options::{Settings, SubscribeSettings};
-use crate::publication::{Extra, publication, with_payload};
+use crate::publication::{Extra, publication, text, with_payload};
 
 /// A client with the thread that drives it. It ends when nothing of it is left.
 #[pyclass(frozen, module = "tautwire._native")]
@@ -29,6 +29,7 @@ impl Client {
     /// Begins to connect, and goes on trying.
     #[staticmethod]
     fn start(py: Python<'_>, settings: Settings) -> PyResult<Client> {
+        error::class(py)?;
         // Reading certificates may take a while.
         let started = py.detach(|| settings.options().and_then(blocking::Client::start));
         started.map(|client| Client(Owned::new(client))).map_err(|error| error::raise(py, &error))
@@ -40,13 +41,14 @@ impl Client {
     fn publish(
         &self,
         py: Python<'_>,
-        topic: &str,
+        topic: &Bound<'_, PyString>,
         payload: &Bound<'_, PyAny>,
         qos: &Bound<'_, PyAny>,
         retain: bool,
         extra: Option<Extra>,
     ) -> PyResult<Option<Operation>> {
         let client = self.0.get(py)?;
+        let topic = &*text("the topic", topic)?;
         let way = (crate::publication::qos(qos)?, retain);
         let published = with_payload(payload, |payload| {
             publication(topic, payload, way, extra.as_ref()).and_then(|publication| client.try_publish(publication))

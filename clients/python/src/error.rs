@@ -3,14 +3,22 @@
 use std::error::Error as _;
 
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use tautwire_client::Error;
+
+/// `tautwire.MqttError`. Kept, because nothing can be imported any more while Python ends.
+static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// The class of the exceptions.
+pub(crate) fn class(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    let found =
+        CLASS.get_or_try_init(py, || Ok::<_, PyErr>(py.import("tautwire.errors")?.getattr("MqttError")?.unbind()));
+    found.map(|class| class.bind(py))
+}
 
 /// An exception `tautwire.MqttError`. The text that belongs to the code is with its class, in Python.
 pub(crate) fn new(py: Python<'_>, code: &str, detail: Option<&str>, reason: Option<u8>) -> PyErr {
-    let made = py
-        .import("tautwire.errors")
-        .and_then(|module| module.getattr("MqttError"))
-        .and_then(|class| class.call1((code, detail, reason)));
+    let made = class(py).and_then(|class| class.call1((code, detail, reason)));
     match made {
         Ok(exception) => PyErr::from_value(exception),
         Err(error) => error,
@@ -20,10 +28,7 @@ pub(crate) fn new(py: Python<'_>, code: &str, detail: Option<&str>, reason: Opti
 /// The exception for an error of the client.
 pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     let reason = error.reason().map(|reason| reason.as_u8());
-    let made = py
-        .import("tautwire.errors")
-        .and_then(|module| module.getattr("MqttError"))
-        .and_then(|class| class.call_method1("of_message", (error.code(), error.to_string(), reason)));
+    let made = class(py).and_then(|class| class.call_method1("of_message", (error.code(), error.to_string(), reason)));
     let raised = match made {
         Ok(exception) => PyErr::from_value(exception),
         Err(error) => error,

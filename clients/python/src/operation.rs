@@ -110,9 +110,9 @@ pub(crate) fn wait_for<R: Send>(
     mut wait_until: impl FnMut(Instant) -> Option<R> + Send,
 ) -> PyResult<R> {
     let began = Instant::now();
-    // A time that no clock can show is for ever.
-    let end =
-        timeout_s.and_then(|timeout_s| Duration::try_from_secs_f64(timeout_s).ok()).and_then(|t| began.checked_add(t));
+    // Less than nothing, such as what is left of a time that is over, is nothing. A time that no clock can show is for ever.
+    let timeout = timeout_s.and_then(|timeout_s| Duration::try_from_secs_f64(timeout_s.max(0.0)).ok());
+    let end = timeout.and_then(|timeout| began.checked_add(timeout));
     loop {
         let slice = Instant::now() + SIGNALS;
         let until = end.map_or(slice, |end| end.min(slice));

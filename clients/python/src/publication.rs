@@ -1,5 +1,6 @@
 //! Messages to publish, as Python hands them over.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use pyo3::prelude::*;
@@ -66,8 +67,8 @@ pub(crate) fn with_payload<R>(payload: &Bound<'_, PyAny>, action: impl FnOnce(&[
     if let Ok(bytes) = payload.cast::<PyBytes>() {
         return Ok(action(bytes.as_bytes()));
     }
-    if let Ok(text) = payload.cast::<PyString>() {
-        return Ok(action(text.to_cow()?.as_bytes()));
+    if let Ok(string) = payload.cast::<PyString>() {
+        return Ok(action(text("the payload", string)?.as_bytes()));
     }
     if payload.cast::<PyMemoryView>().is_ok() {
         let copy = payload.call_method0("tobytes")?;
@@ -81,6 +82,19 @@ pub(crate) fn with_payload<R>(payload: &Bound<'_, PyAny>, action: impl FnOnce(&[
             Err(error::new(payload.py(), "invalid_argument", Some(&detail), None))
         }
     }
+}
+
+/// The text of a string.
+///
+/// # Errors
+/// `invalid_argument`.
+pub(crate) fn text<'a>(name: &str, string: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, str>> {
+    string.to_cow().map_err(|cause| {
+        let detail = format!("{name} has half of a surrogate pair, which UTF-8 cannot hold");
+        let raised = error::new(string.py(), "invalid_argument", Some(&detail), None);
+        raised.set_cause(string.py(), Some(cause));
+        raised
+    })
 }
 
 /// # Errors

@@ -72,6 +72,15 @@ impl Subscription {
         Ok(ended.map(|why| error::raise(py, &why).into_value(py).into_any()))
     }
 
+    /// Ends it without a word to the server, where the session lasts: messages wait there for the next subscription. What has been
+    /// taken and not handled comes back with it.
+    fn leave(&self, py: Python<'_>, unhandled: Vec<PyRef<'_, Message>>) -> PyResult<()> {
+        if let Some(mut stream) = self.lock(py)?.take() {
+            stream.put_back(unhandled.iter().map(|message| message.0.clone()));
+        }
+        Ok(())
+    }
+
     /// Ends it. The operation gives the reason codes; `None` where there is nothing to be asked of the server.
     fn close(&self, py: Python<'_>) -> PyResult<Option<Operation>> {
         let Some(stream) = self.lock(py)?.take() else { return Ok(None) };

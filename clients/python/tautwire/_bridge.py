@@ -40,6 +40,10 @@ class Bridge:
             if error is not None:
                 raise error
             return value
+        if self.is_stopped:
+            # Nobody would be told.
+            self.inbox.forget(key)
+            raise MqttError("closed")
         future = self.loop.create_future()
         self._futures[key] = future
         try:
@@ -53,10 +57,13 @@ class Bridge:
         key = next(self._keys)
         future = self.loop.create_future()
         done = operation.start(self.inbox, key)
-        if done is None:
-            self._futures[key] = future
-        else:
+        if done is not None:
             _settle(future, *done)
+        elif self.is_stopped:
+            self.inbox.forget(key)
+            _settle(future, None, MqttError("closed"))
+        else:
+            self._futures[key] = future
         return future
 
     async def called(self, key: int) -> None:
@@ -78,6 +85,14 @@ class Bridge:
         future = self._futures.pop(key, None)
         if future is not None:
             _settle(future, None, None)
+
+    def abandon(self) -> None:
+        """As `stop`, from any thread."""
+        try:
+            self.loop.call_soon_threadsafe(self.stop)
+        except RuntimeError:
+            # The loop is closed, and listens to nothing.
+            pass
 
     def stop(self) -> None:
         """Nothing more will come."""
@@ -122,6 +137,12 @@ class Bridge:
             if future is not None:
                 _settle(future, value, error)
         self._drained.set()
+
+
+def noticed(done: asyncio.Future[Any]) -> None:
+    """For what several may wait for, or nobody any more: asyncio does not report that nobody has asked for its error."""
+    if not done.cancelled():
+        done.exception()
 
 
 def _settle(future: asyncio.Future[Any], value: Any, error: Optional[BaseException]) -> None:

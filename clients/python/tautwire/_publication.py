@@ -6,7 +6,7 @@ from typing import Any, Callable, Iterable, Optional, Sequence, Union
 
 from ._native import Message
 from .errors import MqttError
-from .options import U32_MAX, UserProperties, pairs, whole
+from .options import ARGUMENT, U32_MAX, UserProperties, binary, pairs, text, whole
 from .topics import Address, Topic, TypedMessage
 
 CAPACITY = 10_000
@@ -54,12 +54,12 @@ def extra(
     ):
         return None
     return {
-        "expiry_s": None if expiry is None else whole("expiry", expiry, 0, U32_MAX),
-        "content_type": content_type,
-        "is_text": is_text,
-        "response_topic": response_topic,
-        "correlation_data": correlation_data,
-        "user_properties": pairs(user_properties),
+        "expiry_s": None if expiry is None else whole("expiry", expiry, 0, U32_MAX, ARGUMENT),
+        "content_type": None if content_type is None else text("content_type", content_type, ARGUMENT),
+        "is_text": bool(is_text),
+        "response_topic": None if response_topic is None else text("response_topic", response_topic, ARGUMENT),
+        "correlation_data": None if correlation_data is None else binary("correlation_data", correlation_data, ARGUMENT),
+        "user_properties": pairs("user_properties", user_properties, ARGUMENT),
     }
 
 
@@ -80,14 +80,14 @@ def subscribing(
         raise MqttError("invalid_argument", f"overflow is one of {', '.join(OVERFLOWS)}")
     return {
         "filters": names(filters),
-        "qos": whole("qos", qos, 0, 2),
-        "no_local": no_local,
-        "retain_as_published": retain_as_published,
-        "retain_handling": whole("retain_handling", retain_handling, 0, 2),
-        "identifier": None if identifier is None else whole("identifier", identifier, 1, IDENTIFIER_MAX),
-        "capacity": whole("capacity", capacity, 1, U32_MAX),
+        "qos": whole("qos", qos, 0, 2, ARGUMENT),
+        "no_local": bool(no_local),
+        "retain_as_published": bool(retain_as_published),
+        "retain_handling": whole("retain_handling", retain_handling, 0, 2, ARGUMENT),
+        "identifier": None if identifier is None else whole("identifier", identifier, 1, IDENTIFIER_MAX, ARGUMENT),
+        "capacity": whole("capacity", capacity, 1, U32_MAX, ARGUMENT),
         "overflow": overflow,
-        "user_properties": pairs(user_properties),
+        "user_properties": pairs("user_properties", user_properties, ARGUMENT),
     }
 
 
@@ -99,8 +99,7 @@ def names(filters: Filters) -> list[str]:
     if not listed:
         raise MqttError("invalid_argument", "a subscription needs a filter")
     for one in listed:
-        if not isinstance(one, str):
-            raise MqttError("invalid_argument", f"a filter is a str, not {type(one).__name__}")
+        text("a filter", one, ARGUMENT)
     return listed
 
 

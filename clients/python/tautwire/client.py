@@ -83,10 +83,14 @@ class Client:
     def __init__(self, settings: Options) -> None:
         self._settings = settings
         loop = asyncio.get_running_loop()
-        self._core = _native.Client.start({**settings.settings, "credentials": _asking(settings, loop)})
+        self._bridge = Bridge(loop)
+        try:
+            self._core = _native.Client.start({**settings.settings, "credentials": _asking(settings, loop)})
+        except BaseException:
+            self._bridge.stop()
+            raise
         self._name = self._core.client_id
         self._is_closed = False
-        self._bridge = Bridge(loop)
         self._requests = Requests(self)
 
     async def __aenter__(self) -> Client:
@@ -98,6 +102,7 @@ class Client:
     def __del__(self) -> None:
         if not getattr(self, "_is_closed", True):
             warnings.warn("a tautwire client was not closed: use async with, or await close()", ResourceWarning, source=self)
+            self._bridge.abandon()
 
     def __repr__(self) -> str:
         return f"<tautwire.Client {self._name!r}>"
@@ -254,12 +259,12 @@ class Client:
 
     @overload
     async def respond(
-        self, filters: Topic[T], handler: Callable[[TypedMessage[T]], Union[Any, Awaitable[Any]]], *, qos: int = 1,
+        self, filters: Topic[T], handler: Callable[[TypedMessage[T]], Union[Any, Awaitable[Any]]], *, qos: int = 2,
         codec: Optional[Codec[Any]] = None,
     ) -> Responder: ...  # fmt: skip
     @overload
     async def respond(
-        self, filters: Union[str, Sequence[str]], handler: Callable[[Message], Union[Any, Awaitable[Any]]], *, qos: int = 1,
+        self, filters: Union[str, Sequence[str]], handler: Callable[[Message], Union[Any, Awaitable[Any]]], *, qos: int = 2,
         codec: Optional[Codec[Any]] = None,
     ) -> Responder: ...  # fmt: skip
     async def respond(
@@ -267,14 +272,15 @@ class Client:
         filters: Filters,
         handler: Callable[[Any], Union[Any, Awaitable[Any]]],
         *,
-        qos: int = 1,
+        qos: int = 2,
         codec: Optional[Codec[Any]] = None,
     ) -> Responder:
         """Answers requests with what `handler` returns: a payload, `None` for an empty one, or a value for `codec`. It may be a coroutine.
 
         Requests are answered one after the other, until the responder or the client is closed. A handler that raises `ResponseFailure` tells
         the requester its sentence; of any other exception the requester learns only that the responder failed, and the event loop's
-        exception handler gets it.
+        exception handler gets it. A request comes at the QoS at which it was published, or at `qos` if that is lower, and its response goes out
+        at the same.
 
         Raises `MqttError` as `subscribe`.
         """

@@ -41,6 +41,12 @@ U32_MAX = 0xFFFF_FFFF
 CLIENT_ID_BYTES = 7
 
 SCHEMES = ("mqtt", "mqtts", "ws", "wss")
+SECURE = ("mqtts://", "ssl://", "wss://")
+WEBSOCKET = ("ws://", "wss://")
+
+OPTIONS = "invalid_options"
+ARGUMENT = "invalid_argument"
+"""Codes of what is wrong: with a client's options, or with a call."""
 
 # Names that other clients use for the same thing.
 KNOWN_AS = {
@@ -275,6 +281,8 @@ class Options:
     settings: Mapping[str, Any] = field(repr=False)
     closing_expiry: Optional[int]
     """What DISCONNECT says of the session; `None` leaves it as it is."""
+    outlives: bool
+    """The session is meant to outlive the client, and its subscriptions with it."""
 
 
 @refuses_unknown
@@ -314,6 +322,11 @@ def options(
         raise wrong("version", version, "4 for MQTT 3.1.1, or 5")
     if isinstance(tls, ssl.SSLContext) or (tls is not None and not isinstance(tls, Tls)):
         raise MqttError("invalid_options", "tls takes a tautwire.Tls")
+    if tls is not None and not where.startswith(SECURE):
+        # Without a word, everything would go out readable.
+        raise MqttError("invalid_options", "tls is for mqtts:// and wss://")
+    if websocket_headers and not where.startswith(WEBSOCKET):
+        raise MqttError("invalid_options", f"websocket_headers are for {' and '.join(WEBSOCKET)}")
     if will is not None and not isinstance(will, Will):
         raise MqttError("invalid_options", "will takes a tautwire.Will")
     if scram not in (None, "sha256", "sha512"):
@@ -336,12 +349,12 @@ def options(
     settings = {
         "address": where,
         "version": version,
-        "client_id": client_id,
+        "client_id": None if client_id is None else text("client_id", client_id),
         "clean_start": store is None if clean_start is None else bool(clean_start),
         "session_expiry_s": whole("session_expiry", expiry, 0, U32_MAX),
         "keep_alive_s": whole("keep_alive", keep_alive, 0, U16_MAX),
-        "user_name": user_name,
-        "password": password.encode() if isinstance(password, str) else password,
+        "user_name": None if user_name is None else text("user_name", user_name),
+        "password": None if password is None else binary("password", password),
         "scram": scram,
         "will": None if will is None else _will(will),
         "tls": None if tls is None else tls.settings(),
@@ -351,20 +364,21 @@ def options(
         else whole("maximum_packet_bytes", maximum_packet_bytes, 1, U32_MAX),
         "topic_alias_maximum": whole("topic_alias_maximum", topic_alias_maximum, 0, U16_MAX),
         "topic_aliases": whole("topic_aliases", topic_aliases, 0, U16_MAX),
-        "user_properties": pairs(user_properties),
+        "user_properties": pairs("user_properties", user_properties),
         "connect_timeout_s": seconds("connect_timeout", connect_timeout),
         "reconnect_s": None if reconnect is None else _reconnect(reconnect),
         "queue_messages": whole("queue_messages", queue_messages, 1, U32_MAX),
         "queue_bytes": whole("queue_bytes", queue_bytes, 1, U32_MAX),
         "in_flight": whole("in_flight", in_flight, 1, U16_MAX),
         "store": None if store is None else os.fspath(store.path),
-        "websocket_headers": pairs(websocket_headers),
+        "websocket_headers": pairs("websocket_headers", websocket_headers),
         "credentials": credentials,
         "authenticator": None if authenticator is None else _authenticator(authenticator),
     }
     # What the application has asked for stays; our own default ends with the client, but for a session that outlives the process.
     closing_expiry = 0 if version == 5 and session_expiry is None and store is None else None
-    return Options(settings, closing_expiry)
+    outlives = expiry > 0 and closing_expiry is None if version == 5 else not settings["clean_start"]
+    return Options(settings, closing_expiry, outlives)
 
 
 def credentials_of(given: object) -> tuple[Optional[str], Optional[bytes]]:
@@ -383,6 +397,8 @@ def split_address(address: str) -> tuple[str, Optional[str], Optional[str]]:
         raise MqttError("invalid_options", "the address is a str such as mqtt://127.0.0.1:1883")
     if address.startswith(("unix:", "mqtt+unix://")):
         return address, None, None
+    if not address:
+        raise MqttError("invalid_options", "the address is empty; write it as mqtt://HOST:PORT")
     if "://" not in address:
         # What stands before @ may be a secret.
         shown = address.rpartition("@")[2]
@@ -402,7 +418,8 @@ def split_address(address: str) -> tuple[str, Optional[str], Optional[str]]:
 
 def _without_user(address: str, parts: SplitResult) -> str:
     if "@" not in parts.netloc:
-        return address
+        # Schemes may be in capitals, too.
+        return parts.scheme + address[len(parts.scheme) :]
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
@@ -413,17 +430,17 @@ def _client_id() -> str:
 
 def _will(will: Will) -> dict[str, Any]:
     extra = {
-        "expiry_s": will.expiry,
-        "content_type": will.content_type,
+        "expiry_s": None if will.expiry is None else whole("will.expiry", will.expiry, 0, U32_MAX),
+        "content_type": None if will.content_type is None else text("will.content_type", will.content_type),
         "is_text": isinstance(will.payload, str) and (will.expiry, will.content_type) != (None, None),
         "response_topic": None,
         "correlation_data": None,
-        "user_properties": pairs(will.user_properties),
+        "user_properties": pairs("will.user_properties", will.user_properties),
     }
     has_extra = will.expiry is not None or will.content_type is not None or len(will.user_properties) > 0
     return {
-        "topic": will.topic,
-        "payload": will.payload.encode() if isinstance(will.payload, str) else bytes(will.payload),
+        "topic": text("will.topic", will.topic),
+        "payload": binary("will.payload", will.payload),
         "qos": whole("will.qos", will.qos, 0, 2),
         "retain": will.retain,
         "delay_s": None if will.delay is None else whole("will.delay", will.delay, 0, U32_MAX),
@@ -446,14 +463,16 @@ def _reconnect(pauses: tuple[float, float]) -> tuple[float, float]:
         first, longest = pauses
     except (TypeError, ValueError):
         raise MqttError("invalid_options", "reconnect is the first pause and the longest, in seconds") from None
-    return seconds("reconnect", first), seconds("reconnect", longest)
+    if seconds("reconnect", longest) < seconds("reconnect", first):
+        raise MqttError("invalid_options", "the longest pause of reconnect is shorter than the first")
+    return float(first), float(longest)
 
 
-def whole(name: str, value: object, least: int, most: int) -> int:
+def whole(name: str, value: object, least: int, most: int, code: str = OPTIONS) -> int:
     """A whole number within its range."""
     if isinstance(value, int) and least <= value <= most:
         return int(value)
-    raise wrong(name, value, f"a whole number from {least} to {most}")
+    raise wrong(name, value, f"a whole number from {least} to {most}", code)
 
 
 def seconds(name: str, value: object) -> float:
@@ -463,14 +482,38 @@ def seconds(name: str, value: object) -> float:
     raise wrong(name, value, "a number of seconds")
 
 
-def pairs(properties: UserProperties) -> list[tuple[str, str]]:
-    """Names and values of user properties."""
-    if isinstance(properties, Mapping):
-        return [(name, value) for name, value in properties.items()]
-    return [(name, value) for name, value in properties]
+def text(name: str, value: object, code: str = OPTIONS) -> str:
+    """A text that UTF-8 can hold."""
+    if not isinstance(value, str):
+        raise wrong(name, value, "a str", code)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        # It is not shown: it may be a secret.
+        raise MqttError(code, f"{name} has half of a surrogate pair, which UTF-8 cannot hold") from None
+    return value
 
 
-def wrong(name: str, value: object, wanted: str) -> MqttError:
+def binary(name: str, value: object, code: str = OPTIONS) -> bytes:
+    """Bytes, or the bytes of a text."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, str):
+        return text(name, value, code).encode()
+    raise wrong(name, value, "bytes or a str", code)
+
+
+def pairs(name: str, properties: UserProperties, code: str = OPTIONS) -> list[tuple[str, str]]:
+    """Names and values, such as those of user properties."""
+    given = properties.items() if isinstance(properties, Mapping) else properties
+    try:
+        listed = [(one, value) for one, value in given]
+    except (TypeError, ValueError):
+        raise MqttError(code, f"{name} is a mapping of names to values, or a sequence of such pairs") from None
+    return [(text(f"a name of {name}", one, code), text(f"a value of {name}", value, code)) for one, value in listed]
+
+
+def wrong(name: str, value: object, wanted: str, code: str = OPTIONS) -> MqttError:
     """What is wrong with an option. Only numbers are shown: anything else may be a secret in the wrong place."""
     shown = repr(value) if isinstance(value, (int, float)) else type(value).__name__
-    return MqttError("invalid_options", f"{name} is {wanted}, not {shown}")
+    return MqttError(code, f"{name} is {wanted}, not {shown}")

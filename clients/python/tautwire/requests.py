@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import itertools
 import secrets
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
+from ._bridge import noticed
 from ._native import Message
 from .codecs import Codec
 from .errors import MqttError, ResponseFailure
@@ -59,6 +61,7 @@ class Requests:
         self._topic = response_topic()
         self._numbers = itertools.count(1)
         self._waiting: dict[bytes, asyncio.Future[Message]] = {}
+        self._responses: Optional[Subscription[Message]] = None
         self._listening: Optional[asyncio.Task[None]] = None
         self._subscribing: Optional[asyncio.Task[None]] = None
         self.late = 0
@@ -66,12 +69,17 @@ class Requests:
 
     async def request(self, topic: Any, payload: Any, *, timeout: float, **publishing: Any) -> Message:
         check_version(self._client.version)
+        try:
+            # The time that it waits for a connection, and for room, is part of it.
+            return await asyncio.wait_for(self._ask(topic, payload, publishing), timeout)
+        except asyncio.TimeoutError:
+            raise MqttError("request_timeout", f"{timeout:g} s") from None
+
+    async def _ask(self, topic: Any, payload: Any, publishing: dict[str, Any]) -> Message:
         await self._listen()
-        loop = self._client._bridge.loop
         correlation = next(self._numbers).to_bytes(8, "big")
-        response: asyncio.Future[Message] = loop.create_future()
+        response: asyncio.Future[Message] = self._client._bridge.loop.create_future()
         self._waiting[correlation] = response
-        timer = loop.call_later(timeout, self._give_up, response, timeout)
         try:
             delivery = await self._client.enqueue(
                 topic, payload, response_topic=self._topic, correlation_data=correlation, **publishing
@@ -79,11 +87,14 @@ class Requests:
             delivery.add_done_callback(lambda done: self._delivered(done, response))
             return await response
         finally:
-            timer.cancel()
             self._waiting.pop(correlation, None)
 
     def close(self) -> None:
         """No response will come any more."""
+        if self._responses is not None:
+            # The session may outlive the client, and this topic is of no use to another.
+            with contextlib.suppress(MqttError):
+                self._responses._close()
         if self._listening is not None:
             self._listening.cancel()
         for response in self._waiting.values():
@@ -94,6 +105,7 @@ class Requests:
         """Responses are listened for before the first request is sent."""
         if self._subscribing is None or (self._subscribing.done() and self._has_failed()):
             self._subscribing = asyncio.ensure_future(self._subscribe())
+            self._subscribing.add_done_callback(noticed)
         await asyncio.shield(self._subscribing)
 
     def _has_failed(self) -> bool:
@@ -101,7 +113,8 @@ class Requests:
         return is_over or self._subscribing is None or self._subscribing.cancelled() or self._subscribing.exception() is not None
 
     async def _subscribe(self) -> None:
-        responses = await self._client.subscribe(self._topic, qos=1)
+        # A response comes at the QoS of its request.
+        responses = self._responses = await self._client.subscribe(self._topic, qos=2)
         self._listening = asyncio.ensure_future(self._receive(responses))
 
     async def _receive(self, responses: Subscription[Message]) -> None:
@@ -122,18 +135,13 @@ class Requests:
                     response.set_exception(error)
 
     def _delivered(self, delivery: asyncio.Future[int], response: asyncio.Future[Message]) -> None:
+        error = None if delivery.cancelled() else delivery.exception()
         if delivery.cancelled() or response.done():
             return
-        error = delivery.exception()
         if error is None and delivery.result() == NO_MATCHING_SUBSCRIBERS:
             error = MqttError("no_responder", None, NO_MATCHING_SUBSCRIBERS)
         if error is not None:
             response.set_exception(error)
-
-    @staticmethod
-    def _give_up(response: asyncio.Future[Message], timeout: float) -> None:
-        if not response.done():
-            response.set_exception(MqttError("request_timeout", f"{timeout:g} s"))
 
 
 class Responder:
@@ -151,8 +159,9 @@ class Responder:
     async def __aenter__(self) -> Responder:
         return self
 
-    async def __aexit__(self, *_raised: object) -> None:
-        await self.close()
+    async def __aexit__(self, raised: object, *_more: object) -> None:
+        # An error, such as that of a cancelled task, does not wait for a server that may be gone.
+        await self._end(is_server_waited_for=raised is None)
 
     @property
     def granted(self) -> dict[str, int]:
@@ -161,10 +170,16 @@ class Responder:
 
     async def close(self) -> None:
         """Ends it. A request that is being answered is given up."""
+        await self._end(is_server_waited_for=True)
+
+    async def _end(self, is_server_waited_for: bool) -> None:
+        # First: the loop, when it is left, need not tell the server.
+        operation = self._requests._close()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        await self._requests.unsubscribe()
+        if is_server_waited_for:
+            await self._requests._closed(operation)
 
     async def _begin(self) -> None:
         check_version(self._client.version)

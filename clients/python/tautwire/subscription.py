@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Generator, Generic, Optional, TypeVar
 
 from . import _native
+from ._bridge import noticed
 from ._native import Message
 from ._publication import BATCH
 from .errors import MqttError
@@ -21,8 +22,9 @@ class Subscription(Generic[M]):
     """The messages of a subscription, in the order in which they came. Made by `Client.subscribe`.
 
     The server is asked when a loop over it begins, when it is awaited, or when it is entered with `async with`; it is then the same object.
-    Leaving the loop, or the `async with` block, ends the subscription. A message is acknowledged when the next one is asked for, and when the
-    loop is left.
+    Leaving the loop, or the `async with` block, ends the subscription. Where the session outlives the client (`session_expiry`, a store), the
+    server keeps the subscription: messages of QoS 1 and 2 wait for the next one to this filter, and `unsubscribe` alone ends it. A message is
+    acknowledged when the next one is asked for, and when the loop is left.
     """
 
     def __init__(
@@ -50,13 +52,19 @@ class Subscription(Generic[M]):
     async def __aenter__(self) -> Subscription[M]:
         return await self._begun()
 
-    async def __aexit__(self, *_raised: object) -> None:
-        await self.unsubscribe()
+    async def __aexit__(self, raised: object, *_more: object) -> None:
+        # An error, such as that of a cancelled task, does not wait for a server that may be gone.
+        if self._client._settings.outlives or raised is not None:
+            self._leave()
+        else:
+            await self.unsubscribe()
 
     def __del__(self) -> None:
         self._leave()
 
     def __aiter__(self) -> AsyncIterator[M]:
+        if self._is_closed:
+            raise MqttError("unsubscribed")
         return _Loop(self)
 
     @property
@@ -87,16 +95,17 @@ class Subscription(Generic[M]):
         self._client._core.acknowledge(message if isinstance(message, Message) else message.message)
 
     async def unsubscribe(self) -> None:
-        """Ends the subscription and waits for the server's answer. Messages not handed out yet are acknowledged and dropped.
+        """Ends the subscription, at the server too, and waits for its answer. Messages not handed out yet are acknowledged and dropped.
 
         Raises `MqttError` where the server refuses, or the client is closed before it answers.
         """
-        operation = self._close()
+        await self._closed(self._close())
+
+    async def _closed(self, operation: Optional[_native.Operation]) -> None:
         if operation is None:
             return
-        filters = self.filters
         reasons = await self._client._bridge.run(operation)
-        for filter_, reason in zip(filters, reasons):
+        for filter_, reason in zip(self.filters, reasons):
             if reason >= 0x80:
                 raise MqttError("unsubscribe_refused", filter_, reason)
 
@@ -106,6 +115,7 @@ class Subscription(Generic[M]):
                 raise MqttError("unsubscribed")
             if self._beginning is None:
                 self._beginning = asyncio.ensure_future(self._begin())
+                self._beginning.add_done_callback(noticed)
             # Of several that wait, one may be cancelled.
             await asyncio.shield(self._beginning)
         return self
@@ -113,9 +123,9 @@ class Subscription(Generic[M]):
     async def _begin(self) -> None:
         client = self._client
         native = await client._bridge.run(client._core.subscribe(self._settings))
+        self._native = native
         if self._is_closed:
             native.close()
-        self._native = native
 
     async def _fetch(self) -> bool:
         """Waits until there is a message; false where there will be none."""
@@ -163,12 +173,28 @@ class Subscription(Generic[M]):
         return None
 
     def _leave(self) -> None:
-        """Ends it when nobody can receive from it any more."""
+        """Ends it when nobody can receive from it any more. The server keeps it where the session outlives the client."""
         try:
-            self._close()
+            if self._client._settings.outlives:
+                self._forsake()
+            else:
+                self._close()
         except MqttError:
             # The client is gone, and the subscription with it.
             pass
+
+    def _forsake(self) -> None:
+        """Ends it here, and not at the server."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._client._bridge.wake(self._key)
+        if self._native is None:
+            return
+        self._settle()
+        unhandled = list(self._batch)
+        self._batch.clear()
+        self._native.leave(unhandled)
 
     def _close(self) -> Optional[_native.Operation]:
         """Ends it without waiting."""

@@ -79,8 +79,11 @@ class Blocking(WithBroker):
 
     def test_times_run_out(self):
         with blocking.connect(self.address) as client:
-            with client.subscribe(self.topic) as received, self.assertRaises(TimeoutError):
-                received.next(timeout=0.01)
+            with client.subscribe(self.topic) as received:
+                # What is left of a time that is over is less than nothing.
+                for timeout in (0.01, 0, -1, float("nan")):
+                    with self.assertRaises(TimeoutError):
+                        received.next(timeout=timeout)
         client = blocking.start(f"mqtt://127.0.0.1:{free_port()}")
         with self.assertRaises(TimeoutError):
             client.publish(self.topic, qos=1, timeout=0.01)
@@ -89,10 +92,34 @@ class Blocking(WithBroker):
         delivery = client.enqueue(self.topic, qos=1)
         with self.assertRaises(TimeoutError):
             delivery.wait(timeout=0.01)
+        with self.assertRaises(TimeoutError):
+            client.subscribe(self.topic, timeout=0.01)
+        with self.assertRaises(MqttError) as caught:
+            client.request(self.topic, timeout=0.01)
+        self.assertEqual(caught.exception.code, "request_timeout")
         client.close()
         with self.assertRaises(MqttError) as caught:
             delivery.wait(timeout=PATIENCE_S)
         self.assertEqual(caught.exception.code, "closed")
+
+    def test_each_of_several_threads_that_wait_has_its_own_time(self):
+        client = blocking.start(f"mqtt://127.0.0.1:{free_port()}")
+        delivery = client.enqueue(self.topic, qos=1)
+        waiting = threading.Event()
+
+        def wait() -> None:
+            waiting.set()
+            with contextlib.suppress(MqttError):
+                delivery.wait()
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        waiting.wait(PATIENCE_S)
+        with self.assertRaises(TimeoutError):
+            delivery.wait(timeout=0.01)
+        self.assertTrue(thread.is_alive())
+        client.close()
+        thread.join(PATIENCE_S)
 
     def test_threads_share_a_client(self):
         with blocking.connect(self.address) as client:
@@ -143,6 +170,17 @@ class Processes(WithBroker):
         self.assertEqual(out, "forked forked forked forked\nx\n")
         self.assertEqual(process.returncode, 0)
 
+    @unittest.skipUnless(hasattr(os, "fork"), "this system has no fork")
+    def test_a_forked_process_ends_without_a_word(self):
+        source = (
+            "import os, sys; from tautwire import blocking; client = blocking.connect(sys.argv[1]); "
+            # Gone only when the modules are: nothing can be imported then.
+            "received = client.subscribe('x'); hold = lambda: received; os.fork() and (os.wait(), client.close())"
+        )
+        with self.program(source) as process:
+            out, errors = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual((out, errors, process.returncode), ("", "", 0))
+
     def test_a_program_that_closes_nothing_ends(self):
         source = (
             "import sys; from tautwire import blocking; client = blocking.connect(sys.argv[1]); "
@@ -155,7 +193,9 @@ class Processes(WithBroker):
     @contextlib.contextmanager
     def program(self, source):
         command = [sys.executable, "-c", source, self.address]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
         try:
             yield process
         finally:

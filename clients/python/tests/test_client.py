@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import unittest
 import warnings
 from unittest import mock
@@ -298,6 +299,33 @@ class Connections(WithBroker):
             del client
             gc.collect()
         self.assertIn("not closed", str(told[0].message))
+
+    @unittest.skipUnless(os.path.isdir("/proc/self/fd"), "this system does not list what is open")
+    async def test_a_client_that_is_not_closed_leaves_nothing_open(self):
+        before = len(os.listdir("/proc/self/fd"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for _ in range(10):
+                client = await tautwire.connect(self.address)
+                bridge = client._bridge
+                del client
+                gc.collect()
+                while not bridge.is_stopped:
+                    await asyncio.sleep(0)
+                del bridge
+            gc.collect()
+        # The last connections may still be closing.
+        self.assertLess(len(os.listdir("/proc/self/fd")), before + 10)
+
+    async def test_a_client_that_is_closed_keeps_nobody_waiting(self):
+        with deaf_port() as port, mock.patch.object(client_module, "CLOSE_TIMEOUT", 0.05):
+            client = tautwire.start(f"mqtt://127.0.0.1:{port}", connect_timeout=2 * PATIENCE_S)
+            await soon(client.close())
+            # The attempt that nobody answers is still under way.
+            for waiting in (client.connected(), client.publish(self.topic, qos=1), client.subscribe(self.topic).next()):
+                with self.assertRaises(MqttError) as caught:
+                    await soon(waiting)
+                self.assertEqual(caught.exception.code, "closed")
 
 
 if __name__ == "__main__":

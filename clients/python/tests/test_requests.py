@@ -1,11 +1,12 @@
 """Requests and responses, for asyncio and for threads."""
 
 import asyncio
+import gc
 import threading
 import unittest
 
 import tautwire
-from support import PATIENCE_S, WithBroker, soon
+from support import PATIENCE_S, Relay, WithBroker, free_port, soon
 from tautwire import MqttError, ResponseFailure, blocking
 from tautwire.requests import UNTOLD
 
@@ -40,6 +41,39 @@ class Requests(WithBroker):
             with self.assertRaises(MqttError) as caught:
                 await soon(client.request(self.topic))
             self.assertEqual((caught.exception.code, caught.exception.reason), ("no_responder", 0x10))
+
+    async def test_a_response_has_the_qos_of_its_request(self):
+        async with tautwire.connect(self.address) as client:
+            async with await client.respond(self.topic, lambda request: str(request.qos)):
+                for qos in (0, 1, 2):
+                    response = await soon(client.request(self.topic, qos=qos))
+                    self.assertEqual((response.text, response.qos), (str(qos), qos))
+
+    async def test_the_time_runs_without_a_connection_and_without_room(self):
+        reported = []
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context))
+        client = tautwire.start(f"mqtt://127.0.0.1:{free_port()}")
+        with self.assertRaises(MqttError) as caught:
+            await soon(client.request(self.topic, timeout=0.01))
+        self.assertEqual(caught.exception.code, "request_timeout")
+        await client.close()
+        async with Relay(self.broker) as relay:
+            client = await tautwire.connect(relay.address, queue_messages=1, reconnect=(PATIENCE_S, PATIENCE_S))
+            async with await client.respond(self.topic, lambda request: "yes"):
+                await soon(client.request(self.topic))
+                events = client.events()
+                relay.cut()
+                async for event in events:
+                    if event.kind == "disconnected":
+                        break
+                fills_the_queue = await client.enqueue(self.topic, qos=1)
+                with self.assertRaises(MqttError) as caught:
+                    await soon(client.request(self.topic, timeout=0.01))
+                self.assertEqual(caught.exception.code, "request_timeout")
+                await soon(client.close())
+                self.assertIsInstance(fills_the_queue.exception(), MqttError)
+        gc.collect()
+        self.assertEqual(reported, [])
 
     async def test_nobody_answers_in_time_and_then_too_late(self):
         async with tautwire.connect(self.address) as client:

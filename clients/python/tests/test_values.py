@@ -55,9 +55,19 @@ class Options(unittest.TestCase):
             {"receive_maximum": 0}, {"scram": "md5"}, {"scram": "sha256"}, {"tls": object()}, {"will": "x"},
             {"tls": Tls(cert_file="a.pem")}, {"credentials": "x"}, {"credentials": str, "user_name": "ann"},
             {"store": "file"}, {"store": FileStore("file"), "clean_start": True},
+            {"client_id": 5}, {"client_id": "\ud800"}, {"user_name": 5}, {"user_name": "ann", "password": 5},
+            {"will": Will(5)}, {"will": Will("t", 5)}, {"will": Will("t", expiry="x")}, {"will": Will("t", user_properties=5)},
+            {"user_properties": {"a": 1}}, {"user_properties": [("a",)]}, {"user_properties": 5}, {"reconnect": (5, 1)},
+            {"tls": Tls()}, {"websocket_headers": {"a": "b"}},
         ):  # fmt: skip
             with self.subTest(given):
                 self.refusal(**given)
+
+    def test_tls_is_never_left_out_without_a_word(self):
+        self.assertIn("mqtts:// and wss://", self.refusal(tls=Tls()))
+        for address in ("mqtts://h", "MQTTS://h", "ssl://h", "wss://h"):
+            options.options(address, tls=Tls())
+        options.options("WS://h", websocket_headers={"a": "b"})
 
     def test_the_session_ends_with_the_client_unless_the_application_says_otherwise(self):
         self.assertEqual(options.options("mqtt://h").closing_expiry, 0)
@@ -66,6 +76,12 @@ class Options(unittest.TestCase):
         self.assertIsNone(options.options("mqtt://h", version=4).closing_expiry)
         self.assertIsNone(options.options("mqtt://h", store=FileStore("file")).closing_expiry)
         self.assertIs(options.options("mqtt://h").settings["clean_start"], True)
+        for outlives, given in [
+            (False, {}), (True, {"session_expiry": 1}), (False, {"session_expiry": 0}), (True, {"store": FileStore("file")}),
+            (False, {"version": 4}), (True, {"version": 4, "clean_start": False}), (False, {"clean_start": False}),
+        ]:  # fmt: skip
+            with self.subTest(given):
+                self.assertIs(options.options("mqtt://h", **given).outlives, outlives)
         self.assertIs(options.options("mqtt://h", store=FileStore("file")).settings["clean_start"], False)
 
 

@@ -63,16 +63,22 @@ class Delivery:
 
         Raises `TimeoutError` after `timeout` seconds, or `MqttError` as `Client.publish`.
         """
-        with self._lock:
+        end = None if timeout is None else time.monotonic() + timeout
+        # Another thread may wait for it, too, and longer than this one wants to.
+        if not self._lock.acquire(timeout=-1 if timeout is None else min(max(0.0, timeout), threading.TIMEOUT_MAX)):
+            raise TimeoutError("the time is over")
+        try:
             if self._error is not None:
                 raise self._error
             if self._reason is None and self._operation is not None:
                 try:
-                    self._reason = self._operation.wait(timeout)
+                    self._reason = self._operation.wait(None if end is None else end - time.monotonic())
                 except MqttError as error:
                     self._error = error
                     raise
             return self._reason or 0
+        finally:
+            self._lock.release()
 
 
 class Client:
@@ -167,13 +173,13 @@ class Client:
     def subscribe(
         self, filters: Topic[T], *, qos: int = 0, no_local: bool = False, retain_as_published: bool = False,
         retain_handling: int = 0, identifier: Optional[int] = None, manual_acknowledgement: bool = False,
-        capacity: int = CAPACITY, overflow: str = "wait", user_properties: UserProperties = (),
+        capacity: int = CAPACITY, overflow: str = "wait", user_properties: UserProperties = (), timeout: Optional[float] = None,
     ) -> Subscription[TypedMessage[T]]: ...  # fmt: skip
     @overload
     def subscribe(
         self, filters: Union[str, Sequence[str]], *, qos: int = 0, no_local: bool = False, retain_as_published: bool = False,
         retain_handling: int = 0, identifier: Optional[int] = None, manual_acknowledgement: bool = False,
-        capacity: int = CAPACITY, overflow: str = "wait", user_properties: UserProperties = (),
+        capacity: int = CAPACITY, overflow: str = "wait", user_properties: UserProperties = (), timeout: Optional[float] = None,
     ) -> Subscription[Message]: ...  # fmt: skip
     def subscribe(
         self,
@@ -188,16 +194,18 @@ class Client:
         capacity: int = CAPACITY,
         overflow: str = "wait",
         user_properties: UserProperties = (),
+        timeout: Optional[float] = None,
     ) -> Subscription[Any]:
         """Subscribes, waits for the server's answer, and gives an iterator: `for message in client.subscribe("a/#", qos=1)`.
 
-        Arguments and errors are those of the client for asyncio.
+        Raises `TimeoutError` where the answer has not come after `timeout` seconds. The other arguments and errors are those of the client for
+        asyncio.
         """
         settings = subscribing(
             filters, qos=qos, no_local=no_local, retain_as_published=retain_as_published, retain_handling=retain_handling,
             identifier=identifier, capacity=capacity, overflow=overflow, user_properties=user_properties,
         )  # fmt: skip
-        native: _native.Subscription = self._core.subscribe(settings).wait()
+        native: _native.Subscription = self._core.subscribe(settings).wait(timeout)
         return Subscription(self, native, tuple(settings["filters"]), converter(filters), not manual_acknowledgement)
 
     def request(
@@ -224,20 +232,21 @@ class Client:
 
     @overload
     def respond(
-        self, filters: Topic[T], handler: Callable[[TypedMessage[T]], Any], *, qos: int = 1, codec: Optional[Codec[Any]] = None
+        self, filters: Topic[T], handler: Callable[[TypedMessage[T]], Any], *, qos: int = 2, codec: Optional[Codec[Any]] = None
     ) -> Responder: ...
     @overload
     def respond(
-        self, filters: Union[str, Sequence[str]], handler: Callable[[Message], Any], *, qos: int = 1,
+        self, filters: Union[str, Sequence[str]], handler: Callable[[Message], Any], *, qos: int = 2,
         codec: Optional[Codec[Any]] = None,
     ) -> Responder: ...  # fmt: skip
     def respond(
-        self, filters: Filters, handler: Callable[[Any], Any], *, qos: int = 1, codec: Optional[Codec[Any]] = None
+        self, filters: Filters, handler: Callable[[Any], Any], *, qos: int = 2, codec: Optional[Codec[Any]] = None
     ) -> Responder:
         """Answers requests with what `handler` returns, on a thread of its own: a payload, `None` for an empty one, or a value for `codec`.
 
         A handler that raises `ResponseFailure` tells the requester its sentence; of any other exception the requester learns only that the
-        responder failed, and `threading.excepthook` gets it. Raises `MqttError` as `subscribe`.
+        responder failed, and `threading.excepthook` gets it. A request comes at the QoS at which it was published, or at `qos` if that is lower,
+        and its response goes out at the same. Raises `MqttError` as `subscribe`.
         """
         check_version(self.version)
         return Responder(self, self.subscribe(filters, qos=qos), handler, codec)
@@ -279,12 +288,12 @@ class Client:
         if self._is_closed:
             return
         self._is_closed = True
+        self._requests.close()
         try:
             self._core.close(self._settings.closing_expiry).wait(CLOSE_TIMEOUT)
         except TimeoutError:
             # An attempt to connect that nobody answers is under way. The client ends after it.
             pass
-        self._requests.close()
 
     def _first_attempt(self) -> None:
         for event in self.events():

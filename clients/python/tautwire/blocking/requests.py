@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import time
@@ -38,14 +39,14 @@ class Requests:
 
     def request(self, topic: Any, payload: Any, *, timeout: float, qos: int, **publishing: Any) -> Message:
         check_version(self._client.version)
-        self._listen()
         end = time.monotonic() + timeout
         correlation = next(self._numbers).to_bytes(8, "big")
         response: Future[Message] = Future()
         self._waiting[correlation] = response
         try:
+            self._listen(end)
             delivery = self._client.enqueue(
-                topic, payload, qos=qos, response_topic=self._topic, correlation_data=correlation, **publishing
+                topic, payload, qos=qos, timeout=_left(end), response_topic=self._topic, correlation_data=correlation, **publishing
             )
             if qos > 0 and delivery.wait(_left(end)) == NO_MATCHING_SUBSCRIBERS and not response.done():
                 raise MqttError("no_responder", None, NO_MATCHING_SUBSCRIBERS)
@@ -57,13 +58,23 @@ class Requests:
 
     def close(self) -> None:
         """No response will come any more."""
+        responses = self._responses
+        if responses is not None:
+            # The session may outlive the client, and this topic is of no use to another.
+            with contextlib.suppress(MqttError):
+                responses._close()
         self._fail(MqttError("closed"))
 
-    def _listen(self) -> None:
-        with self._beginning:
+    def _listen(self, end: float) -> None:
+        if not self._beginning.acquire(timeout=_left(end)):
+            raise TimeoutError
+        try:
             if self._responses is None:
-                self._responses = self._client.subscribe(self._topic, qos=1)
+                # A response comes at the QoS of its request.
+                self._responses = self._client.subscribe(self._topic, qos=2, timeout=_left(end))
                 serve("tautwire-responses", self._responses, self._receive, self._fail)
+        finally:
+            self._beginning.release()
 
     def _receive(self, message: Message) -> None:
         waiting = self._waiting.pop(message.correlation_data or b"", None)
@@ -98,8 +109,13 @@ class Responder:
     def __enter__(self) -> Responder:
         return self
 
-    def __exit__(self, *_raised: object) -> None:
-        self.close()
+    def __exit__(self, raised: object, *_more: object) -> None:
+        if raised is None:
+            self.close()
+            return
+        # An error, such as that of Ctrl-C, does not wait for a server that may be gone.
+        with contextlib.suppress(MqttError):
+            self._requests._close()
 
     @property
     def granted(self) -> dict[str, int]:
@@ -143,7 +159,7 @@ class Responder:
 
 
 def _left(end: float) -> float:
-    return max(0.0, end - time.monotonic())
+    return min(max(0.0, end - time.monotonic()), threading.TIMEOUT_MAX)
 
 
 def serve(

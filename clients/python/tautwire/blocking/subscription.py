@@ -19,8 +19,9 @@ M = TypeVar("M")
 class Subscription(Generic[M]):
     """The messages of a subscription, in the order in which they came. Made by `Client.subscribe`.
 
-    Leaving a loop over it, or its `with` block, ends the subscription. A message is acknowledged when the next one is asked for, and when the
-    loop is left. One thread at a time may receive.
+    Leaving a loop over it, or its `with` block, ends the subscription. Where the session outlives the client (`session_expiry`, a store), the
+    server keeps the subscription: messages of QoS 1 and 2 wait for the next one to this filter, and `unsubscribe` alone ends it. A message is
+    acknowledged when the next one is asked for, and when the loop is left. One thread at a time may receive.
     """
 
     def __init__(
@@ -44,13 +45,19 @@ class Subscription(Generic[M]):
     def __enter__(self) -> Subscription[M]:
         return self
 
-    def __exit__(self, *_raised: object) -> None:
-        self.unsubscribe()
+    def __exit__(self, raised: object, *_more: object) -> None:
+        # An error, such as that of Ctrl-C, does not wait for a server that may be gone.
+        if self._client._settings.outlives or raised is not None:
+            self._leave()
+        else:
+            self.unsubscribe()
 
     def __del__(self) -> None:
         self._leave()
 
     def __iter__(self) -> Iterator[M]:
+        if self._is_closed:
+            raise MqttError("unsubscribed")
         return _Loop(self)
 
     @property
@@ -73,15 +80,16 @@ class Subscription(Generic[M]):
         [MQTT-4.6.0-2], so one that is withheld holds back those after it."""
         self._client._core.acknowledge(message if isinstance(message, Message) else message.message)
 
-    def unsubscribe(self) -> None:
-        """Ends the subscription and waits for the server's answer. Messages not handed out yet are acknowledged and dropped.
+    def unsubscribe(self, timeout: Optional[float] = None) -> None:
+        """Ends the subscription, at the server too, and waits for its answer. Messages not handed out yet are acknowledged and dropped.
 
-        Raises `MqttError` where the server refuses, or the client is closed before it answers.
+        Raises `TimeoutError` where the answer has not come after `timeout` seconds, and `MqttError` where the server refuses, or the client is
+        closed before it answers.
         """
         operation = self._close()
         if operation is None:
             return
-        for filter_, reason in zip(self.filters, operation.wait()):
+        for filter_, reason in zip(self.filters, operation.wait(timeout)):
             if reason >= 0x80:
                 raise MqttError("unsubscribe_refused", filter_, reason)
 
@@ -114,12 +122,25 @@ class Subscription(Generic[M]):
         return None
 
     def _leave(self) -> None:
-        """Ends it when nobody can receive from it any more."""
+        """Ends it when nobody can receive from it any more. The server keeps it where the session outlives the client."""
         try:
-            self._close()
+            if self._client._settings.outlives:
+                self._forsake()
+            else:
+                self._close()
         except MqttError:
             # The client is gone, and the subscription with it.
             pass
+
+    def _forsake(self) -> None:
+        """Ends it here, and not at the server."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._settle()
+        unhandled = list(self._batch)
+        self._batch.clear()
+        self._native.leave(unhandled)
 
     def _close(self) -> Optional[_native.Operation]:
         """Ends it without waiting."""
