@@ -160,10 +160,10 @@ where
 fn told(py: Python<'_>, status: &Status) -> (&'static str, bool, Option<Py<PyAny>>) {
     let exception = |why: &Error| Some(error::raise(py, why).into_value(py).into_any());
     match status {
-        Status::Connecting => ("connecting", false, None),
         Status::Online { session_present } => ("online", *session_present, None),
         Status::Offline(why) => ("offline", false, exception(why)),
         Status::Closed(why) => ("closed", false, exception(why)),
+        _ => ("connecting", false, None),
     }
 }
 

@@ -164,6 +164,18 @@ class Client:
             return 0
         return await self._bridge.run(operation)  # type: ignore[no-any-return]
 
+    @overload
+    async def enqueue(
+        self, topic: str, payload: Payload = b"", *, qos: int = 0, retain: bool = False, expiry: Optional[int] = None,
+        content_type: Optional[str] = None, is_text: bool = False, response_topic: Optional[str] = None,
+        correlation_data: Optional[bytes] = None, user_properties: UserProperties = (),
+    ) -> asyncio.Future[int]: ...  # fmt: skip
+    @overload
+    async def enqueue(
+        self, topic: Address[T], payload: T, *, qos: int = 0, retain: bool = False, expiry: Optional[int] = None,
+        content_type: Optional[str] = None, is_text: bool = False, response_topic: Optional[str] = None,
+        correlation_data: Optional[bytes] = None, user_properties: UserProperties = (),
+    ) -> asyncio.Future[int]: ...  # fmt: skip
     async def enqueue(
         self,
         topic: Union[str, Address[Any]],
@@ -235,6 +247,16 @@ class Client:
         )  # fmt: skip
         return Subscription(self, settings, converter(filters), not manual_acknowledgement)
 
+    @overload
+    async def request(
+        self, topic: str, payload: Payload = b"", *, qos: int = 1, timeout: float = REQUEST_TIMEOUT, expiry: Optional[int] = None,
+        content_type: Optional[str] = None, is_text: bool = False, user_properties: UserProperties = (),
+    ) -> Message: ...  # fmt: skip
+    @overload
+    async def request(
+        self, topic: Address[T], payload: T, *, qos: int = 1, timeout: float = REQUEST_TIMEOUT, expiry: Optional[int] = None,
+        content_type: Optional[str] = None, is_text: bool = False, user_properties: UserProperties = (),
+    ) -> Message: ...  # fmt: skip
     async def request(
         self,
         topic: Union[str, Address[Any]],

@@ -43,6 +43,8 @@ async def uses() -> None:
             assert_type(typed.params, dict[str, str])
         assert_type(await client.request("a"), tautwire.Message)
         await client.publish(reading.at(id=1), "no number")  # type: ignore[misc]
+        await client.enqueue(reading.at(id=1), "no number")  # type: ignore[misc]
+        await client.request(reading.at(id=1), "no number")  # type: ignore[misc]
         await client.respond(reading, lambda request: request.value)
     tautwire.connect("mqtt://h", credentials=lambda: tautwire.Credentials("a"), store=tautwire.FileStore("a"))
     tautwire.connect("mqtt://h", authenticator=Ticket())
@@ -59,6 +61,8 @@ def waits() -> None:
         assert_type(client, blocking.Client)
         assert_type(client.publish("a", b"b", timeout=1.0), int)
         assert_type(client.enqueue("a").wait(), int)
+        client.enqueue("a", 5)  # type: ignore[call-overload]
+        client.request("a", 5)  # type: ignore[call-overload]
         for message in client.subscribe(["a", "b"]):
             assert_type(message, tautwire.Message)
         assert_type(client.subscribe(tautwire.Topic("a", pack)).next().value, Any)

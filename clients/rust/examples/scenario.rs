@@ -315,6 +315,7 @@ async fn follow(client: Client) {
             ConnectionEvent::AttemptFailed(error) => say(&format!("attempt {}", told(&error))),
             ConnectionEvent::Ended(Error::Closed) => {}
             ConnectionEvent::Ended(error) => say(&format!("ended {}", told(&error))),
+            other => say(&format!("unknown {other:?}")),
         }
     }
 }

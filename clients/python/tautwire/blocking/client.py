@@ -142,6 +142,18 @@ class Client:
         delivery = self.enqueue(topic, payload, timeout=timeout, **more)
         return delivery.wait(None if timeout is None else max(0.0, timeout - (time.monotonic() - began)))
 
+    @overload
+    def enqueue(
+        self, topic: str, payload: Payload = b"", *, qos: int = 0, retain: bool = False, expiry: Optional[int] = None,
+        content_type: Optional[str] = None, is_text: bool = False, response_topic: Optional[str] = None,
+        correlation_data: Optional[bytes] = None, user_properties: UserProperties = (), timeout: Optional[float] = None,
+    ) -> Delivery: ...  # fmt: skip
+    @overload
+    def enqueue(
+        self, topic: Address[T], payload: T, *, qos: int = 0, retain: bool = False, expiry: Optional[int] = None,
+        content_type: Optional[str] = None, is_text: bool = False, response_topic: Optional[str] = None,
+        correlation_data: Optional[bytes] = None, user_properties: UserProperties = (), timeout: Optional[float] = None,
+    ) -> Delivery: ...  # fmt: skip
     def enqueue(
         self,
         topic: Union[str, Address[Any]],
@@ -208,6 +220,16 @@ class Client:
         native: _native.Subscription = self._core.subscribe(settings).wait(timeout)
         return Subscription(self, native, tuple(settings["filters"]), converter(filters), not manual_acknowledgement)
 
+    @overload
+    def request(
+        self, topic: str, payload: Payload = b"", *, qos: int = 1, timeout: float = REQUEST_TIMEOUT, expiry: Optional[int] = None,
+        content_type: Optional[str] = None, is_text: bool = False, user_properties: UserProperties = (),
+    ) -> Message: ...  # fmt: skip
+    @overload
+    def request(
+        self, topic: Address[T], payload: T, *, qos: int = 1, timeout: float = REQUEST_TIMEOUT, expiry: Optional[int] = None,
+        content_type: Optional[str] = None, is_text: bool = False, user_properties: UserProperties = (),
+    ) -> Message: ...  # fmt: skip
     def request(
         self,
         topic: Union[str, Address[Any]],

@@ -165,6 +165,7 @@ impl fmt::Debug for Cause {
 
 /// What a server can refuse.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Refused {
     /// The connection.
     Connection,

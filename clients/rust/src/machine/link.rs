@@ -22,6 +22,7 @@ pub(super) enum Phase {
 
 /// What the server said in CONNACK that it accepts (section 3.2.2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Offer {
     /// QoS 1 and 2 messages that may be under way to it.
     pub receive_maximum: u16,

@@ -15,6 +15,7 @@ use crate::{Error, Publication};
 
 /// What the server said of a message that it has taken over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Published {
     /// Success or No Matching Subscribers; before MQTT 5.0 always Success.
     pub reason: ReasonCode,

@@ -1,4 +1,12 @@
 /// What may pile up in the client. Each limit has a counter in [`crate::Counters`] that says how often it was met.
+///
+/// ```
+/// # use tautwire_client::{Limits, Options};
+/// let mut limits = Limits::default();
+/// limits.queue_messages = 100;
+/// let options = Options::new("mqtt://localhost:1883")?.limits(limits);
+/// # Ok::<(), tautwire_client::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {

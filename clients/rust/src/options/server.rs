@@ -4,6 +4,7 @@ use crate::Error;
 
 /// How a server is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Scheme {
     /// `mqtt://`: plain TCP.
     Mqtt,

@@ -10,6 +10,7 @@ const EVENTS_MAX: usize = 256;
 
 /// How a client stands.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub enum Status {
     /// It connects.
     #[default]
@@ -27,6 +28,7 @@ pub enum Status {
 
 /// What has happened to the connection of a client.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum ConnectionEvent {
     /// The server has accepted it.
     Connected {
