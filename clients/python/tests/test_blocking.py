@@ -173,7 +173,9 @@ class Processes(WithBroker):
     @unittest.skipUnless(hasattr(os, "fork"), "this system has no fork")
     def test_a_forked_process_ends_without_a_word(self):
         source = (
-            "import os, sys; from tautwire import blocking; client = blocking.connect(sys.argv[1]); "
+            "import os, sys, warnings; from tautwire import blocking; client = blocking.connect(sys.argv[1]); "
+            # Python warns of forks beside threads.
+            "warnings.simplefilter('ignore'); "
             # Gone only when the modules are: nothing can be imported then.
             "received = client.subscribe('x'); hold = lambda: received; os.fork() and (os.wait(), client.close())"
         )

@@ -25,7 +25,7 @@ class LastingSessions(WithBroker):
                 async with tautwire.connect(self.address) as publisher:
                     if not texts:
                         while await publisher.publish(self.topic, "first", qos=1) == NO_MATCHING_SUBSCRIBERS:
-                            pass
+                            self.assertFalse(consumer.done())
                     await soon(arrived.wait())
                     consumer.cancel()
                     with contextlib.suppress(asyncio.CancelledError):
@@ -36,7 +36,9 @@ class LastingSessions(WithBroker):
     async def consume(self, texts: list[str], arrived: asyncio.Event, has_block: bool) -> None:
         async with tautwire.connect(self.address, **self.lasting()) as client:
             subscription = client.subscribe(self.topic, qos=1)
-            async with subscription if has_block else contextlib.nullcontext():
+            async with contextlib.AsyncExitStack() as block:
+                if has_block:
+                    await block.enter_async_context(subscription)
                 async for message in subscription:
                     texts.append(message.text)
                     arrived.set()
