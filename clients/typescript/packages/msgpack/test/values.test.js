@@ -410,3 +410,15 @@ test("require gives the same package", () => {
   assert.deepEqual(common.decode(common.encode({ a: [1] })), { a: [1] });
   assert.equal(typeof common.StreamDecoder, "function");
 });
+
+test("short text outside of ASCII fits where exactly its bytes have room, and touches nothing after them", () => {
+  // Whole words would be written faster: the byte after the text is not the writer's.
+  for (const s of ["漢".repeat(11), "漢".repeat(31), "я".repeat(16), "😀".repeat(15), "漢", "\ud800".repeat(12)]) {
+    const expected = encode(s);
+    for (let spare = 0; spare < 6; spare++) {
+      const target = new Uint8Array(expected.length + spare).fill(7);
+      assert.equal(encodeInto(s, target), expected.length);
+      assert.deepEqual(target, Uint8Array.from([...expected, ...new Array(spare).fill(7)]));
+    }
+  }
+});
