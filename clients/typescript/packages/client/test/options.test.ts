@@ -18,6 +18,7 @@ describe("options that do not exist", () => {
     [{ quantum: 1 }, "there is no option quantum"],
     [{ reconnect: { maxDelay: 1 } }, "there is no option maxDelay: do you mean maxDelayMs?"],
     [{ queue: { maxMessage: 1 } }, "there is no option maxMessage: do you mean maxMessages?"],
+    [{ will: { topic: "t", payload: "x", retian: true } }, "there is no option retian: do you mean retain?"],
   ] as const) {
     test(says, async () => {
       const error = await failure(connect("mqtt://x", given as object));

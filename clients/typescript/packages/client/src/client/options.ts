@@ -105,6 +105,7 @@ const CLIENT_NAMES =
   "protocolVersion clientId userName password credentials cleanStart sessionExpiryS keepAliveS pingTimeoutMs connectTimeoutMs will reconnect queue queueQoS0 maxInflight onSessionLost store receiveMaximum maximumPacketSize topicAliasMaximum maxTopicAliases writeBufferBytes subscriptionIdentifiers userProperties requestResponseInformation authentication codecs topicCodecs tls headers transport diagnostics signal clock";
 const RECONNECT_NAMES = "minDelayMs maxDelayMs maxAttempts shouldRetry";
 const QUEUE_NAMES = "maxMessages maxBytes policy";
+const WILL_NAMES = "topic payload qos retain properties";
 
 type Words<Text extends string, Found extends string = never> = Text extends `${infer Word} ${infer Rest}`
   ? Words<Rest, Found | Word>
@@ -161,6 +162,7 @@ export function sessionSettings(options: ClientOptions): SessionSettings {
   // False has no properties either.
   checkNames(options.reconnect as ReconnectOptions | undefined, RECONNECT_NAMES);
   checkNames(options.queue, QUEUE_NAMES);
+  checkNames(options.will, WILL_NAMES);
   const range = (name: keyof ClientOptions, fallback: number, least: number, most: number): number => {
     const value = (options[name] ?? fallback) as number;
     if (!Number.isInteger(value) || value < least || value > most) {
