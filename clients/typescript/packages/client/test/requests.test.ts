@@ -65,6 +65,33 @@ test("a request that nobody answers, an abort, the end of the client: each settl
   assert.equal(clock.pending, 0);
 });
 
+test("a server that has refused to renew the subscription for responses is asked again by the next request", async () => {
+  const broker = new FakeBroker();
+  const client = createClient("mqtt://x", { transport: broker.transport, reconnect: { minDelayMs: 1, maxDelayMs: 1 } });
+  const link = await broker.accept();
+  const first = request(client, "t", "", { qos: 0 });
+  await link.grant();
+  const { properties } = await link.expect("publish");
+  const { correlationData } = properties;
+  link.give({ type: "publish", topic: properties.responseTopic!, properties: { correlationData } });
+  await first;
+  link.drop();
+  const next = await broker.accept({ sessionPresent: false });
+  const { packetId } = await next.expect("subscribe");
+  next.give({ type: "suback", packetId, reasons: [0x87] });
+  await settled();
+  const second = request(client, "t", "", { qos: 0 });
+  await next.grant();
+  const again = await next.expect("publish");
+  next.give({
+    type: "publish",
+    topic: again.properties.responseTopic!,
+    properties: { correlationData: again.properties.correlationData },
+  });
+  await second;
+  await client.close();
+});
+
 test("requests before there is a connection wait for it, at most for their time", async () => {
   const broker = new FakeBroker();
   broker.onConnection = () => false;
@@ -146,7 +173,8 @@ test("a request without a response topic is done, and its answer dropped", async
     got.push(message.text());
     return "nobody hears this";
   });
-  assert.equal((await link.grant()).requests[0]!.qos, 1);
+  // A request comes at the QoS at which it was published, and so does its response.
+  assert.equal((await link.grant()).requests[0]!.qos, 2);
   link.give({ type: "publish", topic: "log", payload: "x", qos: 1, packetId: 1 });
   await link.expect("puback");
   await link.fence();

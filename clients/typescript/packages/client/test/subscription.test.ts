@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { type ClientOptions, type Message, type Subscription } from "@tautwire/client";
+import { once, type ClientOptions, type Message, type Subscription } from "@tautwire/client";
 import type { PacketInit } from "@tautwire/mqtt-codec";
 import { createClient } from "./support/clients.js";
 import { FakeBroker } from "./support/fake-broker.js";
@@ -49,6 +49,67 @@ describe("loops", () => {
     assert.equal((await link.expect("puback")).packetId, 3);
     assert.deepEqual((await link.expect("unsubscribe")).filters, ["t"]);
     await client.close({ drainMs: 0 });
+  });
+
+  describe("in a session that outlives the client", () => {
+    const LASTING: ClientOptions = { clientId: "c", sessionExpiryS: 300, cleanStart: false };
+
+    /** Three messages have come, and the loop was left at the first of them. */
+    async function left(options: ClientOptions) {
+      const { client, link } = await connected(options);
+      const subscription = client.subscribe("t", { qos: 1 });
+      await link.grant();
+      for (const packetId of [1, 2, 3]) link.give(message(String(packetId), { qos: 1, packetId }));
+      for await (const each of subscription) {
+        assert.equal(each.text(), "1");
+        break;
+      }
+      assert.equal((await link.expect("puback")).packetId, 1);
+      return { client, link, subscription };
+    }
+
+    test("leaving one tells the server nothing, and the next one goes on", async () => {
+      const { client, link, subscription } = await left(LASTING);
+      // Neither PUBACK nor UNSUBSCRIBE has left.
+      await link.fence();
+      link.give(message("4", { qos: 1, packetId: 4 }));
+      assert.deepEqual(await take(subscription, 3), ["2", "3", "4"]);
+      assert.equal((await link.expect("puback")).packetId, 2);
+      await client.close({ drainMs: 0 });
+    });
+
+    for (const how of ["loop", "handler"]) {
+      test(`another subscription takes over what waits: ${how}`, async () => {
+        const { client, link } = await left(LASTING);
+        const seen: string[] = [];
+        const next = client.subscribe("t", { qos: 1 }, ...(how === "handler" ? [(each: Message) => seen.push(each.text())] : []));
+        await link.grant();
+        link.give(message("4", { qos: 1, packetId: 4 }));
+        if (how === "loop") seen.push(...(await take(next, 3)));
+        await settled();
+        assert.deepEqual(seen, ["2", "3", "4"]);
+        await client.close({ drainMs: 0 });
+      });
+    }
+
+    test("unsubscribe() ends it: what nobody will look at is acknowledged", async () => {
+      const { client, link, subscription } = await left(LASTING);
+      void subscription.unsubscribe();
+      assert.deepEqual([(await link.expect("puback")).packetId, (await link.expect("puback")).packetId], [2, 3]);
+      assert.deepEqual((await link.expect("unsubscribe")).filters, ["t"]);
+      await client.close({ drainMs: 0 });
+    });
+
+    test("once() ends its subscription all the same", async () => {
+      const { client, link } = await connected(LASTING);
+      const first = once(client, "t", { qos: 1 });
+      await link.grant();
+      link.give(message("1", { qos: 1, packetId: 1 }));
+      assert.equal((await first).text(), "1");
+      assert.equal((await link.expect("puback")).packetId, 1);
+      assert.deepEqual((await link.expect("unsubscribe")).filters, ["t"]);
+      await client.close({ drainMs: 0 });
+    });
   });
 
   test("end with the client, and throw if it ended by an error", async () => {

@@ -68,6 +68,8 @@ interface Entry {
 export class Client implements ConnectionOwner, SubscriptionOwner {
   /** @internal */
   readonly connection: Connection;
+  /** @internal Whether the application has asked for a session that outlives the client. */
+  readonly outlives: boolean;
   private readonly emitter = new Emitter<ClientEvents>();
   private readonly entries = new Map<string, Entry>();
   private readonly router = new Router<Entry>();
@@ -87,6 +89,8 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     platform: Platform,
     failsFast: boolean,
   ) {
+    const { store, protocolVersion, cleanStart, sessionExpiryS = 0 } = options;
+    this.outlives = store !== undefined || (protocolVersion === 4 ? cleanStart === false : sessionExpiryS > 0);
     this.connection = new Connection(server, options, platform, failsFast, this);
     const topicCodecs = Object.entries(options.topicCodecs ?? {});
     this.hasTopicCodecs = topicCodecs.length > 0;
@@ -353,7 +357,12 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
       subscription.finish(error);
       return subscription;
     }
+    const left = this.leftFor(filters);
     this.ask(subscription, settle);
+    for (const each of left) {
+      void this.remove(each);
+      subscription.takeOver(each);
+    }
     if (this.fullSubscriptions > 0) this.connection.readOn();
     stopListening = whenAborted(options.signal, (error) => {
       settle(error, 0);
@@ -363,6 +372,12 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     // It may have been refused or aborted already.
     if (subscription.isOver) stopListening();
     return subscription;
+  }
+
+  /** Subscriptions whose loops have been left, and whose messages one to these filters gets in their place. */
+  private leftFor(filters: readonly string[]): Set<Subscription> {
+    const entries = filters.map((filter) => this.entries.get(filter)?.subscriptions ?? []);
+    return new Set(entries.flat().filter((each) => each.isLeft && each.filters.every((filter) => filters.includes(filter))));
   }
 
   /** Asks the server for all filters of a subscription, and settles once with the lowest QoS that it granted. */

@@ -87,6 +87,11 @@ export class Message<T = unknown, Params = unknown> {
     return new Message(this.packet, { ...this.context, codec: codec }, this.done);
   }
 
+  /** @internal The same message as one of another subscription. */
+  within<U, P>(context: MessageContext): Message<U, P> {
+    return new Message(this.packet, context, this.done);
+  }
+
   private decode<V>(codec: PayloadCodec<V>): V {
     try {
       return codec.decode(this.payload);

@@ -26,7 +26,8 @@ export function once<T = unknown>(
 ): Promise<Message<T>> {
   const clock = client.options.clock ?? systemClock;
   const ending = new AbortController();
-  const loop = client.subscribe<T>(filter, { ...options, signal: ending.signal })[Symbol.asyncIterator]();
+  const subscription = client.subscribe<T>(filter, { ...options, signal: ending.signal });
+  const loop = subscription[Symbol.asyncIterator]();
   const onAbort = () => {
     ending.abort(signal?.reason);
   };
@@ -46,6 +47,8 @@ export function once<T = unknown>(
       clock.clearTimeout(timer);
       signal?.removeEventListener("abort", onAbort);
       void loop.return?.();
+      // Also where leaving the loop does not end it.
+      subscription.drop();
     }
   };
   return handled(first());

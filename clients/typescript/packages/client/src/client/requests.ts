@@ -23,7 +23,7 @@ export interface RequestOptions<R = unknown> extends Omit<PublishOptions, "codec
 
 /** How requests are received and answered. */
 export interface RespondOptions<T = unknown, R = unknown> extends Omit<SubscribeOptions<T>, "ack"> {
-  /** The highest QoS that requests may come with. Default: 1. */
+  /** The highest QoS at which requests come. Default: 2, that at which each was published. */
   qos?: QoS | undefined;
   /** How responses are encoded. */
   responseCodec?: PayloadCodec<R> | undefined;
@@ -114,7 +114,8 @@ class Requests {
   /** Where responses come, once the server has granted the subscription. */
   private async responseTopic(): Promise<string> {
     await this.client.connected();
-    if (this.responses === null) {
+    // The server may have refused to renew it after a lost session.
+    if (this.responses === null || this.responses.subscription.isOver) {
       const base = this.client.connack?.properties.responseInformation ?? RESPONSE_TOPICS;
       const topic = `${base.replace(/\/+$/, "")}/${this.name}`;
       const subscription = this.client.subscribe(topic, { qos: 2 }, (response) => {
@@ -187,7 +188,7 @@ export function respond<T = unknown, R = unknown>(
 ): Subscription<T> {
   const { responseCodec, responseQoS, ...rest } = options;
   requireV5(client);
-  return client.subscribe(filter, { ...rest, qos: rest.qos ?? 1 }, async (request) => {
+  return client.subscribe(filter, { ...rest, qos: rest.qos ?? 2 }, async (request) => {
     const { responseTopic, correlationData } = request.properties;
     if (responseTopic === undefined) {
       await responder(request);

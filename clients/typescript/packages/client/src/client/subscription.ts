@@ -42,6 +42,8 @@ export interface SubscriptionOwner {
   onFull(isFull: boolean): void;
   onError(error: MqttError): void;
   remove(subscription: Subscription): Promise<void>;
+  /** Whether the session is to outlive the client. */
+  readonly outlives: boolean;
   readonly counters: Counters;
   readonly codecFor: MessageContext["codecFor"];
 }
@@ -63,8 +65,9 @@ const DEFAULT_QUEUE_BYTES = 16 * 1024 * 1024;
 const END: IteratorResult<Message, undefined> = { value: undefined, done: true };
 
 /**
- * Messages of one topic filter or of several: iterate them, or give `subscribe` a handler. Leaving the loop ends the subscription. Loops
- * over the same subscription share its messages; for a copy each, subscribe twice.
+ * Messages of one topic filter or of several: iterate them, or give `subscribe` a handler. Leaving the loop ends the subscription, unless
+ * the session outlives the client: then messages wait, unacknowledged, for another loop, for the next subscription to the same
+ * filters, or for the next client. Loops over the same subscription share its messages; for a copy each, subscribe twice.
  */
 export class Subscription<T = unknown, Params = unknown> implements AsyncIterable<Message<T, Params>> {
   /** @internal Whether the server has granted all filters. */
@@ -74,7 +77,10 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
   private readonly queue = new Deque<Queued>();
   private queueBytes = 0;
   private readonly waiting = new Deque<Waiting>();
-  private isIterated = false;
+  /** How many loops there are. */
+  private loops = 0;
+  /** @internal Whether a loop has been left, and what comes waits for somebody else. */
+  isLeft = false;
   private isFull = false;
   /** @internal Whether no messages come any more. */
   isOver = false;
@@ -109,7 +115,7 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
 
   /** @internal Whether somebody hears of a refusal by {@link ready} or in a loop. */
   get isHeard(): boolean {
-    return !this.isGranted && (this.isWatched || this.isIterated);
+    return !this.isGranted && (this.isWatched || this.loops > 0);
   }
 
   /** How many messages wait for a loop. */
@@ -119,13 +125,15 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
 
   /** Ends the subscription, and its loops once they have taken what is waiting. Resolves when the server has confirmed it. */
   unsubscribe(): Promise<void> {
+    if (this.isLeft) this.dropQueue();
     const result = this.owner.remove(this as unknown as Subscription);
     this.finish(null);
     return result;
   }
 
   [Symbol.asyncIterator](): AsyncIterableIterator<Message<T, Params>> {
-    this.isIterated = true;
+    this.loops++;
+    this.isLeft = false;
     this.updateFull();
     return new Loop(this as unknown as Subscription) as AsyncIterableIterator<Message<T, Params>>;
   }
@@ -148,12 +156,41 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
 
   /** @internal A loop has been left. */
   leave(): void {
+    this.loops--;
+    if (this.owner.outlives) {
+      // Who stops, be it for an error, gets what has not been looked at when it begins again.
+      this.isLeft = this.loops === 0 && !this.isOver;
+      this.updateFull();
+    } else {
+      this.drop();
+    }
+  }
+
+  /** @internal Ends the subscription with all that waits for a loop. */
+  drop(): void {
+    this.dropQueue();
+    this.unsubscribe().catch(() => undefined);
+  }
+
+  private dropQueue(): void {
     // What nobody will look at must not hold up the acknowledgements behind it.
     for (const { message } of this.queue.drain()) message.acknowledge();
     this.queueBytes = 0;
-    this.isIterated = false;
     this.updateFull();
-    this.unsubscribe().catch(() => undefined);
+  }
+
+  /** @internal Takes over what waits in one that has been left, which ends without a word to the server. */
+  takeOver(left: Subscription): void {
+    for (const { message, qos, bytes } of left.queue.drain()) {
+      const own = message.within<T, Params>(this.context);
+      if (this.handler === undefined) {
+        this.queue.push({ message: own, qos, bytes });
+        this.queueBytes += bytes;
+      } else {
+        this.handle(this.handler, own);
+      }
+    }
+    left.finish(null);
   }
 
   /** @internal Whether the application acknowledges by itself. */
@@ -229,7 +266,7 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
   }
 
   private updateFull(): void {
-    const mayPause = this.isIterated && (this.options.overflow ?? "pause") === "pause";
+    const mayPause = this.loops > 0 && (this.options.overflow ?? "pause") === "pause";
     // Room for a few is no reason to begin to read again.
     const share = this.isFull ? 0.5 : 1;
     const isFull =
@@ -256,6 +293,7 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
 class Loop implements AsyncIterableIterator<Message> {
   /** What the loop is busy with. */
   last: Message | null = null;
+  private isLeft = false;
 
   constructor(private readonly subscription: Subscription) {}
 
@@ -267,7 +305,8 @@ class Loop implements AsyncIterableIterator<Message> {
 
   return(): Promise<IteratorResult<Message>> {
     this.finishLast();
-    this.subscription.leave();
+    if (!this.isLeft) this.subscription.leave();
+    this.isLeft = true;
     return Promise.resolve(END);
   }
 
