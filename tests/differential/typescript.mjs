@@ -25,22 +25,20 @@ function verdict(protocolVersion, maxPacketSize, bytes) {
     const packet = decoder.read();
     if (packet === null) return "incomplete";
     const consumed = bytes.length - decoder.bufferedBytes;
-    return `valid ${consumed} ${Buffer.from(encodeAny(packet, protocolVersion)).toString("hex")}`;
+    const again = encodedAgain(packet, protocolVersion) ?? bytes.subarray(0, consumed);
+    return `valid ${consumed} ${Buffer.from(again).toString("hex")}`;
   } catch (error) {
     if (!(error instanceof MqttDecodeError)) throw error;
     return `${error.fault} ${error.reason} ${error.code} ${error.offset} ${error.message}`;
   }
 }
 
-/**
- * The encoder refuses a CONNECT before 5.0 that has neither an identifier nor a clean start [MQTT-3.1.3-7]; the others do not. It
- * is written with a clean start, and the flag is cleared.
- */
-function encodeAny(packet, protocolVersion) {
-  const isRefused = packet.type === "connect" && packet.protocolVersion !== 5 && packet.clientId === "" && !packet.cleanStart;
-  if (!isRefused) return encode(packet, protocolVersion);
-  const bytes = encode({ ...packet, cleanStart: true });
-  const lengthAt = bytes.findIndex((byte, at) => at > 0 && byte < 0x80) + 1;
-  bytes[lengthAt + 3 + bytes[lengthAt + 1]] &= ~2;
-  return bytes;
+/** Null where a server has to read the packet to refuse it, and a client may not send it [MQTT-3.1.3-7]. */
+function encodedAgain(packet, protocolVersion) {
+  try {
+    return encode(packet, protocolVersion);
+  } catch (error) {
+    if (error.code !== "client_id_missing") throw error;
+    return null;
+  }
 }

@@ -163,6 +163,9 @@ static void out_connect(tw_out *o, const tw_connect *connect) {
     if (version != TW_V5 && has_password && !has_user_name) {
         fail(o, TW_PASSWORD_WITHOUT_USER_NAME);
     }
+    if (version != TW_V5 && !connect->clean_start && connect->client_id.len == 0) {
+        fail(o, TW_CLIENT_ID_MISSING); /* [MQTT-3.1.3-7] of 3.1.1 */
+    }
     if (connect->has_will) {
         if ((unsigned)will->qos > 2) {
             fail(o, TW_WILL_QOS_THREE);

@@ -14,7 +14,7 @@ static const char ERROR_NAMES[] =
     "topic_missing\0topic_wildcard\0topic_filter_empty\0topic_filter_multi_level\0topic_filter_wildcard\0"
     "share_name_invalid\0share_filter_missing\0no_topic_filters\0no_reason_codes\0subscription_qos_three\0"
     "retain_handling_three\0no_local_on_shared\0packet_unexpected\0session_unexpected\0"
-    "topic_alias_unexpected\0too_many_incoming\0"
+    "topic_alias_unexpected\0too_many_incoming\0client_id_missing\0"
     "packet_too_large\0"
     "buffer_too_small\0field_too_long\0invalid_argument\0not_in_version\0not_connected\0outbox_full\0output_full\0"
     "packet_too_large\0qos_not_supported\0retain_not_supported\0subscriptions_full\0requests_full\0"
@@ -34,7 +34,7 @@ static const char ERROR_NAMES[] =
 static const int16_t ERROR_RUNS[][2] = {
     {TW_INCOMPLETE, TW_INCOMPLETE},
     {TW_PACKET_TYPE_RESERVED, TW_SUBSCRIPTION_OPTIONS_RESERVED},
-    {TW_PACKET_ID_ZERO, TW_TOO_MANY_INCOMING},
+    {TW_PACKET_ID_ZERO, TW_CLIENT_ID_MISSING},
     {TW_PACKET_OVER_LIMIT, TW_PACKET_OVER_LIMIT},
     {TW_BUFFER_TOO_SMALL, TW_STORE_FAILED},
     {TW_CONNECTION_LOST, TW_WEBSOCKET_REFUSED},

@@ -65,6 +65,8 @@ static const error_text ERROR_TEXTS[] = {
     {TW_TOPIC_ALIAS_UNEXPECTED,
      "the server used a topic alias although none is allowed: report it to those who make the server"},
     {TW_TOO_MANY_INCOMING, "the server has more QoS 2 messages open than this client has places for: lend more places"},
+    {TW_CLIENT_ID_MISSING,
+     "before MQTT 5.0 a session is kept only for a client identifier: send one, or start a clean session"},
     {TW_PACKET_OVER_LIMIT,
      "the packet is larger than its receiver accepts, or than MQTT allows: send less in one packet"},
     {TW_BUFFER_TOO_SMALL, "the buffer is too small for the packet: give it more room"},

@@ -11,6 +11,14 @@
 
 #include "tautwire.h"
 
+static void print_hex(const uint8_t *bytes, size_t len) {
+    size_t i;
+    for (i = 0; i < len; i++) {
+        printf("%02x", bytes[i]);
+    }
+    putchar('\n');
+}
+
 static int digit(char c) {
     return c >= '0' && c <= '9'   ? c - '0'
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
@@ -39,7 +47,7 @@ static int answer(char *line) {
     /* Exactly as large as the input, so that a sanitizer sees a read past its end. */
     uint8_t *input, *out;
     tw_packet packet;
-    tw_result used, i, len;
+    tw_result used, len;
     long size;
     while (*end == ' ') {
         end++;
@@ -59,14 +67,15 @@ static int answer(char *line) {
     if (used >= 0) {
         len = tw_encoded_len(&packet, (tw_version)version);
         out = (uint8_t *)malloc(len > 0 ? (size_t)len : 1);
-        if (out == NULL || len < 0 || tw_encode(&packet, (tw_version)version, out, (size_t)len) != len) {
+        if (len == TW_CLIENT_ID_MISSING && out != NULL) {
+            /* A server has to read the packet to refuse it, and a client may not send it [MQTT-3.1.3-7]. */
+            printf("valid %d ", (int)used);
+            print_hex(input, (size_t)used);
+        } else if (out == NULL || len < 0 || tw_encode(&packet, (tw_version)version, out, (size_t)len) != len) {
             printf("not_encodable %s\n", tw_error_name(len));
         } else {
             printf("valid %d ", (int)used);
-            for (i = 0; i < len; i++) {
-                printf("%02x", out[i]);
-            }
-            putchar('\n');
+            print_hex(out, (size_t)len);
         }
         free(out);
     } else if (used == TW_INCOMPLETE) {

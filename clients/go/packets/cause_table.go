@@ -123,6 +123,8 @@ const (
 	CausePropertyTypeWrong
 	// CauseVersionUnknown: the protocol version is not 3.1, 3.1.1 or 5.0: use V31, V311 or V5.
 	CauseVersionUnknown
+	// CauseClientIDMissing: before MQTT 5.0 a session is kept only for a client identifier: send one, or start a clean session.
+	CauseClientIDMissing
 	causeCount
 )
 
@@ -246,4 +248,6 @@ var causes = [causeCount]causeRow{
 		"the value does not have the property's type, or is too large for it: see PropertyID.Type"},
 	CauseVersionUnknown: {"version_unknown", FaultProtocolError, ReasonUnsupportedProtocolVersion, "MQTT-3.1.2-2",
 		"the protocol version is not 3.1, 3.1.1 or 5.0: use V31, V311 or V5"},
+	CauseClientIDMissing: {"client_id_missing", FaultProtocolError, ReasonClientIdentifierNotValid, "MQTT-3.1.3-7",
+		"before MQTT 5.0 a session is kept only for a client identifier: send one, or start a clean session"},
 }

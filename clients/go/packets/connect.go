@@ -164,6 +164,9 @@ func (p *Connect) fault() (Cause, string) {
 	if p.flags&(connectPassword|connectUserName) == connectPassword && !p.version.isV5() {
 		return CausePasswordWithoutUserName, "password"
 	}
+	if p.ClientID() == "" && !p.CleanStart() && !p.version.isV5() {
+		return CauseClientIDMissing, "client_id" // [MQTT-3.1.3-7] of 3.1.1.
+	}
 	if p.lacksMethod() {
 		return CauseAuthenticationDataAlone, "authentication_data"
 	}

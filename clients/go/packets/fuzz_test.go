@@ -76,7 +76,7 @@ func FuzzRoundTrip(f *testing.F) {
 	f.Fuzz(func(t *testing.T, version uint8, maxPacketSize uint32, b []byte) {
 		o := fuzzOptions(version, maxPacketSize)
 		p, n, err := packets.Decode(b, o)
-		if err != nil {
+		if err != nil || mayNotBeSent(p) {
 			return
 		}
 		if err := p.WellFormed(); err != nil {

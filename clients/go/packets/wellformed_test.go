@@ -132,6 +132,10 @@ func TestWellFormedSaysWhatIsMissingAndWhatDoesNotGoTogether(t *testing.T) {
 			p.SetVersion(packets.V311)
 			return p.SetTopicAlias(1)
 		}), packets.CauseNotInVersion, ""},
+		{"a session without a name in 3.1.1", with(&packets.Connect{}, func(p *packets.Connect) error {
+			p.SetVersion(packets.V311)
+			return nil
+		}), packets.CauseClientIDMissing, "MQTT-3.1.3-7"},
 		{"unknown version", with(publish(t), func(p *packets.Publish) error { p.SetVersion(6); return nil }),
 			packets.CauseVersionUnknown, "MQTT-3.1.2-2"},
 		{"acknowledgement without identifier", &packets.PubAck{}, packets.CausePacketIDZero, "MQTT-2.2.1-3"},

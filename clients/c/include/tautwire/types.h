@@ -115,6 +115,8 @@ typedef enum tw_error {
     TW_TOPIC_ALIAS_UNEXPECTED = -71,
     /** More QoS 2 messages are open than there are places to remember them. */
     TW_TOO_MANY_INCOMING = -72,
+    /** A CONNECT before 5.0 that asks for a session to be kept and does not name it. It is not written, and read all the same. */
+    TW_CLIENT_ID_MISSING = -73,
 
     /* Larger than the receiver accepts: 0x95. */
     TW_PACKET_OVER_LIMIT = -80,

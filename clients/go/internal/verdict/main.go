@@ -71,19 +71,25 @@ func answerTo(line string) (string, error) {
 	}
 	options := packets.Options{Version: version, MaxPacketSize: uint32(maxPacketSize)}
 	var decoder packets.Decoder
-	view := verdict(decoder.Decode(input, options))
-	owned := verdict(packets.Decode(input, options))
+	p, consumed, err := decoder.Decode(input, options)
+	view := verdict(input, p, consumed, err)
+	p, consumed, err = packets.Decode(input, options)
+	owned := verdict(input, p, consumed, err)
 	if view != owned {
 		return fmt.Sprintf("disagreement: view %s, owned %s", view, owned), nil
 	}
 	return owned, nil
 }
 
-func verdict(p packets.Packet, consumed int, err error) string {
+func verdict(input []byte, p packets.Packet, consumed int, err error) string {
 	var problem *packets.Error
 	switch {
 	case err == nil:
 		encoded, err := p.AppendTo(nil)
+		if errors.Is(err, packets.CauseClientIDMissing) {
+			// A server has to read the packet to refuse it, and a client may not send it [MQTT-3.1.3-7].
+			encoded, err = input[:consumed], nil
+		}
 		if err != nil {
 			return fmt.Sprintf("disagreement: valid, and not well formed: %v", err)
 		}
