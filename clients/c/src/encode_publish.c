@@ -32,26 +32,14 @@ static TW_INLINE void copy(uint8_t *to, const uint8_t *from, size_t len) {
     }
 }
 
-/* Copies a topic, and answers whether it is an ordinary one: what is there to be looked at is there to be stored. */
-static TW_INLINE bool copy_plain_topic(uint8_t *to, const uint8_t *from, size_t len) {
-    if (len >= 16 && len <= 32) {
-        const tw_sixteen first = load_sixteen(from), last = load_sixteen(from + len - 16);
-        memcpy(to, &first, 16);
-        memcpy(to + len - 16, &last, 16);
-        return !has_high_bits(either(suspects(first), suspects(last)));
-    }
-    copy(to, from, len);
-    return is_plain_topic(from, len);
-}
-
 /* The end of a long message. Answers `answer`: a call that is the last thing done needs nothing to be saved. */
 static TW_APART tw_result copy_long(uint8_t *to, const uint8_t *from, size_t len, tw_result answer) {
     memcpy(to, from, len);
     return answer;
 }
 
-/* Here is what is common: a message without properties, of less than 8 KB, with a short ordinary topic, that fits. */
-tw_result tw_encode_publish(const tw_publish *publish, tw_version version, uint8_t *out, size_t size) {
+/* What is common: a message without properties, of less than 8 KB, with a short ordinary topic, that fits. */
+static TW_APART tw_result encode_common_publish(const tw_publish *publish, tw_version version, uint8_t *out, size_t size) {
     const size_t topic_len = publish->topic.len, payload_len = publish->payload.len;
     const unsigned qos = (unsigned)publish->qos;
     const bool is_v5 = version == TW_V5;
@@ -75,7 +63,8 @@ tw_result tw_encode_publish(const tw_publish *publish, tw_version version, uint8
     }
     store_u16(at, (unsigned)publish->topic.len);
     at += 2;
-    if (!copy_plain_topic(at, publish->topic.data, topic_len)) {
+    copy(at, publish->topic.data, topic_len);
+    if (!is_plain_topic(publish->topic.data, topic_len)) {
         return encode_any_publish(publish, version, out, size);
     }
     at += topic_len;
@@ -91,6 +80,33 @@ tw_result tw_encode_publish(const tw_publish *publish, tw_version version, uint8
     }
     copy(at, publish->payload.data, payload_len);
     return (tw_result)len;
+}
+
+/* Here is the most common: QoS 1 or 2, a topic of 16 to 32 bytes and up to 64 of payload, whose length fits into a byte. What is looked at
+   of the topic is there to be stored, and nothing is called but at the end, so hardly a register need be saved. */
+tw_result tw_encode_publish(const tw_publish *publish, tw_version version, uint8_t *out, size_t size) {
+    const size_t topic_len = publish->topic.len, payload_len = publish->payload.len;
+    const size_t is_v5 = version == TW_V5, len = 6 + topic_len + is_v5 + payload_len;
+    const unsigned qos = (unsigned)publish->qos;
+    if (topic_len - 16 <= 16 && payload_len - 1 < 64 && publish->properties.len == 0 && qos - 1 < 2 &&
+        publish->packet_id != 0 && len <= size) {
+        const uint8_t *topic = publish->topic.data;
+        const tw_sixteen first = load_sixteen(topic), last = load_sixteen(topic + topic_len - 16);
+        if (!has_high_bits(either(suspects(first), suspects(last)))) {
+            const unsigned flags = (unsigned)publish->dup << 3 | qos << 1 | (unsigned)publish->retain;
+            store_u16(out, TW_PUBLISH << 12 | flags << 8 | (unsigned)(len - 2));
+            store_u16(out + 2, (unsigned)topic_len);
+            memcpy(out + 4, &first, 16);
+            out += topic_len;
+            memcpy(out + 4 - 16, &last, 16);
+            store_u16(out + 4, publish->packet_id);
+            /* The length of the properties. Before 5.0 the payload, of at least a byte, goes over it. */
+            out[6] = 0;
+            copy(out + 6 + is_v5, publish->payload.data, payload_len);
+            return (tw_result)len;
+        }
+    }
+    return encode_common_publish(publish, version, out, size);
 }
 #else
 tw_result tw_encode_publish(const tw_publish *publish, tw_version version, uint8_t *out, size_t size) {

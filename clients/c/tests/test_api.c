@@ -69,7 +69,7 @@ static void every_error_has_a_name_of_its_own(void) {
             CHECK(tw_reason_for(a) >= 0x80 && tw_fault(a) != TW_FAULT_NONE, "%s", name);
         }
     }
-    CHECK(named == 109, "%d", named);
+    CHECK(named == 110, "%d", named);
     CHECK(strcmp(tw_error_name(TW_SCRAM_SERVER_SIGNATURE), "scram_server_signature") == 0, "the last of a run");
     CHECK(strcmp(tw_error_name(TW_PACKET_ID_ZERO), "packet_id_zero") == 0, "the first of a run");
     CHECK(strcmp(tw_error_name(TW_TLS_SETTINGS), "tls_settings") == 0, "the last of a run");
@@ -128,17 +128,54 @@ static void a_topic_is_looked_at_to_its_last_byte(void) {
     char topic[70];
     size_t len, at, bad;
     for (len = 1; len <= sizeof topic; len++) {
-        tw_publish message = tw_message(tw_view(topic, len), tw_str("x"), TW_AT_MOST_ONCE);
+        /* Both, because what is common is written by code of its own. */
+        const tw_qos qos = len % 2 == 0 ? TW_AT_LEAST_ONCE : TW_AT_MOST_ONCE;
+        tw_publish message = tw_message(tw_view(topic, len), tw_str("x"), qos);
+        message.packet_id = qos == TW_AT_MOST_ONCE ? 0 : 1;
         for (at = 0; at < len; at++) {
             topic[at] = (char)('0' + at);
         }
-        CHECK(tw_encode_publish(&message, TW_V5, out, sizeof out) == (tw_result)len + 6, "%zu bytes", len);
+        CHECK(tw_encode_publish(&message, TW_V5, out, sizeof out) == (tw_result)len + (qos == TW_AT_MOST_ONCE ? 6 : 8), "%zu bytes", len);
         CHECK(memcmp(out + 4, topic, len) == 0, "%zu bytes as they were", len);
         for (bad = 0; bad < sizeof BAD / sizeof BAD[0]; bad++) {
             for (at = 0; at < len; at++) {
                 topic[at] = BAD[bad].byte;
                 CHECK(tw_encode_publish(&message, TW_V5, out, sizeof out) == BAD[bad].error, "byte %zu of %zu", at, len);
                 topic[at] = (char)('0' + at);
+            }
+        }
+    }
+}
+
+/* What is common is written by code of its own, in pieces that overlap: never a byte more than the packet has. */
+static void what_is_common_is_written_as_the_rest_is(void) {
+    const tw_version versions[] = {TW_V3_1_1, TW_V5};
+    uint8_t expected[160], payload[70];
+    char topic[36];
+    size_t topic_len, payload_len, which, qos;
+    memset(topic, 't', sizeof topic);
+    memset(payload, 'p', sizeof payload);
+    for (topic_len = 14; topic_len <= sizeof topic; topic_len++) {
+        for (payload_len = 0; payload_len <= sizeof payload; payload_len++) {
+            for (which = 0; which < 6; which++) {
+                const tw_version version = versions[which % 2];
+                tw_packet packet;
+                tw_result len;
+                uint8_t *out;
+                qos = which / 2;
+                memset(&packet, 0, sizeof packet);
+                packet.type = TW_PUBLISH;
+                packet.as.publish = tw_message(tw_view(topic, topic_len), tw_view(payload, payload_len), (tw_qos)qos);
+                packet.as.publish.packet_id = (uint16_t)(qos == 0 ? 0 : 0x1234);
+                packet.as.publish.dup = qos == 2;
+                packet.as.publish.retain = payload_len % 2 == 1;
+                len = tw_encode(&packet, version, expected, sizeof expected);
+                /* The sanitizer sees what is behind its end. */
+                out = (uint8_t *)malloc((size_t)len);
+                CHECK(tw_encode_publish(&packet.as.publish, version, out, (size_t)len) == len && memcmp(out, expected, (size_t)len) == 0,
+                      "topic %zu, payload %zu, QoS %zu", topic_len, payload_len, qos);
+                CHECK(tw_encode_publish(&packet.as.publish, version, out, (size_t)len - 1) == TW_BUFFER_TOO_SMALL, "one byte less");
+                free(out);
             }
         }
     }
@@ -201,6 +238,7 @@ int main(void) {
     texts_say_what_to_do();
     versions_agree();
     a_topic_is_looked_at_to_its_last_byte();
+    what_is_common_is_written_as_the_rest_is();
     what_a_receiver_would_refuse_is_not_encoded();
     return finish("api");
 }
