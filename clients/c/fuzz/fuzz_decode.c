@@ -29,6 +29,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     must(used >= 2 && (size_t)used <= size);
     len = tw_encoded_len(&packet, version);
+    if (len == TW_CLIENT_ID_MISSING) {
+        /* It is read to be refused, and not written [MQTT-3.1.3-7]. */
+        must(packet.type == TW_CONNECT && packet.as.connect.version != TW_V5);
+        return 0;
+    }
     must(len > 0 && len <= used);
     out = (uint8_t *)malloc((size_t)len);
     second = (uint8_t *)malloc((size_t)len);

@@ -40,8 +40,9 @@ pub use wishes::Action;
 pub(crate) struct Connections {
     places: Vec<Connection>,
     vacant: Vec<ConnectionIndex>,
-    /// Those with fresh output.
+    /// Those with fresh output, in the order in which they got it, and how many of them have been written to.
     fresh: Vec<ConnectionIndex>,
+    written: usize,
     /// Others with fresh output, which stand in line.
     late: VecDeque<ConnectionIndex>,
     /// Buffers for those with output.
@@ -59,6 +60,7 @@ impl Connections {
             places: Vec::with_capacity(reserved_places::<Connection>()),
             vacant: Vec::new(),
             fresh: Vec::new(),
+            written: 0,
             late: VecDeque::new(),
             pool: OutputPool::new(ledger),
             wishes: Wishes::default(),
@@ -159,23 +161,27 @@ impl Connections {
     /// How many have fresh output and do not stand in line; some may have been written to since.
     #[inline]
     pub(crate) fn fresh_len(&self) -> usize {
-        self.fresh.len()
+        self.fresh.len() - self.written
     }
 
-    /// The next of them whose output has grown since it was last asked for.
+    /// The next of them whose output has grown since it was last asked for. The receivers of a message come before its publisher, who gets an
+    /// acknowledgement: where they share a processor, an answer to the message can reach the publisher together with that.
     #[inline]
     pub(crate) fn next_fresh(&mut self) -> Option<ConnectionId> {
-        while let Some(index) = self.fresh.pop() {
+        while let Some(index) = self.fresh.get(self.written).copied() {
+            self.written += 1;
             if self[index].take_fresh() {
                 return Some(self.id(index));
             }
         }
+        self.fresh.clear();
+        self.written = 0;
         None
     }
 
     /// All but the first `from` of them stand in line from now on.
     pub(crate) fn put_off(&mut self, from: usize) {
-        self.late.extend(self.fresh.drain(from..));
+        self.late.extend(self.fresh.drain(self.written + from..));
     }
 
     /// A connection does not stand in line with its own fresh output, if it has some.
@@ -326,8 +332,8 @@ mod tests {
         assert_eq!(connections.fresh_len(), 3);
         connections.put_off(1);
         connections.write_first(all[2]);
-        assert_eq!(connections.next_fresh(), Some(connections.id(all[2])), "it does not stand in line any more");
         assert_eq!(connections.next_fresh(), Some(connections.id(all[0])));
+        assert_eq!(connections.next_fresh(), Some(connections.id(all[2])), "it does not stand in line any more");
         assert_eq!((connections.next_fresh(), connections.late_len()), (None, 2));
         assert_eq!(connections.next_late(), Some(connections.id(all[1])));
         assert_eq!(connections.next_late(), None, "it has been written to already");
