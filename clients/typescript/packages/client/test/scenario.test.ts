@@ -52,8 +52,9 @@ class Agent {
 }
 
 describe("the agent of the scenarios", { skip: noBroker }, () => {
-  test("does what it is told, and prints what happens", async () => {
+  test("does what it is told, and prints what happens", async (context) => {
     const broker = await RealBroker.start();
+    context.after(() => broker.stop());
     const [one, two] = [new Agent(broker.url), new Agent(broker.url)];
     await one.does("connect client=one", "connected 0");
     await one.does("subscribe 2 a/+", "subscribed a/+ 2");
@@ -62,9 +63,9 @@ describe("the agent of the scenarios", { skip: noBroker }, () => {
     await one.does("publish 1 a/b two words", "message a/b 1 0 two words", "published two words 0x00");
     await one.does("publish 1 c nobody", "published nobody 0x10");
     await one.does("publish 1 # wrong", "failed publish invalid_argument wrong");
-    await one.does("respond echo echo", "subscribed echo 1");
-    await one.does("respond failure failure not today", "subscribed failure 1");
-    await one.does("respond crash crash secret", "subscribed crash 1");
+    await one.does("respond echo echo", "subscribed echo 2");
+    await one.does("respond failure failure not today", "subscribed failure 2");
+    await one.does("respond crash crash secret", "subscribed crash 2");
     await two.does("start client=two", "connected 0");
     await two.does("request 1 echo hello there", "response hello there");
     await two.does("request 1 failure x", "failed request request_failed not today");

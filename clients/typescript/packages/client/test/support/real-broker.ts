@@ -53,6 +53,7 @@ export class RealBroker {
   }
 
   async stop(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
+    if (this.process.exitCode !== null || this.process.signalCode !== null) return;
     const ended = new Promise((resolve) => this.process.once("exit", resolve));
     this.process.kill(signal);
     await within(ended, "end of the broker");
