@@ -211,7 +211,7 @@ tw_result tw_decode(const uint8_t *input, size_t len, tw_version version, uint32
 
 /**
  * Writes a packet to `out`, in its shortest form, and answers its length. Everything is checked first: bytes that a
- * receiver would refuse are never written.
+ * receiver would refuse are never written. `out` must not overlap what the packet refers to.
  *
  * Errors: those of tw_decode() for wrong content, TW_BUFFER_TOO_SMALL, TW_FIELD_TOO_LONG, TW_ARGUMENT, TW_NOT_IN_VERSION.
  */
