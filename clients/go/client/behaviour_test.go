@@ -3,6 +3,7 @@ package client_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -322,6 +323,13 @@ func TestAddressesAreRefusedWithAHint(t *testing.T) {
 		if said := wantError(t, err, client.ErrInvalidOptions).Error(); !strings.Contains(said, hint) || strings.Contains(said, "secret") {
 			t.Errorf("%q: %s", address, said)
 		}
+	}
+}
+
+func TestTLSIsNotLeftOutWithoutAWord(t *testing.T) {
+	for _, scheme := range []string{"mqtt", "tcp", "ws"} {
+		_, err := client.New(scheme+"://host", client.Options{TLS: &tls.Config{MinVersion: tls.VersionTLS13}})
+		wantError(t, err, client.ErrInvalidOptions)
 	}
 }
 

@@ -101,6 +101,9 @@ func newClient(address string, options Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	if options.TLS != nil && options.Dial == nil && !schemes[target.Scheme].secured {
+		return nil, failure(ErrInvalidOptions, "address", "Options.TLS is for mqtts and wss, and the address begins with %s://", target.Scheme)
+	}
 	c := &Client{
 		options: options, target: target, clientID: options.ClientID, sessionAsked: sessionAsked,
 		changed: make(chan struct{}), hurry: make(chan struct{}, 1), done: make(chan struct{}),

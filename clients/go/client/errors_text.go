@@ -4,7 +4,7 @@ package client
 
 // texts says for each code what is wrong and, after a colon, what to do.
 var texts = map[Code]string{
-	"invalid_options":                 "the options do not go together, or one is out of range: correct it",
+	"invalid_options":                 "an option is wrong, or does not go with another: correct it",
 	"invalid_argument":                "an argument is wrong: correct the call",
 	"not_connected":                   "there is no connection: connect first, or publish at QoS 1 or 2, which waits for one",
 	"closed":                          "the client has been closed: make a new one",

@@ -79,7 +79,11 @@ func TestTransports(t *testing.T) {
 				return errors.Join(c.Send(back), server.Acknowledge(c, p))
 			}
 			address := scheme + "://" + listen(t, o)
-			c, err := client.Connect(ctx, address, client.Options{TLS: &tls.Config{RootCAs: pool}})
+			options := client.Options{}
+			if o.TLS != nil {
+				options.TLS = &tls.Config{RootCAs: pool}
+			}
+			c, err := client.Connect(ctx, address, options)
 			must(t, err)
 			defer closeNow(t, c)
 			sub, err := c.Subscribe(ctx, "a", client.SubscribeOptions{})

@@ -1,5 +1,5 @@
-/** What programs that were written for MQTT.js call it, and what does the same here. */
-const OF_MQTTJS: Readonly<Record<string, string>> = {
+/** What programs that were written for MQTT.js call it, and what does the same here; and what is a property of a message. */
+const OF_OTHERS: Readonly<Record<string, string>> = {
   username: "userName",
   clean: "cleanStart",
   keepalive: "keepAliveS",
@@ -29,17 +29,22 @@ const OF_MQTTJS: Readonly<Record<string, string>> = {
   nl: "noLocal",
   rap: "retainAsPublished",
   rh: "retainHandling",
+  contentType: "properties.contentType",
+  messageExpiryInterval: "properties.messageExpiryInterval",
+  responseTopic: "properties.responseTopic",
+  correlationData: "properties.correlationData",
+  userProperties: "properties.userProperties",
 };
 
 /** Which of the known names was probably meant, or nothing. */
 export function meant(name: string, known: readonly string[]): string {
-  const translated = Object.hasOwn(OF_MQTTJS, name) ? OF_MQTTJS[name]! : "";
+  const translated = Object.hasOwn(OF_OTHERS, name) ? OF_OTHERS[name]! : "";
   const first = translated.split(/[ .,]/, 1)[0]!;
   // `clean` is no option of a subscription, whatever it is one of elsewhere.
-  if (translated !== "" && (known.includes(first) || /[ .]/.test(translated))) return translated;
+  if (translated !== "" && (known.includes(first) || translated.includes(" "))) return translated;
   const wanted = name.toLowerCase();
   let nearest = "";
-  let least = Math.max(2, Math.floor(name.length / 3)) + 1;
+  let least = Math.max(1, Math.floor(name.length / 3)) + 1;
   for (const each of known) {
     const distance = edits(wanted, each.toLowerCase());
     if (distance < least) [nearest, least] = [each, distance];

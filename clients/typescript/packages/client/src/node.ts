@@ -5,6 +5,7 @@
  */
 
 import { connectOn, createOn, type Connect, type CreateClient } from "./client/open.js";
+import { checkNames } from "./client/options.js";
 import type { Platform } from "./client/platform.js";
 import { MqttError } from "./errors.js";
 import { nodeWebSocket } from "./transport/node-web-socket.js";
@@ -13,9 +14,17 @@ import "./with-texts.js";
 
 export * from "./index.js";
 
+/** The names of all {@link TlsOptions}. */
+const TLS_NAMES = "ca crl cert key passphrase servername rejectUnauthorized alpnProtocols";
+
 const node: Platform = {
   transports: { "mqtt:": tcp, "mqtts:": tcp, "ws:": nodeWebSocket, "wss:": nodeWebSocket },
-  checkAddress({ protocol, pathname, search, hash }) {
+  checkAddress({ protocol, pathname, search, hash }, { tls }) {
+    checkNames(tls, TLS_NAMES);
+    // A program that gives them believes that the connection is secret.
+    if (Object.values(tls ?? {}).some((value) => value !== undefined) && /^(mqtt|ws):/.test(protocol)) {
+      throw new MqttError("invalid_options", `tls is for mqtts and wss, and the address begins with ${protocol}//`);
+    }
     if (!protocol.startsWith("ws") && !/^\/?$/.test(pathname + search + hash)) {
       throw new MqttError("invalid_options", "a path is for ws and wss");
     }

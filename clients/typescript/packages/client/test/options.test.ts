@@ -1,7 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { inspect } from "node:util";
-import { type ClientOptions, type MqttError, type ServerAddress } from "@tautwire/client";
+import {
+  request,
+  type ClientOptions,
+  type MqttError,
+  type PublishOptions,
+  type RequestOptions,
+  type ServerAddress,
+} from "@tautwire/client";
 import { meant } from "#esm/meant.js";
 import { connect, createClient } from "./support/clients.js";
 import { FakeBroker } from "./support/fake-broker.js";
@@ -18,6 +25,8 @@ describe("options that do not exist", () => {
     [{ quantum: 1 }, "there is no option quantum"],
     [{ reconnect: { maxDelay: 1 } }, "there is no option maxDelay: do you mean maxDelayMs?"],
     [{ queue: { maxMessage: 1 } }, "there is no option maxMessage: do you mean maxMessages?"],
+    [{ qos: 1 }, "there is no option qos"],
+    [{ tls: { rejectUnauthorised: false } }, "there is no option rejectUnauthorised: do you mean rejectUnauthorized?"],
     [{ will: { topic: "t", payload: "x", retian: true } }, "there is no option retian: do you mean retain?"],
   ] as const) {
     test(says, async () => {
@@ -25,6 +34,24 @@ describe("options that do not exist", () => {
       assert.deepEqual([error.code, error.detail], ["invalid_options", says]);
     });
   }
+
+  test("of a message and of a request, too: they reject", async () => {
+    const broker = new FakeBroker();
+    const client = createClient("mqtt://x", { transport: broker.transport });
+    for (const [given, says] of [
+      [{ qos: 1, retained: true }, "there is no option retained: do you mean retain?"],
+      [{ contentType: "text/plain" }, "there is no option contentType: do you mean properties.contentType?"],
+    ] as const) {
+      const error = await failure(client.publish("t", "x", given as object));
+      assert.deepEqual([error.code, error.detail], ["invalid_options", says]);
+    }
+    assert.equal(client.counters.mistakes, 2);
+    const waits = client.publish("t", "x", { retained: undefined } as PublishOptions);
+    const error = await failure(request(client, "t", "x", { timeout: 5 } as RequestOptions));
+    assert.deepEqual([error.code, error.detail], ["invalid_options", "there is no option timeout: do you mean timeoutMs?"]);
+    await client.close({ drainMs: 0 });
+    assert.equal((await failure(waits)).code, "closed");
+  });
 
   test("one that is undefined is not there", async () => {
     const broker = new FakeBroker();
@@ -71,11 +98,20 @@ describe("addresses", () => {
     assert.match(detail("localhost:1883"), /mqtt:\/\/localhost:1883/);
     assert.match(detail("broker.example"), /mqtt:\/\/broker\.example/);
     assert.match(detail("http://x"), /begins with mqtt:\/\/ or mqtts:\/\/ or ws:\/\/ or wss:\/\//);
-    assert.match(detail("mqtt://"), /mqtt:\/\/HOST:PORT/);
+    assert.match(detail("mqtt://"), /HOST:PORT/);
+    assert.match(detail("mqtts://broker.example:99999"), /the port is at most 65535/);
     for (const address of ["mqtt://u:secret@x", "u:secret@x", "mqtt://u:secret@x:99999"]) {
       assert.ok(detail(address) !== "" && !detail(address).includes("secret"), address);
     }
     assert.throws(() => createClient([]), { code: "invalid_options" });
+  });
+
+  test("one that is not encrypted is refused beside settings of TLS", () => {
+    for (const [address, scheme] of [["mqtt://h", "mqtt"], ["ws://h", "ws"]] as const) {
+      const detail = `tls is for mqtts and wss, and the address begins with ${scheme}://`;
+      assert.throws(() => createClient(address, { tls: { servername: "h" } }), { code: "invalid_options", detail });
+    }
+    void createClient("mqtt://h", { tls: { ca: undefined }, clock: new FakeClock() }).close();
   });
 
   test("a path is for WebSocket alone, or for a transport of the program's own", () => {

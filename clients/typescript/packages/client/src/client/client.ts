@@ -50,6 +50,8 @@ export interface CloseOptions {
 
 const DEFAULT_DRAIN_MS = 5_000;
 const NOTHING_TO_STOP = (): void => undefined;
+/** The names of all {@link PublishOptions}. */
+const PUBLISH_NAMES = "qos retain properties codec signal";
 /** The names of all {@link TopicSubscribeOptions}. */
 const SUBSCRIBE_NAMES =
   "qos noLocal retainAsPublished retainHandling userProperties ack codec signal maxQueueMessages maxQueueBytes overflow subscriptionIdentifier params";
@@ -63,7 +65,7 @@ interface Entry {
 
 /**
  * An MQTT client that stays connected. Every promise that it gives settles, at the latest when the client closes. A rejected one that
- * nobody looks at is no unhandled rejection, unless it is a mistake of the program: `invalid_argument` or `payload_invalid`.
+ * nobody looks at is no unhandled rejection, unless it is a mistake of the program: `invalid_argument`, `invalid_options` or `payload_invalid`.
  */
 export class Client implements ConnectionOwner, SubscriptionOwner {
   /** @internal */
@@ -208,6 +210,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     topicCodec: PayloadCodec<unknown> | undefined,
   ): Promise<Answer> {
     const { session } = this.connection;
+    checkNames(options, PUBLISH_NAMES);
     const { qos = 0, retain = false, signal } = options;
     checkQoS(qos);
     const { payload, properties } = this.encode(topic, value, options, topicCodec);

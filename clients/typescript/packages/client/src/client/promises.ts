@@ -7,7 +7,7 @@ export type Settle<T> = (error: MqttError | null, value: T) => void;
 
 /** Whether it is a mistake of the program, which somebody must see. */
 export function isMistake({ code }: MqttError): boolean {
-  return code === "invalid_argument" || code === "payload_invalid";
+  return code === "invalid_argument" || code === "invalid_options" || code === "payload_invalid";
 }
 
 /** A rejection that nobody looks at does not end the program: that the caller does not care is the caller's decision. */

@@ -5,7 +5,7 @@ import type { PayloadCodec } from "../codecs/codec.js";
 import { asMqttError, canceled, MqttError } from "../errors.js";
 import type { Client, PublishOptions } from "./client.js";
 import type { Message } from "./message.js";
-import { randomName, systemClock, type Clock } from "./options.js";
+import { checkNames, randomName, systemClock, type Clock } from "./options.js";
 import { handled } from "./promises.js";
 import type { SubscribeOptions, Subscription } from "./subscription.js";
 
@@ -42,6 +42,8 @@ export class ResponseFailure extends Error {
   override readonly name = "ResponseFailure";
 }
 
+/** The names of all {@link RequestOptions}. */
+const REQUEST_NAMES = "qos retain properties codec signal responseCodec timeoutMs";
 const DEFAULT_TIMEOUT_MS = 30_000;
 /** What response topics begin with, unless the server says it (section 3.2.2.3.15). */
 const RESPONSE_TOPICS = "tautwire/response";
@@ -70,6 +72,7 @@ class Requests {
   }
 
   async request<R>(topic: string, payload: unknown, options: RequestOptions<R>): Promise<Message<R>> {
+    checkNames(options, REQUEST_NAMES);
     const { signal, timeoutMs = DEFAULT_TIMEOUT_MS, responseCodec, codec, properties, qos = 1, ...rest } = options;
     if (signal?.aborted === true) throw canceled(signal);
     requireV5(this.client);

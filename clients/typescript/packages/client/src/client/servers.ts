@@ -44,6 +44,9 @@ export class Servers {
     const schemes = Object.keys(this.platform.transports);
     const text = String(address);
     const url = text.includes("://") ? parsed(text) : null;
+    if (url === null && schemes.includes(text.split("//", 1)[0]!)) {
+      throw new MqttError("invalid_options", "behind :// stands HOST:PORT, and the port is at most 65535");
+    }
     const isKnown = this.options.transport !== undefined || schemes.includes(url?.protocol ?? "");
     if (!isKnown || !url?.hostname) {
       // What may hold a password is not repeated.
@@ -54,7 +57,7 @@ export class Servers {
       throw new MqttError("invalid_options", "user name and password belong in the options");
     }
     // A transport of the program's own may make more of it.
-    if (this.options.transport === undefined) this.platform.checkAddress?.(url);
+    if (this.options.transport === undefined) this.platform.checkAddress?.(url, this.options);
     // What brokers listen at. A URL cannot tell a path that is missing from `/`.
     if (/^wss?:\/\/[^/?#]*([?#]|$)/i.test(text)) url.pathname = "/mqtt";
     return url;
