@@ -47,7 +47,8 @@ impl<'a> Properties<'a> {
         if block.len() > MAX_VARIABLE_BYTE_INTEGER as usize {
             return Err(Flaw::new(DecodeCause::PropertyBlockPastEnd, 0).into_error(0));
         }
-        Self::checked(block, 0, context).map_err(|flaw| flaw.into_error(0))
+        let seen = Self::check(block, 0, context).map_err(|flaw| flaw.into_error(0))?;
+        Ok(Self::trusted(block, context, seen))
     }
 
     /// Whether there are none.
@@ -121,21 +122,15 @@ impl<'a> Properties<'a> {
             r.set_rest(rest);
             return Ok(Self::EMPTY);
         }
-        // A copy goes to the function that is not inlined, so that `r` itself can stay in registers.
-        let mut copy = *r;
-        let properties = Self::decode_block(&mut copy, context)?;
-        *r = copy;
-        Ok(properties)
-    }
-
-    #[inline(never)]
-    fn decode_block(r: &mut Reader<'a>, context: PropertyContext) -> Result<Self, Flaw> {
         let (block, at) = r.property_block()?;
-        Self::checked(block, at, context)
+        let seen = Self::check(block, at, context)?;
+        Ok(Self::trusted(block, context, seen))
     }
 
-    /// `at`: where the block begins, for errors.
-    fn checked(block: &'a [u8], at: usize, context: PropertyContext) -> Result<Self, Flaw> {
+    /// Answers the properties that stand in a block which begins at `at`: as one word, because a larger result would be written to
+    /// memory in parts and read as a whole, which stalls the processor.
+    #[inline(never)]
+    fn check(block: &[u8], at: usize, context: PropertyContext) -> Result<u32, Flaw> {
         let mut r = Reader::of_properties(block, at);
         let mut seen = 0;
         while !r.is_empty() {
@@ -154,7 +149,7 @@ impl<'a> Properties<'a> {
         if is_data_without_method(seen) {
             return Err(Flaw::new(DecodeCause::AuthenticationDataAlone, at));
         }
-        Ok(Self { form: Representation::Wire { block, context, seen } })
+        Ok(seen)
     }
 
     /// A block that has been checked, or copied from properties that a caller gave. `seen` is what [`Self::seen`] said.
