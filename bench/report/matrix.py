@@ -22,12 +22,13 @@ def render(result: Result) -> str:
 
 
 def _floor(result: Result, placement: str) -> str:
-    names = [name for name in result.metrics(placement) if re.match(r"\w+_(tcp|udp)_beside_qos0_p50_us$", name)]
+    names = [name for name in result.metrics(placement) if re.match(r"\w+_(tcp|udp|relay)_beside_qos0_p50_us$", name)]
     body = ""
     for name in names:
         language, protocol = name.split("_")[:2]
+        way = {"tcp": "TCP", "udp": "UDP", "relay": "TCP by way of a relay, two hops"}[protocol]
         rate = name.replace("p50_us", "round_trips_per_s")
-        body += (f"<tr><td>{escape(CLIENTS.get(language, language).partition(',')[0])}, {protocol.upper()}</td>"
+        body += (f"<tr><td>{escape(CLIENTS.get(language, language).partition(',')[0])}, {way}</td>"
                  f"{cell(result, placement, 'raw', name)}{cell(result, placement, 'raw', rate)}</tr>")
     return table(("bare sockets, one hop", "median", "round trips"), body) if body else ""
 

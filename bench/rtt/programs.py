@@ -69,7 +69,7 @@ RAW = {
     (language, protocol): (*command, protocol)
     for language, command in (("c", (str(TARGET / "raw"),)), ("js", ("node", str(HERE / "javascript" / "raw.mjs"))))
     for protocol in ("tcp", "udp")
-}
+} | {("c", "relay"): (str(TARGET / "raw"), "relay")}
 
 BROKERS = {
     # One thread, as in the other scenarios: the rest of the cores is for client and server.

@@ -33,7 +33,8 @@ BARS = {
 
 @dataclass(frozen=True)
 class Cell:
-    """Who asks, who answers, through what. Bare sockets: the broker is `raw`, the server the protocol."""
+    """Who asks, who answers, through what. Bare sockets: the broker is `raw`, the server the protocol, or `relay`: TCP by way of a
+    process that hands on what comes."""
 
     broker: str
     client: str
@@ -82,7 +83,7 @@ def of_round(figures: dict[Cell, dict[str, float]]) -> dict[str, dict[str, float
         into = metrics.setdefault(cell.broker, {})
         into |= {f"{cell.name}_{name}": figure for name, figure in of_cell.items()}
         floor = figures.get(Cell("raw", cell.client, "tcp", cell.qos))
-        if floor and cell.is_even and not cell.is_raw:
+        if floor and (cell.is_even and not cell.is_raw or cell.server == "relay"):
             into[f"{cell.name}_{RATIO}"] = round(of_cell[RATE] / floor[RATE], 4)
             into[f"{cell.name}_{RATIO_OF_P50}"] = round(floor["p50_us"] / of_cell["p50_us"], 4)
         told = NODELAY.get(cell.client, "")

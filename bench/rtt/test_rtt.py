@@ -37,12 +37,15 @@ class Figures(unittest.TestCase):
     def test_ratios_are_to_the_floor_of_the_same_language_and_round(self) -> None:
         figures = {
             Cell("raw", "c", "tcp", 0): summary.of_times([10_000]),
+            Cell("raw", "c", "relay", 0): summary.of_times([24_000]),
             Cell("tautwire", "c", "c", 0): summary.of_times([25_000]),
             Cell("tautwire", "js", "js", 0): summary.of_times([50_000]),
             Cell("mosquitto", "js-mqttjs", "js-mqttjs", 0): summary.of_times([200_000]),
         }
         metrics = summary.of_round(figures)
         self.assertEqual(metrics["tautwire"]["c_to_c_qos0_ratio_to_raw_tcp"], 0.4)
+        self.assertEqual(metrics["raw"]["c_relay_beside_qos0_ratio_to_raw_tcp"], 0.4167)
+        self.assertNotIn("c_tcp_beside_qos0_ratio_to_raw_tcp", metrics["raw"])
         self.assertEqual(metrics["tautwire"][summary.MQTTJS], 4.0)
         self.assertNotIn("js_to_js_qos0_ratio_to_raw_tcp", metrics["tautwire"])
 

@@ -1,6 +1,8 @@
 /*
  * The floor: messages of the same size over a bare socket. `tcp-echo` and `udp-echo` print `ready PORT` and send back what
- * comes; `tcp-ping HOST PORT` and `udp-ping HOST PORT` understand the commands of a driver. See README.md.
+ * comes; `tcp-ping HOST PORT` and `udp-ping HOST PORT` understand the commands of a driver. `relay-echo` is two processes: what
+ * comes to the first goes to the second, which sends it back through the first. The first waits with epoll, as brokers do, and does
+ * nothing else: no broker with a thread of its own can be faster. See README.md.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <arpa/inet.h>
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -61,29 +64,94 @@ static struct sockaddr_in loopback(const char *host, const char *port) {
     return address;
 }
 
-static void echo(bool is_tcp) {
-    struct sockaddr_in address = loopback("127.0.0.1", "0"), peer;
-    socklen_t len = sizeof address;
-    uint8_t bytes[MESSAGE_BYTES];
-    int fd = socket(AF_INET, is_tcp ? SOCK_STREAM : SOCK_DGRAM, 0);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, len) != 0 || getsockname(fd, (struct sockaddr *)&address, &len) != 0 ||
-        (is_tcp && listen(fd, 1) != 0)) {
+/* A socket at a port that the kernel picks. */
+static int bound(int type, struct sockaddr_in *address) {
+    socklen_t len = sizeof *address;
+    int fd = socket(AF_INET, type, 0);
+    *address = loopback("127.0.0.1", "0");
+    if (fd < 0 || bind(fd, (struct sockaddr *)address, len) != 0 || getsockname(fd, (struct sockaddr *)address, &len) != 0 ||
+        (type == SOCK_STREAM && listen(fd, 2) != 0)) {
         die("bind");
     }
-    printf("ready %d\n", ntohs(address.sin_port));
-    fflush(stdout);
-    if (is_tcp) {
-        fd = accept(fd, NULL, NULL);
-        send_at_once(fd);
-        for (;;) {
-            receive_whole(fd, bytes);
-            if (send(fd, bytes, sizeof bytes, 0) != sizeof bytes) {
-                die("send");
-            }
-        }
+    return fd;
+}
+
+static int accepted(int listening) {
+    int fd = accept(listening, NULL, NULL);
+    send_at_once(fd);
+    return fd;
+}
+
+static int connected(int type, const struct sockaddr_in *address) {
+    int fd = socket(AF_INET, type, 0);
+    if (fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof *address) != 0) {
+        die("connect");
     }
+    if (type == SOCK_STREAM) {
+        send_at_once(fd);
+    }
+    return fd;
+}
+
+static void say_ready(const struct sockaddr_in *address) {
+    printf("ready %d\n", ntohs(address->sin_port));
+    fflush(stdout);
+}
+
+static void send_whole(int fd, const uint8_t *bytes) {
+    if (send(fd, bytes, MESSAGE_BYTES, MSG_NOSIGNAL) != MESSAGE_BYTES) {
+        die("send");
+    }
+}
+
+static void tcp_echo_on(int fd) {
+    uint8_t bytes[MESSAGE_BYTES];
     for (;;) {
-        len = sizeof peer;
+        receive_whole(fd, bytes);
+        send_whole(fd, bytes);
+    }
+}
+
+static void tcp_echo(void) {
+    struct sockaddr_in address;
+    int listening = bound(SOCK_STREAM, &address);
+    say_ready(&address);
+    tcp_echo_on(accepted(listening));
+}
+
+static void relay_echo(void) {
+    struct sockaddr_in address;
+    struct epoll_event event = {.events = EPOLLIN};
+    uint8_t bytes[MESSAGE_BYTES];
+    int listening = bound(SOCK_STREAM, &address), events = epoll_create1(0), echo, asking;
+    pid_t child = fork();
+    if (child == 0) {
+        tcp_echo_on(connected(SOCK_STREAM, &address));
+    }
+    echo = accepted(listening);
+    say_ready(&address);
+    asking = accepted(listening);
+    event.data.fd = asking;
+    if (child < 0 || events < 0 || epoll_ctl(events, EPOLL_CTL_ADD, asking, &event) != 0) {
+        die("relay");
+    }
+    event.data.fd = echo;
+    if (epoll_ctl(events, EPOLL_CTL_ADD, echo, &event) != 0) {
+        die("relay");
+    }
+    while (epoll_wait(events, &event, 1, -1) == 1) {
+        receive_whole(event.data.fd, bytes);
+        send_whole(event.data.fd == asking ? echo : asking, bytes);
+    }
+}
+
+static void udp_echo(void) {
+    struct sockaddr_in address, peer;
+    uint8_t bytes[MESSAGE_BYTES];
+    int fd = bound(SOCK_DGRAM, &address);
+    say_ready(&address);
+    for (;;) {
+        socklen_t len = sizeof peer;
         if (recvfrom(fd, bytes, sizeof bytes, 0, (struct sockaddr *)&peer, &len) != sizeof bytes ||
             sendto(fd, bytes, sizeof bytes, 0, (struct sockaddr *)&peer, len) != sizeof bytes) {
             die("datagram");
@@ -92,17 +160,11 @@ static void echo(bool is_tcp) {
 }
 
 static void ping(bool is_tcp, const char *host, const char *port) {
-    struct sockaddr_in address = loopback(host, port);
-    int fd = socket(AF_INET, is_tcp ? SOCK_STREAM : SOCK_DGRAM, 0);
+    const struct sockaddr_in address = loopback(host, port);
+    int fd = connected(is_tcp ? SOCK_STREAM : SOCK_DGRAM, &address);
     uint8_t bytes[MESSAGE_BYTES], reply[MESSAGE_BYTES];
     char line[128];
     long count, limit_ms, done, i;
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
-        die("connect");
-    }
-    if (is_tcp) {
-        send_at_once(fd);
-    }
     memset(bytes, 'p', sizeof bytes);
     printf("ready\n");
     fflush(stdout);
@@ -116,9 +178,7 @@ static void ping(bool is_tcp, const char *host, const char *port) {
         for (done = 0; done < count; done++) {
             uint64_t sent_ns = now_ns(), now;
             memcpy(bytes, &done, sizeof done);
-            if (send(fd, bytes, sizeof bytes, 0) != sizeof bytes) {
-                die("send");
-            }
+            send_whole(fd, bytes);
             receive_whole(fd, reply);
             now = now_ns();
             if (memcmp(bytes, reply, sizeof bytes) != 0) {
@@ -140,14 +200,17 @@ static void ping(bool is_tcp, const char *host, const char *port) {
 }
 
 int main(int argc, char **argv) {
-    bool is_tcp = argc > 1 && strncmp(argv[1], "tcp-", 4) == 0;
-    const char *task = argc > 1 && strlen(argv[1]) > 4 ? argv[1] + 4 : "";
-    if (strcmp(task, "echo") == 0) {
-        echo(is_tcp);
-    } else if (strcmp(task, "ping") == 0 && argc == 4) {
-        ping(is_tcp, argv[2], argv[3]);
+    const char *task = argc > 1 ? argv[1] : "", *dash = strchr(task, '-');
+    if (strcmp(task, "tcp-echo") == 0) {
+        tcp_echo();
+    } else if (strcmp(task, "relay-echo") == 0) {
+        relay_echo();
+    } else if (strcmp(task, "udp-echo") == 0) {
+        udp_echo();
+    } else if (dash != NULL && strcmp(dash, "-ping") == 0 && argc == 4) {
+        ping(strncmp(task, "udp", 3) != 0, argv[2], argv[3]);
         return 0;
     }
-    fprintf(stderr, "usage: %s tcp-echo | udp-echo | tcp-ping HOST PORT | udp-ping HOST PORT\n", argv[0]);
+    fprintf(stderr, "usage: %s tcp-echo | udp-echo | relay-echo | tcp-ping HOST PORT | udp-ping HOST PORT | relay-ping HOST PORT\n", argv[0]);
     return 2;
 }
