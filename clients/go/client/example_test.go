@@ -205,5 +205,5 @@ func ExampleError() {
 	fmt.Println(err)
 	// Output:
 	// true true
-	// mqtt: options: the options do not go together, or one is out of range: correct it (Limits.ReceiveMaximum is 100000, not from 1 to 65535) [invalid_options]
+	// mqtt: options: an option is wrong, or does not go with another: correct it (Limits.ReceiveMaximum is 100000, not from 1 to 65535) [invalid_options]
 }
