@@ -30,7 +30,7 @@ def _floor(result: Result, placement: str) -> str:
         rate = name.replace("p50_us", "round_trips_per_s")
         body += (f"<tr><td>{escape(CLIENTS.get(language, language).partition(',')[0])}, {way}</td>"
                  f"{cell(result, placement, 'raw', name)}{cell(result, placement, 'raw', rate)}</tr>")
-    return table(("bare sockets, one hop", "median", "round trips"), body) if body else ""
+    return table(("bare sockets", "median", "round trips"), body) if body else ""
 
 
 def _even(result: Result, placement: str) -> str:

@@ -2,13 +2,12 @@
  * The floor: messages of the same size over a bare socket. `tcp-echo` and `udp-echo` print `ready PORT` and send back what
  * comes; `tcp-ping HOST PORT` and `udp-ping HOST PORT` understand the commands of a driver. `relay-echo` is two processes: what
  * comes to the first goes to the second, which sends it back through the first. The first waits with epoll, as brokers do, and does
- * nothing else: no broker with a thread of its own can be faster. See README.md.
+ * nothing else: no broker that waits with epoll can be faster. See README.md.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +77,9 @@ static int bound(int type, struct sockaddr_in *address) {
 
 static int accepted(int listening) {
     int fd = accept(listening, NULL, NULL);
+    if (fd < 0) {
+        die("accept");
+    }
     send_at_once(fd);
     return fd;
 }
@@ -119,27 +121,34 @@ static void tcp_echo(void) {
     tcp_echo_on(accepted(listening));
 }
 
+static void watch(int events, int fd) {
+    struct epoll_event event = {.events = EPOLLIN, .data = {.fd = fd}};
+    if (epoll_ctl(events, EPOLL_CTL_ADD, fd, &event) != 0) {
+        die("watch");
+    }
+}
+
 static void relay_echo(void) {
     struct sockaddr_in address;
-    struct epoll_event event = {.events = EPOLLIN};
+    struct epoll_event event;
     uint8_t bytes[MESSAGE_BYTES];
     int listening = bound(SOCK_STREAM, &address), events = epoll_create1(0), echo, asking;
     pid_t child = fork();
+    if (child < 0 || events < 0) {
+        die("relay");
+    }
     if (child == 0) {
         tcp_echo_on(connected(SOCK_STREAM, &address));
     }
     echo = accepted(listening);
     say_ready(&address);
     asking = accepted(listening);
-    event.data.fd = asking;
-    if (child < 0 || events < 0 || epoll_ctl(events, EPOLL_CTL_ADD, asking, &event) != 0) {
-        die("relay");
-    }
-    event.data.fd = echo;
-    if (epoll_ctl(events, EPOLL_CTL_ADD, echo, &event) != 0) {
-        die("relay");
-    }
-    while (epoll_wait(events, &event, 1, -1) == 1) {
+    watch(events, asking);
+    watch(events, echo);
+    for (;;) {
+        if (epoll_wait(events, &event, 1, -1) != 1) {
+            die("wait");
+        }
         receive_whole(event.data.fd, bytes);
         send_whole(event.data.fd == asking ? echo : asking, bytes);
     }
@@ -159,9 +168,9 @@ static void udp_echo(void) {
     }
 }
 
-static void ping(bool is_tcp, const char *host, const char *port) {
+static void ping(int type, const char *host, const char *port) {
     const struct sockaddr_in address = loopback(host, port);
-    int fd = connected(is_tcp ? SOCK_STREAM : SOCK_DGRAM, &address);
+    int fd = connected(type, &address);
     uint8_t bytes[MESSAGE_BYTES], reply[MESSAGE_BYTES];
     char line[128];
     long count, limit_ms, done, i;
@@ -208,7 +217,7 @@ int main(int argc, char **argv) {
     } else if (strcmp(task, "udp-echo") == 0) {
         udp_echo();
     } else if (dash != NULL && strcmp(dash, "-ping") == 0 && argc == 4) {
-        ping(strncmp(task, "udp", 3) != 0, argv[2], argv[3]);
+        ping(strncmp(task, "udp", 3) == 0 ? SOCK_DGRAM : SOCK_STREAM, argv[2], argv[3]);
         return 0;
     }
     fprintf(stderr, "usage: %s tcp-echo | udp-echo | relay-echo | tcp-ping HOST PORT | udp-ping HOST PORT | relay-ping HOST PORT\n", argv[0]);

@@ -75,7 +75,8 @@ type Options struct {
 	Timeouts  Timeouts
 	Limits    Limits
 
-	// TLS is the configuration for mqtts and wss, and refused with other addresses. What is wrong with a certificate has a code of its own, such as [ErrTLSExpired].
+	// TLS is the configuration for mqtts and wss, and refused with other addresses. What is wrong with a certificate has a code
+	// of its own, such as [ErrTLSExpired].
 	TLS *tls.Config
 	// Header goes with the opening request of WebSocket.
 	Header http.Header

@@ -9,7 +9,7 @@ import { checkNames } from "./client/options.js";
 import type { Platform } from "./client/platform.js";
 import { MqttError } from "./errors.js";
 import { nodeWebSocket } from "./transport/node-web-socket.js";
-import { tcp } from "./transport/tcp.js";
+import { isSecure, tcp } from "./transport/tcp.js";
 import "./with-texts.js";
 
 export * from "./index.js";
@@ -19,10 +19,11 @@ const TLS_NAMES = "ca crl cert key passphrase servername rejectUnauthorized alpn
 
 const node: Platform = {
   transports: { "mqtt:": tcp, "mqtts:": tcp, "ws:": nodeWebSocket, "wss:": nodeWebSocket },
-  checkAddress({ protocol, pathname, search, hash }, { tls }) {
+  checkAddress(url, { tls }) {
+    const { protocol, pathname, search, hash } = url;
     checkNames(tls, TLS_NAMES);
     // A program that gives them believes that the connection is secret.
-    if (Object.values(tls ?? {}).some((value) => value !== undefined) && /^(mqtt|ws):/.test(protocol)) {
+    if (Object.values(tls ?? {}).some((value) => value !== undefined) && !isSecure(url)) {
       throw new MqttError("invalid_options", `tls is for mqtts and wss, and the address begins with ${protocol}//`);
     }
     if (!protocol.startsWith("ws") && !/^\/?$/.test(pathname + search + hash)) {

@@ -65,7 +65,8 @@ interface Entry {
 
 /**
  * An MQTT client that stays connected. Every promise that it gives settles, at the latest when the client closes. A rejected one that
- * nobody looks at is no unhandled rejection, unless it is a mistake of the program: `invalid_argument`, `invalid_options` or `payload_invalid`.
+ * nobody looks at is no unhandled rejection, unless it is a mistake of the program: `invalid_argument`, `invalid_options` or
+ * `payload_invalid`.
  */
 export class Client implements ConnectionOwner, SubscriptionOwner {
   /** @internal */

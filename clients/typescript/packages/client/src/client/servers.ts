@@ -44,8 +44,9 @@ export class Servers {
     const schemes = Object.keys(this.platform.transports);
     const text = String(address);
     const url = text.includes("://") ? parsed(text) : null;
-    if (url === null && schemes.includes(text.split("//", 1)[0]!)) {
-      throw new MqttError("invalid_options", "behind :// stands HOST:PORT, and the port is at most 65535");
+    const scheme = text.split("//", 1)[0]!;
+    if (url === null && schemes.includes(scheme)) {
+      throw new MqttError("invalid_options", `an address is ${scheme}//HOST:PORT, and the port is at most 65535`);
     }
     const isKnown = this.options.transport !== undefined || schemes.includes(url?.protocol ?? "");
     if (!isKnown || !url?.hostname) {

@@ -6,11 +6,14 @@ import type { Transport, TransportEvents, TransportOptions } from "./transport.j
 
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { "mqtt:": 1883, "mqtts:": 8883, "ws:": 80, "wss:": 443 };
 
+/** Whether what is sent to such an address is encrypted. */
+export const isSecure = ({ protocol }: URL): boolean => protocol === "mqtts:" || protocol === "wss:";
+
 /** Opens the TCP or TLS connection that a URL names. */
 export function openSocket(url: URL, { tls = {} }: TransportOptions): Socket {
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
   const port = url.port === "" ? DEFAULT_PORTS[url.protocol]! : Number(url.port);
-  if (url.protocol === "mqtt:" || url.protocol === "ws:") return connectTcp({ host, port, noDelay: true });
+  if (!isSecure(url)) return connectTcp({ host, port, noDelay: true });
   const { alpnProtocols, servername = isIP(host) === 0 ? host : "", ca, crl, cert, key, ...rest } = tls;
   const settings: ConnectionOptions = {
     host,
@@ -44,7 +47,7 @@ function pem(text: string | Uint8Array): string | Buffer {
 export function tcp(url: URL, events: TransportEvents, options: TransportOptions): Transport {
   const socket = openSocket(url, options);
   const transport = overSocket(socket, events);
-  socket.on(url.protocol === "mqtts:" ? "secureConnect" : "connect", () => {
+  socket.on(isSecure(url) ? "secureConnect" : "connect", () => {
     events.onOpen();
   });
   socket.on("data", (chunk: Uint8Array) => {

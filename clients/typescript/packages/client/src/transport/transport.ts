@@ -27,7 +27,10 @@ export interface TransportEvents {
   onClose(error?: unknown): void;
 }
 
-/** TLS of `mqtts://` and `wss://` where the program itself does it: Node.js, Deno, Bun. Refused with other addresses. Browsers have their own settings. */
+/**
+ * TLS of `mqtts://` and `wss://` where the program itself does it: Node.js, Deno, Bun. Refused with other addresses. Browsers have
+ * their own settings.
+ */
 export interface TlsOptions {
   /** Certificates of authorities to trust in place of those of the system, as PEM. */
   ca?: string | Uint8Array | readonly (string | Uint8Array)[] | undefined;
