@@ -173,6 +173,11 @@ def _client_js(quick: bool) -> Measured:
     return forms.js_client(_node("client", "run.mjs", environment={"TAUTWIRE_BIN": str(BROKER), **short}))
 
 
+def _client_python_one_cpu(quick: bool) -> Measured:
+    with pinned(0):
+        return _client_python(quick)
+
+
 def _client_python(quick: bool) -> Measured:
     _need_broker()
     python = Path(os.environ.get("PYTHON_VENV", ROOT / "target" / "python-venv")) / "bin" / "python"
@@ -192,5 +197,9 @@ BENCHMARKS = {
     "msgpack-js": Benchmark("MessagePack in TypeScript beside others: CPU time for a value", "JavaScript", "MessagePack", _msgpack_js),
     "client-js": Benchmark("the TypeScript client beside MQTT.js: messages a second of its CPU", "JavaScript", "client", _client_js),
     "client-python": Benchmark("the Python client beside aiomqtt and paho-mqtt: messages a second", "Python", "client", _client_python),
+    "client-python-one-cpu": Benchmark(
+        "the Python client beside aiomqtt and paho-mqtt, with the broker on one CPU: messages a second",
+        "Python", "client and broker on one CPU", _client_python_one_cpu, ONE_CPU,
+    ),
     "contracts": Benchmark("contracts beside libraries that parse the same bytes: CPU time for a payload", "Rust", "contracts", _contracts),
 }

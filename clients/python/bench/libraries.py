@@ -17,7 +17,8 @@ QOS = 1
 
 class Library(Protocol):
     async def trips(self, count: int) -> None: ...
-    async def flood(self, count: int) -> None: ...
+    async def flood(self, count: int) -> None:
+        """Not of the bare socket."""
 
 
 def payload(number: int) -> bytes:
@@ -150,7 +151,64 @@ class Paho:
         self.all_came.wait()
 
 
-LIBRARIES = {"tautwire": Tautwire, "aiomqtt": Aiomqtt, "paho-mqtt": Paho}
+class Raw:
+    """No client: a socket at an event loop, with bytes that were put together by hand. What is missing from its rate is the way through the
+    broker and back, which no client can save."""
+
+    def __init__(self, host: str, port: int) -> None:
+        topic = b"bench/raw"
+        self.publish = bytes([0x32, 2 + len(topic) + 2 + PAYLOAD_BYTES]) + text(topic)
+        # What comes for each message: it and its acknowledgement.
+        self.due_bytes = len(self.publish) + 2 + PAYLOAD_BYTES + 4
+        self.socket = socket.create_connection((host, port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.ask(b"\x10\x0f" + text(b"MQTT") + b"\x04\x02\x00\x00" + text(b"raw"), 4)
+        self.ask(bytes([0x82, 2 + 2 + len(topic) + 1]) + packet_id(1) + text(topic) + bytes([QOS]), 5)
+        self.socket.setblocking(False)
+        self.arrived = b""
+
+    def ask(self, packet: bytes, due_bytes: int) -> None:
+        self.socket.sendall(packet)
+        while due_bytes > 0:
+            due_bytes -= len(self.socket.recv(due_bytes))
+
+    async def __aenter__(self) -> Raw:
+        self.loop = asyncio.get_running_loop()
+        self.loop.add_reader(self.socket.fileno(), self.read)
+        self.waiting = self.loop.create_future()
+        return self
+
+    async def __aexit__(self, *_raised: object) -> None:
+        self.loop.remove_reader(self.socket.fileno())
+        self.socket.close()
+
+    def read(self) -> None:
+        self.arrived += self.socket.recv(65536)
+        if len(self.arrived) >= self.due_bytes:
+            self.waiting.set_result(None)
+
+    async def trips(self, count: int) -> None:
+        acknowledgement = b""
+        for number in range(count):
+            self.waiting = self.loop.create_future()
+            self.socket.send(acknowledgement + self.publish + packet_id(number % 60_000 + 1) + payload(number))
+            await self.waiting
+            arrived, self.arrived = self.arrived, b""
+            start = arrived.index(self.publish) + len(self.publish)
+            acknowledgement = b"\x40\x02" + arrived[start : start + 2]
+            check(number, arrived[start + 2 : start + 2 + PAYLOAD_BYTES])
+        self.socket.send(acknowledgement)
+
+
+LIBRARIES = {"tautwire": Tautwire, "aiomqtt": Aiomqtt, "paho-mqtt": Paho, "raw": Raw}
+
+
+def text(of: bytes) -> bytes:
+    return packet_id(len(of)) + of
+
+
+def packet_id(number: int) -> bytes:
+    return number.to_bytes(2, "big")
 
 
 def check(number: int, found: Any) -> None:

@@ -1,4 +1,4 @@
-"""Measures the client beside aiomqtt and paho-mqtt, by turns. See README.md."""
+"""Measures the client beside aiomqtt, paho-mqtt and a bare socket, by turns. See README.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-NAMES = ("tautwire", "aiomqtt", "paho-mqtt")
+PEERS = ("aiomqtt", "paho-mqtt")
+# By task; the bare socket is no client, and has no queue to flood.
+NAMES = {"trips": ("tautwire", *PEERS, "raw"), "flood": ("tautwire", *PEERS)}
 # How many in a round, and how many times as fast as aiomqtt the client must be.
 TASKS = {"trips": (500, 3.0), "flood": (5000, 8.0)}
 QUICK_DIVISOR = 5
@@ -58,7 +60,7 @@ def broker(program: Path) -> Iterator[tuple[str, str]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="The Python client beside aiomqtt and paho-mqtt.")
+    parser = argparse.ArgumentParser(description="The Python client beside aiomqtt, paho-mqtt and a bare socket.")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--quick", action="store_true", help="a fifth of the messages, for a look")
     parser.add_argument("--json", action="store_true", help="print the rates of each round as JSON, and hold no bars")
@@ -68,15 +70,15 @@ def main() -> int:
     found = {}
     with broker(options.broker) as (host, port), contextlib.ExitStack() as stack:
         processes = {}
-        for name in NAMES:
+        for name in NAMES["trips"]:
             processes[name] = Process(name, host, port)
             stack.callback(processes[name].stop)
         for task, (count, least) in TASKS.items():
-            rates = measure(processes, task, count // (QUICK_DIVISOR if options.quick else 1), options.rounds)
+            rates = measure({name: processes[name] for name in NAMES[task]}, task, count // (QUICK_DIVISOR if options.quick else 1), options.rounds)
             found[task] = {"messages": count, "rates": rates}
             is_good &= options.json or report(task, rates, least)
     if options.json:
-        versions = {"python": sys.version.split()[0]} | {name: importlib.metadata.version(name) for name in NAMES[1:]}
+        versions = {"python": sys.version.split()[0]} | {name: importlib.metadata.version(name) for name in PEERS}
         print(json.dumps({"versions": versions, "tasks": found}))
     return 0 if is_good else 1
 

@@ -97,6 +97,19 @@ impl Client {
         Ok(())
     }
 
+    /// As `acknowledge`; it leaves with what is sent next, or with `flush`.
+    fn acknowledge_with_next(&self, py: Python<'_>, message: &Message) -> PyResult<()> {
+        if let Some(token) = message.0.token() {
+            self.0.get(py)?.acknowledge_with_next(token);
+        }
+        Ok(())
+    }
+
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.get(py)?.flush();
+        Ok(())
+    }
+
     /// Follows how the client stands, from now on.
     fn watch(&self, py: Python<'_>) -> PyResult<Watch> {
         Ok(Watch(Owned::new(Arc::new(Mutex::new(self.0.get(py)?.watch())))))

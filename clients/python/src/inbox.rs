@@ -29,6 +29,8 @@ struct State {
     pending: HashMap<u64, Pending>,
     /// The event loop has been told, and has not looked yet.
     is_rung: bool,
+    /// Threads in `wait`.
+    waiting: usize,
 }
 
 /// Leaves a key in the inbox.
@@ -58,9 +60,12 @@ impl Inbox {
         let shared = self.0.get(py)?;
         let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or(Duration::MAX);
         Ok(py.detach(|| {
-            let state = shared.lock();
+            let mut state = shared.lock();
+            state.waiting += 1;
             let waited = shared.bell.wait_timeout_while(state, timeout, |state| !state.is_rung);
-            waited.unwrap_or_else(PoisonError::into_inner).0.is_rung
+            let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
+            state.is_rung
         }))
     }
 
@@ -130,9 +135,12 @@ impl Shared {
         let mut state = self.lock();
         state.ready.push(key);
         let is_first = !std::mem::replace(&mut state.is_rung, true);
+        let is_awaited = state.waiting > 0;
         drop(state);
         if is_first {
-            self.bell.notify_all();
+            if is_awaited {
+                self.bell.notify_all();
+            }
             self.wire.ring();
         }
     }

@@ -7,7 +7,7 @@ import itertools
 import threading
 from typing import Any, Optional
 
-from ._native import Inbox, Operation
+from ._native import Client, Inbox, Message, Operation
 from .errors import MqttError
 
 WATCH_S = 0.25
@@ -24,6 +24,7 @@ class Bridge:
         self._keys = itertools.count(1)
         self._fileno: Optional[int] = None
         self._drained = threading.Event()
+        self._holding: Optional[Client] = None
         self.is_stopped = False
         self._listen()
 
@@ -79,6 +80,22 @@ class Bridge:
             pass
         finally:
             self._futures.pop(key, None)
+
+    def acknowledge(self, core: Client, message: Message) -> None:
+        """Acknowledges together with what the rest of this turn of the loop sends, so that the connection's thread wakes once. One at a
+        time waits so: a program that holds up the loop holds up one acknowledgement."""
+        if self._holding is not None:
+            core.acknowledge(message)
+            return
+        core.acknowledge_with_next(message)
+        self._holding = core
+        self.loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Sends what has been held."""
+        core, self._holding = self._holding, None
+        if core is not None:
+            core.flush()
 
     def wake(self, key: int) -> None:
         """Wakes who waits for this key."""

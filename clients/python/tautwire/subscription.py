@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 M = TypeVar("M")
 
+TURN_S = 0.001
+"""Messages that are there are handed out for so long before other tasks have their turn."""
+
 
 class Subscription(Generic[M]):
     """The messages of a subscription, in the order in which they came. Made by `Client.subscribe`.
@@ -43,6 +46,8 @@ class Subscription(Generic[M]):
         self._is_closed = False
         self._batch: deque[Message] = deque()
         self._previous: Optional[Message] = None
+        self._yielded_at_s = 0.0
+        """When the event loop last had its turn from here."""
         self._key = client._bridge.key()
         self._fetching = asyncio.Lock()
 
@@ -82,8 +87,9 @@ class Subscription(Generic[M]):
 
         Raises `asyncio.TimeoutError`, or `MqttError` where there will be no more.
         """
-        self._settle()
-        if not self._batch:
+        if self._batch:
+            self._settle()
+        else:
             there_is_one = await asyncio.wait_for(self._fetch(), timeout)
             if not there_is_one:
                 raise self._why() or MqttError("unsubscribed")
@@ -129,6 +135,9 @@ class Subscription(Generic[M]):
 
     async def _fetch(self) -> bool:
         """Waits until there is a message; false where there will be none."""
+        previous, self._previous = self._previous, None
+        if previous is not None:
+            self._client._bridge.acknowledge(self._client._core, previous)
         async with self._fetching:
             if self._batch:
                 return True
@@ -136,19 +145,20 @@ class Subscription(Generic[M]):
             native, bridge = self._native, self._client._bridge
             if native is None:
                 return False
-            has_waited = False
             while True:
                 batch = native.take(bridge.inbox, self._key, BATCH)
                 if batch:
                     self._batch.extend(batch)
-                    if not has_waited:
+                    if bridge.loop.time() - self._yielded_at_s > TURN_S:
                         # A stream that never runs dry must not keep others from their turn.
                         await asyncio.sleep(0)
+                        self._yielded_at_s = bridge.loop.time()
                     return True
                 if batch is None:
                     return False
-                has_waited = True
+                bridge.flush()
                 await bridge.called(self._key)
+                self._yielded_at_s = bridge.loop.time()
                 if bridge.is_stopped:
                     return False
 
@@ -223,8 +233,9 @@ class _Loop(Generic[M]):
 
     async def __anext__(self) -> M:
         subscription = self._subscription
-        subscription._settle()
-        if not subscription._batch and not await subscription._fetch():
+        if subscription._batch:
+            subscription._settle()
+        elif not await subscription._fetch():
             why = subscription._why()
             if why is not None:
                 raise why

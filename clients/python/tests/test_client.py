@@ -11,6 +11,8 @@ import tautwire
 from support import PATIENCE_S, Relay, WithBroker, deaf_port, free_port, soon
 from tautwire import MqttError, Topic
 from tautwire import client as client_module
+from tautwire import subscription as subscription_module
+from tautwire._bridge import Bridge
 
 NO_MATCHING_SUBSCRIBERS = 0x10
 
@@ -104,6 +106,43 @@ class Messages(WithBroker):
             await client.publish(self.topic, "two", qos=1)
             self.assertEqual((await soon(received.next())).text, "one")
             self.assertEqual((await soon(received.next())).text, "two")
+
+    async def test_acknowledgements_wake_the_connection_once_in_a_turn(self):
+        bridge = Bridge(asyncio.get_running_loop())
+        core = mock.Mock()
+        for message in ("one", "two", "three"):
+            bridge.acknowledge(core, message)
+        # A program that holds up the loop now holds up none but the first.
+        self.assertEqual(core.mock_calls, [mock.call.acknowledge_with_next("one"), mock.call.acknowledge("two"), mock.call.acknowledge("three")])
+        await asyncio.sleep(0)
+        self.assertEqual(core.mock_calls[3:], [mock.call.flush()])
+        bridge.acknowledge(core, "four")
+        bridge.flush()
+        await asyncio.sleep(0)
+        self.assertEqual(core.mock_calls[4:], [mock.call.acknowledge_with_next("four"), mock.call.flush()])
+        bridge.stop()
+
+    async def test_a_stream_that_never_runs_dry_lets_others_have_their_turn(self):
+        async with tautwire.connect(self.address) as client:
+            received = await client.subscribe(self.topic, qos=1)
+            turns = 0
+
+            async def other() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            task = asyncio.ensure_future(other())
+            await client.publish(self.topic, "first", qos=1)
+            with mock.patch.object(subscription_module, "BATCH", 1), mock.patch.object(subscription_module, "TURN_S", 0.0):
+                for _ in range(3):
+                    # The server sends the message before it acknowledges it, so that it is there.
+                    await client.publish(self.topic, "next", qos=1)
+                    before = turns
+                    await received.next()
+                    self.assertGreater(turns, before)
+            task.cancel()
 
     async def test_acknowledgements_by_hand(self):
         async with tautwire.connect(self.address, receive_maximum=1) as client:

@@ -147,6 +147,17 @@ impl Client {
         self.handle.acknowledge(token, PubAckReason::Success);
     }
 
+    /// As `acknowledge`, without waking the connection for it: the acknowledgement leaves with what is sent next, or with
+    /// `flush`. A program that acknowledges a message and then publishes one sends both at once.
+    pub fn acknowledge_with_next(&self, token: AckToken) {
+        self.handle.acknowledge_with_next(token);
+    }
+
+    /// Sends the acknowledgements of `acknowledge_with_next`. Where there are none, it does nothing.
+    pub fn flush(&self) {
+        self.handle.flush();
+    }
+
     /// Prepares for requests: subscribes to a topic of its own for the responses (`tautwire/response/…`, or what the server says that it
     /// should begin with).
     ///

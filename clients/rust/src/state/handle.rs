@@ -100,6 +100,14 @@ impl Handle {
         self.shared.with(|state| state.acknowledge(token, reason));
     }
 
+    pub(crate) fn acknowledge_with_next(&self, token: AckToken) {
+        self.shared.with_quietly(|state| state.acknowledge(token, PubAckReason::Success));
+    }
+
+    pub(crate) fn flush(&self) {
+        self.shared.flush();
+    }
+
     pub(crate) async fn reauthenticate(&self) -> Result<(), Error> {
         let completion = Completion::new();
         self.shared.reauthenticate(Tag::Reauthenticate(completion.clone()))?;

@@ -169,6 +169,16 @@ impl Shared {
         result
     }
 
+    /// As [`Shared::with`], and leaves the driver asleep: whoever calls `with` next wakes it, and so does [`Shared::flush`].
+    fn with_quietly<R>(&self, action: impl FnOnce(&mut State) -> R) -> R {
+        action(&mut lock(&self.state))
+    }
+
+    /// Wakes the driver if it sleeps and has work.
+    pub(crate) fn flush(&self) {
+        self.with(|_| ());
+    }
+
     /// What the driver is to do. `spare` is an empty buffer to be used next.
     pub(crate) fn turn(&self, spare: Vec<u8>) -> Result<Turn, Error> {
         let now_ms = self.now_ms();
@@ -481,5 +491,54 @@ impl State {
             _ if self.stop != Stop::No => Some(Error::Closed),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::handle::Handle;
+    use super::*;
+    use crate::Subscribe;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn an_acknowledgement_can_wait_for_what_is_sent_next() {
+        let handle = Handle::new(Options::new("mqtt://127.0.0.1").expect("an address"));
+        let shared = handle.shared();
+        let turn = || shared.turn(Vec::new()).expect("no fault").output;
+        shared.opened(u64::MAX).expect("CONNECT has room");
+        turn();
+        shared.receive(&[0x20, 3, 0, 0, 0]).expect("CONNACK");
+        let subscribing = handle.subscribe(&Subscribe::to("t").qos(tautwire_protocol::QoS::AtLeastOnce)).expect("sent");
+        let id = turn()[2..4].to_vec();
+        shared.receive(&[0x90, 4, id[0], id[1], 0, 1]).expect("SUBACK");
+        let mut stream = crate::blocking::block_on(subscribing, None).expect("answered").expect("granted");
+        shared.receive(&[0x32, 6, 0, 1, b't', 0, 7, 0]).expect("PUBLISH");
+        let message = crate::blocking::block_on(std::future::poll_fn(|cx| stream.poll_next(cx)), None).flatten();
+        let token = message.and_then(|message| message.token()).expect("QoS 1");
+        turn();
+
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        assert!(shared.sleep(&Context::from_waker(&waker)));
+        handle.acknowledge_with_next(token);
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
+        handle.flush();
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        assert_eq!(turn(), [0x40, 2, 0, 7]);
+        assert!(shared.sleep(&Context::from_waker(&waker)));
+        handle.flush();
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
     }
 }
