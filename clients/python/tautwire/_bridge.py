@@ -118,7 +118,7 @@ class Bridge:
         self.is_stopped = True
         if self._fileno is not None and not self.loop.is_closed():
             self.loop.remove_reader(self._fileno)
-        self._drain()
+        self._drain_watched()
         futures, self._futures = self._futures, {}
         for future in futures.values():
             _settle(future, None, MqttError("closed"))
@@ -142,10 +142,14 @@ class Bridge:
             if self.inbox.wait(WATCH_S):
                 self._drained.clear()
                 try:
-                    self.loop.call_soon_threadsafe(self._drain)
+                    self.loop.call_soon_threadsafe(self._drain_watched)
                 except RuntimeError:
                     return
                 self._drained.wait(WATCH_S)
+
+    def _drain_watched(self) -> None:
+        self._drain()
+        self._drained.set()
 
     def _drain(self) -> None:
         futures = self._futures
@@ -153,7 +157,6 @@ class Bridge:
             future = futures.pop(key, None)
             if future is not None:
                 _settle(future, value, error)
-        self._drained.set()
 
 
 def noticed(done: asyncio.Future[Any]) -> None:

@@ -90,7 +90,8 @@ class Subscription(Generic[M]):
         if self._batch:
             self._settle()
         else:
-            there_is_one = await asyncio.wait_for(self._fetch(), timeout)
+            fetching = self._fetch()
+            there_is_one = await (fetching if timeout is None else asyncio.wait_for(fetching, timeout))
             if not there_is_one:
                 raise self._why() or MqttError("unsubscribed")
         return self._hand_over()

@@ -22,7 +22,16 @@ func lockFile(path string) (io.Closer, error) {
 		}
 		return nil, fmt.Errorf("store: %s: %w", path, err)
 	}
-	return file, nil
+	return fileLock{file}, nil
+}
+
+type fileLock struct{ file *os.File }
+
+// Close unlocks the file itself: a process that the program is starting has it until it runs its own program, and closing ours would leave
+// it locked.
+func (l fileLock) Close() error {
+	unlocked := syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN)
+	return errors.Join(unlocked, l.file.Close())
 }
 
 func syncFolder(path string) error {

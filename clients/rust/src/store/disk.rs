@@ -16,8 +16,12 @@ pub(super) struct Disk {
     path: PathBuf,
     file: File,
     written_bytes: u64,
-    _lock: File,
+    _lock: Lock,
 }
+
+/// Nobody else has the session file open while this is there.
+#[derive(Debug)]
+struct Lock(File);
 
 /// What opening has found.
 pub(super) struct Found {
@@ -43,13 +47,29 @@ pub(super) struct Rewritten {
     pub(super) file_bytes: u64,
 }
 
-impl Disk {
-    pub(super) fn open(path: &Path) -> io::Result<Found> {
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(beside(path, ".lock"))?;
-        lock.try_lock().map_err(|error| match error {
+impl Lock {
+    /// # Errors
+    /// `ResourceBusy`: somebody else has the session file open.
+    fn of(path: &Path) -> io::Result<Lock> {
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(beside(path, ".lock"))?;
+        file.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => io::Error::new(io::ErrorKind::ResourceBusy, "it is open elsewhere"),
             TryLockError::Error(error) => error,
         })?;
+        Ok(Lock(file))
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // A process that the program is starting has the file until it runs its own program, and closing ours would leave it locked.
+        let _ = self.0.unlock();
+    }
+}
+
+impl Disk {
+    pub(super) fn open(path: &Path) -> io::Result<Found> {
+        let lock = Lock::of(path)?;
         // What a crash left while the file was written anew.
         match fs::remove_file(beside(path, ".new")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -187,4 +207,21 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_being_started_does_not_keep_the_file_locked() {
+        let path = std::env::temp_dir().join(format!("tautwire-lock-{}", std::process::id()));
+        let lock = Lock::of(&path).expect("nobody has it");
+        assert_eq!(Lock::of(&path).expect_err("it is ours").kind(), io::ErrorKind::ResourceBusy);
+        let inherited = lock.0.try_clone().expect("a second descriptor");
+        drop(lock);
+        drop(Lock::of(&path).expect("it is free again"));
+        drop(inherited);
+        fs::remove_file(beside(&path, ".lock")).expect("it is there");
+    }
 }
