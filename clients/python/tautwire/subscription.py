@@ -89,9 +89,12 @@ class Subscription(Generic[M]):
         """
         if self._batch:
             self._settle()
-        else:
+        loop = self._client._bridge.loop
+        until_s = None if timeout is None else loop.time() + timeout
+        # Another task may have had the message meanwhile.
+        while not self._batch:
             fetching = self._fetch()
-            there_is_one = await (fetching if timeout is None else asyncio.wait_for(fetching, timeout))
+            there_is_one = await (fetching if until_s is None else asyncio.wait_for(fetching, until_s - loop.time()))
             if not there_is_one:
                 raise self._why() or MqttError("unsubscribed")
         return self._hand_over()
@@ -236,11 +239,12 @@ class _Loop(Generic[M]):
         subscription = self._subscription
         if subscription._batch:
             subscription._settle()
-        elif not await subscription._fetch():
-            why = subscription._why()
-            if why is not None:
-                raise why
-            raise StopAsyncIteration
+        while not subscription._batch:
+            if not await subscription._fetch():
+                why = subscription._why()
+                if why is not None:
+                    raise why
+                raise StopAsyncIteration
         return subscription._hand_over()
 
     def __del__(self) -> None:

@@ -144,6 +144,20 @@ class Messages(WithBroker):
                     self.assertGreater(turns, before)
             task.cancel()
 
+    async def test_a_message_that_another_task_has_had_is_waited_for_again(self):
+        async with tautwire.connect(self.address) as client:
+            received = await client.subscribe(self.topic, qos=1)
+            with mock.patch.object(subscription_module, "TURN_S", -1.0):
+                await client.publish(self.topic, "one", qos=1)
+                first = asyncio.ensure_future(received.next())
+                # It takes the message, and lets others have their turn.
+                await asyncio.sleep(0)
+                self.assertEqual((await received.next()).text, "one")
+                await asyncio.sleep(0)
+                self.assertFalse(first.done())
+                await client.publish(self.topic, "two", qos=1)
+                self.assertEqual((await soon(first)).text, "two")
+
     async def test_acknowledgements_by_hand(self):
         async with tautwire.connect(self.address, receive_maximum=1) as client:
             received = await client.subscribe(self.topic, qos=1, manual_acknowledgement=True)
