@@ -158,15 +158,32 @@ pub(super) fn names_in(path: &Path) -> Result<Vec<String>, DiskError> {
     Ok(names)
 }
 
+/// A file that is locked while this is there.
+#[derive(Debug)]
+pub struct DirectoryLock(File);
+
+impl DirectoryLock {
+    pub(super) fn take(file: File, how: FlockOperation) -> io::Result<DirectoryLock> {
+        rustix::fs::flock(&file, how)?;
+        Ok(DirectoryLock(file))
+    }
+}
+
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        // A process that is being started has the file until it runs its own program, and closing ours would leave it locked.
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
 impl Disk for Directory {
     type File = DirectoryFile;
-    type Lock = File;
+    type Lock = DirectoryLock;
 
-    fn lock(&self, name: &str) -> Result<File, DiskError> {
+    fn lock(&self, name: &str) -> Result<DirectoryLock, DiskError> {
         let failed = |error: io::Error| DiskError::new(Operation::Lock, name, &error);
         let file = created_private().write(true).truncate(false).open(self.at(name)).map_err(failed)?;
-        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|errno| failed(errno.into()))?;
-        Ok(file)
+        DirectoryLock::take(file, FlockOperation::NonBlockingLockExclusive).map_err(failed)
     }
 
     fn list(&self) -> Result<Vec<String>, DiskError> {
@@ -261,5 +278,23 @@ impl DiskFile for DirectoryFile {
         }
         self.write_at(offset, bytes)?;
         self.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_being_started_does_not_keep_the_directory_locked() {
+        let path = std::env::temp_dir().join(format!("tautwire-directory-lock-{}", std::process::id()));
+        let directory = Directory::open(&path).expect("can be made");
+        let lock = directory.lock("lock").expect("nobody has it");
+        assert_eq!(directory.lock("lock").expect_err("it is ours").kind, io::ErrorKind::WouldBlock);
+        let inherited = lock.0.try_clone().expect("a second descriptor");
+        drop(lock);
+        drop(directory.lock("lock").expect("it is free again"));
+        drop(inherited);
+        fs::remove_dir_all(&path).expect("it is there");
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustix::fs::FlockOperation;
 
-use crate::disk::directory::names_in;
+use crate::disk::directory::{DirectoryLock, names_in};
 use crate::disk::{Disk, DiskError, DiskFile, Operation};
 use crate::format::LOCK_NAME;
 
@@ -49,18 +49,17 @@ fn refused(operation: Operation, name: &str) -> DiskError {
 
 impl Disk for ReadOnlyDirectory {
     type File = ReadOnlyFile;
-    type Lock = Option<File>;
+    type Lock = Option<DirectoryLock>;
 
     /// Shares the directory with others who read. A directory without the file is nobody's.
-    fn lock(&self, name: &str) -> Result<Option<File>, DiskError> {
+    fn lock(&self, name: &str) -> Result<Option<DirectoryLock>, DiskError> {
         let failed = |error: io::Error| DiskError::new(Operation::Lock, name, &error);
         let file = match File::open(self.path.join(name)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
         };
-        rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).map_err(|errno| failed(errno.into()))?;
-        Ok(Some(file))
+        DirectoryLock::take(file, FlockOperation::NonBlockingLockShared).map(Some).map_err(failed)
     }
 
     fn list(&self) -> Result<Vec<String>, DiskError> {
