@@ -152,8 +152,8 @@ class Paho:
 
 
 class Raw:
-    """No client: a socket at an event loop, with bytes that were put together by hand. What is missing from its rate is the way through the
-    broker and back, which no client can save."""
+    """No client: a socket at an event loop, with bytes that were put together by hand. Its rate is what the way through the broker
+    and back allows."""
 
     def __init__(self, host: str, port: int) -> None:
         topic = b"bench/raw"
@@ -163,7 +163,7 @@ class Raw:
         self.socket = socket.create_connection((host, port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.ask(b"\x10\x0f" + text(b"MQTT") + b"\x04\x02\x00\x00" + text(b"raw"), 4)
-        self.ask(bytes([0x82, 2 + 2 + len(topic) + 1]) + packet_id(1) + text(topic) + bytes([QOS]), 5)
+        self.ask(bytes([0x82, 2 + 2 + len(topic) + 1]) + two_bytes(1) + text(topic) + bytes([QOS]), 5)
         self.socket.setblocking(False)
         self.arrived = b""
 
@@ -191,7 +191,7 @@ class Raw:
         acknowledgement = b""
         for number in range(count):
             self.waiting = self.loop.create_future()
-            self.socket.send(acknowledgement + self.publish + packet_id(number % 60_000 + 1) + payload(number))
+            self.socket.send(acknowledgement + self.publish + two_bytes(number % 60_000 + 1) + payload(number))
             await self.waiting
             arrived, self.arrived = self.arrived, b""
             start = arrived.index(self.publish) + len(self.publish)
@@ -204,10 +204,10 @@ LIBRARIES = {"tautwire": Tautwire, "aiomqtt": Aiomqtt, "paho-mqtt": Paho, "raw":
 
 
 def text(of: bytes) -> bytes:
-    return packet_id(len(of)) + of
+    return two_bytes(len(of)) + of
 
 
-def packet_id(number: int) -> bytes:
+def two_bytes(number: int) -> bytes:
     return number.to_bytes(2, "big")
 
 

@@ -87,8 +87,7 @@ class Subscription(Generic[M]):
 
         Raises `asyncio.TimeoutError`, or `MqttError` where there will be no more.
         """
-        if self._batch:
-            self._settle()
+        self._settle(may_wait=not self._batch)
         loop = self._client._bridge.loop
         until_s = None if timeout is None else loop.time() + timeout
         # Another task may have had the message meanwhile.
@@ -139,9 +138,6 @@ class Subscription(Generic[M]):
 
     async def _fetch(self) -> bool:
         """Waits until there is a message; false where there will be none."""
-        previous, self._previous = self._previous, None
-        if previous is not None:
-            self._client._bridge.acknowledge(self._client._core, previous)
         async with self._fetching:
             if self._batch:
                 return True
@@ -172,11 +168,14 @@ class Subscription(Generic[M]):
             self._previous = message
         return message if self._convert is None else self._convert(message)  # type: ignore[no-any-return]
 
-    def _settle(self) -> None:
-        """What was handed over last has been handled."""
-        previous = self._previous
-        if previous is not None:
-            self._previous = None
+    def _settle(self, may_wait: bool = False) -> None:
+        """What was handed over last has been handled. Its acknowledgement `may_wait` for what the rest of this turn of the loop sends."""
+        previous, self._previous = self._previous, None
+        if previous is None:
+            return
+        if may_wait:
+            self._client._bridge.acknowledge(self._client._core, previous)
+        else:
             self._client._core.acknowledge(previous)
 
     def _why(self) -> Optional[MqttError]:
@@ -237,8 +236,7 @@ class _Loop(Generic[M]):
 
     async def __anext__(self) -> M:
         subscription = self._subscription
-        if subscription._batch:
-            subscription._settle()
+        subscription._settle(may_wait=not subscription._batch)
         while not subscription._batch:
             if not await subscription._fetch():
                 why = subscription._why()

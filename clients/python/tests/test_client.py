@@ -158,6 +158,23 @@ class Messages(WithBroker):
                 await client.publish(self.topic, "two", qos=1)
                 self.assertEqual((await soon(first)).text, "two")
 
+    async def test_a_message_that_another_task_handles_is_not_acknowledged_by_who_waits_for_the_next(self):
+        async with tautwire.connect(self.address, receive_maximum=1) as client:
+            received = await client.subscribe(self.topic, qos=1)
+            with mock.patch.object(subscription_module, "TURN_S", -1.0):
+                await client.publish(self.topic, "one", qos=1)
+                first = asyncio.ensure_future(received.next())
+                await asyncio.sleep(0)
+                self.assertEqual((await received.next()).text, "one")
+                await client.publish(self.topic, "two", qos=1)
+                # The answer to this comes behind any message that the server would have sent.
+                await client.publish(self.topic + "/other", qos=1)
+                await asyncio.sleep(0)
+                self.assertFalse(first.done())
+                second = asyncio.ensure_future(received.next())
+                self.assertEqual((await soon(first)).text, "two")
+                second.cancel()
+
     async def test_acknowledgements_by_hand(self):
         async with tautwire.connect(self.address, receive_maximum=1) as client:
             received = await client.subscribe(self.topic, qos=1, manual_acknowledgement=True)
