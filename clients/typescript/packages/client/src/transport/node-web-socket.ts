@@ -1,7 +1,7 @@
 import { createHash, randomBytes, randomFillSync } from "node:crypto";
 import { MqttError } from "../errors.js";
 import { applyMask, FrameError, frameHeader, FrameReader, OP_BINARY, OP_CLOSE, OP_PING, OP_PONG } from "./frames.js";
-import { openSocket, overSocket } from "./tcp.js";
+import { isSecure, openSocket, overSocket } from "./tcp.js";
 import type { Transport, TransportEvents, TransportOptions } from "./transport.js";
 
 /** The most bytes of an answer to the opening request. */
@@ -80,7 +80,7 @@ export function nodeWebSocket(url: URL, events: TransportEvents, options: Transp
     if (rest.length > 0) read(rest);
   };
   socket.on("data", readHead);
-  socket.on(url.protocol === "wss:" ? "secureConnect" : "connect", () => {
+  socket.on(isSecure(url) ? "secureConnect" : "connect", () => {
     socket.write(opening, "latin1");
   });
 
