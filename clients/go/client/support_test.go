@@ -28,7 +28,10 @@ const (
 	qos2 = packets.ExactlyOnce
 )
 
-var errCut = errors.New("the test cuts the connection")
+var (
+	errCut       = errors.New("the test cuts the connection")
+	errTakenOver = errors.New("the client has connected anew")
+)
 
 func TestMain(m *testing.M) {
 	code := m.Run()
@@ -278,6 +281,10 @@ func (b *broker) hooks() server.Hooks {
 
 // step does something unless the connection is cut before it. The mutex is held.
 func (b *broker) step(c *server.Conn, name string, do func() error) error {
+	if b.conn != c {
+		// The hook was called before the connection was cut, and had to wait while the client connected anew.
+		return errTakenOver
+	}
 	b.steps++
 	before, after := b.cut(name)
 	if before {

@@ -156,7 +156,8 @@ func (c *Conn) Close(reason packets.ReasonCode) {
 	c.signal()
 }
 
-// Abort cuts the connection, without a word.
+// Abort cuts the connection, without a word. It does not wait for a hook that was called before: what takes over a session
+// [MQTT-3.1.4-3] waits for [Hooks.Closed] of the older connection, or ignores what its hooks still bring.
 func (c *Conn) Abort() {
 	c.mutex.Lock()
 	c.failed = true
