@@ -69,6 +69,8 @@ type subscriptions struct {
 	sentRequests     map[packets.PacketID]*request
 	reauthentication *request
 	unrouted         *Subscription
+	// initial are those of the options, which do not change.
+	initial []*Subscription
 	// workers are the subscriptions whose handlers may be called.
 	workers map[*Subscription]struct{}
 }
@@ -95,7 +97,9 @@ func (c *Client) beginSubscriptions() error {
 		if err != nil {
 			return err
 		}
-		c.askFor(c.newSubscription(filters, each.Options, each.Handler))
+		s := c.newSubscription(filters, each.Options, each.Handler)
+		c.initial = append(c.initial, s)
+		c.askFor(s)
 	}
 	return nil
 }

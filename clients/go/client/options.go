@@ -87,7 +87,8 @@ type Options struct {
 	// Unrouted is given messages that no subscription of this client asked for, such as those of a session of an earlier
 	// process. Without it they are acknowledged, counted and dropped.
 	Unrouted Handler
-	// Subscriptions are there from the first connection on, before any message can arrive.
+	// Subscriptions are there from the first connection on, before any message can arrive. [Client.InitialSubscriptions] gives
+	// them, with what became of each.
 	Subscriptions []InitialSubscription
 
 	// OnConnect is called after each CONNACK that accepts, OnDisconnect after each connection that has ended, and OnAttemptFailed after each

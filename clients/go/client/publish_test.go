@@ -107,6 +107,7 @@ func TestQoS0WithoutAConnection(t *testing.T) {
 	if n := plain.Stats().NotConnected; n != 1 {
 		t.Errorf("it was counted %d times", n)
 	}
+	closeNow(t, plain)
 	queueing := f.start(client.Options{QueueQoS0: true})
 	must(t, queueing.Publish(ctx, client.Publication{Topic: "a", Payload: []byte("kept")}))
 	f.setDown(false)

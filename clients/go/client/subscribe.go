@@ -53,6 +53,10 @@ func (c *Client) Subscribe(ctx context.Context, filter string, options Subscribe
 	return c.subscribe(ctx, filter, options, nil)
 }
 
+// InitialSubscriptions gives those of [Options.Subscriptions], in their order. Where the server refuses one, at the first connection
+// or when it is renewed, its [Subscription.Done] is closed and [Subscription.Err] says why.
+func (c *Client) InitialSubscriptions() []*Subscription { return slices.Clone(c.initial) }
+
 // Handle is Subscribe with a function that is called with each message. See [Handler] for what it may do.
 func (c *Client) Handle(ctx context.Context, filter string, options SubscribeOptions, handler Handler) (*Subscription, error) {
 	if handler == nil {

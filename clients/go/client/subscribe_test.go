@@ -32,6 +32,9 @@ func asks(t *testing.T, refuse func(asked) bool) (*fake, <-chan asked) {
 				reason := packets.ReasonCode(options.QoS)
 				if refuse != nil && refuse(each) {
 					reason = packets.ReasonNotAuthorized
+					if c.Version() != packets.V5 {
+						reason = packets.ReasonUnspecifiedError // Before 5.0 there is no other.
+					}
 				}
 				orPanic(answer.Add(reason))
 			}
@@ -122,6 +125,28 @@ func TestARefusedSecondSubscriptionLeavesTheFirst(t *testing.T) {
 	} {
 		if got := await(t, all); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+}
+
+// Nobody waits for a subscription of the options, so it can be asked what became of it.
+func TestARefusedSubscriptionOfTheOptionsSaysSo(t *testing.T) {
+	handler := func(context.Context, *client.Message) {}
+	for _, version := range versions {
+		f, all := asks(t, func(each asked) bool { return each.filter == "secret" })
+		c := f.start(client.Options{Version: version, Subscriptions: []client.InitialSubscription{
+			{Filter: "a", Options: client.SubscribeOptions{QoS: qos1}, Handler: handler},
+			{Filter: "secret", Handler: handler},
+		}})
+		await(t, all)
+		await(t, all)
+		initial := c.InitialSubscriptions()
+		await(t, initial[1].Done())
+		if e := wantError(t, initial[1].Err(), client.ErrSubscribeRefused); e.Detail != "secret" || !e.Reason.IsError() {
+			t.Errorf("%v: got %v", version, e)
+		}
+		if len(initial) != 2 || initial[0].Err() != nil || !slices.Equal(initial[0].Filters(), []string{"a"}) || initial[0].QoS() != qos1 {
+			t.Errorf("%v: got %v", version, initial)
 		}
 	}
 }

@@ -237,8 +237,11 @@ func (s *Server) Connections() []*Conn {
 	return all
 }
 
+// hookGrace is how long Close waits for hooks of connections that it has cut.
+const hookGrace = time.Second
+
 // Close stops accepting, tells clients of 5.0 that the server shuts down, ends all connections, and waits until that is done or ctx
-// ends. Connections that do not take the message in time are cut.
+// ends. Connections that do not take the message in time are cut, and hooks that do not return within a second of that are left running.
 func (s *Server) Close(ctx context.Context) error {
 	s.mutex.Lock()
 	s.closed = true
@@ -262,6 +265,11 @@ func (s *Server) Close(ctx context.Context) error {
 	for _, c := range s.Connections() {
 		c.Abort()
 	}
-	<-done
+	grace := time.NewTimer(hookGrace)
+	defer grace.Stop()
+	select {
+	case <-done:
+	case <-grace.C:
+	}
 	return context.Cause(ctx)
 }

@@ -161,6 +161,30 @@ func TestCloseTellsClients(t *testing.T) {
 	}
 }
 
+func TestCloseDoesNotWaitForAHookForever(t *testing.T) {
+	called, proceed := make(chan struct{}), make(chan struct{})
+	s := server.New(server.Options{Hooks: server.Hooks{Ping: func(*server.Conn, *packets.PingReq) error {
+		close(called)
+		<-proceed
+		return nil
+	}}})
+	near, far := net.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- s.ServeConn(far) }()
+	peer := &peer{t: t, conn: near, version: packets.V5}
+	peer.connect(packets.V5, 0)
+	peer.send(&packets.PingReq{})
+	<-called
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.Close(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	peer.expectEnd()
+	close(proceed)
+	<-served
+}
+
 func TestServeEndsWithItsContextAndRefusesTooMany(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
