@@ -138,11 +138,9 @@ func (c *Client) begin(n *connection, connAck *packets.ConnAck, info ServerInfo)
 	c.stats.server.Store(&info)
 	c.broadcast()
 	c.log.Info("mqtt: connected", "session_present", info.SessionPresent, "version", c.options.Version)
-	c.events.add(func() {
-		if c.options.OnConnect != nil {
-			c.options.OnConnect(info)
-		}
-	})
+	if call := c.options.OnConnect; call != nil {
+		c.events.add(func() { call(info) })
+	}
 	return nil
 }
 
