@@ -20,12 +20,13 @@ const LEFT_BEHIND: u64 = 8;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// After a failure, so many looks are left out.
 const LOOKS_LEFT_OUT: u32 = 60;
-/// A log that is full rests so many times as long as the last snapshot took.
-const RESTS: u32 = 9;
+/// A log that is full rests at most so many times as long as the last snapshot took.
+const RESTS_MAX: u32 = 9;
 
 /// Makes snapshots of a log on a thread of its own, from what is on disk alone: no shard stands still for it, and none gives it
 /// anything. A snapshot is due when the log behind the last one has [`LOG_MIN_BYTES`], and half of what that one has. While the log is full,
-/// one is due after any change, since it may be the one that makes room; these take a tenth of the time at most.
+/// one is due after any change, since it may be the one that makes room. With each that makes none they become rarer, until they take a
+/// tenth of the time.
 #[derive(Debug)]
 pub struct Compactor {
     wish: Arc<Wish>,
@@ -72,6 +73,7 @@ impl Compactor {
             tried: Position::START,
             looks_left_out: 0,
             looks_at_rest: 0,
+            rests: 0,
         };
         let builder = thread::Builder::new().name("compactor".to_owned());
         let thread = builder.spawn(move || work.run())?;
@@ -118,6 +120,8 @@ struct Work<D, E, N> {
     looks_left_out: u32,
     /// So many looks pass before a snapshot is made only because the log is full.
     looks_at_rest: u32,
+    /// So many times as long as the last snapshot took.
+    rests: u32,
 }
 
 /// Why no snapshot could be made.
@@ -171,7 +175,10 @@ impl<D: Disk, E: Fn() -> Epoch, N: Fn() -> u64> Work<D, E, N> {
             let began = Instant::now();
             let compacted = self.compact(self.tried);
             let looks_taken = began.elapsed().as_millis() / LOOK_EVERY.as_millis();
-            self.looks_at_rest = u32::try_from(looks_taken).unwrap_or(u32::MAX).saturating_add(1).saturating_mul(RESTS);
+            let writer = &self.compacted.writer;
+            self.rests = rests_after(self.rests, !writer.is_full() && !is_near_limit(writer));
+            self.looks_at_rest =
+                u32::try_from(looks_taken).unwrap_or(u32::MAX).saturating_add(1).saturating_mul(self.rests);
             (self.compacted.freed)();
             if let Err(error) = compacted {
                 log::warn!("no snapshot of the log could be made, so it grows: {error}");
@@ -217,9 +224,17 @@ impl<D: Disk, E: Fn() -> Epoch, N: Fn() -> u64> Work<D, E, N> {
 
 /// Whether the log is long for what it holds, or for what it may take.
 fn is_due(writer: &WriterHandle) -> bool {
-    let (held_bytes, snapshot_bytes) = (writer.held_bytes(), writer.snapshot_bytes());
-    let is_near_limit = held_bytes + snapshot_bytes > writer.limit_bytes() / 4 * 3;
-    held_bytes >= due_bytes(snapshot_bytes) || (is_near_limit && held_bytes >= LOG_MIN_BYTES / 2)
+    let held_bytes = writer.held_bytes();
+    held_bytes >= due_bytes(writer.snapshot_bytes()) || (is_near_limit(writer) && held_bytes >= LOG_MIN_BYTES / 2)
+}
+
+fn is_near_limit(writer: &WriterHandle) -> bool {
+    writer.held_bytes() + writer.snapshot_bytes() > writer.limit_bytes() / 4 * 3
+}
+
+/// Refusing what must be kept is worse than a snapshot in vain, as long as there are few of those.
+fn rests_after(rests: u32, has_room: bool) -> u32 {
+    if has_room { 1 } else { rests.saturating_mul(2).clamp(1, RESTS_MAX) }
 }
 
 /// Whether a log that has been read needs a snapshot before anybody is served. Otherwise runs that end soon, one after the other, would
@@ -230,4 +245,22 @@ pub fn is_left_behind(held_bytes: u64, snapshot_bytes: u64) -> bool {
 
 fn due_bytes(snapshot_bytes: u64) -> u64 {
     LOG_MIN_BYTES.max(snapshot_bytes / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snapshots_that_make_no_room_become_rare() {
+        let mut rests = 0;
+        let in_vain: Vec<u32> = (0..6)
+            .map(|_| {
+                rests = rests_after(rests, false);
+                rests
+            })
+            .collect();
+        assert_eq!(in_vain, [1, 2, 4, 8, 9, 9]);
+        assert_eq!(rests_after(rests, true), 1);
+    }
 }
