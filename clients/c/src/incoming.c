@@ -238,8 +238,8 @@ static bool handle_suback(tw_client *c, tw_packet_type type, const tw_suback *su
         highest = suback->reasons.data[i] > highest ? suback->reasons.data[i] : highest;
     }
 #if TW_SUBSCRIPTIONS
-    if (at == NOWHERE && is_suback && take_repeated(c, suback->packet_id, &event->filter)) {
-        if (highest < TW_UNSPECIFIED_ERROR) {
+    if (at == NOWHERE && is_suback && take_repeated(c, suback->packet_id, highest >= TW_UNSPECIFIED_ERROR, &event->filter)) {
+        if (event->filter.len == 0) {
             /* The application did not ask, and need not know. */
             return false;
         }

@@ -11,7 +11,9 @@ typedef enum subscription_state {
     /* The server has lost it: to be asked for again. */
     DUE,
     /* Asked for again, and not answered yet. */
-    ASKED_AGAIN
+    ASKED_AGAIN,
+    /* The server has not agreed again. An event may show its filter until the next packet is taken. */
+    REFUSED
 } subscription_state;
 
 #define KEPT_HEAD_BYTES 5u
@@ -144,11 +146,16 @@ static void settle_subscriptions(tw_client *c, size_t at, tw_bytes reasons) {
 /* A new connection: what was asked for again and not answered is due, and all that was granted if the session is lost. */
 static void demand_subscriptions(tw_client *c, bool session_present) {
     uint8_t *kept = c->config.subscriptions.data;
-    for (; kept < kept_end(c); kept = next_kept(kept)) {
+    while (kept < kept_end(c)) {
+        if (kept[0] == REFUSED) {
+            forget_kept(c, kept);
+            continue;
+        }
         if (kept[0] == ASKED_AGAIN || (kept[0] == GRANTED && !session_present)) {
             kept[0] = DUE;
         }
         c->owes_subscriptions = c->owes_subscriptions || kept[0] == DUE;
+        kept = next_kept(kept);
     }
 }
 
@@ -189,14 +196,16 @@ static bool pump_subscriptions(tw_client *c) {
     return true;
 }
 
-/* Whether the identifier is of a subscription that was asked for again, which is answered now; and its filter. */
-static bool take_repeated(tw_client *c, uint16_t packet_id, tw_bytes *filter) {
+/* Whether the identifier is of a subscription that was asked for again, which is answered now. Gives the filter of one that is refused. */
+static bool take_repeated(tw_client *c, uint16_t packet_id, bool is_refused, tw_bytes *filter) {
     uint8_t *kept = c->config.subscriptions.data;
     for (; kept < kept_end(c); kept = next_kept(kept)) {
         if (kept[0] == ASKED_AGAIN && load_u16(kept + 1) == packet_id) {
-            /* Also one that is refused now: rights may be others at the next session. */
-            set_kept(kept, GRANTED, 0);
-            *filter = kept_filter(kept);
+            kept[0] = GRANTED;
+            if (is_refused) {
+                kept[0] = REFUSED;
+                *filter = kept_filter(kept);
+            }
             return true;
         }
     }

@@ -173,6 +173,15 @@ static void take_answer(const tw_event *event) {
     }
 }
 
+/* The server refuses what it had granted. */
+static void take_loss(const tw_event *event) {
+    char filter[256];
+    snprintf(filter, sizeof filter, "%.*s", (int)event->filter.len, (const char *)event->filter.data);
+    say("lost %s %s%s", filter, code_of(event->error), reason_of(event->error, event->reason));
+    while (drop(filter)) {
+    }
+}
+
 static void take_message(const tw_publish *message) {
     tw_memory work = tw_lend(a.work, sizeof a.work);
     subscription *s;
@@ -205,7 +214,13 @@ static void on_event(void *user, tw_link *link, const tw_event *event) {
     case TW_EVENT_MESSAGE: take_message(&event->message); break;
     case TW_EVENT_PUBLISHED:
     case TW_EVENT_SUBSCRIBED:
-    case TW_EVENT_UNSUBSCRIBED: take_answer(event); break;
+    case TW_EVENT_UNSUBSCRIBED:
+        if (event->filter.len > 0) {
+            take_loss(event);
+        } else {
+            take_answer(event);
+        }
+        break;
     case TW_EVENT_CLOSED:
         say("%s %s%s",
             a.is_trying         ? "failed connect"

@@ -79,14 +79,27 @@ static void it_is_asked_for_until_it_is_answered(void) {
     SENDS(&r, "");
 }
 
-static void a_refusal_later_is_told_with_its_filter(void) {
+static void a_refusal_later_is_told_with_its_filter_and_ends_the_subscription(void) {
+    set_up_subscribed();
+    CHECK(subscribe(&r, "b", TW_AT_LEAST_ONCE) == 2, "another one behind it");
+    CHECK(give(&r, "9004 0002 00 01") == TW_EVENT_SUBSCRIBED, "SUBACK");
+    reconnect(CONNACK_V5);
+    SENDS(&r, "8209 0003 00 0003612f23 01 8207 0004 00 000162 01");
+    CHECK(give(&r, "9004 0003 00 87") == TW_EVENT_SUBSCRIBED && r.event.error == TW_SUBSCRIBE_REFUSED, "told");
+    CHECK(r.event.reason == TW_NOT_AUTHORIZED && r.event.filter.len == 3 && memcmp(r.event.filter.data, "a/#", 3) == 0, "which");
+    CHECK(give(&r, "9004 0004 00 01") == TW_EVENT_NONE, "the other one");
+    reconnect(CONNACK_V5);
+    SENDS(&r, "8207 0005 00 000162 01");
+}
+
+static void only_a_refusal_of_what_was_asked_for_again_has_a_filter(void) {
     set_up_subscribed();
     reconnect(CONNACK_V5);
     SENDS(&r, "8209 0002 00 0003612f23 01");
-    CHECK(give(&r, "9004 0002 00 87") == TW_EVENT_SUBSCRIBED && r.event.error == TW_SUBSCRIBE_REFUSED, "told");
-    CHECK(r.event.reason == TW_NOT_AUTHORIZED && r.event.filter.len == 3 && memcmp(r.event.filter.data, "a/#", 3) == 0, "which");
-    reconnect(CONNACK_V5);
-    SENDS(&r, "8209 0003 00 0003612f23 01");
+    CHECK(subscribe(&r, "b", TW_AT_LEAST_ONCE) == 3, "subscribe");
+    /* Both answers at once. */
+    CHECK(give(&r, "9004 0002 00 01 9004 0003 00 01") == TW_EVENT_SUBSCRIBED, "the answer that is told");
+    CHECK(r.event.packet_id == 3 && r.event.error == 0 && r.event.filter.len == 0, "it has no filter");
 }
 
 static void options_and_properties_are_kept(void) {
@@ -298,7 +311,8 @@ int main(void) {
     what_was_ended_is_not_asked_for();
     a_subscribe_in_the_outbox_is_not_doubled();
     it_is_asked_for_until_it_is_answered();
-    a_refusal_later_is_told_with_its_filter();
+    a_refusal_later_is_told_with_its_filter_and_ends_the_subscription();
+    only_a_refusal_of_what_was_asked_for_again_has_a_filter();
     options_and_properties_are_kept();
     a_full_memory_says_so();
     a_list_that_seems_to_fit_does_not_overrun_the_memory();

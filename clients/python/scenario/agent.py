@@ -102,10 +102,15 @@ class Agent:
             return
         self.subscriptions.append((filter_, subscription))
         say("subscribed", filter_, str(subscription.granted[filter_]))
-        async for message in subscription:
-            if holds:
-                self.held[message.text] = (message, subscription)
-            say("message", message.topic, str(message.qos), str(int(message.retain)), message.text)
+        try:
+            async for message in subscription:
+                if holds:
+                    self.held[message.text] = (message, subscription)
+                say("message", message.topic, str(message.qos), str(int(message.retain)), message.text)
+        except MqttError as error:
+            if error.code != "subscribe_refused":
+                raise
+            say("lost", filter_, told(error))
 
     async def do_acknowledge(self, payload: str) -> None:
         message, subscription = self.held[payload]

@@ -333,7 +333,13 @@ async fn take(
         });
         let message = match next.await {
             Err(()) => return Some(subscription),
-            Ok(None) => return None,
+            Ok(None) => {
+                if let Some(error) = subscription.ended().filter(|error| error.code() == "subscribe_refused") {
+                    let filters: Vec<&str> = subscription.granted().map(|(filter, _)| filter).collect();
+                    say(&format!("lost {} {}", filters.join(" "), told(&error)));
+                }
+                return None;
+            }
             Ok(Some(message)) => message,
         };
         let (qos, retain) = (message.qos().as_u8(), u8::from(message.retain()));

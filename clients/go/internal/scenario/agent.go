@@ -192,6 +192,13 @@ func (a *agent) handle(words []string, holds bool) {
 		}
 		subscription, err := c.Handle(context.Background(), filter, options, handler)
 		a.subscribed(subscription, err)
+		if err != nil {
+			return
+		}
+		<-subscription.Done()
+		if err := subscription.Err(); errors.Is(err, client.ErrSubscribeRefused) {
+			a.say("lost %s %s", filter, outcome(err))
+		}
 	}()
 }
 

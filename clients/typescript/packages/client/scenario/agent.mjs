@@ -53,6 +53,9 @@ function watch() {
   client.on("closed", ({ error }) => {
     if (error !== null) print("ended", error.code, hex(error.reason));
   });
+  client.on("error", ({ code, detail, reason }) => {
+    if (code === "subscribe_refused") print("lost", detail, code, hex(reason));
+  });
 }
 
 /** Prints each message, which is acknowledged when this returns, unless it is held. */
