@@ -54,16 +54,11 @@ impl Subscription {
         })
     }
 
-    /// Filters with the reason codes of the server's answer.
+    /// Filters with the QoS that the server grants for each.
     fn granted(&self, py: Python<'_>) -> PyResult<Vec<(String, u8)>> {
         let stream = self.lock(py)?;
         let granted = stream.iter().flat_map(|stream| stream.granted());
-        Ok(granted
-            .map(|(filter, granted)| {
-                let reason = granted.map_or_else(|refused| refused.as_u8(), |qos| qos.as_u8());
-                (filter.to_owned(), reason)
-            })
-            .collect())
+        Ok(granted.map(|(filter, qos)| (filter.to_owned(), qos.as_u8())).collect())
     }
 
     /// Why there are no more messages, once there are none.

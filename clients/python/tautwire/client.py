@@ -238,7 +238,7 @@ class Client:
         `filters` is a filter, several of them, or a typed topic. `capacity` messages are held until they are asked for; `overflow` says what
         happens to QoS 0 messages beyond: `"wait"` stops reading from the server, `"drop_newest"` and `"drop_oldest"` drop and count.
 
-        Raises `MqttError`: `subscribe_refused` where the server refuses all filters (`Subscription.granted` tells which), `not_supported`,
+        Raises `MqttError`: `subscribe_refused` where the server refuses one of the filters: there is no subscription then; `not_supported`,
         `closed`, or what is wrong with the filter. A loop over it raises why the client ended, if it did not end as wanted.
         """
         settings = subscribing(

@@ -79,7 +79,7 @@ class Subscription(Generic[M]):
 
     @property
     def granted(self) -> dict[str, int]:
-        """The server's reason code for each filter: the QoS that it grants, or 0x80 and above where it refuses. Empty before its answer."""
+        """The QoS that the server grants for each filter. Empty before its answer."""
         return {} if self._native is None else dict(self._native.granted())
 
     async def next(self, timeout: Optional[float] = None) -> M:

@@ -15,6 +15,7 @@ from tautwire import subscription as subscription_module
 from tautwire._bridge import Bridge
 
 NO_MATCHING_SUBSCRIBERS = 0x10
+TOPIC_FILTER_INVALID = 0x8F
 
 
 class Messages(WithBroker):
@@ -213,6 +214,14 @@ class Messages(WithBroker):
                 with self.subTest(filters), self.assertRaises(MqttError) as caught:
                     await client.subscribe(filters)
                 self.assertEqual(caught.exception.code, "invalid_argument")
+
+    async def test_a_subscription_of_which_a_filter_is_refused_is_none(self):
+        for lasts in ({}, {"client_id": "lasts", "clean_start": False, "session_expiry": 60}):
+            async with tautwire.connect(self.address, **lasts) as client:
+                with self.assertRaises(MqttError) as raised:
+                    await client.subscribe([self.topic, "a/" * 1000])
+                self.assertEqual((raised.exception.code, raised.exception.reason), ("subscribe_refused", TOPIC_FILTER_INVALID))
+                self.assertEqual(await client.publish(self.topic, qos=1), NO_MATCHING_SUBSCRIBERS)
 
     async def test_what_is_no_message_is_refused(self):
         async with tautwire.connect(self.address) as client:

@@ -351,11 +351,9 @@ async fn take(
     }
 }
 
-fn say_granted<'g>(granted: impl Iterator<Item = (&'g str, Result<QoS, ReasonCode>)>) {
-    for (filter, granted) in granted {
-        if let Ok(qos) = granted {
-            say(&format!("subscribed {filter} {}", qos.as_u8()));
-        }
+fn say_granted<'g>(granted: impl Iterator<Item = (&'g str, QoS)>) {
+    for (filter, qos) in granted {
+        say(&format!("subscribed {filter} {}", qos.as_u8()));
     }
 }
 

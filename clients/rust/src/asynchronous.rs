@@ -83,8 +83,7 @@ impl Client {
     /// Subscribes and waits for the server's answer. Without a connection it waits for one.
     ///
     /// # Errors
-    /// The server refuses all filters ([`Subscription::granted`] tells where it refuses some), the request cannot be sent, or
-    /// the client is closed.
+    /// The server refuses one of the filters: there is no subscription then. Or the request cannot be sent, or the client is closed.
     pub async fn subscribe(&self, subscribe: impl Into<Subscribe>) -> Result<Subscription, Error> {
         self.handle.subscribe(&subscribe.into())?.await
     }
@@ -282,14 +281,14 @@ impl Requester {
 /// Answers requests until it is dropped, or the client has ended.
 #[derive(Debug)]
 pub struct Responder {
-    granted: Vec<(String, Result<QoS, ReasonCode>)>,
+    granted: Vec<(String, QoS)>,
     stop: Arc<StopSignal>,
     task: Option<JoinHandle<Result<(), Error>>>,
 }
 
 impl Responder {
     /// The filters and what the server said of each: the QoS that it grants or why not.
-    pub fn granted(&self) -> impl Iterator<Item = (&str, Result<QoS, ReasonCode>)> {
+    pub fn granted(&self) -> impl Iterator<Item = (&str, QoS)> {
         self.granted.iter().map(|(filter, granted)| (filter.as_str(), *granted))
     }
 

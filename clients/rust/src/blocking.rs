@@ -104,8 +104,7 @@ impl Client {
     /// Subscribes and waits for the server's answer. Without a connection it waits for one.
     ///
     /// # Errors
-    /// The server refuses all filters ([`crate::Subscription::granted`] tells where it refuses some), the request cannot be
-    /// sent, or the client is closed.
+    /// The server refuses one of the filters: there is no subscription then. Or the request cannot be sent, or the client is closed.
     pub fn subscribe(&self, subscribe: impl Into<Subscribe>) -> Result<Subscription, Error> {
         wait(self.handle.subscribe(&subscribe.into())?).map(Subscription)
     }
@@ -316,7 +315,7 @@ pub struct Subscription(crate::Subscription);
 impl Subscription {
     /// The filters and what the server said of each: the QoS that it grants or why not. Empty where the client did not ask
     /// the server.
-    pub fn granted(&self) -> impl Iterator<Item = (&str, Result<QoS, ReasonCode>)> {
+    pub fn granted(&self) -> impl Iterator<Item = (&str, QoS)> {
         self.0.granted()
     }
 
@@ -412,14 +411,14 @@ impl Requester {
 /// Answers requests until it is dropped, or the client has ended.
 #[derive(Debug)]
 pub struct Responder {
-    granted: Vec<(String, Result<QoS, ReasonCode>)>,
+    granted: Vec<(String, QoS)>,
     stop: Arc<StopSignal>,
     thread: Option<JoinHandle<Result<(), Error>>>,
 }
 
 impl Responder {
     /// The filters and what the server said of each: the QoS that it grants or why not.
-    pub fn granted(&self) -> impl Iterator<Item = (&str, Result<QoS, ReasonCode>)> {
+    pub fn granted(&self) -> impl Iterator<Item = (&str, QoS)> {
         self.granted.iter().map(|(filter, granted)| (filter.as_str(), *granted))
     }
 

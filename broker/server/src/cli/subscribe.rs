@@ -334,7 +334,7 @@ impl Printer<'_> {
             }
         }
         if let Some(stream) = stream {
-            self.check_granted(stream)?;
+            self.tell_granted(stream);
             if self.options.exit_when_subscribed && self.options.unsubscribe.is_empty() {
                 return Ok(Some(End::Done(Exit::Success)));
             }
@@ -448,25 +448,19 @@ impl Printer<'_> {
         }
     }
 
-    fn check_granted(&self, stream: &Subscription) -> Result<(), Error> {
-        for (filter, granted) in stream.granted() {
-            match granted {
-                Ok(qos) if self.options.client.debug => {
-                    stderr::write_line(format_args!("subscribed {filter} (QoS {})", qos.as_u8()))
-                }
-                Ok(_) => {}
-                Err(reason) => {
-                    return Err(refused(Refused::Subscription(filter.into()), reason, stream.reason_string()));
-                }
+    fn tell_granted(&self, stream: &Subscription) {
+        if self.options.client.debug {
+            for (filter, qos) in stream.granted() {
+                stderr::write_line(format_args!("subscribed {filter} (QoS {})", qos.as_u8()));
             }
         }
-        Ok(())
     }
 
     fn check_unsubscribed(&self, reasons: &[ReasonCode]) -> Result<(), Error> {
         for (filter, reason) in self.options.unsubscribe.iter().zip(reasons) {
             if reason.as_u8() >= 0x80 {
-                return Err(refused(Refused::Unsubscription(filter.as_str().into()), *reason, None));
+                let what = Refused::Unsubscription(filter.as_str().into());
+                return Err(Error::Refused { what, reason: *reason, text: None, server_reference: None });
             }
             if self.options.client.debug {
                 stderr::write_line(format_args!("unsubscribed {}: {reason}", filter.as_str()));
@@ -497,10 +491,6 @@ fn request(options: &Options, properties: &[Property<'static>]) -> Result<Option
         request = request.property(*property)?;
     }
     Ok(Some(request))
-}
-
-fn refused(what: Refused, reason: ReasonCode, text: Option<&str>) -> Error {
-    Error::Refused { what, reason, text: text.map(Into::into), server_reference: None }
 }
 
 #[cfg(test)]

@@ -191,6 +191,9 @@ fn a_refused_subscription_ends_with_3_and_names_the_filter() {
         properties: Properties::EMPTY,
         reasons: List::from(&[SubscribeReason::GrantedQoS0, SubscribeReason::NotAuthorized][..]),
     }));
+    let packet = peer.packet();
+    let Packet::Unsubscribe(unsubscribe) = packet.as_packet() else { panic!("{packet:?}") };
+    assert_eq!(unsubscribe.filters.iter().map(|filter| filter.as_str()).collect::<Vec<_>>(), ["good"]);
     expect_disconnect(&mut peer);
     drop(peer);
     assert_eq!(

@@ -62,7 +62,7 @@ class Subscription(Generic[M]):
 
     @property
     def granted(self) -> dict[str, int]:
-        """The server's reason code for each filter: the QoS that it grants, or 0x80 and above where it refuses."""
+        """The QoS that the server grants for each filter."""
         return dict(self._native.granted())
 
     def next(self, timeout: Optional[float] = None) -> M:

@@ -12,7 +12,6 @@ use super::routes::{Granted, Routes, Tag, Target};
 use super::stream::Stream;
 use super::subscription::Subscription;
 use super::{Counters, Shared, State, Status};
-use crate::error::Refused;
 use crate::machine::{Acceptance, AckToken, Machine, Offer};
 use crate::{Error, Options, Publication, Subscribe};
 
@@ -245,15 +244,13 @@ impl Future for Subscribing {
         Poll::Ready(match granted {
             Ok(granted) => {
                 subscription.set_granted(granted);
-                let all_refused = subscription.granted().all(|(_, granted)| granted.is_err());
-                match subscription.first_refusal() {
-                    Some((filter, reason)) if all_refused => {
-                        let what = Refused::Subscription(filter.into());
-                        let error = Error::refused(what, reason, subscription.reason_string());
-                        subscription.set_granted((Vec::new(), None));
+                match subscription.refusal() {
+                    None => Ok(subscription),
+                    Some(error) => {
+                        // None of its filters is wanted without the others, whether the session lasts or not.
+                        let _ = subscription.close();
                         Err(error)
                     }
-                    _ => Ok(subscription),
                 }
             }
             Err(error) => {

@@ -541,4 +541,42 @@ mod tests {
         handle.flush();
         assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
     }
+
+    #[test]
+    fn a_subscription_of_which_a_filter_is_not_renewed_leaves_nothing_to_a_session_that_lasts() {
+        let minute = std::time::Duration::from_secs(60);
+        let options = Options::new("mqtt://127.0.0.1").expect("an address").client_id("one").persistent(minute);
+        let handle = Handle::new(options);
+        let shared = handle.shared();
+        let turn = || shared.turn(Vec::new()).expect("no fault").output;
+        // SUBSCRIBE is one for each filter when it is renewed.
+        let ids_of = |sent: &[u8]| -> Vec<[u8; 2]> {
+            let starts = (0..sent.len()).filter(|at| sent[*at] == 0x82);
+            starts.map(|at| [sent[at + 2], sent[at + 3]]).collect()
+        };
+        let connect = || {
+            shared.opened(u64::MAX).expect("CONNECT has room");
+            turn();
+            shared.receive(&[0x20, 3, 0, 0, 0]).expect("CONNACK");
+        };
+        connect();
+        let subscribing = handle.subscribe(&Subscribe::to("a").and("b")).expect("sent");
+        let sent = ids_of(&turn());
+        assert_eq!(sent.len(), 1);
+        shared.receive(&[0x90, 5, sent[0][0], sent[0][1], 0, 0, 0]).expect("SUBACK");
+        let stream = crate::blocking::block_on(subscribing, None).expect("answered").expect("granted");
+        assert_eq!(stream.granted().count(), 2);
+
+        assert!(shared.lost(&Error::lost("cut"), true));
+        connect();
+        let renewed = ids_of(&turn());
+        assert_eq!(renewed.len(), 2);
+        shared.receive(&[0x90, 4, renewed[0][0], renewed[0][1], 0, 0x87]).expect("SUBACK");
+        shared.receive(&[0x90, 4, renewed[1][0], renewed[1][1], 0, 0]).expect("SUBACK");
+        assert!(matches!(stream.ended(), Some(Error::Refused { .. })), "{:?}", stream.ended());
+        turn();
+        drop(stream);
+        let left = turn();
+        assert_eq!((left[0], &left[5..]), (0xA2, &[0, 1, b'a', 0, 1, b'b'][..]), "{left:x?}");
+    }
 }

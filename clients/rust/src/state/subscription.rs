@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tautwire_protocol::{PubAckReason, QoS, ReasonCode, SubscribeReason};
+use tautwire_protocol::{PubAckReason, QoS, SubscribeReason};
 
 use super::handle::Handle;
 use super::routes::Granted;
 use super::stream::Stream;
+use crate::error::Refused;
 use crate::machine::AckToken;
 use crate::{Error, Message};
 
@@ -54,11 +55,9 @@ impl Subscription {
         self.granted = granted;
     }
 
-    /// The filters and what the server said of each: the QoS that it grants or why not. Empty where the client did not ask
-    /// the server.
-    pub fn granted(&self) -> impl Iterator<Item = (&str, Result<QoS, ReasonCode>)> {
-        let reasons = self.granted.0.iter().map(|reason| reason.granted_qos().ok_or(ReasonCode::from(*reason)));
-        self.filters.iter().map(String::as_str).zip(reasons)
+    /// The filters and the QoS that the server grants for each. Empty where the client did not ask the server.
+    pub fn granted(&self) -> impl Iterator<Item = (&str, QoS)> {
+        self.answers().filter_map(|(filter, reason)| Some((filter, reason.granted_qos()?)))
     }
 
     /// What the server said to people about the answer.
@@ -145,12 +144,16 @@ impl Subscription {
             if !(tell && asked_server) || state.closed().is_some() {
                 return Ok(None);
             }
+            // What the server has refused changes nothing there.
+            let is_granted = |filter: &str| !self.answers().any(|(known, reason)| known == filter && reason.is_error());
+            let changed = left.changed.into_iter().filter(|(filter, _)| is_granted(filter)).collect();
             let (machine, routes) = state.parts();
-            machine.adjust(left.changed, left.identifier, routes);
-            if left.unwanted.is_empty() {
+            machine.adjust(changed, left.identifier, routes);
+            let filters: Vec<&str> =
+                left.unwanted.iter().map(|filter| &**filter).filter(|filter| is_granted(filter)).collect();
+            if filters.is_empty() {
                 return Ok(None);
             }
-            let filters: Vec<&str> = left.unwanted.iter().map(|filter| &**filter).collect();
             super::handle::Unsubscribing::begin(state, &filters, &[]).map(Some)
         })
     }
@@ -159,16 +162,22 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         if !self.is_closed {
+            // What the server has refused to renew is not to be taken up by a later stream.
+            let is_refused = matches!(self.ended(), Some(Error::Refused { what: Refused::Subscription(_), .. }));
             let lasting = self.handle.shared.with_options(crate::Options::is_persistent);
-            let _ = self.leave(!lasting);
+            let _ = self.leave(is_refused || !lasting);
         }
     }
 }
 
 impl Subscription {
-    /// The first filter that the server refused, with its reason.
-    pub(super) fn first_refusal(&self) -> Option<(&str, SubscribeReason)> {
-        let refused = |(filter, reason): &(&str, SubscribeReason)| reason.is_error() && !filter.is_empty();
-        self.filters.iter().map(String::as_str).zip(self.granted.0.iter().copied()).find(refused)
+    /// Why the server does not grant all filters, if so.
+    pub(super) fn refusal(&self) -> Option<Error> {
+        let (filter, reason) = self.answers().find(|(_, reason)| reason.is_error())?;
+        Some(Error::refused(Refused::Subscription(filter.into()), reason, self.reason_string()))
+    }
+
+    fn answers(&self) -> impl Iterator<Item = (&str, SubscribeReason)> {
+        self.filters.iter().map(String::as_str).zip(self.granted.0.iter().copied())
     }
 }
