@@ -97,7 +97,7 @@ typedef enum tw_event_type {
     /**
      * The answer to a subscription: `packet_id`, `reasons` (one byte for each filter: the granted QoS, or from 0x80 on why
      * not), `properties`. TW_SUBSCRIBE_REFUSED if a filter was refused. If it was refused when the client asked again
-     * after the loss of a session, `filter` says which.
+     * after the loss of a session, `filter` says which; otherwise that is empty.
      */
     TW_EVENT_SUBSCRIBED,
     /** The answer to the end of a subscription: as above, with TW_UNSUBSCRIBE_REFUSED. `reasons` is empty in 3.1.1. */
