@@ -168,7 +168,7 @@ impl Client {
         R: Into<Response> + 'static,
     {
         let mut requests = self.handle.serve(subscribe.into())?.await?;
-        let granted = requests.granted().map(|(filter, granted)| (filter.to_owned(), granted)).collect();
+        let granted = requests.granted().map(|(filter, qos)| (filter.to_owned(), qos)).collect();
         let (handle, stop) = (self.handle.clone(), Arc::new(StopSignal::default()));
         let stopped = stop.clone();
         let task = tokio::spawn(async move {
@@ -287,9 +287,9 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// The filters and what the server said of each: the QoS that it grants or why not.
+    /// The filters and the QoS that the server grants for each.
     pub fn granted(&self) -> impl Iterator<Item = (&str, QoS)> {
-        self.granted.iter().map(|(filter, granted)| (filter.as_str(), *granted))
+        self.granted.iter().map(|(filter, qos)| (filter.as_str(), *qos))
     }
 
     /// Answers the request that is being handled, ends the subscription, and waits for the server's answer.

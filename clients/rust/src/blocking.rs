@@ -202,7 +202,7 @@ impl Client {
         R: Into<Response>,
     {
         let mut requests = wait(self.handle.serve(subscribe.into())?)?;
-        let granted = requests.granted().map(|(filter, granted)| (filter.to_owned(), granted)).collect();
+        let granted = requests.granted().map(|(filter, qos)| (filter.to_owned(), qos)).collect();
         let (handle, stop) = (self.handle.clone(), Arc::new(StopSignal::default()));
         let stopped = stop.clone();
         let respond = move || {
@@ -313,8 +313,7 @@ impl Publishing {
 pub struct Subscription(crate::Subscription);
 
 impl Subscription {
-    /// The filters and what the server said of each: the QoS that it grants or why not. Empty where the client did not ask
-    /// the server.
+    /// The filters and the QoS that the server grants for each. Empty where the client did not ask the server.
     pub fn granted(&self) -> impl Iterator<Item = (&str, QoS)> {
         self.0.granted()
     }
@@ -417,9 +416,9 @@ pub struct Responder {
 }
 
 impl Responder {
-    /// The filters and what the server said of each: the QoS that it grants or why not.
+    /// The filters and the QoS that the server grants for each.
     pub fn granted(&self) -> impl Iterator<Item = (&str, QoS)> {
-        self.granted.iter().map(|(filter, granted)| (filter.as_str(), *granted))
+        self.granted.iter().map(|(filter, qos)| (filter.as_str(), *qos))
     }
 
     /// Answers the request that is being handled, ends the subscription, and waits for the server's answer.

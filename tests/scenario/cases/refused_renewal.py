@@ -28,7 +28,7 @@ def play(stage: Stage) -> None:
     roles.write_text(RIGHTS)
     stage.relay.forward(stage.broker(f"acl.file={roles}"))
     player.sees_in_any_order("connected 0", "lost secret subscribe_refused 0x87")
-    # The server has told of the filters in their order, so the other one is there by now.
+    # The server answers in order, so it has answered for the other filter, too, when it answers this.
     player.does("subscribe 1 secret", "failed subscribe subscribe_refused 0x87")
     other = stage.player()
     other.does("connect client=other", "connected 0")

@@ -125,6 +125,7 @@ typedef struct tw_event {
     bool session_present;
     /** By its answer the server will not accept another attempt either. */
     bool is_final;
+    /** It lies in the memory of subscriptions: to subscribe to it again, give tw_client_subscribe() a copy. */
     tw_bytes filter;
     tw_bytes reasons;
     tw_properties properties;
