@@ -169,8 +169,8 @@ class Stage:
         if run.returncode != 0:
             raise AgentError(f"tautwire {arguments[0]}: {run.stderr.strip()}")
 
-    def stranger(self, says: bytes, then: bytes = b"") -> int:
-        """The port of something that says this to whoever has said something, or to the first, and then that."""
+    def stranger(self, says: bytes, *then: bytes) -> int:
+        """The port of something that says this to whoever has said something, or to the first, and then each of those."""
         stranger = Stranger(says, then)
         self._strangers.append(stranger)
         return stranger.port

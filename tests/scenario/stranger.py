@@ -9,9 +9,9 @@ import threading
 
 class Stranger:
     """Says the same to everybody who has said something, and keeps the connection open until the other side ends it. With `then`, says it to the
-    first alone, and `then` when that one has said something more."""
+    first alone, and the next of `then` each time that that one has said something more."""
 
-    def __init__(self, says: bytes, then: bytes) -> None:
+    def __init__(self, says: bytes, then: tuple[bytes, ...]) -> None:
         self._says, self._then = says, then
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._socket.getsockname()[1])
@@ -31,7 +31,7 @@ class Stranger:
             while True:
                 client, _ = self._socket.accept()
                 self._clients.append(client)
-                answers = () if self._then and len(self._clients) > 1 else (self._says, self._then)
+                answers = () if self._then and len(self._clients) > 1 else (self._says, *self._then)
                 threading.Thread(target=self._answer, args=(client, answers), daemon=True).start()
 
     def _answer(self, client: socket.socket, answers: tuple[bytes, ...]) -> None:

@@ -171,31 +171,30 @@ func TestWhatIsNoConnAckOfThisVersionIsUnderstood(t *testing.T) {
 
 func TestASilentServerIsFoundOut(t *testing.T) {
 	var pings atomic.Int64
-	f := newFake(t, server.Hooks{
-		Connect: func(*server.Conn, *packets.Connect) (*packets.ConnAck, error) {
-			ack, err := packets.NewConnAck(packets.ReasonSuccess)
-			ack.SetServerKeepAlive(1) // [MQTT-3.1.2-21]
-			return ack, err
-		},
-		Ping: func(c *server.Conn, _ *packets.PingReq) error {
-			if pings.Add(1) == 1 {
-				return c.Send(&packets.PingResp{})
-			}
-			return nil
-		},
-	})
+	hooks := server.Hooks{Connect: func(*server.Conn, *packets.Connect) (*packets.ConnAck, error) {
+		ack, err := packets.NewConnAck(packets.ReasonSuccess)
+		ack.SetServerKeepAlive(1) // [MQTT-3.1.2-21]
+		return ack, err
+	}}
+	hooks.Ping = func(c *server.Conn, _ *packets.PingReq) error {
+		pings.Add(1)
+		return c.Send(&packets.PingResp{})
+	}
+	answered := newFake(t, hooks).connect(client.Options{Timeouts: client.Timeouts{Ping: testTime}})
+	hooks.Ping = func(*server.Conn, *packets.PingReq) error { return nil }
 	lost := make(chan error, 1)
-	c := f.connect(client.Options{Timeouts: client.Timeouts{Ping: 50 * time.Millisecond}, OnDisconnect: func(err error) {
+	silent := newFake(t, hooks).connect(client.Options{Timeouts: client.Timeouts{Ping: 50 * time.Millisecond}, OnDisconnect: func(err error) {
 		select {
 		case lost <- err:
 		default:
 		}
 	}})
 	wantError(t, await(t, lost), client.ErrKeepAliveTimeout)
-	if pings.Load() != 2 {
-		t.Errorf("%d pings", pings.Load())
+	eventually(t, "a new connection", func() bool { return silent.Stats().Connects == 2 })
+	eventually(t, "a ping after an answer", func() bool { return pings.Load() == 2 })
+	if connects := answered.Stats().Connects; connects != 1 {
+		t.Errorf("%d connections with a server that answers", connects)
 	}
-	eventually(t, "a new connection", func() bool { return c.Stats().Connects == 2 })
 }
 
 func TestSubscriptionsAreRenewedWhenTheSessionIsLost(t *testing.T) {

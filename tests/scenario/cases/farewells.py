@@ -12,7 +12,7 @@ CONNACK = bytes.fromhex("2003000000")
 def play(stage: Stage) -> None:
     for reason in (*FINAL, *OTHERS):
         # The next connection gets no answer.
-        port = stage.stranger(CONNACK, then=bytes([0xE0, 1, reason]))
+        port = stage.stranger(CONNACK, bytes([0xE0, 1, reason]))
         player = stage.player(f"mqtt://127.0.0.1:{port}")
         outcome = f"ended {FINAL[reason]}" if reason in FINAL else "disconnected server_disconnected"
         player.does("start", "connected 0")

@@ -10,7 +10,7 @@ type KeepAlive struct {
 	timeout  time.Duration
 
 	sent, received time.Time
-	// pinged is when a ping was sent that has not been answered; zero if there is none.
+	// pinged is when the first of the pings was sent that have not been answered; zero if there are none.
 	pinged time.Time
 }
 
@@ -28,34 +28,36 @@ func (k *KeepAlive) Received(now time.Time) {
 	k.pinged = time.Time{}
 }
 
-// Check says what is due: a ping, which is then to be sent, or the end of the connection.
+// Check says what is due: a ping, which is then to be sent, and the end of the connection. A ping that is not answered yet does not
+// stand for the next: nothing else may leave meanwhile, and the server gives up a silent client, however long this one is ready to wait.
 func (k *KeepAlive) Check(now time.Time) (ping, lost bool) {
 	if k.interval == 0 {
 		return false, false
 	}
-	if !k.pinged.IsZero() {
-		return false, now.Sub(k.pinged) >= k.timeout
-	}
+	lost = !k.pinged.IsZero() && !now.Before(k.pinged.Add(k.timeout))
 	if now.Before(k.due()) {
-		return false, false
+		return false, lost
 	}
-	k.pinged = now
-	return true, false
+	if k.pinged.IsZero() {
+		k.pinged = now
+	}
+	return true, lost
 }
 
 // Next is when to check again; zero for never.
 func (k *KeepAlive) Next() time.Time {
-	switch {
-	case k.interval == 0:
+	if k.interval == 0 {
 		return time.Time{}
-	case !k.pinged.IsZero():
-		return k.pinged.Add(k.timeout)
+	}
+	if lost := k.pinged.Add(k.timeout); !k.pinged.IsZero() && lost.Before(k.due()) {
+		return lost
 	}
 	return k.due()
 }
 
+// due is when to send the next ping.
 func (k *KeepAlive) due() time.Time {
-	if k.sent.Before(k.received) {
+	if !k.pinged.IsZero() || k.sent.Before(k.received) {
 		return k.sent.Add(k.interval)
 	}
 	return k.received.Add(k.interval)

@@ -262,6 +262,25 @@ func TestKeepAlive(t *testing.T) {
 	check(23.9, false, false)
 	// Something was received, and nothing was sent [MQTT-3.1.2-20].
 	check(24, true, false)
+	// One who waits for an answer for longer than the keep alive goes on sending.
+	patient := NewKeepAlive(10*time.Second, 25*time.Second, start)
+	for _, step := range []struct {
+		at, next    float64
+		pings, lost bool
+	}{{10, 20, true, false}, {15, 20, false, false}, {20, 30, true, false}, {30, 35, true, false}, {35, 35, false, true}} {
+		if ping, lost := patient.Check(at(step.at)); ping != step.pings || lost != step.lost {
+			t.Fatalf("at %v s: ping %v, lost %v", step.at, ping, lost)
+		} else if ping {
+			patient.Sent(at(step.at))
+		}
+		if next := patient.Next(); !next.Equal(at(step.next)) {
+			t.Fatalf("after %v s it is next at %v", step.at, next)
+		}
+	}
+	patient.Received(at(36))
+	if next := patient.Next(); !next.Equal(at(40)) {
+		t.Fatalf("after an answer it is next at %v", next)
+	}
 	never := NewKeepAlive(0, time.Second, start)
 	if ping, lost := never.Check(at(1e6)); ping || lost || !never.Next().IsZero() {
 		t.Fatal("without an interval there are no pings")
