@@ -222,11 +222,17 @@ func TestConnectEndsWithItsContext(t *testing.T) {
 func TestNewGoesOnTryingAndTells(t *testing.T) {
 	f := newFake(t, server.Hooks{})
 	f.setDown(true)
-	failures, losses := make(chan error, 1000), make(chan error, 1000)
+	failures, losses := make(chan error, 3), make(chan error, 1000)
 	var log safeBuffer
 	o := f.options(client.Options{
-		OnAttemptFailed: func(err error) { failures <- err }, OnDisconnect: func(err error) { losses <- err },
-		Username: "user", Password: []byte("secret"),
+		OnAttemptFailed: func(err error) {
+			select {
+			case failures <- err:
+			default:
+			}
+		},
+		OnDisconnect: func(err error) { losses <- err },
+		Username:     "user", Password: []byte("secret"),
 	})
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	c, err := client.New("mqtt://fake", o)
@@ -278,11 +284,14 @@ func TestACauseOfTheApplicationIsWrapped(t *testing.T) {
 	c := echo(t).connect(client.Options{})
 	canceled, cancel := context.WithCancelCause(context.Background())
 	cancel(cause)
+	past, end := context.WithDeadlineCause(context.Background(), time.Now(), cause)
+	defer end()
 	late, end := context.WithTimeoutCause(context.Background(), time.Millisecond, cause)
 	defer end()
 	sub, err := c.Subscribe(testContext(t), "a", client.SubscribeOptions{})
 	must(t, err)
 	_, received := sub.Receive(canceled)
+	_, tooLate := c.RequestAtMostOnce(past, client.Publication{Topic: "nobody"})
 	_, asked := c.RequestAtMostOnce(late, client.Publication{Topic: "nobody"})
 	for _, each := range []struct {
 		err  error
@@ -291,6 +300,7 @@ func TestACauseOfTheApplicationIsWrapped(t *testing.T) {
 	}{
 		{c.Publish(canceled, client.Publication{Topic: "a"}), client.ErrCanceled, context.Canceled},
 		{received, client.ErrCanceled, context.Canceled},
+		{tooLate, client.ErrRequestTimeout, context.DeadlineExceeded},
 		{asked, client.ErrRequestTimeout, context.DeadlineExceeded},
 	} {
 		wantError(t, each.err, each.code)

@@ -124,20 +124,26 @@ func TestAFullOutputHoldsQoS0Back(t *testing.T) {
 		return nil
 	}})
 	c := f.connect(client.Options{Limits: client.Limits{MaxOutputBytes: 1000}})
-	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	publishing, cancel := context.WithCancel(ctx)
 	defer cancel()
-	sent := 0
-	var err error
-	for ; err == nil; sent++ {
-		err = c.Publish(short, client.Publication{Topic: "a", Payload: make([]byte, 1000)})
-	}
-	wantError(t, err, client.ErrCanceled)
-	if c.Stats().OutputFull == 0 {
-		t.Error("it was not counted")
-	}
+	sent := make(chan int)
+	go func() {
+		var err error
+		n := 0
+		for ; err == nil; n++ {
+			err = c.Publish(publishing, client.Publication{Topic: "a", Payload: make([]byte, 1000)})
+		}
+		if !errors.Is(err, client.ErrCanceled) {
+			t.Error(err)
+		}
+		sent <- n - 1
+	}()
+	eventually(t, "it waits and is counted", func() bool { return c.Stats().OutputFull > 0 })
+	cancel()
+	before := await(t, sent)
 	close(gate)
 	must(t, c.Publish(ctx, client.Publication{Topic: "a"}))
-	eventually(t, "all arrive", func() bool { return arrived.Load() == int64(sent) })
+	eventually(t, "all arrive", func() bool { return arrived.Load() == int64(before)+1 })
 }
 
 func TestServerLimitsAreKept(t *testing.T) {
@@ -338,16 +344,18 @@ func TestRefusedMessagesFailWithTheReason(t *testing.T) {
 }
 
 func TestAContextEndsWaitingNotDelivery(t *testing.T) {
-	gate := make(chan struct{})
+	gate, arrived := make(chan struct{}), make(chan struct{}, 1)
 	f := newFake(t, server.Hooks{Publish: func(c *server.Conn, p *packets.Publish) error {
+		arrived <- struct{}{}
 		<-gate
 		return server.Acknowledge(c, p)
 	}})
 	c := f.connect(client.Options{Limits: client.Limits{MaxInFlight: 1}})
+	sent, err := c.PublishAsync(testContext(t), client.Publication{Topic: "a", QoS: qos1})
+	must(t, err)
+	await(t, arrived)
 	short, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
-	sent, err := c.PublishAsync(short, client.Publication{Topic: "a", QoS: qos1})
-	must(t, err)
 	// The window is full: this one is not sent.
 	wantError(t, c.Publish(short, client.Publication{Topic: "b", QoS: qos1}), client.ErrCanceled)
 	wantError(t, outcome(short, sent), client.ErrUnacknowledged)

@@ -42,8 +42,8 @@ type requests struct {
 // and the correlation data. The first request subscribes to a topic of this client's own; any number may wait at once.
 //
 // It waits for [Timeouts.Request] if ctx has no deadline. The errors, besides those of [Client.Publish], are [ErrRequestFailed]
-// with what the responder says, [ErrNoResponder] at once where nobody has subscribed, [ErrRequestTimeout], and [ErrSubscribeRefused] where
-// the server does not let this client hear responses.
+// with what the responder says, [ErrNoResponder] at once where nobody has subscribed, [ErrRequestTimeout] once the deadline has passed,
+// whether the request was sent or not, and [ErrSubscribeRefused] where the server does not let this client hear responses.
 func (c *Client) Request(ctx context.Context, m Publication) (*Message, error) {
 	m.QoS = max(m.QoS, packets.AtLeastOnce)
 	return c.request(ctx, m)
@@ -58,9 +58,6 @@ func (c *Client) RequestAtMostOnce(ctx context.Context, m Publication) (*Message
 func (c *Client) request(ctx context.Context, m Publication) (*Message, error) {
 	if c.options.Version != packets.V5 {
 		return nil, failure(ErrNotSupported, "request", "responses need MQTT 5.0")
-	}
-	if ctx.Err() != nil {
-		return nil, contextError(ErrCanceled, "request", ctx)
 	}
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
@@ -82,6 +79,9 @@ func (c *Client) request(ctx context.Context, m Publication) (*Message, error) {
 
 // exchange publishes a request, and waits for what answers it.
 func (c *Client) exchange(ctx context.Context, m Publication) (*Message, error) {
+	if ctx.Err() != nil {
+		return nil, contextError(ErrCanceled, "request", ctx)
+	}
 	topic, listening, err := c.responseTopic(ctx)
 	if err != nil {
 		return nil, err

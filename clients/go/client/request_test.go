@@ -201,9 +201,10 @@ func TestARequestEndsInTime(t *testing.T) {
 	eventually(t, "it is sent", func() bool { return c.Stats().Acknowledged > acknowledged })
 	stop()
 	wantError(t, await(t, canceled), client.ErrUnacknowledged)
-	// What comes now is dropped, and counted.
+	// What comes now is dropped, and counted. The first two may have run out of time before they were sent.
+	sent := c.Stats().Acknowledged
 	close(release)
-	eventually(t, "the late ones are counted", func() bool { return c.Stats().LateResponses == 3 })
+	eventually(t, "the late ones are counted", func() bool { return c.Stats().LateResponses == sent })
 }
 
 func TestARequestWithoutAResponseTopicRuns(t *testing.T) {

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 
 // goroutinesLeft gives the stacks of the client's and the server's goroutines, after those that are ending had time to.
 func goroutinesLeft() string {
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(testTime)
 	for {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
