@@ -338,6 +338,9 @@ func orPanic(err error) {
 func (b *broker) onConnected(c *server.Conn) error {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
+	if b.conn != c {
+		return errTakenOver
+	}
 	for _, m := range b.outbox {
 		if err := b.transmit(c, m); err != nil {
 			return err
