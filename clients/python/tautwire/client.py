@@ -319,7 +319,7 @@ class Client:
                 raise event.error or MqttError("closed")
 
     def events(self) -> AsyncIterator[Event]:
-        """What happens to the connection, beginning with how it stands. Ends after `ended`. Steps in between may be left out."""
+        """What happens to the connection, beginning with how it stands at this call. Ends after `ended`. Steps in between may be left out."""
         return _Events(self._core.watch(), self._bridge)
 
     async def reauthenticate(self) -> None:
@@ -401,6 +401,8 @@ class _Events:
         self._watch = watch
         self._bridge = bridge
         self._history = History()
+        # How it stands is known at once. Later it might be the loss of a connection that was never told.
+        self._first = self._history.event(*watch.next().wait())
         self._is_over = False
 
     def __aiter__(self) -> _Events:
@@ -408,7 +410,9 @@ class _Events:
 
     async def __anext__(self) -> Event:
         while not self._is_over:
-            event = self._history.event(*await self._bridge.run(self._watch.next()))
+            event, self._first = self._first, None
+            if event is None:
+                event = self._history.event(*await self._bridge.run(self._watch.next()))
             if event is not None:
                 self._is_over = event.kind == ENDED
                 return event

@@ -153,6 +153,13 @@ class Blocking(WithBroker):
             client.close()
             self.assertEqual([event.kind for event in events], ["ended"])
 
+    def test_events_begin_at_the_call(self):
+        with blocking.connect(self.address, client_id=self.topic) as client:
+            events = client.events()
+            with blocking.connect(self.address, client_id=self.topic):
+                self.assertEqual(list(client.events())[-1].kind, "ended")
+            self.assertEqual([event.kind for event in events], ["connected", "ended"])
+
 
 class Processes(WithBroker):
     def test_ctrl_c_works_while_something_waits(self):

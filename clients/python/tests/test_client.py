@@ -296,6 +296,15 @@ class Connections(WithBroker):
                 await soon(tautwire.connect(address, connect_timeout=0.05))
         self.assertEqual(caught.exception.code, "connect_timeout")
 
+    async def test_events_begin_at_the_call(self):
+        pause_s = 9 * PATIENCE_S
+        async with Relay(self.broker) as relay, tautwire.connect(relay.address, reconnect=(pause_s, pause_s)) as client:
+            events, others = client.events(), client.events()
+            relay.cut()
+            for each in (others, events):
+                kinds = [(await soon(each.__anext__())).kind for _ in range(2)]
+                self.assertEqual(kinds, ["connected", "disconnected"])
+
     async def test_lost_connections_are_made_again(self):
         async with Relay(self.broker) as relay, tautwire.connect(relay.address, reconnect=(0.01, 0.05)) as client:
             kinds = []

@@ -286,14 +286,9 @@ class Client:
                 raise event.error or MqttError("closed")
 
     def events(self) -> Iterator[Event]:
-        """What happens to the connection, beginning with how it stands. Ends after `ended`. Steps in between may be left out."""
+        """What happens to the connection, beginning with how it stands at this call. Ends after `ended`. Steps in between may be left out."""
         watch, history = self._core.watch(), History()
-        while True:
-            event = history.event(*watch.next().wait())
-            if event is not None:
-                yield event
-                if event.kind == ENDED:
-                    return
+        return _events(watch, history, history.event(*watch.next().wait()))
 
     def reauthenticate(self) -> None:
         """Authenticates again on the connection that there is (section 4.12.1). As that of asyncio."""
@@ -335,3 +330,12 @@ class Client:
         """Ends it without waiting: there has been no connection."""
         self._is_closed = True
         self._core.close()
+
+
+def _events(watch: _native.Watch, history: History, event: Optional[Event]) -> Iterator[Event]:
+    """One event and those that follow it."""
+    while event is None or event.kind != ENDED:
+        if event is not None:
+            yield event
+        event = history.event(*watch.next().wait())
+    yield event
