@@ -190,8 +190,8 @@ func TestASilentServerIsFoundOut(t *testing.T) {
 		}
 	}})
 	wantError(t, await(t, lost), client.ErrKeepAliveTimeout)
-	eventually(t, "a new connection", func() bool { return silent.Stats().Connects == 2 })
-	eventually(t, "a ping after an answer", func() bool { return pings.Load() == 2 })
+	eventually(t, "a new connection", func() bool { return silent.Stats().Connects >= 2 })
+	eventually(t, "a ping after an answer", func() bool { return pings.Load() >= 2 })
 	if connects := answered.Stats().Connects; connects != 1 {
 		t.Errorf("%d connections with a server that answers", connects)
 	}
