@@ -18,6 +18,15 @@ from pathlib import Path
 import brokers
 import setup
 
+# What users of other clients may take for a fault of the broker.
+CLIENTS_OF_OTHERS = [
+    "## Known behaviour of other clients",
+    "",
+    "- **paho-mqtt 2.2.0 (Python)**: after two connection attempts without CONNACK it publishes a QoS 2 message again although it has already",
+    "  received PUBREC for it, and it sends messages published before CONNACK ahead of the ones it has to resend. Subscribers can therefore",
+    "  receive duplicates and a changed order from any broker. Wait for `on_connect` before you publish.",
+    "",
+]
 TABLE = setup.ROOT / "docs" / "interoperability.md"
 GAPS = setup.INTEROP / "known-gaps.toml"
 DRIVER_TIMEOUT_S = 300
@@ -122,7 +131,7 @@ def _table(results: dict[tuple[str, str], dict[str, Verdict]]) -> str:
                 lines.append(f"| {client} | {broker.title} | {VERSIONS[version]} | " + " | ".join(cells) + " |")
     lines += ["", *(f"{number}. {note}" for number, note in enumerate(notes, 1))] if notes else []
     versions = ", ".join(f"{broker.title} {broker.version_of()}" for broker in brokers.ALL.values())
-    lines += ["", f"Brokers: {versions}.", "mosquitto, mochi-mqtt and Tautwire speak 5.0; Aedes and nats-server do not.", ""]
+    lines += ["", f"Brokers: {versions}.", "mosquitto, mochi-mqtt and Tautwire speak 5.0; Aedes and nats-server do not.", "", *CLIENTS_OF_OTHERS]
     return "\n".join(lines)
 
 

@@ -198,10 +198,14 @@ impl Listener {
         self.address.is_local() && self.proxies.is_none()
     }
 
+    /// Whether it accepts clients with the password of a user.
+    pub(crate) fn takes_passwords(&self) -> bool {
+        self.shares_users || self.auth.password_file.get().is_some()
+    }
+
     /// Whether clients can show who they are by CONNECT.
     fn knows_names(&self) -> bool {
-        let has_users = self.shares_users || self.auth.password_file.get().is_some();
-        has_users || self.auth.takes_tokens() || !self.auth.hook_url.0.is_empty()
+        self.takes_passwords() || self.auth.takes_tokens() || !self.auth.hook_url.0.is_empty()
     }
 
     /// Whether a client that has come without saying who it is may stay. Rules for certificates are for new handshakes.

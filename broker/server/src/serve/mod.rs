@@ -156,12 +156,14 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: Prepared, on
     let bound: Vec<Address> = config.listeners().into_iter().map(|listener| listener.address).map(bound).collect();
     let mut addresses: Vec<String> = bound.iter().map(ToString::to_string).collect();
     addresses.extend(admin);
-    let port = bound.iter().filter(|address| address.is_plain()).find_map(Address::socket).map(|socket| socket.port());
+    let listeners = config.listeners();
+    let plain = listeners.iter().zip(&bound).filter(|(_, address)| address.is_plain());
+    let example = plain.filter_map(|(listener, address)| Example::of(listener, address)).next();
     // Starting is over when each thread has made its first turn, which publishes the `$SYS` topics; whoever looks at the memory after being
     // told where the broker listens does not see what that took.
     broker.settle(SETTLE);
     tautwire_reactor::forget_code();
-    if announce(&addresses, port).is_err() {
+    if announce(&addresses, example).is_err() {
         log::warn!("standard output is closed: nobody was told where the broker listens");
     }
     for signal in signals.forever() {
@@ -325,21 +327,45 @@ fn start_broker(
     }
 }
 
-/// Says where the broker listens, and how to try it where it speaks MQTT over TCP at `port`.
-fn announce(addresses: &[String], port: Option<u16>) -> io::Result<()> {
+/// The commands that a person can try first at a listener for MQTT over plain TCP.
+struct Example {
+    port: u16,
+    needs_password: bool,
+}
+
+impl Example {
+    /// `None` where neither clients without credentials nor clients with a password are accepted.
+    fn of(listener: &Listener, address: &Address) -> Option<Example> {
+        let port = address.socket()?.port();
+        let needs_password = !listener.lets_in_anonymous();
+        (!needs_password || listener.takes_passwords()).then_some(Example { port, needs_password })
+    }
+}
+
+/// Prints where the broker listens, and the commands to try it.
+fn announce(addresses: &[String], example: Option<Example>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for address in addresses {
         writeln!(out, "listening on {address}")?;
     }
-    if let Some(port) = port {
+    if let Some(Example { port, needs_password }) = example {
         let port = match port {
             MQTT_PORT => String::new(),
             port => format!(" -p {port}"),
         };
-        writeln!(out, "try, in two other terminals:")?;
-        writeln!(out, "  tautwire sub{port} 'demo/#'")?;
-        writeln!(out, "  tautwire pub{port} demo/hello hi")?;
-        writeln!(out, "  mosquitto_pub{port} -t demo/hello -m hi")?;
+        if needs_password {
+            writeln!(
+                out,
+                "try, in two other terminals, with the name of a user and its password in TAUTWIRE_PASSWORD:"
+            )?;
+            writeln!(out, "  tautwire sub{port} -u NAME 'demo/#'")?;
+            writeln!(out, "  tautwire pub{port} -u NAME demo/hello hi")?;
+        } else {
+            writeln!(out, "try, in two other terminals:")?;
+            writeln!(out, "  tautwire sub{port} 'demo/#'")?;
+            writeln!(out, "  tautwire pub{port} demo/hello hi")?;
+            writeln!(out, "  mosquitto_pub{port} -t demo/hello -m hi")?;
+        }
     }
     out.flush()
 }

@@ -116,3 +116,28 @@ fn a_message_is_published_by_scram_and_the_password_stays_here() {
     told(&["--scram", "sha-1", "demo", "hi"], "expected one of sha-256, sha-512");
     told(&["-V", "3.1.1", "--scram", "sha-256", "demo", "hi"], "--scram needs MQTT 5.0");
 }
+
+#[test]
+fn the_commands_to_try_first_name_a_user_where_clients_need_a_password() {
+    let folder = Folder::new(&[("secret", "pencil\n"), ("key", "a key of 32 bytes, or a few more\n")]);
+    let file = folder.path("users");
+    run(&["user", "add", "-f", &file, "--password-file", &folder.path("secret"), "device"]).expect(0);
+    let password_file = format!("auth.password_file={file}");
+    let printed = |settings: &[&str]| {
+        let mut arguments = vec!["serve", "--memory", "--listen", "127.0.0.1:0", "--threads", "1"];
+        settings.iter().for_each(|setting| arguments.extend(["--set", setting]));
+        let mut broker = Process::start_without_reader(&arguments);
+        assert!(broker.output_line().starts_with("listening on "));
+        // The broker prints all of it before it looks for signals.
+        broker.interrupt();
+        let lines: String = std::iter::from_fn(|| Some(broker.output_line()).filter(|line| !line.is_empty())).collect();
+        broker.end().expect(0);
+        lines
+    };
+    let open = printed(&[]);
+    assert!(open.contains("tautwire sub") && open.contains("mosquitto_pub") && !open.contains("-u"), "{open}");
+    let closed = printed(&[&password_file]);
+    assert!(closed.contains("TAUTWIRE_PASSWORD") && closed.contains("-u NAME 'demo/#'"), "{closed}");
+    let nobody = printed(&["auth.anonymous=false", &format!("auth.jwt_secret_file={}", folder.path("key"))]);
+    assert!(!nobody.contains("tautwire sub"), "{nobody}");
+}
