@@ -5,9 +5,10 @@ use std::fs;
 use std::process::Command;
 
 use super::small_disk::SmallDisk;
-use super::strace::wrapper;
-use super::{absent, comes_true, expect_kept, payload, publish, refusal, run_by, settings, start, start_by};
-use crate::support::{AtLeastOnce, Broker, Folder, V5};
+use super::strace::{Faults, wrapper};
+use super::{absent, expect_kept, payload, publish, refusal, run_by, settings, start, start_by};
+use crate::support::{AtLeastOnce, Broker, Folder, Message, Outgoing, V5, back};
+use tautwire_protocol::Packet;
 
 /// The system calls that change what is on a disk. A kill comes before one of them.
 pub(super) const CHANGING: &str =
@@ -251,42 +252,116 @@ fn a_restore_keeps_what_one_of_the_same_process_number_has_put_aside() {
     assert_eq!(kept, 2, "{:?}", disk.names(""));
 }
 
-/// A broker is killed while it makes a snapshot: when it has begun, when a part is written, and when the log is let go of.
-#[test]
-fn a_broker_that_is_killed_during_a_snapshot_has_all_that_was_acknowledged() {
-    const LARGE: usize = 200_000;
-    let folder = Folder::new(&[]);
-    let data = folder.path().join("data").display().to_string();
-    let more =
-        ["limits.session_queue_bytes=1000000000", "limits.hot_bytes=1000000000", "limits.buffered_bytes=1000000000"];
-    let settings = settings(&folder, &data, &more);
-    type IsReached = fn(&str) -> bool;
-    let stages: [(&str, IsReached); 3] = [
-        ("it has begun", |name| name.starts_with("snapshot-") && name.ends_with(".new")),
-        ("it is there", |name| name.starts_with("snapshot-") && !name.ends_with(".new")),
-        ("the log is let go of", |name| name.starts_with("spare-")),
-    ];
-    let mut next = 0;
-    let mut broker = start(&settings);
-    absent(&broker);
-    for (what, is_reached) in stages {
-        let is_reached = || folder.names("data").iter().any(|name| is_reached(name));
-        publish_until(&broker, &mut next, LARGE, is_reached, what);
-        broker.signal("KILL");
-        drop(broker);
-        broker = start(&settings);
-    }
-    expect_kept(&broker, 0..next);
+/// Where a broker is killed during a snapshot: before a system call of one of its threads. `strace` kills it there, so no test has to see
+/// a state that passes.
+struct Stage {
+    what: &'static str,
+    thread: &'static str,
+    injection: &'static str,
+    /// Whether a directory has these names is how a broker has left it that was killed here.
+    is_reached: fn(&[String]) -> bool,
 }
 
-fn publish_until(broker: &Broker, next: &mut usize, bytes: usize, is_reached: impl Fn() -> bool, what: &str) {
-    let mut publisher = broker.connect(V5, "publisher");
-    comes_true(what, || {
-        // Enough for a snapshot, and no more than the test can bear.
-        if *next < 400 {
-            assert_eq!(publisher.publish("kept/x", AtLeastOnce, &payload(*next, bytes)), 0);
-            *next += 1;
+const STAGES: [Stage; 4] = [
+    Stage {
+        what: "a snapshot has begun",
+        thread: "compactor",
+        // The first one makes the empty file durable.
+        injection: "fsync:signal=KILL:when=1",
+        is_reached: |names| has(names, is_unfinished) && !has(names, is_snapshot),
+    },
+    Stage {
+        what: "a snapshot is written and not named",
+        thread: "compactor",
+        injection: "rename:signal=KILL:when=1",
+        is_reached: |names| has(names, is_unfinished) && !has(names, is_snapshot),
+    },
+    Stage {
+        what: "a snapshot is named",
+        thread: "compactor",
+        // Of the directory.
+        injection: "fsync:signal=KILL:when=2",
+        is_reached: |names| has(names, is_snapshot) && !has(names, is_spare),
+    },
+    Stage {
+        what: "the log is truncated",
+        thread: "journal",
+        injection: "rename:signal=KILL:when=1",
+        is_reached: |names| has(names, is_snapshot) && !has(names, is_spare),
+    },
+];
+
+fn has(names: &[String], is_such: fn(&str) -> bool) -> bool {
+    names.iter().any(|name| is_such(name))
+}
+
+fn is_unfinished(name: &str) -> bool {
+    name.starts_with("snapshot-") && name.ends_with(".new")
+}
+
+fn is_snapshot(name: &str) -> bool {
+    name.starts_with("snapshot-") && !name.ends_with(".new")
+}
+
+fn is_spare(name: &str) -> bool {
+    name.starts_with("spare-")
+}
+
+/// A broker that is killed at any stage of a snapshot has all that it has acknowledged.
+#[test]
+fn a_broker_that_is_killed_during_a_snapshot_has_all_that_was_acknowledged() {
+    for stage in STAGES {
+        let folder = Folder::new(&[]);
+        let data = folder.path().join("data").display().to_string();
+        let settings = settings(&folder, &data, &ROOMY);
+        let broker = start(&settings);
+        absent(&broker);
+        let Some(_faults) = Faults::of_thread(&broker, stage.thread, stage.injection) else { return };
+        let acknowledged = publish_until_killed(&broker);
+        drop(broker);
+        let names = folder.names("data");
+        assert!((stage.is_reached)(&names), "{}: {names:?}", stage.what);
+
+        let broker = start(&settings);
+        let mut subscriber = back(&broker, V5, "subscriber");
+        for number in 0..acknowledged {
+            assert_eq!(number_of(&subscriber.receive()), number, "{}", stage.what);
         }
-        is_reached()
-    });
+        // The message on its way when the broker was killed may be there.
+        broker.connect(V5, "publisher").publish("kept/x", AtLeastOnce, &payload(LAST, 100));
+        let next = number_of(&subscriber.receive());
+        assert!(next == LAST || next == acknowledged && number_of(&subscriber.receive()) == LAST, "{next}");
+    }
+}
+
+/// Bytes of one message.
+const LARGE: usize = 200_000;
+/// More than any snapshot needs.
+const MESSAGES_MAX: usize = 400;
+/// The number of the message that shows that all earlier ones have come.
+const LAST: usize = 1_000_000;
+/// No limit refuses what the test publishes.
+const ROOMY: [&str; 3] =
+    ["limits.session_queue_bytes=1000000000", "limits.hot_bytes=1000000000", "limits.buffered_bytes=1000000000"];
+
+/// Publishes as much as makes a snapshot due, and more until the broker is killed; gives how many messages it has acknowledged.
+fn publish_until_killed(broker: &Broker) -> usize {
+    let mut publisher = broker.connect(V5, "publisher");
+    for number in 0..MESSAGES_MAX {
+        let id = publisher.next_packet_id();
+        let payload = payload(number, LARGE);
+        let outgoing = Outgoing::new("kept/x", AtLeastOnce, &payload);
+        let bytes = publisher.encoded(&Packet::Publish(outgoing.publish(id)));
+        publisher.send_bytes_unless_closed(&bytes);
+        let Some(answer) = publisher.next_or_closed() else { return number };
+        let Packet::PubAck(puback) = answer.as_packet() else { panic!("expected PUBACK, got {answer:?}") };
+        assert_eq!((puback.packet_id, puback.reason.as_u8()), (id, 0), "message {number}");
+    }
+    assert!(publisher.next_or_closed().is_none(), "the broker sends a packet that nobody has asked for");
+    MESSAGES_MAX
+}
+
+fn number_of(message: &Message) -> usize {
+    let number = message.text().split(':').next().and_then(|number| number.parse().ok());
+    number.expect("a payload begins with its number")
 }

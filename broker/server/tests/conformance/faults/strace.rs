@@ -1,6 +1,7 @@
 //! System calls that fail, or end the process that makes them.
 
 use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use super::skipped;
@@ -38,14 +39,28 @@ impl Faults {
     /// `injection` as `strace -e inject=` takes it; of calls that concern one of `paths` alone, if there are any. None where that
     /// cannot be, which has been said then.
     pub(super) fn of(broker: &Broker, injection: &str, paths: &[String]) -> Option<Faults> {
+        let only = paths.iter().flat_map(|path| ["-P".to_owned(), path.clone()]);
+        Faults::attached(injection, ["-f".to_owned()].into_iter().chain(only), broker.pid())
+    }
+
+    /// The same of the calls of the broker's one thread of that name.
+    pub(super) fn of_thread(broker: &Broker, name: &str, injection: &str) -> Option<Faults> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", broker.pid())).expect("the broker is running");
+        let is_called_so = |task: &PathBuf| {
+            std::fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim_end() == name)
+        };
+        let task = tasks.map(|task| task.expect("the broker is running").path()).find(is_called_so);
+        let task = task.unwrap_or_else(|| panic!("the broker has no thread {name}"));
+        let id = task.file_name().and_then(|id| id.to_str()?.parse().ok());
+        Faults::attached(injection, [], id.expect("a thread has a number"))
+    }
+
+    fn attached(injection: &str, options: impl IntoIterator<Item = String>, id: u32) -> Option<Faults> {
         wrapper(&[])?;
         let calls = injection.split(':').next().unwrap_or_default();
         let mut command = Command::new("strace");
-        command.args(["-f", "-o", "/dev/null", "-e", &format!("trace={calls}"), "-e", &format!("inject={injection}")]);
-        paths.iter().for_each(|path| {
-            command.args(["-P", path]);
-        });
-        command.args(["-p", &broker.pid().to_string()]);
+        command.args(["-o", "/dev/null", "-e", &format!("trace={calls}"), "-e", &format!("inject={injection}")]);
+        command.args(options).args(["-p", &id.to_string()]);
         let mut child = command.stderr(Stdio::piped()).spawn().expect("it was there a moment ago");
         let mut said = BufReader::new(child.stderr.take().expect("is a pipe"));
         let mut lines = String::new();

@@ -125,7 +125,11 @@ impl Client {
         self.stream.set_write_timeout(Some(WRITE_PATIENCE)).expect("a positive time is a valid timeout");
         match self.stream.write(bytes) {
             Ok(count) => count,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => 0,
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
+            {
+                0
+            }
             Err(error) => panic!("writing failed: {error}"),
         }
     }

@@ -96,8 +96,12 @@ impl Write for Wire {
     fn flush(&mut self) -> io::Result<()> {
         let Wire::WebSocket { stream, unsent, .. } = self else { return Ok(()) };
         while !unsent.is_empty() {
-            let count = stream.write(unsent)?;
-            unsent.drain(..count);
+            match stream.write(unsent) {
+                Ok(count) => drop(unsent.drain(..count)),
+                // With a timeout the kernel does not restart the call of a process that was stopped.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
