@@ -136,6 +136,8 @@ counters! {
     publishes_refused,
     /// Those of them that the access rules do not allow.
     publishes_not_authorized,
+    /// Those of them whose payload was larger than `limits.payload_bytes`.
+    payloads_too_large,
     /// Payloads held to a contract.
     payloads_checked,
     /// Payloads that broke a contract which only observes.

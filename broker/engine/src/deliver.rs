@@ -173,7 +173,7 @@ impl<J: Journal> Hub<J> {
         let open = self.sessions[session]
             .outbound()
             .is_none_or(|outbound| outbound.is_resent() && outbound.in_flight() < send_maximum);
-        if open && self.user_may_have_one_more(session) { self.sessions[session].next_packet_id() } else { None }
+        if open && self.may_send_one_more(session) { self.sessions[session].next_packet_id() } else { None }
     }
 
     /// Sends what waits for the client of `session`, as far as the client's window and output allow.
@@ -273,7 +273,7 @@ impl<J: Journal> Hub<J> {
             self.commit(session, Change::Withdrawn);
             return true;
         }
-        if outbound.in_flight() >= send_maximum || !self.user_may_have_one_more(session) {
+        if outbound.in_flight() >= send_maximum || !self.may_send_one_more(session) {
             return false;
         }
         let Some(packet_id) = outbound.next_packet_id() else { return false };

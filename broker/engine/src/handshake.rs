@@ -56,6 +56,14 @@ struct ConnectRefusal(ConnectReason, Cow<'static, str>);
 
 impl<J: Journal> Shard<J> {
     pub(crate) fn on_connect(&mut self, index: ConnectionIndex, connect: &Connect<'_>) -> Handled {
+        if !self.accepts_version(index, connect.version) {
+            // [MQTT-3.1.2-2]
+            self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
+            let reason = ConnectReason::UnsupportedProtocolVersion;
+            let why = "mqtt.protocol_versions does not name this version of MQTT";
+            self.refuse_connect(index, Caller::of(connect), reason, why);
+            return Handled::Ended;
+        }
         if let Err(handled) = self.find_out(index, connect) {
             return handled;
         }
@@ -218,7 +226,7 @@ impl<J: Journal> Shard<J> {
             ));
         }
         if let Some(will) = &connect.will {
-            if will.qos > settings.max_qos {
+            if will.qos > self.hub.connections[index].max_qos(settings.max_qos) {
                 // [MQTT-3.2.2-12]
                 return Err(ConnectRefusal(
                     ConnectReason::QoSNotSupported,
@@ -235,6 +243,13 @@ impl<J: Journal> Shard<J> {
             if let Err(reason) = self.check_topic(will.topic.as_str()) {
                 let reason = ConnectReason::try_from(reason).unwrap_or(ConnectReason::TopicNameInvalid);
                 return Err(ConnectRefusal(reason, "the will's topic is not allowed".into()));
+            }
+            if !self.admits_payload(will.payload.len()) {
+                self.hub.counters().payloads_too_large.add(1);
+                return Err(ConnectRefusal(
+                    ConnectReason::PacketTooLarge,
+                    "the will's payload is larger than limits.payload_bytes".into(),
+                ));
             }
             let is_text = will.properties.payload_format_indicator() == Some(PayloadFormat::Utf8);
             if is_text && std::str::from_utf8(will.payload).is_err() {
@@ -270,18 +285,27 @@ impl<J: Journal> Shard<J> {
         if !connect.client_id.is_empty() {
             return Ok(Cow::Borrowed(connect.client_id));
         }
-        // In 3.1 an identifier is required; in 3.1.1 its absence asks for a clean session [MQTT-3.1.3-7].
-        let may_be_empty = match connect.version {
-            ProtocolVersion::V3_1 => false,
-            ProtocolVersion::V3_1_1 => connect.clean_start,
-            ProtocolVersion::V5 => true,
-        };
+        // In 3.1 an identifier is required; in 3.1.1 its absence asks for a clean session [MQTT-3.1.3-7]. A server need not accept its
+        // absence [MQTT-3.1.3-6].
+        let is_allowed = self.hub.connections[index].offer().allow_empty_client_id;
+        let may_be_empty = is_allowed.unwrap_or(settings.allow_empty_client_id)
+            && match connect.version {
+                ProtocolVersion::V3_1 => false,
+                ProtocolVersion::V3_1_1 => connect.clean_start,
+                ProtocolVersion::V5 => true,
+            };
         if may_be_empty {
             let assigned = self.assigned_before(index);
             Ok(Cow::Owned(assigned.unwrap_or_else(|| self.assign_client_id(index))))
         } else {
             Err(ConnectRefusal(ConnectReason::ClientIdentifierNotValid, "a client identifier is needed".into()))
         }
+    }
+
+    /// Whether the client's listener accepts this version of the protocol.
+    fn accepts_version(&self, index: ConnectionIndex, version: ProtocolVersion) -> bool {
+        let own = self.hub.connections[index].offer().protocol_versions;
+        own.unwrap_or(self.hub.regime.settings().protocol_versions).contains(version)
     }
 
     /// Whether the access rules allow the client to leave this will.
@@ -298,8 +322,10 @@ impl<J: Journal> Shard<J> {
 
     /// A Client Identifier that no session uses [MQTT-3.2.2-16], and that lives on this shard.
     fn assign_client_id(&self, index: ConnectionIndex) -> String {
+        let prefix = self.hub.connections[index].offer().assigned_client_id_prefix;
+        let prefix = prefix.unwrap_or_else(|| self.hub.regime.settings().assigned_client_id_prefix.clone());
         loop {
-            let id = format!("auto-{:016x}", random());
+            let id = format!("{prefix}{:016x}", random());
             let name = self.session_name(index, &id);
             if self.hub.common.exchange().owner(&name) == self.hub.common.shard()
                 && self.hub.sessions.find(&name).is_none()
@@ -390,9 +416,10 @@ impl<J: Journal> Shard<J> {
             {
                 properties.push(Property::ReceiveMaximum(maximum));
             }
-            if settings.max_qos != QoS::ExactlyOnce {
+            let max_qos = connection.max_qos(settings.max_qos);
+            if max_qos != QoS::ExactlyOnce {
                 // [MQTT-3.2.2-9]
-                properties.push(Property::MaximumQoS(settings.max_qos));
+                properties.push(Property::MaximumQoS(max_qos));
             }
             let capabilities = [
                 (settings.retain_available, Property::RetainAvailable(false)),
@@ -405,8 +432,9 @@ impl<J: Journal> Shard<J> {
             if let Some(maximum) = NonZeroU32::new(packet_max_bytes) {
                 properties.push(Property::MaximumPacketSize(maximum));
             }
-            if settings.topic_alias_maximum > 0 {
-                properties.push(Property::TopicAliasMaximum(settings.topic_alias_maximum));
+            let topic_alias_maximum = connection.topic_alias_maximum(settings.topic_alias_maximum);
+            if topic_alias_maximum > 0 {
+                properties.push(Property::TopicAliasMaximum(topic_alias_maximum));
             }
             let keep_alive_s = self.keep_alive_s(index, connect);
             if keep_alive_s != connect.keep_alive_s {

@@ -22,6 +22,9 @@ use crate::shard::{Handled, Shard};
 /// A topic to which no client may publish.
 const NOBODYS: &str = "$SYS";
 
+/// Why a message with too large a payload is refused.
+pub(crate) const PAYLOAD_TOO_LARGE: &str = "the payload is larger than limits.payload_bytes";
+
 /// Why a connection must end, and what to say of it.
 pub(crate) struct Disconnection(pub(crate) DisconnectReason, pub(crate) &'static str);
 
@@ -298,7 +301,8 @@ impl<J: Journal> Shard<J> {
 
     /// What the server has said in CONNACK that it does not do.
     fn check_capabilities(&self, index: ConnectionIndex, publish: &Publish<'_>) -> Result<(), Disconnection> {
-        if let Err(disconnection) = self.check_offered(publish.qos(), publish.retain) {
+        let max_qos = self.hub.connections[index].max_qos(self.hub.regime.settings().max_qos);
+        if let Err(disconnection) = self.check_offered(max_qos, publish.qos(), publish.retain) {
             self.check_told(index, publish).map_err(|()| disconnection)?;
         }
         if publish.properties.contains(PropertyId::SubscriptionIdentifier) {
@@ -315,18 +319,18 @@ impl<J: Journal> Shard<J> {
     #[cold]
     fn check_told(&self, index: ConnectionIndex, publish: &Publish<'_>) -> Result<(), ()> {
         let told = self.hub.told(index);
-        let is_allowed = publish.qos() <= told.max_qos && (told.retain_available || !publish.retain);
+        let max_qos = self.hub.connections[index].max_qos(told.max_qos);
+        let is_allowed = publish.qos() <= max_qos && (told.retain_available || !publish.retain);
         is_allowed.then_some(()).ok_or(())
     }
 
     /// Whether there are such messages here at all.
     #[inline]
-    pub(crate) fn check_offered(&self, qos: QoS, retain: bool) -> Result<(), Disconnection> {
-        let settings = self.hub.regime.settings();
-        if qos > settings.max_qos {
+    pub(crate) fn check_offered(&self, max_qos: QoS, qos: QoS, retain: bool) -> Result<(), Disconnection> {
+        if qos > max_qos {
             return Err(Disconnection(DisconnectReason::QoSNotSupported, "the QoS is above the maximum"));
         }
-        if retain && !settings.retain_available {
+        if retain && !self.hub.regime.settings().retain_available {
             return Err(Disconnection(DisconnectReason::RetainNotSupported, "retained messages are not available"));
         }
         Ok(())
@@ -345,7 +349,10 @@ impl<J: Journal> Shard<J> {
             });
         };
         let alias = alias.get();
-        if alias > self.hub.regime.settings().topic_alias_maximum && alias > self.hub.told(index).topic_alias_maximum {
+        let connection = &self.hub.connections[index];
+        if alias > connection.topic_alias_maximum(self.hub.regime.settings().topic_alias_maximum)
+            && alias > connection.topic_alias_maximum(self.hub.told(index).topic_alias_maximum)
+        {
             // [MQTT-3.2.2-17]
             return Err(Disconnection(DisconnectReason::TopicAliasInvalid, "the topic alias is above the maximum"));
         }
@@ -425,7 +432,19 @@ impl<J: Journal> Shard<J> {
         if !publish.payload_is_as_indicated() {
             return Err(MessageRefusal::new(ReasonCode::PayloadFormatInvalid, "the payload is not UTF-8 as indicated"));
         }
+        if !self.admits_payload(publish.payload.len()) {
+            self.hub.counters().payloads_too_large.add(1);
+            // Quota exceeded (0x97) would make clients send it again.
+            return Err(MessageRefusal::new(ReasonCode::ImplementationSpecificError, PAYLOAD_TOO_LARGE));
+        }
         Ok(())
+    }
+
+    /// Whether a message may have so many bytes of payload.
+    #[inline]
+    pub(crate) fn admits_payload(&self, bytes: usize) -> bool {
+        let most = self.hub.regime.settings().payload_bytes;
+        most == 0 || bytes <= most
     }
 
     /// Whether a refusal is to cost the publisher its connection.

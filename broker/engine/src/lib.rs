@@ -90,7 +90,7 @@ pub use origin::{Certificate, Entry, Offer, Origin, Peer};
 pub use place::{ConnectionId, reserved_places};
 pub use regime::{Board, Regime};
 pub use restore::{RestoreError, restore};
-pub use settings::{Acks, Settings, SlowConsumer};
+pub use settings::{Acks, ProtocolVersions, Settings, SlowConsumer};
 pub use shard::Shard;
 pub use shared::Shared;
 pub use stopwatch::{Latencies, LatencyCounts};

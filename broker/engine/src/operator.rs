@@ -13,7 +13,7 @@ use crate::discovery::push;
 use crate::fan_out::Burst;
 use crate::frames::{Header, Outgoing};
 use crate::hub::Hub;
-use crate::incoming::Disconnection;
+use crate::incoming::{Disconnection, PAYLOAD_TOO_LARGE};
 use crate::route::Publisher;
 use crate::shard::Shard;
 
@@ -201,8 +201,12 @@ impl<J: Journal> Shard<J> {
 
     fn check_for_operator(&self, message: &MessageRef<'_>) -> Result<(), NotPublished> {
         let refused = |reason, why: &'static str| Err(NotPublished::Refused(reason, why.into()));
-        if let Err(Disconnection(reason, why)) = self.check_offered(message.qos, message.retain) {
+        let max_qos = self.hub.regime.settings().max_qos;
+        if let Err(Disconnection(reason, why)) = self.check_offered(max_qos, message.qos, message.retain) {
             return refused(reason.into(), why);
+        }
+        if !self.admits_payload(message.payload.len()) {
+            return refused(ReasonCode::PacketTooLarge, PAYLOAD_TOO_LARGE);
         }
         if packet_len(message) > self.hub.regime.settings().maximum_packet_size_bytes as usize {
             return refused(ReasonCode::PacketTooLarge, "the message is larger than mqtt.maximum_packet_size");

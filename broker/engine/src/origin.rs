@@ -5,7 +5,10 @@ use core::num::{NonZeroU16, NonZeroU32};
 use std::fmt;
 use std::sync::Arc;
 
+use tautwire_protocol::QoS;
+
 use crate::mount::MountPoint;
+use crate::settings::ProtocolVersions;
 
 /// What a connection has come in by. It is told of each that comes and goes, from whatever thread.
 pub trait Entry: fmt::Debug + Send + Sync {
@@ -32,13 +35,18 @@ pub trait Entry: fmt::Debug + Send + Sync {
 }
 
 /// What clients of a listener are offered in place of what all are offered. The names are those of [`Settings`](crate::Settings).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each field is documented once, in the registry of configuration keys")]
 pub struct Offer {
     pub receive_maximum: Option<NonZeroU16>,
     pub maximum_packet_size_bytes: Option<NonZeroU32>,
     pub max_keep_alive_s: Option<u16>,
     pub max_session_expiry_s: Option<u32>,
+    pub max_qos: Option<QoS>,
+    pub topic_alias_maximum: Option<u16>,
+    pub protocol_versions: Option<ProtocolVersions>,
+    pub allow_empty_client_id: Option<bool>,
+    pub assigned_client_id_prefix: Option<Arc<str>>,
 }
 
 /// Where a connection comes from. It is made when the connection is accepted, is complete before the first byte of MQTT is taken in, and goes with

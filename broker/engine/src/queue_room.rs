@@ -54,11 +54,14 @@ impl<J: Journal> Hub<J> {
         user.is_none_or(|user| user.has_room_for_message(counted_bytes, &self.allowances.quotas().of_user))
     }
 
-    /// Whether one more message may be sent to the session's client and wait for its answer, as far as the other clients of its user
-    /// go.
+    /// Whether one more message may be sent to the session's client and wait for its answer, as far as the bytes in flight and the
+    /// other clients of its user go. A message that is larger than all bytes that may be in flight goes alone.
     #[inline]
-    pub(crate) fn user_may_have_one_more(&self, session: SessionIndex) -> bool {
-        self.sessions.user(session).is_none_or(|user| user.may_send(&self.allowances.quotas().of_user))
+    pub(crate) fn may_send_one_more(&self, session: SessionIndex) -> bool {
+        let quotas = self.allowances.quotas();
+        let sent_bytes = self.sessions[session].outbound().map_or(0, Outbound::sent_bytes);
+        sent_bytes < quotas.in_flight_bytes
+            && self.sessions.user(session).is_none_or(|user| user.may_send(&quotas.of_user))
     }
 
     /// The message that has waited longest is about to be dropped. Where it is not in memory, its topic is not known.

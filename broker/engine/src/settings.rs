@@ -1,7 +1,9 @@
 //! What an operator can set, as the engine uses it.
 
+use std::sync::Arc;
+
 use tautwire_memory::Limits;
-use tautwire_protocol::{QoS, topic_matches};
+use tautwire_protocol::{ProtocolVersion, QoS, topic_matches};
 use tautwire_router::RetainedQuota;
 use tautwire_session::AckLevel;
 
@@ -16,6 +18,34 @@ pub enum SlowConsumer {
     DropOld,
     /// The client is disconnected with 0x97 Quota exceeded; its queue stays.
     Disconnect,
+}
+
+/// The protocol versions that are accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProtocolVersions(u8);
+
+impl ProtocolVersions {
+    /// 3.1, 3.1.1 and 5.0.
+    pub const ALL: ProtocolVersions = ProtocolVersions(0b111);
+
+    /// Whether clients of this version are accepted.
+    pub fn contains(self, version: ProtocolVersion) -> bool {
+        self.0 & ProtocolVersions::bit(version) != 0
+    }
+
+    fn bit(version: ProtocolVersion) -> u8 {
+        match version {
+            ProtocolVersion::V3_1 => 0b001,
+            ProtocolVersion::V3_1_1 => 0b010,
+            ProtocolVersion::V5 => 0b100,
+        }
+    }
+}
+
+impl FromIterator<ProtocolVersion> for ProtocolVersions {
+    fn from_iter<I: IntoIterator<Item = ProtocolVersion>>(versions: I) -> ProtocolVersions {
+        ProtocolVersions(versions.into_iter().fold(0, |bits, version| bits | ProtocolVersions::bit(version)))
+    }
 }
 
 /// What acknowledgements wait for.
@@ -54,6 +84,9 @@ pub struct Settings {
     pub shared_subscription_available: bool,
     pub subscription_identifier_available: bool,
     pub response_information: Box<str>,
+    pub protocol_versions: ProtocolVersions,
+    pub allow_empty_client_id: bool,
+    pub assigned_client_id_prefix: Arc<str>,
     pub max_session_expiry_s: u32,
     pub connect_timeout_s: u32,
     pub connections: usize,
@@ -67,6 +100,8 @@ pub struct Settings {
     pub subscriptions_per_session: usize,
     pub subscriptions_per_packet: usize,
     pub in_flight_per_client: u16,
+    pub in_flight_bytes_per_client: usize,
+    pub payload_bytes: usize,
     pub session_queue_messages: usize,
     pub session_queue_bytes: usize,
     pub publish_messages_per_s: usize,
@@ -122,6 +157,9 @@ impl Default for Settings {
             shared_subscription_available: true,
             subscription_identifier_available: true,
             response_information: "".into(),
+            protocol_versions: ProtocolVersions::ALL,
+            allow_empty_client_id: true,
+            assigned_client_id_prefix: "auto-".into(),
             max_session_expiry_s: u32::MAX,
             connect_timeout_s: 10,
             connections: 100_000,
@@ -135,6 +173,8 @@ impl Default for Settings {
             subscriptions_per_session: 100_000,
             subscriptions_per_packet: 10_000,
             in_flight_per_client: 1024,
+            in_flight_bytes_per_client: 0,
+            payload_bytes: 0,
             session_queue_messages: 10_000,
             session_queue_bytes: 64 << 20,
             publish_messages_per_s: 0,
@@ -191,6 +231,7 @@ impl Settings {
             },
             subscriptions: self.subscriptions_per_session,
             in_flight: self.in_flight_per_client,
+            in_flight_bytes: bound(self.in_flight_bytes_per_client),
             queue_messages: self.session_queue_messages,
             queue_bytes: self.session_queue_bytes,
             retained: RetainedQuota {

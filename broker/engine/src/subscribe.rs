@@ -250,7 +250,7 @@ impl<J: Journal> Shard<J> {
         }
         // A message of QoS 2 would be bound to one member across nodes [MQTT-4.8.2-5].
         let is_of_cluster = self.hub.is_in_cluster() && filter.share().is_some();
-        let offered = self.hub.regime.settings().max_qos;
+        let offered = self.hub.connections[index].max_qos(self.hub.regime.settings().max_qos);
         let max_qos = if is_of_cluster { offered.min(QoS::AtLeastOnce) } else { offered };
         Ok(request.options.qos.min(max_qos))
     }

@@ -34,6 +34,8 @@ pub struct Client {
     pub source: SocketAddr,
     /// It speaks TLS with the proxy (`PP2_CLIENT_SSL`).
     pub is_encrypted: bool,
+    /// It has shown a certificate to the proxy, which has verified it.
+    pub is_verified: bool,
     /// The common name in the certificate that it has shown to the proxy, which has verified it (`PP2_SUBTYPE_SSL_CN`).
     pub common_name: Option<Box<str>>,
 }
@@ -43,6 +45,7 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = f.debug_struct("Client");
         text.field("source", &self.source).field("is_encrypted", &self.is_encrypted);
+        text.field("is_verified", &self.is_verified);
         text.field("has_common_name", &self.common_name.is_some()).finish()
     }
 }

@@ -43,7 +43,7 @@ fn proxied<'a, A: FromStr + Into<IpAddr>>(mut words: impl Iterator<Item = &'a st
         return Err(Fault::Malformed("there is something behind the ports"));
     }
     let source = SocketAddr::new(source, source_port);
-    Ok(Header::Proxied(Client { source, is_encrypted: false, common_name: None }))
+    Ok(Header::Proxied(Client { source, is_encrypted: false, is_verified: false, common_name: None }))
 }
 
 /// Digits, without zeros in front.

@@ -94,8 +94,8 @@ fn proxied(family: Family, whole: &[u8]) -> Result<Header, Fault> {
     check_sum(whole, tlvs)?;
     let tls = tls(tlvs)?;
     let Some(source) = source else { return Ok(Header::Local) };
-    let (is_encrypted, common_name) = tls.map_or((false, None), |tls| (tls.is_there, tls.common_name));
-    Ok(Header::Proxied(Client { source, is_encrypted, common_name }))
+    let Tls { is_there, is_verified, common_name } = tls.unwrap_or_default();
+    Ok(Header::Proxied(Client { source, is_encrypted: is_there, is_verified, common_name }))
 }
 
 /// The source of source and destination, each of `N` bytes, and the port of each.
@@ -106,8 +106,10 @@ fn source<const N: usize, A: From<[u8; N]> + Into<IpAddr>>(rest: &[u8]) -> Optio
 }
 
 /// What the proxy says of TLS.
+#[derive(Default)]
 struct Tls {
     is_there: bool,
+    is_verified: bool,
     common_name: Option<Box<str>>,
 }
 
@@ -155,7 +157,11 @@ fn tls(mut tlvs: &[u8]) -> Result<Option<Tls>, Fault> {
                 return Err(Fault::Malformed("there are two common names"));
             }
         }
-        found = Some(Tls { is_there: client & CLIENT_SSL != 0, common_name: common_name.filter(|_| is_verified) });
+        found = Some(Tls {
+            is_there: client & CLIENT_SSL != 0,
+            is_verified,
+            common_name: common_name.filter(|_| is_verified),
+        });
     }
     Ok(found)
 }

@@ -7,7 +7,12 @@ use tautwire_proxy::{Client, Fault, HEADER_MAX_BYTES, Header, Parsed, parse};
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
 fn client(source: &str) -> Client {
-    Client { source: source.parse::<SocketAddr>().expect("an address"), is_encrypted: false, common_name: None }
+    Client {
+        source: source.parse::<SocketAddr>().expect("an address"),
+        is_encrypted: false,
+        is_verified: false,
+        common_name: None,
+    }
 }
 
 fn v2(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
@@ -137,6 +142,12 @@ fn the_common_name_counts_where_the_proxy_has_verified_it() {
     assert_eq!(said(0x07, 1, b"device-7"), (true, None), "it was not verified");
     assert_eq!(said(0x01, 0, b"device-7"), (true, None), "none was shown");
     assert_eq!(said(0x06, 0, b"device-7"), (false, None), "there is no TLS");
+    let verified = |flags, verify| match read(&v2(1, 0x11, &[V4, &ssl(flags, verify, b"device-7")].concat())) {
+        Header::Proxied(client) => client.is_verified,
+        Header::Local => panic!("it speaks for a client"),
+    };
+    assert!(verified(0x07, 0) && verified(0x03, 0) && verified(0x05, 0));
+    assert!(!verified(0x07, 1) && !verified(0x01, 0) && !verified(0x06, 0));
     let Header::Proxied(client) = read(&v2(1, 0x21, &[v6(), tlv(0x02, b"host")].concat())) else { panic!("a client") };
     assert_eq!((client.is_encrypted, client.common_name), (false, None));
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tautwire_engine::{Counters, Entry, MountPoint, Offer, Peer};
-use tautwire_proxy::Network;
+use tautwire_proxy::{Header, Network};
 
 use crate::arrivals::{Arrivals, Excess};
-use crate::listener::Listen;
+use crate::listener::{Listen, ProxyRequirements};
 
 /// What a listener has let in. Its connections refer to it, whatever thread they are on.
 #[derive(Debug)]
@@ -20,6 +20,7 @@ pub(crate) struct Gate {
     connections_max: u64,
     /// Proxies that say for whom they speak.
     proxies: Option<Arc<[Network]>>,
+    proxy_requirements: ProxyRequirements,
     /// What it knows of those who come by it, and what all listeners know together.
     own_arrivals: Arrivals,
     arrivals: Arc<Arrivals>,
@@ -81,9 +82,10 @@ impl Gate {
         Gate {
             tally,
             mount_point: listen.mount_point.clone(),
-            offer: listen.offer,
+            offer: listen.offer.clone(),
             connections_max: listen.connections_max.map_or(u64::MAX, |max| max as u64),
             proxies: listen.proxies.clone(),
+            proxy_requirements: listen.proxy_requirements,
             own_arrivals,
             arrivals,
         }
@@ -113,6 +115,11 @@ impl Gate {
             Err(refusal) => self.note(peer, refusal, counters),
         }
         admitted
+    }
+
+    /// Why the header of a proxy is refused, if it is.
+    pub(crate) fn refuse_header(&self, header: &Header) -> Option<&'static str> {
+        self.proxy_requirements.refuse(header)
     }
 
     /// A proxy has said for whom it speaks.
@@ -202,7 +209,7 @@ impl Entry for Gate {
     }
 
     fn offer(&self) -> Offer {
-        self.offer
+        self.offer.clone()
     }
 
     fn mount_point(&self) -> Option<&MountPoint> {

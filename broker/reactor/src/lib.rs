@@ -44,7 +44,7 @@ pub use data::{DataDirectory, DataError, DataState};
 pub use doorkeeper::{Doorkeeper, Ticket};
 pub use gate::ListenerState;
 pub use inbox::PublishError;
-pub use listener::{Listen, Place};
+pub use listener::{Listen, Place, ProxyRequirements};
 pub use memory::{forget_code, keep_large_apart};
 pub use roster::NextListeners;
 pub use surveys::{AskError, Asker, Patience};

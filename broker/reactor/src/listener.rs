@@ -10,7 +10,7 @@ use std::sync::Arc;
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream};
 use tautwire_engine::{MountPoint, Offer, Peer};
-use tautwire_proxy::Network;
+use tautwire_proxy::{Header, Network};
 use tautwire_session::AckLevel;
 use tautwire_tls::{Failure, Server};
 use tautwire_websocket::{Rules, WebSocket};
@@ -53,6 +53,32 @@ impl fmt::Display for Place {
     }
 }
 
+/// What the PROXY header of a connection must say of its client.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProxyRequirements {
+    /// The client speaks TLS with the proxy.
+    pub tls: bool,
+    /// The client has shown a certificate to the proxy, which has verified it.
+    pub certificate: bool,
+}
+
+impl ProxyRequirements {
+    /// Why a header is refused; `None` where it says what is required.
+    pub(crate) fn refuse(self, header: &Header) -> Option<&'static str> {
+        let (is_encrypted, is_verified) = match header {
+            Header::Local => (false, false),
+            Header::Proxied(client) => (client.is_encrypted, client.is_verified),
+        };
+        if self.tls && !is_encrypted {
+            return Some("it does not say that the client speaks TLS, which proxy.require_tls asks for");
+        }
+        if self.certificate && !is_verified {
+            return Some("it names no verified certificate of the client, which proxy.require_certificate asks for");
+        }
+        None
+    }
+}
+
 /// An address to listen on, and what is spoken there.
 #[derive(Debug, Clone)]
 pub struct Listen {
@@ -62,6 +88,8 @@ pub struct Listen {
     pub place: Place,
     /// Proxies that must say first whom they speak for, and besides whom nobody is let in. `None` where clients come themselves.
     pub proxies: Option<Arc<[Network]>>,
+    /// What the headers of those proxies must say.
+    pub proxy_requirements: ProxyRequirements,
     /// By TLS, of this server.
     pub tls: Option<Arc<Server>>,
     /// By WebSocket, by these rules.
@@ -87,6 +115,7 @@ impl Listen {
             name,
             place,
             proxies: None,
+            proxy_requirements: ProxyRequirements::default(),
             tls: None,
             websocket: None,
             ack_level,

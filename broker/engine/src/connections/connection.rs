@@ -5,7 +5,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 
 use tautwire_memory::{Charge, Kind, Ledger};
-use tautwire_protocol::ProtocolVersion;
+use tautwire_protocol::{ProtocolVersion, QoS};
 use tautwire_session::{AckLevel, LogPosition};
 
 use super::aliases::Alias;
@@ -89,6 +89,8 @@ pub(crate) struct Connection {
     /// In place of what all may send, where the listener says so.
     packet_max_bytes: Option<NonZeroU32>,
     receive_maximum: Option<NonZeroU16>,
+    topic_alias_maximum: Option<u16>,
+    max_qos: Option<QoS>,
     /// QoS 2 messages that the client has sent on this connection and that are not complete.
     receiving: u16,
     /// So many bytes of what is kept of the input have been looked at for packets that may overtake a message that waits.
@@ -121,6 +123,8 @@ impl Connection {
             ack_level: AckLevel::default(),
             packet_max_bytes: None,
             receive_maximum: None,
+            topic_alias_maximum: None,
+            max_qos: None,
             receiving: 0,
             heard_ahead_bytes: 0,
             generation: 0,
@@ -221,6 +225,7 @@ impl Connection {
         self.is_mounted = origin.mount_point().is_some();
         let offer = origin.offer();
         (self.packet_max_bytes, self.receive_maximum) = (offer.maximum_packet_size_bytes, offer.receive_maximum);
+        (self.topic_alias_maximum, self.max_qos) = (offer.topic_alias_maximum, offer.max_qos);
         self.origin = Some(Presence::new(origin));
     }
 
@@ -239,6 +244,18 @@ impl Connection {
     #[inline]
     pub(crate) fn receive_maximum(&self, common: u16) -> u16 {
         self.receive_maximum.map_or(common, NonZeroU16::get)
+    }
+
+    /// The highest topic alias that the client may use, likewise.
+    #[inline]
+    pub(crate) fn topic_alias_maximum(&self, common: u16) -> u16 {
+        self.topic_alias_maximum.unwrap_or(common)
+    }
+
+    /// The highest QoS that the client may publish with, likewise.
+    #[inline]
+    pub(crate) fn max_qos(&self, common: QoS) -> QoS {
+        self.max_qos.unwrap_or(common)
     }
 
     /// Whether the client's topics stand behind a [mount point](Connection::mount_point).

@@ -24,6 +24,8 @@ pub(crate) struct Quotas {
     pub(crate) subscriptions: usize,
     /// QoS 1 and 2 messages sent to it and not acknowledged.
     pub(crate) in_flight: u16,
+    /// Bytes of them: while there are fewer, one more may be sent.
+    pub(crate) in_flight_bytes: usize,
     /// Messages that wait for it.
     pub(crate) queue_messages: usize,
     /// Bytes of messages that wait for it, or have been sent and not acknowledged.

@@ -362,7 +362,7 @@ impl<J: Journal> Hub<J> {
         let (in_flight, queued) =
             self.sessions[session].outbound().map_or((0, 0), |outbound| (outbound.in_flight(), outbound.queued()));
         let is_window_full =
-            in_flight >= usize::from(connection.agreement().send_maximum) || !self.user_may_have_one_more(session);
+            in_flight >= usize::from(connection.agreement().send_maximum) || !self.may_send_one_more(session);
         if queued > 0 {
             findings.insert(0, Finding::Behind(queued));
         }

@@ -3,6 +3,7 @@
 //! What has come is looked at where it is, in the kernel, and only the header is taken: what is behind it is for whoever comes next. So a connection
 //! that has not sent all of it keeps nothing here.
 
+use std::fmt;
 use std::io::{self, Read};
 
 use mio::net::TcpStream;
@@ -30,6 +31,9 @@ impl Connections {
                 shard.counters().bytes_received.add(len as u64);
                 shard.counters().proxy_headers.add(1);
                 let gate = self.sockets.end_of_header(id);
+                if let Some(why) = gate.as_ref().and_then(|gate| gate.refuse_header(&header)) {
+                    return self.refuse_header(shard, id, &why);
+                }
                 if let Header::Proxied(client) = header {
                     let peer = Peer::from(client.source);
                     if gate.is_some_and(|gate| gate.arrive_by_proxy(peer, shard.counters(), self.now_ms).is_err()) {
@@ -49,14 +53,16 @@ impl Connections {
             // There is no further event once the end has come.
             Ok(Look::Nothing) if !socket.stage.has_ended() => {}
             Ok(Look::Nothing | Look::End) => self.lose(shard, id),
-            Err(error) => {
-                shard.counters().proxy_headers_refused.add(1);
-                if let Some(origin) = shard.origin(id) {
-                    log::info!("listener {}: the PROXY header of a connection was refused: {error}", origin.listener());
-                }
-                self.lose(shard, id);
-            }
+            Err(error) => self.refuse_header(shard, id, &error),
         }
+    }
+
+    fn refuse_header<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId, why: &dyn fmt::Display) {
+        shard.counters().proxy_headers_refused.add(1);
+        if let Some(origin) = shard.origin(id) {
+            log::info!("listener {}: the PROXY header of a connection was refused: {why}", origin.listener());
+        }
+        self.lose(shard, id);
     }
 }
 

@@ -120,6 +120,8 @@ const AT_ONCE: &[&str] = &[
     "limits.topic_levels",
     "limits.subscriptions_per_session",
     "limits.subscriptions_per_packet",
+    "limits.in_flight_bytes_per_client",
+    "limits.payload_bytes",
     "limits.session_queue_messages",
     "limits.session_queue_bytes",
     "limits.slow_consumer",
@@ -192,6 +194,9 @@ const NEW_CONNECTIONS: &[&str] = &[
     "mqtt.max_session_expiry_s",
     "mqtt.connect_timeout_s",
     "limits.in_flight_per_client",
+    "mqtt.protocol_versions",
+    "mqtt.allow_empty_client_id",
+    "mqtt.assigned_client_id_prefix",
 ];
 
 const RESTART: &[&str] = &[
@@ -236,7 +241,14 @@ const OF_LISTENERS_NEW_CONNECTIONS: &[&str] = &[
     "mqtt.maximum_packet_size",
     "mqtt.max_keep_alive_s",
     "mqtt.max_session_expiry_s",
+    "mqtt.max_qos",
+    "mqtt.topic_alias_maximum",
+    "mqtt.protocol_versions",
+    "mqtt.allow_empty_client_id",
+    "mqtt.assigned_client_id_prefix",
     "proxy.trusted",
+    "proxy.require_tls",
+    "proxy.require_certificate",
     "tls.certificate",
     "tls.key",
     "tls.client_certificates",

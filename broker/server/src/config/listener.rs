@@ -5,8 +5,10 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use tautwire_access::Subject;
-use tautwire_engine::MountPoint;
+use tautwire_engine::{MountPoint, ProtocolVersions};
+use tautwire_protocol::QoS;
 use tautwire_proxy::Network;
+use tautwire_reactor::ProxyRequirements;
 use tautwire_session::AckLevel;
 use tautwire_tls::{CipherSuites, ClientCertificates, MinimumVersion};
 use toml::de::DeValue;
@@ -16,6 +18,7 @@ use super::auth::{AnonymousClients, CertificateNames};
 use super::certificate_rules::CertificateRuleList;
 use super::error::{ConfigError, ErrorCode, Place};
 use super::listen::Address;
+use super::protocol::ClientIdPrefix;
 use super::registry::settings;
 use super::settings::{AuthConfig, TlsConfig};
 use super::tls::FilePaths;
@@ -78,6 +81,16 @@ settings! {
         max_keep_alive_s: Option<u16> = None, in 0..=65_535;
         /// In place of `mqtt.max_session_expiry_s`.
         max_session_expiry_s: Option<u32> = None, in 0..=4_294_967_295;
+        /// In place of `mqtt.max_qos`.
+        max_qos: Option<QoS> = None;
+        /// In place of `mqtt.topic_alias_maximum`.
+        topic_alias_maximum: Option<u16> = None, in 0..=65_535, unit "aliases";
+        /// In place of `mqtt.protocol_versions`.
+        protocol_versions: Option<ProtocolVersions> = None;
+        /// In place of `mqtt.allow_empty_client_id`.
+        allow_empty_client_id: Option<bool> = None;
+        /// In place of `mqtt.assigned_client_id_prefix`.
+        assigned_client_id_prefix: Option<ClientIdPrefix> = None;
     }
 
     /// How many may come by this listener, and how fast; what is left out has no limit here. The keys of the table `[limits]` hold besides, for all
@@ -101,6 +114,12 @@ settings! {
         /// `mqtt.connect_timeout_s`, and nobody else may connect. What the header says counts as the client's address and, if the
         /// proxy has verified one, the common name of its certificate.
         trusted: Option<Networks> = None;
+        /// Only clients that speak TLS with the proxy may connect: a header of version 2 says so (`PP2_CLIENT_SSL`). A connection with another
+        /// header is closed. It needs `proxy.trusted`.
+        require_tls: Option<bool> = None;
+        /// Only clients whose certificate the proxy has verified may connect: a header of version 2 says so (`PP2_CLIENT_CERT_CONN` or
+        /// `PP2_CLIENT_CERT_SESS`, and 0 in `verify`). A connection with another header is closed. It needs `proxy.trusted`.
+        require_certificate: Option<bool> = None;
     }
 
     /// TLS of this listener. Each key that is left out is that of the table `[tls]`.
@@ -253,6 +272,8 @@ pub(crate) struct Listener {
     pub(crate) mode: u32,
     /// Proxies that say whom they speak for.
     pub(crate) proxies: Option<Networks>,
+    /// What their headers must say.
+    pub(crate) proxy_requirements: ProxyRequirements,
     pub(crate) tls: TlsConfig,
     pub(crate) auth: AuthConfig,
     /// Its users are those that its cluster shares.
@@ -321,6 +342,10 @@ impl Config {
             limits: table.limits.clone(),
             mode: table.mode.unwrap_or_default().0,
             proxies: table.proxy.trusted.clone(),
+            proxy_requirements: ProxyRequirements {
+                tls: table.proxy.require_tls.unwrap_or(false),
+                certificate: table.proxy.require_certificate.unwrap_or(false),
+            },
             tls: table.tls.over(&self.tls),
             auth,
             shares_users,
@@ -365,6 +390,17 @@ impl Config {
             if listener.address.socket().is_none() {
                 let message = format!("{listener} is a Unix socket, to which no proxy.trusted belongs");
                 wrong(ErrorCode::OutOfRange, "listener", message);
+            }
+        }
+        for listener in listeners.iter().filter(|listener| listener.proxies.is_none()) {
+            let ProxyRequirements { tls, certificate } = listener.proxy_requirements;
+            for (key, _) in
+                [("proxy.require_tls", tls), ("proxy.require_certificate", certificate)].iter().filter(|key| key.1)
+            {
+                let message = format!(
+                    "{listener} has {key} and no proxy.trusted: name the addresses of its proxies there, or leave {key} out"
+                );
+                wrong(ErrorCode::Missing, "listener", message);
             }
         }
         for listener in listeners.iter().filter(|listener| listener.address.by_tls) {

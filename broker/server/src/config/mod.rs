@@ -14,6 +14,7 @@ mod files_read;
 pub(crate) mod listen;
 pub(crate) mod listener;
 mod metered;
+pub(crate) mod protocol;
 mod registry;
 mod render;
 pub(crate) mod settings;
@@ -75,6 +76,7 @@ impl Config {
         config.check_admin(&mut errors);
         config.check_listeners(&mut errors);
         config.check_acks(&mut errors);
+        config.check_client_ids(&mut errors);
         if errors.is_empty() { Ok(config) } else { Err(errors) }
     }
 

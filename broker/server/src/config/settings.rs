@@ -1,5 +1,6 @@
 //! Every key of the configuration: its meaning, type, default, range and unit, said once.
 
+use tautwire_engine::ProtocolVersions;
 use tautwire_identity::Unreachable;
 use tautwire_protocol::QoS;
 use tautwire_tls::{CipherSuites, ClientCertificates, MinimumVersion};
@@ -14,6 +15,7 @@ use super::data_path::DataPath;
 use super::listen::Listen;
 use super::listener::ListenerConfig;
 use super::metered::MeteredTopics;
+use super::protocol::ClientIdPrefix;
 use super::registry::settings;
 use super::telemetry::{Attributes, Endpoint, Ratio};
 use super::tls::FilePaths;
@@ -72,6 +74,14 @@ settings! {
         /// Longest time a session outlives its connection. A client that asks for more is given this one
         /// (MQTT 5.0 section 3.2.2.3.2). 4294967295 means no cap.
         max_session_expiry_s: u32 = u32::MAX, in 0..=4_294_967_295;
+        /// The protocol versions that are accepted. A client of another one is refused with Unsupported Protocol Version (0x84, in 3.1 and
+        /// 3.1.1 return code 1).
+        protocol_versions: ProtocolVersions = ProtocolVersions::ALL;
+        /// Whether a client may leave its Client Identifier empty, so that the broker assigns one. If not, it is refused with Client
+        /// Identifier not valid (0x85, in 3.1.1 return code 2).
+        allow_empty_client_id: bool = true;
+        /// The beginning of assigned Client Identifiers. 16 hexadecimal digits follow.
+        assigned_client_id_prefix: ClientIdPrefix = ClientIdPrefix::default();
         /// Time from accepting a connection until its CONNECT has arrived whole, else the connection is closed.
         connect_timeout_s: u32 = 10, in 1..=3_600;
     }
@@ -366,6 +376,13 @@ settings! {
         /// QoS 1 and QoS 2 messages sent to one client and not yet acknowledged.
         /// The client's own Receive Maximum counts where it is lower.
         in_flight_per_client: u16 = 1_024, in 1..=65_535, unit "messages";
+        /// Bytes of these messages, with their topics, their properties and what the broker keeps with each. The next message is sent while there
+        /// are fewer, so a larger message is sent alone. 0 means no bound.
+        in_flight_bytes_per_client: usize = 0, in 0..=1_099_511_627_776;
+        /// Payload of a message that a client publishes. A message with a larger one goes to nobody: PUBACK or PUBREC says Implementation
+        /// specific error (0x83), and with QoS 0 or MQTT 3.1.1 the message is dropped as if it had been taken. A larger will is refused
+        /// with its CONNECT (0x95). `mqtt.maximum_packet_size`, in contrast, ends the connection. 0 means no bound.
+        payload_bytes: usize = 0, in 0..=268_435_455;
         /// QoS 1 and QoS 2 messages waiting for one session. When full, `limits.slow_consumer` decides.
         session_queue_messages: usize = 10_000, in 1..=1_000_000_000;
         /// Bytes of the messages that one session holds: those that wait, and those that have been sent and not acknowledged.

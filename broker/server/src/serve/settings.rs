@@ -11,6 +11,7 @@ use super::memory::Budget;
 use super::tls::TlsServers;
 use crate::config::listen;
 use crate::config::listener::{Listener, ListenerLimits};
+use crate::config::protocol::ClientIdPrefix;
 use crate::config::settings::LimitsConfig;
 use crate::config::{Config, value};
 
@@ -29,6 +30,9 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
         subscription_identifier_available: mqtt.subscription_identifier_available,
         response_information: mqtt.response_information.as_str().into(),
         max_session_expiry_s: mqtt.max_session_expiry_s,
+        protocol_versions: mqtt.protocol_versions,
+        allow_empty_client_id: mqtt.allow_empty_client_id,
+        assigned_client_id_prefix: mqtt.assigned_client_id_prefix.get(),
         connect_timeout_s: mqtt.connect_timeout_s,
         connections: limits.connections,
         sessions: limits.sessions,
@@ -41,6 +45,8 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
         subscriptions_per_session: limits.subscriptions_per_session,
         subscriptions_per_packet: limits.subscriptions_per_packet,
         in_flight_per_client: limits.in_flight_per_client,
+        in_flight_bytes_per_client: limits.in_flight_bytes_per_client,
+        payload_bytes: limits.payload_bytes,
         session_queue_messages: limits.session_queue_messages,
         session_queue_bytes: limits.session_queue_bytes,
         publish_messages_per_s: limits.publish_messages_per_s,
@@ -121,6 +127,7 @@ pub(crate) fn listens(config: &Config, listeners: &[Listener], tls: &TlsServers)
                 listen::Place::Unix(path) => Place::Unix { path: path.clone(), mode: listener.mode },
             },
             proxies: listener.proxies.as_ref().map(|networks| networks.get().into()),
+            proxy_requirements: listener.proxy_requirements,
             tls: tls.of(listener),
             websocket: listener.address.websocket.as_ref().map(rules),
             ack_level: listener.ack,
@@ -131,6 +138,11 @@ pub(crate) fn listens(config: &Config, listeners: &[Listener], tls: &TlsServers)
                 maximum_packet_size_bytes: listener.mqtt.maximum_packet_size.and_then(NonZeroU32::new),
                 max_keep_alive_s: listener.mqtt.max_keep_alive_s,
                 max_session_expiry_s: listener.mqtt.max_session_expiry_s,
+                max_qos: listener.mqtt.max_qos,
+                topic_alias_maximum: listener.mqtt.topic_alias_maximum,
+                protocol_versions: listener.mqtt.protocol_versions,
+                allow_empty_client_id: listener.mqtt.allow_empty_client_id,
+                assigned_client_id_prefix: listener.mqtt.assigned_client_id_prefix.as_ref().map(ClientIdPrefix::get),
             },
             mount_point: listener.mount_point.clone(),
         }

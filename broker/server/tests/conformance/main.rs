@@ -25,6 +25,7 @@ mod many_filters;
 mod memory;
 mod mqtt_3_1;
 mod ordering;
+mod payload_limits;
 mod properties;
 mod publish_qos;
 mod quotas;

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod mount;
+mod offers;
 mod own;
 mod proxy;
 mod slow;

@@ -118,6 +118,49 @@ fn who_has_no_certificate_is_refused_where_only_holders_may_come() {
     }
 }
 
+/// `proxy.require_tls` and `proxy.require_certificate`: a header that does not say so is refused and counted. A proxy that speaks for
+/// itself says nothing of a client.
+#[test]
+fn a_header_must_say_what_is_required() {
+    let folder = Folder::new(&[]);
+    let table = |requires: &str| {
+        format!(
+            "[[listener]]\naddress = \"127.0.0.1:0\"\nauth.anonymous = true\nproxy.trusted = \"127.0.0.1\"\n{requires}"
+        )
+    };
+    let tables = [table("proxy.require_tls = true\n"), table("proxy.require_certificate = true\n")].concat();
+    let broker = Broker::with_listeners(2, &folder, &tables, &["sys.interval_s=1"]);
+    // With TLS and a certificate; with one that is not verified; without TLS.
+    let (whole, mut unverified, mut plain) = (v2(), v2(), v2());
+    let flags = whole.len() - (1 + 4 + 3 + "device-7".len());
+    unverified[flags + 4] = 1;
+    plain[flags] = 6;
+    let cases = [(whole, [true, true]), (unverified, [true, false]), (plain, [false, false])];
+    let others = [(V1.to_vec(), [false, false]), (LOCAL.to_vec(), [false, false])];
+    let mut refused = 0;
+    for (header, accepted) in cases.into_iter().chain(others) {
+        for (index, is_accepted) in accepted.into_iter().enumerate() {
+            let address = broker.other_address(index);
+            let mut client = begun(address, &header);
+            client.send_bytes_unless_closed(&connecting(address, "client").bytes());
+            if is_accepted {
+                client.expect_accepted();
+            } else {
+                assert!(client.bytes_until_closed().is_empty());
+                refused += 1;
+            }
+        }
+    }
+    let mut observer = broker.connect(V5, "observer");
+    await_number(&mut observer, "tautwire/proxy_headers_refused", |count| count == f64::from(refused));
+    let log = broker.end();
+    assert!(log.contains("which proxy.require_tls asks for"), "{log}");
+    assert!(log.contains("which proxy.require_certificate asks for"), "{log}");
+    let said =
+        Broker::refused_with_listeners(&folder, "[[listener]]\naddress = \"127.0.0.1:0\"\nproxy.require_tls = true\n");
+    assert!(said.contains("has proxy.require_tls and no proxy.trusted"), "{said}");
+}
+
 /// The header comes before TLS and before the handshake of WebSocket; not a byte of those is taken for it.
 #[test]
 fn the_header_comes_before_all_layers() {
