@@ -30,6 +30,7 @@ SOAK_KILLS ?= 1000
 SIM_SEEDS ?= 10000
 SOAK_ARGS ?=
 SOAK_CLUSTER_ARGS ?=
+STRESS_ARGS ?=
 
 # Crates with a lock file of their own, so that what they need never enters that of the product.
 APART := bench/codec bench/contracts bench/journal bench/peers/rmqtt bench/peers/rumqttd bench/regressions bench/rtt/rust bench/rust-client bench/timing broker/fuzz clients/python tests/interop/rumqttc
@@ -77,7 +78,7 @@ run: build ## build and start the broker on 127.0.0.1:1883; Ctrl-C ends it
 # Test.
 
 .PHONY: test
-test: tools lint-and-build test-rust test-spec test-supply test-go test-c test-typescript test-dashboard test-python test-examples test-docs test-generate test-differential test-scenario test-openapi test-telemetry test-hostile test-soak test-interop test-nodelay test-packages test-bench test-regressions ## all checks and tests; installs what they need
+test: tools lint-and-build test-rust test-spec test-supply test-go test-c test-typescript test-dashboard test-python test-examples test-docs test-generate test-differential test-scenario test-openapi test-telemetry test-hostile test-soak test-stress-short test-interop test-nodelay test-packages test-bench test-regressions ## all checks and tests; installs what they need
 
 # The compiler of `build` has one core at its end, and clippy needs both only now and then.
 .PHONY: lint-and-build
@@ -300,6 +301,18 @@ soak: build ## SOAK_KILLS (1,000) kills under load, and one before each system c
 	@$(PYTHON) -B tests/soak/run.py --kills $(SOAK_KILLS) $(SOAK_ARGS)
 	@TAUTWIRE_FAULTS_EACH=1000 $(CARGO) test --locked --quiet -p tautwire-server --test conformance faults::killed
 
+.PHONY: test-stress-short
+test-stress-short: build .venv/ready ## parts of suites beside 10 busy processes, while their own processes are stopped for up to 600 ms at random; a minute
+	$(call say,test-stress-short)
+	@$(PYTHON) -B -m unittest discover -s tests/stress
+	@$(PYTHON) -B tests/stress/run.py --short
+
+.PHONY: test-stress
+test-stress: build $(NATS_SERVER) .venv/ready typescript python-venv ## the same with all suites, ten times each, hours; STRESS_ARGS='--suite rust --seed 7' narrows it, and repeats a run
+	@cd broker/dashboard && $(dashboard_modules)
+	@cd examples && $(dashboard_modules)
+	@TAUTWIRE_NATS_SERVER=$(NATS_SERVER) $(PYTHON) -B tests/stress/run.py $(STRESS_ARGS)
+
 .PHONY: sim
 sim: ## the broker core in SIM_SEEDS (10,000) random worlds, with crashes and disks that lie; SEED=7 repeats one, to the byte
 	@TAUTWIRE_SIMULATION_SEEDS=$(SIM_SEEDS) $(if $(SEED),TAUTWIRE_SIMULATION_SEED=$(SEED)) cargo test --release -q -p tautwire-engine --test simulation $(if $(SEED),-- --nocapture --skip mutants)
@@ -325,11 +338,11 @@ test-packages: export TAUTWIRE_PLATFORMS ?= host
 test-packages: build packages packages-tests ## the packages, installed into empty projects; short form, for this machine's platform alone
 
 .PHONY: packages-tests
-packages-tests:
+packages-tests: $(NATS_SERVER)
 	$(call say,test-packages)
 	@tools/apt.sh cmake=cmake pkg-config=pkg-config lintian=lintian runc=runc promtool=prometheus
 	@cd packaging/npm-tools && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --loglevel=error; }
-	@$(PYTHON) -B -m unittest discover -s packaging
+	@TAUTWIRE_NATS_SERVER=$(NATS_SERVER) $(PYTHON) -B -m unittest discover -s packaging
 
 .PHONY: test-packages-all
 test-packages-all: ## test-packages, and what takes minutes: all features, source distributions, the tools of PyPI and ESP-IDF
