@@ -126,9 +126,13 @@ impl Listener {
     fn is_on_this_machine(&self, is_local: bool) -> bool {
         let host = self.address.as_deref();
         is_local
-            || self.port == Some(0)
+            || self.is_unix_socket()
             || host == Some("localhost")
             || host.is_some_and(|host| host.parse().is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback()))
+    }
+
+    fn is_unix_socket(&self) -> bool {
+        self.port == Some(0) && self.address.as_ref().is_some_and(|path| path.starts_with('/'))
     }
 
     /// Where it listens, as it is written here.
@@ -136,7 +140,7 @@ impl Listener {
     /// # Errors
     /// It is said by the name of a host.
     pub(super) fn address(&self, is_local: bool) -> Result<String, String> {
-        if let (Some(0), Some(socket)) = (self.port, self.address.as_ref().filter(|path| path.starts_with('/'))) {
+        if let Some(socket) = self.address.as_ref().filter(|_| self.is_unix_socket()) {
             return Ok(format!("unix:{socket}"));
         }
         let scheme = match (self.is_secured(), self.is_websocket) {

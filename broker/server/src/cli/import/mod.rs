@@ -155,12 +155,9 @@ impl Asked {
     /// Reads and translates a configuration.
     fn translate(&self, file: &Path) -> Result<Imported, Stop> {
         let reading = mosquitto::read(file).map_err(wrong)?;
-        reading.translate(file, self.data.as_deref()).map_err(|refusals| {
-            wrong(format!(
-                "nothing is written:\n  {}",
-                refusals.join("\n  ")
-            ))
-        })
+        reading
+            .translate(file, self.data.as_deref())
+            .map_err(|refusals| wrong(format!("nothing is written:\n  {}", refusals.join("\n  "))))
     }
 
     /// The mosquitto.db that is taken over: the one that is given, or the one that the configuration names.

@@ -68,6 +68,9 @@ impl Reading {
         let mounted = mounted.filter_map(|listener| Some((listener.port(), listener.mount_point.clone()?)));
         let mount_points = mounted.collect();
         let (listeners, is_local) = self.take_listeners(file);
+        if listeners.is_empty() {
+            self.refusals.push(format!("{}: no listener of MQTT is left; name one by `listener PORT`", file.display()));
+        }
         self.join_origins(&listeners, file);
         if let Some(level) = self.log_level {
             self.set("log.level", quoted(&level.as_str().to_ascii_lowercase()));
