@@ -1,6 +1,7 @@
 //! An authority for development and the certificates that it issues, in a folder: what `tautwire cert` makes.
 
 mod authority;
+mod chain;
 mod der;
 mod error;
 mod folder;
@@ -9,6 +10,7 @@ mod request;
 
 #[cfg(test)]
 pub(crate) use authority::{Authority, Validity};
+pub(crate) use chain::completed_chain;
 pub(crate) use der::not_after_unix_s;
 pub(crate) use folder::{Existing, Folder, Pair};
 pub(crate) use names::{ClientName, ServerName};

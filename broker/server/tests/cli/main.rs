@@ -6,6 +6,7 @@ mod contracts;
 mod data;
 mod doctor;
 mod import;
+mod import_options;
 mod log;
 mod process;
 mod publish_subscribe;

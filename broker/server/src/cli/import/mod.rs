@@ -1,14 +1,15 @@
 //! `tautwire import`: the configuration of another broker, and its state, as ours.
 
 mod database;
+mod listener;
 mod mosquitto;
 mod options;
 mod plugins;
+mod staging;
+mod translate;
+mod without;
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -16,14 +17,17 @@ use tautwire_mosquitto::MountPoints;
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
 use super::{Exit, Stop, parser, print};
-use mosquitto::Imported;
+use staging::Staging;
+use translate::{CONFIGURATION, Imported};
 
 pub(crate) static COMMAND: Command = Command {
     name: "import mosquitto",
-    usage: &["[--dir DIR] [--force] [--data DIR] FILE…"],
+    usage: &["[--dir DIR] [--force] [--dry-run] [--data DIR] FILE…"],
     about: "Takes over what Mosquitto has. Each FILE is a mosquitto.conf, a mosquitto.db, or one of both.\n\
             Of mosquitto.conf it writes a configuration that means the same: tautwire.toml, and access.toml where there is an acl_file,\n\
             another one for each listener that has its own.\n\
+            Each option is translated, or listed with the reason and what follows. Where clients could do more than before, nothing is written, and\n\
+            it says why. The new configuration is checked as by `tautwire config check` before anything is in its place.\n\
             Password files are read as they are. Of mosquitto.db it makes a data directory with sessions, subscriptions, messages\n\
             that wait or are in flight, and retained messages. Everything that has no counterpart is listed.",
     groups: &[OptionGroup {
@@ -36,6 +40,7 @@ pub(crate) static COMMAND: Command = Command {
                 "Where the files are written; it is made if it is not there. Default: this directory.",
             ),
             flag(None, "force", "Replace files that are there. A data directory is never replaced."),
+            flag(None, "dry-run", "Print what would be written, and write nothing."),
             value(
                 None,
                 "data",
@@ -45,14 +50,16 @@ pub(crate) static COMMAND: Command = Command {
         ],
     }],
     notes: &["Stop Mosquitto before its state is taken over: it writes mosquitto.db when it ends.\n\n\
-              Exit codes: 0 written, whatever has no counterpart; 1 the arguments or a file are wrong.\n\n\
-              Then: tautwire config check --config tautwire.toml"],
+              Exit codes: 0 written, whatever has no counterpart; 1 the arguments or a file are wrong, or what would be written would let clients do\n\
+              more than before or does not start. Nothing has been written then.\n\n\
+              Then: tautwire serve --config tautwire.toml"],
 };
 
 /// What the arguments ask for.
 struct Asked {
     folder: PathBuf,
     force: bool,
+    is_dry_run: bool,
     data: Option<PathBuf>,
     configuration: Option<PathBuf>,
     database: Option<PathBuf>,
@@ -63,20 +70,10 @@ pub(super) fn run(mut arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
     if arguments.first().is_some_and(|word| word == "mosquitto") {
         arguments.remove(0);
     }
-    let Asked { folder, force, data, configuration, database } =
-        Asked::parse(Arguments::new(&COMMAND, parser(arguments)))?;
-    let wrong = |error: String| Stop::failure(Exit::Usage, error);
-    let imported = configuration.map(|file| mosquitto::read(&file, data.as_deref())).transpose().map_err(wrong)?;
-    let named = imported.as_ref().and_then(|imported| imported.database.clone()).filter(|_| data.is_some());
-    let database = match (database, named) {
-        (Some(given), _) => Some(given),
-        (None, Some(named)) => Some(named),
-        (None, None) if data.is_some() => {
-            return Err(wrong("--data: no mosquitto.db is given, and none is named by a configuration".to_owned()));
-        }
-        (None, None) => None,
-    };
-    let taken = match (&database, &data) {
+    let asked = Asked::parse(Arguments::new(&COMMAND, parser(arguments)))?;
+    let imported = asked.configuration.as_deref().map(|file| asked.translate(file)).transpose()?;
+    let database = asked.database(imported.as_ref())?;
+    let taken = match (&database, &asked.data) {
         (Some(file), Some(data)) => {
             database::expect_free(data)?;
             let none = MountPoints::new();
@@ -86,19 +83,34 @@ pub(super) fn run(mut arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
         _ => None,
     };
     let (mut told, mut notes) = (String::new(), Vec::new());
-    if let Some(Imported { configuration, rules, notes: found, .. }) = imported {
-        fs::create_dir_all(&folder).map_err(|error| wrong(format!("{} cannot be made: {error}", folder.display())))?;
-        for (name, text) in [("tautwire.toml".to_owned(), configuration)].into_iter().chain(rules) {
-            let path = folder.join(name);
-            write(&path, &text, force).map_err(wrong)?;
-            told.push_str(&format!("written: {}\n", path.display()));
+    // All of it is checked before any of it is in its place.
+    let staged = match &imported {
+        Some(imported) => {
+            let (staging, warnings) = asked.stage(&imported.files)?;
+            notes.extend(imported.notes.iter().cloned());
+            notes.extend(warnings.into_iter().map(|warning| format!("warning: {warning}")));
+            Some((staging, &imported.files))
         }
-        notes = found;
+        None => None,
+    };
+    if let Some((taken, file, data)) = &taken {
+        if !asked.is_dry_run {
+            database::write(taken, data)?;
+        }
+        let done = asked.done();
+        told.push_str(&format!("{done}: {}, of {}\n{}", data.display(), file.display(), database::told(taken)));
+        notes.extend(database::notes(taken, file));
     }
-    if let Some((taken, file, data)) = taken {
-        database::write(&taken, data)?;
-        told.push_str(&format!("written: {}, of {}\n{}", data.display(), file.display(), database::told(&taken)));
-        notes.extend(database::notes(&taken, file));
+    if let Some((staging, files)) = staged {
+        if !asked.is_dry_run {
+            staging.put(files, &asked.folder).map_err(wrong)?;
+        }
+        for (name, text) in files {
+            told.push_str(&format!("{}: {}\n", asked.done(), asked.folder.join(name).display()));
+            if asked.is_dry_run {
+                told.extend(text.lines().map(|line| format!("  | {line}\n")));
+            }
+        }
     }
     if !notes.is_empty() {
         told.push_str("without a counterpart, or not the same:\n");
@@ -107,15 +119,20 @@ pub(super) fn run(mut arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
     Ok(print(&told))
 }
 
+fn wrong(error: String) -> Stop {
+    Stop::failure(Exit::Usage, error)
+}
+
 impl Asked {
     fn parse(mut arguments: Arguments) -> Result<Asked, Stop> {
-        let (mut folder, mut force, mut data) = (PathBuf::from("."), false, None);
+        let (mut folder, mut force, mut is_dry_run, mut data) = (PathBuf::from("."), false, false, None);
         let (mut configurations, mut databases) = (Vec::new(), Vec::new());
         while let Some(argument) = arguments.next()? {
             match argument {
                 Argument::Option("dir") => folder = arguments.os_string()?.into(),
                 Argument::Option("data") => data = Some(arguments.os_string()?.into()),
                 Argument::Option("force") => force = true,
+                Argument::Option("dry-run") => is_dry_run = true,
                 Argument::Option(_) => return Err(arguments.failure("is not understood here")),
                 Argument::Positional(file) => {
                     let file = PathBuf::from(file);
@@ -132,21 +149,46 @@ impl Asked {
         if database.is_some() && data.is_none() {
             return Err(arguments.command_failure("write with --data DIR where the data directory is to be"));
         }
-        Ok(Asked { folder, force, data, configuration, database })
+        Ok(Asked { folder, force, is_dry_run, data, configuration, database })
     }
-}
 
-fn write(path: &Path, text: &str, force: bool) -> Result<(), String> {
-    let failed = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => format!("{} is there already; --force replaces it", path.display()),
-        _ => format!("{} cannot be written: {error}", path.display()),
-    };
-    if force {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
+    /// Reads and translates a configuration.
+    fn translate(&self, file: &Path) -> Result<Imported, Stop> {
+        let reading = mosquitto::read(file).map_err(wrong)?;
+        reading
+            .translate(file, self.data.as_deref())
+            .map_err(|refusals| wrong(format!("nothing is written:\n  {}", refusals.join("\n  "))))
+    }
+
+    /// The mosquitto.db that is taken over: the one that is given, or the one that the configuration names.
+    fn database(&self, imported: Option<&Imported>) -> Result<Option<PathBuf>, Stop> {
+        let named = imported.and_then(|imported| imported.database.clone()).filter(|_| self.data.is_some());
+        match self.database.clone().or(named) {
+            None if self.data.is_some() => {
+                Err(wrong("--data: no mosquitto.db is given, and none is named by a configuration".to_owned()))
+            }
+            database => Ok(database),
         }
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o640).open(path).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)
+
+    /// Writes files where they are not seen yet, and checks them; gives the warnings.
+    fn stage(&self, files: &[(String, String)]) -> Result<(Staging, Vec<String>), Stop> {
+        for (name, _) in files.iter().filter(|_| !self.force && !self.is_dry_run) {
+            let path = self.folder.join(name);
+            if path.symlink_metadata().is_ok() {
+                return Err(wrong(format!("{} is there already; --force replaces it", path.display())));
+            }
+        }
+        let parent = if self.is_dry_run { std::env::temp_dir() } else { self.folder.clone() };
+        let staging = Staging::write(&parent, files).map_err(wrong)?;
+        let warnings = staging.check(CONFIGURATION, &self.folder).map_err(|errors| {
+            wrong(format!("nothing is written, because the broker would not start:\n  {}", errors.join("\n  ")))
+        })?;
+        Ok((staging, warnings))
+    }
+
+    /// What is said of a file.
+    fn done(&self) -> &'static str {
+        if self.is_dry_run { "would be written" } else { "written" }
+    }
 }

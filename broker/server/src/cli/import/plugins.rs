@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
-use super::mosquitto::{Reading, Security};
+use super::listener::Security;
+use super::mosquitto::Reading;
 use super::options::Answer;
 
 const NONE: &str =
     "there are no plugins; auth.hook_url asks a service who clients are, and acl.file says what they may do";
+const NO_SUCH: &str = "no plugin above has this name";
 
 /// The plugins that have been named so far.
 #[derive(Debug, Default)]
@@ -32,6 +34,9 @@ enum Kind {
     Users,
     /// It has a file of access rules.
     Rules,
+    /// It keeps the state.
+    State,
+    /// It may decide who connects and what they may do.
     Other,
 }
 
@@ -42,7 +47,8 @@ impl Plugins {
             match (plugin.kind, &plugin.file) {
                 (Kind::Users, Some(file)) => security.password_file = Some(file.clone()),
                 (Kind::Rules, Some(file)) => security.acl_file = Some(file.clone()),
-                (Kind::Other, _) | (_, None) => {}
+                (Kind::Other, _) => security.plugin_decides = true,
+                (Kind::State, _) | (_, None) => {}
             }
         }
     }
@@ -54,12 +60,12 @@ impl Plugins {
             "mosquitto_acl_file" => (Kind::Rules, Answer::Taken),
             "mosquitto_dynamic_security" => {
                 let why = "its file is not read: add users by `tautwire user`, and write roles in acl.file";
-                (Kind::Other, Answer::Noted(why))
+                (Kind::Other, Answer::Noted(why.into()))
             }
             "mosquitto_persist_sqlite" => {
-                (Kind::Other, Answer::Noted("needless: what is acknowledged is on disk already"))
+                (Kind::State, Answer::Noted("needless: what is acknowledged is on disk already".into()))
             }
-            _ => (Kind::Other, Answer::Noted(NONE)),
+            _ => (Kind::Other, Answer::Noted(NONE.into())),
         };
         self.all.push(Plugin { name: name.map(str::to_owned), kind, file: None });
         let index = self.all.len() - 1;
@@ -91,10 +97,14 @@ pub(super) fn read(reading: &mut Reading, key: &str, value: &str) -> Option<Answ
         }
         "plugin_use" => {
             let found = reading.plugins.all.iter().position(|plugin| plugin.name.as_deref() == Some(value));
-            let Some(index) = found else { return Some(Answer::Noted("there is no plugin of this name above")) };
+            let Some(index) = found else { return Some(Answer::Noted(NO_SUCH.into())) };
             reading.plugins.current = Some(index);
             reading.listener().plugins.push(index);
-            Some(if reading.plugins.all[index].kind == Kind::Other { Answer::Noted(NONE) } else { Answer::Taken })
+            Some(if reading.plugins.all[index].kind == Kind::Other {
+                Answer::Noted(NONE.into())
+            } else {
+                Answer::Taken
+            })
         }
         _ => {
             let option = key.strip_prefix("plugin_opt_").or_else(|| key.strip_prefix("auth_opt_"))?;
@@ -105,7 +115,7 @@ pub(super) fn read(reading: &mut Reading, key: &str, value: &str) -> Option<Answ
                     plugin.file = Some(value.to_owned());
                     Some(Answer::Taken)
                 }
-                _ => Some(Answer::Noted(NONE)),
+                _ => Some(Answer::Noted(NONE.into())),
             }
         }
     }

@@ -1,0 +1,254 @@
+//! A listener of mosquitto, and the table `[[listener]]` that it becomes.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::path::Path;
+
+use super::mosquitto::{DEFAULT_PORT, quoted, seen_from};
+
+/// The rules file of a listener whose access nobody but a plugin knows.
+pub(super) const CLOSED_RULES: &str = "closed.toml";
+/// A password file without users, for a listener that lets nobody in.
+pub(super) const NO_USERS: &str = "no-users";
+
+/// A listener of mosquitto, with what was said of it. Before the first `listener` line, the one at the default port.
+#[derive(Debug, Default)]
+pub(super) struct Listener {
+    pub(super) port: Option<u16>,
+    pub(super) address: Option<String>,
+    pub(super) is_websocket: bool,
+    /// IPv4 or IPv6, where one is named.
+    pub(super) domain: Option<Domain>,
+    pub(super) certificate: Option<String>,
+    pub(super) key: Option<String>,
+    pub(super) authorities: Option<String>,
+    /// A folder of further authorities (`capath`).
+    pub(super) authority_folder: Option<String>,
+    pub(super) revoked: Option<String>,
+    pub(super) requires_certificate: bool,
+    pub(super) takes_name_of_certificate: bool,
+    /// The place of `use_username_as_clientid true`.
+    pub(super) takes_user_as_client_id: Option<String>,
+    pub(super) minimum_version: Option<&'static str>,
+    pub(super) connections: Option<u64>,
+    pub(super) max_qos: Option<u64>,
+    pub(super) topic_aliases: Option<u64>,
+    /// Versions of MQTT, as they are written here.
+    pub(super) versions: Option<Vec<&'static str>>,
+    pub(super) allows_empty_client_id: Option<bool>,
+    pub(super) client_id_prefix: Option<String>,
+    /// Pages that may connect by WebSocket; all where nothing is said of them.
+    pub(super) origins: Option<Vec<String>>,
+    pub(super) mount_point: Option<String>,
+    /// Connections begin with a PROXY header.
+    pub(super) is_for_proxies: bool,
+    pub(super) proxies_require_tls: bool,
+    /// `listener_allow_anonymous`, which goes before all else.
+    pub(super) anonymous: Option<bool>,
+    pub(super) security: Security,
+    /// Those that are for it alone, by their places in [`Plugins`](super::plugins::Plugins).
+    pub(super) plugins: Vec<usize>,
+    /// It is no listener of MQTT.
+    pub(super) is_http_api: bool,
+}
+
+/// What addresses a listener without one has: without this, of both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Domain {
+    V4,
+    V6,
+}
+
+/// Who may come and do what: of all listeners, or of each with `per_listener_settings`.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Security {
+    pub(super) anonymous: Option<bool>,
+    pub(super) password_file: Option<String>,
+    pub(super) acl_file: Option<String>,
+    /// A plugin of which nothing is known may decide who comes and what they may do.
+    pub(super) plugin_decides: bool,
+}
+
+/// What a table refers to and others write.
+#[derive(Debug, Default)]
+pub(super) struct Companions<'a> {
+    /// The file of access rules that is for this listener and not for all.
+    pub(super) rules: Option<&'a str>,
+    /// The certificate with its chain, where the file of mosquitto has the certificate alone.
+    pub(super) chain: Option<&'a str>,
+    /// Authorities of clients.
+    pub(super) client_authorities: Vec<String>,
+}
+
+impl Listener {
+    /// Whether Mosquitto opens the default listener because of this, although there are others.
+    pub(super) fn is_spoken_of(&self) -> bool {
+        let Listener { address, certificate, key, authorities, authority_folder, revoked, mount_point, .. } = self;
+        let password_file = &self.security.password_file;
+        let texts = [address, certificate, key, authorities, authority_folder, revoked, mount_point, password_file];
+        self.port.is_some()
+            || self.connections.is_some()
+            || texts.into_iter().any(Option::is_some)
+            || self.is_websocket
+            || self.domain.is_some()
+            || self.requires_certificate
+            || self.takes_name_of_certificate
+            || self.max_qos.is_some_and(|qos| qos < 2)
+    }
+
+    /// The port, in messages and names of files.
+    pub(super) fn port(&self) -> u16 {
+        self.port.unwrap_or(DEFAULT_PORT)
+    }
+
+    /// Whether it speaks TLS.
+    pub(super) fn is_secured(&self) -> bool {
+        self.certificate.is_some()
+    }
+
+    /// Whether clients without a user come in; `is_local`: nothing is listened on but this machine, and nothing was said.
+    fn lets_in_anonymous(&self, is_local: bool) -> bool {
+        !self.security.plugin_decides && self.security.anonymous.unwrap_or(is_local)
+    }
+
+    /// Whether certificates say who their holders are.
+    fn names_holders(&self) -> bool {
+        let shows_certificates = self.is_secured() || self.is_for_proxies;
+        shows_certificates && self.requires_certificate && self.takes_name_of_certificate
+    }
+
+    /// Whether nobody can come in.
+    pub(super) fn is_closed(&self, is_local: bool) -> bool {
+        !self.lets_in_anonymous(is_local) && self.security.password_file.is_none() && !self.names_holders()
+    }
+
+    /// Whether it can only be reached from this machine.
+    fn is_on_this_machine(&self, is_local: bool) -> bool {
+        let host = self.address.as_deref();
+        is_local
+            || self.is_unix_socket()
+            || host == Some("localhost")
+            || host.is_some_and(|host| host.parse().is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback()))
+    }
+
+    fn is_unix_socket(&self) -> bool {
+        self.port == Some(0) && self.address.as_ref().is_some_and(|path| path.starts_with('/'))
+    }
+
+    /// Where it listens, as it is written here.
+    ///
+    /// # Errors
+    /// It is said by the name of a host.
+    pub(super) fn address(&self, is_local: bool) -> Result<String, String> {
+        if let Some(socket) = self.address.as_ref().filter(|_| self.is_unix_socket()) {
+            return Ok(format!("unix:{socket}"));
+        }
+        let scheme = match (self.is_secured(), self.is_websocket) {
+            (false, false) => "mqtt",
+            (true, false) => "mqtts",
+            (false, true) => "ws",
+            (true, true) => "wss",
+        };
+        // IPv6, and IPv4 as well.
+        let everywhere = if self.domain == Some(Domain::V4) { "0.0.0.0" } else { "::" };
+        let host = self.address.as_deref().unwrap_or(if is_local { "127.0.0.1" } else { everywhere });
+        let host = if host == "localhost" { "127.0.0.1" } else { host };
+        let ip: IpAddr = host.parse().map_err(|_| {
+            format!(
+                "listener {} {host}: host names are not looked up; write the IP address of \"{host}\" in its place",
+                self.port()
+            )
+        })?;
+        let host = if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
+        Ok(format!("{scheme}://{host}:{}", self.port()))
+    }
+
+    /// Writes the table. `address` is that of [`Listener::address`].
+    pub(super) fn write(&self, text: &mut String, address: &str, is_local: bool, folder: &Path, with: &Companions<'_>) {
+        let path = |file: &str| quoted(&seen_from(folder, file).display().to_string());
+        let _ = writeln!(text, "[[listener]]\naddress = {}", quoted(address));
+        if let Some(connections) = self.connections {
+            let _ = writeln!(text, "connections = {connections}");
+        }
+        if let Some(prefix) = &self.mount_point {
+            let _ = writeln!(text, "mount_point = {}", quoted(prefix));
+        }
+        self.write_mqtt(text);
+        let _ = writeln!(text, "auth.anonymous = {}", self.lets_in_anonymous(is_local));
+        if let Some(file) = &self.security.password_file {
+            let _ = writeln!(text, "auth.password_file = {}", path(file));
+            if !self.is_secured() && !self.proxies_require_tls && !self.is_on_this_machine(is_local) {
+                text.push_str("# As before, passwords can be read by others on their way. Better serve TLS.\nauth.plain_passwords = true\n");
+            }
+        } else if self.is_closed(is_local) {
+            let _ = writeln!(text, "# No users: nobody can connect.\nauth.password_file = {}", quoted(NO_USERS));
+        }
+        if let Some(name) = with.rules {
+            let _ = writeln!(text, "acl.file = {}", quoted(name));
+        }
+        if self.requires_certificate && (self.is_secured() || self.is_for_proxies) {
+            if !self.takes_name_of_certificate {
+                text.push_str("auth.certificate = \"nobody\"\n");
+            } else if self.takes_user_as_client_id.is_some() {
+                text.push_str("auth.certificate = \"user_and_client_id\"\n");
+            }
+        }
+        if self.is_for_proxies {
+            text.push_str("# Name the addresses of the proxies here: only they can connect.\nproxy.trusted = [\"127.0.0.0/8\", \"::1\"]\n");
+            let requirements =
+                [("require_tls", self.proxies_require_tls), ("require_certificate", self.requires_certificate)];
+            for (key, _) in requirements.iter().filter(|(_, is_required)| *is_required) {
+                let _ = writeln!(text, "proxy.{key} = true");
+            }
+        }
+        if self.is_secured() {
+            self.write_tls(text, path, with);
+        }
+    }
+
+    fn write_mqtt(&self, text: &mut String) {
+        let numbers = [("max_qos", self.max_qos), ("topic_alias_maximum", self.topic_aliases)];
+        for (key, value) in numbers {
+            if let Some(value) = value {
+                let _ = writeln!(text, "mqtt.{key} = {value}");
+            }
+        }
+        if let Some(versions) = &self.versions {
+            let list: Vec<String> = versions.iter().map(|version| quoted(version)).collect();
+            let _ = writeln!(text, "mqtt.protocol_versions = [{}]", list.join(", "));
+        }
+        if let Some(is_allowed) = self.allows_empty_client_id {
+            let _ = writeln!(text, "mqtt.allow_empty_client_id = {is_allowed}");
+        }
+        if let Some(prefix) = &self.client_id_prefix {
+            let _ = writeln!(text, "mqtt.assigned_client_id_prefix = {}", quoted(prefix));
+        }
+    }
+
+    fn write_tls(&self, text: &mut String, path: impl Fn(&str) -> String, with: &Companions<'_>) {
+        if let Some(chain) = with.chain {
+            text.push_str(
+                "# A copy of certfile with the chain from cafile: write it again when the certificate is renewed.\n",
+            );
+            let _ = writeln!(text, "tls.certificate = {}", quoted(chain));
+        } else if let Some(file) = &self.certificate {
+            let _ = writeln!(text, "tls.certificate = {}", path(file));
+        }
+        // Without certificates of clients, mosquitto does not look at a list of revoked ones.
+        let revoked = self.revoked.as_ref().filter(|_| self.requires_certificate);
+        for (key, file) in [("key", self.key.as_ref()), ("revoked", revoked)] {
+            if let Some(file) = file {
+                let _ = writeln!(text, "tls.{key} = {}", path(file));
+            }
+        }
+        let client_certificates = if self.requires_certificate { "required" } else { "none" };
+        let _ = writeln!(text, "tls.client_certificates = \"{client_certificates}\"");
+        if self.requires_certificate && !with.client_authorities.is_empty() {
+            let list: Vec<String> = with.client_authorities.iter().map(|file| path(file)).collect();
+            let _ = writeln!(text, "tls.client_ca = [{}]", list.join(", "));
+        }
+        if let Some(version) = self.minimum_version {
+            let _ = writeln!(text, "tls.minimum_version = \"{version}\"");
+        }
+    }
+}
