@@ -37,4 +37,4 @@ pub use reader::{Damage, DamageKind, DurableFrames, End, Reader, Step, Suspects,
 pub use snapshot::{NamedSnapshot, SnapshotReader, SnapshotWriter, Snapshots, UnreadSnapshots};
 #[cfg(feature = "lying-disk")]
 pub use writer::SteppedWriter;
-pub use writer::{PUT_OFF_MS, Port, PostError, RING_FRAMES, RING_MAX_BYTES, WriterHandle, WriterThread};
+pub use writer::{PUT_OFF_MS, Port, PostError, RING_FRAMES, RING_MAX_BYTES, SEAL_AFTER_MS, WriterHandle, WriterThread};

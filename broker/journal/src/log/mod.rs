@@ -69,6 +69,8 @@ pub struct Log<D: Disk> {
     /// Files to be used again, which stand under the names of their former segments.
     spares: Vec<SegmentNumber>,
     durable: Position,
+    /// Something that is durable names the last frame.
+    is_sealed: bool,
     failure: Option<LogError>,
 }
 
@@ -155,8 +157,30 @@ impl<D: Disk> Log<D> {
         }
         self.current.at += bytes.len() as u64;
         self.durable = last;
+        self.is_sealed = false;
         self.group.clear();
         Ok(())
+    }
+
+    /// Writes down, apart from the frames, up to where the log is durable: if its last frames are damaged later, they are missed. The
+    /// next group would say the same, so this is for when none follows. Does nothing where it is written down already.
+    ///
+    /// # Errors
+    /// The log has failed, or fails now.
+    pub fn seal(&mut self) -> Result<(), LogError> {
+        self.check()?;
+        if self.is_sealed {
+            return Ok(());
+        }
+        let result = self.current.seal(self.durable);
+        self.keep_failure(result)?;
+        self.is_sealed = true;
+        Ok(())
+    }
+
+    /// Whether nothing names the last frame yet, see [`Log::seal`].
+    pub fn is_sealed(&self) -> bool {
+        self.is_sealed
     }
 
     /// Goes on to the next segment, which has room for a group of `bytes`.
@@ -301,7 +325,8 @@ impl<D: Disk> Log<D> {
         if self.needs_delivery() {
             self.group.clear();
         }
-        self.commit().map(|_| ())
+        self.commit()?;
+        self.seal()
     }
 
     /// The last frame that is durable.

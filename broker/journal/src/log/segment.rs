@@ -1,9 +1,10 @@
 //! Segments that are written to, and those to come.
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{BlockBuffer, Disk, DiskFile};
 use crate::error::LogError;
-use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, FileKind, Header, Name};
+use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, FileKind, Header, Name, Version, sealed_block};
 use crate::log::Log;
+use crate::log::open::write_version;
 use crate::numbers::{Epoch, Position, SegmentNumber};
 
 /// A segment that is open to write.
@@ -15,9 +16,16 @@ pub(super) struct Segment<F> {
     pub(super) at: u64,
 }
 
-impl<F> Segment<F> {
+impl<F: DiskFile> Segment<F> {
     pub(super) fn fits(&self, group_bytes: usize) -> bool {
         self.at.checked_add(group_bytes as u64).is_some_and(|end| end <= self.header.bytes)
+    }
+
+    /// Writes down that the log is durable up to `position`, which is in this segment.
+    pub(super) fn seal(&self, position: Position) -> Result<(), LogError> {
+        let mut block = BlockBuffer::default();
+        block.extend(&sealed_block(self.header, position));
+        Ok(self.file.write_durably(BLOCK_BYTES as u64, block.bytes())?)
     }
 
     pub(super) fn retire(self) -> Retired {
@@ -54,7 +62,7 @@ impl<D: Disk> Order<D> {
         Order { disk, header, spare }
     }
 
-    /// Does it. Takes as long as writing and syncing a segment, or without a new file two syncs.
+    /// Does it. Takes as long as writing and syncing a segment, or without a new file some syncs.
     ///
     /// # Errors
     /// Those of the disk.
@@ -86,6 +94,8 @@ impl<D: Disk> Order<D> {
         file.write_durably(0, &header.to_bytes())?;
         disk.rename(made, &name.to_string())?;
         disk.sync_directory()?;
+        // From here on the file is missed if it is not there.
+        write_version(&disk, Version { log: header.log, made: header.number })?;
         Ok(Prepared(Segment { header, file, at: FIRST_FRAME_OFFSET as u64 }))
     }
 }
@@ -104,6 +114,7 @@ impl<D: Disk> Log<D> {
             after: self.began_after,
             log: self.id,
             written_at_ms: now_ms,
+            place: Some(self.current.header.place.unwrap_or(0) + 1),
         };
         let spare = if is_usual { self.spares.pop() } else { None };
         Order::new(self.disk.clone(), header, spare)
