@@ -2,6 +2,7 @@
 
 mod group;
 mod open;
+mod reserve;
 mod segment;
 
 use std::io::ErrorKind;
@@ -13,6 +14,7 @@ use crate::mutant::{Mutant, is};
 use crate::numbers::{Epoch, LogId, Position, SegmentNumber, ShardNumber, TurnNumber};
 pub(crate) use group::Group;
 pub use open::{HeldDirectory, OnDamage, Recovery};
+pub use reserve::RESERVE_BYTES;
 pub use segment::{Order, Prepared};
 use segment::{Retired, Segment};
 
@@ -37,11 +39,18 @@ pub struct Settings {
     /// A group is handed to the system first and made durable after that, in two steps, since somebody waits for the first alone.
     /// One step is faster.
     pub writes_first: bool,
+    /// [`RESERVE_BYTES`] are held back for a start on a full disk, see [`HeldDirectory::give_up_reserve`].
+    pub keeps_reserve: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { segment_bytes: SEGMENT_DEFAULT_BYTES, on_damage: OnDamage::Refuse, writes_first: false }
+        Settings {
+            segment_bytes: SEGMENT_DEFAULT_BYTES,
+            on_damage: OnDamage::Refuse,
+            writes_first: false,
+            keeps_reserve: false,
+        }
     }
 }
 
@@ -71,6 +80,7 @@ pub struct Log<D: Disk> {
     durable: Position,
     /// Something that is durable names the last frame.
     is_sealed: bool,
+    lacks_reserve: bool,
     failure: Option<LogError>,
 }
 
@@ -189,7 +199,7 @@ impl<D: Disk> Log<D> {
             let segment = match std::mem::replace(&mut self.next, Next::None) {
                 Next::Ready(segment) => segment,
                 Next::None | Next::NoSpace => {
-                    let segment = self.make_order(bytes, 0).carry_out()?.0;
+                    let segment = self.make_order(bytes, 0).carry_out()?.segment;
                     self.is_short_of_space = false;
                     segment
                 }
@@ -237,7 +247,8 @@ impl<D: Disk> Log<D> {
             return Ok(());
         }
         let prepared = self.keep_failure(prepared)?;
-        (self.next, self.is_short_of_space) = (Next::Ready(prepared.0), false);
+        (self.next, self.is_short_of_space) = (Next::Ready(prepared.segment), false);
+        self.lacks_reserve &= !prepared.made_reserve;
         Ok(())
     }
 

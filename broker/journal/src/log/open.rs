@@ -3,7 +3,7 @@
 use crate::check::hold;
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
-use crate::format::{BLOCK_BYTES, FileKind, Frame, Header, NEW_SUFFIX, Name, VERSION_NAME, Version};
+use crate::format::{BLOCK_BYTES, FileKind, Frame, Header, NEW_SUFFIX, Name, RESERVE_NAME, VERSION_NAME, Version};
 use crate::log::group::Group;
 use crate::log::segment::{Order, Retired};
 use crate::log::{Log, Next, SEGMENT_MAX_BYTES, SEGMENT_MIN_BYTES, SPARES_MAX, Settings};
@@ -35,7 +35,7 @@ pub struct Recovery {
 /// A directory that this process has for itself.
 #[derive(Debug)]
 pub struct HeldDirectory<D: Disk> {
-    disk: D,
+    pub(super) disk: D,
     lock: D::Lock,
 }
 
@@ -132,7 +132,7 @@ impl<D: Disk> Log<D> {
             written_at_ms: now_ms,
             place: Some(0),
         };
-        let current = Order::new(disk.clone(), header, spares.pop()).carry_out()?.0;
+        let current = Order::new(disk.clone(), header, spares.pop()).carry_out()?.segment;
         let log = Log {
             disk: disk.clone(),
             _lock: lock,
@@ -149,6 +149,7 @@ impl<D: Disk> Log<D> {
             spares,
             durable: end.last,
             is_sealed: true,
+            lacks_reserve: settings.keeps_reserve && !names.iter().any(|name| name == RESERVE_NAME),
             failure: None,
         };
         Ok((log, Recovery { end, damage, written_at_ms }))

@@ -5,6 +5,7 @@ use crate::error::LogError;
 use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, FileKind, Header, Name, Version, sealed_block};
 use crate::log::Log;
 use crate::log::open::write_version;
+use crate::log::reserve::make_reserve;
 use crate::numbers::{Epoch, Position, SegmentNumber};
 
 /// A segment that is open to write.
@@ -51,15 +52,24 @@ pub struct Order<D: Disk> {
     disk: D,
     header: Header,
     spare: Option<SegmentNumber>,
+    /// The reserve is to be made as well.
+    makes_reserve: bool,
 }
 
 /// A segment that is ready.
 #[derive(Debug)]
-pub struct Prepared<D: Disk>(pub(super) Segment<D::File>);
+pub struct Prepared<D: Disk> {
+    pub(super) segment: Segment<D::File>,
+    pub(super) made_reserve: bool,
+}
 
 impl<D: Disk> Order<D> {
     pub(super) fn new(disk: D, header: Header, spare: Option<SegmentNumber>) -> Order<D> {
-        Order { disk, header, spare }
+        Order { disk, header, spare, makes_reserve: false }
+    }
+
+    pub(super) fn with_reserve(self, makes_reserve: bool) -> Order<D> {
+        Order { makes_reserve, ..self }
     }
 
     /// Does it. Takes as long as writing and syncing a segment, or without a new file some syncs.
@@ -81,7 +91,7 @@ impl<D: Disk> Order<D> {
     }
 
     fn make(self, made: &str) -> Result<Prepared<D>, LogError> {
-        let Order { disk, header, spare } = self;
+        let Order { disk, header, spare, makes_reserve } = self;
         let name = Name::Segment(header.number);
         let file = match spare {
             Some(_) => {
@@ -96,7 +106,8 @@ impl<D: Disk> Order<D> {
         disk.sync_directory()?;
         // From here on the file is missed if it is not there.
         write_version(&disk, Version { log: header.log, made: header.number })?;
-        Ok(Prepared(Segment { header, file, at: FIRST_FRAME_OFFSET as u64 }))
+        let made_reserve = makes_reserve && make_reserve(&disk);
+        Ok(Prepared { segment: Segment { header, file, at: FIRST_FRAME_OFFSET as u64 }, made_reserve })
     }
 }
 
@@ -117,6 +128,6 @@ impl<D: Disk> Log<D> {
             place: Some(self.current.header.place.unwrap_or(0) + 1),
         };
         let spare = if is_usual { self.spares.pop() } else { None };
-        Order::new(self.disk.clone(), header, spare)
+        Order::new(self.disk.clone(), header, spare).with_reserve(self.lacks_reserve)
     }
 }

@@ -89,8 +89,9 @@ fn harm(world: &mut World) -> (String, Harm) {
             let start = at / BLOCK * BLOCK;
             Harm::Cleared(start..(start + BLOCK * (1 + world.random.below(4))).min(bytes))
         }
-        6 => Harm::Cut(at),
-        _ => Harm::Removed,
+        // An empty directory is a new one.
+        7 if names.len() > 1 => Harm::Removed,
+        _ => Harm::Cut(at),
     };
     match &harm {
         Harm::Flipped(at) => world.disk.flip_bit(&name, *at, world.random.below(8) as u8),
