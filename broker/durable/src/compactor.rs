@@ -225,7 +225,8 @@ impl<D: Disk, E: Fn() -> Epoch, N: Fn() -> u64> Work<D, E, N> {
 /// Whether the log is long for what it holds, or for what it may take.
 fn is_due(writer: &WriterHandle) -> bool {
     let held_bytes = writer.held_bytes();
-    held_bytes >= due_bytes(writer.snapshot_bytes()) || (is_near_limit(writer) && held_bytes >= LOG_MIN_BYTES / 2)
+    let worthwhile_bytes = (LOG_MIN_BYTES / 2).min(writer.limit_bytes() / 4);
+    held_bytes >= due_bytes(writer.snapshot_bytes()) || (is_near_limit(writer) && held_bytes >= worthwhile_bytes)
 }
 
 fn is_near_limit(writer: &WriterHandle) -> bool {

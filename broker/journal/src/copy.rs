@@ -12,7 +12,7 @@ use std::io::ErrorKind;
 use crate::check::{Summary, check, state_names};
 use crate::disk::{Disk, DiskError, DiskFile};
 use crate::error::LogError;
-use crate::format::{BLOCK_BYTES, NEW_SUFFIX, Name, VERSION_NAME};
+use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, NEW_SUFFIX, Name, VERSION_NAME};
 use crate::numbers::Position;
 use crate::reader::Reader;
 use crate::snapshot::Snapshots;
@@ -65,18 +65,24 @@ pub fn copy<S: Disk, T: Disk>(from: &S, to: &T) -> Result<Copied, CopyError> {
 }
 
 fn copy_once<S: Disk, T: Disk>(from: &S, to: &T) -> Result<Copied, CopyError> {
+    // It says which segments there must be, so it is read before they are looked for.
+    let version = read_version_text(from)?;
     let names = state_names(from).map_err(CopyError::Source)?;
-    let mut bytes = 0;
+    if names.is_empty() {
+        return Err(CopyError::Source(LogError::Empty));
+    }
+    let Some(version) = version else { return Err(CopyError::Source(LogError::VersionMissing)) };
+    let mut bytes = version.len() as u64;
     // From the end of the log to its beginning. Snapshots come last, and cover no more than what has been copied.
     let is_snapshot = |name: &&String| matches!(Name::parse(name), Some(Name::Snapshot(_)));
     let segments = names.iter().rev().filter(|name| !is_snapshot(name));
     for name in segments.chain(names.iter().filter(is_snapshot)) {
-        bytes += copy_backwards(from, to, name, name, LogError::Unsteady)?;
+        bytes += copy_backwards(from, to, name)?;
     }
     // The copy counts when it has been found whole, whatever ends this before.
     let half_made = half_made_version();
-    let missing = if names.is_empty() { LogError::Empty } else { LogError::VersionMissing };
-    bytes += copy_backwards(from, to, VERSION_NAME, &half_made, missing)?;
+    let written = to.create(&half_made, version.len() as u64).and_then(|file| file.write_durably(0, &version));
+    written.map_err(|error| CopyError::Target(error.into()))?;
     if !names.is_subset(&state_names(from).map_err(CopyError::Source)?) {
         return Err(CopyError::Source(LogError::Unsteady));
     }
@@ -159,21 +165,31 @@ pub fn verify<D: Disk>(disk: &D) -> Result<(Position, Summary), LogError> {
     }
 }
 
-/// Copies a file from its end to its beginning; gives its size. `missing`: what it means that it is not there.
-fn copy_backwards<S: Disk, T: Disk>(
-    from: &S,
-    to: &T,
-    name: &str,
-    new_name: &str,
-    missing: LogError,
-) -> Result<u64, CopyError> {
+/// The bytes of `VERSION`; `None` where there is none.
+fn read_version_text<S: Disk>(from: &S) -> Result<Option<Vec<u8>>, CopyError> {
+    let read = || {
+        let file = from.open(VERSION_NAME)?;
+        let mut bytes = vec![0; file.size_bytes()?.min(CHUNK_BYTES) as usize];
+        file.read_at(0, &mut bytes)?;
+        Ok(Some(bytes))
+    };
+    match read() {
+        Err(DiskError { kind: ErrorKind::NotFound, .. }) => Ok(None),
+        read => read.map_err(|error| CopyError::Source(error.into())),
+    }
+}
+
+/// Copies a file from its end to its beginning, but its header, which may name the last of its frames; gives its size.
+fn copy_backwards<S: Disk, T: Disk>(from: &S, to: &T, name: &str) -> Result<u64, CopyError> {
     let unread = |error: DiskError| {
-        CopyError::Source(if error.kind == ErrorKind::NotFound { missing.clone() } else { error.into() })
+        CopyError::Source(if error.kind == ErrorKind::NotFound { LogError::Unsteady } else { error.into() })
     };
     let unwritten = |error: DiskError| CopyError::Target(error.into());
     let source = from.open(name).map_err(unread)?;
     let size = source.size_bytes().map_err(unread)?;
-    let target = to.create(new_name, 0).map_err(unwritten)?;
+    let target = to.create(name, 0).map_err(unwritten)?;
+    let mut header = vec![0; size.min(FIRST_FRAME_OFFSET as u64) as usize];
+    source.read_at(0, &mut header).map_err(unread)?;
     let mut chunk = Vec::new();
     for start in (0..size.div_ceil(CHUNK_BYTES)).rev().map(|chunk| chunk * CHUNK_BYTES) {
         let bytes = (size - start).min(CHUNK_BYTES);
@@ -186,6 +202,7 @@ fn copy_backwards<S: Disk, T: Disk>(
         }
         target.write_at(start, &chunk).map_err(unwritten)?;
     }
+    target.write_at(0, &header).map_err(unwritten)?;
     target.sync_data().map_err(unwritten)?;
     Ok(size)
 }

@@ -27,14 +27,14 @@ pub use check::{Files, READ_TRIES, Summary, UNDECODABLE_LISTED_MAX, check, hold,
 pub use copy::{COPY_TRIES, Copied, CopyError, copy, verify};
 pub use disk::{Directory, Disk, DiskError, DiskFile, ReadOnlyDirectory, replace_directory};
 pub use error::LogError;
-pub use format::{BLOCK_BYTES, FORMAT_VERSION, FRAME_BODY_MAX_BYTES, Frame};
+pub use format::{BLOCK_BYTES, FORMAT_VERSION, FRAME_BODY_MAX_BYTES, Frame, LOCK_NAME};
 pub use log::{
-    AppendError, GROUP_MAX_BYTES, HeldDirectory, Log, OnDamage, Order, Prepared, Recovery, SEGMENT_DEFAULT_BYTES,
-    SEGMENT_MAX_BYTES, SEGMENT_MIN_BYTES, SPARES_MAX, Settings,
+    AppendError, GROUP_MAX_BYTES, HeldDirectory, Log, OnDamage, Order, Prepared, RESERVE_BYTES, Recovery,
+    SEGMENT_DEFAULT_BYTES, SEGMENT_MAX_BYTES, SEGMENT_MIN_BYTES, SPARES_MAX, Settings,
 };
 pub use numbers::{Epoch, LogId, Position, SegmentNumber, SessionId, ShardNumber, TurnNumber};
 pub use reader::{Damage, DamageKind, DurableFrames, End, Reader, Step, Suspects, Torn};
 pub use snapshot::{NamedSnapshot, SnapshotReader, SnapshotWriter, Snapshots, UnreadSnapshots};
 #[cfg(feature = "lying-disk")]
 pub use writer::SteppedWriter;
-pub use writer::{PUT_OFF_MS, Port, PostError, RING_FRAMES, RING_MAX_BYTES, WriterHandle, WriterThread};
+pub use writer::{PUT_OFF_MS, Port, PostError, RING_FRAMES, RING_MAX_BYTES, SEAL_AFTER_MS, WriterHandle, WriterThread};

@@ -13,6 +13,12 @@ pub enum Mutant {
     BeginsOneFrameLate,
     /// A segment is let go of although the snapshot does not cover its last frames.
     ReleasesTooMuch,
+    /// Seals are not read.
+    ForgetsSeals,
+    /// That a segment was made is not remembered.
+    ForgetsSegments,
+    /// A first segment that is missing is not missed.
+    TakesAnyFirstSegment,
 }
 
 #[cfg(feature = "mutants")]

@@ -10,7 +10,7 @@ use crate::format::{
 };
 use crate::log::Group;
 use crate::numbers::{Epoch, LogId, Position, SegmentNumber, ShardNumber, TurnNumber};
-use crate::reader::{read_header, read_in_pieces, read_version_file};
+use crate::reader::{read_header, read_in_pieces, read_names};
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 20;
@@ -45,6 +45,7 @@ impl<D: Disk> SnapshotWriter<D> {
             after: covered,
             log,
             written_at_ms: now_ms,
+            place: None,
         };
         let file = disk.create(&Name::Snapshot(covered).new_name(), FIRST_FRAME_OFFSET as u64)?;
         let (at, last) = (FIRST_FRAME_OFFSET as u64, Position::START);
@@ -177,8 +178,7 @@ impl<D: Disk> UnreadSnapshots<D> {
     /// # Errors
     /// As for [`SnapshotReader::newest`].
     pub fn of(disk: &D) -> Result<UnreadSnapshots<D>, LogError> {
-        let names = disk.list()?;
-        let Some(log) = read_version_file(disk, &names)? else {
+        let (Some(version), names) = read_names(disk)? else {
             return Ok(UnreadSnapshots { disk: disk.clone(), found: None });
         };
         let mut positions: Vec<Position> = Vec::new();
@@ -188,7 +188,7 @@ impl<D: Disk> UnreadSnapshots<D> {
             }
         }
         positions.sort_unstable();
-        Ok(UnreadSnapshots { disk: disk.clone(), found: Some((log, positions)) })
+        Ok(UnreadSnapshots { disk: disk.clone(), found: Some((version.log, positions)) })
     }
 
     /// The newest one that has not been given yet.
@@ -238,7 +238,7 @@ impl<D: Disk> SnapshotReader<D> {
             _ if file.read_at(FIRST_FRAME_OFFSET as u64, &mut start).is_ok() => {
                 let Some(epoch) = u64_at(&start, EPOCH_OFFSET).and_then(Epoch::new) else { return Ok(None) };
                 let (kind, number, base, after) = (FileKind::Snapshot, SegmentNumber(0), Position::START, covered);
-                Header { kind, number, base, bytes, epoch, after, log: LogId(0), written_at_ms: 0 }
+                Header { kind, number, base, bytes, epoch, after, log: LogId(0), written_at_ms: 0, place: None }
             }
             _ => return Ok(None),
         };

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tautwire_cold::ColdThread;
@@ -13,12 +13,12 @@ use tautwire_durable::{
 };
 use tautwire_engine::{RestoreError, Shard, Shared, restore};
 use tautwire_journal::{
-    Directory, Disk, End, Epoch, HeldDirectory, Log, LogError, LogId, OnDamage, Position, SEGMENT_DEFAULT_BYTES,
-    Settings, WriterHandle, WriterThread,
+    Directory, Disk, End, Epoch, HeldDirectory, LOCK_NAME, Log, LogError, LogId, OnDamage, Position, RESERVE_BYTES,
+    SEGMENT_DEFAULT_BYTES, Settings, WriterHandle, WriterThread,
 };
 use tautwire_message::{Cold, Durations};
 use tautwire_router::{ShardIndex, random};
-use tautwire_session::AckLevel;
+use tautwire_session::{AckLevel, Replay};
 
 use crate::bell::Bell;
 use crate::clock::Clock;
@@ -36,6 +36,33 @@ pub struct DataDirectory<'a> {
     pub on_damage: OnDamage,
     /// How many bytes log and snapshot may take; `None` for nine tenths of what they have and what is free on the file system.
     pub limit_bytes: Option<u64>,
+    /// Where the directory has been locked before.
+    pub lock: Option<&'a DataLock>,
+}
+
+/// A data directory that this process has for itself, before a broker is started on it.
+#[derive(Debug)]
+pub struct DataLock(Mutex<Option<HeldDirectory<Directory>>>);
+
+impl DataLock {
+    /// Locks the directory, and makes it where it is not there.
+    ///
+    /// # Errors
+    /// Another process has it, or it cannot be used.
+    pub fn take(path: &Path) -> Result<DataLock, DataError> {
+        let take = || HeldDirectory::take(&Directory::open(path)?);
+        let held = take().map_err(|error| DataError { path: path.to_owned(), cause: Cause::Log(error) })?;
+        Ok(DataLock(Mutex::new(Some(held))))
+    }
+
+    /// Whether there is something to lock.
+    pub fn is_possible(path: &Path) -> bool {
+        path.join(LOCK_NAME).exists()
+    }
+
+    fn give(&self) -> Option<HeldDirectory<Directory>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 /// How the data directory is.
@@ -81,6 +108,23 @@ pub(crate) fn disk_limit(asked_bytes: Option<u64>, default_bytes: u64) -> u64 {
 
 /// A lower limit is not kept to: so much is taken by a log in which nothing waits.
 const LIMIT_LEAST_BYTES: u64 = 4 * SEGMENT_DEFAULT_BYTES;
+
+/// Where there is room for fewer segments of the default size, they are smaller: a disk that is full after two of them takes nothing.
+const SEGMENTS_LEAST: u64 = 2;
+/// On a small disk a segment has this part of what it has room for.
+const SEGMENT_PART: u64 = 16;
+/// A segment of a small disk.
+const SEGMENT_LEAST_BYTES: u64 = 1 << 20;
+/// With less room, the reserve is given up.
+const ROOM_LEAST_BYTES: u64 = 2 * SEGMENT_LEAST_BYTES;
+
+/// The size of segments where there is so much room.
+fn segment_bytes(room_bytes: u64) -> u64 {
+    if room_bytes / SEGMENTS_LEAST >= SEGMENT_DEFAULT_BYTES {
+        return SEGMENT_DEFAULT_BYTES;
+    }
+    (room_bytes / SEGMENT_PART).next_multiple_of(SEGMENT_LEAST_BYTES).max(SEGMENT_LEAST_BYTES)
+}
 
 /// Clocks are set by less than this all the time.
 const SET_BACK_TOLD: Duration = Duration::from_secs(5);
@@ -195,7 +239,7 @@ fn open_and_start(
     bells: &[Arc<Bell>],
     clock: Clock,
 ) -> Result<Opened, DataError> {
-    let DataDirectory { path, on_damage, limit_bytes } = data;
+    let DataDirectory { path, on_damage, limit_bytes, lock } = data;
     let acks = shared.board.current().settings.acks.clone();
     let levels = listens.iter().map(|listen| listen.ack_level).chain(acks.levels());
     // Some wait only until the system has what was written down.
@@ -205,7 +249,17 @@ fn open_and_start(
     let disk = Directory::open(path).map_err(|error| log_failed(error.into()))?;
     let cold_failed = |error| failed(Cause::Cold(error));
     // Before anything is changed: another broker may have the directory.
-    let held = HeldDirectory::take(&disk).map_err(log_failed)?;
+    let held = lock.and_then(DataLock::give).map_or_else(|| HeldDirectory::take(&disk), Ok).map_err(log_failed)?;
+    let mut room_bytes = held.room_bytes().map_err(log_failed)?;
+    if room_bytes < ROOM_LEAST_BYTES && held.give_up_reserve().map_err(log_failed)? {
+        log::warn!(
+            "data directory {}: the disk is full ({room_bytes} bytes are free); the broker starts with its reserve of {} MiB, \
+             which the next start does not have: free some space",
+            path.display(),
+            RESERVE_BYTES >> 20
+        );
+        room_bytes = held.room_bytes().map_err(log_failed)?;
+    }
     let mut cooler = Cooler::open(path, shared).map_err(cold_failed)?;
     let mut recovery = Recovery::new(Some(shared.memory.ledger(0).clone())).cooling_into(&mut cooler);
     if on_damage == OnDamage::Skip {
@@ -216,7 +270,8 @@ fn open_and_start(
         snapshot.damaged.iter().for_each(|name| log::warn!("data directory {}: {name} is damaged", path.display()));
     }
     let covered = snapshot.covered;
-    let settings = Settings { on_damage, writes_first, ..Settings::default() };
+    let segment_bytes = segment_bytes(room_bytes);
+    let settings = Settings { segment_bytes, on_damage, writes_first, keeps_reserve: true };
     let opened = Log::open_held(held, settings, covered, epoch(), LogId(random()), clock.now_ms(), |frame| {
         recovery.frame(frame.body).map_err(|error| refusal(&error))
     });
@@ -225,7 +280,6 @@ fn open_and_start(
         (LogError::Damaged(_), Some(name)) => log_failed(LogError::SnapshotDamaged(name.as_str().into())),
         (error, _) => log_failed(error),
     })?;
-    announce(path, &found.end);
     let last_ms = snapshot.written_at_ms.max(found.written_at_ms).max(recovery.last_ms());
     let (clock, set_back) = clock.not_before(last_ms);
     if set_back > SET_BACK_TOLD {
@@ -236,6 +290,7 @@ fn open_and_start(
     }
     let passed_over = recovery.passed_over().cloned();
     let replay = recovery.finish();
+    announce(path, &found.end, &replay);
     let id = log.id();
     let mut snapshot_bytes = snapshot.bytes;
     let mut covered = covered;
@@ -299,17 +354,23 @@ fn refusal(error: &RecoveryError) -> Box<str> {
     format!("{error} [{}]", error.code()).into()
 }
 
-fn announce(path: &Path, end: &End) {
+/// `state`: what is there.
+fn announce(path: &Path, end: &End, state: &Replay) {
     let path = path.display();
     match &end.torn {
         Some(torn) => log::warn!(
-            "data directory {path}: the end of the log was cut off in segment {} at byte {}; nothing there had been acknowledged",
+            "data directory {path}: the last write is not whole and was cut off: {} bytes of segment {} from byte {} on. If the broker \
+             was ended during that write, nothing in it had been acknowledged; if the disk has damaged it since, it may have been \
+             acknowledged{}",
+            torn.bytes,
             torn.segment,
-            torn.offset
+            torn.offset,
+            loss::suspects(&torn.suspects, state)
         ),
         None if !end.closed && end.last > Position::START => {
             log::warn!(
-                "data directory {path}: the broker was not stopped in order; all that was acknowledged is there"
+                "data directory {path}: the broker was not stopped in order; no damage was found. A write of its last moments that the \
+                 disk has lost without a trace would not be found, and may have been acknowledged"
             );
         }
         None => {}
@@ -321,5 +382,19 @@ fn epoch() -> Epoch {
         if let Some(epoch) = Epoch::new(random()) {
             return epoch;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_smaller_where_there_is_room_for_few_of_them() {
+        const MIB: u64 = 1 << 20;
+        let sizes = [0, MIB, 20 * MIB, 31 * MIB, 32 * MIB, 1 << 40].map(|room| segment_bytes(room) / MIB);
+        assert_eq!(sizes, [1, 1, 2, 2, 16, 16]);
+        // The first one, the one made ahead, and a snapshot find room on a disk of 20 MB, with the reserve.
+        assert!(2 * segment_bytes(20_000_000) + RESERVE_BYTES < 10_000_000);
     }
 }

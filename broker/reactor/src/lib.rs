@@ -40,7 +40,7 @@ mod worker;
 pub use arrivals::{ArrivalLimits, ConnectRate, RATED_ADDRESSES_MAX};
 pub use broker::{Broker, Change, Control, Entrance, StartError, TAKEN_ON_MAX};
 pub use cluster::{ClusterMail, ClusterSeat, ClusterThread};
-pub use data::{DataDirectory, DataError, DataState};
+pub use data::{DataDirectory, DataError, DataLock, DataState};
 pub use doorkeeper::{Doorkeeper, Ticket};
 pub use gate::ListenerState;
 pub use inbox::PublishError;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tautwire_durable::{PassedOver, SnapshotFound};
-use tautwire_journal::{Damage, SessionId};
+use tautwire_journal::{Damage, SessionId, Suspects};
 use tautwire_session::{Replay, SessionNumber};
 
 /// Tells all that is lost; says whether anything is. `state`: what is left.
@@ -22,7 +22,7 @@ pub(crate) fn tell(
         log::error!("data directory {path}: lost of the snapshot: bytes {} to {}", range.start, range.end);
     }
     for damage in damage {
-        log::error!("data directory {path}: lost: {damage}{}", suspects(damage, state));
+        log::error!("data directory {path}: lost: {damage}{}", suspects(&damage.suspects, state));
     }
     let passed_over = passed_over.filter(|passed| !passed.is_none());
     if let Some(passed) = passed_over {
@@ -42,14 +42,14 @@ pub(crate) fn tell(
 }
 
 /// Sessions and topics that damaged bytes name.
-fn suspects(damage: &Damage, state: &Replay) -> String {
+pub(crate) fn suspects(suspects: &Suspects, state: &Replay) -> String {
     let mut text = String::new();
-    if !damage.suspects.sessions.is_empty() {
-        let named: Vec<String> = damage.suspects.sessions.iter().map(|session| name(*session, state)).collect();
+    if !suspects.sessions.is_empty() {
+        let named: Vec<String> = suspects.sessions.iter().map(|session| name(*session, state)).collect();
         text.push_str(&format!("; sessions: {}", named.join(", ")));
     }
-    if !damage.suspects.topics.is_empty() {
-        let quoted: Vec<String> = damage.suspects.topics.iter().map(|topic| format!("{topic:?}")).collect();
+    if !suspects.topics.is_empty() {
+        let quoted: Vec<String> = suspects.topics.iter().map(|topic| format!("{topic:?}")).collect();
         text.push_str(&format!("; topics: {}", quoted.join(", ")));
     }
     text

@@ -149,7 +149,7 @@ fn a_broker_of_a_cluster_has_no_data_directory() {
     let seat = ClusterSeat { seed: SEED, settings: ClusterSettings::default(), thread };
     let entrance = Entrance { cluster: Some(seat), ..Entrance::open(&listens) };
     let path = std::env::temp_dir();
-    let data = DataDirectory { path: &path, on_damage: OnDamage::Refuse, limit_bytes: None };
+    let data = DataDirectory { path: &path, on_damage: OnDamage::Refuse, limit_bytes: None, lock: None };
     let started = Broker::start(Settings::default(), RETAINED, Arc::default(), entrance, 1, Some(data));
     assert!(matches!(started, Err(StartError::DataInCluster)));
 }

@@ -108,7 +108,12 @@ impl Machine {
 
     /// Makes durable what waits; false where nothing does.
     pub(crate) fn write(&mut self) -> bool {
-        self.running.as_mut().is_some_and(|running| running.writer.step())
+        let Some(running) = &mut self.running else { return false };
+        let wrote = running.writer.step();
+        if !wrote {
+            running.writer.seal();
+        }
+        wrote
     }
 
     /// Makes the next segment ready, if one was ordered.

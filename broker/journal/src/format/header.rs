@@ -1,6 +1,6 @@
 //! The header of a segment or a snapshot.
 
-use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, FORMAT_VERSION, u32_at, u64_at};
+use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, FORMAT_OLDEST, FORMAT_VERSION, u32_at, u64_at};
 use crate::numbers::{Epoch, LogId, Position, SegmentNumber};
 
 const MAGIC: &[u8; 8] = b"TAUTWIRE";
@@ -25,6 +25,8 @@ pub(crate) struct Header {
     pub(crate) after: Position,
     pub(crate) log: LogId,
     pub(crate) written_at_ms: u64,
+    /// How many segments its epoch has before this one; `None` in version 1, which does not say.
+    pub(crate) place: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +51,7 @@ impl Header {
         block[48..56].copy_from_slice(&self.after.0.to_le_bytes());
         block[56..64].copy_from_slice(&self.log.0.to_le_bytes());
         block[64..72].copy_from_slice(&self.written_at_ms.to_le_bytes());
+        block[72..76].copy_from_slice(&self.place.unwrap_or(0).to_le_bytes());
         let check = crc32c::crc32c(&block[..CHECKED_BYTES]);
         block[CHECKED_BYTES..CHECKED_BYTES + 4].copy_from_slice(&check.to_le_bytes());
         block.repeat(FIRST_FRAME_OFFSET / BLOCK_BYTES)
@@ -79,7 +82,7 @@ impl Header {
         if version > FORMAT_VERSION {
             return Err(HeaderFault::Newer(version));
         }
-        if version != FORMAT_VERSION || short(CHECKED_BYTES)? != crc32c::crc32c(&block[..CHECKED_BYTES]) {
+        if version < FORMAT_OLDEST || short(CHECKED_BYTES)? != crc32c::crc32c(&block[..CHECKED_BYTES]) {
             return Err(HeaderFault::Damaged);
         }
         let header = Header {
@@ -95,6 +98,7 @@ impl Header {
             after: Position(number(48)?),
             log: LogId(number(56)?),
             written_at_ms: number(64)?,
+            place: if version > FORMAT_OLDEST { Some(short(72)?) } else { None },
         };
         header.end().map(|_| header).ok_or(HeaderFault::Damaged)
     }
@@ -119,6 +123,7 @@ mod tests {
             after: Position(12),
             log: LogId(5),
             written_at_ms: 1_000,
+            place: Some(2),
         }
     }
 

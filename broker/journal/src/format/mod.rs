@@ -3,6 +3,7 @@
 mod frame;
 mod header;
 mod names;
+mod seal;
 mod version;
 
 pub use frame::Frame;
@@ -10,11 +11,15 @@ pub(crate) use frame::{
     EPOCH_OFFSET, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameKind, Placed, frame_bytes, looks_begun, parse, stamp,
 };
 pub(crate) use header::{FileKind, Header, HeaderFault};
-pub(crate) use names::{LOCK_NAME, NEW_SUFFIX, Name, VERSION_NAME};
-pub(crate) use version::{VersionFault, read_version, version_text};
+pub use names::LOCK_NAME;
+pub(crate) use names::{NEW_SUFFIX, Name, RESERVE_NAME, VERSION_NAME};
+pub(crate) use seal::{read_seal, sealed_block};
+pub(crate) use version::{Version, VersionFault};
 
 /// The version of the format that is written.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
+/// The oldest version of the format that is read.
+pub(crate) const FORMAT_OLDEST: u32 = 1;
 /// Groups of frames begin and end at multiples of this.
 pub const BLOCK_BYTES: usize = 4096;
 /// The largest body of a frame in bytes. An MQTT packet has less than half of it.

@@ -1,7 +1,16 @@
 //! The file `VERSION`.
 
-use crate::format::FORMAT_VERSION;
-use crate::numbers::LogId;
+use crate::format::{FORMAT_OLDEST, FORMAT_VERSION};
+use crate::numbers::{LogId, SegmentNumber};
+
+/// What `VERSION` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Version {
+    pub(crate) log: LogId,
+    /// Segments up to this one have been made. Those of the last epoch are there unless a snapshot covers them. 0 in version 1,
+    /// which does not say.
+    pub(crate) made: SegmentNumber,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VersionFault {
@@ -11,25 +20,36 @@ pub(crate) enum VersionFault {
     Newer(u32),
 }
 
-pub(crate) fn version_text(log: LogId) -> String {
-    let text = format!("tautwire-journal\nformat {FORMAT_VERSION}\nlog {:016x}\n", log.0);
-    let check = crc32c::crc32c(text.as_bytes());
-    format!("{text}check {check:08x}\n")
-}
-
-pub(crate) fn read_version(bytes: &[u8]) -> Result<LogId, VersionFault> {
-    let text = std::str::from_utf8(bytes).map_err(|_| VersionFault::Damaged)?;
-    let mut lines = text.lines();
-    let format = match (lines.next(), lines.next().and_then(|line| line.strip_prefix("format "))) {
-        (Some("tautwire-journal"), Some(format)) => format.parse().map_err(|_| VersionFault::Damaged)?,
-        _ => return Err(VersionFault::Damaged),
-    };
-    if format > FORMAT_VERSION {
-        return Err(VersionFault::Newer(format));
+impl Version {
+    pub(crate) fn to_text(self) -> String {
+        self.text_of(FORMAT_VERSION)
     }
-    let log = lines.next().and_then(|line| u64::from_str_radix(line.strip_prefix("log ")?, 16).ok());
-    let log = LogId(log.ok_or(VersionFault::Damaged)?);
-    if text == version_text(log) { Ok(log) } else { Err(VersionFault::Damaged) }
+
+    fn text_of(self, format: u32) -> String {
+        let mut text = format!("tautwire-journal\nformat {format}\nlog {:016x}\n", self.log.0);
+        if format > FORMAT_OLDEST {
+            text += &format!("segments {:016x}\n", self.made.0);
+        }
+        let check = crc32c::crc32c(text.as_bytes());
+        format!("{text}check {check:08x}\n")
+    }
+
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Version, VersionFault> {
+        let text = std::str::from_utf8(bytes).map_err(|_| VersionFault::Damaged)?;
+        let mut lines = text.lines();
+        let format = match (lines.next(), lines.next().and_then(|line| line.strip_prefix("format "))) {
+            (Some("tautwire-journal"), Some(format)) => format.parse().map_err(|_| VersionFault::Damaged)?,
+            _ => return Err(VersionFault::Damaged),
+        };
+        if format > FORMAT_VERSION {
+            return Err(VersionFault::Newer(format));
+        }
+        let mut number = |name| u64::from_str_radix(lines.next()?.strip_prefix(name)?, 16).ok();
+        let log = number("log ").map(LogId).ok_or(VersionFault::Damaged)?;
+        let made = if format > FORMAT_OLDEST { number("segments ") } else { Some(0) };
+        let version = Version { log, made: SegmentNumber(made.ok_or(VersionFault::Damaged)?) };
+        if text == version.text_of(format) { Ok(version) } else { Err(VersionFault::Damaged) }
+    }
 }
 
 #[cfg(test)]
@@ -38,18 +58,26 @@ mod tests {
 
     #[test]
     fn the_version_is_read_as_it_is_written_and_every_change_is_noticed() {
-        let text = version_text(LogId(0x9f86));
-        assert_eq!(read_version(text.as_bytes()), Ok(LogId(0x9f86)));
+        let version = Version { log: LogId(0x9f86), made: SegmentNumber(17) };
+        let text = version.to_text();
+        assert_eq!(Version::parse(text.as_bytes()), Ok(version));
         for at in 0..text.len() {
             let mut changed = text.clone().into_bytes();
             changed[at] ^= 1;
-            assert!(read_version(&changed).is_err(), "byte {at}");
-            assert!(read_version(&text.as_bytes()[..at]).is_err(), "cut at {at}");
+            assert!(Version::parse(&changed).is_err(), "byte {at}");
+            assert!(Version::parse(&text.as_bytes()[..at]).is_err(), "cut at {at}");
         }
     }
 
     #[test]
+    fn version_1_is_read() {
+        let text = include_str!("../../tests/golden/VERSION-v1.txt");
+        let version = Version { log: LogId(0x4444_4444_4444_4444), made: SegmentNumber(0) };
+        assert_eq!(Version::parse(text.as_bytes()), Ok(version));
+    }
+
+    #[test]
     fn a_newer_version_is_named_whatever_follows() {
-        assert_eq!(read_version(b"tautwire-journal\nformat 12\nelse\n"), Err(VersionFault::Newer(12)));
+        assert_eq!(Version::parse(b"tautwire-journal\nformat 12\nelse\n"), Err(VersionFault::Newer(12)));
     }
 }

@@ -2,6 +2,7 @@
 
 mod group;
 mod open;
+mod reserve;
 mod segment;
 
 use std::io::ErrorKind;
@@ -13,6 +14,7 @@ use crate::mutant::{Mutant, is};
 use crate::numbers::{Epoch, LogId, Position, SegmentNumber, ShardNumber, TurnNumber};
 pub(crate) use group::Group;
 pub use open::{HeldDirectory, OnDamage, Recovery};
+pub use reserve::RESERVE_BYTES;
 pub use segment::{Order, Prepared};
 use segment::{Retired, Segment};
 
@@ -37,11 +39,18 @@ pub struct Settings {
     /// A group is handed to the system first and made durable after that, in two steps, since somebody waits for the first alone.
     /// One step is faster.
     pub writes_first: bool,
+    /// [`RESERVE_BYTES`] are held back for a start on a full disk, see [`HeldDirectory::give_up_reserve`].
+    pub keeps_reserve: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { segment_bytes: SEGMENT_DEFAULT_BYTES, on_damage: OnDamage::Refuse, writes_first: false }
+        Settings {
+            segment_bytes: SEGMENT_DEFAULT_BYTES,
+            on_damage: OnDamage::Refuse,
+            writes_first: false,
+            keeps_reserve: false,
+        }
     }
 }
 
@@ -69,6 +78,9 @@ pub struct Log<D: Disk> {
     /// Files to be used again, which stand under the names of their former segments.
     spares: Vec<SegmentNumber>,
     durable: Position,
+    /// Something that is durable names the last frame.
+    is_sealed: bool,
+    lacks_reserve: bool,
     failure: Option<LogError>,
 }
 
@@ -155,8 +167,30 @@ impl<D: Disk> Log<D> {
         }
         self.current.at += bytes.len() as u64;
         self.durable = last;
+        self.is_sealed = false;
         self.group.clear();
         Ok(())
+    }
+
+    /// Writes down, apart from the frames, up to where the log is durable: if its last frames are damaged later, they are missed. The
+    /// next group would say the same, so this is for when none follows. Does nothing where it is written down already.
+    ///
+    /// # Errors
+    /// The log has failed, or fails now.
+    pub fn seal(&mut self) -> Result<(), LogError> {
+        self.check()?;
+        if self.is_sealed {
+            return Ok(());
+        }
+        let result = self.current.seal(self.durable);
+        self.keep_failure(result)?;
+        self.is_sealed = true;
+        Ok(())
+    }
+
+    /// Whether nothing names the last frame yet, see [`Log::seal`].
+    pub fn is_sealed(&self) -> bool {
+        self.is_sealed
     }
 
     /// Goes on to the next segment, which has room for a group of `bytes`.
@@ -165,7 +199,7 @@ impl<D: Disk> Log<D> {
             let segment = match std::mem::replace(&mut self.next, Next::None) {
                 Next::Ready(segment) => segment,
                 Next::None | Next::NoSpace => {
-                    let segment = self.make_order(bytes, 0).carry_out()?.0;
+                    let segment = self.make_order(bytes, 0).carry_out()?.segment;
                     self.is_short_of_space = false;
                     segment
                 }
@@ -213,7 +247,8 @@ impl<D: Disk> Log<D> {
             return Ok(());
         }
         let prepared = self.keep_failure(prepared)?;
-        (self.next, self.is_short_of_space) = (Next::Ready(prepared.0), false);
+        (self.next, self.is_short_of_space) = (Next::Ready(prepared.segment), false);
+        self.lacks_reserve &= !prepared.made_reserve;
         Ok(())
     }
 
@@ -301,7 +336,8 @@ impl<D: Disk> Log<D> {
         if self.needs_delivery() {
             self.group.clear();
         }
-        self.commit().map(|_| ())
+        self.commit()?;
+        self.seal()
     }
 
     /// The last frame that is durable.

@@ -3,12 +3,12 @@
 use crate::check::hold;
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
-use crate::format::{BLOCK_BYTES, FileKind, Frame, Header, NEW_SUFFIX, Name, VERSION_NAME, version_text};
+use crate::format::{BLOCK_BYTES, FileKind, Frame, Header, NEW_SUFFIX, Name, RESERVE_NAME, VERSION_NAME, Version};
 use crate::log::group::Group;
 use crate::log::segment::{Order, Retired};
 use crate::log::{Log, Next, SEGMENT_MAX_BYTES, SEGMENT_MIN_BYTES, SPARES_MAX, Settings};
 use crate::numbers::{Epoch, LogId, Position, SegmentNumber};
-use crate::reader::{Damage, End, Reader, Segments, Step, read_version_file};
+use crate::reader::{Damage, End, Reader, SegmentFile, Segments, Step, read_names};
 
 /// What to do where something durable is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,7 +35,7 @@ pub struct Recovery {
 /// A directory that this process has for itself.
 #[derive(Debug)]
 pub struct HeldDirectory<D: Disk> {
-    disk: D,
+    pub(super) disk: D,
     lock: D::Lock,
 }
 
@@ -86,11 +86,10 @@ impl<D: Disk> Log<D> {
         let disk = &disk;
         // A process that has ended may have left names that are not durable.
         disk.sync_directory()?;
-        let mut names = disk.list()?;
+        let (known, mut names) = read_names(disk)?;
         for half_made in names.extract_if(.., |name| name.ends_with(NEW_SUFFIX)) {
             disk.remove(&half_made)?;
         }
-        let known = read_version_file(disk, &names)?;
         let mut reader = Reader::of_log(disk, &names, known, covered)?;
         let mut damage = Vec::new();
         while let Some(step) = reader.step()? {
@@ -105,15 +104,22 @@ impl<D: Disk> Log<D> {
             }
         }
         let end = reader.end().cloned().unwrap_or(End { last: covered, closed: false, torn: None });
-        let id = match known {
-            Some(id) => id,
-            None => write_version(disk, new_id)?,
-        };
+        let id = known.map_or(new_id, |version| version.log);
         let segments = reader.into_segments();
+        // Before others are removed: those that stay are the last ones that must be there.
+        let made = segments
+            .iter()
+            .filter(|segment| holds_frames(segment, end.last))
+            .map(|segment| segment.header.number)
+            .max();
+        write_version(disk, Version { log: id, made: made.unwrap_or(SegmentNumber(0)) })?;
         let written_at_ms = segments.iter().map(|segment| segment.header.written_at_ms).max().unwrap_or(0);
         let (number, base) = segments.next();
-        // A snapshot may be newer than what is left of the log.
-        let base = base.max(Position(covered.0.next_multiple_of(BLOCK_BYTES as u64)));
+        let number = number.max(SegmentNumber(known.map_or(0, |version| version.made.0).saturating_add(1)));
+        // A snapshot may be newer than what is left of the log, and so may what is known to be lost.
+        let past =
+            |position: Position| Position((position.0 / BLOCK_BYTES as u64 + 1).saturating_mul(BLOCK_BYTES as u64));
+        let base = if end.last > Position::START { base.max(past(covered.max(end.last))) } else { base };
         let (retired, mut spares) = sort_files(disk, &names, segments, end.last, settings.segment_bytes)?;
         let header = Header {
             kind: FileKind::Segment,
@@ -124,8 +130,9 @@ impl<D: Disk> Log<D> {
             after: end.last,
             log: id,
             written_at_ms: now_ms,
+            place: Some(0),
         };
-        let current = Order::new(disk.clone(), header, spares.pop()).carry_out()?.0;
+        let current = Order::new(disk.clone(), header, spares.pop()).carry_out()?.segment;
         let log = Log {
             disk: disk.clone(),
             _lock: lock,
@@ -141,6 +148,8 @@ impl<D: Disk> Log<D> {
             retired,
             spares,
             durable: end.last,
+            is_sealed: true,
+            lacks_reserve: settings.keeps_reserve && !names.iter().any(|name| name == RESERVE_NAME),
             failure: None,
         };
         Ok((log, Recovery { end, damage, written_at_ms }))
@@ -155,14 +164,19 @@ fn check_settings(settings: &Settings) -> Result<(), LogError> {
     Err(LogError::Settings("a segment has 65,536 to 1,073,741,824 bytes, in blocks of 4,096"))
 }
 
-fn write_version<D: Disk>(disk: &D, id: LogId) -> Result<LogId, LogError> {
-    let text = version_text(id);
+/// Whether a segment has frames that count, or something that is lost.
+fn holds_frames(segment: &SegmentFile, last: Position) -> bool {
+    segment.header.base < last || segment.is_damaged
+}
+
+pub(super) fn write_version<D: Disk>(disk: &D, version: Version) -> Result<(), LogError> {
+    let text = version.to_text();
     let made = format!("{VERSION_NAME}{NEW_SUFFIX}");
     let file = disk.create(&made, text.len() as u64)?;
     file.write_durably(0, text.as_bytes())?;
     disk.rename(&made, VERSION_NAME)?;
     disk.sync_directory()?;
-    Ok(id)
+    Ok(())
 }
 
 /// Says which segments hold frames and which files may be used again, and removes what is neither.
@@ -186,7 +200,7 @@ fn sort_files<D: Disk>(
     for segment in segments.iter() {
         let Header { number, base, bytes, epoch, .. } = segment.header;
         let name = segment.name();
-        if base < last || segment.is_damaged {
+        if holds_frames(segment, last) {
             let end = Position(base.0.saturating_add(bytes));
             retired.push(Retired { number, epoch, end, bytes, is_damaged: segment.is_damaged });
         } else if bytes == segment_bytes && spares.len() < SPARES_MAX {

@@ -1,9 +1,11 @@
 //! Segments that are written to, and those to come.
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{BlockBuffer, Disk, DiskFile};
 use crate::error::LogError;
-use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, FileKind, Header, Name};
+use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, FileKind, Header, Name, Version, sealed_block};
 use crate::log::Log;
+use crate::log::open::write_version;
+use crate::log::reserve::make_reserve;
 use crate::numbers::{Epoch, Position, SegmentNumber};
 
 /// A segment that is open to write.
@@ -15,9 +17,16 @@ pub(super) struct Segment<F> {
     pub(super) at: u64,
 }
 
-impl<F> Segment<F> {
+impl<F: DiskFile> Segment<F> {
     pub(super) fn fits(&self, group_bytes: usize) -> bool {
         self.at.checked_add(group_bytes as u64).is_some_and(|end| end <= self.header.bytes)
+    }
+
+    /// Writes down that the log is durable up to `position`, which is in this segment.
+    pub(super) fn seal(&self, position: Position) -> Result<(), LogError> {
+        let mut block = BlockBuffer::default();
+        block.extend(&sealed_block(self.header, position));
+        Ok(self.file.write_durably(BLOCK_BYTES as u64, block.bytes())?)
     }
 
     pub(super) fn retire(self) -> Retired {
@@ -43,18 +52,27 @@ pub struct Order<D: Disk> {
     disk: D,
     header: Header,
     spare: Option<SegmentNumber>,
+    /// The reserve is to be made as well.
+    makes_reserve: bool,
 }
 
 /// A segment that is ready.
 #[derive(Debug)]
-pub struct Prepared<D: Disk>(pub(super) Segment<D::File>);
+pub struct Prepared<D: Disk> {
+    pub(super) segment: Segment<D::File>,
+    pub(super) made_reserve: bool,
+}
 
 impl<D: Disk> Order<D> {
     pub(super) fn new(disk: D, header: Header, spare: Option<SegmentNumber>) -> Order<D> {
-        Order { disk, header, spare }
+        Order { disk, header, spare, makes_reserve: false }
     }
 
-    /// Does it. Takes as long as writing and syncing a segment, or without a new file two syncs.
+    pub(super) fn with_reserve(self, makes_reserve: bool) -> Order<D> {
+        Order { makes_reserve, ..self }
+    }
+
+    /// Does it. Takes as long as writing and syncing a segment, or without a new file some syncs.
     ///
     /// # Errors
     /// Those of the disk.
@@ -73,7 +91,7 @@ impl<D: Disk> Order<D> {
     }
 
     fn make(self, made: &str) -> Result<Prepared<D>, LogError> {
-        let Order { disk, header, spare } = self;
+        let Order { disk, header, spare, makes_reserve } = self;
         let name = Name::Segment(header.number);
         let file = match spare {
             Some(_) => {
@@ -86,7 +104,10 @@ impl<D: Disk> Order<D> {
         file.write_durably(0, &header.to_bytes())?;
         disk.rename(made, &name.to_string())?;
         disk.sync_directory()?;
-        Ok(Prepared(Segment { header, file, at: FIRST_FRAME_OFFSET as u64 }))
+        // From here on the file is missed if it is not there.
+        write_version(&disk, Version { log: header.log, made: header.number })?;
+        let made_reserve = makes_reserve && make_reserve(&disk);
+        Ok(Prepared { segment: Segment { header, file, at: FIRST_FRAME_OFFSET as u64 }, made_reserve })
     }
 }
 
@@ -104,8 +125,9 @@ impl<D: Disk> Log<D> {
             after: self.began_after,
             log: self.id,
             written_at_ms: now_ms,
+            place: Some(self.current.header.place.unwrap_or(0) + 1),
         };
         let spare = if is_usual { self.spares.pop() } else { None };
-        Order::new(self.disk.clone(), header, spare)
+        Order::new(self.disk.clone(), header, spare).with_reserve(self.lacks_reserve)
     }
 }

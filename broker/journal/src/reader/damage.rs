@@ -51,19 +51,25 @@ pub struct Suspects {
 pub struct End {
     /// The last frame that counts.
     pub last: Position,
-    /// Whether the log was closed in order.
+    /// Whether the log was closed in order. Otherwise a group behind the last frame that the disk has lost without a trace would not
+    /// be missed, unless it was sealed.
     pub closed: bool,
-    /// Something was begun behind it that was never durable.
+    /// Something was begun behind it that is not whole.
     pub torn: Option<Torn>,
 }
 
-/// The tail of a log whose last write did not come to its end.
+/// What follows the last frame of a log, and is not whole. Nothing says whether it ever was: it may be a write that did not come
+/// to its end, which nobody has been told of, or one that was durable and has been damaged since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Torn {
     /// The segment it is in.
     pub segment: SegmentNumber,
     /// Where in the file the first trace of it is.
     pub offset: u64,
+    /// How many bytes it has, as far as that can still be told.
+    pub bytes: u64,
+    /// Whom it may concern.
+    pub suspects: Suspects,
 }
 
 impl Damage {
@@ -88,7 +94,11 @@ impl fmt::Display for Damage {
             DamageKind::Unreadable => "the disk does not read",
         };
         let Damage { segment, bytes, after, .. } = self;
-        write!(f, "segment {segment}, bytes {} to {}: {what}, behind position {after}", bytes.start, bytes.end)?;
+        write!(f, "segment {segment}")?;
+        if !bytes.is_empty() {
+            write!(f, ", bytes {} to {}", bytes.start, bytes.end)?;
+        }
+        write!(f, ": {what}, behind position {after}")?;
         if let Some(before) = self.before {
             write!(f, " and before {before}")?;
         }

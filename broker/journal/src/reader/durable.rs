@@ -7,7 +7,7 @@ use crate::format::{
     u32_at,
 };
 use crate::numbers::Position;
-use crate::reader::file::read_version_file;
+use crate::reader::file::read_names;
 use crate::reader::segments::Segments;
 
 /// Bytes that are read at once.
@@ -35,11 +35,10 @@ impl<D: Disk> DurableFrames<D> {
     /// # Errors
     /// As for [`Reader::open`](crate::Reader::open).
     pub fn open(disk: &D, covered: Position) -> Result<DurableFrames<D>, LogError> {
-        let names = disk.list()?;
-        let log = read_version_file(disk, &names)?;
+        let (version, names) = read_names(disk)?;
         Ok(DurableFrames {
             disk: disk.clone(),
-            segments: Segments::of(disk, &names, log, covered)?,
+            segments: Segments::of(disk, &names, version, covered)?,
             covered,
             last: covered,
             link: None,

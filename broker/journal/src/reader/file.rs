@@ -5,8 +5,9 @@ use std::ops::Range;
 
 use crate::disk::{Disk, DiskError, DiskFile, Operation};
 use crate::error::LogError;
-use crate::format::{FIRST_FRAME_OFFSET, Header, HeaderFault, VERSION_NAME, VersionFault, read_version};
-use crate::numbers::LogId;
+use crate::format::{FIRST_FRAME_OFFSET, Header, HeaderFault, Name, VERSION_NAME, Version, VersionFault, read_seal};
+use crate::mutant::{Mutant, is};
+use crate::numbers::Position;
 
 /// Bytes that are read at once. Where that fails, so many are tried in [`RETRY_BYTES`].
 const READ_BYTES: usize = 1 << 20;
@@ -65,8 +66,16 @@ pub(crate) fn read_in_pieces(file: &impl DiskFile, memory: &mut [u8], start: u64
     }
 }
 
-/// The header of a file, and its size.
+/// The header of a file, or its size where it has none.
 pub(crate) fn read_header<D: Disk>(disk: &D, name: &str) -> Result<Result<Header, u64>, LogError> {
+    Ok(read_header_and_seal(disk, name)?.map(|(header, _)| header))
+}
+
+/// The same, with the seal of a segment.
+pub(crate) fn read_header_and_seal<D: Disk>(
+    disk: &D,
+    name: &str,
+) -> Result<Result<(Header, Option<Position>), u64>, LogError> {
     let file = disk.open(name)?;
     let bytes = file.size_bytes()?;
     let mut start = vec![0; FIRST_FRAME_OFFSET.min(usize::try_from(bytes).unwrap_or(FIRST_FRAME_OFFSET))];
@@ -74,27 +83,42 @@ pub(crate) fn read_header<D: Disk>(disk: &D, name: &str) -> Result<Result<Header
         read_in_pieces(&file, &mut start, 0, &mut Vec::new());
     }
     match Header::parse(&start) {
-        Ok(header) => Ok(Ok(header)),
+        Ok(header) => {
+            let sealed = read_seal(&start, &header).filter(|_| !is(Mutant::ForgetsSeals));
+            Ok(Ok((header, sealed)))
+        }
         Err(HeaderFault::Newer(version)) => Err(LogError::Newer { file: name.into(), version }),
         Err(HeaderFault::Damaged) => Ok(Err(bytes)),
     }
 }
 
-/// The number of the log; `None` where the directory is new.
-pub(crate) fn read_version_file<D: Disk>(disk: &D, names: &[String]) -> Result<Option<LogId>, LogError> {
-    if !names.iter().any(|name| name == VERSION_NAME) {
-        let has_segments = names.iter().any(|name| crate::format::Name::parse(name).is_some());
-        return if has_segments { Err(LogError::VersionMissing) } else { Ok(None) };
+/// What `VERSION` says, `None` where the directory is new, and the names of all files. The names are looked at last: segments that
+/// `VERSION` knows of are among them, also while somebody writes.
+pub(crate) fn read_names<D: Disk>(disk: &D) -> Result<(Option<Version>, Vec<String>), LogError> {
+    let mut version = read_version_file(disk)?;
+    let names = disk.list()?;
+    if version.is_none() {
+        // Somebody may have made it since.
+        version = read_version_file(disk)?;
     }
-    let file = disk.open(VERSION_NAME)?;
+    let has_state = names.iter().any(|name| Name::parse(name).is_some());
+    if version.is_none() && has_state { Err(LogError::VersionMissing) } else { Ok((version, names)) }
+}
+
+fn read_version_file<D: Disk>(disk: &D) -> Result<Option<Version>, LogError> {
+    let file = match disk.open(VERSION_NAME) {
+        Ok(file) => file,
+        Err(error) if error.kind == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
     let bytes = file.size_bytes()?;
     if bytes > VERSION_MAX_BYTES {
         return Err(LogError::VersionDamaged);
     }
     let mut text = vec![0; bytes as usize];
     file.read_at(0, &mut text).map_err(unreadable)?;
-    match read_version(&text) {
-        Ok(log) => Ok(Some(log)),
+    match Version::parse(&text) {
+        Ok(version) => Ok(Some(version)),
         Err(VersionFault::Newer(version)) => Err(LogError::Newer { file: VERSION_NAME.into(), version }),
         Err(VersionFault::Damaged) => Err(LogError::VersionDamaged),
     }

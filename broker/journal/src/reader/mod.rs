@@ -9,14 +9,17 @@ mod suspects;
 pub use damage::{Damage, DamageKind, End, Suspects, Torn};
 pub use durable::DurableFrames;
 use file::Content;
-pub(crate) use file::{read_header, read_in_pieces, read_version_file};
+pub(crate) use file::{read_header, read_in_pieces, read_names};
 pub(crate) use segments::{SegmentFile, Segments};
 
 use crate::disk::Disk;
 use crate::error::LogError;
-use crate::format::{FIRST_FRAME_OFFSET, FRAME_ALIGN, Frame, FrameKind, Placed};
+use crate::format::{
+    BLOCK_BYTES, FIRST_FRAME_OFFSET, FRAME_ALIGN, FRAME_BODY_MAX_BYTES, Frame, FrameKind, Placed, Version, frame_bytes,
+    u32_at,
+};
 use crate::mutant::{Mutant, is};
-use crate::numbers::{LogId, Position};
+use crate::numbers::Position;
 
 /// Reads the frames of a log behind a position, in order.
 ///
@@ -70,9 +73,8 @@ impl<D: Disk> Reader<D> {
     /// # Errors
     /// [`LogError::Newer`], [`LogError::VersionMissing`], [`LogError::VersionDamaged`], [`LogError::Disk`].
     pub fn open(disk: &D, covered: Position) -> Result<Reader<D>, LogError> {
-        let names = disk.list()?;
-        let log = file::read_version_file(disk, &names)?;
-        Reader::of_log(disk, &names, log, covered)
+        let (version, names) = read_names(disk)?;
+        Reader::of_log(disk, &names, version, covered)
     }
 
     /// The same for a log that somebody writes to. What was durable when this was called must be there. Behind that the first
@@ -118,12 +120,12 @@ impl<D: Disk> Reader<D> {
     pub(crate) fn of_log(
         disk: &D,
         names: &[String],
-        log: Option<LogId>,
+        version: Option<Version>,
         covered: Position,
     ) -> Result<Reader<D>, LogError> {
         Ok(Reader {
             disk: disk.clone(),
-            segments: Segments::of(disk, names, log, covered)?,
+            segments: Segments::of(disk, names, version, covered)?,
             covered,
             last: covered,
             link: None,
@@ -174,7 +176,7 @@ impl<D: Disk> Reader<D> {
                 return Ok(Ahead::Found(found));
             }
             if self.end.is_some() {
-                return Ok(Ahead::End);
+                return Ok(self.segments.take_missing().map_or(Ahead::End, Ahead::Damage));
             }
             self.look()?;
         }
@@ -261,15 +263,18 @@ impl<D: Disk> Reader<D> {
         Ok(None)
     }
 
-    /// What was begun in the segment of the hole, and is not whole.
+    /// What was begun behind the last frame, and is not whole.
     fn torn(&mut self, hole: Place) -> Result<Option<Torn>, LogError> {
         let mut at = hole;
         while at.segment < self.segments.len() {
             self.load(at.segment)?;
             let segment = &self.segments[at.segment];
-            let begun = self.content.as_ref().and_then(|content| segment.first_begun(&content.bytes, at.offset));
-            if let Some(offset) = begun {
-                return Ok(Some(Torn { segment: segment.header.number, offset: offset as u64 }));
+            let bytes = self.content.as_ref().map_or(&[][..], |content| &content.bytes);
+            if let Some(offset) = segment.first_begun(bytes, at.offset) {
+                let end = end_of_begun(segment, bytes, offset);
+                let suspects = suspects::in_hole(segment, bytes, offset..end);
+                let (offset, bytes) = (offset as u64, (end - offset) as u64);
+                return Ok(Some(Torn { segment: segment.header.number, offset, bytes, suspects }));
             }
             at = Place { segment: at.segment + 1, offset: FIRST_FRAME_OFFSET };
         }
@@ -293,6 +298,7 @@ impl<D: Disk> Reader<D> {
         let before = behind.map(|found| found.frame.position);
         let after = self.last;
         if let Some((segment, bytes)) = self.segments.missing_between(hole, behind.map(|found| found.at.segment)) {
+            self.segments.told_missing(segment);
             return Ok(Damage { kind: DamageKind::SegmentMissing, segment, bytes, after, before, suspects });
         }
         Ok(Damage { kind: DamageKind::FramesLost, segment: number, bytes: range, after, before, suspects })
@@ -328,6 +334,18 @@ impl<D: Disk> Reader<D> {
         self.segments.add_unreadable(segment, unreadable, wanted_from);
         Ok(())
     }
+}
+
+/// Where what was begun at `offset` and behind it ends, as far as its frames say.
+fn end_of_begun(segment: &SegmentFile, bytes: &[u8], offset: usize) -> usize {
+    let (mut begun, mut end) = (Some(offset), offset);
+    while let Some(offset) = begun {
+        let body_bytes = u32_at(bytes, offset).unwrap_or(0) as usize;
+        let body_bytes = if body_bytes > FRAME_BODY_MAX_BYTES { 0 } else { body_bytes };
+        end = end.max(offset + frame_bytes(body_bytes));
+        begun = segment.first_begun(bytes, offset + FRAME_ALIGN);
+    }
+    end.next_multiple_of(BLOCK_BYTES).min(bytes.len())
 }
 
 enum Ahead {

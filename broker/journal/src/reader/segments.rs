@@ -1,16 +1,17 @@
 //! The segments of a log in order, and up to where the frames of each count.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::{Index, Range};
 
 use crate::disk::Disk;
 use crate::error::LogError;
 use crate::format::{
-    BLOCK_BYTES, EPOCH_OFFSET, FIRST_FRAME_OFFSET, FRAME_ALIGN, FileKind, Header, Name, Placed, looks_begun, parse,
+    BLOCK_BYTES, EPOCH_OFFSET, FIRST_FRAME_OFFSET, FRAME_ALIGN, FileKind, Header, Name, Placed, Version, looks_begun,
+    parse,
 };
 use crate::mutant::{Mutant, is};
-use crate::numbers::{LogId, Position, SegmentNumber};
-use crate::reader::file::read_header;
+use crate::numbers::{Position, SegmentNumber};
+use crate::reader::file::read_header_and_seal;
 use crate::reader::{Damage, DamageKind, Place, Suspects};
 
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(crate) struct Segments {
     list: Vec<SegmentFile>,
     /// Damage that is not told yet.
     damage: VecDeque<Damage>,
+    /// Files that are missing and have not been missed by any frame. They are told last.
+    missing: VecDeque<Damage>,
     /// Segments whose header is lost, and the sizes of their files.
     pub(crate) headless: Vec<(SegmentNumber, u64)>,
     /// All up to here was durable, whatever the segments say.
@@ -84,11 +87,11 @@ impl SegmentFile {
 static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
 impl Segments {
-    /// Reads all headers. `log`: what they must say.
+    /// Reads all headers. They must name the log that `version` names.
     pub(super) fn of<D: Disk>(
         disk: &D,
         names: &[String],
-        log: Option<LogId>,
+        version: Option<Version>,
         covered: Position,
     ) -> Result<Segments, LogError> {
         let mut numbers: Vec<SegmentNumber> = names
@@ -101,6 +104,8 @@ impl Segments {
         numbers.sort_unstable();
         let mut list: Vec<SegmentFile> = Vec::with_capacity(numbers.len());
         let mut headless = Vec::new();
+        let log = version.map(|version| version.log);
+        let mut known = Position::START;
         for number in numbers {
             let base = list.last().and_then(|segment| segment.header.end()).unwrap_or_default();
             let fits = |header: &Header| {
@@ -110,17 +115,20 @@ impl Segments {
                     && header.base >= base
                     && header.bytes >= FIRST_FRAME_OFFSET as u64
             };
-            match read_header(disk, &Name::Segment(number).to_string())? {
-                Ok(header) if fits(&header) => {
+            match read_header_and_seal(disk, &Name::Segment(number).to_string())? {
+                Ok((header, sealed)) if fits(&header) => {
+                    known = known.max(sealed.unwrap_or_default());
                     list.push(SegmentFile { header, limit: Position(u64::MAX), is_damaged: false, is_told: false });
                 }
-                Ok(header) => headless.push((number, header.bytes)),
+                Ok((header, _)) => headless.push((number, header.bytes)),
                 Err(bytes) => headless.push((number, bytes)),
             }
         }
-        let mut segments = Segments { list, damage: VecDeque::new(), headless, known: Position::START };
+        let (damage, missing) = (VecDeque::new(), VecDeque::new());
+        let mut segments = Segments { list, damage, missing, headless, known };
         segments.set_limits();
         segments.tell_headless(covered);
+        segments.find_missing(version.map_or(SegmentNumber(0), |version| version.made), covered);
         Ok(segments)
     }
 
@@ -157,6 +165,55 @@ impl Segments {
         }
     }
 
+    /// Looks which segments are not there of those that were made. A snapshot may cover the first ones, which were released then.
+    fn find_missing(&mut self, made: SegmentNumber, covered: Position) {
+        let there: BTreeSet<u64> = self.numbers().collect();
+        let mut missing = BTreeSet::new();
+        for segment in self.list.iter().filter(|segment| segment.header.base > covered) {
+            let number = segment.header.number.0;
+            let first_of_epoch = number.saturating_sub(u64::from(segment.header.place.unwrap_or(0)));
+            let before = there.range(..number).next_back().copied().unwrap_or(0);
+            if before + 1 < number && first_of_epoch < number && !is(Mutant::TakesAnyFirstSegment) {
+                // Those before the one that is there next may have been released.
+                missing.insert(if before >= first_of_epoch { before + 1 } else { number - 1 });
+            }
+        }
+        missing.retain(|number| *number <= made.0);
+        let last = there.last().copied().unwrap_or(0);
+        if last < made.0 && !is(Mutant::ForgetsSegments) {
+            missing.insert(last + 1);
+        }
+        self.missing = missing.into_iter().map(|number| self.missing_at(SegmentNumber(number))).collect();
+    }
+
+    fn missing_at(&self, segment: SegmentNumber) -> Damage {
+        let before = self.list.iter().rev().find(|other| other.header.number < segment);
+        let behind = self.list.iter().find(|other| other.header.number > segment);
+        Damage {
+            kind: DamageKind::SegmentMissing,
+            segment,
+            bytes: 0..0,
+            after: before.and_then(|before| before.header.end()).unwrap_or_default(),
+            before: behind.map(|behind| behind.header.base),
+            suspects: Suspects::default(),
+        }
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = u64> {
+        let listed = self.list.iter().map(|segment| segment.header.number.0);
+        listed.chain(self.headless.iter().map(|(number, _)| number.0))
+    }
+
+    /// The next file that is missing, once there are no more frames.
+    pub(super) fn take_missing(&mut self) -> Option<Damage> {
+        self.missing.pop_front()
+    }
+
+    /// A frame has missed this file: what was in it is told.
+    pub(super) fn told_missing(&mut self, segment: SegmentNumber) {
+        self.missing.retain(|damage| damage.segment != segment);
+    }
+
     pub(super) fn take_damage(&mut self) -> Option<Damage> {
         self.damage.pop_front()
     }
@@ -176,6 +233,11 @@ impl Segments {
         segment.is_told = true;
         let Header { number, base, .. } = segment.header;
         for bytes in ranges {
+            // Of the header there is another copy.
+            let bytes = bytes.start.max(FIRST_FRAME_OFFSET as u64)..bytes.end;
+            if bytes.is_empty() {
+                continue;
+            }
             let start = base.0.saturating_add(bytes.start);
             if base.0.saturating_add(bytes.end) <= covered.0 || base >= segment.limit || start > segment.limit.0 {
                 continue;
@@ -257,8 +319,7 @@ impl Segments {
 
     /// Number and base of the segment that would come next.
     pub(crate) fn next(&self) -> (SegmentNumber, Position) {
-        let headless = self.headless.iter().map(|(number, _)| number.0).max().unwrap_or(0);
-        let number = headless.max(self.last_number().0) + 1;
+        let number = self.numbers().max().unwrap_or(0) + 1;
         // What the sizes of lost headers were is not known; their files say how large they may have been.
         let lost: u64 = self.headless.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
         let base = self.list.last().and_then(|segment| segment.header.end()).unwrap_or_default();

@@ -30,6 +30,8 @@ pub const RING_FRAMES: usize = 256;
 pub const RING_MAX_BYTES: usize = 16 << 20;
 /// So long at most a frame waits for company that nobody waits for, in milliseconds.
 pub const PUT_OFF_MS: u64 = 2;
+/// The log is sealed when nothing has been posted for so long, in milliseconds, see [`Log::seal`].
+pub const SEAL_AFTER_MS: u64 = 50;
 
 /// Writes what shards post, with one write and one sync for all that waits, and tells each shard up to which turn it is durable.
 ///

@@ -47,6 +47,15 @@ impl<D: Disk> SteppedWriter<D> {
         }
     }
 
+    /// Seals the log, as the thread does when nothing has been posted for a while.
+    pub fn seal(&mut self) {
+        if self.shared.state() == RUNNING
+            && let Err(error) = self.writer.seal()
+        {
+            self.writer.end(&Err(error));
+        }
+    }
+
     /// Makes the segment ready that was ordered; false where there is no order.
     pub fn prepare(&mut self) -> bool {
         self.bench.carry_out()

@@ -12,12 +12,14 @@ use crate::log::{AppendError, Log};
 use crate::numbers::{Position, ShardNumber, TurnNumber};
 use crate::writer::port::Posted;
 use crate::writer::preparer::{Prepare, Preparer};
-use crate::writer::{CLOSED, FAILED, PUT_OFF_MS, Shared};
+use crate::writer::{CLOSED, FAILED, PUT_OFF_MS, SEAL_AFTER_MS, Shared};
 
 /// A buffer that has grown beyond this is not given back.
 const BUFFER_KEPT_BYTES: usize = 256 << 10;
 /// After there was no space for a segment, so long is waited before the next attempt.
 const SPACE_RETRY_MS: u64 = 1_000;
+/// So long nothing must have been posted before the log is sealed.
+const SEAL_AFTER: Duration = Duration::from_millis(SEAL_AFTER_MS);
 const PUT_OFF: Duration = Duration::from_millis(PUT_OFF_MS);
 
 pub(super) struct Writer<D: Disk> {
@@ -31,6 +33,8 @@ pub(super) struct Writer<D: Disk> {
     no_space_at_ms: Option<u64>,
     /// Since when there are frames that nobody waits for, and no others, or such frames are expected.
     put_off_since: Option<Instant>,
+    /// When the last group was begun that nothing has sealed yet.
+    unsealed_since: Option<Instant>,
     shared: Arc<Shared>,
 }
 
@@ -61,8 +65,18 @@ impl<D: Disk> Writer<D> {
         now_ms: Box<dyn Fn() -> u64 + Send>,
         shared: Arc<Shared>,
     ) -> Writer<D> {
-        let (released, no_space_at_ms, put_off_since) = (Position::START, None, None);
-        Writer { log, sources, next_ticket: 0, wake, now_ms, released, no_space_at_ms, put_off_since, shared }
+        Writer {
+            log,
+            sources,
+            next_ticket: 0,
+            wake,
+            now_ms,
+            released: Position::START,
+            no_space_at_ms: None,
+            put_off_since: None,
+            unsealed_since: None,
+            shared,
+        }
     }
 
     pub(super) fn run(mut self) -> Result<(), LogError> {
@@ -98,6 +112,7 @@ impl<D: Disk> Writer<D> {
             if is_closing {
                 return self.close(preparer);
             }
+            self.seal_if_idle()?;
             self.sleep();
         }
     }
@@ -123,6 +138,19 @@ impl<D: Disk> Writer<D> {
         puts_off
     }
 
+    /// Seals the log once nothing has been posted for a while: one write for all that came before, however long the rest lasts.
+    fn seal_if_idle(&mut self) -> Result<(), LogError> {
+        if self.unsealed_since.is_some_and(|since| since.elapsed() >= SEAL_AFTER) && self.put_off_since.is_none() {
+            self.seal()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn seal(&mut self) -> Result<(), LogError> {
+        self.unsealed_since = None;
+        self.log.seal()
+    }
+
     fn has_next(&self) -> bool {
         self.sources.iter().any(|source| source.has(self.next_ticket))
     }
@@ -138,6 +166,7 @@ impl<D: Disk> Writer<D> {
             let position = log.commit_and_tell(|| tell_written(sources, shared, wake))?;
             let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
             self.shared.sync_times.count(took_us, 1);
+            self.unsealed_since = Some(began);
             self.tell(position);
         }
         Ok(took)
@@ -240,7 +269,8 @@ impl<D: Disk> Writer<D> {
         let retry = self.log.is_short_of_space().then_some(Duration::from_millis(SPACE_RETRY_MS));
         let put_off = self.put_off_since.map(|since| PUT_OFF.saturating_sub(since.elapsed()));
         is_putting_off.store(put_off.is_some(), Ordering::Relaxed);
-        self.shared.bell.sleep_unless(has_work, put_off.or(retry));
+        let seal = self.unsealed_since.map(|since| SEAL_AFTER.saturating_sub(since.elapsed()));
+        self.shared.bell.sleep_unless(has_work, put_off.or_else(|| retry.into_iter().chain(seal).min()));
         is_putting_off.store(false, Ordering::Relaxed);
         // See `Shared::announce_at_leisure`.
         fence(Ordering::SeqCst);

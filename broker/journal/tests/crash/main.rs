@@ -2,6 +2,7 @@
 //!
 //! `TAUTWIRE_CRASH_SEEDS=100000 cargo test --release -p tautwire-journal --test crash` tries more.
 
+mod lost;
 mod mutants;
 mod rot;
 mod world;

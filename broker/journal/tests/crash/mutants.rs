@@ -6,6 +6,7 @@ use tautwire_journal::disk::Faults;
 use tautwire_journal::mutant::{Mutant, mutate};
 
 use crate::live_several_times;
+use crate::lost::live_and_lose;
 use crate::world::World;
 
 /// Whether one of so many seeds makes a log with this fault lose something, or have something that it should not have.
@@ -85,4 +86,29 @@ fn a_reader_that_begins_one_frame_late_is_found() {
 #[test]
 fn a_segment_that_is_released_too_early_is_found() {
     assert!(is_found(Mutant::ReleasesTooMuch, 200, live));
+}
+
+fn is_found_by_losses(mutant: Mutant) -> bool {
+    mutate(Some(mutant));
+    let is_found = (0..1_000).any(|seed| catch_unwind(|| live_and_lose(seed)).is_err());
+    mutate(None);
+    is_found
+}
+
+/// What was acknowledged long ago, and is the last thing in the log, is damaged.
+#[test]
+fn a_reader_that_forgets_seals_is_found() {
+    assert!(is_found_by_losses(Mutant::ForgetsSeals));
+}
+
+/// The last file is missing.
+#[test]
+fn a_log_that_forgets_what_segments_there_are_is_found() {
+    assert!(is_found_by_losses(Mutant::ForgetsSegments));
+}
+
+/// The first file is missing, and there is nothing in those behind it that would miss it.
+#[test]
+fn a_log_that_begins_with_any_segment_is_found() {
+    assert!(is_found_by_losses(Mutant::TakesAnyFirstSegment));
 }

@@ -21,6 +21,8 @@ pub(crate) struct World {
     pub(crate) history: Vec<Written>,
     /// So many of them have been reported durable.
     pub(crate) durable: usize,
+    /// So many of them were sealed.
+    pub(crate) sealed: usize,
     /// Positions that were reported durable, each with the frames of the history up to it.
     pub(crate) marks: Vec<(usize, Position)>,
     pub(crate) covered: Position,
@@ -36,6 +38,7 @@ impl World {
             random: Random::new(!seed),
             history: Vec::new(),
             durable: 0,
+            sealed: 0,
             marks: Vec::new(),
             covered: Position::START,
             log: None,
@@ -72,6 +75,7 @@ impl World {
         // What was read is durable now, and what was cut off never comes back.
         self.history.truncate(read.len());
         self.durable = read.len();
+        self.sealed = read.len();
         self.marks.retain(|(frames, _)| *frames <= read.len());
         if let Some((position, _)) = read.last() {
             self.marks.push((read.len(), *position));
@@ -106,6 +110,14 @@ impl World {
         Ok(())
     }
 
+    /// Nothing has been posted for a while.
+    pub(crate) fn seal(&mut self) -> Result<(), LogError> {
+        self.commit()?;
+        self.log.as_mut().expect("is open").seal()?;
+        self.sealed = self.durable;
+        Ok(())
+    }
+
     /// A snapshot of some durable state is made elsewhere.
     pub(crate) fn release(&mut self) -> Result<(), LogError> {
         let at = self.random.below(self.marks.len() as u64) as usize;
@@ -113,6 +125,7 @@ impl World {
         self.covered = position;
         self.history.drain(..frames);
         self.durable -= frames;
+        self.sealed = self.sealed.saturating_sub(frames);
         self.marks.drain(..=at);
         for mark in &mut self.marks {
             mark.0 -= frames;
@@ -122,10 +135,11 @@ impl World {
 
     /// One step of a life.
     pub(crate) fn step(&mut self) -> Result<(), LogError> {
-        match self.random.below(12) {
+        match self.random.below(13) {
             0..=6 => self.append(),
             7..=9 => self.commit(),
-            10 => self.log.as_mut().expect("is open").prepare(0),
+            10 => self.seal(),
+            11 => self.log.as_mut().expect("is open").prepare(0),
             _ => self.release(),
         }
     }

@@ -172,7 +172,7 @@ fn a_header_is_damaged_only_where_both_copies_are() {
 fn a_newer_version_is_refused_and_named() {
     let disk = with_three_frames();
     for (file, offsets) in [("VERSION", &[24][..]), (FIRST_SEGMENT, &[8, 4_096 + 8])] {
-        let flip = || offsets.iter().for_each(|offset| disk.flip_bit(file, *offset, 1));
+        let flip = || offsets.iter().for_each(|offset| disk.flip_bit(file, *offset, 0));
         flip();
         let refused = open(&disk, 2, Position::START, OnDamage::Skip).map(|_| ());
         assert_eq!(refused, Err(LogError::Newer { file: file.into(), version: 3 }));

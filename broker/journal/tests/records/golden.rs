@@ -1,4 +1,4 @@
-//! The bytes of version 1, written by hand and never by the code under test.
+//! The bytes of each version, written by hand and never by the code under test.
 
 use tautwire_journal::disk::{Disk, DiskFile, LyingDisk};
 use tautwire_journal::record::{Ids, Member, PendingRecord, Record, Records};
@@ -9,8 +9,10 @@ use tautwire_protocol::{PacketId, QoS, RetainHandling, SubscriptionId, Subscript
 use crate::encoded;
 
 const RECORDS: &str = include_str!("../golden/records-v1.txt");
-const SEGMENT: &str = include_str!("../golden/segment-v1.txt");
-const VERSION: &str = include_str!("../golden/VERSION-v1.txt");
+const SEGMENT: &str = include_str!("../golden/segment-v2.txt");
+const VERSION: &str = include_str!("../golden/VERSION-v2.txt");
+const SEGMENT_1: &str = include_str!("../golden/segment-v1.txt");
+const VERSION_1: &str = include_str!("../golden/VERSION-v1.txt");
 const NOW_MS: u64 = 1_700_000_000_000;
 
 fn lines(text: &str) -> impl Iterator<Item = (&str, Vec<u8>)> {
@@ -113,6 +115,46 @@ fn records_have_the_bytes_that_were_agreed_on() {
     }
 }
 
+fn segment_of(text: &str) -> Vec<u8> {
+    let mut segment = vec![0; SEGMENT_MIN_BYTES as usize];
+    for (offset, bytes) in lines(text) {
+        let offset: usize = offset.parse().expect("a number");
+        segment[offset..offset + bytes.len()].copy_from_slice(&bytes);
+    }
+    segment.copy_within(0..80, 4_096);
+    segment
+}
+
+/// A program of version 1 left the directory. It is read, written on, and read again.
+#[test]
+fn a_directory_of_version_1_is_read_and_goes_on() {
+    let disk = LyingDisk::new(0);
+    let files = [("VERSION", VERSION_1.as_bytes().to_vec()), ("segment-0000000000000001", segment_of(SEGMENT_1))];
+    for (name, bytes) in files {
+        let file = disk.create(name, bytes.len() as u64).expect("no faults");
+        file.write_durably(0, &bytes).expect("no faults");
+    }
+    disk.sync_directory().expect("no faults");
+    let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, ..Settings::default() };
+    for life in 1..=3 {
+        let mut bodies = Vec::new();
+        let epoch = Epoch::new(life).expect("not 0");
+        let opened = Log::open(&disk, settings, Position::START, epoch, LogId(1), NOW_MS, |frame| {
+            bodies.push(frame.body.to_vec());
+            Ok(())
+        });
+        let (mut log, recovery) = opened.expect("is whole");
+        assert!(recovery.end.closed && recovery.damage.is_empty());
+        assert_eq!((bodies.len(), bodies[1].len()), (1 + life as usize, 0));
+        assert_eq!(log.id(), LogId(0x4444_4444_4444_4444));
+        log.append(ShardNumber(0), TurnNumber(1), &[]).expect("fits");
+        log.close().expect("no faults");
+    }
+    let mut version = vec![0; VERSION.len()];
+    disk.open("VERSION").expect("is there").read_at(0, &mut version).expect("no faults");
+    assert!(version.starts_with(b"tautwire-journal\nformat 2\n"), "older programs refuse it");
+}
+
 #[test]
 fn a_segment_has_the_bytes_that_were_agreed_on() {
     let disk = LyingDisk::new(0);
@@ -126,12 +168,7 @@ fn a_segment_has_the_bytes_that_were_agreed_on() {
     assert_eq!(log.commit(), Ok(Position(8_256)));
     log.close().expect("no faults");
 
-    let mut expected = vec![0; SEGMENT_MIN_BYTES as usize];
-    for (offset, bytes) in lines(SEGMENT) {
-        let offset: usize = offset.parse().expect("a number");
-        expected[offset..offset + bytes.len()].copy_from_slice(&bytes);
-    }
-    expected.copy_within(0..80, 4_096);
+    let expected = segment_of(SEGMENT);
     let mut segment = vec![0; SEGMENT_MIN_BYTES as usize];
     disk.open("segment-0000000000000001").expect("is there").read_at(0, &mut segment).expect("no faults");
     assert!(segment == expected, "a segment has other bytes than before: the format has changed");

@@ -58,6 +58,8 @@ pub(crate) enum Exit {
 impl Exit {
     /// `data`: a part of the data directory is lost.
     pub(crate) const DAMAGED: Exit = Exit::Connection;
+    /// `data`: the last write is not whole, and may have been acknowledged.
+    pub(crate) const TORN: Exit = Exit::Refused;
 }
 
 impl From<Exit> for ExitCode {

@@ -19,7 +19,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
-use tautwire_reactor::{Broker, DataDirectory, Doorkeeper, Entrance, OnDamage, Place, StartError};
+use tautwire_reactor::{Broker, DataDirectory, DataLock, Doorkeeper, Entrance, OnDamage, Place, StartError};
 
 use crate::admin::{Admin, Credentials, CurrentCredentials, Serving};
 use crate::cluster::{Node, Plan as ClusterPlan};
@@ -214,6 +214,9 @@ fn start(
     telemetry: Arc<Telemetry>,
     node: Option<Arc<Node>>,
 ) -> Result<Running, String> {
+    let directory = config.data.path.directory()?.filter(|_| node.is_none());
+    // Before anything is listened on: another broker may have the directory, and clients would come here in vain.
+    let lock = directory.as_deref().map(|path| lock_data(path, prepared.owner())).transpose()?.flatten();
     let serving = Arc::new(Serving::default());
     let door = serving.prepare(config.admin.listen.0, prepared.tls.of_admin(config))?;
     let credentials = Arc::new(CurrentCredentials::new(prepared.credentials));
@@ -227,8 +230,7 @@ fn start(
         prepared.porter.keep_bans_in(path)?;
     }
     let limit_bytes = settings::disk_limit(config);
-    let own = data.as_deref().filter(|_| node.is_none());
-    let data = own.map(|path| DataDirectory { path, on_damage, limit_bytes });
+    let data = directory.as_deref().map(|path| DataDirectory { path, on_damage, limit_bytes, lock: lock.as_ref() });
     let (contracts, policy) = (Arc::new(prepared.contracts), prepared.policy);
     let porter = prepared.porter;
     porter.start_workers()?;
@@ -266,6 +268,16 @@ fn start(
         })?;
     }
     Ok(Running { broker, reloader, admin })
+}
+
+/// Locks the data directory. `owner`: whom the broker becomes once it listens, where it has been started as root. What is made then is to be
+/// that user's, so a directory that is not there yet is not locked here.
+fn lock_data(path: &Path, owner: Option<(u32, u32)>) -> Result<Option<DataLock>, String> {
+    let changes_user = user::effective_uid() == user::ROOT && owner.is_some_and(|(uid, _)| uid != user::ROOT);
+    if changes_user && !DataLock::is_possible(path) {
+        return Ok(None);
+    }
+    DataLock::take(path).map(Some).map_err(|error| error.to_string())
 }
 
 /// Who lets clients in, and what they may do then.

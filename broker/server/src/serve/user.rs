@@ -77,7 +77,7 @@ pub(crate) fn is_root_unasked(user: Option<&User>) -> bool {
     user.is_none() && effective_uid() == ROOT
 }
 
-const ROOT: u32 = 0;
+pub(super) const ROOT: u32 = 0;
 
 /// See passwd(5) and group(5).
 fn find_in(wanted: &str, users: &str, groups: &str) -> Option<User> {
@@ -105,7 +105,7 @@ fn find_in(wanted: &str, users: &str, groups: &str) -> Option<User> {
 }
 
 #[cfg(target_os = "linux")]
-fn effective_uid() -> u32 {
+pub(super) fn effective_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
@@ -128,7 +128,7 @@ fn become_user(user: &User) -> Result<(), String> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn effective_uid() -> u32 {
+pub(super) fn effective_uid() -> u32 {
     u32::MAX
 }
 

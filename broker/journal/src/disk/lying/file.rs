@@ -105,6 +105,17 @@ impl Content {
         }
     }
 
+    pub(super) fn clear(&mut self, range: std::ops::Range<u64>, cuts: bool) {
+        for bytes in [&mut self.durable, &mut self.seen] {
+            let (start, end) = (range.start as usize, (range.end as usize).min(bytes.len()));
+            if cuts {
+                bytes.truncate(start);
+            } else if let Some(bytes) = bytes.get_mut(start..end) {
+                bytes.fill(0);
+            }
+        }
+    }
+
     fn sector(&self, sector: usize) -> std::ops::Range<usize> {
         sector * SECTOR_BYTES..((sector + 1) * SECTOR_BYTES).min(self.seen.len())
     }

@@ -121,6 +121,16 @@ impl LyingDisk {
         }
     }
 
+    /// Overwrites a part of a file with zeros, or cuts the file off at its beginning: what a failing disk or a wrong command does.
+    pub fn clear(&self, name: &str, bytes: std::ops::Range<u64>, cuts: bool) {
+        let mut state = self.state();
+        if let Some(id) = state.names.get(name).copied()
+            && let Some(content) = state.files.get_mut(&id)
+        {
+            content.clear(bytes, cuts);
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

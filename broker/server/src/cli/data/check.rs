@@ -26,7 +26,8 @@ pub(crate) static COMMAND: Command = Command {
         OptionGroup { title: "Output", options: &[JSON] },
     ],
     notes: &[
-        "A torn tail is no damage: it is what a broker was writing when it ended, and nothing of it had been acknowledged.",
+        "torn: the last write is not whole. If the broker was ended during it, nothing in it had been acknowledged. If the disk has\n\
+         damaged it since, it may have been acknowledged. Nothing in the directory can tell which.",
         source::EXIT_CODES,
     ],
 };
@@ -65,9 +66,13 @@ impl Asked {
     }
 }
 
-/// 2 where something is lost.
+/// 2 where something is lost, 3 where it may be.
 pub(super) fn exit(found: &Inspection, printed: ExitCode) -> ExitCode {
-    if found.is_whole() { printed } else { Exit::DAMAGED.into() }
+    match &found.end.torn {
+        _ if !found.is_whole() => Exit::DAMAGED.into(),
+        Some(_) => Exit::TORN.into(),
+        None => printed,
+    }
 }
 
 fn as_text(path: &Path, found: &Inspection, is_in_use: bool) -> String {
@@ -130,7 +135,7 @@ fn as_json(path: &Path, found: &Inspection, is_in_use: bool) -> String {
 
 pub(super) fn torn_fields(found: &Inspection) -> Option<Fields> {
     let torn = found.end.torn.as_ref()?;
-    Some(Fields::default().with("segment", torn.segment.0).with("byte", torn.offset))
+    Some(Fields::default().with("segment", torn.segment.0).with("byte", torn.offset).with("bytes", torn.bytes))
 }
 
 pub(super) fn snapshot_fields(found: &Inspection) -> Option<Fields> {

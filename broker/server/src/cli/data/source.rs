@@ -20,7 +20,7 @@ pub(super) const OPTIONS: &[OptionSpec] = &[
 
 /// What every command says of its exit codes.
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 done, and nothing is lost; 1 wrong arguments, or a directory that is in use or cannot be read;\n\
-                                     2 a part of what it held is lost.";
+                                     2 a part of what it held is lost; 3 the last write is not whole, and may have been acknowledged.";
 
 /// What the options say.
 #[derive(Default)]

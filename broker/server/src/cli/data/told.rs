@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use tautwire_durable::{Inspection, PassedOver};
-use tautwire_journal::{Damage, DamageKind};
+use tautwire_journal::{Damage, DamageKind, Suspects};
 use tautwire_session::{Replay, SessionNumber};
 
+use super::grouped::grouped;
 use crate::fields::Fields;
 
 /// Whether anything is lost, in a word.
@@ -24,11 +25,14 @@ pub(super) fn end(found: &Inspection, is_in_use: bool) -> String {
     }
     match &found.end.torn {
         Some(torn) => format!(
-            "position {}; torn in segment {} at byte {}: nothing behind it had been acknowledged",
-            found.end.last, torn.segment, torn.offset
+            "position {}; the last write is not whole: {} bytes of segment {} from byte {} on, which may have been acknowledged",
+            found.end.last,
+            grouped(torn.bytes),
+            torn.segment,
+            torn.offset
         ),
         None if found.end.closed => format!("position {}; closed in order", found.end.last),
-        None => format!("position {}; not closed in order", found.end.last),
+        None => format!("position {}; not closed in order, no damage found", found.end.last),
     }
 }
 
@@ -42,15 +46,15 @@ pub(super) fn push_losses(out: &mut String, found: &Inspection) {
     }
     for damage in &found.damage {
         let _ = writeln!(out, "damage: {damage}");
-        let sessions: Vec<String> = damage
-            .suspects
-            .sessions
-            .iter()
-            .map(|session| shown(session.get(), client_id(&found.state, session.get())))
-            .collect();
-        push_list(out, "sessions", &sessions, damage.suspects.more);
-        let topics: Vec<String> = damage.suspects.topics.iter().map(|topic| format!("{topic:?}")).collect();
-        push_list(out, "topics", &topics, damage.suspects.more);
+        push_suspects(out, &damage.suspects, &found.state);
+    }
+    if let Some(torn) = &found.end.torn {
+        let _ = writeln!(
+            out,
+            "last write: if the broker was ended during it, nothing in it had been acknowledged; if the disk has damaged it since, it \
+             may have been"
+        );
+        push_suspects(out, &torn.suspects, &found.state);
     }
     let passed = &found.passed_over;
     if let Some(first) = &passed.first {
@@ -68,6 +72,14 @@ pub(super) fn push_losses(out: &mut String, found: &Inspection) {
             passed.sessions.iter().map(|(number, client_id)| shown(*number, client_id.as_deref())).collect();
         push_list(out, "sessions", &sessions, passed.more_sessions);
     }
+}
+
+fn push_suspects(out: &mut String, suspects: &Suspects, state: &Replay) {
+    let sessions: Vec<String> =
+        suspects.sessions.iter().map(|session| shown(session.get(), client_id(state, session.get()))).collect();
+    push_list(out, "sessions", &sessions, suspects.more);
+    let topics: Vec<String> = suspects.topics.iter().map(|topic| format!("{topic:?}")).collect();
+    push_list(out, "topics", &topics, suspects.more);
 }
 
 fn push_list(out: &mut String, what: &str, items: &[String], has_more: bool) {
