@@ -21,10 +21,10 @@ impl SubscribeCheck {
         Self { permissions, qos, search: Search::default() }
     }
 
-    /// The permissions that are looked at. Where the client has others by now, begin anew.
+    /// Whether it is about these permissions and this QoS. Otherwise, begin anew.
     #[must_use]
-    pub fn permissions(&self) -> &Permissions {
-        &self.permissions
+    pub fn is_for(&self, permissions: &Permissions, qos: QoS) -> bool {
+        self.permissions.is_same_as(permissions) && self.qos == qos
     }
 
     /// Goes on for about so many steps, of which those that were taken are subtracted; `None` where it is not over then. `filter` is

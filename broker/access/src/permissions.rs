@@ -117,8 +117,7 @@ impl Permissions {
     }
 
     /// Whether both give the same answers, whatever is asked.
-    #[must_use]
-    pub fn is_same_as(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.policy, &other.policy)
             && Arc::ptr_eq(&self.rules, &other.rules)
             && self.roles == other.roles
