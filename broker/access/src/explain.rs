@@ -10,7 +10,7 @@ use crate::policy::{Compiled, Policy};
 use crate::request::{Request, Way, matched};
 use crate::rule::{EVERY_QOS, Rule};
 use crate::subject::Subject;
-use crate::tree::{Covered, First, Witness};
+use crate::tree::{Covered, First, Search};
 
 /// Why somebody may do something, or may not. [`Display`](fmt::Display) gives the text for people; the fields are for programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,8 +96,8 @@ impl Explanation {
             Request::Publish { topic, qos, retain } => permissions.first_for_publish(rules, topic, qos, retain),
             Request::Subscribe { .. } if self.verdict == Verdict::Denied(Denial::TooIntricate) => {
                 self.reason = format!(
-                    "it takes more than {} steps to know whether every topic of the filter is allowed; \
-                     subscribe to less, or simplify the rules",
+                    "so many rules that deny meet the filter that it takes more than {} steps to know whether every topic is \
+                     allowed; subscribe to less, or simplify the rules",
                     crate::limits::SUBSCRIBE_STEPS_MAX
                 );
                 return;
@@ -127,9 +127,9 @@ impl Explanation {
         filter: TopicFilter<'_>,
         qos: QoS,
     ) -> First {
-        let mut witness = Witness::wanted();
-        let topic = match permissions.covers(rules, filter, qos, &mut witness) {
-            Covered::Not(_) => witness.topic(),
+        let question = permissions.question(rules, filter, qos);
+        let topic = match question.go_on(&mut Search::default(), &mut usize::MAX.clone()) {
+            Some(Covered::Not { topic, .. }) => Some(String::from_utf8_lossy(&topic).into_owned()),
             _ => None,
         };
         let topic = topic.unwrap_or_else(|| some_topic(filter));

@@ -4,9 +4,11 @@
 //! * [`Subject`]: who somebody is, as it is known when CONNECT has been authenticated.
 //! * [`Identity`]: the same, kept for as long as the client is there.
 //! * [`Permissions`]: what a subject may do by a policy. A small value, kept with the session.
+//! * [`SubscribeCheck`]: the check of one subscription, which can go on in parts.
 //! * [`PublishGate`]: permissions with a memory for the topics that a connection publishes to. Kept with the connection.
 //! * [`Changes`]: whose permissions a new policy may have changed.
 //! * [`Explanation`]: which rule decides, and why, as text for people.
+//! * [`Warning`]: a rule that never decides.
 //! * [`ListedRule`]: one of all rules, as text for people.
 //! * [`import`]: rule files from other brokers' files.
 //!
@@ -18,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod changes;
+mod check;
 mod error;
 mod explain;
 mod file;
@@ -26,6 +29,7 @@ mod glob;
 mod identity;
 pub mod import;
 pub mod limits;
+mod lint;
 mod listing;
 mod membership;
 mod pattern;
@@ -39,10 +43,12 @@ mod tree;
 mod users;
 
 pub use changes::Changes;
+pub use check::SubscribeCheck;
 pub use error::{AccessError, ErrorCode};
 pub use explain::{Explanation, RoleReason, RuleText};
 pub use gate::{PublishGate, TopicStamp};
 pub use identity::Identity;
+pub use lint::Warning;
 pub use listing::ListedRule;
 pub use permissions::{Denial, Permissions, Verdict};
 pub use policy::Policy;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use tautwire_protocol::{QoS, TopicFilter};
 
+use crate::check::SubscribeCheck;
 use crate::placeholder::{Bindings, PlaceholderSet};
 use crate::policy::{Compiled, Policy};
 use crate::request::{Way, matched};
-use crate::tree::{Asked, Covered, First, Root, Witness};
+use crate::tree::{Asked, Covered, First, Question, Root};
 
 /// What one client may do, by one policy. Resolved when it connects ([`Policy::resolve`]), and again when the policy changes.
 ///
@@ -48,7 +49,8 @@ pub enum Denial {
     ByRule,
     /// No rule allows it.
     NoRule,
-    /// The decision about a subscription takes more than [`crate::limits::SUBSCRIBE_STEPS_MAX`] steps.
+    /// So many rules that deny meet the filter of a subscription that the check takes more than
+    /// [`crate::limits::SUBSCRIBE_STEPS_MAX`] steps.
     TooIntricate,
 }
 
@@ -88,15 +90,38 @@ impl Permissions {
     /// Whether a subscription may be made: whether the client may receive every topic that the filter can match.
     ///
     /// `filter` is the filter as the client sent it. A subscription with `$share/NAME/` is a shared one; `$share/NAME/` and
-    /// `$as/FORMAT/` are no part of the topics that rules are about. The work is bounded
-    /// ([`crate::limits::SUBSCRIBE_STEPS_MAX`], a few milliseconds at worst).
+    /// `$as/FORMAT/` are no part of the topics that rules are about. The work grows with the number of rules; where others wait
+    /// meanwhile, use [`Permissions::begin_subscribe`].
     pub fn may_subscribe(&self, filter: TopicFilter<'_>, qos: QoS) -> Verdict {
-        let Some(rules) = self.rules.compiled() else { return Verdict::Allowed };
-        match self.covers(rules, filter, qos, &mut Witness::default()) {
-            Covered::Entirely => Verdict::Allowed,
-            Covered::Not(first) => verdict(first),
-            Covered::TooIntricate => Verdict::Denied(Denial::TooIntricate),
+        let mut check = SubscribeCheck::new(self.clone(), qos);
+        let verdict = check.go_on(filter, &mut usize::MAX.clone());
+        verdict.unwrap_or(Verdict::Denied(Denial::TooIntricate))
+    }
+
+    /// The same in at most about `steps_left` steps, of which those that were taken are subtracted. A step is a look at a node, about
+    /// 15 ns. Gives a check that goes on where that was not enough.
+    ///
+    /// # Errors
+    /// There were too few steps.
+    pub fn begin_subscribe(
+        &self,
+        filter: TopicFilter<'_>,
+        qos: QoS,
+        steps_left: &mut usize,
+    ) -> Result<Verdict, SubscribeCheck> {
+        if self.rules.compiled().is_none() {
+            return Ok(Verdict::Allowed);
         }
+        let mut check = SubscribeCheck::new(self.clone(), qos);
+        check.go_on(filter, steps_left).ok_or(check)
+    }
+
+    /// Whether both give the same answers, whatever is asked.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.policy, &other.policy)
+            && Arc::ptr_eq(&self.rules, &other.rules)
+            && self.roles == other.roles
+            && self.bindings == other.bindings
     }
 
     /// Whether one message may be delivered for a subscription. A subscription that has been granted by these permissions needs
@@ -137,9 +162,9 @@ impl Permissions {
         rules.tree.first_for_topic(self.subscribe_roots(rules), self.asked(way), topic.as_bytes())
     }
 
-    pub(crate) fn covers(&self, rules: &Compiled, filter: TopicFilter<'_>, qos: QoS, witness: &mut Witness) -> Covered {
+    pub(crate) fn question<'q>(&'q self, rules: &'q Compiled, filter: TopicFilter<'q>, qos: QoS) -> Question<'q> {
         let asked = self.asked(Way::new(qos, filter.share().is_some()));
-        rules.tree.covers(self.subscribe_roots(rules), asked, matched(filter).as_bytes(), witness)
+        Question::new(&rules.tree, self.subscribe_roots(rules), asked, matched(filter).as_bytes())
     }
 
     fn asked(&self, way: Way) -> Asked<'_> {
@@ -152,10 +177,20 @@ impl Permissions {
 }
 
 fn verdict(first: First) -> Verdict {
-    match first {
-        First { allows: true, .. } => Verdict::Allowed,
-        First::NONE => Verdict::Denied(Denial::NoRule),
-        _ => Verdict::Denied(Denial::ByRule),
+    if first.allows { Verdict::Allowed } else { Verdict::Denied(denial(first)) }
+}
+
+fn denial(first: First) -> Denial {
+    if first == First::NONE { Denial::NoRule } else { Denial::ByRule }
+}
+
+impl Covered {
+    pub(crate) fn verdict(&self) -> Verdict {
+        match self {
+            Covered::Entirely => Verdict::Allowed,
+            Covered::Not { first, .. } => Verdict::Denied(denial(*first)),
+            Covered::TooIntricate => Verdict::Denied(Denial::TooIntricate),
+        }
     }
 }
 

@@ -138,6 +138,11 @@ impl Bindings {
         }
     }
 
+    /// Whether some placeholder has this value.
+    pub(crate) fn has(&self, value: &[u8]) -> bool {
+        self.used.iter().any(|id| self.get(id) == Some(value))
+    }
+
     pub(crate) fn heap_bytes(&self) -> usize {
         self.packed.len()
     }

@@ -69,6 +69,22 @@ impl Ways {
         Self(ways)
     }
 
+    /// The set of one.
+    #[inline]
+    pub(crate) const fn one(way: Way) -> Self {
+        Self(way.bit())
+    }
+
+    /// Each of them by itself.
+    pub(crate) fn each(self) -> impl Iterator<Item = Self> {
+        (0..8).map(move |bit| Self(self.0 & (1 << bit))).filter(|ways| !ways.is_empty())
+    }
+
+    #[inline]
+    pub(crate) const fn contains_all(self, others: Ways) -> bool {
+        self.0 & others.0 == others.0
+    }
+
     #[inline]
     pub(crate) const fn contains(self, way: Way) -> bool {
         self.0 & way.bit() != 0

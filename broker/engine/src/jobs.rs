@@ -6,7 +6,7 @@ use tautwire_memory::{Charge, Kind};
 use tautwire_protocol::{OwnedPacket, Packet, SubscribeReason, UnsubscribeReason};
 use tautwire_session::Journal;
 
-use crate::access::Review;
+use crate::access::{Checks, Review};
 use crate::ack::Ack;
 use crate::connections::{Reason, Replay};
 use crate::ending::Ending;
@@ -14,8 +14,8 @@ use crate::place::ConnectionId;
 use crate::shard::Shard;
 use crate::survey::UnderWay;
 
-/// Steps in one turn, of all jobs together and of what is done at once. A step is a filter, or a message that is let go: each takes about a
-/// microsecond, and some of them several.
+/// Steps in one turn, of all jobs together and of what is done at once. A step is a filter, a part of its check by the access rules, or a
+/// message that is let go: each takes about a microsecond, and some of them several.
 pub(crate) const STEPS_MAX: usize = 1_024;
 /// Steps of one job before another has its turn.
 pub(crate) const SLICE_STEPS: usize = 256;
@@ -43,6 +43,7 @@ pub(crate) struct Filters {
     done: usize,
     answers: Answers,
     replays: Vec<Replay>,
+    checks: Checks,
     charge: Charge,
 }
 
@@ -83,6 +84,11 @@ impl Jobs {
         let may = self.done_at_once < STEPS_MAX;
         self.done_at_once += if may { steps } else { 0 };
         may
+    }
+
+    /// Notes that what was done at once has taken so many steps more.
+    pub(crate) fn note_done_at_once(&mut self, steps: usize) {
+        self.done_at_once += steps;
     }
 }
 
@@ -147,19 +153,26 @@ impl<J: Journal> Shard<J> {
         if let Some(connection) = self.hub.connections.get(connection) {
             connection.hold(Reason::Job);
         }
-        let filters = Filters { connection, packet, done: 0, answers, replays: Vec::new(), charge };
+        let checks = Checks::none();
+        let filters = Filters { connection, packet, done: 0, answers, replays: Vec::new(), checks, charge };
         self.begin(Job::Filters(Box::new(filters)));
     }
 
     fn work_off(&mut self, mut filters: Box<Filters>) -> (Slice, usize) {
         let Some(index) = self.hub.connections.find(filters.connection) else { return (Slice::Done, 1) };
         let Some(session) = self.hub.connections[index].session() else { return (Slice::Done, 1) };
-        let Filters { packet, done, answers, replays, charge, .. } = &mut *filters;
+        let Filters { packet, done, answers, replays, checks, charge, .. } = &mut *filters;
         let before = *done;
+        checks.give(SLICE_STEPS);
         let (packet_id, all) = match (packet.as_packet(), &mut *answers) {
             (Packet::Subscribe(subscribe), Answers::Subscribe(reasons)) => {
-                for request in subscribe.requests.iter().skip(before).take(SLICE_STEPS) {
-                    let (reason, replay) = self.subscribe_one(index, session, &subscribe, &request, reasons.len());
+                for request in subscribe.requests.iter().skip(before) {
+                    if *done - before + checks.steps_taken() >= SLICE_STEPS {
+                        break;
+                    }
+                    let nth = reasons.len();
+                    let made = self.subscribe_one(index, session, &subscribe, &request, nth, checks);
+                    let Some((reason, replay)) = made else { break };
                     reasons.push(reason);
                     replays.extend(replay);
                     *done += 1;
@@ -175,8 +188,8 @@ impl<J: Journal> Shard<J> {
             }
             _ => return (Slice::Done, 1),
         };
-        let steps = *done - before;
-        charge.grow(steps * size_of::<Option<Replay>>());
+        let steps = *done - before + checks.steps_taken();
+        charge.grow((*done - before) * size_of::<Option<Replay>>());
         if *done < all && steps > 0 {
             return (Slice::Unfinished(Job::Filters(filters)), steps);
         }

@@ -9,6 +9,7 @@ use tautwire_protocol::{
 use tautwire_router::{InterestChange, Member, Scan};
 use tautwire_session::{Change, Journal, SubscriptionRecord, subscription_bytes};
 
+use crate::access::Checks;
 use crate::ack::Ack;
 use crate::connections::{ReadBack, Replay};
 use crate::formats::{self, Wanted};
@@ -18,6 +19,21 @@ use crate::shard::Shard;
 
 /// A packet with more filters is worked off over several turns.
 const FILTERS_AT_ONCE: usize = 64;
+/// So is one that may take more steps, its checks by the access rules included.
+const STEPS_AT_ONCE: usize = 128;
+
+/// Why a subscription is not made.
+enum NotMade {
+    Refused(SubscribeReason),
+    /// It is not known yet whether the access rules allow it.
+    Unfinished,
+}
+
+impl From<SubscribeReason> for NotMade {
+    fn from(reason: SubscribeReason) -> NotMade {
+        NotMade::Refused(reason)
+    }
+}
 
 impl<J: Journal> Shard<J> {
     pub(crate) fn on_subscribe(&mut self, index: ConnectionIndex, session: SessionIndex, subscribe: &Subscribe<'_>) {
@@ -27,17 +43,22 @@ impl<J: Journal> Shard<J> {
             return;
         }
         let packet = || Packet::Subscribe(*subscribe);
-        if self.has_put_filters_off(index, session, subscribe.requests.len(), packet) {
+        let filters = subscribe.requests.len();
+        let steps_max = filters + self.hub.regime.access().check_steps_max(filters);
+        if self.has_put_filters_off(index, session, filters, steps_max, packet) {
             return;
         }
+        let mut checks = Checks::unlimited();
         let mut reasons = Vec::with_capacity(subscribe.requests.len());
         let mut replays = Vec::new();
         // [MQTT-3.8.4-5]
         for request in subscribe.requests.iter() {
-            let (reason, replay) = self.subscribe_one(index, session, subscribe, &request, reasons.len());
+            let made = self.subscribe_one(index, session, subscribe, &request, reasons.len(), &mut checks);
+            let (reason, replay) = made.unwrap_or((SubscribeReason::UnspecifiedError, None));
             reasons.push(reason);
             replays.extend(replay);
         }
+        self.hub.jobs.note_done_at_once(checks.steps_taken());
         // Every thread routes by the new subscriptions already, so the acknowledgement keeps what it promises.
         self.hub.acknowledge(index, Ack::Subscribed(subscribe.packet_id, reasons.into()));
         for replay in replays {
@@ -46,7 +67,8 @@ impl<J: Journal> Shard<J> {
         self.hub.pump(session);
     }
 
-    /// Makes the subscription `nth` of a packet, or refuses it; gives the retained messages that are owed for it.
+    /// Makes the subscription `nth` of a packet, or refuses it; gives the retained messages that are owed for it. `None` where `checks`
+    /// has too few steps left to know whether it is allowed.
     pub(crate) fn subscribe_one(
         &mut self,
         index: ConnectionIndex,
@@ -54,24 +76,27 @@ impl<J: Journal> Shard<J> {
         subscribe: &Subscribe<'_>,
         request: &SubscriptionRequest<'_>,
         nth: usize,
-    ) -> (SubscribeReason, Option<Replay>) {
+        checks: &mut Checks,
+    ) -> Option<(SubscribeReason, Option<Replay>)> {
         let made = match self.hub.connections[index].mount_point().map(|mount| formats::mounted(mount, request.filter))
         {
-            None => self.subscribe_to(index, session, subscribe, request, nth),
-            Some(filter) => filter.and_then(|filter| {
+            None => self.subscribe_to(index, session, subscribe, request, nth, checks),
+            Some(filter) => filter.map_err(NotMade::from).and_then(|filter| {
                 let filter = TopicFilter::new(&filter).map_err(|_| SubscribeReason::TopicFilterInvalid)?;
-                self.subscribe_to(index, session, subscribe, &SubscriptionRequest { filter, ..*request }, nth)
+                let request = SubscriptionRequest { filter, ..*request };
+                self.subscribe_to(index, session, subscribe, &request, nth, checks)
             }),
         };
-        match made {
+        Some(match made {
             Ok((qos, replay)) => (granted_reason(qos), replay),
-            Err(reason) => {
+            Err(NotMade::Unfinished) => return None,
+            Err(NotMade::Refused(reason)) => {
                 self.hub.counters().subscriptions_refused.add(1);
                 // 3.1.1 knows one failure, 0x80.
                 let is_v5 = self.hub.connections[index].is_v5();
                 (if is_v5 { reason } else { SubscribeReason::UnspecifiedError }, None)
             }
-        }
+        })
     }
 
     /// The same with the filter in full; gives the QoS that is granted, too.
@@ -82,9 +107,10 @@ impl<J: Journal> Shard<J> {
         subscribe: &Subscribe<'_>,
         request: &SubscriptionRequest<'_>,
         nth: usize,
-    ) -> Result<(QoS, Option<Replay>), SubscribeReason> {
+        checks: &mut Checks,
+    ) -> Result<(QoS, Option<Replay>), NotMade> {
         let identifier = subscribe.properties.subscription_identifier();
-        let granted = self.check_subscription(index, session, request, identifier);
+        let granted = self.check_subscription(index, session, request, identifier, checks);
         let wanted = formats::accepted(subscribe).and_then(|accepted| formats::wanted(request.filter, accepted));
         let (qos, wanted) = (granted?, wanted?);
         let replay = self.subscribe(index, session, request, qos, identifier, wanted);
@@ -105,7 +131,8 @@ impl<J: Journal> Shard<J> {
             return;
         }
         let packet = || Packet::Unsubscribe(*unsubscribe);
-        if self.has_put_filters_off(index, session, unsubscribe.filters.len(), packet) {
+        let filters = unsubscribe.filters.len();
+        if self.has_put_filters_off(index, session, filters, filters, packet) {
             return;
         }
         // [MQTT-3.10.4-6]
@@ -154,21 +181,23 @@ impl<J: Journal> Shard<J> {
         }
     }
 
-    /// A packet with many filters is worked off over several turns; so is one with few, where the turn has done enough. Says
-    /// whether that is so, or the connection has ended.
+    /// A packet with many filters is worked off over several turns; so is one with few, where their checks may take long, or the turn has
+    /// done enough. Says whether that is so, or the connection has ended.
     #[inline]
     fn has_put_filters_off<'p>(
         &mut self,
         index: ConnectionIndex,
         session: SessionIndex,
         filters: usize,
+        steps_max: usize,
         packet: impl FnOnce() -> Packet<'p>,
     ) -> bool {
-        if filters <= FILTERS_AT_ONCE && self.hub.jobs.may_do_at_once(filters) {
+        let is_short = filters <= FILTERS_AT_ONCE && steps_max <= STEPS_AT_ONCE;
+        if is_short && self.hub.jobs.may_do_at_once(filters) {
             return false;
         }
         let is_put_off = self.put_filters_off(index, session, &packet());
-        if !is_put_off && filters > FILTERS_AT_ONCE {
+        if !is_put_off && !is_short {
             self.hub.counters().refused_memory.add(1);
             self.disconnect(index, DisconnectReason::QuotaExceeded, "there is no memory for the packet");
             return true;
@@ -195,30 +224,33 @@ impl<J: Journal> Shard<J> {
         session: SessionIndex,
         request: &SubscriptionRequest<'_>,
         identifier: Option<SubscriptionId>,
-    ) -> Result<QoS, SubscribeReason> {
+        checks: &mut Checks,
+    ) -> Result<QoS, NotMade> {
         let settings = self.hub.regime.settings();
         let filter = request.filter;
         let levels = || filter.as_str().bytes().filter(|byte| *byte == b'/').count() + 1;
         let told = || self.hub.told(index);
         if filter.share().is_some() && !settings.shared_subscription_available && !told().shared_subscription_available
         {
-            return Err(SubscribeReason::SharedSubscriptionsNotSupported);
+            return Err(SubscribeReason::SharedSubscriptionsNotSupported.into());
         }
         if !settings.wildcard_subscription_available && filter.has_wildcard() && !told().wildcard_subscription_available
         {
-            return Err(SubscribeReason::WildcardSubscriptionsNotSupported);
+            return Err(SubscribeReason::WildcardSubscriptionsNotSupported.into());
         }
         if identifier.is_some()
             && !settings.subscription_identifier_available
             && !told().subscription_identifier_available
         {
-            return Err(SubscribeReason::SubscriptionIdentifiersNotSupported);
+            return Err(SubscribeReason::SubscriptionIdentifiersNotSupported.into());
         }
         if filter.as_str().len() > settings.topic_bytes || levels() > settings.topic_levels {
-            return Err(SubscribeReason::TopicFilterInvalid);
+            return Err(SubscribeReason::TopicFilterInvalid.into());
         }
-        if !self.hub.may_subscribe(index, filter, request.options.qos) {
-            return Err(SubscribeReason::NotAuthorized);
+        match self.hub.may_subscribe(index, filter, request.options.qos, checks) {
+            Some(true) => {}
+            Some(false) => return Err(SubscribeReason::NotAuthorized.into()),
+            None => return Err(NotMade::Unfinished),
         }
         let held = self.hub.sessions[session].subscriptions();
         let is_new = held.get(filter.as_str()).is_none();
@@ -231,22 +263,22 @@ impl<J: Journal> Shard<J> {
                 .is_err()
         {
             self.hub.counters().refused_memory.add(1);
-            return Err(SubscribeReason::QuotaExceeded);
+            return Err(SubscribeReason::QuotaExceeded.into());
         }
         if held.len() >= self.hub.allowances.quotas().subscriptions && is_new {
-            return Err(SubscribeReason::QuotaExceeded);
+            return Err(SubscribeReason::QuotaExceeded.into());
         }
         let user = self.hub.sessions.user(session);
         if is_new && user.is_some_and(|user| !user.has_room_for_subscription(&self.hub.allowances.quotas().of_user)) {
             self.hub.counters().subscriptions_refused_for_user.add(1);
-            return Err(SubscribeReason::QuotaExceeded);
+            return Err(SubscribeReason::QuotaExceeded.into());
         }
         if is_new && self.hub.has_no_disk_for_session(session).is_some() {
             self.hub.counters().refused_disk.add(1);
-            return Err(SubscribeReason::QuotaExceeded);
+            return Err(SubscribeReason::QuotaExceeded.into());
         }
         if is_new && self.hub.is_in_cluster() && !self.hub.has_state_room_for(session, filter.as_str()) {
-            return Err(SubscribeReason::QuotaExceeded);
+            return Err(SubscribeReason::QuotaExceeded.into());
         }
         // A message of QoS 2 would be bound to one member across nodes [MQTT-4.8.2-5].
         let is_of_cluster = self.hub.is_in_cluster() && filter.share().is_some();

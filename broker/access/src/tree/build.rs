@@ -145,6 +145,8 @@ impl TreeBuilder {
         }
         tree.count_up();
         tree.texts = tree.table_of_texts();
+        let numbers = tree.nodes.iter().filter_map(|node| super::number_of_unnamed(tree.text_of(node)));
+        tree.unnamed_from = numbers.max().map_or(0, |number| number.saturating_add(1));
         tree
     }
 

@@ -6,6 +6,7 @@
 //! not on how many rules there are.
 
 mod build;
+mod cover;
 mod publish;
 mod subscribe;
 
@@ -15,7 +16,8 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 pub(crate) use build::{Branch, TreeBuilder};
-pub(crate) use subscribe::{Covered, Witness};
+pub(crate) use cover::{Covering, Part, TopicSet};
+pub(crate) use subscribe::{Covered, Question, Search};
 
 use crate::placeholder::{Bindings, PlaceholderId};
 use crate::request::{Way, Ways};
@@ -29,6 +31,8 @@ pub(crate) struct Tree {
     text: Vec<u8>,
     /// Every node with a text, by the hash of its parent and text.
     texts: HashTable<u32>,
+    /// No node has the text [`unnamed`] of this number or a higher one.
+    unnamed_from: u32,
 }
 
 /// A tree within a [`Tree`].
@@ -126,6 +130,17 @@ impl Tree {
             + self.texts.allocation_size()
     }
 
+    pub(crate) fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// A level that no rule has for this client.
+    fn unnamed_level(&self, bindings: &Bindings) -> Vec<u8> {
+        // The operator chooses the names of all but a few levels, which the client has values for.
+        let mut names = (self.unnamed_from..).map(unnamed);
+        names.find(|name| !bindings.has(name)).unwrap_or_default()
+    }
+
     #[inline]
     fn node(&self, index: u32) -> &Node {
         &self.nodes[index as usize]
@@ -203,6 +218,18 @@ impl Tree {
 #[inline]
 fn is_dollar(text: &[u8]) -> bool {
     text.first() == Some(&b'$')
+}
+
+/// The name of a level that stands for those that no rule names: `any`, `any1` and so on.
+fn unnamed(number: u32) -> Vec<u8> {
+    if number == 0 { b"any".to_vec() } else { format!("any{number}").into_bytes() }
+}
+
+/// The number of the name, if [`unnamed`] gives it.
+fn number_of_unnamed(name: &[u8]) -> Option<u32> {
+    let digits = std::str::from_utf8(name.strip_prefix(b"any")?).ok()?;
+    let number = if digits.is_empty() { 0 } else { digits.parse().ok()? };
+    (unnamed(number) == name).then_some(number)
 }
 
 /// The first level and, if there are more, the text behind its separator.

@@ -145,6 +145,18 @@ proptest! {
             let found = permissions.may_subscribe(filter, QOS[qos]);
             prop_assert_eq!(found.is_allowed(), expected, "{}", text);
             prop_assert_ne!(found, Verdict::Denied(Denial::TooIntricate));
+            // In parts of any size, a check comes to the same answer.
+            let mut steps = 1;
+            let mut progress = permissions.begin_subscribe(filter, QOS[qos], &mut steps);
+            for part in 1.. {
+                let Err(check) = &mut progress else { break };
+                prop_assert!(part < 1_000, "the check of {} does not end", text);
+                steps = 1 + part % 3;
+                if let Some(verdict) = check.go_on(filter, &mut steps) {
+                    progress = Ok(verdict);
+                }
+            }
+            prop_assert_eq!(progress.ok(), Some(found), "{}", text);
 
             let request = Request::Subscribe { filter, qos: QOS[qos] };
             let explained = asker.with_subject(|subject| policy.explain(subject, &request));
@@ -195,6 +207,46 @@ proptest! {
                 let subject = Subject { client_id: &topic, user: Some(&text), listener: "", claims: &[], roles: &["r"] };
                 let _ = Arc::new(policy).resolve(&subject).may_publish(&topic, QoS::AtMostOnce, true);
             }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_warning_names_a_rule_that_never_decides_and_no_other_rule_never_does(rules in vec(rule(), 1..=4)) {
+        let model = Model { roles: vec![rules] };
+        let policy = Policy::parse("access.toml", &model.to_toml()).expect("a right file");
+        let lines: Vec<u32> = policy.warnings().iter().map(|warning| warning.rule.line).collect();
+        let mut decides = vec![false; model.roles[0].len()];
+        let topics: Vec<String> = topics()
+            .into_iter()
+            // Below the rules all levels are alike.
+            .filter(|topic| topic.split('/').count() < DEPTH || topic.ends_with("/z"))
+            .collect();
+        for (client_id, user, claim) in [
+            ("c", Some("z"), Some("a")), ("z", Some("c"), Some("b")), ("$a", Some("$b"), Some("$a")), ("a", Some("a"), Some("a")),
+            ("+", None, None), ("c", None, None), ("c", Some("c"), None), ("+", Some("c"), Some("c")), ("$b", None, Some("$a")),
+            ("+", None, Some("c")), ("+", Some("c"), None), ("c", None, Some("c")), ("$a", Some("$a"), None), ("+", Some("$a"), Some("$a")),
+            ("z", Some("z"), Some("c")), ("c", Some("z"), Some("z")), ("z", Some("c"), Some("z")),
+        ] {
+            let asker = Asker {
+                client_id: client_id.to_owned(), user: user.map(str::to_owned), claim: claim.map(str::to_owned), roles: vec![true],
+            };
+            for topic in topics.iter().chain(&["$b".to_owned(), "$b/z".to_owned(), "$b/z/z".to_owned()]) {
+                for (qos, flag) in [(0, false), (1, false), (2, false), (0, true), (1, true), (2, true)] {
+                    let publish = model.first_for_publish(&asker, topic, qos, flag);
+                    let receive = model.first_for_receive(&asker, topic, qos, flag);
+                    for (rule, _) in publish.into_iter().chain(receive) {
+                        decides[rule] = true;
+                    }
+                }
+            }
+        }
+        for (number, rule) in model.roles[0].iter().enumerate() {
+            let is_warned = lines.contains(&model.line_of((number, rule)));
+            prop_assert_eq!(is_warned, !decides[number], "rule {} of {}", number, model.to_toml());
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A publish is looked at with the match cache's entry of its topic at hand, a subscription when it is made. Deliveries need no
 //! look, but for what has waited since before the rules changed or the client came back.
 
+mod checks;
 mod review;
 mod visitor;
 
@@ -20,6 +21,7 @@ use crate::hub::Hub;
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::regime::Regime;
 
+pub(crate) use checks::Checks;
 pub(crate) use review::{Review, Reviews};
 pub use visitor::{Fate, Known, Visitor};
 
@@ -34,6 +36,8 @@ pub(crate) struct Access {
     known_since: u64,
     /// There are rules.
     is_closed: bool,
+    /// Most steps of the search in one check of a subscription.
+    search_steps_max: usize,
     /// Clients are asked who they are.
     asks: bool,
     /// Connections whose address decides whether they stay, and has been forgotten.
@@ -48,6 +52,7 @@ impl Access {
             known: regime.known().cloned(),
             known_since: regime.known_since(),
             is_closed: !regime.policy.is_open(),
+            search_steps_max: regime.policy.search_steps_max(),
             asks: regime.asks,
             addressless: Vec::new(),
         }
@@ -65,12 +70,18 @@ impl Access {
         self.is_closed
     }
 
+    /// Steps of a job that checking so many filters may take.
+    pub(crate) fn check_steps_max(&self, filters: usize) -> usize {
+        if self.is_closed { filters.saturating_mul(self.search_steps_max) / checks::NODES_PER_STEP } else { 0 }
+    }
+
     /// Takes on what holds now; gives what has to be looked at again because it is new.
     pub(crate) fn take_on(&mut self, regime: &Regime) -> Reviews {
         self.asks = regime.asks;
         let rules = (regime.policy_since() != self.policy_since).then(|| {
             self.policy_since = regime.policy_since();
             self.is_closed = !regime.policy.is_open();
+            self.search_steps_max = regime.policy.search_steps_max();
             std::mem::replace(&mut self.policy, regime.policy.clone())
         });
         let clients = regime.known().filter(|_| regime.known_since() != self.known_since).cloned();
@@ -152,14 +163,23 @@ impl<J: Journal> Hub<J> {
         allowed
     }
 
-    /// Whether the client of a connection may make a subscription.
-    pub(crate) fn may_subscribe(&mut self, index: ConnectionIndex, filter: TopicFilter<'_>, qos: QoS) -> bool {
-        let allowed = self.gate_of(index).is_none_or(|gate| gate.permissions().may_subscribe(filter, qos).is_allowed());
+    /// Whether the client of a connection may make a subscription; `None` where `checks` has too few steps left to know.
+    pub(crate) fn may_subscribe(
+        &mut self,
+        index: ConnectionIndex,
+        filter: TopicFilter<'_>,
+        qos: QoS,
+        checks: &mut Checks,
+    ) -> Option<bool> {
+        let allowed = match self.gate_of(index) {
+            Some(gate) => checks.check(gate.permissions(), filter, qos)?.is_allowed(),
+            None => true,
+        };
         if !allowed {
             self.counters().subscriptions_not_authorized.add(1);
             self.audit_denied(index, "subscribe", filter.as_str());
         }
-        allowed
+        Some(allowed)
     }
 
     /// Whether a message that has waited may be sent, where that is in doubt.

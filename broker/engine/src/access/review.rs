@@ -3,12 +3,12 @@
 use core::net::IpAddr;
 use std::sync::Arc;
 
-use tautwire_access::{Changes, Permissions, Policy, PublishGate};
+use tautwire_access::{Changes, Permissions, Policy, PublishGate, Verdict};
 use tautwire_protocol::{DisconnectReason, TopicFilter};
 use tautwire_router::SessionKey;
 use tautwire_session::{Change, Journal};
 
-use super::{Fate, Known, Visitor};
+use super::{Checks, Fate, Known, Visitor};
 use crate::admission::identity_of;
 use crate::connections::{Phase, Reason, Standing};
 use crate::jobs::Job;
@@ -19,7 +19,7 @@ use crate::turn::Surroundings;
 
 /// A session with more subscriptions is looked at over several turns.
 const FILTERS_AT_ONCE: usize = 64;
-/// Connections or filters that are looked at in one slice.
+/// Connections or filters that are looked at in one slice; fewer where the rules take long to tell.
 const SLICE_STEPS: usize = 256;
 
 /// What has to be looked at again because something else holds now.
@@ -37,7 +37,7 @@ pub(crate) enum Review {
     /// All connections, from this place on: the rules have changed.
     Connections { next: usize, was: Arc<Policy>, changes: Box<Changes> },
     /// The subscriptions of one session, from the one behind this filter on.
-    Session { key: SessionKey, connection: ConnectionId, permissions: Permissions, after: Box<str> },
+    Session { key: SessionKey, connection: ConnectionId, permissions: Permissions, after: Box<str>, checks: Checks },
 }
 
 impl<J: Journal> Shard<J> {
@@ -140,8 +140,8 @@ impl<J: Journal> Shard<J> {
         match review {
             Review::Identities { next, known } => self.review_identities(next, known),
             Review::Connections { next, was, changes } => self.review_connections(next, was, changes),
-            Review::Session { key, connection, permissions, after } => {
-                self.review_slice(key, connection, permissions, after)
+            Review::Session { key, connection, permissions, after, checks } => {
+                self.review_slice(key, connection, permissions, after, checks)
             }
         }
     }
@@ -187,7 +187,7 @@ impl<J: Journal> Shard<J> {
         }
         standing.doubt_queue();
         self.review_will(session);
-        self.review_subscriptions(session, index, permissions)
+        self.review_subscriptions(session, index, permissions).1
     }
 
     fn review_will(&mut self, session: SessionIndex) {
@@ -198,21 +198,23 @@ impl<J: Journal> Shard<J> {
         }
     }
 
-    /// Takes away the subscriptions that are not allowed, at once where there are few; says how many steps that took.
+    /// Takes away the subscriptions that are not allowed, at once where there is little to do; says whether that is done, and how many
+    /// steps it took.
     fn review_subscriptions(
         &mut self,
         session: SessionIndex,
         index: ConnectionIndex,
         permissions: Permissions,
-    ) -> usize {
+    ) -> (bool, usize) {
         let (key, connection) = (self.hub.sessions.key(session), self.hub.id(index));
-        let review = Review::Session { key, connection, permissions, after: "".into() };
+        let review = Review::Session { key, connection, permissions, after: "".into(), checks: Checks::none() };
         let count = self.hub.sessions[session].subscriptions().len();
-        if count > FILTERS_AT_ONCE {
-            self.hub.jobs.push(Job::Review(review));
-            return 0;
+        let (left, steps) = if count > FILTERS_AT_ONCE { (Some(review), 0) } else { self.review(review) };
+        let is_done = left.is_none();
+        if let Some(left) = left {
+            self.hub.jobs.push(Job::Review(left));
         }
-        self.review(review).1
+        (is_done, steps)
     }
 
     /// Looks at the subscriptions of a session to which a client comes back; false where that goes on over several turns, and the
@@ -226,13 +228,13 @@ impl<J: Journal> Shard<J> {
             return true;
         }
         standing.doubt_queue();
-        if self.hub.sessions[session].subscriptions().len() > FILTERS_AT_ONCE {
-            self.hub.connections[index].hold(Reason::Job);
-        } else {
+        let (is_done, _) = self.review_subscriptions(session, index, permissions);
+        if is_done {
             self.hub.connections[index].standing_or_new().note_reviewed_by(since);
+        } else {
+            self.hub.connections[index].hold(Reason::Job);
         }
-        self.review_subscriptions(session, index, permissions);
-        !self.hub.connections[index].is_held_for(Reason::Job)
+        is_done
     }
 
     fn review_slice(
@@ -241,24 +243,34 @@ impl<J: Journal> Shard<J> {
         connection: ConnectionId,
         permissions: Permissions,
         mut after: Box<str>,
+        mut checks: Checks,
     ) -> (Option<Review>, usize) {
         let Some(session) = self.hub.sessions.at(&key) else {
             self.end_review(connection, &permissions);
             return (None, 1);
         };
         let mut denied = Vec::new();
-        let mut steps = 0;
+        let mut filters = 0;
+        let mut is_last = true;
         let mut last = None;
-        for (filter, record) in self.hub.sessions[session].subscriptions().after(&after).take(SLICE_STEPS) {
-            steps += 1;
+        checks.give(SLICE_STEPS);
+        for (filter, record) in self.hub.sessions[session].subscriptions().after(&after) {
+            let has_steps = filters + checks.steps_taken() < SLICE_STEPS;
+            let allowed = match TopicFilter::new(filter).ok().filter(|_| has_steps) {
+                Some(filter) => checks.check(&permissions, filter, record.options.qos).map(Verdict::is_allowed),
+                None => Some(false).filter(|_| has_steps),
+            };
+            let Some(allowed) = allowed else {
+                is_last = false;
+                break;
+            };
+            filters += 1;
             last = Some(filter);
-            let allowed = TopicFilter::new(filter)
-                .is_ok_and(|filter| permissions.may_subscribe(filter, record.options.qos).is_allowed());
             if !allowed {
                 denied.push((Box::<str>::from(filter), record.format));
             }
         }
-        let is_last = steps < SLICE_STEPS;
+        let steps = filters + checks.steps_taken();
         if let Some(last) = last {
             after = last.into();
         }
@@ -273,7 +285,7 @@ impl<J: Journal> Shard<J> {
             self.end_review(connection, &permissions);
             return (None, steps);
         }
-        (Some(Review::Session { key, connection, permissions, after }), steps)
+        (Some(Review::Session { key, connection, permissions, after, checks }), steps)
     }
 
     /// The session that a connection is to serve has been looked at. Where the rules have changed meanwhile, that begins anew when

@@ -30,6 +30,8 @@ pub(crate) struct World {
     pub(crate) exchange: Arc<Exchange>,
     pub(crate) now_ms: u64,
     clients: usize,
+    /// Turns of the first shard.
+    pub(crate) turns: usize,
 }
 
 /// What is around one shard.
@@ -75,6 +77,7 @@ impl World {
             exchange: shared.exchange.clone(),
             now_ms: NOW_MS,
             clients: 0,
+            turns: 0,
         }
     }
 
@@ -179,6 +182,16 @@ impl World {
         self.set_rules(rules);
     }
 
+    /// The client says something, and the rules change one turn later.
+    pub(crate) fn say_and_change(&mut self, client: Client, packet: &Packet<'_>, rules: &str) {
+        let (shard, id) = self.find(client).expect("it is connected");
+        let socket = self.nodes[shard].sockets.get_mut(&id).expect("it is connected");
+        packet.append_to(ProtocolVersion::V5, &mut socket.input).expect("a packet that can be said");
+        self.nodes[shard].readable.push(id);
+        let _ = turn(&mut self.shards[shard], &mut self.nodes[shard], self.now_ms);
+        self.set_rules(rules);
+    }
+
     /// The client is let in as this user.
     pub(crate) fn admit(&mut self, client: Client, user: &str) {
         self.decide(client, Verdict::Admitted { identity: Arc::new(identity(user)), data: None });
@@ -250,6 +263,7 @@ impl World {
     pub(crate) fn run(&mut self) {
         for _ in 0..TURNS_MAX {
             let mut is_busy = false;
+            self.turns += 1;
             for at in 0..self.shards.len() {
                 self.nodes[at].now_ms = self.now_ms;
                 is_busy |= turn(&mut self.shards[at], &mut self.nodes[at], self.now_ms) == Rest::Busy;

@@ -55,6 +55,11 @@ fn member(world: &mut World, client_id: &str, user: &str) -> Client {
 /// Subscribes at QoS 1; gives the codes of SUBACK.
 fn subscribe(world: &mut World, client: Client, filters: &[&str]) -> Vec<u8> {
     say_subscribe(world, client, filters);
+    suback(world, client)
+}
+
+/// The reason codes of the SUBACK that has come.
+fn suback(world: &mut World, client: Client) -> Vec<u8> {
     let codes = world.heard(V5, client, |packet| match packet {
         Packet::SubAck(SubAck { reasons, .. }) => reasons.iter().map(|reason| reason.as_u8()).collect(),
         other => panic!("{other:?} is no SUBACK"),
@@ -63,6 +68,10 @@ fn subscribe(world: &mut World, client: Client, filters: &[&str]) -> Vec<u8> {
 }
 
 fn say_subscribe(world: &mut World, client: Client, filters: &[&str]) {
+    with_subscribe(filters, |packet| world.say(client, packet));
+}
+
+fn with_subscribe(filters: &[&str], say: impl FnOnce(&Packet<'_>)) {
     let options = SubscriptionOptions { qos: QoS::AtLeastOnce, ..SubscriptionOptions::default() };
     let requests: Vec<_> = filters
         .iter()
@@ -70,7 +79,7 @@ fn say_subscribe(world: &mut World, client: Client, filters: &[&str]) {
         .collect();
     let packet_id = PacketId::new(9).expect("not 0");
     let subscribe = Subscribe { packet_id, properties: Properties::EMPTY, requests: List::from(&requests[..]) };
-    world.say(client, &Packet::Subscribe(subscribe));
+    say(&Packet::Subscribe(subscribe));
 }
 
 /// Subscribes to one filter at a QoS that is granted.

@@ -4,7 +4,7 @@ use tautwire_message::{Message, MessageId, MessageRef};
 use tautwire_protocol::{ConnectReason, Packet, Properties, Property, QoS, ReasonCode, TopicName, Will};
 
 use crate::desk::World;
-use crate::{V3, V5, code, connack, connect, connect_v3, member, publish, say_publish, subscribe, topics};
+use crate::{V3, V5, code, connack, connect, connect_v3, member, publish, say_publish, suback, subscribe, topics, with_subscribe};
 
 const RULES: &str = r#"
 [[role]]
@@ -78,6 +78,49 @@ fn a_subscription_is_granted_whole_or_not_at_all() {
     assert_eq!(subscribe(&mut world, reader, &filters), [1, 0x87, 0x87, 1, 0x87, 1, 0x87, 0x87]);
     let writer = member(&mut world, "w", "writer");
     assert_eq!(subscribe(&mut world, writer, &["open/a"]), [0x87]);
+}
+
+/// `count` rules that deny a level in the first place, as many for the second, and one that allows all.
+fn crossed(count: usize, allowed: &str) -> String {
+    let denials: String = (0..count)
+        .map(|n| format!("{{ deny = 'subscribe', topics = ['+/d{n}/secret', 'p{n}/+/private'] }},\n"))
+        .collect();
+    format!(
+        "[[role]]\nname = 'r'\nrules = [\n{denials}{{ allow = 'subscribe', topics = '{allowed}' }}]\n[users]\nreader = 'r'\n"
+    )
+}
+
+#[test]
+fn checks_of_subscriptions_count_by_what_they_cost() {
+    let mut world = World::new(1);
+    world.set_rules(&crossed(1_000, "#"));
+    let reader = member(&mut world, "r", "reader");
+    let names: Vec<String> = (0..100).map(|n| format!("+/+/a{n}")).collect();
+    let filters: Vec<&str> = names.iter().map(String::as_str).collect();
+    let before = world.turns;
+    assert_eq!(subscribe(&mut world, reader, &filters), [1; 100]);
+    // A filter is compared with some 3,000 nodes, 64 of which are a step; a turn has 1,024 steps.
+    let turns = world.turns - before;
+    assert!((5..20).contains(&turns), "{turns} turns");
+
+    let before = world.turns;
+    assert_eq!(subscribe(&mut world, reader, &["+/+/secret"]), [0x87]);
+    assert!(world.turns - before <= 3, "what is denied is found at once");
+}
+
+#[test]
+fn a_check_that_takes_several_turns_is_by_the_rules_that_hold_when_it_ends() {
+    for (allowed, code) in [("#", 1), ("+/+/b", 0x87)] {
+        let mut world = World::new(1);
+        world.set_rules(&crossed(30_000, "#"));
+        let reader = member(&mut world, "r", "reader");
+        let before = world.turns;
+        assert_eq!(subscribe(&mut world, reader, &["+/+/b"]), [1]);
+        assert!(world.turns - before >= 2, "one check takes more than one turn");
+        let rules = crossed(30_001, allowed);
+        with_subscribe(&["+/+/a"], |packet| world.say_and_change(reader, packet, &rules));
+        assert_eq!(suback(&mut world, reader), [code]);
+    }
 }
 
 fn will<'a>(topic: &'a str) -> Will<'a> {

@@ -1,0 +1,48 @@
+//! The check of a subscription, in parts.
+
+use std::fmt;
+
+use tautwire_protocol::{QoS, TopicFilter};
+
+use crate::permissions::{Permissions, Verdict};
+use crate::tree::Search;
+
+/// The check of one subscription, which goes on for as many steps at a time as its caller gives.
+#[derive(Clone)]
+pub struct SubscribeCheck {
+    permissions: Permissions,
+    qos: QoS,
+    search: Search,
+}
+
+impl SubscribeCheck {
+    /// A check that has not begun.
+    pub(crate) fn new(permissions: Permissions, qos: QoS) -> Self {
+        Self { permissions, qos, search: Search::default() }
+    }
+
+    /// Whether it is about these permissions and this QoS. Otherwise, begin anew.
+    #[must_use]
+    pub fn is_for(&self, permissions: &Permissions, qos: QoS) -> bool {
+        self.permissions.is_same_as(permissions) && self.qos == qos
+    }
+
+    /// Goes on for about so many steps, of which those that were taken are subtracted; `None` where it is not over then. `filter` is
+    /// the same each time.
+    pub fn go_on(&mut self, filter: TopicFilter<'_>, steps_left: &mut usize) -> Option<Verdict> {
+        let Self { permissions, qos, search } = self;
+        let Some(rules) = permissions.rules.compiled() else { return Some(Verdict::Allowed) };
+        let covered = permissions.question(rules, filter, *qos).go_on(search, steps_left)?;
+        Some(covered.verdict())
+    }
+}
+
+/// Shows no values of placeholders: claims may be personal.
+impl fmt::Debug for SubscribeCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SubscribeCheck")
+            .field("permissions", &self.permissions)
+            .field("qos", &self.qos)
+            .finish_non_exhaustive()
+    }
+}
