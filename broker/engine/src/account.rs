@@ -2,30 +2,24 @@
 //!
 //! QoS 0 is dropped where there is no room. A message of QoS 1 or 2 is let in by its publisher's shard or refused there: once
 //! it has been acknowledged, every shard takes it. A session that has taken more than its share closes its filters for
-//! further messages, on all shards, until its client has caught up.
+//! further messages, on all shards, until its client has caught up: see [`crate::throttled`].
 
 use std::sync::Arc;
 
-use tautwire_memory::{Charge, Kind, Ledger, Limits, Share};
+use tautwire_memory::{Kind, Ledger, Limits, Share};
 use tautwire_session::Journal;
 
 use crate::connections::{CONNECTION_BYTES, Reason};
 use crate::hub::Hub;
 use crate::place::{ConnectionIndex, SessionIndex};
-use crate::sessions::Sessions;
 use crate::throttle::Throttle;
+use crate::throttled::ThrottledSessions;
 
 /// What one more receiver of a message may take besides the message: its entry in a queue, with some for the growth of
 /// the queue.
 const RECEIVER_BYTES: usize = 160;
 /// Output that each connection may have however scarce memory is: without it, nobody could be answered.
 const OUTPUT_ALWAYS_BYTES: usize = 4 << 10;
-/// Filters of a session that are closed. Of one that has more, the topics of what was too much for it are closed instead, as
-/// many: closing all filters would take too long. What comes on more topics than that is kept as long as there is memory at all.
-const CLOSED_MAX: usize = 8_192;
-/// What a closed filter takes besides its text: a node of the tree and the session's key.
-const CLOSED_FILTER_BYTES: usize = 128;
-
 /// The account of memory as this shard sees it: what its clients hold, what it may still take, and who has taken more than its share.
 pub(crate) struct Account {
     share: Share,
@@ -34,16 +28,15 @@ pub(crate) struct Account {
     /// As long as so many are spare, other shards need not be looked at.
     enough_bytes: u64,
     output_max_bytes: usize,
-    /// Filters that are closed for the sake of sessions that hold too much, on all shards.
-    closed: Arc<Throttle>,
-    /// The sessions of this shard for which some are.
-    throttled: Vec<Throttled>,
+    /// The sessions of this shard for whose sake filters are closed on all shards.
+    pub(crate) throttled: ThrottledSessions,
 }
 
 impl Account {
     /// Before it has been looked at. One connection may have so much output.
     pub(crate) fn new(share: Share, output_max_bytes: usize, closed: Arc<Throttle>) -> Account {
-        Account { share, spare_bytes: u64::MAX, enough_bytes: 0, output_max_bytes, closed, throttled: Vec::new() }
+        let throttled = ThrottledSessions::new(closed);
+        Account { share, spare_bytes: u64::MAX, enough_bytes: 0, output_max_bytes, throttled }
     }
 
     /// What stands in it for this shard.
@@ -107,109 +100,19 @@ impl Account {
         held_bytes + CONNECTION_BYTES as u64 <= self.share.limits().all_bytes / 2
     }
 
-    /// Whether a message of QoS 1 or 2 for so many receivers of this shard can be let in.
+    /// Whether there is memory for a message of QoS 1 or 2 for so many receivers of this shard. One client must be able to hold it, and
+    /// all of them together what they hold.
     #[inline]
-    pub(crate) fn has_room_for_message(&self, topic: &str, kept_bytes: usize, receivers: usize) -> bool {
-        let wanted_bytes = kept_bytes.saturating_add(receivers.saturating_mul(RECEIVER_BYTES));
-        self.share.admits(0, wanted_bytes).is_ok() && !self.closed.is_closed(topic)
+    pub(crate) fn has_room_for_message(&self, kept_bytes: usize, receivers: usize) -> bool {
+        let all_bytes = kept_bytes.saturating_add(receivers.saturating_mul(RECEIVER_BYTES));
+        self.share.admits(0, kept_bytes + RECEIVER_BYTES).is_ok() && self.share.has_free(all_bytes)
     }
 
     /// What the messages of one session may take.
     #[inline]
-    fn client_max_bytes(&self) -> u64 {
+    pub(crate) fn client_max_bytes(&self) -> u64 {
         self.spare_bytes.min(self.share.limits().client_bytes)
     }
-
-    /// Closes the filters of a session that has more than its share, or the topic of what is too much for it. Says whether nothing was
-    /// closed for it before.
-    fn throttle(&mut self, sessions: &Sessions, session: SessionIndex, topic: &str) -> bool {
-        let key = sessions.key(session);
-        let known = self.throttled.iter().position(|throttled| throttled.session == session);
-        let at = known.unwrap_or_else(|| {
-            let subscriptions = sessions[session].subscriptions();
-            let by_topic = subscriptions.len() > CLOSED_MAX;
-            let mut charge = Charge::new(self.share.ledger(), Kind::Subscription);
-            if !by_topic {
-                for (filter, _) in subscriptions.iter() {
-                    self.closed.close(filter, key);
-                    charge.grow(filter.len() + CLOSED_FILTER_BYTES);
-                }
-            }
-            self.throttled.push(Throttled { session, topics: by_topic.then(Vec::new), charge });
-            self.throttled.len() - 1
-        });
-        let Throttled { topics, charge, .. } = &mut self.throttled[at];
-        if let Some(topics) = topics
-            && topics.len() < CLOSED_MAX
-            && !topics.iter().any(|closed| **closed == *topic)
-        {
-            self.closed.close(topic, key);
-            topics.push(topic.into());
-            charge.grow(2 * topic.len() + CLOSED_FILTER_BYTES);
-        }
-        known.is_none()
-    }
-
-    /// Opens what is closed for sessions whose clients have caught up. To be called once a turn.
-    #[inline]
-    pub(crate) fn end_throttling(&mut self, sessions: &Sessions) {
-        if !self.throttled.is_empty() {
-            self.open_for_those_who_have_caught_up(sessions);
-        }
-    }
-
-    #[cold]
-    fn open_for_those_who_have_caught_up(&mut self, sessions: &Sessions) {
-        let share_bytes = self.client_max_bytes() as usize;
-        for throttled in std::mem::take(&mut self.throttled) {
-            let outbound = sessions[throttled.session].outbound();
-            if outbound.map_or(0, |outbound| outbound.memory_bytes()) > share_bytes / 2 {
-                self.throttled.push(throttled);
-            } else {
-                self.open_all(sessions, throttled);
-            }
-        }
-    }
-
-    /// Opens what is closed for a session that ends.
-    pub(crate) fn forget_throttled(&mut self, sessions: &Sessions, session: SessionIndex) {
-        if let Some(at) = self.throttled.iter().position(|throttled| throttled.session == session) {
-            let throttled = self.throttled.swap_remove(at);
-            self.open_all(sessions, throttled);
-        }
-    }
-
-    /// Opens one filter of a session that gives it up.
-    pub(crate) fn open_filter(&mut self, sessions: &Sessions, session: SessionIndex, filter: &str) {
-        let is_closed = |throttled: &&mut Throttled| throttled.session == session && throttled.topics.is_none();
-        if let Some(throttled) = self.throttled.iter_mut().find(is_closed) {
-            self.closed.open(filter, sessions.key(session));
-            let Throttled { charge, .. } = throttled;
-            charge.set(charge.bytes().saturating_sub(filter.len() + CLOSED_FILTER_BYTES));
-        }
-    }
-
-    fn open_all(&self, sessions: &Sessions, Throttled { session, topics, charge: _given_back }: Throttled) {
-        let key = sessions.key(session);
-        match topics {
-            Some(topics) => topics.iter().for_each(|topic| self.closed.open(topic, key)),
-            None => {
-                for (filter, _) in sessions[session].subscriptions().iter() {
-                    self.closed.open(filter, key);
-                }
-            }
-        }
-    }
-}
-
-/// A session that holds more than its share.
-#[derive(Debug)]
-struct Throttled {
-    session: SessionIndex,
-    /// The topics that are closed for it; `None` where its filters are.
-    topics: Option<Vec<Box<str>>>,
-    /// What the closed filters or topics take.
-    charge: Charge,
 }
 
 impl<J: Journal> Hub<J> {
@@ -237,13 +140,6 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn is_within_share(&self, session: SessionIndex, more_bytes: usize) -> bool {
         let held_bytes = self.sessions[session].outbound().map_or(0, |outbound| outbound.memory_bytes()) as u64;
         held_bytes + more_bytes as u64 <= self.memory.client_max_bytes()
-    }
-
-    /// A session has more than its share, of which a message of `topic` is too much.
-    #[cold]
-    pub(crate) fn throttle(&mut self, session: SessionIndex, topic: &str) {
-        let is_new = self.memory.throttle(&self.sessions, session, topic);
-        self.counters().sessions_throttled.add(u64::from(is_new));
     }
 
     /// Hears publishers of 3.1.1 again that wait for memory. To be called once a turn.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tautwire_contracts::{Contract, OnViolation, Unacknowledged, Violation};
 use tautwire_message::MessageRef;
 use tautwire_protocol::{Properties, PropertyContext, PropertyId, ReasonCode};
+use tautwire_router::ShardIndex;
 use tautwire_session::{Journal, LogState};
 
 use crate::frames::Outgoing;
@@ -14,6 +15,7 @@ use crate::log_state;
 use crate::regime::Regime;
 use crate::route::Publisher;
 use crate::shard::Shard;
+use crate::slow_consumer::SlowConsumer;
 use crate::text::beginning;
 use crate::violations::ViolationBook;
 
@@ -41,10 +43,23 @@ pub(crate) enum Consequence {
     Always,
     /// Where the protocol has no answer that says it: at QoS 0, and in 3.1.1.
     WithoutAnswer,
-    /// Never. There is no memory for the message, and it may be sent again.
+    /// Never. There is no memory for the message, and it may be sent again. A publisher of 3.1.1, which cannot be told, waits.
     WhenThereIsMemory,
+    /// The same, where the queue of a session is full.
+    WhenQueueHasRoom,
+    /// Never. The publisher waits until the queue of a session has room.
+    PausedForQueue,
+    /// Never. The publisher waits until the channel to this shard has room.
+    Congested(ShardIndex),
     /// Where the message would have to be acknowledged, and the protocol has no answer that says why it is not: in 3.1.1.
     Unacknowledged,
+}
+
+impl Consequence {
+    /// Whether the publisher, whatever its version, waits and is not told anything.
+    pub(crate) fn is_wait(self) -> bool {
+        matches!(self, Consequence::PausedForQueue | Consequence::Congested(_))
+    }
 }
 
 impl MessageRefusal {
@@ -53,6 +68,25 @@ impl MessageRefusal {
     pub(crate) fn no_memory() -> Box<MessageRefusal> {
         let why = "there is no memory for the message, or for those who want it; send it again later".into();
         Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, consequence: Consequence::WhenThereIsMemory })
+    }
+
+    /// The queue of a session that wants the message is full.
+    #[cold]
+    pub(crate) fn queue_full(policy: SlowConsumer) -> Box<MessageRefusal> {
+        let why = "the queue of a subscriber is full; send the message again later".into();
+        let consequence = match policy {
+            SlowConsumer::PausePublisher => Consequence::PausedForQueue,
+            _ => Consequence::WhenQueueHasRoom,
+        };
+        Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, consequence })
+    }
+
+    /// The channel to a shard is full.
+    #[cold]
+    pub(crate) fn congested(shard: ShardIndex) -> Box<MessageRefusal> {
+        let (reason, why) =
+            (ReasonCode::ServerBusy, "a thread of the broker is behind; send the message again later".into());
+        Box::new(MessageRefusal { reason, why, consequence: Consequence::Congested(shard) })
     }
 
     /// The log does not take the message for those who want it.

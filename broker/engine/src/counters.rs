@@ -159,6 +159,8 @@ counters! {
     dropped_queue_full,
     /// Those of them that were dropped because the clients of the session's user held as much as they may.
     dropped_queue_full_for_user,
+    /// Those of them that were dropped because the session held as much memory as it may.
+    dropped_queue_full_for_memory,
     /// Messages dropped because all buffers together were full.
     dropped_memory_full,
     /// QoS 0 messages dropped because the queue to another thread was full.
@@ -171,8 +173,14 @@ counters! {
     dropped_outside_mount,
     /// Messages to a shared subscription without members.
     dropped_no_member,
-    /// Times a session held more than its share of memory, and its filters were closed for messages of QoS 1 and 2.
+    /// Times a session held more than its share of memory, or its queue was full, and its filters were closed for messages of QoS 1 and 2.
     sessions_throttled,
+    /// Messages of QoS 1 and 2 refused because the queue of a session was full.
+    publishes_refused_queue_full,
+    /// Times a publisher was not read from because the queue of a session was full.
+    publishers_paused_for_queue,
+    /// Sessions now whose client has been offline for longer than `limits.neglected_session_s` while messages wait for it.
+    sessions_neglected,
     /// Messages of QoS 1 and 2 refused because there was no memory for them.
     publishes_refused_memory,
     /// Times a publisher of 3.1.1 was not read from because there was no memory for what it sent.

@@ -127,6 +127,7 @@ impl<J: Journal> Hub<J> {
             self.counters().messages_held_back.add(u64::from(connection.is_some()));
             self.commit(session, Change::Queued(delivery));
         }
+        self.close_if_full(session, outgoing.message.topic);
     }
 
     /// Sends a QoS 1 or 2 message without its having waited.
@@ -294,6 +295,9 @@ impl<J: Journal> Hub<J> {
             return true;
         }
         self.commit(session, Change::StartedQueued);
+        if self.sessions[session].outbound().is_none_or(|outbound| outbound.queued() == 0) {
+            self.end_episode(session);
+        }
         if delivery.qos == QoS::ExactlyOnce && self.is_kept(session) {
             self.acknowledge(index, Ack::Deliver(packet_id, false));
         } else {
@@ -502,7 +506,7 @@ impl<J: Journal> Hub<J> {
     fn may_queue(&mut self, session: SessionIndex, topic: &str, counted_bytes: usize) -> bool {
         if !self.has_room_for(session, counted_bytes) {
             self.count_queue_full(session, counted_bytes);
-            self.note_drop(session, DropReason::QueueFull, topic);
+            self.note_lost(session, topic);
             return false;
         }
         let held_bytes = self.sessions[session].outbound().map_or(0, Outbound::counted_bytes);

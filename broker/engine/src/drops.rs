@@ -61,33 +61,89 @@ pub struct DropEvent {
     pub last_ms: u64,
 }
 
-/// The events of one session, the oldest first.
+/// Messages of QoS 1 and 2 that a session has lost because its queue was full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Loss {
+    /// How many.
+    pub(crate) count: u64,
+    /// When the first and the last were dropped, in milliseconds since the Unix epoch.
+    pub(crate) first_ms: u64,
+    pub(crate) last_ms: u64,
+}
+
+impl Loss {
+    fn add(loss: &mut Option<Loss>, now_ms: u64) {
+        let loss = loss.get_or_insert(Loss { count: 0, first_ms: now_ms, last_ms: now_ms });
+        loss.count += 1;
+        loss.last_ms = now_ms;
+    }
+}
+
+/// The events of one session, the oldest first, and what it has lost because its queue was full.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Drops(VecDeque<DropEvent>);
+pub(crate) struct Drops {
+    events: VecDeque<DropEvent>,
+    /// Since the broker started.
+    lost: u64,
+    /// Since the client was told last.
+    untold: Option<Loss>,
+    /// Since the client had caught up last.
+    episode: Option<Loss>,
+}
 
 /// Always counted as if it were full.
 impl Holds<1> for Drops {
     fn footprint(&self) -> Footprint<1> {
-        [(Kind::Session, EVENTS_MAX * (size_of::<DropEvent>() + TOPIC_MAX_BYTES))]
+        [(Kind::Session, size_of::<Drops>() + EVENTS_MAX * (size_of::<DropEvent>() + TOPIC_MAX_BYTES))]
     }
 }
 
 impl Drops {
     pub(crate) fn events(&self) -> impl Iterator<Item = &DropEvent> {
-        self.0.iter()
+        self.events.iter()
+    }
+
+    /// Messages that were dropped because the queue was full.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Notes one more of them; says whether an episode begins with it.
+    pub(crate) fn note_loss(&mut self, now_ms: u64) -> bool {
+        let begins = self.episode.is_none();
+        self.lost += 1;
+        Loss::add(&mut self.untold, now_ms);
+        Loss::add(&mut self.episode, now_ms);
+        begins
+    }
+
+    /// What the client has not been told of.
+    pub(crate) fn untold(&self) -> Option<Loss> {
+        self.untold
+    }
+
+    /// The client has been told.
+    pub(crate) fn told(&mut self) {
+        self.untold = None;
+    }
+
+    /// The client has caught up. Gives what was lost before, if something was.
+    #[inline]
+    pub(crate) fn end_episode(&mut self) -> Option<Loss> {
+        self.episode.take()
     }
 
     pub(crate) fn note(&mut self, reason: DropReason, topic: &str, now_ms: u64) {
         let topic = beginning(topic, TOPIC_MAX_BYTES);
-        if let Some(last) = self.0.back_mut().filter(|last| last.reason == reason && *last.topic == *topic) {
+        if let Some(last) = self.events.back_mut().filter(|last| last.reason == reason && *last.topic == *topic) {
             last.count += 1;
             last.last_ms = now_ms;
             return;
         }
-        if self.0.len() == EVENTS_MAX {
-            self.0.pop_front();
+        if self.events.len() == EVENTS_MAX {
+            self.events.pop_front();
         }
-        self.0.push_back(DropEvent { reason, topic: topic.into(), count: 1, last_ms: now_ms });
+        self.events.push_back(DropEvent { reason, topic: topic.into(), count: 1, last_ms: now_ms });
     }
 }
 
@@ -109,6 +165,20 @@ mod tests {
         }
         assert_eq!(drops.events().count(), EVENTS_MAX);
         assert!(drops.events().all(|event| event.reason == DropReason::TooLarge));
+    }
+
+    #[test]
+    fn a_loss_is_told_once_and_ends_with_its_episode() {
+        let mut drops = Drops::default();
+        assert!(drops.note_loss(10) && !drops.note_loss(20));
+        let loss = Loss { count: 2, first_ms: 10, last_ms: 20 };
+        assert_eq!((drops.untold(), drops.lost()), (Some(loss), 2));
+        drops.told();
+        assert!(!drops.note_loss(30), "the episode goes on");
+        assert_eq!(drops.untold(), Some(Loss { count: 1, first_ms: 30, last_ms: 30 }));
+        assert_eq!(drops.end_episode(), Some(Loss { count: 3, first_ms: 10, last_ms: 30 }));
+        assert_eq!(drops.end_episode(), None);
+        assert!(drops.note_loss(40));
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl<J: Journal> Shard<J> {
     /// subscription goes to others. What takes long is done over several turns.
     pub(crate) fn end_session(&mut self, session: SessionIndex) {
         self.publish_will(session);
-        self.hub.memory.forget_throttled(&self.hub.sessions, session);
+        self.hub.forget_throttled(session);
         let number = self.hub.end_session(session);
         self.begin(Job::Clear(Ending { session, read_back: ReadBack::default(), number, unwritten: 0 }));
     }

@@ -37,6 +37,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) forms: Option<Arc<Forms>>,
     /// Whose message it is, where the access rules have to be asked still.
     pub(crate) asker: Option<ConnectionIndex>,
+    /// Its publisher can be made to wait where the channel to a shard is full.
+    pub(crate) may_wait: bool,
     /// It was retained, and is not on its way from its publisher.
     pub(crate) is_owed: bool,
 }
@@ -54,6 +56,7 @@ impl<'a> Outgoing<'a> {
             is_admitted: false,
             forms: None,
             asker: None,
+            may_wait: false,
             is_owed: false,
         }
     }

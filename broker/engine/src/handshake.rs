@@ -16,11 +16,14 @@ use tautwire_session::{Change, Journal, KeptWill, SESSION_BYTES, session_name};
 use crate::admission::identity_of;
 use crate::connections::Action;
 use crate::connections::{Agreement, Standing};
+use crate::drops::Loss;
 use crate::holding_back::HELD_BACK;
+use crate::lost::{DROPPED_FROM, DROPPED_MESSAGES, DROPPED_UNTIL};
 use crate::mount::MountPoint;
 use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::shard::{Handled, Shard};
+use crate::text::rfc3339;
 
 /// Receive Maximum where a client names none [MQTT 5.0 section 3.1.2.11.3].
 const RECEIVE_MAXIMUM_DEFAULT: u16 = 65_535;
@@ -374,6 +377,7 @@ impl<J: Journal> Shard<J> {
         if !self.hub.is_in_cluster() {
             self.set_will(session, connect);
         }
+        self.hub.end_neglect(session);
         self.hub.write_returned(session);
         let place = self.hub.sessions.place(session);
         place.bind(index);
@@ -449,13 +453,21 @@ impl<J: Journal> Shard<J> {
                 properties.push(Property::AssignedClientIdentifier(client_id));
             }
         }
-        let connack = ConnAck {
-            // Session Present came with 3.1.1.
-            session_present: session_present && connect.version != ProtocolVersion::V3_1,
-            reason: ConnectReason::Success,
-            properties: Properties::from_list(&properties),
-        };
-        if !self.hub.write_packet(index, &Packet::ConnAck(connack)) {
+        // Session Present came with 3.1.1.
+        let session_present = session_present && connect.version != ProtocolVersion::V3_1;
+        let loss = self.loss_to_tell(index, connect.version);
+        let told = properties.len();
+        properties.extend(loss.iter().flatten().map(|(name, value)| Property::UserProperty(name, value)));
+        let reason = ConnectReason::Success;
+        let connack = ConnAck { session_present, reason, properties: Properties::from_list(&properties) };
+        let without = ConnAck { session_present, reason, properties: Properties::from_list(&properties[..told]) };
+        if self.hub.write_packet(index, &Packet::ConnAck(connack)) {
+            if loss.is_some()
+                && let Some(session) = self.hub.connections[index].session()
+            {
+                self.hub.sessions.told_of_loss(session);
+            }
+        } else if loss.is_none() || !self.hub.write_packet(index, &Packet::ConnAck(without)) {
             // A client that cannot take its CONNACK cannot be served, nor told so [MQTT-3.14.0-1].
             self.log_end(index, ReasonCode::PacketTooLarge, "CONNACK is larger than the client accepts");
             self.detach(index);
@@ -463,6 +475,15 @@ impl<J: Journal> Shard<J> {
             return;
         }
         log::debug!("client {client_id:?} connected, {}", connect.version);
+    }
+
+    /// User properties that tell a client how many messages it has lost because its queue was full, and when. They are left out where the
+    /// packet would be too large for the client [MQTT-3.2.2-20].
+    fn loss_to_tell(&self, index: ConnectionIndex, version: ProtocolVersion) -> Option<[(&'static str, String); 3]> {
+        let session = self.hub.connections[index].session().filter(|_| version == ProtocolVersion::V5)?;
+        let Loss { count, first_ms, last_ms } = self.hub.sessions.drops(session)?.untold()?;
+        let [from, until] = [first_ms, last_ms].map(rfc3339);
+        Some([(DROPPED_MESSAGES, count.to_string()), (DROPPED_FROM, from), (DROPPED_UNTIL, until)])
     }
 
     /// The client's keep alive, or the server's where the client's is longer than allowed [MQTT-3.2.2-21]. Clients of

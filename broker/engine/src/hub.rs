@@ -19,6 +19,7 @@ use crate::effort::Effort;
 use crate::frames::{Frames, Outgoing};
 use crate::jobs::Jobs;
 use crate::logbook::Logbook;
+use crate::lost::EpisodeLog;
 use crate::metered::MeteredFilters;
 use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
@@ -68,6 +69,8 @@ pub(crate) struct Hub<J: Journal> {
     pub(crate) surveys: Surveys,
     /// Messages that are not in memory.
     pub(crate) cold: ColdRoom,
+    /// Which sessions lose messages.
+    pub(crate) episodes: EpisodeLog,
     /// Who watches what is published.
     pub(crate) tap: TapRoom,
     /// By which topic filters messages are counted.
@@ -99,6 +102,7 @@ impl<J: Journal> Hub<J> {
             scans: Scans::default(),
             surveys: Surveys::default(),
             cold: ColdRoom::default(),
+            episodes: EpisodeLog::default(),
             tap: TapRoom::default(),
             metered: regime.metered().clone(),
             regime: Adopted::new(&regime),
@@ -217,6 +221,8 @@ impl<J: Journal> Hub<J> {
     /// The session is no more. What it leaves behind has to be cleared away. Gives what the log calls it, where that has it until
     /// then.
     pub(crate) fn end_session(&mut self, index: SessionIndex) -> Option<SessionNumber> {
+        self.end_episode(index);
+        self.end_neglect(index);
         let number = self.write_ended(index);
         self.sessions.end(index);
         self.counters().sessions.subtract(1);
@@ -254,8 +260,13 @@ impl<J: Journal> Hub<J> {
         }
         let queues = J::KEEPS && matches!(change, Change::Queued(_));
         let sends = J::KEEPS && matches!(change, Change::Started(_) | Change::StartedQueued);
-        if let Some(gone) = self.sessions.place(index).apply(change) {
-            self.uncount_stored(&gone);
+        let leaves_queue = matches!(change, Change::StartedQueued);
+        let gone = self.sessions.place(index).apply(change);
+        if let Some(gone) = &gone {
+            self.uncount_stored(gone);
+        }
+        if gone.is_some() || leaves_queue {
+            self.note_given_back(index);
         }
         if queues {
             self.list_for_cooling(index);

@@ -7,7 +7,7 @@ use tautwire_protocol::{
     DisconnectReason, Packet, PacketId, Properties, PropertyContext, PropertyId, PubAckReason, PubCompReason,
     PubRecReason, PubRelReason, Publish, QoS, ReasonCode, ShortAcknowledgement, TopicName,
 };
-use tautwire_router::{RetainRefused, RetainedClaim};
+use tautwire_router::{RetainRefused, RetainedClaim, ShardIndex};
 use tautwire_session::{AckLevel, Change, Journal, LogState};
 
 use crate::ack::Ack;
@@ -79,8 +79,12 @@ impl<J: Journal> Shard<J> {
         payload_at: usize,
     ) -> Handled {
         let qos = publish.qos();
-        if qos != QoS::AtMostOnce && self.hub.transit.is_full() {
-            self.pause(index);
+        // In a cluster, the log brings it to all shards.
+        if qos != QoS::AtMostOnce
+            && self.hub.is_in_cluster()
+            && let Some(shard) = self.hub.transit.first_full()
+        {
+            self.pause(index, shard);
             return Handled::Later;
         }
         if self.hub.is_ahead_of_cluster() && (qos != QoS::AtMostOnce || publish.retain) {
@@ -137,7 +141,9 @@ impl<J: Journal> Shard<J> {
             }
             Ok(()) => {
                 let asker = self.hub.regime.access().is_closed().then_some(index);
-                let mut outgoing = Outgoing { chunk: Some((chunk, payload_at)), asker, ..Outgoing::new(message) };
+                let may_wait = qos != QoS::AtMostOnce;
+                let chunk = Some((chunk, payload_at));
+                let mut outgoing = Outgoing { chunk, asker, may_wait, ..Outgoing::new(message) };
                 if self.hub.is_in_cluster() {
                     self.publish_in_cluster(index, session, publish.packet_id(), &mut outgoing)
                 } else {
@@ -149,14 +155,10 @@ impl<J: Journal> Shard<J> {
         let level = self.hub.ack_level(index, &message);
         self.keep_alias(index, alias, topic);
         if let Err(refusal) = &outcome
-            && refusal.consequence == Consequence::WhenThereIsMemory
             && qos != QoS::AtMostOnce
+            && self.waits_instead(index, publish, refusal.consequence)
         {
-            self.hub.counters().publishes_refused_memory.add(1);
-            if !self.hub.connections[index].is_v5() {
-                self.wait_for_memory(index, publish);
-                return Handled::Later;
-            }
+            return Handled::Later;
         }
         if let Err(refusal) = &outcome
             && self.ends_connection(index, qos, refusal)
@@ -200,6 +202,36 @@ impl<J: Journal> Shard<J> {
         self.on_publish(index, &mounted, chunk, payload_at)
     }
 
+    /// Counts a message that is refused for now. Says whether its publisher waits instead of being told.
+    #[cold]
+    fn waits_instead(&mut self, index: ConnectionIndex, publish: &Publish<'_>, consequence: Consequence) -> bool {
+        let counters = self.hub.counters();
+        let is_told = self.hub.connections[index].is_v5();
+        match consequence {
+            Consequence::Congested(shard) => {
+                self.uncount_publish(publish);
+                self.pause(index, shard);
+            }
+            Consequence::PausedForQueue => self.wait_for_queue(index, publish),
+            Consequence::WhenQueueHasRoom if is_told => {
+                counters.publishes_refused_queue_full.add(1);
+                return false;
+            }
+            Consequence::WhenQueueHasRoom => self.wait_for_queue(index, publish),
+            Consequence::WhenThereIsMemory => {
+                counters.publishes_refused_memory.add(1);
+                if is_told {
+                    return false;
+                }
+                self.wait_for_memory(index, publish);
+            }
+            Consequence::Never | Consequence::Always | Consequence::WithoutAnswer | Consequence::Unacknowledged => {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Retains and routes; says whether anybody wanted it.
     pub(crate) fn publish(
         &mut self,
@@ -217,6 +249,13 @@ impl<J: Journal> Shard<J> {
 
     /// Retains a message; gives the generation with which it must be routed.
     fn retain(&mut self, outgoing: &mut Outgoing<'_>, publisher: Publisher) -> Result<u64, NotRouted> {
+        if outgoing.may_wait
+            && let Some(shard) = self.congested(outgoing.message.topic)
+        {
+            return Err(NotRouted::Congested(shard));
+        }
+        // Where it is retained, it is routed as well.
+        outgoing.may_wait = false;
         if let Some(asker) = outgoing.asker.take()
             && !self.hub.may_publish(asker, None, &outgoing.message)
         {
@@ -269,6 +308,7 @@ impl<J: Journal> Shard<J> {
     ) -> Result<bool, Box<MessageRefusal>> {
         let refused = self.refusal_of(why, outgoing);
         if let Err(refusal) = &refused
+            && !refusal.consequence.is_wait()
             && self.hub.tap.is_open()
         {
             self.hub.trace(&outgoing.message, publisher, refusal.reason, std::iter::empty());
@@ -292,6 +332,8 @@ impl<J: Journal> Shard<J> {
                 Err(MessageRefusal::new(ReasonCode::NotAuthorized, "the access rules do not allow this"))
             }
             NotRouted::NoMemory => Err(MessageRefusal::no_memory()),
+            NotRouted::QueueFull(policy) => Err(MessageRefusal::queue_full(policy)),
+            NotRouted::Congested(shard) => Err(MessageRefusal::congested(shard)),
             NotRouted::NoDisk(state) => {
                 self.hub.counters().publishes_refused_disk.add(1);
                 Err(MessageRefusal::no_disk(state))
@@ -450,7 +492,11 @@ impl<J: Journal> Shard<J> {
     /// Whether a refusal is to cost the publisher its connection.
     fn ends_connection(&self, index: ConnectionIndex, qos: QoS, refusal: &MessageRefusal) -> bool {
         match refusal.consequence {
-            Consequence::Never | Consequence::WhenThereIsMemory => false,
+            Consequence::Never
+            | Consequence::WhenThereIsMemory
+            | Consequence::WhenQueueHasRoom
+            | Consequence::PausedForQueue
+            | Consequence::Congested(_) => false,
             Consequence::Always => true,
             Consequence::Unacknowledged => qos != QoS::AtMostOnce && !self.hub.connections[index].is_v5(),
             Consequence::WithoutAnswer => qos == QoS::AtMostOnce || !self.hub.connections[index].is_v5(),
@@ -501,12 +547,21 @@ impl<J: Journal> Shard<J> {
         }
     }
 
-    /// Reading goes on when the other shards have caught up.
-    fn pause(&mut self, index: ConnectionIndex) {
+    /// Reading goes on when that shard has caught up.
+    fn pause(&mut self, index: ConnectionIndex, shard: ShardIndex) {
         self.hub.counters().publishers_paused.add(1);
         self.hub.connections[index].hold(Reason::Transit);
         let id = self.hub.id(index);
-        self.hub.waiting.wait_for_transit(id);
+        self.hub.waiting.wait_for_transit(shard, id);
+    }
+
+    /// Reading goes on when the queue of a session has room. Like one that waits for memory, the client looks again from time to time.
+    fn wait_for_queue(&mut self, index: ConnectionIndex, publish: &Publish<'_>) {
+        self.uncount_publish(publish);
+        self.hub.counters().publishers_paused_for_queue.add(1);
+        self.hub.connections[index].hold(Reason::Memory);
+        let id = self.hub.id(index);
+        self.hub.waiting.wait_for_memory(id);
     }
 
     /// A client of 3.1.1 cannot be told that there is no memory for its message. It is not read from until there is some.

@@ -41,6 +41,7 @@ mod jobs;
 mod lifecycle;
 mod log_state;
 mod logbook;
+mod lost;
 mod metered;
 mod mount;
 pub mod mutant;
@@ -59,6 +60,7 @@ mod sessions;
 mod settings;
 mod shard;
 mod shared;
+mod slow_consumer;
 mod stopwatch;
 mod subscribe;
 mod survey;
@@ -67,6 +69,7 @@ mod tap;
 mod terms;
 mod text;
 mod throttle;
+mod throttled;
 mod trace;
 mod trace_parent;
 mod transit;
@@ -90,14 +93,15 @@ pub use origin::{Certificate, Entry, Offer, Origin, Peer};
 pub use place::{ConnectionId, reserved_places};
 pub use regime::{Board, Regime};
 pub use restore::{RestoreError, restore};
-pub use settings::{Acks, ProtocolVersions, Settings, SlowConsumer};
+pub use settings::{Acks, ProtocolVersions, SESSION_QUEUE_BYTES, Settings};
 pub use shard::Shard;
 pub use shared::Shared;
+pub use slow_consumer::{SlowConsumer, SlowConsumers};
 pub use stopwatch::{Latencies, LatencyCounts};
 pub use survey::{
     ClientDetail, ClientOrder, ClientSummary, ClientsPage, ClientsQuery, ConnectionSummary, Explained, Fetched,
-    Finding, OtherTurns, Outcome, PAGE_MAX, Rank, Removed, Reply, RetainedPage, RetainedQuery, SubscriptionList,
-    Survey, TopicLevel, TopicLevels, TopicsQuery, WhyQuery,
+    Finding, OtherTurns, Outcome, PAGE_MAX, QueueLimit, Rank, Removed, Reply, RetainedPage, RetainedQuery,
+    SubscriptionList, Survey, TopicLevel, TopicLevels, TopicsQuery, WhyQuery,
 };
 pub use tap::{Tap, Tapped};
 pub use trace::{Span, SpanSink, Step, Tracer};

@@ -2,17 +2,22 @@
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{Disconnect, DisconnectReason, Packet, Properties, Property};
-use tautwire_session::{Change, Journal, KeptWill};
+use tautwire_session::{Change, Journal, KeptWill, Outbound};
 
 use crate::admission::identity_of;
 use crate::connections::Action;
 use crate::connections::{Deadlines, Phase};
 use crate::frames::Outgoing;
 use crate::handshake::keep_alive_limit_ms;
+use crate::hub::Hub;
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::route::Publisher;
 use crate::sessions::Away;
 use crate::shard::Shard;
+use crate::text::rfc3339;
+
+/// After a look that found no messages, the next one comes no sooner.
+const NEGLECT_LOOK_MIN_S: u32 = 60;
 
 impl<J: Journal> Shard<J> {
     /// Ends a connection for a reason that the client is told, if its version has a way [MQTT 5.0 section 4.13].
@@ -108,6 +113,12 @@ impl<J: Journal> Shard<J> {
             self.hub.sessions.place(session).keep_identity(identity);
         }
         let lasts = self.hub.sessions[session].expiry_interval_s() > 0;
+        if lasts
+            && !self.hub.regime.settings().slow_consumer.users.is_empty()
+            && let Some(user) = self.hub.user_of(session).cloned()
+        {
+            self.hub.sessions.place(session).keep_user_name(user);
+        }
         for replay in replays {
             self.hub.settle_replay(lasts.then_some(session), replay);
         }
@@ -141,6 +152,12 @@ impl<J: Journal> Shard<J> {
             // The will's delay ends with the session at the latest [MQTT-3.1.2-8].
             will_at_ms: state.will().map(|will| after_s(will.delay_s.min(expiry_s))),
             expires_at_ms: (expiry_s != u32::MAX).then(|| after_s(expiry_s)),
+            left_s: in_seconds(left_at_ms).max(1),
+            look_s: match self.hub.regime.settings().neglected_session_s {
+                0 => 0,
+                after_s => in_seconds(left_at_ms).saturating_add(after_s),
+            },
+            is_neglected: false,
         }
     }
 
@@ -240,6 +257,9 @@ impl<J: Journal> Shard<J> {
             away.will_at_ms = None;
             self.publish_will(session);
         }
+        if away.look_s > 0 && away.look_s <= in_seconds(now_ms) {
+            self.hub.look_for_neglect(session, &mut away);
+        }
         if away.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
             // [MQTT-4.1.0-2]
             self.hub.counters().sessions_expired.add(1);
@@ -248,4 +268,39 @@ impl<J: Journal> Shard<J> {
             self.wait_away(session, away);
         }
     }
+}
+
+impl<J: Journal> Hub<J> {
+    /// The client of a session has been offline for long. Where messages wait, nobody fetches them.
+    #[cold]
+    fn look_for_neglect(&self, session: SessionIndex, away: &mut Away) {
+        let now_s = in_seconds(self.clock.now_ms());
+        let queued = self.sessions[session].outbound().map_or(0, Outbound::messages);
+        if queued == 0 {
+            let after_s = self.regime.settings().neglected_session_s;
+            away.look_s = now_s.saturating_add((after_s / 8).max(NEGLECT_LOOK_MIN_S));
+            return;
+        }
+        (away.look_s, away.is_neglected) = (0, true);
+        self.counters().sessions_neglected.add(1);
+        let client_id = self.sessions[session].client_id();
+        let since = rfc3339(u64::from(away.left_s) * 1_000);
+        let messages = if queued == 1 { "message waits" } else { "messages wait" };
+        log::warn!(
+            client_id = client_id, queued = queued, since = &*since;
+            "{queued} {messages} for client {client_id:?}, which has been offline since {since}; if it does not come back, end its session"
+        );
+    }
+
+    /// The client of a session is back, or the session ends.
+    pub(crate) fn end_neglect(&self, session: SessionIndex) {
+        if self.sessions.away(session).is_neglected {
+            self.counters().sessions_neglected.subtract(1);
+        }
+    }
+}
+
+/// Until 2106.
+fn in_seconds(at_ms: u64) -> u32 {
+    u32::try_from(at_ms / 1_000).unwrap_or(u32::MAX)
 }

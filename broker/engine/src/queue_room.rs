@@ -7,7 +7,12 @@ use crate::cluster::Taking;
 use crate::drops::DropReason;
 use crate::hub::Hub;
 use crate::place::SessionIndex;
-use crate::settings::SlowConsumer;
+use crate::slow_consumer::SlowConsumer;
+use crate::survey::QueueLimit;
+use crate::throttle::Cause;
+
+/// The smallest message there is. Where not even that fits, a queue is full.
+const SMALLEST_BYTES: usize = 1;
 
 impl<J: Journal> Hub<J> {
     /// Makes room for a message in a session that is to hold it; says whether there is some.
@@ -19,14 +24,57 @@ impl<J: Journal> Hub<J> {
                 Taking::AsRoomAllows => {}
             }
         }
-        if !self.has_room_for(session, delivery.counted_bytes()) && !self.make_room_for(session, delivery) {
-            self.note_drop(session, DropReason::QueueFull, topic);
+        if !self.has_room_for(session, delivery.counted_bytes()) && !self.make_room_for(session, delivery, topic) {
+            self.note_lost(session, topic);
             return false;
         }
         if !self.is_within_share(session, delivery.counted_bytes()) {
-            self.throttle(session, topic);
+            self.throttle(session, topic, Cause::Memory);
         }
         true
+    }
+
+    /// A session holds a message of `topic` now. Where that has filled it up, publishers may have to take the consequence.
+    #[inline]
+    pub(crate) fn close_if_full(&mut self, session: SessionIndex, topic: &str) {
+        if self.regime.settings().slow_consumer.may_hold_publishers() {
+            self.close_full_queue(session, topic);
+        }
+    }
+
+    #[cold]
+    fn close_full_queue(&mut self, session: SessionIndex, topic: &str) {
+        if !self.has_room_for(session, SMALLEST_BYTES) && self.policy(session, topic).holds_publishers() {
+            let cause = self.queue_cause(session);
+            self.throttle(session, topic, cause);
+        }
+    }
+
+    /// What happens to a message of `topic` for which the session has no room.
+    pub(crate) fn policy(&self, session: SessionIndex, topic: &str) -> SlowConsumer {
+        self.regime.settings().slow_consumer.policy(topic, self.user_of(session).map(|user| &**user))
+    }
+
+    /// Why filters are closed for a session whose queue is full. The user counts only where there are rules for users.
+    pub(crate) fn queue_cause(&self, session: SessionIndex) -> Cause {
+        let has_rules = !self.regime.settings().slow_consumer.users.is_empty();
+        Cause::Queue(self.user_of(session).filter(|_| has_rules).cloned())
+    }
+
+    /// Whether a session that has closed its filters holds so much less that they can be opened.
+    pub(crate) fn has_caught_up(&self, session: SessionIndex, cause: &Cause) -> bool {
+        let Some(outbound) = self.sessions[session].outbound() else { return true };
+        let quotas = self.allowances.quotas();
+        let has_memory = || outbound.memory_bytes() as u64 <= self.memory.client_max_bytes() / 2;
+        match cause {
+            Cause::Memory => has_memory(),
+            Cause::Queue(_) => {
+                outbound.queued() <= quotas.queue_messages / 2
+                    && outbound.counted_bytes() <= quotas.queue_bytes / 2
+                    && self.user_has_room_for(session, SMALLEST_BYTES)
+                    && (!quotas.queue_memory || has_memory())
+            }
+        }
     }
 
     /// Whether what the client of a session is told has to be kept before.
@@ -42,9 +90,32 @@ impl<J: Journal> Hub<J> {
     /// The same by its client's own quotas. One that holds nothing may hold any.
     pub(crate) fn has_own_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
         let Some(outbound) = self.sessions[session].outbound() else { return true };
+        let quotas = self.allowances.quotas();
         let held_bytes = outbound.counted_bytes();
-        let fits = held_bytes == 0 || held_bytes + counted_bytes <= self.allowances.quotas().queue_bytes;
-        fits && outbound.queued() < self.allowances.quotas().queue_messages
+        let fits = held_bytes == 0 || held_bytes.saturating_add(counted_bytes) <= quotas.queue_bytes;
+        fits && outbound.queued() < quotas.queue_messages && self.has_memory_for(outbound, counted_bytes)
+    }
+
+    /// The same by its share of memory, where that bounds the queue. One that holds little is not full, whatever others hold.
+    #[inline]
+    pub(crate) fn has_memory_for(&self, outbound: &Outbound, counted_bytes: usize) -> bool {
+        if !self.allowances.quotas().queue_memory {
+            return true;
+        }
+        let held_bytes = outbound.memory_bytes().saturating_add(counted_bytes) as u64;
+        held_bytes <= self.memory.client_max_bytes() || self.memory.share().is_little(held_bytes)
+    }
+
+    /// Which limit keeps the session from holding one more message that counts so many bytes, if one does.
+    pub(crate) fn queue_limit(&self, session: SessionIndex, counted_bytes: usize) -> Option<QueueLimit> {
+        let outbound = self.sessions[session].outbound();
+        if outbound.is_some_and(|outbound| !self.has_memory_for(outbound, counted_bytes)) {
+            return Some(QueueLimit::Memory);
+        }
+        if !self.has_own_room_for(session, counted_bytes) {
+            return Some(QueueLimit::Session);
+        }
+        (!self.user_has_room_for(session, counted_bytes)).then_some(QueueLimit::User)
     }
 
     /// The same by what the clients of its user may hold together.
@@ -75,10 +146,15 @@ impl<J: Journal> Hub<J> {
 
     /// Does with a session that is full what the operator has chosen; says whether the message may be held now.
     #[cold]
-    fn make_room_for(&mut self, session: SessionIndex, delivery: &PendingMessage) -> bool {
+    fn make_room_for(&mut self, session: SessionIndex, delivery: &PendingMessage, topic: &str) -> bool {
+        let policy = self.policy(session, topic);
+        if policy.holds_publishers() {
+            // It has been acknowledged already, or is about to be: the filters close behind it.
+            return true;
+        }
         self.count_queue_full(session, delivery.counted_bytes());
-        match self.regime.settings().slow_consumer {
-            SlowConsumer::DropNew => return false,
+        match policy {
+            SlowConsumer::DropNew | SlowConsumer::Refuse | SlowConsumer::PausePublisher => return false,
             SlowConsumer::Disconnect => {
                 if let Some(connection) = self.sessions.connection(session) {
                     self.connections.end_for_overrun(connection);
@@ -98,7 +174,7 @@ impl<J: Journal> Hub<J> {
                 self.counters().dropped_queue_full.add(dropped);
                 return false;
             }
-            self.note_front_dropped(session, DropReason::QueueFull);
+            self.note_front_lost(session);
             self.commit(session, Change::Withdrawn);
             dropped += 1;
         }
@@ -112,6 +188,9 @@ impl<J: Journal> Hub<J> {
         self.counters().dropped_queue_full.add(1);
         if !self.user_has_room_for(session, counted_bytes) {
             self.counters().dropped_queue_full_for_user.add(1);
+        }
+        if self.queue_limit(session, counted_bytes) == Some(QueueLimit::Memory) {
+            self.counters().dropped_queue_full_for_memory.add(1);
         }
     }
 }

@@ -22,6 +22,8 @@ use crate::hub::Hub;
 use crate::metered::Meters;
 use crate::place::SessionIndex;
 use crate::shard::Shard;
+use crate::slow_consumer::SlowConsumer;
+use crate::throttle::Blocked;
 
 /// A subscription with which its session came from another node of a cluster. It is as if it had always been there.
 pub(crate) const CAME_ALONG: u64 = 0;
@@ -142,6 +144,10 @@ pub(crate) enum NotRouted {
     NotRetained(RetainRefused),
     /// There is no memory to keep it for those who want it.
     NoMemory,
+    /// The queue of somebody who wants it is full, and the publisher takes the consequence.
+    QueueFull(SlowConsumer),
+    /// The channel to a shard is full on which somebody may want it.
+    Congested(ShardIndex),
     /// The log does not take what would have to be kept.
     NoDisk(LogState),
 }
@@ -193,6 +199,11 @@ impl<J: Journal> Shard<J> {
         let topic = outgoing.message.topic;
         let Table { tree, cache, stamps, generation } = table;
         let matches = find(tree, cache, stamps, *generation, hub, topic, Look::Only);
+        if outgoing.may_wait
+            && let Some(shard) = hub.congested(matches)
+        {
+            return Err(NotRouted::Congested(shard));
+        }
         if let Some(asker) = outgoing.asker.take()
             && !hub.may_publish(asker, matches.stamp, &outgoing.message)
         {
@@ -253,6 +264,16 @@ impl<J: Journal> Shard<J> {
         let Table { tree, cache, stamps, generation } = table;
         let matches = find(tree, cache, stamps, *generation, hub, outgoing.message.topic, Look::Ahead);
         hub.admit(outgoing, matches)
+    }
+
+    /// The shard for which a message of `topic` cannot be taken on now, if there is one.
+    pub(crate) fn congested(&mut self, topic: &str) -> Option<ShardIndex> {
+        if !self.hub.transit.is_full() {
+            return None;
+        }
+        let Shard { hub, table, .. } = self;
+        let Table { tree, cache, stamps, generation } = table;
+        hub.congested(find(tree, cache, stamps, *generation, hub, topic, Look::Ahead))
     }
 
     /// Whether somebody may want messages of `topic` in another format than they are published in.
@@ -384,14 +405,33 @@ impl<J: Journal> Hub<J> {
         let MessageRef { topic, .. } = outgoing.message;
         let Routes { shards, shares, .. } = &matches.routes;
         let receivers = matches.subscriptions.len() + shares.len() + shards.without(self.common.shard()).count();
-        if !self.memory.has_room_for_message(topic, outgoing.message.kept_bytes(), receivers) {
+        if !self.memory.has_room_for_message(outgoing.message.kept_bytes(), receivers) {
             return Err(NotRouted::NoMemory);
+        }
+        match self.memory.throttled.blocked(topic, &self.regime.settings().slow_consumer) {
+            None => {}
+            Some(Blocked::NoMemory) => return Err(NotRouted::NoMemory),
+            Some(Blocked::Refused) => return Err(NotRouted::QueueFull(SlowConsumer::Refuse)),
+            Some(Blocked::Paused) => return Err(NotRouted::QueueFull(SlowConsumer::PausePublisher)),
         }
         if let Some(state) = self.has_no_disk_for(outgoing, matches) {
             return Err(NotRouted::NoDisk(state));
         }
         outgoing.is_admitted = true;
         Ok(())
+    }
+
+    /// The shard for which a message that matches these cannot be taken on now, if there is one: the channel to it is full. Where it is
+    /// not known who gets the message, each full channel counts: a member of a shared subscription is chosen later, and what breaks a
+    /// contract may go to another topic.
+    #[inline]
+    fn congested(&self, matches: &Matches) -> Option<ShardIndex> {
+        let first = self.transit.first_full()?;
+        let Routes { shards, shares, .. } = &matches.routes;
+        if !shares.is_empty() || matches.contract.is_some() || self.is_in_cluster() {
+            return Some(first);
+        }
+        shards.without(self.common.shard()).into_iter().find(|shard| self.transit.is_full_to(*shard))
     }
 
     /// Delivers a message to all whom a topic matches on this shard; says whether there is anybody.

@@ -12,7 +12,7 @@ use tautwire_protocol::PacketId;
 use tautwire_router::{SessionKey, ShardIndex};
 use tautwire_session::{Change, LogPosition, Outbound, PendingMessage, Session, SessionNumber};
 
-use crate::drops::{DropReason, Drops};
+use crate::drops::{DropReason, Drops, Loss};
 use crate::place::{Alarm, ConnectionIndex, SessionIndex, reserved_places};
 use crate::quotas::UserShare;
 
@@ -81,6 +81,8 @@ struct More {
     user: Option<UserShare>,
     /// Messages that it did not get.
     drops: Option<Accounted<Drops, 1>>,
+    /// The user of a client that is offline, where the policy for a full queue depends on it.
+    user_name: Option<Arc<str>>,
 }
 
 /// How much of a session is written down.
@@ -119,6 +121,12 @@ pub(crate) struct Written {
 /// Deadlines of a session without a connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Away {
+    /// When the client left, in seconds since the Unix epoch; 0 while it is connected.
+    pub(crate) left_s: u32,
+    /// When it is looked at whether messages have waited for too long, in the same seconds; 0 for never.
+    pub(crate) look_s: u32,
+    /// They have.
+    pub(crate) is_neglected: bool,
     /// When the will is due.
     pub(crate) will_at_ms: Option<u64>,
     /// When the session ends.
@@ -127,7 +135,8 @@ pub(crate) struct Away {
 
 impl Away {
     pub(crate) fn next_ms(&self) -> Option<u64> {
-        self.will_at_ms.into_iter().chain(self.expires_at_ms).min()
+        let look_ms = (self.look_s > 0).then(|| u64::from(self.look_s) * 1_000);
+        [self.will_at_ms, self.expires_at_ms, look_ms].into_iter().flatten().min()
     }
 }
 
@@ -216,13 +225,36 @@ impl Sessions {
 
     /// The session did not get a message.
     pub(crate) fn note_drop(&mut self, index: SessionIndex, reason: DropReason, topic: &str, now_ms: u64) {
+        if let Some(drops) = self.drops_or_new(index) {
+            drops.note(reason, topic, now_ms);
+        }
+    }
+
+    /// The session has lost a message because its queue was full; says whether it is the first of an episode.
+    pub(crate) fn note_loss(&mut self, index: SessionIndex, now_ms: u64) -> bool {
+        self.drops_or_new(index).is_some_and(|drops| drops.note_loss(now_ms))
+    }
+
+    fn drops_or_new(&mut self, index: SessionIndex) -> Option<&mut Drops> {
         let place = &mut self.places[index.number()];
         if !place.tenancy.is_taken() {
-            return;
+            return None;
         }
         let drops = &mut place.more.get_or_insert_default().drops;
-        let drops = drops.get_or_insert_with(|| Accounted::new(Drops::default(), &self.ledger));
-        drops.unweighed().note(reason, topic, now_ms);
+        Some(drops.get_or_insert_with(|| Accounted::new(Drops::default(), &self.ledger)).unweighed())
+    }
+
+    /// The client has been told what it has lost.
+    pub(crate) fn told_of_loss(&mut self, index: SessionIndex) {
+        if let Some(drops) = self.places[index.number()].more.as_mut().and_then(|more| more.drops.as_mut()) {
+            drops.unweighed().told();
+        }
+    }
+
+    /// The client has caught up. Gives what it has lost before, if something was lost.
+    #[inline]
+    pub(crate) fn end_episode(&mut self, index: SessionIndex) -> Option<Loss> {
+        self.places[index.number()].more.as_mut()?.drops.as_mut()?.unweighed().end_episode()
     }
 
     /// The sessions that have not ended.
@@ -284,6 +316,11 @@ impl Sessions {
         self.places[index.number()].more.as_ref()?.identity.as_ref()
     }
 
+    /// The user of a client that is offline, where that has been kept.
+    pub(crate) fn user_name(&self, index: SessionIndex) -> Option<&Arc<str>> {
+        self.places[index.number()].more.as_ref()?.user_name.as_ref()
+    }
+
     /// Nothing has to wait for what has been written down of any session so far.
     pub(crate) fn forget_positions(&mut self) {
         for place in &mut self.places {
@@ -332,10 +369,12 @@ impl Place {
 
     /// Sets when something comes up while there is no connection.
     pub(crate) fn wait_away(&mut self, away: Away) {
-        let More { written, identity, user, drops, .. } = self.more.take().map_or_else(More::default, |more| *more);
-        let is_needed = away.next_ms().is_some() || written.is_some() || user.is_some() || drops.is_some();
+        let more = self.more.take().map_or_else(More::default, |more| *more);
+        let More { written, identity, user, drops, user_name, .. } = more;
+        let is_needed = away.left_s > 0 || written.is_some() || user.is_some() || drops.is_some();
         let identity = identity.filter(|_| away.will_at_ms.is_some());
-        self.more = is_needed.then(|| Box::new(More { away, written, identity, user, drops }));
+        let user_name = user_name.filter(|_| away.left_s > 0);
+        self.more = is_needed.then(|| Box::new(More { away, written, identity, user, drops, user_name }));
     }
 
     /// Whose client the session serves, where that counts. What it held of another user's is given back.
@@ -355,6 +394,11 @@ impl Place {
         if let Some(user) = self.more.as_mut().and_then(|more| more.user.as_mut()) {
             user.settle(&self.session);
         }
+    }
+
+    /// Whose the session is while its client is offline.
+    pub(crate) fn keep_user_name(&mut self, user: Arc<str>) {
+        self.more.get_or_insert_default().user_name = Some(user);
     }
 
     /// Who has left the session's will.

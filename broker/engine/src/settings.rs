@@ -8,17 +8,7 @@ use tautwire_router::RetainedQuota;
 use tautwire_session::AckLevel;
 
 use crate::quotas::{FlappingRule, PublishRates, Quotas, Rate, UserQuotas};
-
-/// What happens to a message for a session whose queue is full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SlowConsumer {
-    /// The new message is dropped.
-    DropNew,
-    /// The oldest waiting message is dropped.
-    DropOld,
-    /// The client is disconnected with 0x97 Quota exceeded; its queue stays.
-    Disconnect,
-}
+use crate::slow_consumer::SlowConsumers;
 
 /// The protocol versions that are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +60,9 @@ impl Acks {
     }
 }
 
+/// The most bytes of messages that one session holds, on disk and in memory, where nobody has chosen another limit.
+pub const SESSION_QUEUE_BYTES: usize = 1 << 30;
+
 /// Capabilities and limits of a broker; the meaning of each is in the reference of the configuration.
 #[derive(Debug, Clone)]
 #[allow(missing_docs, reason = "each field is documented once, in the registry of configuration keys")]
@@ -104,6 +97,9 @@ pub struct Settings {
     pub payload_bytes: usize,
     pub session_queue_messages: usize,
     pub session_queue_bytes: usize,
+    /// A queue is also full when its session holds as much memory as it may.
+    pub session_queue_memory: bool,
+    pub neglected_session_s: u32,
     pub publish_messages_per_s: usize,
     pub publish_burst_messages: usize,
     pub publish_bytes_per_s: usize,
@@ -120,7 +116,7 @@ pub struct Settings {
     pub user_publish_burst_bytes: usize,
     pub user_retained_messages: usize,
     pub user_retained_bytes: usize,
-    pub slow_consumer: SlowConsumer,
+    pub slow_consumer: SlowConsumers,
     pub connection_output_bytes: usize,
     pub buffered_bytes: usize,
     pub hot_bytes: usize,
@@ -175,8 +171,10 @@ impl Default for Settings {
             in_flight_per_client: 1024,
             in_flight_bytes_per_client: 0,
             payload_bytes: 0,
-            session_queue_messages: 10_000,
-            session_queue_bytes: 64 << 20,
+            session_queue_messages: 0,
+            session_queue_bytes: SESSION_QUEUE_BYTES,
+            session_queue_memory: true,
+            neglected_session_s: 7 * 24 * 3_600,
             publish_messages_per_s: 0,
             publish_burst_messages: 0,
             publish_bytes_per_s: 0,
@@ -193,7 +191,7 @@ impl Default for Settings {
             user_publish_burst_bytes: 0,
             user_retained_messages: 0,
             user_retained_bytes: 0,
-            slow_consumer: SlowConsumer::DropNew,
+            slow_consumer: SlowConsumers::default(),
             connection_output_bytes: 4 << 20,
             buffered_bytes: 1 << 30,
             hot_bytes: 24 << 20,
@@ -232,8 +230,9 @@ impl Settings {
             subscriptions: self.subscriptions_per_session,
             in_flight: self.in_flight_per_client,
             in_flight_bytes: bound(self.in_flight_bytes_per_client),
-            queue_messages: self.session_queue_messages,
+            queue_messages: bound(self.session_queue_messages),
             queue_bytes: self.session_queue_bytes,
+            queue_memory: self.session_queue_memory,
             retained: RetainedQuota {
                 messages: bound(self.retained_messages_per_client),
                 bytes: bound(self.retained_bytes_per_client),

@@ -439,7 +439,7 @@ impl<J: Journal> Shard<J> {
 
     /// Does what the time and the journal make due.
     pub(crate) fn do_what_is_due(&mut self) {
-        self.hub.memory.end_throttling(&self.hub.sessions);
+        self.hub.look_at_throttled();
         self.hub.retry_for_memory();
         self.hub.retry_for_input();
         self.hub.hear_those_who_may_publish();
@@ -480,8 +480,13 @@ impl<J: Journal> Shard<J> {
 
     /// When something is due even if nothing happens.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
-        let next =
-            [self.hub.clock.next_ms(), self.sys.next_ms(), self.hub.waiting.next_retry_ms(), self.hub.next_cold_ms()];
+        let next = [
+            self.hub.clock.next_ms(),
+            self.sys.next_ms(),
+            self.hub.waiting.next_retry_ms(),
+            self.hub.next_cold_ms(),
+            self.hub.memory.throttled.next_look_ms(),
+        ];
         next.into_iter().flatten().min()
     }
 

@@ -173,7 +173,7 @@ impl<J: Journal> Shard<J> {
         {
             self.hub.forgive_replay(session, index, wanted.filter, wanted.format);
         }
-        self.hub.memory.open_filter(&self.hub.sessions, session, filter.as_str());
+        self.hub.open_filter(session, filter);
         self.hub.commit(session, Change::Unsubscribed(filter.as_str().into()));
         self.leave(session, filter, format);
         if self.hub.is_in_cluster() && filter.share().is_some() {
@@ -312,6 +312,9 @@ impl<J: Journal> Shard<J> {
             self.withdraw(session, filter, older.format);
         }
         self.hub.commit(session, Change::Subscribed(filter.as_str().into(), record));
+        if qos != QoS::AtMostOnce {
+            self.hub.close_new_filter(session, filter.as_str());
+        }
         if !existed {
             self.hub.counters().subscriptions.add(1);
         }

@@ -1,54 +1,99 @@
-//! Filters of sessions that hold more than their share of memory.
+//! Topic filters that are closed for messages of QoS 1 and 2, on all shards.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use tautwire_protocol::TopicFilter;
-use tautwire_router::SessionKey;
 use tautwire_topics::FilterTree;
 
 use crate::formats;
+use crate::slow_consumer::{SlowConsumer, SlowConsumers};
 
-/// The filters that are closed for messages of QoS 1 and 2, on all shards. There are few, or none most of the time.
+/// Why a filter is closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// A session holds more than its share of memory.
+    Memory,
+    /// The queue of a session is full, and what that means for publishers depends on the topic and on the session's user.
+    Queue(Option<Arc<str>>),
+}
+
+/// What a message on a closed topic meets. The first is the strictest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Blocked {
+    /// A session that wants it has no memory left.
+    NoMemory,
+    /// The queue of a session that wants it is full, and the message is refused.
+    Refused,
+    /// The queue of a session that wants it is full, and the publisher waits.
+    Paused,
+}
+
+impl Blocked {
+    fn by(cause: &Cause, topic: &str, policies: &SlowConsumers) -> Option<Blocked> {
+        match cause {
+            Cause::Memory => Some(Blocked::NoMemory),
+            Cause::Queue(user) => match policies.policy(topic, user.as_deref()) {
+                SlowConsumer::Refuse => Some(Blocked::Refused),
+                SlowConsumer::PausePublisher => Some(Blocked::Paused),
+                SlowConsumer::DropNew | SlowConsumer::DropOld | SlowConsumer::Disconnect => None,
+            },
+        }
+    }
+}
+
+/// How many sessions have closed a filter for one cause.
+#[derive(Debug)]
+struct Closing {
+    cause: Cause,
+    sessions: usize,
+}
+
+/// The filters that are closed, on all shards. There are few, or none most of the time.
 #[derive(Debug, Default)]
 pub(crate) struct Throttle {
     closed: AtomicUsize,
-    filters: RwLock<FilterTree<SessionKey>>,
+    filters: RwLock<FilterTree<Closing>>,
 }
 
 impl Throttle {
-    /// Closes `filter` for the sake of a session. It may be the filter of a shared subscription, or a topic.
-    pub(crate) fn close(&self, filter: &str, session: SessionKey) {
+    /// Closes `filter` once more. It may be the filter of a shared subscription, or a topic. Each call needs its own [`Throttle::open`]
+    /// with the same arguments.
+    pub(crate) fn close(&self, filter: &str, cause: &Cause) {
         let mut filters = self.filters.write().unwrap_or_else(PoisonError::into_inner);
         let node = filters.entry(matched(filter));
-        filters.push_value(node, session);
+        let sessions = filters.remove_value(node, |held| held.cause == *cause).map_or(0, |held| held.sessions);
+        filters.push_value(node, Closing { cause: cause.clone(), sessions: sessions + 1 });
         self.closed.fetch_add(1, Ordering::Release);
     }
 
-    /// Opens it again, if it was closed for this session.
-    pub(crate) fn open(&self, filter: &str, session: SessionKey) {
+    /// Takes back one [`Throttle::close`].
+    pub(crate) fn open(&self, filter: &str, cause: &Cause) {
         let mut filters = self.filters.write().unwrap_or_else(PoisonError::into_inner);
         let Some(node) = filters.find(matched(filter)) else { return };
-        // A session may have several subscriptions whose filters match the same topics: one of them at a time.
-        let found = filters.remove_value(node, |held| *held == session).is_some();
-        filters.prune(node);
-        if found {
-            self.closed.fetch_sub(1, Ordering::Release);
+        let Some(held) = filters.remove_value(node, |held| held.cause == *cause) else { return };
+        if held.sessions > 1 {
+            filters.push_value(node, Closing { sessions: held.sessions - 1, ..held });
         }
+        filters.prune(node);
+        self.closed.fetch_sub(1, Ordering::Release);
     }
 
-    /// Whether somebody who wants messages of `topic` cannot take any now.
+    /// What stops a message of `topic`, if something does.
     #[inline]
-    pub(crate) fn is_closed(&self, topic: &str) -> bool {
-        self.closed.load(Ordering::Acquire) > 0 && self.matches(topic)
+    pub(crate) fn blocked(&self, topic: &str, policies: &SlowConsumers) -> Option<Blocked> {
+        if self.closed.load(Ordering::Acquire) == 0 { None } else { self.strictest(topic, policies) }
     }
 
     #[cold]
-    fn matches(&self, topic: &str) -> bool {
-        let mut found = false;
+    fn strictest(&self, topic: &str, policies: &SlowConsumers) -> Option<Blocked> {
+        let mut strictest: Option<Blocked> = None;
         let filters = self.filters.read().unwrap_or_else(PoisonError::into_inner);
-        filters.matches(topic, &mut |_, sessions: &[SessionKey]| found |= !sessions.is_empty());
-        found
+        filters.matches(topic, &mut |_, closings: &[Closing]| {
+            let blocked = closings.iter().filter_map(|closing| Blocked::by(&closing.cause, topic, policies));
+            strictest = strictest.into_iter().chain(blocked).min();
+        });
+        strictest
     }
 }
 
@@ -61,34 +106,50 @@ fn matched(filter: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tautwire_router::ShardIndex;
 
-    fn session(index: u32) -> SessionKey {
-        SessionKey { shard: ShardIndex(0), index, generation: 0 }
+    fn is_closed(throttle: &Throttle, topic: &str) -> bool {
+        throttle.blocked(topic, &SlowConsumers::default()).is_some()
     }
 
     #[test]
     fn a_filter_that_names_a_format_closes_the_topics_that_it_matches() {
         let throttle = Throttle::default();
-        throttle.close("$as/json/a/+", session(1));
-        assert!(throttle.is_closed("a/b"));
-        throttle.open("$as/json/a/+", session(1));
-        assert!(!throttle.is_closed("a/b"));
+        throttle.close("$as/json/a/+", &Cause::Memory);
+        assert!(is_closed(&throttle, "a/b"));
+        throttle.open("$as/json/a/+", &Cause::Memory);
+        assert!(!is_closed(&throttle, "a/b"));
     }
 
     #[test]
-    fn a_topic_is_closed_until_everybody_has_caught_up() {
+    fn a_topic_is_closed_until_each_closing_has_been_taken_back() {
         let throttle = Throttle::default();
-        assert!(!throttle.is_closed("a/b"));
-        throttle.close("a/+", session(1));
-        throttle.close("$share/g/a/+", session(1));
-        throttle.close("a/#", session(2));
-        assert!(throttle.is_closed("a/b") && !throttle.is_closed("b"));
-        throttle.open("a/+", session(1));
-        throttle.open("a/#", session(2));
-        assert!(throttle.is_closed("a/b"), "the shared subscription is still closed");
-        throttle.open("a/#", session(2));
-        throttle.open("$share/g/a/+", session(1));
-        assert!(!throttle.is_closed("a/b"));
+        assert!(!is_closed(&throttle, "a/b"));
+        throttle.close("a/+", &Cause::Memory);
+        throttle.close("$share/g/a/+", &Cause::Memory);
+        throttle.close("a/#", &Cause::Memory);
+        assert!(is_closed(&throttle, "a/b") && !is_closed(&throttle, "b"));
+        throttle.open("a/+", &Cause::Memory);
+        throttle.open("a/#", &Cause::Memory);
+        assert!(is_closed(&throttle, "a/b"), "the shared subscription is still closed");
+        throttle.open("a/#", &Cause::Memory);
+        throttle.open("$share/g/a/+", &Cause::Memory);
+        assert!(!is_closed(&throttle, "a/b"));
+        assert_eq!(throttle.closed.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn what_a_full_queue_means_depends_on_the_topic_then_on_the_user_and_on_what_is_configured_now() {
+        let throttle = Throttle::default();
+        throttle.close("#", &Cause::Queue(Some("ann".into())));
+        let blocked = |topic, policies: &SlowConsumers| throttle.blocked(topic, policies);
+        let mut policies = SlowConsumers::from(SlowConsumer::Refuse);
+        assert_eq!(blocked("a", &policies), Some(Blocked::Refused));
+        policies.users = vec![("bob".into(), SlowConsumer::DropNew), ("ann".into(), SlowConsumer::PausePublisher)];
+        assert_eq!(blocked("a", &policies), Some(Blocked::Paused));
+        policies.topics = vec![("telemetry/#".into(), SlowConsumer::DropOld)];
+        assert_eq!(blocked("telemetry/a", &policies), None);
+        assert_eq!(blocked("a", &SlowConsumers::default()), None);
+        throttle.close("a", &Cause::Memory);
+        assert_eq!(blocked("a", &policies), Some(Blocked::NoMemory), "the strictest counts");
     }
 }

@@ -55,7 +55,19 @@ impl Transit {
     /// Whether a way is full, so that nothing more may be taken on that must not be lost.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.outboxes.iter().any(Outbox::is_full)
+        self.first_full().is_some()
+    }
+
+    /// The first shard to which the way is full.
+    #[inline]
+    pub(crate) fn first_full(&self) -> Option<ShardIndex> {
+        self.outboxes.iter().position(Outbox::is_full).map(|shard| ShardIndex(shard as u8))
+    }
+
+    /// Whether the way to `shard` is full.
+    #[inline]
+    pub(crate) fn is_full_to(&self, shard: ShardIndex) -> bool {
+        self.outboxes[usize::from(shard.0)].is_full()
     }
 
     /// Tells how many batches the way to `shard` takes at present.

@@ -11,6 +11,7 @@ use tautwire_session::Journal;
 use crate::cluster::ClusterRequest;
 use crate::connections::Action;
 use crate::connections::Reason;
+use crate::hub::Hub;
 use crate::mutant::{Mutant, is};
 use crate::origin::Peer;
 use crate::place::ConnectionId;
@@ -245,13 +246,14 @@ impl<J: Journal> Shard<J> {
         self.hub.log.has_posted_all()
     }
 
-    /// Reads again from connections that waited for another shard, once none is behind; says whether there are any.
+    /// Reads again from connections that waited for another shard, once that is not behind any more; says whether there are any.
     #[inline]
     fn resume_paused(&mut self) -> bool {
         if !self.may_resume_paused() {
             return false;
         }
-        for id in self.hub.waiting.end_of_transit() {
+        let Hub { waiting, transit, .. } = &mut self.hub;
+        for id in waiting.end_of_transit(|shard| transit.is_full_to(shard)) {
             self.hub.hear_again(id, Reason::Transit);
         }
         true
@@ -259,7 +261,7 @@ impl<J: Journal> Shard<J> {
 
     #[inline]
     fn may_resume_paused(&self) -> bool {
-        self.hub.waiting.any_for_transit() && !self.hub.transit.is_full()
+        self.hub.waiting.any_for_transit(|shard| self.hub.transit.is_full_to(shard))
     }
 
     /// Writes each connection's output once: the fresh output of all, then that of some who stand in line. Where that is much,

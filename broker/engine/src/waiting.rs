@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use tautwire_router::ShardIndex;
+
 use crate::place::ConnectionId;
 
 /// How often those who wait for memory are heard again, to see whether there is some.
@@ -26,7 +28,8 @@ pub(crate) struct Partial {
 /// The connections that wait.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    for_transit: Vec<ConnectionId>,
+    /// With the shard for which each waits.
+    for_transit: Vec<(ShardIndex, ConnectionId)>,
     for_fan_out: Vec<ConnectionId>,
     /// Batches of other shards are not taken while those stand in line who are to get what an earlier one brought.
     batches: bool,
@@ -76,18 +79,20 @@ impl Default for Waiting {
 impl Waiting {
     // For another shard to take what is meant for it.
 
-    pub(crate) fn wait_for_transit(&mut self, id: ConnectionId) {
-        self.for_transit.push(id);
+    pub(crate) fn wait_for_transit(&mut self, shard: ShardIndex, id: ConnectionId) {
+        self.for_transit.push((shard, id));
     }
 
+    /// Whether somebody waits for a shard to which the way is not full.
     #[inline]
-    pub(crate) fn any_for_transit(&self) -> bool {
-        !self.for_transit.is_empty()
+    pub(crate) fn any_for_transit(&self, is_full_to: impl Fn(ShardIndex) -> bool) -> bool {
+        self.for_transit.iter().any(|(shard, _)| !is_full_to(*shard))
     }
 
-    /// No way to another shard is full any more.
-    pub(crate) fn end_of_transit(&mut self) -> Vec<ConnectionId> {
-        std::mem::take(&mut self.for_transit)
+    /// Those who wait for a shard to which the way is not full do so no more.
+    pub(crate) fn end_of_transit(&mut self, is_full_to: impl Fn(ShardIndex) -> bool) -> Vec<ConnectionId> {
+        let ready = self.for_transit.extract_if(.., |(shard, _)| !is_full_to(*shard));
+        ready.map(|(_, id)| id).collect()
     }
 
     // For a turn that has time to turn payloads into other formats.
@@ -347,13 +352,18 @@ mod tests {
     #[test]
     fn reasons_end_one_by_one() {
         let mut waiting = Waiting::default();
-        waiting.wait_for_transit(id(1));
+        let (full, other) = (ShardIndex(1), ShardIndex(2));
+        waiting.wait_for_transit(full, id(1));
+        waiting.wait_for_transit(other, id(3));
         waiting.wait_for_fan_out(id(2));
         waiting.hold_batches();
-        assert!(waiting.any_for_transit() && waiting.any_for_fan_out() && !waiting.takes_batches());
+        assert!(waiting.any_for_transit(|shard| shard == full));
+        assert!(waiting.any_for_fan_out() && !waiting.takes_batches());
         assert_eq!(waiting.end_of_fan_out(), [id(2)]);
         assert!(waiting.takes_batches() && !waiting.any_for_fan_out());
-        assert_eq!(waiting.end_of_transit(), [id(1)]);
-        assert!(!waiting.any_for_transit());
+        assert_eq!(waiting.end_of_transit(|shard| shard == full), [id(3)]);
+        assert!(!waiting.any_for_transit(|shard| shard == full));
+        assert_eq!(waiting.end_of_transit(|_| false), [id(1)]);
+        assert!(!waiting.any_for_transit(|_| false));
     }
 }

@@ -225,12 +225,10 @@ impl Share {
     /// Whose limit would be exceeded.
     #[inline]
     pub fn admits(&self, held_bytes: usize, more_bytes: usize) -> Result<(), Shortage> {
-        let Limits { all_bytes, client_bytes } = self.limits;
+        let client_bytes = self.limits.client_bytes;
         let more_bytes = more_bytes as u64;
         let held_bytes = (held_bytes as u64).saturating_add(more_bytes);
-        let holds_little = held_bytes <= (all_bytes / LITTLE).max(LITTLE_MIN_BYTES.min(all_bytes / 256));
-        let free_bytes = self.free_bytes();
-        let free_bytes = if holds_little { free_bytes } else { self.common_of(free_bytes) };
+        let free_bytes = self.free_for(held_bytes);
         if more_bytes > free_bytes {
             return Err(Shortage::Broker);
         }
@@ -238,6 +236,26 @@ impl Share {
             return Err(Shortage::Client);
         }
         Ok(())
+    }
+
+    /// Whether `more_bytes` are free for several clients together, who have a limit each.
+    #[inline]
+    pub fn has_free(&self, more_bytes: usize) -> bool {
+        more_bytes as u64 <= self.free_for(more_bytes as u64)
+    }
+
+    /// Whether a client that holds `held_bytes` holds little: less than a thousandth of all.
+    #[inline]
+    pub fn is_little(&self, held_bytes: u64) -> bool {
+        let all_bytes = self.limits.all_bytes;
+        held_bytes <= (all_bytes / LITTLE).max(LITTLE_MIN_BYTES.min(all_bytes / 256))
+    }
+
+    /// Bytes that are free for somebody who holds `held_bytes` then.
+    #[inline]
+    fn free_for(&self, held_bytes: u64) -> u64 {
+        let free_bytes = self.free_bytes();
+        if self.is_little(held_bytes) { free_bytes } else { self.common_of(free_bytes) }
     }
 }
 

@@ -224,6 +224,7 @@ impl<J: Journal> Hub<J> {
         } else {
             outbound.unlist_for_cooling();
         }
+        self.note_given_back(session);
     }
 
     pub(super) fn write_cold(&mut self, Picked { messages, bytes }: Picked) {
@@ -281,6 +282,7 @@ impl<J: Journal> Hub<J> {
             && let Some(outbound) = self.sessions.place(session).outbound()
         {
             outbound.cool(number, cold);
+            self.note_given_back(session);
         }
     }
 
@@ -293,6 +295,7 @@ impl<J: Journal> Hub<J> {
         }
         if let Some(outbound) = self.sessions.place(session).outbound() {
             outbound.cool_sent(packet_id, cold);
+            self.note_given_back(session);
         }
     }
 

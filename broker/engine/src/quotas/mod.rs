@@ -30,6 +30,8 @@ pub(crate) struct Quotas {
     pub(crate) queue_messages: usize,
     /// Bytes of messages that wait for it, or have been sent and not acknowledged.
     pub(crate) queue_bytes: usize,
+    /// No more may wait, either, when its session holds as much memory as it may.
+    pub(crate) queue_memory: bool,
     /// Retained messages that are its own.
     pub(crate) retained: RetainedQuota,
     /// What all clients of its user may do together.

@@ -7,7 +7,7 @@ use tautwire_session::{Journal, parts_of_name};
 
 use crate::admission::identity_of;
 use crate::connections::Reason;
-use crate::drops::DropEvent;
+use crate::drops::{DropEvent, Drops};
 use crate::hub::Hub;
 use crate::origin::Peer;
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
@@ -39,6 +39,12 @@ pub struct ClientSummary {
     pub in_flight: usize,
     /// Memory that is held for the session.
     pub held_bytes: usize,
+    /// When the client left, in milliseconds since the Unix epoch, to the second; `None` while it is connected.
+    pub left_ms: Option<u64>,
+    /// Messages have waited for longer than `limits.neglected_session_s`.
+    pub is_neglected: bool,
+    /// QoS 1 and 2 messages that were dropped for it because its queue was full, since the broker started.
+    pub dropped_messages: u64,
 }
 
 /// A connection that serves a session.
@@ -119,6 +125,7 @@ impl<J: Journal> Hub<J> {
         let (mount_point, client_id) = parts_of_name(state.name());
         let index = self.sessions.connection(session);
         let outbound = state.outbound();
+        let away = self.sessions.away(session);
         ClientSummary {
             id: index.map(|index| self.id(index)),
             client_id: client_id.into(),
@@ -126,20 +133,24 @@ impl<J: Journal> Hub<J> {
             user: self.user_of(session).cloned(),
             connection: index.map(|index| self.connection_summary(index)),
             session_expiry_s: state.expiry_interval_s(),
-            ends_at_ms: self.sessions.away(session).expires_at_ms,
+            ends_at_ms: away.expires_at_ms,
             subscriptions: state.subscriptions().len(),
             queued_messages: outbound.map_or(0, |outbound| outbound.queued()),
             queued_bytes: outbound.map_or(0, |outbound| outbound.queued_bytes()),
             in_flight: outbound.map_or(0, |outbound| outbound.in_flight()),
             held_bytes: state.memory_bytes(),
+            left_ms: (away.left_s > 0).then(|| u64::from(away.left_s) * 1_000),
+            is_neglected: away.is_neglected,
+            dropped_messages: self.sessions.drops(session).map_or(0, Drops::lost),
         }
     }
 
     /// Whose the session is, as far as that is known.
-    pub(super) fn user_of(&self, session: SessionIndex) -> Option<&Arc<str>> {
+    pub(crate) fn user_of(&self, session: SessionIndex) -> Option<&Arc<str>> {
         let connection = self.sessions.connection(session);
         let identity = connection.and_then(|index| identity_of(self.connections[index].standing()));
-        identity.or_else(|| self.sessions.identity(session))?.user.as_ref()
+        let identity = identity.or_else(|| self.sessions.identity(session));
+        identity.and_then(|identity| identity.user.as_ref()).or_else(|| self.sessions.user_name(session))
     }
 
     fn connection_summary(&self, index: ConnectionIndex) -> ConnectionSummary {

@@ -30,7 +30,7 @@ use retained::{Removal, RetainedSearch};
 use topics::TopicSearch;
 pub use topics::{TopicLevel, TopicLevels, TopicsQuery};
 use why::Walk;
-pub use why::{Explained, Finding, OtherTurns, Outcome, WhyQuery};
+pub use why::{Explained, Finding, OtherTurns, Outcome, QueueLimit, WhyQuery};
 
 /// Most rows of one answer.
 pub const PAGE_MAX: usize = 1_000;

@@ -12,8 +12,8 @@ use crate::hub::Hub;
 use crate::jobs::SLICE_STEPS;
 use crate::mount::MountPoint;
 use crate::place::SessionIndex;
-use crate::settings::SlowConsumer;
 use crate::shard::Shard;
+use crate::slow_consumer::SlowConsumer;
 
 /// Subscriptions that match which are told of.
 const MATCHING_MAX: usize = 16;
@@ -113,10 +113,10 @@ pub enum Finding {
     AwayAtMostOnce,
     /// So many messages wait as may.
     QueueFull {
-        /// By the quota of the client's user, not by its own.
-        of_user: bool,
-        /// An old one is dropped instead of the new one.
-        drops_old: bool,
+        /// Which limit is reached.
+        limit: QueueLimit,
+        /// What happens to the message.
+        policy: SlowConsumer,
     },
     /// So many messages wait before it.
     Behind(usize),
@@ -139,6 +139,17 @@ pub enum Finding {
     Retained,
     /// The matching subscriptions do not get that one, or only when they are new, as the client has asked; `None`: they are shared.
     RetainHandling(Option<RetainHandling>),
+}
+
+/// Which limit a full queue has reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueLimit {
+    /// That of the session, in messages or bytes.
+    Session,
+    /// The memory that the session may hold.
+    Memory,
+    /// That of all sessions of its user.
+    User,
 }
 
 /// Messages of a group that were for other members than the client that is asked about.
@@ -273,7 +284,7 @@ impl Walk {
         if granted < *qos {
             findings.push(Finding::QoSReduced(granted));
         }
-        match hub.fate(session, granted.min(*qos), findings) {
+        match hub.fate(session, topic, granted.min(*qos), findings) {
             Outcome::DoesNotArrive => Outcome::DoesNotArrive,
             _ if is_shared => Outcome::OneOfMany,
             outcome => outcome,
@@ -333,14 +344,15 @@ impl Walk {
 
 impl<J: Journal> Hub<J> {
     /// What becomes of a message of this QoS that a session is given.
-    fn fate(&self, session: SessionIndex, qos: QoS, findings: &mut Vec<Finding>) -> Outcome {
+    fn fate(&self, session: SessionIndex, topic: &str, qos: QoS, findings: &mut Vec<Finding>) -> Outcome {
         let Some(index) = self.sessions.connection(session) else {
             if qos == QoS::AtMostOnce {
                 findings.insert(0, Finding::AwayAtMostOnce);
                 return Outcome::DoesNotArrive;
             }
             findings.insert(0, Finding::Away(self.sessions.away(session).expires_at_ms));
-            return if self.tell_of_full_queue(session, findings) { Outcome::DoesNotArrive } else { Outcome::Waits };
+            let is_dropped = self.tell_of_full_queue(session, topic, findings);
+            return if is_dropped { Outcome::DoesNotArrive } else { Outcome::Waits };
         };
         let connection = &self.connections[index];
         if let Some(bytes) = connection.agreement().maximum_packet_size_bytes {
@@ -356,7 +368,7 @@ impl<J: Journal> Hub<J> {
         if qos == QoS::AtMostOnce {
             return if is_output_full { Outcome::DoesNotArrive } else { Outcome::Arrives };
         }
-        if self.tell_of_full_queue(session, findings) {
+        if self.tell_of_full_queue(session, topic, findings) {
             return Outcome::DoesNotArrive;
         }
         let (in_flight, queued) =
@@ -372,16 +384,18 @@ impl<J: Journal> Hub<J> {
         if self.free_packet_id(session, index).is_some() { Outcome::Arrives } else { Outcome::Waits }
     }
 
-    /// Says so where one more message finds no room; gives whether the new one is dropped.
-    fn tell_of_full_queue(&self, session: SessionIndex, findings: &mut Vec<Finding>) -> bool {
+    /// Says so where one more message finds no room; gives whether it does not arrive for that reason.
+    fn tell_of_full_queue(&self, session: SessionIndex, topic: &str, findings: &mut Vec<Finding>) -> bool {
         // The smallest message there is.
-        let (own, of_user) = (!self.has_own_room_for(session, 1), !self.user_has_room_for(session, 1));
+        let Some(limit) = self.queue_limit(session, 1) else { return false };
         let queued = self.sessions[session].outbound().map_or(0, Outbound::queued);
-        let drops_old = self.regime.settings().slow_consumer == SlowConsumer::DropOld && queued > 0;
-        if own || of_user {
-            findings.insert(0, Finding::QueueFull { of_user: of_user && !own, drops_old });
-        }
-        (own || of_user) && !drops_old
+        let policy = match self.policy(session, topic) {
+            // What has been sent and not acknowledged takes all room, and is not dropped.
+            SlowConsumer::DropOld if queued == 0 => SlowConsumer::DropNew,
+            policy => policy,
+        };
+        findings.insert(0, Finding::QueueFull { limit, policy });
+        !matches!(policy, SlowConsumer::DropOld | SlowConsumer::PausePublisher)
     }
 }
 

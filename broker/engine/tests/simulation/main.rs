@@ -8,6 +8,7 @@ mod cold;
 mod cold_brake;
 mod crashes;
 mod ending;
+mod full_queues;
 mod journal;
 mod ledger;
 mod limits;

@@ -28,6 +28,7 @@ fn scarce(random: &mut Random) -> Settings {
         client_bytes: random.pick(&[100 << 10, 200 << 10, buffered_bytes]),
         session_queue_messages: 1 << 20,
         session_queue_bytes: 1 << 30,
+        session_queue_memory: false,
         // Reached often enough, as publishers may have more on their way.
         receive_maximum: 20,
         // Publishers of 3.1.1 may wait for memory that others of them hold. The one that has waited for so long is cut off.

@@ -62,7 +62,7 @@ pub(crate) fn settings(random: &mut Random) -> Settings {
         write_stall_timeout_s: 1_000,
         connect_timeout_s: 1_000,
         sys_interval_s: random.pick(&[0, 1]),
-        slow_consumer: SlowConsumer::DropNew,
+        slow_consumer: SlowConsumer::DropNew.into(),
         ..Settings::default()
     }
 }
