@@ -43,6 +43,8 @@ pub(crate) enum Consequence {
     WithoutAnswer,
     /// Never. There is no memory for the message, and it may be sent again.
     WhenThereIsMemory,
+    /// Never. The queue of a shared subscription is full, and the message may be sent again.
+    WhenShareQueueHasRoom,
     /// Where the message would have to be acknowledged, and the protocol has no answer that says why it is not: in 3.1.1.
     Unacknowledged,
 }
@@ -53,6 +55,14 @@ impl MessageRefusal {
     pub(crate) fn no_memory() -> Box<MessageRefusal> {
         let why = "there is no memory for the message, or for those who want it; send it again later".into();
         Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, consequence: Consequence::WhenThereIsMemory })
+    }
+
+    /// The queue of a shared subscription that matches has no room for the message.
+    #[cold]
+    pub(crate) fn share_queue_full() -> Box<MessageRefusal> {
+        let why = "no member of a shared subscription takes messages, and its queue is full; send the message again later".into();
+        let consequence = Consequence::WhenShareQueueHasRoom;
+        Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, consequence })
     }
 
     /// The log does not take the message for those who want it.

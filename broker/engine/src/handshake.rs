@@ -349,6 +349,7 @@ impl<J: Journal> Shard<J> {
             self.set_will(session, connect);
         }
         self.hub.write_returned(session);
+        self.hub.forget_stuck(session);
         let place = self.hub.sessions.place(session);
         place.bind(index);
         if let Some(outbound) = place.outbound() {

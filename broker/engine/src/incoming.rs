@@ -146,11 +146,17 @@ impl<J: Journal> Shard<J> {
         let level = self.hub.ack_level(index, &message);
         self.keep_alias(index, alias, topic);
         if let Err(refusal) = &outcome
-            && refusal.consequence == Consequence::WhenThereIsMemory
+            && matches!(refusal.consequence, Consequence::WhenThereIsMemory | Consequence::WhenShareQueueHasRoom)
             && qos != QoS::AtMostOnce
         {
-            self.hub.counters().publishes_refused_memory.add(1);
+            let counters = self.hub.counters();
+            match refusal.consequence {
+                Consequence::WhenShareQueueHasRoom => counters.publishes_refused_shared_queue.add(1),
+                _ => counters.publishes_refused_memory.add(1),
+            }
             if !self.hub.connections[index].is_v5() {
+                let is_for_memory = refusal.consequence == Consequence::WhenThereIsMemory;
+                self.hub.counters().publishers_short_of_memory.add(u64::from(is_for_memory));
                 self.wait_for_memory(index, publish);
                 return Handled::Later;
             }
@@ -289,6 +295,7 @@ impl<J: Journal> Shard<J> {
                 Err(MessageRefusal::new(ReasonCode::NotAuthorized, "the access rules do not allow this"))
             }
             NotRouted::NoMemory => Err(MessageRefusal::no_memory()),
+            NotRouted::ShareQueueFull => Err(MessageRefusal::share_queue_full()),
             NotRouted::NoDisk(state) => {
                 self.hub.counters().publishes_refused_disk.add(1);
                 Err(MessageRefusal::no_disk(state))
@@ -431,7 +438,7 @@ impl<J: Journal> Shard<J> {
     /// Whether a refusal is to cost the publisher its connection.
     fn ends_connection(&self, index: ConnectionIndex, qos: QoS, refusal: &MessageRefusal) -> bool {
         match refusal.consequence {
-            Consequence::Never | Consequence::WhenThereIsMemory => false,
+            Consequence::Never | Consequence::WhenThereIsMemory | Consequence::WhenShareQueueHasRoom => false,
             Consequence::Always => true,
             Consequence::Unacknowledged => qos != QoS::AtMostOnce && !self.hub.connections[index].is_v5(),
             Consequence::WithoutAnswer => qos == QoS::AtMostOnce || !self.hub.connections[index].is_v5(),
@@ -490,10 +497,10 @@ impl<J: Journal> Shard<J> {
         self.hub.waiting.wait_for_transit(id);
     }
 
-    /// A client of 3.1.1 cannot be told that there is no memory for its message. It is not read from until there is some.
+    /// A client of 3.1.1 cannot be told that there is no memory for its message, or no room in the queue of a shared subscription. It is
+    /// not read from until there is some.
     fn wait_for_memory(&mut self, index: ConnectionIndex, publish: &Publish<'_>) {
         self.uncount_publish(publish);
-        self.hub.counters().publishers_short_of_memory.add(1);
         self.hub.connections[index].hold(Reason::Memory);
         let id = self.hub.id(index);
         self.hub.waiting.wait_for_memory(id);

@@ -451,6 +451,10 @@ impl<J: Journal> Shard<J> {
         self.drop_expired_retained();
         self.publish_sys();
         self.publish_contracts();
+        self.hub.look_at_members();
+        if self.hub.share_queues.any_unanswered() {
+            self.hub.answer_more_queues();
+        }
         self.go_on_scanning();
         self.settle_overruns();
     }
@@ -480,8 +484,13 @@ impl<J: Journal> Shard<J> {
 
     /// When something is due even if nothing happens.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
-        let next =
-            [self.hub.clock.next_ms(), self.sys.next_ms(), self.hub.waiting.next_retry_ms(), self.hub.next_cold_ms()];
+        let next = [
+            self.hub.clock.next_ms(),
+            self.sys.next_ms(),
+            self.hub.waiting.next_retry_ms(),
+            self.hub.next_cold_ms(),
+            self.hub.share_queues.next_due_ms(),
+        ];
         next.into_iter().flatten().min()
     }
 
