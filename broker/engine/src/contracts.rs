@@ -51,6 +51,8 @@ pub(crate) enum Consequence {
     PausedForQueue,
     /// Never. The publisher waits until the channel to this shard has room.
     Congested(ShardIndex),
+    /// Never. The queue of a shared subscription is full, and the message may be sent again.
+    WhenShareQueueHasRoom,
     /// Where the message would have to be acknowledged, and the protocol has no answer that says why it is not: in 3.1.1.
     Unacknowledged,
 }
@@ -87,6 +89,16 @@ impl MessageRefusal {
         let (reason, why) =
             (ReasonCode::ServerBusy, "a thread of the broker is behind; send the message again later".into());
         Box::new(MessageRefusal { reason, why, consequence: Consequence::Congested(shard) })
+    }
+
+    /// The queue of a shared subscription that matches has no room for the message.
+    #[cold]
+    pub(crate) fn share_queue_full() -> Box<MessageRefusal> {
+        let why =
+            "no member of a shared subscription takes messages, and its queue is full; send the message again later"
+                .into();
+        let consequence = Consequence::WhenShareQueueHasRoom;
+        Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, consequence })
     }
 
     /// The log does not take the message for those who want it.

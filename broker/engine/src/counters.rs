@@ -173,6 +173,12 @@ counters! {
     dropped_outside_mount,
     /// Messages to a shared subscription without members.
     dropped_no_member,
+    /// Messages of QoS 1 and 2 for which no member of a shared subscription had room, so that they waited in its queue.
+    shared_messages_queued,
+    /// Messages that a member of a shared subscription had not acknowledged in time, and that went to other members.
+    shared_messages_redispatched,
+    /// Messages of QoS 1 and 2 refused because the queue of a shared subscription was full.
+    publishes_refused_shared_queue,
     /// Times a session held more than its share of memory, or its queue was full, and its filters were closed for messages of QoS 1 and 2.
     sessions_throttled,
     /// Messages of QoS 1 and 2 refused because the queue of a session was full.

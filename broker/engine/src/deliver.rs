@@ -179,6 +179,13 @@ impl<J: Journal> Hub<J> {
 
     /// Sends what waits for the client of `session`, as far as the client's window and output allow.
     pub(crate) fn pump(&mut self, session: SessionIndex) {
+        self.send_waiting(session);
+        if self.sessions.room(session).is_some() {
+            self.update_room(session);
+        }
+    }
+
+    fn send_waiting(&mut self, session: SessionIndex) {
         let Some(index) = self.sessions.connection(session) else { return };
         if !self.connections[index].is_open() {
             return;

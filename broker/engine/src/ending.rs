@@ -12,6 +12,7 @@ use crate::hub::Hub;
 use crate::jobs::{Job, SLICE_STEPS, Slice};
 use crate::place::SessionIndex;
 use crate::shard::Shard;
+use crate::share_queue::share_of;
 
 /// A session that has ended, and how far it has been cleared away.
 #[derive(Debug)]
@@ -37,6 +38,7 @@ impl<J: Journal> Shard<J> {
     /// Clears away what a session that has ended leaves behind.
     pub(crate) fn clear(&mut self, mut ending: Ending) -> (Slice, usize) {
         let session = ending.session;
+        let is_queue = share_of(self.hub.sessions[session].name()).is_some();
         for step in 0..SLICE_STEPS {
             if !self.hub.effort.may_form() {
                 return (Slice::Unfinished(Job::Clear(ending)), SLICE_STEPS);
@@ -72,7 +74,11 @@ impl<J: Journal> Shard<J> {
                 delivery.message = message.into();
             }
             self.hub.write_taken_from(ending.number, sent_as);
+            let ended = is_queue.then(|| delivery.clone());
             self.hand_on(self.hub.sessions.key(session), delivery);
+            if let Some(delivery) = ended {
+                self.hub.end_waiting_in_ended(&delivery);
+            }
         }
         (Slice::Unfinished(Job::Clear(ending)), SLICE_STEPS)
     }

@@ -379,6 +379,7 @@ impl<J: Journal> Shard<J> {
         }
         self.hub.end_neglect(session);
         self.hub.write_returned(session);
+        self.hub.forget_stuck(session);
         let place = self.hub.sessions.place(session);
         place.bind(index);
         if let Some(outbound) = place.outbound() {

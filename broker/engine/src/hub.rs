@@ -25,6 +25,7 @@ use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::scans::Scans;
 use crate::sessions::Sessions;
+use crate::share_queue::{ShareQueues, share_of};
 use crate::shared::Shared;
 use crate::stopwatch::Stopwatch;
 use crate::survey::Surveys;
@@ -65,6 +66,8 @@ pub(crate) struct Hub<J: Journal> {
     pub(crate) jobs: Jobs,
     /// Searches for retained messages.
     pub(crate) scans: Scans,
+    /// Queues of shared subscriptions.
+    pub(crate) share_queues: ShareQueues,
     /// What operators want to know.
     pub(crate) surveys: Surveys,
     /// Messages that are not in memory.
@@ -100,6 +103,7 @@ impl<J: Journal> Hub<J> {
             frames: Frames::default(),
             jobs: Jobs::default(),
             scans: Scans::default(),
+            share_queues: ShareQueues::default(),
             surveys: Surveys::default(),
             cold: ColdRoom::default(),
             episodes: EpisodeLog::default(),
@@ -224,8 +228,9 @@ impl<J: Journal> Hub<J> {
         self.end_episode(index);
         self.end_neglect(index);
         let number = self.write_ended(index);
+        let is_of_client = share_of(self.sessions[index].name()).is_none();
         self.sessions.end(index);
-        self.counters().sessions.subtract(1);
+        self.counters().sessions.subtract(u64::from(is_of_client));
         number
     }
 

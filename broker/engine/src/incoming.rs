@@ -218,6 +218,13 @@ impl<J: Journal> Shard<J> {
                 return false;
             }
             Consequence::WhenQueueHasRoom => self.wait_for_queue(index, publish),
+            Consequence::WhenShareQueueHasRoom => {
+                counters.publishes_refused_shared_queue.add(1);
+                if is_told {
+                    return false;
+                }
+                self.wait_for_queue(index, publish);
+            }
             Consequence::WhenThereIsMemory => {
                 counters.publishes_refused_memory.add(1);
                 if is_told {
@@ -334,6 +341,7 @@ impl<J: Journal> Shard<J> {
             NotRouted::NoMemory => Err(MessageRefusal::no_memory()),
             NotRouted::QueueFull(policy) => Err(MessageRefusal::queue_full(policy)),
             NotRouted::Congested(shard) => Err(MessageRefusal::congested(shard)),
+            NotRouted::ShareQueueFull => Err(MessageRefusal::share_queue_full()),
             NotRouted::NoDisk(state) => {
                 self.hub.counters().publishes_refused_disk.add(1);
                 Err(MessageRefusal::no_disk(state))
@@ -495,6 +503,7 @@ impl<J: Journal> Shard<J> {
             Consequence::Never
             | Consequence::WhenThereIsMemory
             | Consequence::WhenQueueHasRoom
+            | Consequence::WhenShareQueueHasRoom
             | Consequence::PausedForQueue
             | Consequence::Congested(_) => false,
             Consequence::Always => true,

@@ -1,6 +1,7 @@
 //! Work that would hold everybody else up if it were done at once: it goes on over several turns, a share in each.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use tautwire_memory::{Charge, Kind};
 use tautwire_protocol::{OwnedPacket, Packet, SubscribeReason, UnsubscribeReason};
@@ -12,6 +13,7 @@ use crate::connections::{Reason, Replay};
 use crate::ending::Ending;
 use crate::place::ConnectionId;
 use crate::shard::Shard;
+use crate::share_queue::Redispatch;
 use crate::survey::UnderWay;
 
 /// Steps in one turn, of all jobs together and of what is done at once. A step is a filter, a part of its check by the access rules, or a
@@ -27,6 +29,10 @@ pub(crate) enum Job {
     Filters(Box<Filters>),
     /// What a session that has ended leaves behind.
     Clear(Ending),
+    /// Messages of the queue of this shared subscription, for members that have room.
+    Drain(Arc<str>),
+    /// Messages that a member of shared subscriptions has not acknowledged in time.
+    Redispatch(Box<Redispatch>),
     /// What has been granted, after the rules have changed.
     Review(Review),
     /// Sessions of connections from this one on are counted for their users, since there are quotas of users now.
@@ -132,6 +138,8 @@ impl<J: Journal> Shard<J> {
         match job {
             Job::Filters(filters) => self.work_off(filters),
             Job::Clear(ending) => self.clear(ending),
+            Job::Drain(share) => self.drain(share),
+            Job::Redispatch(redispatch) => self.redispatch(redispatch),
             Job::Review(review) => {
                 let (left, steps) = self.review(review);
                 (left.map_or(Slice::Done, |left| Slice::Unfinished(Job::Review(left))), steps)

@@ -59,6 +59,7 @@ mod scans;
 mod sessions;
 mod settings;
 mod shard;
+mod share_queue;
 mod shared;
 mod slow_consumer;
 mod stopwatch;

@@ -124,6 +124,7 @@ impl<J: Journal> Shard<J> {
         }
         self.hub.counters().sessions_connected.subtract(1);
         self.hub.sessions.place(session).unbind();
+        self.hub.forget_stuck(session);
         if self.hub.is_in_cluster() {
             self.leave_cluster(session);
             return;

@@ -158,7 +158,7 @@ impl<J: Journal> Shard<J> {
     /// [`session_name`](tautwire_session::session_name).
     pub fn disconnect_for_operator(&mut self, name: &str, ends_session: bool, now_ms: u64) -> bool {
         self.hub.clock.set(now_ms);
-        let Some(session) = self.hub.sessions.find(name) else { return false };
+        let Some(session) = self.hub.sessions.find_of_client(name) else { return false };
         let key = self.hub.sessions.key(session);
         let connection = self.hub.sessions.connection(session);
         if ends_session && self.hub.is_in_cluster() {

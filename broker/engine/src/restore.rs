@@ -1,22 +1,20 @@
 //! What comes out of the log when the broker starts.
 
-use std::collections::HashMap;
 use std::fmt;
 
 use tautwire_protocol::TopicFilter;
 use tautwire_router::{Placement, ShardIndex};
 use tautwire_session::{
-    Change, Homes, Journal, LogPosition, Record, Replayed, ReplayedSession, Session, SessionNumber, ShardNumber,
-    Untaken, UntakenFor,
+    Change, Homes, Journal, LogPosition, Record, Replayed, ReplayedSession, Session, ShardNumber, Untaken, UntakenFor,
 };
 
-use crate::deliver::DeliveryTerms;
 use crate::formats;
 use crate::frames::Outgoing;
 use crate::place::SessionIndex;
 use crate::route::Publisher;
 use crate::sessions::{Extent, Written};
 use crate::shard::Shard;
+use crate::share_queue::{queue_name, share_of};
 
 /// Why the shards cannot go on with what the log says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,12 +55,14 @@ pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: Replayed, now_ms: 
     retained.give(|topic, body| exchange.restore_retained(topic, body).map_err(|_| RestoreError::Retained))?;
     exchange.go_on_after(last_sequence);
 
-    let members = names_of_members(&sessions, &untaken);
     for session in sessions {
         let owner = placement.owner(session.session.name());
         if !with_first_journal(shards, owner, |shard| shard.restore(session, now_ms)) {
             return Err(RestoreError::Sessions);
         }
+    }
+    for shard in 0..shards.len() {
+        with_first_journal(shards, ShardIndex(shard as u8), Shard::restore_share_queues);
     }
     let last_placement = last_homes.and_then(|homes| Placement::checked(usize::from(homes.shards), homes.seed));
     for (to, Untaken { message, receivers, .. }) in untaken {
@@ -75,12 +75,10 @@ pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: Replayed, now_ms: 
                     });
                 }
             }
-            UntakenFor::Member(session, share) => {
-                let name = members.get(&session).map(|name| &**name);
-                let shard = name.map_or(ShardIndex(0), |name| placement.owner(name));
-                with_first_journal(shards, shard, |shard| {
-                    shard.take_for_member(name, &share, &mut Outgoing::of(&message));
-                });
+            // Its member has not been sent it, and is not connected now.
+            UntakenFor::Member(_, share) => {
+                let shard = placement.owner(&queue_name(&share));
+                with_first_journal(shards, shard, |shard| shard.restore_shared(&share, &mut Outgoing::of(&message)));
             }
         }
     }
@@ -99,23 +97,6 @@ fn give_up_subscriptions(session: &mut Session) {
     while let Some(filter) = session.subscriptions().first().map(|(filter, _)| Box::from(filter)) {
         session.apply(Change::Unsubscribed(filter));
     }
-}
-
-/// What those sessions are called for which something was on its way as members of a shared subscription.
-fn names_of_members(
-    sessions: &[ReplayedSession],
-    untaken: &[(ShardNumber, Untaken)],
-) -> HashMap<SessionNumber, Box<str>> {
-    let mut names = HashMap::new();
-    for (_, untaken) in untaken {
-        if let UntakenFor::Member(session, _) = untaken.receivers {
-            // They are sorted by number.
-            if let Ok(at) = sessions.binary_search_by_key(&session, |replayed| replayed.number) {
-                names.insert(session, sessions[at].session.name().into());
-            }
-        }
-    }
-    names
 }
 
 fn is(shard: ShardIndex, number: ShardNumber) -> bool {
@@ -157,12 +138,17 @@ impl<J: Journal> Shard<J> {
         }
         let written = Written { number, extent: Extent::All, position: LogPosition::default() };
         sessions.place(session).restore(state, written);
-        self.hub.counters().sessions.add(1);
         self.hub.count_stored(session);
+        let is_queue = share_of(self.hub.sessions[session].name()).is_some();
+        self.hub.counters().sessions.add(u64::from(!is_queue));
         if ends {
             return true;
         }
         self.hub.list_all_for_cooling(session);
+        if is_queue {
+            return true;
+        }
+        self.hub.watch_restored(session);
         self.restore_subscriptions(session);
         if left_at_ms.is_none() {
             // A second crash must not begin anew.
@@ -215,31 +201,5 @@ impl<J: Journal> Shard<J> {
         let matches = self.table.find_only(outgoing.message.topic, |session| lived_there(sessions[session].name()));
         let contract = self.hub.regime.contracts().find(outgoing.message.topic).cloned();
         self.hub.deliver_to_all(&matches, contract.as_deref(), outgoing, Publisher::Broker, 0);
-    }
-
-    /// Gives a message of a shared subscription to the member that was chosen, or to another one where that has gone.
-    fn take_for_member(&mut self, name: Option<&str>, share: &str, outgoing: &mut Outgoing<'_>) {
-        let session = name.and_then(|name| self.hub.sessions.find(name));
-        let Some(group) = self.hub.common.exchange().group(share) else {
-            self.hub.counters().dropped_no_member.add(1);
-            return;
-        };
-        let record = session.and_then(|session| self.hub.sessions[session].subscriptions().get(share));
-        match session.zip(record) {
-            Some((session, record)) => {
-                let terms = DeliveryTerms {
-                    qos: record.options.qos.min(outgoing.message.qos),
-                    retain: record.options.retain_as_published && outgoing.message.retain,
-                    subscription_ids: record.identifier.as_slice(),
-                    share: Some(group.filter()),
-                    shared_frame: false,
-                };
-                self.hub.deliver(session, outgoing, terms);
-            }
-            None => {
-                let contract = self.hub.regime.contracts().find(outgoing.message.topic).cloned();
-                self.hub.deliver_to_share(&group, contract.as_deref(), outgoing);
-            }
-        }
     }
 }

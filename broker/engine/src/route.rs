@@ -7,7 +7,9 @@ use tautwire_contracts::Contract;
 use tautwire_memory::Ledger;
 use tautwire_message::{Format, MessageRef};
 use tautwire_protocol::{QoS, ReasonCode, SubscriptionId};
-use tautwire_router::{Batch, Entry, Member, Parcel, RetainRefused, Routes, SessionKey, ShardIndex, ShareGroup};
+use tautwire_router::{
+    Batch, Entry, Member, Parcel, RetainRefused, Routes, SessionKey, ShardIndex, ShareGroup, ShareReceiver,
+};
 use tautwire_session::{Journal, LogState, PendingMessage, Receivers, SubscriptionIds};
 use tautwire_topics::{FilterTree, MatchCache, Reusable};
 
@@ -20,6 +22,7 @@ use crate::fan_out::Burst;
 use crate::frames::Outgoing;
 use crate::hub::Hub;
 use crate::metered::Meters;
+use crate::mutant::{Mutant, is};
 use crate::place::SessionIndex;
 use crate::shard::Shard;
 use crate::slow_consumer::SlowConsumer;
@@ -148,6 +151,8 @@ pub(crate) enum NotRouted {
     QueueFull(SlowConsumer),
     /// The channel to a shard is full on which somebody may want it.
     Congested(ShardIndex),
+    /// The queue of a shared subscription has no room for it.
+    ShareQueueFull,
     /// The log does not take what would have to be kept.
     NoDisk(LogState),
 }
@@ -171,6 +176,15 @@ impl Publisher {
     pub(crate) fn is_heard_by_all(self) -> bool {
         matches!(self, Publisher::Shard | Publisher::Log(_))
     }
+}
+
+/// When a member of a shared subscription was picked for a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pick {
+    /// When the message was published.
+    AtPublish,
+    /// When the message had waited in the queue of its group, where it took so many bytes.
+    FromQueue { queued_bytes: usize },
 }
 
 /// The shard's subscriptions and what is remembered of looking them up.
@@ -314,20 +328,20 @@ impl<J: Journal> Shard<J> {
                     let _ = self.route(&mut outgoing, Publisher::Shard, generation);
                     len
                 }
-                Parcel::Member(key, delivery) => {
+                Parcel::Share(receiver, delivery) => {
                     let meters = delivery.message.hot().map_or(0, |message| self.hub.metered.matching(message.topic()));
                     let before = (meters != 0).then(|| self.hub.before_metered());
-                    match self.hub.member_at(key, delivery) {
-                        Some(session) => self.hub.deliver_to_member(session, delivery),
-                        None => self.hand_on(*key, delivery.clone()),
-                    }
+                    self.take_share(receiver, delivery);
                     if let (Some(before), Some(message)) = (before, delivery.message.hot()) {
                         self.hub.meter(meters, &message.as_ref(), Publisher::Shard, before);
                     }
                     0
                 }
                 Parcel::News(news) => {
-                    self.hub.hear_of_member(&news.share, news.member, news.news);
+                    match self.hub.is_in_cluster() {
+                        true => self.hub.hear_of_member(&news.share, news.member, news.news),
+                        false => self.hub.hear_of_room(&news.share, news.member),
+                    }
                     0
                 }
             };
@@ -344,6 +358,24 @@ impl<J: Journal> Shard<J> {
             self.hub.waiting.hold_batches();
         }
         (done < batch.len()).then_some(done)
+    }
+
+    /// Takes a message of a shared subscription from another shard.
+    fn take_share(&mut self, receiver: &ShareReceiver, delivery: &PendingMessage) {
+        let (key, queued_bytes) = match receiver {
+            ShareReceiver::Queue => return self.hub.take_into_queue(delivery),
+            ShareReceiver::Member(key) => (key, None),
+            ShareReceiver::FromQueue { member, queued_bytes } => (member, Some(*queued_bytes)),
+        };
+        self.hub.note_arrived(key, delivery);
+        match self.hub.member_at(key, delivery) {
+            Some(session) => self.hub.deliver_to_member(session, delivery),
+            None => self.hand_on(*key, delivery.clone()),
+        }
+        // Not before: what is published next must not overtake it.
+        if let Some(bytes) = queued_bytes {
+            self.hub.note_from_queue(delivery, bytes);
+        }
     }
 
     /// Gives a message of a shared subscription, whose chosen member `from` is gone, to another member.
@@ -413,6 +445,9 @@ impl<J: Journal> Hub<J> {
             Some(Blocked::NoMemory) => return Err(NotRouted::NoMemory),
             Some(Blocked::Refused) => return Err(NotRouted::QueueFull(SlowConsumer::Refuse)),
             Some(Blocked::Paused) => return Err(NotRouted::QueueFull(SlowConsumer::PausePublisher)),
+        }
+        if !shares.is_empty() && self.is_share_queue_full(shares, outgoing.message.kept_bytes()) {
+            return Err(NotRouted::ShareQueueFull);
         }
         if let Some(state) = self.has_no_disk_for(outgoing, matches) {
             return Err(NotRouted::NoDisk(state));
@@ -576,23 +611,41 @@ impl<J: Journal> Hub<J> {
         batch.push_route(&message, || outgoing.keep(memory.ledger()), generation, forms.as_ref(), handed);
     }
 
-    /// Gives a message to the member of a shared subscription whose turn it is.
+    /// Gives a message to the member of a shared subscription whose turn it is. A message of QoS 1 or 2 goes to a member that can be sent
+    /// it at once, or waits in the group's queue.
     pub(crate) fn deliver_to_share(
         &mut self,
         group: &ShareGroup,
         contract: Option<&Contract>,
         outgoing: &mut Outgoing<'_>,
     ) -> bool {
-        let Some((member, here)) = self.pick_with(group, ShareGroup::pick) else {
+        let qos = outgoing.message.qos;
+        let may_wait = qos != QoS::AtMostOnce && !self.is_in_cluster();
+        let picked = match may_wait {
+            // What waits goes first.
+            true if group.waiting().0 > 0 && !is(Mutant::OvertakesQueue) => None,
+            true => self.pick_with(group, |group| group.pick_with_room(qos)),
+            false => self.pick_with(group, ShareGroup::pick),
+        };
+        let Some((member, here)) = picked else {
+            if may_wait && group.has_members() {
+                self.wait_for_member(group, outgoing);
+                return true;
+            }
             self.counters().dropped_no_member.add(1);
             return false;
         };
         let mut delivery = share_delivery(group, &member, outgoing, self.memory.ledger());
         if let Some(format) = member.format {
-            let Some(message) = self.for_member(contract, format, outgoing) else { return false };
+            let Some(message) = self.for_member(contract, format, outgoing) else {
+                if may_wait {
+                    member.give_room_back(qos);
+                }
+                return false;
+            };
             delivery.message = message.into();
         }
-        self.hand_to_member(group, &member, here, delivery);
+        self.hand_to_member(group, &member, here, delivery, Pick::AtPublish);
         true
     }
 
@@ -603,12 +656,14 @@ impl<J: Journal> Hub<J> {
         member: &Member,
         here: Option<SessionIndex>,
         delivery: PendingMessage,
+        pick: Pick,
     ) {
         // It has just been made, so it is in memory.
         if let Some(message) = delivery.message.hot() {
             group.note_turn(message.topic(), member.session, self.clock.now_ms());
         }
         if let Some(session) = here {
+            self.note_arrived(&member.session, &delivery);
             self.deliver_to_member(session, &delivery);
             return;
         }
@@ -623,7 +678,15 @@ impl<J: Journal> Hub<J> {
         let read_at_us = self.stopwatch.read_at_us();
         let Hub { transit, memory, .. } = self;
         match transit.batch_for(to, may_be_lost, read_at_us, memory.ledger()) {
-            Some(batch) => batch.push_member(member.session, delivery, handed),
+            Some(batch) => {
+                let receiver = match pick {
+                    Pick::AtPublish => ShareReceiver::Member(member.session),
+                    Pick::FromQueue { queued_bytes } => {
+                        ShareReceiver::FromQueue { member: member.session, queued_bytes }
+                    }
+                };
+                batch.push_share(receiver, delivery, handed);
+            }
             None => self.counters().dropped_shard_queue_full.add(1),
         }
     }
@@ -654,7 +717,32 @@ impl<J: Journal> Hub<J> {
         Some(session)
     }
 
+    /// Room for a message has been taken on a shard, and the message is here.
+    fn note_arrived(&self, member: &SessionKey, delivery: &PendingMessage) {
+        if delivery.qos != QoS::AtMostOnce
+            && !self.is_in_cluster()
+            && let Some(room) = self.sessions.at(member).and_then(|session| self.sessions.room(session))
+        {
+            room.note_arrived();
+        }
+    }
+
+    /// A session of this shard leaves a shared subscription. Where that has no other member, what waits is for nobody.
+    pub(crate) fn leave_share(&mut self, share: &str, member: SessionKey) {
+        let exchange = self.common.exchange();
+        let group = exchange.group(share);
+        exchange.leave(share, member);
+        let is_over = group.as_ref().is_none_or(|group| group.has_queue() && !group.has_members());
+        if is_over && !self.is_in_cluster() {
+            let share = group.map_or_else(|| share.into(), |group| group.filter().clone());
+            self.report_to_queue(&share, member);
+        }
+    }
+
     fn deliver_to_member(&mut self, session: SessionIndex, delivery: &PendingMessage) {
+        if !self.may_start_shared(session, delivery) && !is(Mutant::QueuesForMembers) {
+            return self.return_to_group(session, delivery);
+        }
         let terms = DeliveryTerms {
             qos: delivery.qos,
             retain: delivery.retain,
@@ -668,6 +756,8 @@ impl<J: Journal> Hub<J> {
         if self.tap.is_open() {
             self.trace_member(&outgoing.message, session, delivery.qos);
         }
+        self.watch_shared(session, delivery.qos);
+        self.update_room(session);
     }
 }
 

@@ -3,18 +3,18 @@
 use std::hash::BuildHasher;
 use std::ops::Index;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use hashbrown::HashTable;
 use tautwire_access::Identity;
 use tautwire_memory::{Accounted, Ledger};
 use tautwire_protocol::PacketId;
-use tautwire_router::{SessionKey, ShardIndex};
+use tautwire_router::{MemberRoom, SessionKey, ShardIndex};
 use tautwire_session::{Change, LogPosition, Outbound, PendingMessage, Session, SessionNumber};
 
 use crate::drops::{DropReason, Drops, Loss};
 use crate::place::{Alarm, ConnectionIndex, SessionIndex, reserved_places};
 use crate::quotas::UserShare;
+use crate::share_queue::share_of;
 
 /// All sessions of a shard.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct Place {
     connection: Option<ConnectionIndex>,
     tenancy: Tenancy,
     /// Shared with the session's memberships in shared subscriptions.
-    online: Option<Arc<AtomicBool>>,
+    room: Option<Arc<MemberRoom>>,
     more: Option<Box<More>>,
     alarm: Alarm,
 }
@@ -174,7 +174,7 @@ impl Sessions {
             session: Accounted::new(Session::new(name), &self.ledger),
             connection: None,
             tenancy: Tenancy::FIRST,
-            online: None,
+            room: None,
             more: None,
             alarm: Alarm::default(),
         };
@@ -269,12 +269,22 @@ impl Sessions {
         self.places[index.number()].tenancy.is_taken()
     }
 
+    /// Whether the session has not ended, and is not the queue of a shared subscription.
+    pub(crate) fn is_of_client(&self, index: SessionIndex) -> bool {
+        self.is_alive(index) && share_of(self[index].name()).is_none()
+    }
+
+    /// The session of a client, by its name.
+    pub(crate) fn find_of_client(&self, name: &str) -> Option<SessionIndex> {
+        self.find(name).filter(|session| self.is_of_client(*session))
+    }
+
     /// Frees the place of a session that has ended and left nothing behind.
     pub(crate) fn vacate(&mut self, index: SessionIndex) {
         let vacant = Accounted::new(Session::default(), &self.ledger);
         let place = &mut self.places[index.number()];
         place.session = vacant;
-        place.online = None;
+        place.room = None;
         self.vacant.push(index);
     }
 
@@ -332,6 +342,12 @@ impl Sessions {
     #[inline]
     pub(crate) fn user(&self, index: SessionIndex) -> Option<&UserShare> {
         self.places[index.number()].more.as_ref()?.user.as_ref()
+    }
+
+    /// The room of the session for messages of shared subscriptions, if it has been a member of one.
+    #[inline]
+    pub(crate) fn room(&self, index: SessionIndex) -> Option<&Arc<MemberRoom>> {
+        self.places[index.number()].room.as_ref()
     }
 
     /// What the log knows of the session; `None` where it is not written down.
@@ -431,15 +447,17 @@ impl Place {
         }
     }
 
-    /// The flag by which the session's memberships in shared subscriptions tell whether it can be chosen first.
-    pub(crate) fn online(&mut self) -> Arc<AtomicBool> {
-        let connected = self.connection.is_some();
-        self.online.get_or_insert_with(|| Arc::new(AtomicBool::new(connected))).clone()
+    /// The room of the session for messages of its shared subscriptions.
+    pub(crate) fn room(&mut self) -> Arc<MemberRoom> {
+        let is_online = self.connection.is_some();
+        self.room.get_or_insert_with(|| Arc::new(MemberRoom::new(is_online))).clone()
     }
 
     fn set_online(&self, online: bool) {
-        if let Some(flag) = &self.online {
-            flag.store(online, Ordering::Relaxed);
+        if let Some(room) = &self.room {
+            room.set_online(online);
+            // Its shard grants room once the client can take something.
+            room.grant(0);
         }
     }
 
@@ -546,12 +564,12 @@ mod tests {
         let mut sessions = sessions(0);
         let index = sessions.open("a").expect("there is room");
         let place = sessions.place(index);
-        let online = place.online();
-        assert!(!online.load(Ordering::Relaxed));
+        let room = place.room();
+        assert!(!room.is_online());
         place.bind(ConnectionIndex::new(7).expect("a place"));
-        assert!(online.load(Ordering::Relaxed));
+        assert!(room.is_online());
         place.unbind();
-        assert!(!online.load(Ordering::Relaxed));
+        assert!(!room.is_online());
     }
 
     #[test]

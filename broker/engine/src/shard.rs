@@ -451,6 +451,10 @@ impl<J: Journal> Shard<J> {
         self.drop_expired_retained();
         self.publish_sys();
         self.publish_contracts();
+        self.hub.look_at_members();
+        if self.hub.share_queues.any_unanswered() {
+            self.hub.answer_more_queues();
+        }
         self.go_on_scanning();
         self.settle_overruns();
     }
@@ -486,6 +490,7 @@ impl<J: Journal> Shard<J> {
             self.hub.waiting.next_retry_ms(),
             self.hub.next_cold_ms(),
             self.hub.memory.throttled.next_look_ms(),
+            self.hub.share_queues.next_due_ms(),
         ];
         next.into_iter().flatten().min()
     }

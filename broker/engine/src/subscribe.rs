@@ -413,7 +413,7 @@ impl<J: Journal> Shard<J> {
         record: &SubscriptionRecord,
     ) {
         let key = self.hub.sessions.key(session);
-        let online = self.hub.sessions.place(session).online();
+        let room = self.hub.sessions.place(session).room();
         let number = self.hub.number_in_log(session);
         let member = Member {
             session: key,
@@ -422,9 +422,15 @@ impl<J: Journal> Shard<J> {
             retain_as_published: record.options.retain_as_published,
             identifier: record.identifier,
             format: record.format,
-            online,
+            room,
         };
-        self.hub.common.exchange().join(filter.as_str(), matched, member);
+        let exchange = self.hub.common.exchange();
+        exchange.join(filter.as_str(), matched, member);
+        let waits = exchange.group(filter.as_str()).filter(|group| group.waiting().0 > 0);
+        self.hub.update_room(session);
+        if let Some(group) = waits {
+            self.hub.report_to_queue(group.filter(), key);
+        }
     }
 
     /// Takes a subscription away from where messages find it.
@@ -437,7 +443,7 @@ impl<J: Journal> Shard<J> {
         let Ok(wanted) = formats::wanted(filter, format) else { return };
         if filter.share().is_some() {
             let key = self.hub.sessions.key(session);
-            self.hub.common.exchange().leave(filter.as_str(), key);
+            self.hub.leave_share(filter.as_str(), key);
             return;
         }
         let Some(node) = self.table.tree.find(wanted.filter) else { return };

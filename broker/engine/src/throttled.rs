@@ -20,6 +20,8 @@ use crate::throttle::{Blocked, Cause, Throttle};
 const CLOSED_MAX: usize = 8_192;
 /// What a closed filter takes besides its text, in the tree and in the list of its session.
 const CLOSED_FILTER_BYTES: usize = 128;
+/// The beginning of the filters of shared subscriptions. Their messages wait in the queues of groups.
+const SHARED: &str = "$share/";
 /// How often sessions are looked at that have not given anything back, and how many at a time.
 const LOOK_MS: u64 = 1_000;
 const LOOKS_MAX: usize = 256;
@@ -116,7 +118,9 @@ impl ThrottledSessions {
             throttled.close(&self.closed, topic);
         } else {
             // What is delivered at QoS 0 does not wait.
-            let waits = subscriptions.iter().filter(|(_, record)| record.options.qos != QoS::AtMostOnce);
+            let waits = subscriptions
+                .iter()
+                .filter(|(filter, record)| record.options.qos != QoS::AtMostOnce && !filter.starts_with(SHARED));
             waits.for_each(|(filter, _)| throttled.close(&self.closed, filter));
         }
         self.sessions.insert(index, throttled);
@@ -247,6 +251,7 @@ impl<J: Journal> Hub<J> {
         let ThrottledSessions { closed, sessions, .. } = &mut self.memory.throttled;
         if let Some(throttled) = sessions.get_mut(&session)
             && !throttled.closes_topics
+            && !filter.starts_with(SHARED)
             && !throttled.closed.iter().any(|closed| **closed == *filter)
         {
             throttled.close(closed, filter);

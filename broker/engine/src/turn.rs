@@ -330,6 +330,7 @@ impl<J: Journal> Shard<J> {
             || self.hub.log.has_to_tell_of_failure()
             || self.hub.has_cold_work()
             || self.has_scans()
+            || self.hub.share_queues.any_unanswered()
             || self.has_contracts_to_tell()
             || self.board.has_news()
             || (self.hub.is_in_cluster() && self.has_cluster_work())

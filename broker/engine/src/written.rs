@@ -132,8 +132,8 @@ impl<J: Journal> Hub<J> {
         if J::KEEPS {
             let message = match parcel {
                 Parcel::Route { message, .. } => message.id,
-                Parcel::Member(_, delivery) => delivery.message.id(),
-                // Of a cluster, whose shards write nothing down.
+                Parcel::Share(_, delivery) => delivery.message.id(),
+                // It speaks of no message.
                 Parcel::News(_) => return,
             };
             self.log.know(message);

@@ -42,11 +42,27 @@ enum Content {
     Copied { end: u32, generation: u64 },
     Shared { message: Message, generation: u64 },
     WithForms(Box<(Message, u64, Arc<Forms>)>),
-    Member(Box<(SessionKey, PendingMessage)>),
+    Share(Box<(ShareReceiver, PendingMessage)>),
     News(Box<MemberNews>),
 }
 
-/// What the home of a shared subscription in a cluster is told by the shard of a member.
+/// Where a message of a shared subscription goes on another shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShareReceiver {
+    /// To the member that was picked when the message was published.
+    Member(SessionKey),
+    /// To the member that was picked for a message of the group's queue, which counts as waiting until it arrives.
+    FromQueue {
+        /// The member.
+        member: SessionKey,
+        /// What the message took in the queue.
+        queued_bytes: usize,
+    },
+    /// To the group's queue.
+    Queue,
+}
+
+/// What the shard with the queue of a shared subscription, or in a cluster its home, is told by the shard of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberNews {
     /// The shared subscription, whole.
@@ -60,7 +76,7 @@ pub struct MemberNews {
 /// See [`MemberNews`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupNews {
-    /// It takes messages from now on.
+    /// It takes messages from now on, or has left.
     Ready,
     /// It is done with this message.
     Done(MessageId),
@@ -89,9 +105,9 @@ pub enum Parcel<'a> {
         /// Its other formats, which all shards share.
         forms: Option<&'a Arc<Forms>>,
     },
-    /// A message for the one member of a shared subscription that was chosen.
-    Member(&'a SessionKey, &'a PendingMessage),
-    /// What has become of a member, for the home of its shared subscription.
+    /// A message of a shared subscription, and for whom.
+    Share(&'a ShareReceiver, &'a PendingMessage),
+    /// What has become of a member, for the shard with the queue of its shared subscription, or in a cluster its home.
     News(&'a MemberNews),
 }
 
@@ -159,10 +175,10 @@ impl Batch {
         }
     }
 
-    /// Adds a message for one member of a shared subscription. `handed`: see [`Entry::handed`].
-    pub fn push_member(&mut self, member: SessionKey, delivery: PendingMessage, handed: Option<u64>) {
+    /// Adds a message of a shared subscription. `handed`: see [`Entry::handed`].
+    pub fn push_share(&mut self, receiver: ShareReceiver, delivery: PendingMessage, handed: Option<u64>) {
         self.shared_bytes += delivery.counted_bytes();
-        self.push(Content::Member(Box::new((member, delivery))), handed);
+        self.push(Content::Share(Box::new((receiver, delivery))), handed);
         self.weigh();
     }
 
@@ -217,7 +233,7 @@ impl Batch {
                     let (message, generation, forms) = &**item;
                     Parcel::Route { message: message.as_ref(), generation: *generation, forms: Some(forms) }
                 }
-                Content::Member(member) => Parcel::Member(&member.0, &member.1),
+                Content::Share(share) => Parcel::Share(&share.0, &share.1),
                 Content::News(news) => Parcel::News(news),
             };
             Entry { content, handed }

@@ -219,7 +219,8 @@ impl Exchange {
         self.advance();
     }
 
-    fn remove_if_empty(&self, filter: &str) {
+    /// Removes a shared subscription that has no member, if nothing waits for one.
+    pub fn remove_if_empty(&self, filter: &str) {
         let mut shares = self.shares.write().unwrap_or_else(PoisonError::into_inner);
         // Somebody may have joined since.
         if shares.find(filter).is_some_and(|group| group.is_empty()) {

@@ -11,6 +11,7 @@ use tautwire_protocol::{QoS, SubscriptionId};
 use tautwire_session::SessionNumber;
 
 use crate::ShardIndex;
+use crate::member_room::MemberRoom;
 use crate::turns::{Turn, Turns};
 
 /// A session, wherever it lives. The generation tells a session from a later one in the same place.
@@ -39,8 +40,38 @@ pub struct Member {
     pub identifier: Option<SubscriptionId>,
     /// The format in which payloads are wanted.
     pub format: Option<Format>,
-    /// Whether the session is connected, one flag for all its memberships.
-    pub online: Arc<AtomicBool>,
+    /// What the session can take, the same for all its memberships.
+    pub room: Arc<MemberRoom>,
+}
+
+impl Member {
+    /// The QoS at which the member gets a message [MQTT-4.8.2-3].
+    fn delivery_qos(&self, qos: QoS) -> QoS {
+        self.qos.min(qos)
+    }
+
+    /// Whether the member can take a message of this QoS now.
+    fn has_room(&self, qos: QoS) -> bool {
+        match self.delivery_qos(qos) {
+            QoS::AtMostOnce => self.room.is_online(),
+            QoS::AtLeastOnce | QoS::ExactlyOnce => self.room.has_room(),
+        }
+    }
+
+    /// Takes room for a message of this QoS. Returns false where there is none.
+    pub fn take_room(&self, qos: QoS) -> bool {
+        match self.delivery_qos(qos) {
+            QoS::AtMostOnce => self.room.is_online(),
+            QoS::AtLeastOnce | QoS::ExactlyOnce => self.room.take(),
+        }
+    }
+
+    /// The message of this QoS for which room was taken is not sent.
+    pub fn give_room_back(&self, qos: QoS) {
+        if self.delivery_qos(qos) != QoS::AtMostOnce {
+            self.room.give_back();
+        }
+    }
 }
 
 /// The shard that delivers to a shared subscription what the log of a cluster brings for it: to its members on all shards of the node.
@@ -74,6 +105,16 @@ pub struct ShareGroup {
     /// See [`Home`]; 0 where there is none.
     home: AtomicU64,
     turns: Turns,
+    queue: Queue,
+}
+
+/// What is known to all shards of the group's queue, which one of them has.
+#[derive(Debug, Default)]
+struct Queue {
+    exists: AtomicBool,
+    /// Messages in the queue, on their way to it, and from it to members on other shards.
+    messages: AtomicUsize,
+    bytes: AtomicUsize,
 }
 
 /// Members in the order of their turns. Each session is a member once.
@@ -93,6 +134,7 @@ impl ShareGroup {
             next: AtomicUsize::new(0),
             home: AtomicU64::new(0),
             turns: Turns::default(),
+            queue: Queue::default(),
         }
     }
 
@@ -101,19 +143,48 @@ impl ShareGroup {
         &self.filter
     }
 
-    /// The member whose turn it is: connected members in turn; where none is connected, the others in turn.
+    /// The member whose turn it is for a message that may be lost: connected members with room in turn; where there is none, connected
+    /// members; where there is none, all.
     pub fn pick(&self) -> Option<Member> {
         let members = &self.members.read().unwrap_or_else(PoisonError::into_inner).list;
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let chosen = members.get(turn.checked_rem(members.len())?)?;
-        if chosen.online.load(Ordering::Relaxed) {
+        if chosen.room.has_room() {
             return Some(chosen.clone());
         }
-        // The turns of those who are away go round among those who are there.
-        let online = || members.iter().filter(|member| member.online.load(Ordering::Relaxed));
-        let round = turn / members.len();
-        let stand_in = round.checked_rem(online().count()).and_then(|nth| online().nth(nth));
-        Some(stand_in.unwrap_or(chosen).clone())
+        let with_room = stand_in(members, turn, |member| member.room.has_room());
+        let online = || stand_in(members, turn, |member| member.room.is_online());
+        Some(with_room.or_else(online).unwrap_or(chosen).clone())
+    }
+
+    /// The connected member with room for a message of this QoS whose turn it is. The room is taken.
+    pub fn pick_with_room(&self, qos: QoS) -> Option<Member> {
+        let members = &self.members.read().unwrap_or_else(PoisonError::into_inner).list;
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        let at = turn.checked_rem(members.len())?;
+        let chosen = &members[at];
+        if chosen.take_room(qos) {
+            return Some(chosen.clone());
+        }
+        let chosen = stand_in(members, turn, |member| member.has_room(qos))?;
+        if chosen.take_room(qos) {
+            return Some(chosen.clone());
+        }
+        // Another shard was faster.
+        let (before, from) = members.split_at(at);
+        from.iter().chain(before).find(|member| member.take_room(qos)).cloned()
+    }
+
+    /// The member of that session.
+    pub fn member(&self, session: SessionKey) -> Option<Member> {
+        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        members.place_of(session).map(|place| members.list[place].clone())
+    }
+
+    /// Requests a notification from the first member that has room.
+    pub fn request_room(&self) {
+        let members = &self.members.read().unwrap_or_else(PoisonError::into_inner).list;
+        members.iter().for_each(|member| member.room.request(&self.filter));
     }
 
     /// The connected member whose turn it is, of those who are meant.
@@ -121,7 +192,7 @@ impl ShareGroup {
         let members = &self.members.read().unwrap_or_else(PoisonError::into_inner).list;
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let (before, from) = members.split_at(turn.checked_rem(members.len())?);
-        let is_it = |member: &&Member| member.online.load(Ordering::Relaxed) && is_meant(member);
+        let is_it = |member: &&Member| member.room.is_online() && is_meant(member);
         from.iter().chain(before).find(is_it).cloned()
     }
 
@@ -148,11 +219,53 @@ impl ShareGroup {
     /// How many members there are, and how many of them are connected.
     pub fn members(&self) -> (usize, usize) {
         let members = &self.members.read().unwrap_or_else(PoisonError::into_inner).list;
-        (members.len(), members.iter().filter(|member| member.online.load(Ordering::Relaxed)).count())
+        (members.len(), members.iter().filter(|member| member.room.is_online()).count())
     }
 
-    /// Whether the session of a member is written down.
+    /// Whether there is a member.
+    pub fn has_members(&self) -> bool {
+        !self.members.read().unwrap_or_else(PoisonError::into_inner).list.is_empty()
+    }
+
+    /// Messages and bytes that wait because no member has room for them.
+    #[inline]
+    pub fn waiting(&self) -> (usize, usize) {
+        (self.queue.messages.load(Ordering::SeqCst), self.queue.bytes.load(Ordering::SeqCst))
+    }
+
+    /// A message of so many bytes waits from now on, in the group's queue or on its way to it.
+    pub fn begin_waiting(&self, bytes: usize) {
+        self.queue.bytes.fetch_add(bytes, Ordering::SeqCst);
+        self.queue.messages.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// So many messages wait in the queue that comes out of the log.
+    pub fn restore_waiting(&self, messages: usize, bytes: usize) {
+        self.queue.bytes.fetch_add(bytes, Ordering::SeqCst);
+        self.queue.messages.fetch_add(messages, Ordering::SeqCst);
+    }
+
+    /// A message does not wait any more. Returns whether nothing waits now, and nobody is a member.
+    pub fn end_waiting(&self, bytes: usize) -> bool {
+        self.queue.bytes.fetch_sub(bytes, Ordering::SeqCst);
+        self.queue.messages.fetch_sub(1, Ordering::SeqCst) == 1 && self.is_empty()
+    }
+
+    /// A shard has a queue for the group, which must end with it.
+    pub fn note_queue(&self) {
+        self.queue.exists.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether a shard has a queue for the group.
+    pub fn has_queue(&self) -> bool {
+        self.queue.exists.load(Ordering::SeqCst) || self.waiting().0 > 0
+    }
+
+    /// Whether the session of a member is written down, or messages wait in the queue, which is.
     pub fn lasts(&self) -> bool {
+        if self.waiting().0 > 0 {
+            return true;
+        }
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
         members.list.iter().any(|member| member.number.is_some())
     }
@@ -166,13 +279,25 @@ impl ShareGroup {
     pub(crate) fn leave(&self, session: SessionKey) -> bool {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         members.leave(session);
-        members.list.is_empty() && self.home().is_none()
+        members.list.is_empty() && self.has_nothing_to_deliver()
     }
 
-    /// Whether there is no member, and nothing that this node delivers.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.home().is_none() && self.members.read().unwrap_or_else(PoisonError::into_inner).list.is_empty()
+    fn has_nothing_to_deliver(&self) -> bool {
+        self.home().is_none() && self.waiting().0 == 0
     }
+
+    /// Whether there is no member, nothing that waits, and nothing that this node delivers.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.has_nothing_to_deliver() && self.members.read().unwrap_or_else(PoisonError::into_inner).list.is_empty()
+    }
+}
+
+/// The member that stands in for the one whose turn it is: the turns of those who cannot take a message go round among those who can.
+fn stand_in(members: &[Member], turn: usize, is_able: impl Fn(&Member) -> bool) -> Option<&Member> {
+    let able = || members.iter().filter(|member| is_able(member));
+    let round = turn / members.len().max(1);
+    // Between the two looks, members may have become able or unable.
+    round.checked_rem(able().count()).and_then(|nth| able().nth(nth).or_else(|| able().next()))
 }
 
 impl Members {
@@ -227,8 +352,14 @@ mod tests {
             retain_as_published: false,
             identifier: None,
             format: None,
-            online: Arc::new(AtomicBool::new(online)),
+            room: room_of(online, 1_000_000),
         }
+    }
+
+    fn room_of(online: bool, free: usize) -> Arc<MemberRoom> {
+        let room = MemberRoom::new(online);
+        room.grant(free);
+        Arc::new(room)
     }
 
     fn turns(group: &ShareGroup, n: usize) -> Vec<u32> {
@@ -260,6 +391,37 @@ mod tests {
         assert!(!group.leave(member(1, true).session));
         assert_eq!(turns(&group, 2), [0, 0]);
         assert!(group.leave(member(0, true).session));
+    }
+
+    #[test]
+    fn members_without_room_are_not_picked_while_another_has_room() {
+        let group = ShareGroup::new("$share/g/f");
+        for (index, free) in [(0, 1), (1, 100), (2, 0), (3, 100)] {
+            group.join(Member { room: room_of(true, free), ..member(index, true) });
+        }
+        let mut picked = [0; 4];
+        for _ in 0..201 {
+            let member = group.pick_with_room(QoS::AtLeastOnce).expect("one has room");
+            picked[member.session.index as usize] += 1;
+        }
+        assert_eq!(picked, [1, 100, 0, 100]);
+        assert!(group.pick_with_room(QoS::AtLeastOnce).is_none());
+        assert!(group.pick().is_some(), "QoS 0 does not wait");
+        group.join(Member { qos: QoS::AtMostOnce, ..group.member(member(2, true).session).expect("a member") });
+        let session = group.pick_with_room(QoS::ExactlyOnce).expect("at QoS 0 no room is needed").session;
+        assert_eq!(session.index, 2);
+    }
+
+    #[test]
+    fn a_group_is_there_while_messages_wait() {
+        let group = ShareGroup::new("$share/g/f");
+        group.join(member(0, false));
+        group.begin_waiting(10);
+        group.begin_waiting(20);
+        assert_eq!((group.waiting(), group.has_queue(), group.lasts()), ((2, 30), true, true));
+        assert!(!group.end_waiting(20));
+        assert!(!group.leave(member(0, true).session) && !group.is_empty() && !group.has_members());
+        assert!(group.end_waiting(10) && group.is_empty());
     }
 
     #[test]

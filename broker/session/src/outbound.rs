@@ -2,6 +2,7 @@
 
 mod cold;
 mod describe;
+mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -154,7 +155,7 @@ impl Sum {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outbound {
     /// Older than all in the window, in the order of sending.
-    stragglers: Vec<(PacketId, Slot)>,
+    stragglers: VecDeque<(PacketId, Slot)>,
     /// Their identifiers.
     aside: PacketIdSet,
     window: VecDeque<Slot>,
@@ -210,7 +211,7 @@ impl Outbound {
     /// Nothing to send, and identifiers from `sequence` on.
     pub(crate) fn resuming(sequence: Sequence) -> Outbound {
         Outbound {
-            stragglers: Vec::new(),
+            stragglers: VecDeque::new(),
             aside: PacketIdSet::default(),
             window: VecDeque::new(),
             first: sequence.0,
@@ -370,11 +371,11 @@ impl Outbound {
         self.sent
     }
 
-    /// Takes out the next message that has not been acknowledged, the window first: for handing on when the session ends.
-    /// With it comes the identifier under which it may have reached the client; `None` where it waited in the queue.
+    /// Takes out the next message that has not been acknowledged, in the order of sending and then of the queue: for
+    /// redispatching when the session ends. With it comes the identifier under which it may have reached the client; `None`
+    /// where it waited in the queue.
     pub fn take_unfinished(&mut self) -> Option<(PendingMessage, Option<PacketId>)> {
-        // From the end of the window, which is as good as its beginning and need not move the rest.
-        while let Some((id, slot)) = self.take_last() {
+        while let Some((id, slot)) = self.take_oldest() {
             if let Some(delivery) = self.done(slot) {
                 return Some((delivery, id));
             }
@@ -382,12 +383,12 @@ impl Outbound {
         self.withdraw().map(|delivery| (delivery, None))
     }
 
-    fn take_last(&mut self) -> Option<(Option<PacketId>, Slot)> {
-        if let Some((id, slot)) = self.stragglers.pop() {
+    fn take_oldest(&mut self) -> Option<(Option<PacketId>, Slot)> {
+        if let Some((id, slot)) = self.stragglers.pop_front() {
             return Some((Some(id), slot));
         }
-        let slot = self.window.pop_back()?;
-        Some((PacketId::new(self.id_at(self.window.len())), slot))
+        let id = PacketId::new(self.first);
+        self.pop_front().map(|slot| (id, slot))
     }
 
     pub(crate) fn enqueue(&mut self, delivery: PendingMessage) {
@@ -448,7 +449,7 @@ impl Outbound {
 
     pub(crate) fn complete(&mut self, id: PacketId) -> Option<PendingMessage> {
         if let Some(at) = self.straggler(id) {
-            let (_, slot) = self.stragglers.remove(at);
+            let (_, slot) = self.stragglers.remove(at)?;
             self.aside.remove(id);
             if at < self.sent {
                 self.sent -= 1;
@@ -519,7 +520,7 @@ impl Outbound {
         self.left_window += 1;
         self.first = self.id_at(1);
         self.occupied -= 1;
-        self.stragglers.push((id, slot));
+        self.stragglers.push_back((id, slot));
         self.aside.insert(id);
         self.drop_free_front();
     }

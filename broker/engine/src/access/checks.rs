@@ -38,9 +38,8 @@ impl Checks {
 
     /// Whether a subscription is allowed; `None` where too few steps are left to know. Asked about the same filter, it goes on.
     pub(crate) fn check(&mut self, permissions: &Permissions, filter: TopicFilter<'_>, qos: QoS) -> Option<Verdict> {
-        let is_it = |(name, check): &(Box<str>, SubscribeCheck)| {
-            **name == *filter.as_str() && check.is_for(permissions, qos)
-        };
+        let is_it =
+            |(name, check): &(Box<str>, SubscribeCheck)| **name == *filter.as_str() && check.is_for(permissions, qos);
         let Some((name, mut check)) = self.unfinished.take().filter(is_it) else {
             let begun = permissions.begin_subscribe(filter, qos, &mut self.left);
             return begun.map_err(|check| self.unfinished = Some((filter.as_str().into(), check))).ok();

@@ -1,5 +1,7 @@
 //! How cold messages come back into memory.
 
+use std::sync::Arc;
+
 use tautwire_message::{Body, Cold, ColdOrder, ColdRead, Format, Message};
 use tautwire_router::SessionKey;
 use tautwire_session::{Journal, Outbound};
@@ -10,6 +12,7 @@ use crate::ending::Ending;
 use crate::hub::Hub;
 use crate::jobs::Job;
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::share_queue::Redispatch;
 use crate::survey::{Fetch, Fetched, Reply, UnderWay};
 
 /// Read ahead for one client at a time: messages, and bytes of them.
@@ -29,6 +32,10 @@ pub(crate) enum Reader {
     Settling(Box<(SessionKey, Replay)>),
     /// What a session leaves behind.
     Clearing(Box<Ending>),
+    /// Messages of the queue of this shared subscription.
+    Draining(Arc<str>),
+    /// Messages that a member of shared subscriptions has not acknowledged in time.
+    Redispatching(Box<Redispatch>),
     /// A retained message that an operator wants to see.
     Showing(Box<(Fetch, Reply<Fetched>)>),
     /// Nobody any more.
@@ -184,10 +191,7 @@ impl<J: Journal> Hub<J> {
                 self.retry_later(Reader::Clearing(Box::new(ending)));
             }
             Back::Missing => {
-                let outbound = self.sessions[ending.session].outbound();
-                let ahead = outbound.into_iter().flat_map(|outbound| outbound.cold_ahead(AHEAD_MAX));
-                let ahead = ahead.filter(|other| *other != cold);
-                let wanted = portion(std::iter::once(cold).chain(ahead), self.ahead_bytes());
+                let wanted = self.cold_from(ending.session, cold);
                 self.ask_or_wait(wanted, |ticket| {
                     match ticket {
                         Some(ticket) => ending.read_back.wait_for(ticket),
@@ -198,6 +202,58 @@ impl<J: Journal> Hub<J> {
             }
         }
         None
+    }
+
+    /// A message of the queue of a shared subscription; `None` where it must be read first.
+    pub(crate) fn read_to_drain(&mut self, share: &Arc<str>, session: SessionIndex, cold: &Cold) -> Option<Message> {
+        let back = self.share_queues.read_back(share)?;
+        match back.take(cold) {
+            Back::Here(message) => return Some(message),
+            Back::Failed => {
+                back.put_off();
+                self.retry_later(Reader::Draining(share.clone()));
+            }
+            Back::Missing => {
+                let wanted = self.cold_from(session, cold);
+                let ticket = self.ask(Reader::Draining(share.clone()), wanted);
+                let back = self.share_queues.read_back(share)?;
+                match ticket {
+                    Some(ticket) => back.wait_for(ticket),
+                    None => back.put_off(),
+                }
+            }
+        }
+        None
+    }
+
+    /// A message that goes from one member of a shared subscription to another. Where it must be read first, the job is taken over and
+    /// goes on later.
+    pub(crate) fn read_to_redispatch(
+        &mut self,
+        mut redispatch: Box<Redispatch>,
+        cold: &Cold,
+    ) -> Option<(Box<Redispatch>, Message)> {
+        match redispatch.read_back.take(cold) {
+            Back::Here(message) => return Some((redispatch, message)),
+            Back::Failed => {
+                redispatch.read_back.put_off();
+                self.retry_later(Reader::Redispatching(redispatch));
+            }
+            Back::Missing => self.ask_or_wait(vec![cold.clone()], |ticket| {
+                match ticket {
+                    Some(ticket) => redispatch.read_back.wait_for(ticket),
+                    None => redispatch.read_back.put_off(),
+                }
+                Reader::Redispatching(redispatch)
+            }),
+        }
+        None
+    }
+
+    /// A cold message, and the cold ones behind it in the queue of a session.
+    fn cold_from(&self, session: SessionIndex, cold: &Cold) -> Vec<Cold> {
+        let ahead = self.sessions[session].outbound().into_iter().flat_map(|outbound| outbound.cold_ahead(AHEAD_MAX));
+        portion(std::iter::once(cold).chain(ahead.filter(|other| *other != cold)), self.ahead_bytes())
     }
 
     /// A retained message for an operator, who is told later.
@@ -270,6 +326,16 @@ impl<J: Journal> Hub<J> {
                 ending.read_back.bring(ticket, messages);
                 self.jobs.push(Job::Clear(*ending));
             }
+            Reader::Draining(share) => {
+                if let Some(back) = self.share_queues.read_back(&share) {
+                    back.bring(ticket, messages);
+                }
+                self.jobs.push(Job::Drain(share));
+            }
+            Reader::Redispatching(mut redispatch) => {
+                redispatch.read_back.bring(ticket, messages);
+                self.jobs.push(Job::Redispatch(redispatch));
+            }
             Reader::Showing(mut shown) => {
                 shown.0.read_back.bring(ticket, messages);
                 self.go_on_showing(*shown);
@@ -318,6 +384,16 @@ impl<J: Journal> Hub<J> {
             Reader::Clearing(mut ending) => {
                 ending.read_back.go_on();
                 self.jobs.push(Job::Clear(*ending));
+            }
+            Reader::Draining(share) => {
+                if let Some(back) = self.share_queues.read_back(&share) {
+                    back.go_on();
+                }
+                self.jobs.push(Job::Drain(share));
+            }
+            Reader::Redispatching(mut redispatch) => {
+                redispatch.read_back.go_on();
+                self.jobs.push(Job::Redispatch(redispatch));
             }
             Reader::Showing(mut shown) => {
                 shown.0.read_back.go_on();

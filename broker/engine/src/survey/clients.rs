@@ -143,7 +143,7 @@ impl Search {
         let from = self.next;
         let end = hub.sessions.places().min(from + SLICE_STEPS);
         for number in from..end {
-            if let Some(session) = SessionIndex::new(number).filter(|session| hub.sessions.is_alive(*session)) {
+            if let Some(session) = SessionIndex::new(number).filter(|session| hub.sessions.is_of_client(*session)) {
                 self.look_at(hub, session);
             }
         }

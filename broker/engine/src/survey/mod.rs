@@ -164,7 +164,7 @@ impl<J: Journal> Shard<J> {
                 reply.give(session.map(|session| self.hub.sessions[session].name().into()));
             }
             Survey::Violations(reply) => reply.give(self.hub.regime.violation_book().clone()),
-            Survey::Client(name, reply) => match self.hub.sessions.find(&name) {
+            Survey::Client(name, reply) => match self.hub.sessions.find_of_client(&name) {
                 Some(session) => {
                     let detail = Box::new(self.hub.client_detail(session));
                     self.hub.surveys.found.push(Found::Client(detail, reply));
@@ -172,7 +172,7 @@ impl<J: Journal> Shard<J> {
                 None => reply.give(None),
             },
             Survey::Subscriptions(name, after, limit, reply) => {
-                let session = self.hub.sessions.find(&name);
+                let session = self.hub.sessions.find_of_client(&name);
                 reply.give(session.map(|session| {
                     let all = self.hub.sessions[session].subscriptions();
                     let some = all.after(&after).take(limit.min(PAGE_MAX));

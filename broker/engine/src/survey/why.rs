@@ -90,6 +90,15 @@ pub enum Finding {
         /// Those who are connected.
         connected: usize,
     },
+    /// Messages of such a group wait, because no member has room for them: the next one waits behind them.
+    SharedQueue {
+        /// The filter with its group.
+        filter: Box<str>,
+        /// How many.
+        messages: usize,
+        /// What they take.
+        bytes: usize,
+    },
     /// For whom those of the last messages of such a group were that are of the topic.
     SharedTurns {
         /// The filter with its group.
@@ -200,7 +209,7 @@ impl Walk {
     pub(crate) fn go_on<J: Journal>(&mut self, hub: &Hub<J>) -> usize {
         let mut steps = 0;
         let mut last = None;
-        if let Some(session) = hub.sessions.find(&self.query.name) {
+        if let Some(session) = hub.sessions.find_of_client(&self.query.name) {
             for (filter, record) in hub.sessions[session].subscriptions().after(&self.after).take(SLICE_STEPS) {
                 steps += 1;
                 last = Some(filter);
@@ -221,7 +230,7 @@ impl Walk {
 
     pub(crate) fn explain<J: Journal>(self, shard: &Shard<J>) -> Explained {
         let hub = &shard.hub;
-        let Some(session) = hub.sessions.find(&self.query.name) else {
+        let Some(session) = hub.sessions.find_of_client(&self.query.name) else {
             let (outcome, finding) = match hub.is_in_cluster() {
                 true => (Outcome::Elsewhere, Finding::NotServedHere),
                 false => (Outcome::DoesNotArrive, Finding::NoSession),
@@ -306,6 +315,10 @@ impl Walk {
                 Some(group) => {
                     let (members, connected) = group.members();
                     findings.push(Finding::Shared { filter: filter.clone(), qos, members, connected });
+                    let (messages, bytes) = group.waiting();
+                    if messages > 0 {
+                        findings.push(Finding::SharedQueue { filter: filter.clone(), messages, bytes });
+                    }
                     findings.push(self.turns_of(&group, &hub.sessions.key(session)));
                 }
                 None => findings.push(Finding::Subscribed { filter: filter.clone(), record: *record }),

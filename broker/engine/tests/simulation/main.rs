@@ -19,5 +19,6 @@ mod mutants;
 mod packets;
 mod random_clients;
 mod rates;
+mod shared;
 mod turns;
 mod world;

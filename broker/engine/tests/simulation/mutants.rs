@@ -7,7 +7,7 @@ use tautwire_durable::mutant as durable;
 use tautwire_engine::mutant as engine;
 use tautwire_journal::mutant as journal;
 
-use crate::{crashes, journal as waiting};
+use crate::{crashes, journal as waiting, shared};
 
 #[derive(Debug, Clone, Copy)]
 enum Fault {
@@ -43,6 +43,13 @@ const FOUND_BY_CRASHES: [Fault; 16] = [
 const FOUND_BY_WAITING: [Fault; 2] =
     [Fault::Engine(engine::Mutant::AcknowledgesOneFrameEarly), Fault::Engine(engine::Mutant::CompletesAtOnce)];
 
+/// Found by what members of shared subscriptions do not get.
+const FOUND_BY_MEMBERS: [Fault; 3] = [
+    Fault::Engine(engine::Mutant::QueuesForMembers),
+    Fault::Engine(engine::Mutant::ForgetsToAskMembers),
+    Fault::Engine(engine::Mutant::ForgetsToReportRoom),
+];
+
 /// Puts a fault in, or takes it out.
 fn mutate(fault: Option<Fault>) {
     engine::mutate(None);
@@ -74,6 +81,11 @@ fn faults_that_a_crash_brings_to_light_are_found() {
     check_found(&FOUND_BY_CRASHES, |seed| {
         crashes::live(seed);
     });
+}
+
+#[test]
+fn faults_of_shared_subscriptions_are_found() {
+    check_found(&FOUND_BY_MEMBERS, shared::live_with_members);
 }
 
 #[test]

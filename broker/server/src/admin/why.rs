@@ -91,6 +91,13 @@ fn words(finding: &Finding) -> Words {
             ),
             "a subscription without $share brings every message",
         ),
+        Finding::SharedQueue { filter, messages, bytes } => said(
+            "shared_queue",
+            format!(
+                "{messages} messages ({bytes} bytes) wait in the queue of {filter}, because no member can take them: they go first"
+            ),
+            "members that do not acknowledge; mqtt.shared_ack_timeout_s, limits.shared_queue_bytes",
+        ),
         Finding::SharedTurns { filter, own, others } => {
             said("shared_turns", turns_told(filter, *own, others.as_ref()), "")
         }

@@ -124,6 +124,8 @@ const AT_ONCE: &[&str] = &[
     "limits.payload_bytes",
     "limits.session_queue_messages",
     "limits.session_queue_bytes",
+    "limits.shared_queue_bytes",
+    "mqtt.shared_ack_timeout_s",
     "limits.slow_consumer",
     "limits.publish_messages_per_s",
     "limits.publish_burst_messages",

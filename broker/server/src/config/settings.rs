@@ -66,6 +66,10 @@ settings! {
         wildcard_subscription_available: bool = true;
         /// Whether `$share/…` subscriptions are served (MQTT 5.0 section 3.2.2.3.13).
         shared_subscription_available: bool = true;
+        /// When a member of a shared subscription acknowledges nothing for this time, its QoS 1 messages go to other members as well, after at
+        /// most half of the time more. It gets no further ones until it acknowledges something. A message that it is still working on is then
+        /// processed twice, so set more than the longest work takes. 0 means never. Not used in a cluster.
+        shared_ack_timeout_s: u32 = 300, in 0..=86_400;
         /// Whether subscription identifiers are served (MQTT 5.0 section 3.2.2.3.12).
         subscription_identifier_available: bool = true;
         /// What clients that ask for Response Information are given, with their client identifier behind it
@@ -388,6 +392,10 @@ settings! {
         /// Bytes of the messages that one session holds: those that wait, and those that have been sent and not acknowledged.
         /// When full, `limits.slow_consumer` decides.
         session_queue_bytes: usize = 67_108_864, in 1_024..=1_099_511_627_776;
+        /// Bytes of QoS 1 and QoS 2 messages that wait in the queue of one shared subscription because no member can take them. When full, a
+        /// publisher is refused with Quota exceeded (0x97); one of 3.1.1 is not read from until there is room. Not used in a cluster, where the
+        /// log holds what waits.
+        shared_queue_bytes: usize = 67_108_864, in 1_024..=1_099_511_627_776;
         /// What happens when a session's queue is full: `drop_new` drops the arriving message, `drop_old` the oldest
         /// waiting one, `disconnect` ends the connection with Quota exceeded (0x97).
         slow_consumer: SlowConsumer = SlowConsumer::DropNew;

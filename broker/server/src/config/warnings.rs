@@ -108,6 +108,7 @@ impl Config {
         }
         for (name, bytes) in [
             ("limits.session_queue_bytes", limits.session_queue_bytes),
+            ("limits.shared_queue_bytes", limits.shared_queue_bytes),
             ("limits.connection_output_bytes", limits.connection_output_bytes),
         ] {
             if bytes > limits.buffered_bytes {

@@ -27,6 +27,8 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
         retain_available: mqtt.retain_available,
         wildcard_subscription_available: mqtt.wildcard_subscription_available,
         shared_subscription_available: mqtt.shared_subscription_available,
+        shared_ack_timeout_s: mqtt.shared_ack_timeout_s,
+        shared_queue_bytes: limits.shared_queue_bytes,
         subscription_identifier_available: mqtt.subscription_identifier_available,
         response_information: mqtt.response_information.as_str().into(),
         max_session_expiry_s: mqtt.max_session_expiry_s,

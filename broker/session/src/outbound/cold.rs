@@ -241,7 +241,7 @@ impl Outbound {
     /// client.
     pub fn next_unfinished(&self) -> Option<(&PendingMessage, Option<PacketId>)> {
         let window = self.window.iter().enumerate().map(|(at, slot)| (PacketId::new(self.id_at(at)), slot));
-        let slots = window.chain(self.stragglers.iter().map(|(id, slot)| (Some(*id), slot))).rev();
+        let slots = self.stragglers.iter().map(|(id, slot)| (Some(*id), slot)).chain(window);
         let mut unacknowledged = slots.filter_map(|(id, slot)| match slot {
             Slot::Unacknowledged(delivery) => Some((delivery, id)),
             Slot::Free | Slot::Released => None,

@@ -18,7 +18,7 @@ use crate::formats;
 use crate::frames::Outgoing;
 use crate::hub::Hub;
 use crate::mutant::{Mutant, is};
-use crate::route::share_delivery;
+use crate::route::{Pick, share_delivery};
 use crate::shard::Shard;
 
 impl<J: Journal> Shard<J> {
@@ -221,7 +221,7 @@ impl<J: Journal> Hub<J> {
         } else if let Some(home) = room.homes.get_mut(slot) {
             home.give(at, member.session, bytes);
         }
-        self.hand_to_member(group, &member, here, delivery);
+        self.hand_to_member(group, &member, here, delivery, Pick::AtPublish);
     }
 
     /// A member has acknowledged a message of its group, or it is dropped for good [MQTT-4.8.2-6].

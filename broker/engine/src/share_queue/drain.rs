@@ -1,0 +1,178 @@
+//! Messages leave the queue of a shared subscription, as members have room.
+
+use std::sync::Arc;
+
+use tautwire_protocol::QoS;
+use tautwire_router::{Member, SessionKey, ShareGroup};
+use tautwire_session::{Change, Journal, Outbound};
+
+use super::ShareQueue;
+use crate::frames::Outgoing;
+use crate::hub::Hub;
+use crate::jobs::{Job, SLICE_STEPS, Slice};
+use crate::place::SessionIndex;
+use crate::route::{Pick, share_delivery};
+use crate::shard::Shard;
+
+/// What came of looking at the front of a queue.
+enum Drained {
+    /// A message has left it.
+    One,
+    /// Nothing waits, no member has room, or the front must be read from disk first.
+    Stopped,
+}
+
+impl<J: Journal> Shard<J> {
+    /// Gives messages of a queue to members with room.
+    pub(crate) fn drain(&mut self, share: Arc<str>) -> (Slice, usize) {
+        for step in 0..SLICE_STEPS {
+            if !self.hub.effort.may_form() {
+                return (Slice::Unfinished(Job::Drain(share)), SLICE_STEPS);
+            }
+            if let Drained::Stopped = self.drain_one(&share) {
+                return (Slice::Done, step + 1);
+            }
+        }
+        (Slice::Unfinished(Job::Drain(share)), SLICE_STEPS)
+    }
+
+    fn drain_one(&mut self, share: &Arc<str>) -> Drained {
+        let Some(session) = self.hub.share_queues.queues.get(share).map(|queue| queue.session) else {
+            return Drained::Stopped;
+        };
+        let group = self.hub.common.exchange().group(share).filter(|group| group.has_members());
+        let Some(group) = group else {
+            // What waits is for nobody.
+            self.hub.share_queues.queues.remove(share);
+            self.end_session(session);
+            return Drained::Stopped;
+        };
+        // The group may be another one than when the queue began.
+        group.note_queue();
+        self.hub.drain_front(&group, session)
+    }
+}
+
+impl<J: Journal> Hub<J> {
+    /// Has a job give messages of a queue to members, unless one does already.
+    pub(super) fn begin_draining(&mut self, share: &Arc<str>) {
+        let Some(queue) = self.share_queues.queues.get_mut(share) else { return };
+        if !std::mem::replace(&mut queue.is_draining, true) {
+            self.jobs.push(Job::Drain(share.clone()));
+        }
+    }
+
+    /// At the shard with the queue: a member has room, or has left.
+    pub(crate) fn hear_of_room(&mut self, share: &Arc<str>, member: SessionKey) {
+        if let Some(queue) = self.share_queues.queues.get_mut(share) {
+            queue.ready.push_back(member);
+            self.begin_draining(share);
+        }
+    }
+
+    fn drain_front(&mut self, group: &ShareGroup, session: SessionIndex) -> Drained {
+        let share = group.filter();
+        let Some(queue) = self.share_queues.queues.get_mut(share) else { return Drained::Stopped };
+        let Some(front) = self.sessions[session].outbound().and_then(Outbound::front) else {
+            // The next message that waits asks all members.
+            queue.ready.clear();
+            queue.is_draining = false;
+            return Drained::Stopped;
+        };
+        let (queued_bytes, qos) = (front.counted_bytes(), front.qos);
+        if front.message.is_expired(self.clock.now_ms()) {
+            // [MQTT-3.3.2-5]
+            self.counters().dropped_expired.add(1);
+            self.leave_queue(group, session, queued_bytes);
+            return Drained::One;
+        }
+        if queue.ready.is_empty() && !queue.asks_all {
+            queue.is_draining = false;
+            return Drained::Stopped;
+        }
+        if let Some(cold) = front.message.cold().cloned() {
+            let Some(message) = self.read_to_drain(share, session, &cold) else { return Drained::Stopped };
+            if let Some(outbound) = self.sessions.place(session).outbound() {
+                outbound.warm_front(message);
+            }
+        }
+        let front = self.sessions[session].outbound().and_then(Outbound::front);
+        let Some(message) = front.and_then(|front| front.message.hot()).cloned() else { return Drained::Stopped };
+        let Some((member, here)) = self.next_with_room(group, qos) else {
+            if let Some(queue) = self.share_queues.queues.get_mut(share) {
+                queue.is_draining = false;
+            }
+            return Drained::Stopped;
+        };
+        let outgoing = &mut Outgoing::of(&message);
+        let mut delivery = share_delivery(group, &member, outgoing, self.memory.ledger());
+        if let Some(format) = member.format {
+            let contract = self.regime.contracts().find(message.topic()).cloned();
+            match self.for_member(contract.as_deref(), format, outgoing) {
+                Some(message) => delivery.message = message.into(),
+                None => {
+                    member.give_room_back(qos);
+                    self.leave_queue(group, session, queued_bytes);
+                    return Drained::One;
+                }
+            }
+        }
+        // In the frame in which the member gets it.
+        self.commit(session, Change::Withdrawn);
+        if here.is_some() {
+            self.end_waiting(group, queued_bytes);
+        }
+        self.hand_to_member(group, &member, here, delivery, Pick::FromQueue { queued_bytes });
+        Drained::One
+    }
+
+    /// The member that gets the next message of a queue, and its session where that is on this shard. Its room is taken.
+    fn next_with_room(&mut self, group: &ShareGroup, qos: QoS) -> Option<(Member, Option<SessionIndex>)> {
+        loop {
+            let member = self.share_queues.queues.get_mut(group.filter())?.next_with_room(group, qos)?;
+            let here = self.sessions.at(&member.session);
+            if here.is_some() || member.session.shard != self.common.shard() {
+                return Some((member, here));
+            }
+            // Its session has ended, and gives up its subscriptions over several turns.
+            self.common.exchange().leave(group.filter(), member.session);
+        }
+    }
+
+    /// The message at the front of a queue leaves it for nobody.
+    fn leave_queue(&mut self, group: &ShareGroup, session: SessionIndex, queued_bytes: usize) {
+        self.commit(session, Change::Withdrawn);
+        self.end_waiting(group, queued_bytes);
+    }
+}
+
+impl ShareQueue {
+    /// The next member with room, which is taken. Members without room are asked to report it.
+    fn next_with_room(&mut self, group: &ShareGroup, qos: QoS) -> Option<Member> {
+        if self.asks_all {
+            let pick = || group.pick_with_room(qos);
+            if let Some(member) = pick() {
+                return Some(member);
+            }
+            group.request_room();
+            if let Some(member) = pick() {
+                return Some(member);
+            }
+            self.asks_all = false;
+            self.ready.clear();
+            return None;
+        }
+        while let Some(key) = self.ready.pop_front() {
+            let Some(member) = group.member(key) else { continue };
+            let has_room = member.take_room(qos) || {
+                member.room.request(group.filter());
+                member.take_room(qos)
+            };
+            if has_room {
+                self.ready.push_back(key);
+                return Some(member);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,107 @@
+//! Queues of shared subscriptions: messages for which no member has room wait here, and not in the queues of members.
+//!
+//! One shard has the queue of a group: the owner of its name. The queue is a session without a client, so it is journaled, restored,
+//! charged and spilled to disk like any other. See [decision 0038](../../../../docs/decisions/0038-queues-of-shared-subscriptions.md).
+
+mod drain;
+mod enqueue;
+mod redispatch;
+mod room;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use tautwire_router::SessionKey;
+
+use crate::connections::ReadBack;
+use crate::place::SessionIndex;
+
+pub(crate) use redispatch::Redispatch;
+
+use redispatch::Watch;
+
+/// No Client Identifier has this character [MQTT-1.5.4-2], and no mount point is empty, so no client has such a session.
+const QUEUE_PREFIX: char = '\0';
+
+/// The name of the session that is the queue of a shared subscription. `share` is whole: `$share/group/filter`.
+pub(crate) fn queue_name(share: &str) -> String {
+    format!("{QUEUE_PREFIX}{share}")
+}
+
+/// The shared subscription whose queue the session of that name is; `None` for the session of a client.
+pub(crate) fn share_of(session_name: &str) -> Option<&str> {
+    session_name.strip_prefix(QUEUE_PREFIX)
+}
+
+/// The queues of a shard, and what is to be done for members of shared subscriptions.
+#[derive(Debug, Default)]
+pub(crate) struct ShareQueues {
+    queues: HashMap<Arc<str>, ShareQueue>,
+    /// Members with room for more requests than one turn answers.
+    unanswered: VecDeque<SessionKey>,
+    /// Members whose acknowledgements are watched, by when they are looked at.
+    watches: VecDeque<Watch>,
+    watched: HashSet<SessionKey>,
+    /// Connected members that have not acknowledged in time, and how many messages they had settled then.
+    stuck: HashMap<SessionKey, u64>,
+}
+
+/// The queue of one shared subscription.
+#[derive(Debug)]
+struct ShareQueue {
+    session: SessionIndex,
+    /// Members that have reported room, in turn.
+    ready: VecDeque<SessionKey>,
+    /// All members are to be asked for room.
+    asks_all: bool,
+    /// A job, or a message that is being read, goes on with it.
+    is_draining: bool,
+    read_back: ReadBack,
+}
+
+impl ShareQueues {
+    /// When something is due for a member.
+    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+        self.watches.front().map(|watch| watch.at_ms())
+    }
+
+    /// What has been read from disk for the queue of a shared subscription.
+    pub(crate) fn read_back(&mut self, share: &str) -> Option<&mut ReadBack> {
+        self.queues.get_mut(share).map(|queue| &mut queue.read_back)
+    }
+
+    /// Whether members have not been answered.
+    #[inline]
+    pub(crate) fn any_unanswered(&self) -> bool {
+        !self.unanswered.is_empty()
+    }
+}
+
+impl ShareQueue {
+    fn new(session: SessionIndex) -> ShareQueue {
+        ShareQueue {
+            session,
+            ready: VecDeque::new(),
+            asks_all: true,
+            is_draining: false,
+            read_back: ReadBack::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mount::MountPoint;
+    use tautwire_session::{parts_of_name, session_name};
+
+    #[test]
+    fn no_client_has_the_session_of_a_queue() {
+        let name = queue_name("$share/g/a");
+        assert_eq!(share_of(&name), Some("$share/g/a"));
+        assert_eq!(share_of(&session_name(None, "$share/g/a")), None);
+        assert_eq!(share_of(&session_name(Some("m/"), "$share/g/a")), None);
+        let (mount_point, _) = parts_of_name(&name);
+        assert!(MountPoint::new(mount_point.expect("it looks like one")).is_none());
+    }
+}

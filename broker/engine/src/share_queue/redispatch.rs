@@ -1,0 +1,206 @@
+//! Messages that a member of a shared subscription has been sent, and does not acknowledge in time, go to other members.
+
+use std::collections::VecDeque;
+
+use tautwire_message::MessageId;
+use tautwire_protocol::{PacketId, QoS};
+use tautwire_router::SessionKey;
+use tautwire_session::{Change, Journal, Outbound};
+
+use crate::connections::ReadBack;
+use crate::hub::Hub;
+use crate::jobs::{Job, SLICE_STEPS, Slice};
+use crate::place::SessionIndex;
+use crate::shard::Shard;
+
+/// A member is looked at so often in `mqtt.shared_ack_timeout_s`: its oldest message must be the same for as many looks.
+const LOOKS: u8 = 2;
+/// Members that are looked at in one turn.
+const LOOKS_MAX: usize = 64;
+
+/// A member with messages of shared subscriptions that it has not acknowledged.
+#[derive(Debug)]
+pub(super) struct Watch {
+    at_ms: u64,
+    member: SessionKey,
+    /// The oldest of them when it was last looked at. Clients acknowledge in order [MQTT-4.6.0-2], so as long as that waits, all do.
+    oldest: Option<(PacketId, MessageId)>,
+    /// How often it has been the same since.
+    looks: u8,
+    /// What had been sent when it was found.
+    sent: u64,
+}
+
+/// Messages of a member that has not acknowledged in time, in the order of sending.
+#[derive(Debug)]
+pub(crate) struct Redispatch {
+    member: SessionKey,
+    ids: VecDeque<PacketId>,
+    pub(crate) read_back: ReadBack,
+}
+
+impl Watch {
+    pub(super) fn at_ms(&self) -> u64 {
+        self.at_ms
+    }
+
+    /// Looks at the oldest message. Returns whether it has waited for too long.
+    fn is_late(&mut self, oldest: (PacketId, MessageId), sent: u64) -> bool {
+        if self.oldest != Some(oldest) {
+            (self.oldest, self.looks, self.sent) = (Some(oldest), 0, sent);
+            return false;
+        }
+        self.looks += 1;
+        self.looks >= LOOKS
+    }
+}
+
+impl<J: Journal> Hub<J> {
+    /// A message of a shared subscription has been sent to a member: its acknowledgement is watched, if it may go to another.
+    pub(crate) fn watch_shared(&mut self, session: SessionIndex, qos: QoS) {
+        let Some(interval_ms) = self.look_interval_ms().filter(|_| qos == QoS::AtLeastOnce) else { return };
+        let member = self.sessions.key(session);
+        let at_ms = self.clock.now_ms() + interval_ms;
+        let queues = &mut self.share_queues;
+        if queues.watched.insert(member) {
+            queues.watches.push_back(Watch { at_ms, member, oldest: None, looks: 0, sent: 0 });
+        }
+    }
+
+    /// The same for a session that comes out of the log.
+    pub(crate) fn watch_restored(&mut self, session: SessionIndex) {
+        if self.sessions[session].outbound().and_then(Outbound::oldest_shared).is_some() {
+            self.watch_shared(session, QoS::AtLeastOnce);
+        }
+    }
+
+    fn look_interval_ms(&self) -> Option<u64> {
+        let timeout_ms = u64::from(self.regime.settings().shared_ack_timeout_s) * 1000;
+        (timeout_ms > 0 && !self.is_in_cluster()).then(|| timeout_ms / u64::from(LOOKS))
+    }
+
+    /// Looks at members whose time has come. To be called once a turn.
+    #[inline]
+    pub(crate) fn look_at_members(&mut self) {
+        if self.share_queues.watches.front().is_some_and(|watch| watch.at_ms <= self.clock.now_ms()) {
+            self.look_at_due_members();
+        }
+    }
+
+    #[cold]
+    fn look_at_due_members(&mut self) {
+        for _ in 0..LOOKS_MAX {
+            let first = self.share_queues.watches.front();
+            let Some(_) = first.filter(|watch| watch.at_ms <= self.clock.now_ms()) else { return };
+            let Some(mut watch) = self.share_queues.watches.pop_front() else { return };
+            let is_kept = self.look_at_member(&mut watch);
+            match self.look_interval_ms().filter(|_| is_kept) {
+                Some(interval_ms) => {
+                    watch.at_ms = self.clock.now_ms() + interval_ms;
+                    self.share_queues.watches.push_back(watch);
+                }
+                None => {
+                    self.share_queues.watched.remove(&watch.member);
+                }
+            }
+        }
+    }
+
+    /// Redispatches what a member has not acknowledged in time. Returns whether it is to be looked at again.
+    fn look_at_member(&mut self, watch: &mut Watch) -> bool {
+        let Some(session) = self.sessions.at(&watch.member) else { return false };
+        let Some(outbound) = self.sessions[session].outbound() else { return false };
+        let Some(oldest) = outbound.oldest_shared() else { return false };
+        if watch.is_late(oldest, outbound.sent_so_far()) {
+            let ids: VecDeque<_> = outbound.shared_before(watch.sent).into();
+            let settled = outbound.settled();
+            watch.oldest = None;
+            self.share_queues.stuck.insert(watch.member, settled);
+            self.update_room(session);
+            let read_back = ReadBack::default();
+            self.jobs.push(Job::Redispatch(Box::new(Redispatch { member: watch.member, ids, read_back })));
+        }
+        true
+    }
+
+    /// Whether a member has acknowledged nothing since its messages were redispatched. It gets no others until it does.
+    pub(super) fn is_stuck(&mut self, session: SessionIndex) -> bool {
+        if self.share_queues.stuck.is_empty() {
+            return false;
+        }
+        let member = self.sessions.key(session);
+        let Some(settled) = self.share_queues.stuck.get(&member) else { return false };
+        let is_stuck = self.sessions[session].outbound().is_some_and(|outbound| outbound.settled() == *settled);
+        if !is_stuck {
+            self.share_queues.stuck.remove(&member);
+        }
+        is_stuck
+    }
+
+    /// The client of a session has come or gone: whatever it has not acknowledged is sent to it again.
+    pub(crate) fn forget_stuck(&mut self, session: SessionIndex) {
+        if !self.share_queues.stuck.is_empty() {
+            let member = self.sessions.key(session);
+            self.share_queues.stuck.remove(&member);
+        }
+    }
+}
+
+impl<J: Journal> Shard<J> {
+    /// Redispatches messages of a member.
+    pub(crate) fn redispatch(&mut self, mut redispatch: Box<Redispatch>) -> (Slice, usize) {
+        let member = redispatch.member;
+        for step in 0..SLICE_STEPS {
+            if !self.hub.effort.may_form() {
+                return (Slice::Unfinished(Job::Redispatch(redispatch)), SLICE_STEPS);
+            }
+            let Some((session, id)) = self.hub.sessions.at(&member).zip(redispatch.ids.front().copied()) else {
+                return (Slice::Done, step + 1);
+            };
+            let outbound = self.hub.sessions[session].outbound();
+            let delivery = outbound.and_then(|outbound| outbound.unacknowledged(id));
+            let delivery = delivery.filter(|held| held.share.is_some() && held.qos == QoS::AtLeastOnce).cloned();
+            let Some(mut delivery) = delivery else {
+                // It has been acknowledged meanwhile.
+                redispatch.ids.pop_front();
+                continue;
+            };
+            if let Some(cold) = delivery.message.cold().cloned() {
+                let Some((kept, message)) = self.hub.read_to_redispatch(redispatch, &cold) else {
+                    return (Slice::Done, step + 1);
+                };
+                redispatch = kept;
+                delivery.message = message.into();
+            }
+            redispatch.ids.pop_front();
+            if self.hub.sessions.connection(session).is_none() {
+                // "It MAY attempt to send the message to another Client as soon as it loses its connection" [MQTT 5.0 section 4.8.2].
+                self.hub.commit(session, Change::Completed(id));
+            } else if let Some(outbound) = self.hub.sessions.place(session).outbound() {
+                // The connection still uses the identifier.
+                outbound.unshare(id);
+            }
+            self.hub.counters().shared_messages_redispatched.add(1);
+            self.hand_on(member, delivery);
+        }
+        (Slice::Unfinished(Job::Redispatch(redispatch)), SLICE_STEPS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautwire_router::ShardIndex;
+
+    use super::*;
+
+    #[test]
+    fn a_message_is_late_when_it_has_been_the_oldest_for_two_looks() {
+        let member = SessionKey { shard: ShardIndex(0), index: 0, generation: 0 };
+        let mut watch = Watch { at_ms: 0, member, oldest: None, looks: 0, sent: 0 };
+        let message = |number| (PacketId::new(1).expect("not zero"), MessageId { run: 1, number });
+        assert!(!watch.is_late(message(1), 5) && !watch.is_late(message(1), 6));
+        assert!(!watch.is_late(message(2), 7), "the first has been acknowledged");
+        assert!(!watch.is_late(message(2), 8) && watch.is_late(message(2), 9));
+        assert_eq!(watch.sent, 7, "what has been sent since is not late");
+    }
+}

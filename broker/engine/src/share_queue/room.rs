@@ -1,0 +1,98 @@
+//! What members of shared subscriptions can take, and who is told of it.
+
+use std::sync::Arc;
+
+use tautwire_protocol::QoS;
+use tautwire_router::{GroupNews, MemberNews, SessionKey};
+use tautwire_session::{Journal, PendingMessage};
+
+use crate::frames::Outgoing;
+use crate::hub::Hub;
+use crate::mutant::{Mutant, is};
+use crate::place::SessionIndex;
+
+/// Queues that one member tells of its room at a time, so that it costs a bounded number of steps.
+const REPORTS_MAX: usize = 32;
+
+impl<J: Journal> Hub<J> {
+    /// Grants the room that a member of shared subscriptions has now, and reports it where messages wait for it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn update_room(&mut self, session: SessionIndex) {
+        let Some(room) = self.sessions.room(session).cloned() else { return };
+        if !room.grant(self.free_places(session)) || self.is_in_cluster() {
+            return;
+        }
+        let member = self.sessions.key(session);
+        let (shares, are_left) = room.take_requests(REPORTS_MAX);
+        for share in &shares {
+            self.report_to_queue(share, member);
+        }
+        if are_left {
+            self.share_queues.unanswered.push_back(member);
+        }
+    }
+
+    /// Goes on with members that have room for more queues than were told of it.
+    pub(crate) fn answer_more_queues(&mut self) {
+        for member in std::mem::take(&mut self.share_queues.unanswered) {
+            if let Some(session) = self.sessions.at(&member) {
+                self.update_room(session);
+            }
+        }
+    }
+
+    /// Tells the shard with the queue of a shared subscription that a member has room, or has left.
+    pub(crate) fn report_to_queue(&mut self, share: &Arc<str>, member: SessionKey) {
+        if is(Mutant::ForgetsToReportRoom) {
+            return;
+        }
+        let shard = self.queue_shard(share);
+        if shard == self.common.shard() {
+            return self.hear_of_room(share, member);
+        }
+        let read_at_us = self.stopwatch.read_at_us();
+        let Hub { transit, memory, .. } = self;
+        if let Some(batch) = transit.batch_for(shard, false, read_at_us, memory.ledger()) {
+            batch.push_news(MemberNews { share: share.clone(), member, news: GroupNews::Ready });
+        }
+    }
+
+    /// How many messages of shared subscriptions the client of a session may be sent now. They do not wait in the session's queue, where
+    /// other members could not take them.
+    fn free_places(&mut self, session: SessionIndex) -> usize {
+        let Some(index) = self.sessions.connection(session) else { return 0 };
+        if !self.connections[index].is_open() {
+            return 0;
+        }
+        if self.free_packet_id(session, index).is_none() || !self.has_room_for(session, 1) || self.is_stuck(session) {
+            return 0;
+        }
+        let send_maximum = usize::from(self.connections[index].agreement().send_maximum);
+        send_maximum.saturating_sub(self.sessions[session].outbound().map_or(0, |outbound| outbound.in_flight()))
+    }
+
+    /// Whether a message that was picked for a member can be sent to it at once. Otherwise it goes to the queue of its group.
+    pub(crate) fn may_start_shared(&mut self, session: SessionIndex, delivery: &PendingMessage) -> bool {
+        if delivery.qos == QoS::AtMostOnce || self.is_in_cluster() {
+            return true;
+        }
+        let Some(index) = self.sessions.connection(session) else { return false };
+        self.free_packet_id(session, index).is_some() && self.has_room_for(session, delivery.counted_bytes())
+    }
+
+    /// A message has reached a member that has no room for it after all: messages of other subscriptions have taken it, or the client has
+    /// gone.
+    #[cold]
+    pub(crate) fn return_to_group(&mut self, session: SessionIndex, delivery: &PendingMessage) {
+        // Until something is acknowledged, or the client has taken output, it would be the same again.
+        if let Some(room) = self.sessions.room(session) {
+            room.grant(0);
+        }
+        let group = delivery.share.as_ref().and_then(|share| self.common.exchange().group(share));
+        match (group, delivery.message.hot()) {
+            (Some(group), Some(message)) => self.wait_for_member(&group, &mut Outgoing::of(message)),
+            _ => self.counters().dropped_no_member.add(1),
+        }
+    }
+}

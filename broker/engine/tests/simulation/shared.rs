@@ -1,0 +1,649 @@
+//! Members of a shared subscription that are stuck, slow, take one message at a time, leave and come back, while the broker crashes: each
+//! message that a publisher was told is taken reaches a member, one of QoS 2 only once, and a member whose window is full holds up nobody.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tautwire_engine::Settings;
+use tautwire_protocol::{
+    DecodeOptions, Delivery, OwnedPacket, Packet, PacketId, Properties, ProtocolVersion, PubAck, PubAckReason, PubComp,
+    PubRec, PubRecReason, PubRel, Publish, QoS, RetainHandling, TopicFilter, TopicName, Unsubscribe, decode,
+};
+
+use crate::journal::{SharedLog, SlowJournal};
+use crate::ledger::Request;
+use crate::packets::{Terms, connect_bytes, id, subscribe_bytes};
+use crate::random_clients::{Named, seeds};
+use crate::support::{Choices, Random, SimulatedBroker, SocketId};
+use crate::world::{RETAINED, returning};
+
+const SHARE: &str = "$share/g/m/+";
+const TIMEOUT_S: u32 = 10;
+
+/// How a member answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// Everything at once.
+    Prompt,
+    /// One message at a time, now and then.
+    Slow,
+    /// Nothing.
+    Stuck,
+}
+
+struct Member {
+    name: String,
+    socket: Option<SocketId>,
+    terms: Terms,
+    qos: QoS,
+    pace: Pace,
+    /// Its session ends with its connection.
+    is_fleeting: bool,
+    input: Vec<u8>,
+    /// Answers that it has not sent.
+    owed: Vec<Packet<'static>>,
+    /// The messages that it has got, and how often each came without DUP.
+    received: BTreeMap<usize, usize>,
+    order: Vec<usize>,
+}
+
+struct Publisher {
+    socket: SocketId,
+    version: ProtocolVersion,
+    input: Vec<u8>,
+    next_id: u16,
+    open: BTreeMap<PacketId, (usize, QoS)>,
+}
+
+struct World {
+    broker: SimulatedBroker<SlowJournal>,
+    log: SharedLog,
+    random: Random,
+    members: Vec<Member>,
+    publishers: Vec<Publisher>,
+    /// The QoS of each message.
+    published: Vec<QoS>,
+    taken: BTreeSet<usize>,
+    refused: BTreeSet<usize>,
+}
+
+impl Member {
+    fn new(name: &str, pace: Pace, receive_maximum: Option<u16>) -> Member {
+        Member {
+            name: name.into(),
+            socket: None,
+            terms: Terms { receive_maximum, expiry_interval_s: u32::MAX, ..returning() },
+            qos: QoS::ExactlyOnce,
+            pace,
+            is_fleeting: false,
+            input: Vec::new(),
+            owed: Vec::new(),
+            received: BTreeMap::new(),
+            order: Vec::new(),
+        }
+    }
+
+    fn fleeting(self) -> Member {
+        // What has been sent at QoS 2 is lost with its session [MQTT-4.8.2-5].
+        let terms = Terms { expiry_interval_s: 0, ..self.terms };
+        Member { is_fleeting: true, qos: QoS::AtLeastOnce, terms, ..self }
+    }
+
+    fn take_in(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+        for packet in packets(&mut self.input, ProtocolVersion::V5) {
+            match packet.as_packet() {
+                Packet::Publish(publish) => {
+                    let number = number_of(publish.payload);
+                    *self.received.entry(number).or_default() += usize::from(!is_dup(&publish));
+                    self.order.push(number);
+                    match publish.delivery {
+                        Delivery::AtMostOnce => panic!("message {number} came at QoS 0"),
+                        Delivery::AtLeastOnce { packet_id, .. } => {
+                            self.owed.push(Packet::PubAck(PubAck::success(packet_id)));
+                        }
+                        Delivery::ExactlyOnce { packet_id, .. } => {
+                            self.owed.push(Packet::PubRec(PubRec::success(packet_id)));
+                        }
+                    }
+                }
+                Packet::PubRel(release) => self.owed.push(Packet::PubComp(PubComp::success(release.packet_id))),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl World {
+    fn new(shards: usize, settings: Settings, random: Random) -> World {
+        let log = SharedLog::default();
+        log.become_instant();
+        let broker = SimulatedBroker::new(shards, settings, RETAINED, |shard| log.journal(shard));
+        let members = Vec::new();
+        let (publishers, published) = (Vec::new(), Vec::new());
+        let (taken, refused) = (BTreeSet::new(), BTreeSet::new());
+        World { broker, log, random, members, publishers, published, taken, refused }
+    }
+
+    fn settle(&mut self) {
+        self.broker.settle(&mut self.random);
+    }
+
+    fn open(&mut self, name: &str, version: ProtocolVersion, terms: &Terms) -> SocketId {
+        let shard = self.random.below(self.broker.shards());
+        let socket = self.broker.connect(shard, 1 << 30);
+        self.broker.send(socket, &connect_bytes(name, version, terms, None));
+        socket
+    }
+
+    fn add(&mut self, member: Member) -> usize {
+        self.members.push(member);
+        let at = self.members.len() - 1;
+        self.connect(at);
+        self.subscribe(at);
+        at
+    }
+
+    fn connect(&mut self, at: usize) {
+        let Member { name, terms, .. } = &self.members[at];
+        let (name, terms) = (name.clone(), terms.clone());
+        let socket = self.open(&name, ProtocolVersion::V5, &terms);
+        let member = &mut self.members[at];
+        member.socket = Some(socket);
+        member.input.clear();
+        member.owed.clear();
+    }
+
+    fn subscribe(&mut self, at: usize) {
+        let Some(socket) = self.members[at].socket else { return };
+        let request = Request {
+            filter: SHARE.into(),
+            qos: self.members[at].qos,
+            no_local: false,
+            retain_as_published: false,
+            retain_handling: RetainHandling::SendAtSubscribe,
+            identifier: None,
+        };
+        self.broker.send(socket, &subscribe_bytes(ProtocolVersion::V5, id(1), &[request]));
+    }
+
+    fn unsubscribe(&mut self, at: usize) {
+        let Some(socket) = self.members[at].socket else { return };
+        let filters = [TopicFilter::new(SHARE).expect("it is one")];
+        let packet = Unsubscribe { packet_id: id(2), properties: Properties::EMPTY, filters: (&filters[..]).into() };
+        self.broker.send(socket, &bytes_of(&Packet::Unsubscribe(packet), ProtocolVersion::V5));
+    }
+
+    /// What has come is read before the connection is lost.
+    fn cut(&mut self, at: usize) {
+        self.read(at);
+        if let Some(socket) = self.members[at].socket.take() {
+            self.broker.cut(socket);
+        }
+    }
+
+    fn read(&mut self, at: usize) {
+        let Some(socket) = self.members[at].socket else { return };
+        let bytes = self.broker.take(socket, usize::MAX);
+        self.members[at].take_in(&bytes);
+    }
+
+    fn answer(&mut self, at: usize, most: usize) {
+        let member = &mut self.members[at];
+        let Some(socket) = member.socket else { return };
+        let most = most.min(member.owed.len());
+        if most == 0 {
+            return;
+        }
+        let answers: Vec<u8> =
+            member.owed.drain(..most).flat_map(|packet| bytes_of(&packet, ProtocolVersion::V5)).collect();
+        self.broker.send(socket, &answers);
+    }
+
+    /// Each member reads, and answers at its pace.
+    fn work(&mut self, at: usize) {
+        self.read(at);
+        let most = match self.members[at].pace {
+            Pace::Prompt => usize::MAX,
+            Pace::Slow => self.random.below(3).saturating_sub(1),
+            Pace::Stuck => 0,
+        };
+        self.answer(at, most);
+    }
+
+    fn add_publisher(&mut self, version: ProtocolVersion) -> usize {
+        let name = format!("publisher-{}", self.publishers.len());
+        let socket = self.open(&name, version, &returning());
+        self.publishers.push(Publisher { socket, version, input: Vec::new(), next_id: 1, open: BTreeMap::new() });
+        self.publishers.len() - 1
+    }
+
+    fn publish(&mut self, at: usize, qos: QoS) {
+        let number = self.published.len();
+        let publisher = &mut self.publishers[at];
+        if publisher.open.len() >= 900 {
+            return;
+        }
+        self.published.push(qos);
+        let packet_id = id(publisher.next_id);
+        publisher.next_id = publisher.next_id % 60_000 + 1;
+        publisher.open.insert(packet_id, (number, qos));
+        let delivery = match qos {
+            QoS::ExactlyOnce => Delivery::ExactlyOnce { packet_id, dup: false },
+            _ => Delivery::AtLeastOnce { packet_id, dup: false },
+        };
+        let (topic, payload) = (TopicName::new("m/x").ok(), format!("{number:>100}"));
+        let properties = Properties::EMPTY;
+        let publish = Publish { delivery, retain: false, topic, properties, payload: payload.as_bytes() };
+        self.broker.send(publisher.socket, &bytes_of(&Packet::Publish(publish), publisher.version));
+    }
+
+    fn read_answers(&mut self) {
+        for publisher in &mut self.publishers {
+            publisher.input.extend(self.broker.take(publisher.socket, usize::MAX));
+            for packet in packets(&mut publisher.input, publisher.version) {
+                let (packet_id, is_taken, is_quota) = match packet.as_packet() {
+                    Packet::PubAck(ack) => {
+                        (ack.packet_id, ack.reason == PubAckReason::Success, ack.reason == PubAckReason::QuotaExceeded)
+                    }
+                    Packet::PubRec(ack) => {
+                        (ack.packet_id, ack.reason == PubRecReason::Success, ack.reason == PubRecReason::QuotaExceeded)
+                    }
+                    Packet::ConnAck(_) | Packet::PubComp(_) => continue,
+                    other => panic!("a publisher is sent {other:?}"),
+                };
+                let Some((number, qos)) = publisher.open.remove(&packet_id) else {
+                    panic!("{packet_id:?} is not open")
+                };
+                assert!(is_taken || is_quota, "message {number} is refused for another reason");
+                assert!(is_taken || publisher.version.is_v5(), "3.1.1 has no refusal");
+                if is_taken { &mut self.taken } else { &mut self.refused }.insert(number);
+                if is_taken && qos == QoS::ExactlyOnce {
+                    let release = Packet::PubRel(PubRel::success(packet_id));
+                    self.broker.send(publisher.socket, &bytes_of(&release, publisher.version));
+                }
+            }
+        }
+    }
+
+    /// The broker is gone, and goes on with another number of threads from what was safe.
+    fn crash(&mut self) {
+        self.read_answers();
+        for at in 0..self.members.len() {
+            self.cut(at);
+        }
+        let versions: Vec<_> = self.publishers.drain(..).map(|publisher| publisher.version).collect();
+        self.broker.cut_all_but(&[]);
+        self.log.crash();
+        self.log.take_no_frames(false);
+        let shards = 1 + self.random.below(3);
+        let log = self.log.clone();
+        self.broker.restart(shards, RETAINED, self.log.replay(), |shard| log.journal(shard));
+        for version in versions {
+            // Under a new name: what is open in the old session does not matter.
+            let name = format!("publisher-{}-{}", self.publishers.len(), self.published.len());
+            let socket = self.open(&name, version, &returning());
+            self.publishers.push(Publisher { socket, version, input: Vec::new(), next_id: 1, open: BTreeMap::new() });
+        }
+        self.log.become_instant();
+        for at in 0..self.members.len() {
+            if self.members[at].is_fleeting || self.random.chance(60) {
+                self.connect(at);
+                if self.members[at].is_fleeting {
+                    self.subscribe(at);
+                }
+            }
+        }
+    }
+
+    /// Everybody is there and takes all that comes; stuck members as well, or their messages are redispatched.
+    fn come_to_rest(&mut self) {
+        self.log.become_instant();
+        self.broker.wake_all();
+        for at in 0..self.members.len() {
+            if self.members[at].socket.is_none() {
+                self.connect(at);
+                self.subscribe(at);
+            }
+        }
+        for _ in 0..200 {
+            let before = self.broker.progress();
+            self.settle();
+            for at in 0..self.members.len() {
+                self.read(at);
+                self.answer(at, usize::MAX);
+            }
+            self.read_answers();
+            self.broker.advance(200);
+            self.settle();
+            let is_idle = self.publishers.iter().all(|publisher| publisher.open.is_empty());
+            if is_idle && self.broker.progress() == before && self.stored() == 0 {
+                return;
+            }
+        }
+        panic!(
+            "{} messages are stored, and {:?} are open",
+            self.stored(),
+            self.publishers.iter().map(|p| p.open.len()).collect::<Vec<_>>()
+        );
+    }
+
+    fn stored(&self) -> u64 {
+        self.broker.totals().stored_messages
+    }
+
+    /// What a publisher was told is taken has come to a member, and at QoS 2 to one only.
+    fn check(&self) {
+        let mut counts = BTreeMap::<usize, usize>::new();
+        for member in &self.members {
+            for (number, count) in &member.received {
+                *counts.entry(*number).or_default() += (*count).max(1);
+            }
+        }
+        let missing: Vec<_> = self.taken.iter().filter(|number| !counts.contains_key(number)).collect();
+        assert!(missing.is_empty(), "of {} messages that were taken, {missing:?} did not come", self.taken.len());
+        for (number, count) in &counts {
+            let is_once =
+                self.published[*number] == QoS::AtLeastOnce || self.members.iter().any(|m| m.qos == QoS::AtLeastOnce);
+            assert!(is_once || *count == 1, "message {number} of QoS 2 has come {count} times");
+        }
+        let refused: Vec<_> = self.refused.iter().filter(|number| counts.contains_key(number)).collect();
+        assert!(refused.is_empty(), "{refused:?} were refused, and came");
+        let totals = self.broker.totals();
+        assert_eq!((totals.dropped_queue_full, totals.dropped_no_member, totals.dropped_memory_full), (0, 0, 0));
+    }
+}
+
+fn settings() -> Settings {
+    // The queue of a session is for its own subscriptions.
+    Settings { sys_interval_s: 0, session_queue_messages: 1, shared_ack_timeout_s: TIMEOUT_S, ..Settings::default() }
+}
+
+fn is_dup(publish: &Publish<'_>) -> bool {
+    matches!(publish.delivery, Delivery::AtLeastOnce { dup: true, .. } | Delivery::ExactlyOnce { dup: true, .. })
+}
+
+fn number_of(payload: &[u8]) -> usize {
+    String::from_utf8_lossy(payload).trim().parse().expect("payloads are numbers")
+}
+
+fn bytes_of(packet: &Packet<'_>, version: ProtocolVersion) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    packet.append_to(version, &mut bytes).expect("our packets are valid");
+    bytes
+}
+
+fn packets(input: &mut Vec<u8>, version: ProtocolVersion) -> Vec<OwnedPacket> {
+    let (mut at, mut packets) = (0, Vec::new());
+    while let Ok((packet, length)) = decode(&input[at..], &DecodeOptions::new(version)) {
+        packets.push(packet.to_owned_packet().expect("what was decoded can be kept"));
+        at += length;
+    }
+    input.drain(..at);
+    packets
+}
+
+fn random_member(random: &mut Random, number: usize) -> Member {
+    let pace = random.pick(&[Pace::Prompt, Pace::Slow, Pace::Slow, Pace::Stuck]);
+    let receive_maximum = random.pick(&[None, Some(1), Some(1), Some(2), Some(10)]);
+    let member = Member::new(&format!("member-{number}"), pace, receive_maximum);
+    let member = Member { qos: random.pick(&[QoS::ExactlyOnce, QoS::AtLeastOnce]), ..member };
+    if random.chance(30) { member.fleeting() } else { member }
+}
+
+fn live(seed: u64) {
+    let mut random = Random::new(seed ^ 0x5A4E);
+    let is_cold = random.chance(25);
+    let settings = Settings {
+        in_flight_per_client: random.pick(&[1, 3, 50, 1_024]),
+        shared_queue_bytes: random.pick(&[2_000, 20_000, 1 << 20]),
+        shared_ack_timeout_s: random.pick(&[0, TIMEOUT_S]),
+        shard_queue_batches: random.pick(&[1, 2, 8, 64]),
+        hot_bytes: if is_cold { 0 } else { 1 << 30 },
+        ..settings()
+    };
+    let shards = 1 + random.below(3);
+    let mut world = World::new(shards, settings, random);
+    if is_cold {
+        world.broker.connect_cold();
+    }
+    // It is a member for ever, so that the group is, but it need not be connected.
+    world.add(Member::new("keeper", Pace::Prompt, Some(5)));
+    for number in 0..1 + world.random.below(4) {
+        let member = random_member(&mut world.random, number);
+        world.add(member);
+    }
+    world.add_publisher(ProtocolVersion::V5);
+    world.add_publisher(ProtocolVersion::V3_1_1);
+    world.settle();
+    let crashes = world.random.below(3);
+    for part in 0..=crashes {
+        if world.random.chance(50) {
+            world.log.fall_behind();
+        }
+        for _ in 0..world.random.pick(&[50, 200, 600]) {
+            step(&mut world);
+        }
+        if part < crashes {
+            world.crash();
+        }
+    }
+    world.come_to_rest();
+    world.check();
+}
+
+fn step(world: &mut World) {
+    let at = world.random.below(world.members.len());
+    match world.random.below(20) {
+        0..=6 => {
+            let shard = world.random.below(world.broker.shards());
+            world.broker.turn(shard, &mut world.random);
+        }
+        7..=10 => {
+            let publisher = world.random.below(world.publishers.len());
+            for _ in 0..1 + world.random.below(20) {
+                let qos = world.random.pick(&[QoS::AtLeastOnce, QoS::AtLeastOnce, QoS::ExactlyOnce]);
+                world.publish(publisher, qos);
+            }
+        }
+        11..=14 => world.work(at),
+        15 => world.read_answers(),
+        16 => match world.members[at].socket {
+            Some(_) if world.random.chance(40) => world.cut(at),
+            Some(_) => {}
+            None => {
+                world.connect(at);
+                world.subscribe(at);
+            }
+        },
+        17 if at > 0 && world.random.chance(40) => world.unsubscribe(at),
+        17 => world.subscribe(at),
+        18 => {
+            world.log.make_durable(&mut world.random);
+            world.broker.wake_all();
+        }
+        _ => {
+            let ms = world.random.pick(&[0, 1, 100, 3_000]);
+            world.broker.advance(ms);
+        }
+    }
+}
+
+#[test]
+fn what_members_cannot_take_is_not_lost_whatever_they_do() {
+    for seed in seeds() {
+        let _named = Named(seed);
+        live(seed);
+    }
+}
+
+/// The world of one seed, for mutants.
+pub(crate) fn live_with_members(seed: u64) {
+    live(seed);
+}
+
+fn world(shards: usize, settings: Settings) -> World {
+    World::new(shards, settings, Random::new(shards as u64))
+}
+
+/// Publishes so many messages of QoS 1, and has the members at `working` work until nothing moves.
+fn publish_all(world: &mut World, publisher: usize, count: usize, working: &[usize]) {
+    let mut left = count;
+    for _ in 0..10_000 {
+        let before = world.broker.progress();
+        for _ in 0..left.min(50) {
+            world.publish(publisher, QoS::AtLeastOnce);
+            left -= 1;
+        }
+        world.settle();
+        world.read_answers();
+        working.iter().for_each(|at| world.work(*at));
+        world.settle();
+        if left == 0 && world.broker.progress() == before {
+            return;
+        }
+    }
+    panic!("it goes on for ever");
+}
+
+#[test]
+fn a_stuck_member_gets_its_window_and_the_others_get_the_rest() {
+    for shards in 1..=3 {
+        let mut world = world(shards, settings());
+        let stuck = world.add(Member::new("stuck", Pace::Stuck, Some(1)));
+        let idle = world.add(Member::new("idle", Pace::Prompt, None));
+        let publisher = world.add_publisher(ProtocolVersion::V5);
+        world.settle();
+        publish_all(&mut world, publisher, 1_000, &[stuck, idle]);
+        assert_eq!((world.taken.len(), world.refused.len()), (1_000, 0));
+        assert_eq!((world.members[stuck].received.len(), world.members[idle].received.len()), (1, 999));
+        world.check();
+    }
+}
+
+/// In the order in which they were sent, and those of QoS 2 stay [MQTT-4.8.2-4].
+#[test]
+fn what_a_stuck_member_does_not_acknowledge_is_redispatched_in_order() {
+    for (shards, is_connected) in [(1, true), (2, true), (3, true), (1, false), (3, false)] {
+        let mut world = world(shards, settings());
+        let stuck = world.add(Member::new("stuck", Pace::Stuck, Some(10)));
+        let publisher = world.add_publisher(ProtocolVersion::V5);
+        world.settle();
+        for number in 0..10 {
+            world.publish(publisher, if number == 4 { QoS::ExactlyOnce } else { QoS::AtLeastOnce });
+            world.settle();
+        }
+        world.read_answers();
+        world.read(stuck);
+        assert_eq!(world.members[stuck].order, (0..10).collect::<Vec<_>>());
+        if !is_connected {
+            world.cut(stuck);
+        }
+        let other = world.add(Member::new("other", Pace::Prompt, None));
+        world.settle();
+        let look_ms = u64::from(TIMEOUT_S) * 500;
+        world.broker.advance(2 * look_ms - 1);
+        world.settle();
+        world.work(other);
+        assert!(world.members[other].order.is_empty(), "it is not late yet");
+        for _ in 0..4 {
+            world.broker.advance(look_ms);
+            world.settle();
+            world.work(other);
+        }
+        assert_eq!(world.members[other].order, [0, 1, 2, 3, 5, 6, 7, 8, 9]);
+        assert_eq!(world.broker.totals().shared_messages_redispatched, 9, "once");
+        if is_connected {
+            // It gets nothing more until it acknowledges something.
+            publish_all(&mut world, publisher, 20, &[stuck, other]);
+            assert_eq!(world.members[stuck].received.len(), 10);
+            world.answer(stuck, usize::MAX);
+            world.settle();
+            publish_all(&mut world, publisher, 20, &[stuck, other]);
+            assert!(world.members[stuck].received.len() > 10);
+        } else {
+            world.connect(stuck);
+            world.settle();
+            world.read(stuck);
+            assert_eq!(world.members[stuck].order[10..], [4]);
+        }
+    }
+}
+
+#[test]
+fn what_a_member_has_not_acknowledged_when_its_session_ends_is_redispatched_in_order() {
+    for shards in 1..=3 {
+        let mut world = world(shards, settings());
+        let leaving = world.add(Member::new("leaving", Pace::Stuck, Some(30)).fleeting());
+        let publisher = world.add_publisher(ProtocolVersion::V5);
+        world.settle();
+        publish_all(&mut world, publisher, 50, &[leaving]);
+        assert_eq!(world.members[leaving].order.len(), 30);
+        let other = world.add(Member::new("other", Pace::Prompt, None));
+        world.settle();
+        world.work(other);
+        assert_eq!(world.members[other].order, (30..50).collect::<Vec<_>>(), "that has waited for a member with room");
+        world.cut(leaving);
+        world.settle();
+        world.work(other);
+        assert_eq!(world.members[other].order[20..], (0..30).collect::<Vec<_>>());
+    }
+}
+
+/// Nobody takes anything: publishers are told when the queue is full, and all that was taken before comes, in order.
+#[test]
+fn a_full_queue_refuses_publishers_and_loses_nothing() {
+    for shards in 1..=3 {
+        let mut world = world(shards, Settings { shared_queue_bytes: 10_000, ..settings() });
+        let absent = world.add(Member::new("absent", Pace::Prompt, None));
+        let new = world.add_publisher(ProtocolVersion::V5);
+        let old = world.add_publisher(ProtocolVersion::V3_1_1);
+        world.settle();
+        world.cut(absent);
+        world.settle();
+        publish_all(&mut world, new, 200, &[]);
+        let (taken, refused) = (world.taken.len(), world.refused.len());
+        assert!(taken > 10 && refused > 100 && taken + refused == 200, "{taken} taken, {refused} refused");
+        publish_all(&mut world, old, 10, &[]);
+        assert_eq!(world.publishers[old].open.len(), 10, "it is not read from");
+        let totals = world.broker.totals();
+        assert!(totals.publishes_refused_shared_queue > 100 && totals.publishes_refused_memory == 0);
+        world.connect(absent);
+        world.come_to_rest();
+        let order = world.members[absent].order.clone();
+        assert_eq!(order, world.taken.iter().copied().collect::<Vec<_>>());
+        assert_eq!(order.len(), taken + 10);
+        world.check();
+    }
+}
+
+/// The last member goes for ever: what waits is for nobody, and nothing is left of the queue.
+#[test]
+fn a_queue_ends_with_its_group() {
+    for shards in 1..=3 {
+        for comes_back in [false, true] {
+            let mut world = world(shards, settings());
+            let last = world.add(Member::new("last", Pace::Stuck, Some(1)));
+            let publisher = world.add_publisher(ProtocolVersion::V5);
+            world.settle();
+            publish_all(&mut world, publisher, 20, &[last]);
+            assert_eq!(world.stored(), 20);
+            if comes_back {
+                // The queue is empty when the group ends.
+                world.members[last].pace = Pace::Prompt;
+                publish_all(&mut world, publisher, 0, &[last]);
+                assert_eq!(world.stored(), 0);
+            }
+            world.unsubscribe(last);
+            world.settle();
+            world.read(last);
+            world.answer(last, usize::MAX);
+            world.settle();
+            assert_eq!((world.stored(), world.broker.exchange().shares()), (0, 0));
+            let dropped = if comes_back { 0 } else { 19 };
+            assert_eq!(world.broker.totals().dropped_no_member, dropped);
+            let names: Vec<_> =
+                world.log.replay().sessions().map(|replayed| replayed.session.name().to_owned()).collect();
+            assert!(names.iter().all(|name| !name.contains('\0')), "{names:?}");
+        }
+    }
+}
