@@ -149,14 +149,18 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: Prepared, on
         log::warn!("the cluster does not let this broker serve clients yet: they are refused until it does");
     }
     let mut sockets = broker.addresses().iter();
-    let bound = |address: Address| match address.socket().and_then(|_| sockets.next()) {
+    let mut bound = |address: Address| match address.socket().and_then(|_| sockets.next()) {
         Some(socket) => address.at(*socket),
         None => address,
     };
-    let bound: Vec<Address> = config.listeners().into_iter().map(|listener| listener.address).map(bound).collect();
+    let listeners = config.listeners();
+    let bound: Vec<Address> = listeners.iter().map(|listener| bound(listener.address.clone())).collect();
     let mut addresses: Vec<String> = bound.iter().map(ToString::to_string).collect();
     addresses.extend(admin);
-    let port = bound.iter().filter(|address| address.is_plain()).find_map(Address::socket).map(|socket| socket.port());
+    // What is suggested works without credentials.
+    let is_open = |(listener, address): &(&Listener, &Address)| address.is_plain() && listener.lets_in_anonymous();
+    let open = listeners.iter().zip(&bound).find(is_open);
+    let port = open.and_then(|(_, address)| address.socket()).map(|socket| socket.port());
     // Starting is over when each thread has made its first turn, which publishes the `$SYS` topics; whoever looks at the memory after being
     // told where the broker listens does not see what that took.
     broker.settle(SETTLE);
