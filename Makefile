@@ -331,6 +331,7 @@ interop: build ## our clients against five brokers; writes docs/interoperability
 packages: typescript python-venv ## what each registry gets, into dist: npm, crates, the Go module, C, Python; the broker as archives, .deb, image, chart, formula; with SHA256SUMS
 	$(call say,packages)
 	@$(if $(filter host,$(TAUTWIRE_PLATFORMS)),,tools/apt.sh $(CROSS_PACKAGES))
+	@tools/apt.sh /usr/share/ca-certificates/mozilla=ca-certificates
 	@$(PYTHON) -B packaging build
 
 .PHONY: test-packages

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import binary
-from common import ROOT, time_s
+from common import ROOT, Failure, time_s
 from versions import read
 
 SOURCE = ROOT / "packaging/container"
@@ -17,6 +17,10 @@ SOURCE = ROOT / "packaging/container"
 UID = 1883
 CONFIGURATION = "etc/tautwire/tautwire.toml"
 DATA = "var/lib/tautwire"
+# Where programs look for the authorities of the system, and where Debian's package has those of Mozilla's list. The bundle of this machine is not
+# taken: it may have authorities that only this machine trusts.
+AUTHORITIES = "etc/ssl/certs/ca-certificates.crt"
+AUTHORITIES_SOURCE = Path("/usr/share/ca-certificates/mozilla")
 INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
@@ -42,7 +46,8 @@ def image(platform: binary.Platform, version: str, blobs: dict[str, bytes]) -> d
     labels = {
         "org.opencontainers.image.title": "tautwire",
         "org.opencontainers.image.version": version,
-        "org.opencontainers.image.licenses": "MIT OR Apache-2.0",
+        # The list of authorities is under MPL-2.0.
+        "org.opencontainers.image.licenses": "(MIT OR Apache-2.0) AND MPL-2.0",
         "org.opencontainers.image.source": "https://github.com/tautwire/tautwire",
     }
     config = {
@@ -75,7 +80,7 @@ def layer(program: Path) -> bytes:
     """All files of the image, as a tar."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tree:
-        for folder, owner, mode in [("usr", 0, 0o755), ("usr/bin", 0, 0o755), ("etc", 0, 0o755), ("etc/tautwire", 0, 0o755), ("var", 0, 0o755),
+        for folder, owner, mode in [("usr", 0, 0o755), ("usr/bin", 0, 0o755), ("etc", 0, 0o755), ("etc/tautwire", 0, 0o755), ("etc/ssl", 0, 0o755), ("etc/ssl/certs", 0, 0o755), ("var", 0, 0o755),
                                     ("var/lib", 0, 0o755), (DATA, UID, 0o700), ("tmp", 0, 0o1777)]:
             tree.addfile(entry(folder, 0, mode, owner, tarfile.DIRTYPE))
         files = {
@@ -83,12 +88,21 @@ def layer(program: Path) -> bytes:
             CONFIGURATION: ((SOURCE / "tautwire.toml").read_bytes(), 0o644),
             # Nobody may come until somebody puts another file in its place.
             "etc/tautwire/users": (b"", 0o644),
+            AUTHORITIES: (authorities(), 0o644),
             "etc/passwd": (f"tautwire:x:{UID}:{UID}:Tautwire:/{DATA}:/sbin/nologin\n".encode(), 0o644),
             "etc/group": (f"tautwire:x:{UID}:\n".encode(), 0o644),
         }
         for name, (content, mode) in files.items():
             tree.addfile(entry(name, len(content), mode), io.BytesIO(content))
     return packed.getvalue()
+
+
+def authorities() -> bytes:
+    """The certificates of the authorities that Mozilla trusts, in PEM: for hooks, JWKS, telemetry and clusters that are reached over TLS."""
+    files = sorted(AUTHORITIES_SOURCE.glob("*.crt"))
+    if not files:
+        raise Failure(f"{AUTHORITIES_SOURCE}: there are no certificates (Debian: sudo apt-get install ca-certificates)")
+    return b"".join(path.read_bytes().rstrip() + b"\n" for path in files)
 
 
 def entry(name: str, size: int, mode: int, owner: int = 0, kind: bytes = tarfile.REGTYPE) -> tarfile.TarInfo:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import unittest
 from pathlib import Path
 
@@ -10,6 +11,17 @@ from support import BROKER, TARGET, WithProject, only
 
 HELM = shutil.which("helm") or TARGET / "helm/bin/helm"
 IN_CLUSTER = ["--set", "anonymous=true", "--set", "cluster.servers={nats://nats:4222}", "--set", "cluster.monitors={nats-0:8222,nats-1:8222}"]
+# Keys before the first table, tables, and one that the chart writes as well.
+VALUES = """
+config: |
+  # As many as the limit of CPUs.
+  threads = 2
+
+  [limits]
+  connections = 777
+  [mqtt]
+  max_qos = 1
+"""
 WITH_TLS = ["--set", "users.secret=people", "--set", "tls.secret=web", "--set", "admin.tokenSecret=token", "--set", "acl.configMap=rules"]
 
 
@@ -60,7 +72,57 @@ class Chart(WithProject):
             ["--set", "anonymous=true", "--set", "service.websocket=0", "--set", "watchFilesSeconds=0"],
             IN_CLUSTER,
         ):
-            made = self.template(*values, "--show-only", "templates/configmap.yaml")
-            lines = made.partition("tautwire.toml: |\n")[2].splitlines()
-            (self.project / "tautwire.toml").write_text("".join(f"{line.removeprefix('    ')}\n" for line in lines))
+            self.write_configuration(*values)
             self.run_in(BROKER, "config", "check", "--config", "tautwire.toml")
+
+    def test_keys_of_the_values_hold_and_the_broker_starts_with_them(self) -> None:
+        (self.project / "values.yaml").write_text(VALUES)
+        (self.project / "token").write_text("0123456789abcdef0123456789abcdef\n")
+        with_users = ["--set", "users.secret=people,tls.secret=web,admin.tokenSecret=token,acl.configMap=rules"]
+        for values in (["--set", "anonymous=true"], ["--set", "anonymous=true,admin.tokenSecret=token"], with_users):
+            self.write_configuration("--values", "values.yaml", *values)
+            shown = self.run_in(BROKER, "config", "show", "--config", "tautwire.toml")
+            for line in ["threads = 2", "connections = 777", "max_qos = 1"]:
+                self.assertIn(f"\n{line}\n", shown, f"{values}: {line}")
+        # What is mounted in a pod is not there.
+        self.write_configuration("--values", "values.yaml", "--set", "anonymous=true,admin.tokenSecret=token")
+        here = ["--listen", "127.0.0.1:0", "--memory", "--set", "admin.listen=127.0.0.1:0", "--set", "admin.token_file=token"]
+        command = [BROKER, "serve", "--config", "tautwire.toml", *here]
+        with subprocess.Popen(command, cwd=self.project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as broker:
+            try:
+                line = broker.stdout.readline()
+            finally:
+                broker.terminate()
+            said = broker.stderr.read()
+        self.assertTrue(line.startswith("listening on mqtt://127.0.0.1:"), f"it did not start: {line}{said}")
+
+    def test_metrics_are_found_by_prometheus(self) -> None:
+        values = ["--set", "anonymous=true", "--set", "serviceMonitor.enabled=true,serviceMonitor.interval=15s"]
+        with self.assertRaisesRegex(common.Failure, "needs admin.tokenSecret"):
+            self.template(*values)
+        made = self.template(*values, "--set", "admin.tokenSecret=token", "--show-only", "templates/servicemonitor.yaml")
+        for part in ["kind: ServiceMonitor", "port: admin", "path: /metrics", "interval: 15s", "name: token\n", "key: token\n"]:
+            self.assertIn(part, made)
+        service = self.template("--set", "anonymous=true,admin.tokenSecret=token", "--show-only", "templates/service.yaml")
+        self.assertEqual(service.count("    - name: admin\n      port: 9183\n"), 2, "of both services")
+        self.assertIn("app.kubernetes.io/component: headless", service)
+        self.assertNotIn("kind: ServiceMonitor", self.template("--set", "anonymous=true"))
+        without = self.template("--set", "anonymous=true,admin.tokenSecret=token,service.admin=0", "--show-only", "templates/service.yaml")
+        self.assertEqual(without.count("    - name: admin\n"), 1)
+
+    def test_volumes_and_variables_of_the_values_are_in_the_pod(self) -> None:
+        (self.project / "values.yaml").write_text(
+            "anonymous: true\nextraEnv: [{name: SSL_CERT_FILE, value: /authorities/ca.crt}]\n"
+            "extraVolumes: [{name: authorities, configMap: {name: our-authorities}}]\n"
+            "extraVolumeMounts: [{name: authorities, mountPath: /authorities, readOnly: true}]\n"
+        )
+        for more in ([], IN_CLUSTER):
+            made = self.template("--values", "values.yaml", *more, "--show-only", "templates/statefulset.yaml")
+            for part in ["name: SSL_CERT_FILE", "value: /authorities/ca.crt", "mountPath: /authorities", "name: our-authorities"]:
+                self.assertIn(part, made)
+            self.assertEqual(made.count("          env:\n"), 1)
+
+    def write_configuration(self, *values: str) -> None:
+        made = self.template(*values, "--show-only", "templates/configmap.yaml")
+        lines = made.partition("tautwire.toml: |\n")[2].splitlines()
+        (self.project / "tautwire.toml").write_text("".join(f"{line.removeprefix('    ')}\n" for line in lines))

@@ -20,6 +20,13 @@ pub(crate) enum ReadError {
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            ReadError::Read(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                write!(
+                    f,
+                    "cannot be read: {error}; give user {} the right to read it",
+                    rustix::process::geteuid().as_raw()
+                )
+            }
             ReadError::Read(error) => write!(f, "cannot be read: {error}"),
             ReadError::TooLarge(bytes_max) => write!(f, "is larger than {bytes_max} bytes, the most that is read"),
             ReadError::NotUtf8(at) => write!(f, "is not UTF-8 at byte {at}"),
@@ -65,6 +72,13 @@ pub(crate) fn quoted(path: &Path) -> String {
 /// service.
 pub(crate) fn is_open_to_everybody(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o007 != 0)
+}
+
+/// Whether a file can be read and has nothing but comments and empty lines.
+pub(crate) fn has_no_entries(path: &Path) -> bool {
+    const BYTES_MAX: usize = 1 << 20;
+    let is_entry = |line: &str| !line.trim().is_empty() && !line.starts_with('#');
+    text(path, BYTES_MAX).is_ok_and(|text| !text.lines().any(is_entry))
 }
 
 fn bytes_of(file: impl Read, bytes_max: usize) -> Result<Vec<u8>, ReadError> {

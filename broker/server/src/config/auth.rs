@@ -193,6 +193,12 @@ impl Listener {
         self.knows_clients() || self.lets_in_anonymous() || is_for_holders
     }
 
+    /// Whether clients can only show who they are by a user of the password file.
+    pub(crate) fn takes_passwords_only(&self) -> bool {
+        let has_others = self.shares_users || self.auth.takes_tokens() || !self.auth.hook_url.0.is_empty();
+        !has_others && !self.takes_certificates() && !self.lets_in_anonymous()
+    }
+
     /// Whether nobody comes by it but from this machine. Who comes by a proxy may be anybody.
     pub(crate) fn is_for_this_machine(&self) -> bool {
         self.address.is_local() && self.proxies.is_none()

@@ -1,5 +1,7 @@
 //! What a configuration allows and probably does not mean.
 
+use std::path::PathBuf;
+
 use super::Config;
 use crate::files;
 
@@ -23,6 +25,7 @@ impl Config {
         let mut found = Vec::new();
         let mut warn = |text: String, fix: String| found.push(Warning { text, fix });
         self.of_listeners(&mut warn);
+        self.of_missing_users(&mut warn);
         self.of_the_admin_api(&mut warn);
         if self.websocket.origins.iter().any(|origin| origin.as_str() == "*") {
             warn(
@@ -71,6 +74,31 @@ impl Config {
             warn(
                 format!("nobody can come in by {listener} unless the cluster shares users"),
                 "tautwire cluster config push --users FILE --admin URL --token-file FILE".to_owned(),
+            );
+        }
+    }
+
+    /// Listeners on which nobody can authenticate, because their password file is empty; one line for those that share it.
+    fn of_missing_users(&self, warn: &mut impl FnMut(String, String)) {
+        let mut closed: Vec<(PathBuf, Vec<String>)> = Vec::new();
+        for listener in self.listeners().iter().filter(|listener| listener.takes_passwords_only()) {
+            let Some(path) = listener.auth.password_file.get().filter(|path| files::has_no_entries(path)) else {
+                continue;
+            };
+            match closed.iter_mut().find(|(known, _)| known == path) {
+                Some((_, names)) => names.push(listener.to_string()),
+                None => closed.push((path.to_owned(), vec![listener.to_string()])),
+            }
+        }
+        for (path, names) in closed {
+            let add = format!("tautwire user add --file {} NAME", files::quoted(&path));
+            warn(
+                format!(
+                    "no client can connect to {}: {} has no users. Add one by `{add}`, or set auth.anonymous = true to accept everybody",
+                    names.join(" and "),
+                    path.display()
+                ),
+                add,
             );
         }
     }

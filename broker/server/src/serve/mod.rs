@@ -149,14 +149,14 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: Prepared, on
         log::warn!("the cluster does not let this broker serve clients yet: they are refused until it does");
     }
     let mut sockets = broker.addresses().iter();
-    let bound = |address: Address| match address.socket().and_then(|_| sockets.next()) {
+    let mut bound = |address: Address| match address.socket().and_then(|_| sockets.next()) {
         Some(socket) => address.at(*socket),
         None => address,
     };
-    let bound: Vec<Address> = config.listeners().into_iter().map(|listener| listener.address).map(bound).collect();
+    let listeners = config.listeners();
+    let bound: Vec<Address> = listeners.iter().map(|listener| bound(listener.address.clone())).collect();
     let mut addresses: Vec<String> = bound.iter().map(ToString::to_string).collect();
     addresses.extend(admin);
-    let listeners = config.listeners();
     let plain = listeners.iter().zip(&bound).filter(|(_, address)| address.is_plain());
     let example = plain.filter_map(|(listener, address)| Example::of(listener, address)).next();
     // Starting is over when each thread has made its first turn, which publishes the `$SYS` topics; whoever looks at the memory after being

@@ -72,3 +72,17 @@ tcpSocket:
   port: {{ index . 2 }}
 {{- end -}}
 {{- end -}}
+
+{{/* The keys of `config` that stand before its first table, and the tables: in TOML, what follows a table belongs to it. */}}
+{{- define "tautwire.config" -}}
+{{- $keys := list -}}
+{{- $tables := list -}}
+{{- range (splitList "\n" .Values.config) -}}
+{{- if or $tables (regexMatch "^\\s*\\[\\[?[A-Za-z_][A-Za-z0-9_.-]*\\]\\]?\\s*(#.*)?$" .) -}}
+{{- $tables = append $tables . -}}
+{{- else -}}
+{{- $keys = append $keys . -}}
+{{- end -}}
+{{- end -}}
+{{- dict "keys" (join "\n" $keys | trim) "tables" (join "\n" $tables | trim) | toJson -}}
+{{- end -}}
