@@ -17,6 +17,7 @@ mod metered;
 mod registry;
 mod render;
 pub(crate) mod settings;
+mod slow_consumer;
 mod source;
 mod telemetry;
 mod tls;
