@@ -11,6 +11,7 @@ mod account;
 mod ack;
 mod acknowledge;
 mod admission;
+mod admit;
 mod adopted;
 mod ahead;
 mod allowances;

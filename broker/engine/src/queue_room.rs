@@ -96,14 +96,15 @@ impl<J: Journal> Hub<J> {
         fits && outbound.queued() < quotas.queue_messages && self.has_memory_for(outbound, counted_bytes)
     }
 
-    /// The same by its share of memory, where that bounds the queue. One that holds little is not full, whatever others hold.
+    /// The same by its share of memory, where that bounds the queue. One that holds a sixteenth of all at most is not full, whatever others
+    /// hold: where many of them take all memory, publishers are refused.
     #[inline]
     pub(crate) fn has_memory_for(&self, outbound: &Outbound, counted_bytes: usize) -> bool {
         if !self.allowances.quotas().queue_memory {
             return true;
         }
         let held_bytes = outbound.memory_bytes().saturating_add(counted_bytes) as u64;
-        held_bytes <= self.memory.client_max_bytes() || self.memory.share().is_little(held_bytes)
+        held_bytes <= self.memory.client_max_bytes() || self.memory.share().is_modest(held_bytes)
     }
 
     /// Which limit keeps the session from holding one more message that counts so many bytes, if one does.

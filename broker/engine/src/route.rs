@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tautwire_access::TopicStamp;
 use tautwire_contracts::Contract;
 use tautwire_memory::Ledger;
-use tautwire_message::{Format, MessageRef};
+use tautwire_message::Format;
 use tautwire_protocol::{QoS, ReasonCode, SubscriptionId};
 use tautwire_router::{
     Batch, Entry, Member, Parcel, RetainRefused, Routes, SessionKey, ShardIndex, ShareGroup, ShareReceiver,
@@ -26,7 +26,6 @@ use crate::mutant::{Mutant, is};
 use crate::place::SessionIndex;
 use crate::shard::Shard;
 use crate::slow_consumer::SlowConsumer;
-use crate::throttle::Blocked;
 
 /// A subscription with which its session came from another node of a cluster. It is as if it had always been there.
 pub(crate) const CAME_ALONG: u64 = 0;
@@ -60,12 +59,12 @@ impl Subscription {
 #[derive(Debug, Default)]
 pub(crate) struct Matches {
     /// Sorted by format, those without one first, then by session.
-    subscriptions: Vec<Subscription>,
+    pub(crate) subscriptions: Vec<Subscription>,
     /// How many want payloads as they were published.
     plain: usize,
-    routes: Routes,
+    pub(crate) routes: Routes,
     /// The contract that payloads must keep to.
-    contract: Option<Arc<Contract>>,
+    pub(crate) contract: Option<Arc<Contract>>,
     /// Names the entry; `None` for what is not remembered.
     stamp: Option<TopicStamp>,
     /// The filters by which its messages are counted.
@@ -431,44 +430,6 @@ fn find<'c, J: Journal>(
 }
 
 impl<J: Journal> Hub<J> {
-    /// Lets a message in that must not be lost once it has been acknowledged, or refuses it.
-    #[inline]
-    fn admit(&self, outgoing: &mut Outgoing<'_>, matches: &Matches) -> Result<(), NotRouted> {
-        let MessageRef { topic, .. } = outgoing.message;
-        let Routes { shards, shares, .. } = &matches.routes;
-        let receivers = matches.subscriptions.len() + shares.len() + shards.without(self.common.shard()).count();
-        if !self.memory.has_room_for_message(outgoing.message.kept_bytes(), receivers) {
-            return Err(NotRouted::NoMemory);
-        }
-        match self.memory.throttled.blocked(topic, &self.regime.settings().slow_consumer) {
-            None => {}
-            Some(Blocked::NoMemory) => return Err(NotRouted::NoMemory),
-            Some(Blocked::Refused) => return Err(NotRouted::QueueFull(SlowConsumer::Refuse)),
-            Some(Blocked::Paused) => return Err(NotRouted::QueueFull(SlowConsumer::PausePublisher)),
-        }
-        if !shares.is_empty() && self.is_share_queue_full(shares, outgoing.message.kept_bytes()) {
-            return Err(NotRouted::ShareQueueFull);
-        }
-        if let Some(state) = self.has_no_disk_for(outgoing, matches) {
-            return Err(NotRouted::NoDisk(state));
-        }
-        outgoing.is_admitted = true;
-        Ok(())
-    }
-
-    /// The shard for which a message that matches these cannot be taken on now, if there is one: the channel to it is full. Where it is
-    /// not known who gets the message, each full channel counts: a member of a shared subscription is chosen later, and what breaks a
-    /// contract may go to another topic.
-    #[inline]
-    fn congested(&self, matches: &Matches) -> Option<ShardIndex> {
-        let first = self.transit.first_full()?;
-        let Routes { shards, shares, .. } = &matches.routes;
-        if !shares.is_empty() || matches.contract.is_some() || self.is_in_cluster() {
-            return Some(first);
-        }
-        shards.without(self.common.shard()).into_iter().find(|shard| self.transit.is_full_to(*shard))
-    }
-
     /// Delivers a message to all whom a topic matches on this shard; says whether there is anybody.
     // Always in `route`: this is the way of every message.
     #[inline(always)]

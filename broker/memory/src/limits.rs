@@ -244,9 +244,15 @@ impl Share {
         more_bytes as u64 <= self.free_for(more_bytes as u64)
     }
 
+    /// Whether a client that holds `held_bytes` leaves enough for others, however little is free: it holds a sixteenth of all at most.
+    #[inline]
+    pub fn is_modest(&self, held_bytes: u64) -> bool {
+        held_bytes <= self.limits.all_bytes / MODEST
+    }
+
     /// Whether a client that holds `held_bytes` holds little: less than a thousandth of all.
     #[inline]
-    pub fn is_little(&self, held_bytes: u64) -> bool {
+    fn is_little(&self, held_bytes: u64) -> bool {
         let all_bytes = self.limits.all_bytes;
         held_bytes <= (all_bytes / LITTLE).max(LITTLE_MIN_BYTES.min(all_bytes / 256))
     }
@@ -265,6 +271,8 @@ const UNSEEN: u64 = 64;
 const KEPT_BACK: u64 = 16;
 /// A client that holds less than this part of all holds little.
 const LITTLE: u64 = 1_024;
+/// A client that holds no more than this part of all is modest.
+const MODEST: u64 = 16;
 /// Where all is small, it is as much as a session with a connection and a few filters takes.
 const LITTLE_MIN_BYTES: u64 = 4 << 10;
 

@@ -8,6 +8,7 @@ use tautwire_session::{Journal, Session, parts_of_name};
 
 use super::PAGE_MAX;
 use super::client::ClientSummary;
+use crate::drops::Drops;
 use crate::hub::Hub;
 use crate::jobs::SLICE_STEPS;
 use crate::place::SessionIndex;
@@ -30,6 +31,8 @@ pub enum ClientOrder {
     Subscriptions,
     /// Memory that is held for their sessions.
     HeldBytes,
+    /// Messages that were dropped for them because their queues were full.
+    DroppedMessages,
 }
 
 /// Which clients are wanted.
@@ -39,6 +42,8 @@ pub struct ClientsQuery {
     pub text: Box<str>,
     /// Whether they are connected.
     pub connected: Option<bool>,
+    /// Whether messages have waited for them for too long.
+    pub neglected: Option<bool>,
     /// The listener that they have come by; only who is connected has one.
     pub listener: Option<Box<str>>,
     /// How they are sorted.
@@ -153,11 +158,12 @@ impl Search {
     }
 
     fn look_at<J: Journal>(&mut self, hub: &Hub<J>, session: SessionIndex) {
-        let ClientsQuery { connected, listener, text, order, descending, after, limit } = &self.query;
+        let ClientsQuery { connected, neglected, listener, text, order, descending, after, limit } = &self.query;
         let connection = hub.sessions.connection(session);
         let came_by =
             || connection.and_then(|index| hub.connections[index].origin()).map(|origin| &**origin.listener());
         if connected.is_some_and(|connected| connected != connection.is_some())
+            || neglected.is_some_and(|neglected| neglected != hub.sessions.away(session).is_neglected)
             || listener.as_ref().is_some_and(|listener| came_by() != Some(listener))
         {
             return;
@@ -168,7 +174,7 @@ impl Search {
             return;
         }
         self.matched += 1;
-        let (number, text) = sorted_by(*order, state, user);
+        let (number, text) = sorted_by(*order, state, hub.sessions.drops(session).map_or(0, Drops::lost), user);
         let order_to = |rank: &Rank| {
             let own = (number, text, state.name());
             in_order(own.cmp(&(rank.number, &*rank.text, &*rank.name)), *descending)
@@ -197,7 +203,7 @@ impl Search {
     }
 }
 
-fn sorted_by<'s>(order: ClientOrder, state: &'s Session, user: &'s str) -> (u64, &'s str) {
+fn sorted_by<'s>(order: ClientOrder, state: &'s Session, dropped: u64, user: &'s str) -> (u64, &'s str) {
     let outbound = state.outbound();
     let count = |number: usize| (number as u64, "");
     match order {
@@ -208,6 +214,7 @@ fn sorted_by<'s>(order: ClientOrder, state: &'s Session, user: &'s str) -> (u64,
         ClientOrder::InFlight => count(outbound.map_or(0, |outbound| outbound.in_flight())),
         ClientOrder::Subscriptions => count(state.subscriptions().len()),
         ClientOrder::HeldBytes => count(state.memory_bytes()),
+        ClientOrder::DroppedMessages => (dropped, ""),
     }
 }
 

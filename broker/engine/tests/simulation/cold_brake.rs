@@ -241,7 +241,7 @@ fn a_subscriber_goes_on_whose_acknowledgements_are_behind_a_message_that_waits()
 #[test]
 fn publishers_do_not_wait_for_ever_for_a_store_that_stands_still() {
     let (buffered_bytes, session_queue_bytes) = (16 << 20, 1 << 30);
-    let limits = Settings { buffered_bytes, session_queue_bytes, ..Settings::default() };
+    let limits = Settings { buffered_bytes, session_queue_bytes, session_queue_memory: false, ..Settings::default() };
     let mut scene = Scene::new(1, limits);
     let publisher = scene.client(0, "p", &returning());
     scene.leave_a_session(0, "t/#");

@@ -328,14 +328,15 @@ fn what_is_dropped_for_a_full_queue_is_told_to_its_client_once() {
 /// By default one session may hold as much memory as it leaves free for others, and no more than the limit of one client.
 #[test]
 fn a_queue_that_takes_the_memory_of_its_client_is_full_and_does_not_stop_publishers() {
+    const SESSIONS: usize = 10;
     let settings = Settings { buffered_bytes: 8 << 20, client_bytes: 1 << 20, ..Settings::default() };
     let mut scene = Scene::new(1, settings);
-    for number in 0..20 {
+    for number in 0..SESSIONS {
         scene.offline(0, &format!("offline-{number}"), &[&format!("t/{number}")]);
     }
     let publisher = scene.client(0, "publisher");
-    for number in 0..20 * 2_000 {
-        let answer = scene.publish(publisher, &format!("t/{}", number % 20), &[0; 500]);
+    for number in 0..SESSIONS * 2_000 {
+        let answer = scene.publish(publisher, &format!("t/{}", number % SESSIONS), &[0; 500]);
         assert_eq!(answer, Some(PubAckReason::Success), "message {number}");
     }
     let totals = scene.broker.totals();

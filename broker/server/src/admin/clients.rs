@@ -14,7 +14,7 @@ use crate::fields::Fields;
 const PAGE_DEFAULT: usize = 100;
 
 /// What `sort` may be.
-const ORDERS: [(&str, ClientOrder); 7] = [
+const ORDERS: [(&str, ClientOrder); 8] = [
     ("client_id", ClientOrder::ClientId),
     ("user", ClientOrder::User),
     ("queued_messages", ClientOrder::QueuedMessages),
@@ -22,6 +22,7 @@ const ORDERS: [(&str, ClientOrder); 7] = [
     ("in_flight", ClientOrder::InFlight),
     ("subscriptions", ClientOrder::Subscriptions),
     ("held_bytes", ClientOrder::HeldBytes),
+    ("dropped_messages", ClientOrder::DroppedMessages),
 ];
 
 /// A client that a request means.
@@ -48,6 +49,7 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     let wanted = ClientsQuery {
         text: query.take("search").unwrap_or_default().into(),
         connected: query.take_as("connected", "true or false", truth)?,
+        neglected: query.take_as("neglected", "true or false", truth)?,
         listener: query.take("listener").map(Box::from),
         order: query
             .take_as("sort", &format!("one of {orders}"), |text| {
@@ -58,7 +60,7 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Result<Response, Response> {
         after: query.take_as("after", "what `next` of an earlier answer was", read_cursor)?,
         limit: limit(&mut query)?,
     };
-    query.finish("search, connected, listener, sort, descending, after, limit")?;
+    query.finish("search, connected, neglected, listener, sort, descending, after, limit")?;
     let page = call.admin.control.clients(&wanted, call.patience()).map_err(unanswered)?;
     let is_full = page.clients.len() == wanted.limit;
     let next = page.clients.last().filter(|_| is_full).map(|(rank, _)| cursor(rank));
@@ -139,6 +141,9 @@ fn described(summary: &ClientSummary) -> Fields {
         .with("queued_bytes", summary.queued_bytes)
         .with("in_flight", summary.in_flight)
         .with("held_bytes", summary.held_bytes)
+        .with("left_ms", summary.left_ms)
+        .with("neglected", summary.is_neglected)
+        .with("dropped_messages", summary.dropped_messages)
 }
 
 fn detailed(detail: &ClientDetail) -> Fields {

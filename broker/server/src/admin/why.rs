@@ -1,7 +1,7 @@
 //! Why a message does or does not reach a client, in words.
 
 use tautwire_contracts::OnViolation;
-use tautwire_engine::{Finding, OtherTurns, WhyQuery};
+use tautwire_engine::{Finding, OtherTurns, QueueLimit, SlowConsumer, WhyQuery};
 use tautwire_protocol::{QoS, ReasonCode, RetainHandling, TopicName};
 use tautwire_router::TURNS_MAX;
 use tautwire_session::parts_of_name;
@@ -133,19 +133,7 @@ fn words(finding: &Finding) -> Words {
             "the client is away, and QoS 0 is not kept for those who are".into(),
             "QoS 1 or 2, for the message and for the subscription",
         ),
-        Finding::QueueFull { of_user, drops_old } => said(
-            if *of_user { "queue_full_for_user" } else { "queue_full" },
-            format!(
-                "as many messages wait as may{}: {}",
-                if *of_user { " for all clients of its user" } else { "" },
-                if *drops_old { "the oldest is dropped for each new one" } else { "new ones are dropped" }
-            ),
-            if *of_user {
-                "limits.user_queue_messages, limits.user_queue_bytes, limits.slow_consumer"
-            } else {
-                "limits.session_queue_messages, limits.session_queue_bytes, limits.slow_consumer"
-            },
-        ),
+        Finding::QueueFull { limit, policy } => queue_full(*limit, *policy),
         Finding::Behind(count) => {
             said("behind", format!("{count} messages wait before it"), "the client acknowledges faster")
         }
@@ -190,6 +178,35 @@ fn words(finding: &Finding) -> Words {
             "Retain Handling of the subscription; a subscription without $share",
         ),
     }
+}
+
+/// A queue has no room: by which limit, and what that means for the message.
+fn queue_full(limit: QueueLimit, policy: SlowConsumer) -> Words {
+    let (code, held, change) = match limit {
+        QueueLimit::Session => (
+            "queue_full",
+            "as many messages wait for the client as may",
+            "the client acknowledges faster; limits.session_queue_messages, limits.session_queue_bytes, limits.slow_consumer",
+        ),
+        QueueLimit::Memory => (
+            "queue_full_for_memory",
+            "the messages that wait for the client take as much memory as one client may hold",
+            "the client acknowledges faster; limits.client_bytes, limits.buffered_bytes, limits.slow_consumer",
+        ),
+        QueueLimit::User => (
+            "queue_full_for_user",
+            "as many messages wait for all clients of its user as may",
+            "limits.user_queue_messages, limits.user_queue_bytes, limits.slow_consumer",
+        ),
+    };
+    let happens = match policy {
+        SlowConsumer::DropNew => "new ones are dropped for it",
+        SlowConsumer::DropOld => "the oldest is dropped for each new one",
+        SlowConsumer::Disconnect => "new ones are dropped for it, and it is disconnected",
+        SlowConsumer::Refuse => "new ones are refused, and nobody gets them",
+        SlowConsumer::PausePublisher => "publishers of new ones wait",
+    };
+    Words { code, text: format!("{held}: {happens}"), change: change.into() }
 }
 
 /// For whom the last messages of a group were.

@@ -18,6 +18,7 @@ pub(crate) mod protocol;
 mod registry;
 mod render;
 pub(crate) mod settings;
+mod slow_consumer;
 mod source;
 mod telemetry;
 mod tls;

@@ -1,6 +1,6 @@
 //! Every key of the configuration: its meaning, type, default, range and unit, said once.
 
-use tautwire_engine::ProtocolVersions;
+use tautwire_engine::{ProtocolVersions, SlowConsumer};
 use tautwire_identity::Unreachable;
 use tautwire_protocol::QoS;
 use tautwire_tls::{CipherSuites, ClientCertificates, MinimumVersion};
@@ -17,9 +17,10 @@ use super::listener::ListenerConfig;
 use super::metered::MeteredTopics;
 use super::protocol::ClientIdPrefix;
 use super::registry::settings;
+use super::slow_consumer::{SlowConsumerTopics, SlowConsumerUsers};
 use super::telemetry::{Attributes, Endpoint, Ratio};
 use super::tls::FilePaths;
-use super::value::{AdminListen, FilePath, LogFormat, SlowConsumer, TopicPrefix};
+use super::value::{AdminListen, FilePath, LogFormat, TopicPrefix};
 
 settings! {
     /// The effective configuration of a broker.
@@ -387,18 +388,35 @@ settings! {
         /// specific error (0x83), and with QoS 0 or MQTT 3.1.1 the message is dropped as if it had been taken. A larger will is refused
         /// with its CONNECT (0x95). `mqtt.maximum_packet_size`, in contrast, ends the connection. 0 means no bound.
         payload_bytes: usize = 0, in 0..=268_435_455;
-        /// QoS 1 and QoS 2 messages waiting for one session. When full, `limits.slow_consumer` decides.
-        session_queue_messages: usize = 10_000, in 1..=1_000_000_000;
+        /// QoS 1 and QoS 2 messages waiting for one session. When full, `limits.slow_consumer` decides. 0 means no bound but that in
+        /// bytes; in a cluster, where the rest waits in its log, 10,000.
+        session_queue_messages: usize = 0, in 0..=1_000_000_000, unit "messages";
         /// Bytes of the messages that one session holds: those that wait, and those that have been sent and not acknowledged.
-        /// When full, `limits.slow_consumer` decides.
-        session_queue_bytes: usize = 67_108_864, in 1_024..=1_099_511_627_776;
+        /// When full, `limits.slow_consumer` decides. 0 means, with `data.path`, 1 GiB or a sixteenth of `disk.limit` or of the file
+        /// system, whichever is less; in a cluster 64 MiB. With 0, a queue is also full when its session holds as much memory as one may:
+        /// `limits.client_bytes`, and above a sixteenth of `limits.buffered_bytes` no more than is left free for others. Messages on disk
+        /// count there with what their records take, some 150 bytes. With another value, a session that holds as much memory stops publishers instead, whatever
+        /// `limits.slow_consumer` says.
+        session_queue_bytes: usize = 0, in 0..=1_099_511_627_776, unit "bytes";
         /// Bytes of QoS 1 and QoS 2 messages that wait in the queue of one shared subscription because no member can take them. When full, a
         /// publisher is refused with Quota exceeded (0x97); one of 3.1.1 is not read from until there is room. Not used in a cluster, where the
         /// log holds what waits.
         shared_queue_bytes: usize = 67_108_864, in 1_024..=1_099_511_627_776;
-        /// What happens when a session's queue is full: `drop_new` drops the arriving message, `drop_old` the oldest
-        /// waiting one, `disconnect` ends the connection with Quota exceeded (0x97).
+        /// What happens to a message for a session whose queue is full. `drop_new` drops the arriving message for this session,
+        /// `drop_old` the oldest waiting one; both are counted, logged, and told to the client when it connects. `disconnect` drops the
+        /// arriving message and ends the connection with Quota exceeded (0x97). `refuse` gives the message to nobody and answers its
+        /// publisher with Quota exceeded (0x97); one of MQTT 3.1.1, which cannot be told, waits. `pause_publisher` has the publisher wait.
+        /// Publishers go on when half of the queue is empty. In a cluster, messages of QoS 1 and QoS 2 wait in its log, and this counts
+        /// only for others.
         slow_consumer: SlowConsumer = SlowConsumer::DropNew;
+        /// The same for messages to topics that match a filter, for example `orders/# = refuse`. The first that matches counts.
+        slow_consumer_topics: SlowConsumerTopics = SlowConsumerTopics::default();
+        /// The same for sessions of a user, for example `billing = pause_publisher`, where no rule for topics matches. After a restart, the
+        /// user of a client that is offline is not known until it connects.
+        slow_consumer_users: SlowConsumerUsers = SlowConsumerUsers::default();
+        /// A session whose client has been offline for so long, and for which messages wait, is neglected: it is logged and counted
+        /// (`sessions_neglected`), and `tautwire doctor` names it. It is not ended. 0 means never.
+        neglected_session_s: u32 = 604_800, in 0..=4_294_967_295, unit "seconds";
         /// PUBLISH packets that one client may send in a second, over any longer time. One that sends more is not read from until
         /// it may go on; nothing is dropped, and what it has sent behind a message that waits, PINGREQ too, waits with it. A client
         /// that comes back has what it left. 0 means no bound.
@@ -420,7 +438,8 @@ settings! {
         /// QoS 1 and QoS 2 are refused with Quota exceeded (0x97) or, with MQTT 3.1.1, not read from; QoS 0 is dropped and
         /// counted; new connections, wills and filters are refused.
         buffered_bytes: usize = 1_073_741_824, in 1_048_576..=1_099_511_627_776;
-        /// Memory that one client can make the broker hold. It can never hold more than is left free for the others either.
+        /// Memory that one client can make the broker hold, whatever other clients hold. It can never hold more than is left free for the
+        /// others either. How many receivers a message has does not count here: each of them counts by itself.
         client_bytes: usize = 268_435_456, in 65_536..=1_099_511_627_776;
         /// Messages that may stay in memory where there is a `data.path`, but no more than an eighth of `limits.buffered_bytes`.
         /// Beyond it, messages for clients that are away or slow, and retained messages, go to files in the data directory and

@@ -2,8 +2,8 @@ use std::path::Path;
 
 use super::registry;
 use super::settings::{KEYS, SECTIONS};
-use super::value::SlowConsumer;
 use super::*;
+use tautwire_engine::SlowConsumer;
 use tautwire_protocol::QoS;
 
 /// Reads `text` as if it stood in `tautwire.toml`.

@@ -30,14 +30,6 @@ pub(crate) enum Problem {
     Range(String),
 }
 
-/// What happens when the queue of a session is full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SlowConsumer {
-    DropNew,
-    DropOld,
-    Disconnect,
-}
-
 /// The beginning of topic names; empty for none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TopicPrefix(String);
@@ -100,11 +92,6 @@ pub(crate) enum LogFormat {
 /// A type with a fixed set of named values.
 pub(super) trait Choice: Copy + PartialEq + 'static {
     const CHOICES: &'static [(&'static str, Self)];
-}
-
-impl Choice for SlowConsumer {
-    const CHOICES: &'static [(&'static str, Self)] =
-        &[("drop_new", Self::DropNew), ("drop_old", Self::DropOld), ("disconnect", Self::Disconnect)];
 }
 
 impl Choice for AckLevel {

@@ -134,9 +134,11 @@ impl Config {
                 format!("set limits.websocket_frame_bytes = {}", self.mqtt.maximum_packet_size),
             );
         }
+        let is_in_memory = self.data.path.is_none();
         for (name, bytes) in [
-            ("limits.session_queue_bytes", limits.session_queue_bytes),
-            ("limits.shared_queue_bytes", limits.shared_queue_bytes),
+            // Otherwise they are on disk.
+            ("limits.session_queue_bytes", if is_in_memory { limits.session_queue_bytes } else { 0 }),
+            ("limits.shared_queue_bytes", if is_in_memory { limits.shared_queue_bytes } else { 0 }),
             ("limits.connection_output_bytes", limits.connection_output_bytes),
         ] {
             if bytes > limits.buffered_bytes {

@@ -2,22 +2,23 @@
 
 use std::num::{NonZeroU16, NonZeroU32};
 
-use tautwire_engine::{Acks, Offer, Settings, SlowConsumer};
+use tautwire_engine::{Acks, Offer, SESSION_QUEUE_BYTES, Settings, SlowConsumers};
 use tautwire_reactor::{ArrivalLimits, ConnectRate, Listen, Place};
 use tautwire_router::RetainedLimits;
 use tautwire_websocket::{FrameLimits, Origins, Path, Rules};
 
 use super::memory::Budget;
 use super::tls::TlsServers;
+use crate::config::Config;
 use crate::config::listen;
 use crate::config::listener::{Listener, ListenerLimits};
 use crate::config::protocol::ClientIdPrefix;
 use crate::config::settings::LimitsConfig;
-use crate::config::{Config, value};
 
 pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
     let (mqtt, limits) = (&config.mqtt, &config.limits);
     let budget = Budget::of(config);
+    let queue = SessionQueue::of(config);
     let settings = Settings {
         receive_maximum: mqtt.receive_maximum,
         maximum_packet_size_bytes: mqtt.maximum_packet_size,
@@ -49,8 +50,10 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
         in_flight_per_client: limits.in_flight_per_client,
         in_flight_bytes_per_client: limits.in_flight_bytes_per_client,
         payload_bytes: limits.payload_bytes,
-        session_queue_messages: limits.session_queue_messages,
-        session_queue_bytes: limits.session_queue_bytes,
+        session_queue_messages: queue.messages,
+        session_queue_bytes: queue.bytes,
+        session_queue_memory: queue.is_memory_bound,
+        neglected_session_s: limits.neglected_session_s,
         publish_messages_per_s: limits.publish_messages_per_s,
         publish_burst_messages: limits.publish_burst_messages,
         publish_bytes_per_s: limits.publish_bytes_per_s,
@@ -67,10 +70,10 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
         user_publish_burst_bytes: limits.user_publish_burst_bytes,
         user_retained_messages: limits.user_retained_messages,
         user_retained_bytes: limits.user_retained_bytes,
-        slow_consumer: match limits.slow_consumer {
-            value::SlowConsumer::DropNew => SlowConsumer::DropNew,
-            value::SlowConsumer::DropOld => SlowConsumer::DropOld,
-            value::SlowConsumer::Disconnect => SlowConsumer::Disconnect,
+        slow_consumer: SlowConsumers {
+            default: limits.slow_consumer,
+            topics: limits.slow_consumer_topics.0.clone(),
+            users: limits.slow_consumer_users.0.clone(),
         },
         connection_output_bytes: limits.connection_output_bytes,
         buffered_bytes: budget.buffered_bytes,
@@ -87,6 +90,57 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
         acks: Acks { default: config.ack(), topics: config.data.ack_topics.0.clone() },
     };
     (settings, RetainedLimits { messages: limits.retained_messages, bytes: budget.retained_bytes })
+}
+
+/// What one session may hold in a cluster, where the rest waits in its log.
+const CLUSTER_QUEUE_MESSAGES: usize = 10_000;
+const CLUSTER_QUEUE_BYTES: usize = 64 << 20;
+/// One session may take this part of the disk.
+const DISK_SHARE: u64 = 16;
+
+/// What one session may hold.
+#[derive(Debug, PartialEq, Eq)]
+struct SessionQueue {
+    /// 0 for no bound.
+    messages: usize,
+    bytes: usize,
+    /// The queue is also full when its session holds as much memory as one may.
+    is_memory_bound: bool,
+}
+
+impl SessionQueue {
+    fn of(config: &Config) -> SessionQueue {
+        let LimitsConfig { session_queue_messages, session_queue_bytes, .. } = config.limits;
+        if config.cluster.has_servers() {
+            let or = |value: usize, default: usize| if value == 0 { default } else { value };
+            return SessionQueue {
+                messages: or(session_queue_messages, CLUSTER_QUEUE_MESSAGES),
+                bytes: or(session_queue_bytes, CLUSTER_QUEUE_BYTES),
+                is_memory_bound: false,
+            };
+        }
+        let bytes = match session_queue_bytes {
+            0 => session_share(disk_bytes(config)),
+            bytes => bytes,
+        };
+        SessionQueue { messages: session_queue_messages, bytes, is_memory_bound: session_queue_bytes == 0 }
+    }
+}
+
+/// What one session may hold of a disk with so many bytes.
+fn session_share(disk_bytes: Option<u64>) -> usize {
+    let share = disk_bytes.and_then(|bytes| usize::try_from(bytes / DISK_SHARE).ok());
+    share.map_or(SESSION_QUEUE_BYTES, |share| share.min(SESSION_QUEUE_BYTES))
+}
+
+/// What the state may take on disk at most: the limit, or the whole file system. `None` without a disk, or where its size is not known.
+fn disk_bytes(config: &Config) -> Option<u64> {
+    let path = config.data.path.directory().ok()??;
+    disk_limit(config).or_else(|| {
+        let folder = path.ancestors().find(|folder| folder.is_dir())?;
+        let system = rustix::fs::statvfs(folder).ok()?;
+        Some(system.f_blocks.saturating_mul(system.f_frsize))
+    })
 }
 
 /// What the state may take on disk; `None` where nobody has said.
@@ -150,4 +204,29 @@ pub(crate) fn listens(config: &Config, listeners: &[Listener], tls: &TlsServers)
         }
     };
     listeners.iter().map(listen).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Override;
+
+    fn queue(settings: &[&str]) -> SessionQueue {
+        let overrides: Vec<_> =
+            settings.iter().map(|text| Override::from_argument(text).expect("a key and a value")).collect();
+        SessionQueue::of(&Config::load(None, &overrides).expect("that is allowed"))
+    }
+
+    #[test]
+    fn a_session_may_hold_its_share_of_the_disk_and_of_memory() {
+        assert_eq!(session_share(None), 1 << 30);
+        assert_eq!(session_share(Some(1 << 40)), 1 << 30);
+        assert_eq!(session_share(Some(1 << 30)), 64 << 20);
+        let on_disk = queue(&["data.path=/", "disk.limit=1073741824"]);
+        assert_eq!(on_disk, SessionQueue { messages: 0, bytes: 64 << 20, is_memory_bound: true });
+        let chosen = queue(&["limits.session_queue_bytes=5000", "limits.session_queue_messages=7"]);
+        assert_eq!(chosen, SessionQueue { messages: 7, bytes: 5_000, is_memory_bound: false });
+        let in_cluster = queue(&["cluster.servers=nats://a"]);
+        assert_eq!(in_cluster, SessionQueue { messages: 10_000, bytes: 64 << 20, is_memory_bound: false });
+    }
 }

@@ -12,7 +12,7 @@ use crate::support::{
 use crate::sys::await_number;
 
 /// Publishes the numbers from 0 up, `count` of them, many in one write, and completes their handshakes.
-fn publish_numbers(publisher: &mut Client, topic: &str, qos: QoS, count: usize) {
+pub(crate) fn publish_numbers(publisher: &mut Client, topic: &str, qos: QoS, count: usize) {
     for start in (0..count).step_by(500) {
         let ids: Vec<u16> = (start..count.min(start + 500)).map(|_| publisher.next_packet_id().get()).collect();
         let mut bytes = Vec::new();

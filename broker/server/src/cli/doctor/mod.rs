@@ -2,6 +2,7 @@
 
 mod disk;
 mod files;
+mod sessions;
 mod system;
 
 use std::fmt::Write as _;
@@ -19,7 +20,8 @@ pub(crate) static COMMAND: Command = Command {
     name: "doctor",
     usage: &["[--config FILE] [--listen ADDRESS]… [--threads N] [--memory] [--set KEY=VALUE]… [--json]"],
     about: "Looks at the machine for a broker with this configuration: open files, connections that wait, buffers, memory, the disk and how\n\
-            long its syncs take, the clock, certificates, settings that will hurt. To measure the disk it writes a file of 4 KiB in the data\n\
+            long its syncs take, the clock, certificates, settings that will hurt. If the broker runs with an admin API and a token file, it\n\
+            also names sessions for which messages wait that nobody fetches. To measure the disk it writes a file of 4 KiB in the data\n\
             directory and removes it. Run it as the user that the broker runs as.",
     groups: &[
         OptionGroup { title: "Options", options: CONFIG_OPTIONS },
@@ -103,6 +105,7 @@ fn findings(config: &Config) -> Result<Vec<Finding>, Stop> {
     findings.extend(disk::all(config));
     findings.extend(files::certificates(config, &prepared));
     findings.extend(files::secrets(config));
+    findings.extend(sessions::neglected(config));
     for Warning { text, fix } in config.advice() {
         // What is found twice is said once.
         if !findings.iter().any(|finding| finding.fix.as_ref() == Some(&fix)) {

@@ -16,6 +16,8 @@ const PAGE: [OptionSpec; 2] = [
     value(None, "after", "TEXT", "Only what follows: what an earlier answer says at its end."),
 ];
 const AWAY: OptionSpec = flag(None, "away", "Only those of clients that are not connected.");
+const NEGLECTED: OptionSpec =
+    flag(None, "neglected", "Only those for which messages have waited longer than limits.neglected_session_s.");
 const SEARCH: [OptionSpec; 6] = {
     let [limit, after] = PAGE;
     [
@@ -25,7 +27,7 @@ const SEARCH: [OptionSpec; 6] = {
             None,
             "sort",
             "KEY",
-            "client_id, user, queued_messages, queued_bytes, in_flight, subscriptions or held_bytes. Default: client_id.",
+            "client_id, user, queued_messages, queued_bytes, in_flight, subscriptions, held_bytes or dropped_messages. Default: client_id.",
         ),
         flag(None, "descending", "The largest first."),
         limit,
@@ -62,7 +64,7 @@ pub(crate) static SESSIONS: Command = Command {
     usage: &["--admin URL --token-file FILE [OPTION]…"],
     about: "Lists sessions, of clients that are connected and of those that are away.",
     groups: &[
-        OptionGroup { title: "Which", options: &[AWAY] },
+        OptionGroup { title: "Which", options: &[AWAY, NEGLECTED] },
         OptionGroup { title: "Options", options: &SEARCH },
         BROKER,
     ],
@@ -123,6 +125,7 @@ fn list(mut arguments: Arguments, connected: bool) -> Result<ExitCode, Stop> {
     let given = Given::read(&mut arguments, |given, name, arguments| {
         match name {
             "away" => is_away = true,
+            "neglected" => given.query.push(("neglected", "true".to_owned())),
             "descending" => given.query.push(("descending", "true".to_owned())),
             name => given.query.push((name, arguments.string()?)),
         }
@@ -139,13 +142,14 @@ fn list(mut arguments: Arguments, connected: bool) -> Result<ExitCode, Stop> {
     if given.json {
         return Ok(print(&answer.body));
     }
-    const COLUMNS: [(&str, &str); 9] = [
+    const COLUMNS: [(&str, &str); 10] = [
         ("client", "client_id"),
         ("user", "user"),
         ("address", "address"),
         ("protocol", "protocol"),
         ("subscriptions", "subscriptions"),
         ("queued", "queued_messages"),
+        ("dropped", "dropped_messages"),
         ("in flight", "in_flight"),
         ("bytes", "held_bytes"),
         ("listener", "listener"),

@@ -38,6 +38,17 @@ const HOME: &str = "\x1b[H";
 const CLEAR_LINE: &str = "\x1b[K";
 const CLEAR_BELOW: &str = "\x1b[J";
 
+const CLIENT_COLUMNS: [(&str, &str); 8] = [
+    ("client", "client_id"),
+    ("connected", "connected"),
+    ("queued", "queued_messages"),
+    ("bytes", "queued_bytes"),
+    ("dropped", "dropped_messages"),
+    ("in flight", "in_flight"),
+    ("subscriptions", "subscriptions"),
+    ("held bytes", "held_bytes"),
+];
+
 /// One look.
 struct Look {
     overview: Value,
@@ -108,17 +119,11 @@ impl Look {
         let mut text = self.summary(before);
         let client = |client: &Value| {
             let cell = |name: &&str| shown(client.get(name));
-            ["client_id", "connected", "queued_messages", "queued_bytes", "in_flight", "subscriptions", "held_bytes"]
-                .iter()
-                .map(cell)
-                .collect()
+            CLIENT_COLUMNS.iter().map(|(_, name)| cell(name)).collect()
         };
         let clients: Vec<Vec<String>> = self.clients.list("clients").iter().map(client).collect();
         text.push('\n');
-        text.push_str(&table(
-            &["client", "connected", "queued", "bytes", "in flight", "subscriptions", "held bytes"],
-            &clients,
-        ));
+        text.push_str(&table(&CLIENT_COLUMNS.map(|(heading, _)| heading), &clients));
         let mut topics: Vec<&Value> = self.topics.list("levels").iter().collect();
         topics.sort_by_key(|level| std::cmp::Reverse(retained(level)));
         let topic = |level: &&Value| {

@@ -5,6 +5,7 @@ mod gauges;
 mod overload;
 mod queues;
 mod refusals;
+mod slow_consumers;
 
 use crate::support::{AtLeastOnce, Broker, Client, ProtocolVersion, QoS, back};
 

@@ -12,6 +12,8 @@ use crate::support::{
 };
 use crate::sys::{await_live_number, await_live_numbers};
 
+/// With a bound of its own, a queue that takes too much memory is not full: publishers are refused.
+const DEEP_QUEUES: &str = "limits.session_queue_bytes=1099511627776";
 /// Names of clients enough that both of two threads have some of them.
 const HOGS: usize = 6;
 
@@ -21,7 +23,7 @@ const HOGS: usize = 6;
 fn all_queues_together_are_bounded_and_keep_what_was_acknowledged() {
     every_case(|case| {
         const SESSIONS: usize = 20;
-        let broker = case.broker_set(&["limits.buffered_bytes=4000000", "sys.interval_s=1"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=4000000", "sys.interval_s=1"]);
         let before = broker.resident_bytes();
         let qos = |number: usize| if number.is_multiple_of(2) { AtLeastOnce } else { ExactlyOnce };
         for number in 0..SESSIONS {
@@ -85,7 +87,7 @@ fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
     every_case(|case| {
         const COUNT: usize = 130;
         const LEN: usize = 20 * KILOBYTE;
-        let broker = case.broker_set(&["limits.buffered_bytes=2097152", "sys.interval_s=1"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=2097152", "sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
         for name in 0..HOGS {
             let name = format!("absent-{name}");
@@ -145,7 +147,8 @@ fn a_client_of_3_1_1_whose_own_acknowledgements_free_the_memory_is_not_stuck() {
     every_thread_count(|case| {
         // A session may hold about 410 of them. The broker looks for acknowledgements among as much as it reads at a time.
         const COUNT: u16 = 418;
-        let broker = case.broker_set(&["limits.buffered_bytes=16777216", "limits.in_flight_per_client=65535"]);
+        let broker =
+            case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=16777216", "limits.in_flight_per_client=65535"]);
         let mut client = broker.connect(V3_1_1, "client");
         client.subscribe("own", AtLeastOnce);
         let mut bytes = Vec::new();
@@ -205,7 +208,7 @@ fn publishers_of_3_1_1_that_wait_for_memory_are_not_cut_off() {
         const PUBLISHERS: usize = 12;
         const COUNT: usize = 60;
         const LEN: usize = 12 * KILOBYTE;
-        let broker = case.broker_set(&["limits.buffered_bytes=1048576", "sys.interval_s=1"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=1048576", "sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
         absent(&broker, V3_1_1, "absent", "common", AtLeastOnce);
         let publishers = flooding_publishers(&broker, PUBLISHERS, COUNT, LEN);
@@ -223,7 +226,7 @@ fn publishers_of_3_1_1_whose_large_messages_are_not_whole_are_not_cut_off() {
         const PUBLISHERS: usize = 10;
         const COUNT: usize = 8;
         const LEN: usize = 200 * KILOBYTE;
-        let broker = case.broker_set(&["limits.buffered_bytes=1500000", "sys.interval_s=1"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=1500000", "sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
         absent(&broker, V3_1_1, "absent", "common", AtLeastOnce);
         let publishers = flooding_publishers(&broker, PUBLISHERS, COUNT, LEN);
@@ -238,7 +241,7 @@ fn publishers_of_3_1_1_whose_large_messages_are_not_whole_are_not_cut_off() {
 fn a_publisher_of_3_1_1_that_waits_for_memory_may_go_and_come_back() {
     every_thread_count(|case| {
         const LEN: usize = 150 * KILOBYTE;
-        let broker = case.broker_set(&["limits.buffered_bytes=2097152", "sys.interval_s=1"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=2097152", "sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
         absent(&broker, V3_1_1, "absent", "a", ExactlyOnce);
         let mut publisher = broker.connecting(V3_1_1, "publisher").persistent().open();
@@ -305,7 +308,7 @@ fn stranger_is_kept(broker: &Broker, version: ProtocolVersion, qos: QoS) {
 #[test]
 fn one_absent_client_cannot_use_up_what_others_need() {
     every_case(|case| {
-        let broker = case.broker_set(&["limits.buffered_bytes=4000000"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=4000000"]);
         let mut publisher = broker.connect(V5, "publisher");
         for number in 0..HOGS {
             let name = format!("hog-{number}");
@@ -324,7 +327,8 @@ fn one_absent_client_cannot_use_up_what_others_need() {
 #[test]
 fn one_client_that_acknowledges_nothing_cannot_use_up_what_others_need() {
     every_case(|case| {
-        let broker = case.broker_set(&["limits.buffered_bytes=4000000", "limits.in_flight_per_client=65535"]);
+        let broker =
+            case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=4000000", "limits.in_flight_per_client=65535"]);
         let mut publisher = broker.connect(V5, "publisher");
         for number in 0..HOGS {
             let name = format!("hog-{number}");
@@ -344,7 +348,7 @@ fn one_client_that_acknowledges_nothing_cannot_use_up_what_others_need() {
 fn one_burst_cannot_use_up_what_others_need() {
     every_case(|case| {
         const COUNT: u16 = 600;
-        let broker = case.broker_set(&["limits.buffered_bytes=2000000"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=2000000"]);
         for number in 0..HOGS {
             let name = format!("hog-{number}");
             absent(&broker, case.version, &name, &name, AtLeastOnce);
@@ -369,7 +373,7 @@ fn one_burst_cannot_use_up_what_others_need() {
 fn one_client_with_many_filters_cannot_use_up_what_others_need() {
     every_case(|case| {
         const FILTERS: usize = 1_500;
-        let broker = case.broker_set(&["limits.buffered_bytes=8000000"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=8000000"]);
         let mut publisher = broker.connect(V5, "publisher");
         let mut hog = broker.connecting(case.version, "hog").persistent().open();
         let names: Vec<String> = (0..FILTERS).map(|number| format!("hog/{number}")).collect();
@@ -394,7 +398,7 @@ fn one_client_with_many_filters_cannot_use_up_what_others_need() {
 #[test]
 fn a_client_that_has_caught_up_is_served_again() {
     every_case(|case| {
-        let broker = case.broker_set(&["limits.buffered_bytes=2000000"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=2000000"]);
         for number in 0..HOGS {
             let (hog, publisher) = (format!("hog-{number}"), format!("publisher-{number}"));
             absent(&broker, case.version, &hog, &hog, AtLeastOnce);
@@ -416,7 +420,7 @@ fn a_client_that_has_caught_up_is_served_again() {
 #[test]
 fn filters_of_a_hog_that_is_gone_are_open() {
     every_case(|case| {
-        let broker = case.broker_set(&["limits.buffered_bytes=2000000", "sys.interval_s=1"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=2000000", "sys.interval_s=1"]);
         let mut publisher = broker.connect(V5, "publisher");
         for number in 0..HOGS {
             let hog = format!("hog-{number}");
@@ -450,7 +454,7 @@ fn a_payload_that_many_sessions_hold_counts_once() {
 }
 
 fn held_by_many(case: Case, sessions: usize) {
-    let broker = case.broker_set(&["limits.buffered_bytes=8388608"]);
+    let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=8388608"]);
     for number in 0..sessions {
         absent(&broker, case.version, &format!("absent-{number}"), "common", AtLeastOnce);
     }
@@ -478,7 +482,7 @@ fn held_by_many(case: Case, sessions: usize) {
 fn retained_and_shared_messages_are_not_lost_either() {
     every_case(|case: Case| {
         const MANY: usize = 100;
-        let broker = case.broker_set(&["limits.buffered_bytes=2000000"]);
+        let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=2000000"]);
         let mut publisher = broker.connect(V5, "publisher");
         absent(&broker, case.version, "member", "$share/group/work/#", AtLeastOnce);
         absent(&broker, case.version, "keeper", "kept/#", AtLeastOnce);

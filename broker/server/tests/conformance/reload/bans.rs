@@ -146,7 +146,7 @@ fn a_broker_that_keeps_nothing_keeps_no_bans() {
     world.broker.connect(V5, "eve").ping();
 }
 
-pub(super) const DAVE: &str =
+pub(crate) const DAVE: &str =
     "dave:$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4\n";
 
 /// A ban is a ban, whoever made it.

@@ -1,7 +1,7 @@
 //! The configuration changes while the broker runs: all of it in one step, or nothing.
 
 mod admin;
-mod bans;
+pub(crate) mod bans;
 mod files;
 mod limits;
 mod listeners;

@@ -231,6 +231,24 @@ pub(super) const ROWS: &[Row] = &[
         with: "2",
     },
     Row {
+        keys: &["limits.slow_consumer_topics"],
+        file: "limits.session_queue_messages = 1\n{}\n",
+        off: "",
+        on: "limits.slow_consumer_topics = [\"+ = drop_old\"]",
+        see: Before(first_of_two_that_wait),
+        without: "1",
+        with: "2",
+    },
+    Row {
+        keys: &["limits.neglected_session_s"],
+        file: "{}\n",
+        off: "",
+        on: "limits.neglected_session_s = 1",
+        see: Before(is_neglected),
+        without: NO,
+        with: YES,
+    },
+    Row {
         keys: &["limits.publish_messages_per_s"],
         file: "{}\n",
         off: "",
@@ -390,6 +408,21 @@ pub(super) fn retains_two(scene: &Scene, mut client: Client) -> String {
     assert_eq!(code(codes[0]), "0x10");
     topics.iter().for_each(|topic| _ = client.deliver(&Outgoing::new(topic, AtLeastOnce, b"").retained()));
     code(codes[1])
+}
+
+/// Whether a session is neglected soon for which a message waits.
+fn is_neglected(scene: &Scene, mut client: Client) -> String {
+    let name = scene.name();
+    let mut away = scene.connecting(&format!("away-{name}")).persistent().open();
+    away.subscribe(&name, AtLeastOnce);
+    away.disconnect();
+    assert_eq!(client.publish(&name, AtLeastOnce, b"x"), 0);
+    let before = scene.metric("sessions_neglected");
+    let deadline = Instant::now() + scene.patience(YES);
+    while scene.metric("sessions_neglected") == before && Instant::now() < deadline {
+        client.ping();
+    }
+    yes_if(scene.metric("sessions_neglected") > before)
 }
 
 /// The first of what a client gets that comes back, after two messages of 600 bytes have come meanwhile.

@@ -131,6 +131,7 @@ impl Scene {
         let own = |key: &str| file.lines().any(|line| line.starts_with(key));
         let mut text: String = usual.into_iter().filter(|(key, _)| !own(key)).map(|(_, line)| line).collect();
         text.push_str(&file.replace("SERVICE", &self.service.url()).replace("SECURE", &self.service.secure_url()));
+        let text = text.replace("OWN_NAME", &self.name());
         let text = text.replace("SOCKET", &self.folder.path().join("socket").display().to_string());
         self.folder.write("tautwire.toml", &text);
         let answer = self.ask("POST", "/config/reload").expect(200);

@@ -43,6 +43,15 @@ pub(super) const ROWS: &[Row] = &[
         with: "2",
     },
     Row {
+        keys: &["limits.slow_consumer_users"],
+        file: "auth.password_file = \"users\"\nlimits.session_queue_messages = 1\n{}\n",
+        off: "",
+        on: "limits.slow_consumer_users = [\"OWN_NAME = drop_old\"]",
+        see: Before(first_of_two_that_wait),
+        without: "1",
+        with: "2",
+    },
+    Row {
         keys: &["limits.user_publish_messages_per_s"],
         file: "auth.password_file = \"users\"\n{}\n",
         off: "",

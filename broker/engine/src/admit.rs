@@ -1,0 +1,51 @@
+//! Whether a message of QoS 1 or 2 is taken on: before anybody gets it, and before it is retained.
+
+use tautwire_message::MessageRef;
+use tautwire_router::{Routes, ShardIndex};
+use tautwire_session::Journal;
+
+use crate::frames::Outgoing;
+use crate::hub::Hub;
+use crate::route::{Matches, NotRouted};
+use crate::slow_consumer::SlowConsumer;
+use crate::throttle::Blocked;
+
+impl<J: Journal> Hub<J> {
+    /// Lets a message in that must not be lost once it has been acknowledged, or refuses it.
+    #[inline]
+    pub(crate) fn admit(&self, outgoing: &mut Outgoing<'_>, matches: &Matches) -> Result<(), NotRouted> {
+        let MessageRef { topic, .. } = outgoing.message;
+        let Routes { shards, shares, .. } = &matches.routes;
+        let receivers = matches.subscriptions.len() + shares.len() + shards.without(self.common.shard()).count();
+        if !self.memory.has_room_for_message(outgoing.message.kept_bytes(), receivers) {
+            return Err(NotRouted::NoMemory);
+        }
+        match self.memory.throttled.blocked(topic, &self.regime.settings().slow_consumer) {
+            None => {}
+            Some(Blocked::NoMemory) => return Err(NotRouted::NoMemory),
+            Some(Blocked::Refused) => return Err(NotRouted::QueueFull(SlowConsumer::Refuse)),
+            Some(Blocked::Paused) => return Err(NotRouted::QueueFull(SlowConsumer::PausePublisher)),
+        }
+        if !shares.is_empty() && self.is_share_queue_full(shares, outgoing.message.kept_bytes()) {
+            return Err(NotRouted::ShareQueueFull);
+        }
+        if let Some(state) = self.has_no_disk_for(outgoing, matches) {
+            return Err(NotRouted::NoDisk(state));
+        }
+        outgoing.is_admitted = true;
+        Ok(())
+    }
+
+    /// The shard for which a message that matches these cannot be taken on now, if there is one: the channel to it is full. Where it is
+    /// not known who gets the message, each full channel counts: a member of a shared subscription is chosen later, and what breaks a
+    /// contract may go to another topic.
+    #[inline]
+    pub(crate) fn congested(&self, matches: &Matches) -> Option<ShardIndex> {
+        let first = self.transit.first_full()?;
+        let Routes { shards, shares, .. } = &matches.routes;
+        if !shares.is_empty() || matches.contract.is_some() || self.is_in_cluster() {
+            return Some(first);
+        }
+        shards.without(self.common.shard()).into_iter().find(|shard| self.transit.is_full_to(*shard))
+    }
+}

@@ -1,0 +1,64 @@
+//! Sessions of the running broker for which messages wait that nobody fetches.
+
+use super::super::contract::http::Admin;
+use super::super::data::grouped::grouped;
+use super::Finding;
+use crate::config::Config;
+use crate::json::{self, Value};
+use crate::time::UtcTime;
+
+/// Sessions that are named.
+const NAMED_MAX: usize = 5;
+
+/// What the broker of this configuration says of its sessions; `None` where it does not run here, or its admin API is off or not to be read.
+pub(super) fn neglected(config: &Config) -> Option<Finding> {
+    let address = config.admin.listen.0?;
+    let token_file = config.admin.token_file.get()?;
+    let ca = config.admin.certificate.iter().next().filter(|_| address.by_tls);
+    let admin = Admin::open(&address.to_string(), token_file, ca).ok()?;
+    let path = format!("/v1/clients?neglected=true&sort=queued_messages&descending=true&limit={NAMED_MAX}");
+    let answer = json::parse(&admin.get(&path).ok()?).ok()?;
+    Some(judged(&answer))
+}
+
+fn judged(answer: &Value) -> Finding {
+    let number = |value: &Value, name: &str| -> u64 {
+        match value.get(name) {
+            Some(Value::Number(number)) => number.parse().unwrap_or(0),
+            _ => 0,
+        }
+    };
+    let matched = number(answer, "matched");
+    if matched == 0 {
+        return Finding::well("sessions", "no session is neglected".to_owned());
+    }
+    let named = answer.list("clients").iter().map(|client| {
+        let since = UtcTime::from_unix(number(client, "left_ms") / 1_000, 0).to_rfc3339();
+        let (client_id, queued) = (client.text("client_id"), grouped(number(client, "queued_messages")));
+        format!("{client_id:?} ({queued} messages, offline since {since})")
+    });
+    let named: Vec<_> = named.collect();
+    let more = match matched.saturating_sub(named.len() as u64) {
+        0 => String::new(),
+        more => format!(", and {} more", grouped(more)),
+    };
+    let sessions = if matched == 1 { "session is" } else { "sessions are" };
+    let text = format!("{} {sessions} neglected: messages wait for {}{more}", grouped(matched), named.join(", "));
+    Finding::warning("sessions", text, "let the clients connect, or run: tautwire sessions delete CLIENT")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neglected_sessions_are_named_with_what_to_do() {
+        let finding = |text: &str| judged(&json::parse(text).expect("it is JSON"));
+        assert_eq!(finding("{\"matched\":0,\"clients\":[]}").text, "no session is neglected");
+        let one = "{\"client_id\":\"a\",\"queued_messages\":12345,\"left_ms\":1700000000000}";
+        assert_eq!(
+            finding(&format!("{{\"matched\":3,\"clients\":[{one}]}}")).text,
+            "3 sessions are neglected: messages wait for \"a\" (12,345 messages, offline since 2023-11-14T22:13:20Z), and 2 more"
+        );
+    }
+}

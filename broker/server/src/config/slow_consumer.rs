@@ -1,0 +1,119 @@
+//! What happens to messages for sessions whose queues are full, by topic filters and by users.
+
+use std::ops::RangeInclusive;
+
+use tautwire_engine::SlowConsumer;
+use tautwire_protocol::TopicFilter;
+use toml::de::DeValue;
+
+use super::value::{Choice, Problem, Setting, quoted, texts};
+
+impl Choice for SlowConsumer {
+    const CHOICES: &'static [(&'static str, Self)] = &[
+        ("drop_new", Self::DropNew),
+        ("drop_old", Self::DropOld),
+        ("disconnect", Self::Disconnect),
+        ("refuse", Self::Refuse),
+        ("pause_publisher", Self::PausePublisher),
+    ];
+}
+
+/// By topic filters, in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct SlowConsumerTopics(pub(crate) Vec<(Box<str>, SlowConsumer)>);
+
+/// By users.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct SlowConsumerUsers(pub(crate) Vec<(Box<str>, SlowConsumer)>);
+
+impl Setting for SlowConsumerTopics {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        "list of \"FILTER = POLICY\"".to_owned()
+    }
+
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        let is_right = |text: &str| TopicFilter::new(text).is_ok_and(|filter| filter.share().is_none());
+        let read = |text| rule(text, "a topic filter", "orders/#", is_right);
+        texts::<Self>(value)?.into_iter().map(read).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn to_toml(&self) -> String {
+        list(&self.0)
+    }
+}
+
+impl Setting for SlowConsumerUsers {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        "list of \"USER = POLICY\"".to_owned()
+    }
+
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        let read = |text| rule(text, "a user name", "billing", |user| !user.is_empty());
+        texts::<Self>(value)?.into_iter().map(read).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn to_toml(&self) -> String {
+        list(&self.0)
+    }
+}
+
+/// `name = policy`, where `is_right` says whether the name is `what`.
+fn rule(
+    text: &str,
+    what: &str,
+    example: &str,
+    is_right: impl FnOnce(&str) -> bool,
+) -> Result<(Box<str>, SlowConsumer), Problem> {
+    let parts = text.rsplit_once('=').map(|(name, policy)| (name.trim(), policy.trim()));
+    let rule = parts.and_then(|(name, policy)| {
+        let (_, policy) = SlowConsumer::CHOICES.iter().find(|(choice, _)| *choice == policy)?;
+        is_right(name).then(|| (name.into(), *policy))
+    });
+    rule.ok_or_else(|| {
+        let policies: Vec<_> = SlowConsumer::CHOICES.iter().map(|(name, _)| *name).collect();
+        Problem::Range(format!(
+            "\"{}\" is not {what}, \"=\" and one of {}; write it like \"{example} = refuse\"",
+            text.escape_debug(),
+            policies.join(", ")
+        ))
+    })
+}
+
+fn list(rules: &[(Box<str>, SlowConsumer)]) -> String {
+    let rules: Vec<_> = rules.iter().map(|(name, policy)| quoted(&format!("{name} = {}", policy.name()))).collect();
+    format!("[{}]", rules.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read<S: Setting>(list: &str) -> Result<S, Problem> {
+        let text = format!("x = {list}");
+        let value = toml::de::DeTable::parse(&text).expect("TOML");
+        S::from_toml(value.get_ref().get("x").expect("there").get_ref(), None)
+    }
+
+    #[test]
+    fn a_rule_is_read_and_shown_alike() {
+        let list = "[\"orders/# = refuse\", \"a=b = pause_publisher\"]";
+        assert_eq!(read::<SlowConsumerTopics>(list).expect("two rules").to_toml(), list);
+        let users = read::<SlowConsumerUsers>("[\"ann=drop_old\"]").expect("a rule");
+        assert_eq!(users.0, [("ann".into(), SlowConsumer::DropOld)]);
+    }
+
+    #[test]
+    fn what_is_no_rule_is_refused_and_an_example_is_given() {
+        for wrong in ["a", "a = drop", "a/#/b = refuse", "$share/g/a = refuse"] {
+            let list = format!("[\"{wrong}\"]");
+            let Err(Problem::Range(message)) = read::<SlowConsumerTopics>(&list) else { panic!("{wrong}") };
+            assert!(message.contains("write it like \"orders/# = refuse\""), "{message}");
+        }
+        assert!(read::<SlowConsumerUsers>("[\" = refuse\"]").is_err());
+    }
+
+    #[test]
+    fn each_policy_has_the_name_by_which_it_is_chosen() {
+        assert!(SlowConsumer::CHOICES.iter().all(|(name, policy)| *name == policy.name()));
+    }
+}
