@@ -209,6 +209,24 @@ impl Journal for SlowJournal {
 const BEHIND_FRAMES: usize = 40;
 
 impl SharedLog {
+    pub(crate) fn trace(&self, payload: &str) -> String {
+        let mut found = String::new();
+        for (at, frame) in self.0.borrow().frames.iter().enumerate() {
+            for record in &frame.records {
+                let text = match record {
+                    Kept::Changed(session, Change::Queued(d) | Change::Started(d), id) if d.message.hot().is_some_and(|m| m.payload() == payload.as_bytes()) => format!("{at} shard {} {session:?} {:?} {id:?} {:?}", frame.shard, record_kind(record), d.qos),
+                    Kept::Changed(session, change @ (Change::Withdrawn | Change::StartedQueued | Change::Completed(_) | Change::Received(_)), id) => format!("   {at} shard {} {session:?} {change:?} {id:?}", frame.shard),
+                    Kept::Opened(session, name) => format!("   {at} {session:?} {name}"),
+                    Kept::Handed { message, to, .. } if message.payload() == payload.as_bytes() => format!("{at} shard {} handed {to:?}", frame.shard),
+                    _ => continue,
+                };
+                found.push_str(&text);
+                found.push('\n');
+            }
+        }
+        found
+    }
+
     pub(crate) fn journal(&self, shard: usize) -> SlowJournal {
         SlowJournal { log: self.clone(), shard, ended: 0, open: Vec::new(), waiting: Vec::new() }
     }
@@ -634,3 +652,5 @@ fn check_held<J: Journal>(world: &mut World<J>, client: usize, session: &Session
         assert_eq!(known, held, "identifier {}", id.get());
     }
 }
+
+fn record_kind(k: &Kept) -> &'static str { match k { Kept::Changed(_, Change::Queued(_), _) => "queued", _ => "started" } }
