@@ -71,11 +71,14 @@ impl<J: Journal> Hub<J> {
             return;
         }
         let Hub { sessions, log, clock, .. } = self;
-        let number = match sessions.written(index) {
-            Some(written) => written.number,
-            None => log.open(sessions[index].name(), clock.now_ms()).0,
+        if sessions[index].outbound().is_some_and(|outbound| outbound.memory_bytes() < outbound.counted_bytes()) {
+            // Some of what it holds is on disk in a file that does not survive a crash, and cannot be written down from there.
+            return;
+        }
+        let (number, mut position) = match sessions.written(index) {
+            Some(written) => (written.number, written.position),
+            None => log.open(sessions[index].name(), clock.now_ms()),
         };
-        let mut position = LogPosition::default();
         sessions[index].describe(|change, packet_id| {
             position = log.note(Record::Changed { session: number, change, packet_id });
         });
