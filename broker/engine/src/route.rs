@@ -10,7 +10,7 @@ use tautwire_protocol::{QoS, ReasonCode, SubscriptionId};
 use tautwire_router::{
     Batch, Entry, Member, Parcel, RetainRefused, Routes, SessionKey, ShardIndex, ShareGroup, ShareReceiver,
 };
-use tautwire_session::{Journal, LogState, PendingMessage, Receivers, SubscriptionIds};
+use tautwire_session::{Journal, LogState, PendingMessage, Receivers, SessionNumber, SubscriptionIds};
 use tautwire_topics::{FilterTree, MatchCache, Reusable};
 
 use crate::access::Stamps;
@@ -632,7 +632,7 @@ impl<J: Journal> Hub<J> {
         // A session that is not written down yet is before it gets the message: see `write_for_group`.
         let is_written = J::KEEPS && !may_be_lost && (member.number.is_some() || group.lasts());
         let handed = delivery.message.hot().filter(|_| is_written).map(|message| {
-            let number = member.number.unwrap_or_default();
+            let number = member.number.unwrap_or(SessionNumber::OF_NONE);
             self.write_handed(to, message, Receivers::Member(number, group.filter()))
         });
         let read_at_us = self.stopwatch.read_at_us();

@@ -21,7 +21,11 @@ def member(arena: Arena, name: str, receive_maximum: int | None = None, silent: 
     client = peer.connected(
         arena.port, name, clean=not lasts, expiry_s=wire.FOR_EVER_S if lasts else 0, receive_maximum=receive_maximum
     )
-    return Subscriber(peer.subscribed(client, [SHARE]), silent)
+    subscriber = Subscriber(peer.subscribed(client, [SHARE]), silent)
+    # Messages may have come together with SUBACK.
+    for taken in client.packets:
+        subscriber.take(taken)
+    return subscriber
 
 
 def work(count: int = MANY, size: int = 100) -> Iterator[Message]:
