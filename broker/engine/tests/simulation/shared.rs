@@ -322,11 +322,6 @@ impl World {
                 return;
             }
         }
-        for replayed in self.log.replay().sessions() {
-            let held = replayed.session.outbound().map(|outbound| (outbound.queued(), outbound.in_flight(), outbound.messages(), outbound.is_resent()));
-            eprintln!("{:?}: {held:?} {:?}", replayed.session.name(), replayed.left_at_ms);
-        }
-        eprintln!("{:?} {:?}", self.broker.totals(), self.broker.exchange().group(SHARE).map(|group| (group.members(), group.waiting())));
         panic!("{} messages are stored, and {:?} are open", self.stored(), self.publishers.iter().map(|p| p.open.len()).collect::<Vec<_>>());
     }
 
@@ -343,11 +338,6 @@ impl World {
             }
         }
         let missing: Vec<_> = self.taken.iter().filter(|number| !counts.contains_key(number)).collect();
-        for number in &missing {
-            eprintln!("{number} {:?}", self.published[**number]);
-            eprintln!("{}", self.log.trace(&format!("{number:>100}")));
-        }
-        for m in &self.members { eprintln!("{} {:?} {:?} {} {:?}", m.name, m.qos, m.pace, m.is_fleeting, m.terms.receive_maximum); }
         assert!(missing.is_empty(), "of {} messages that were taken, {missing:?} did not come", self.taken.len());
         for (number, count) in &counts {
             let is_once = self.published[*number] == QoS::AtLeastOnce || self.members.iter().any(|m| m.qos == QoS::AtLeastOnce);
