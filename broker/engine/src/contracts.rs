@@ -60,7 +60,9 @@ impl MessageRefusal {
     /// The queue of a shared subscription that matches has no room for the message.
     #[cold]
     pub(crate) fn share_queue_full() -> Box<MessageRefusal> {
-        let why = "no member of a shared subscription takes messages, and its queue is full; send the message again later".into();
+        let why =
+            "no member of a shared subscription takes messages, and its queue is full; send the message again later"
+                .into();
         let consequence = Consequence::WhenShareQueueHasRoom;
         Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, consequence })
     }

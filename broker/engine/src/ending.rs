@@ -11,8 +11,8 @@ use crate::connections::ReadBack;
 use crate::hub::Hub;
 use crate::jobs::{Job, SLICE_STEPS, Slice};
 use crate::place::SessionIndex;
-use crate::share_queue::share_of;
 use crate::shard::Shard;
+use crate::share_queue::share_of;
 
 /// A session that has ended, and how far it has been cleared away.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use crate::ack::Ack;
 use crate::connections::{Reason, Replay};
 use crate::ending::Ending;
 use crate::place::ConnectionId;
-use crate::share_queue::Redispatch;
 use crate::shard::Shard;
+use crate::share_queue::Redispatch;
 use crate::survey::UnderWay;
 
 /// Steps in one turn, of all jobs together and of what is done at once. A step is a filter, or a message that is let go: each takes about a

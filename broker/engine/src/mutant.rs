@@ -34,7 +34,6 @@ pub enum Mutant {
     /// A message of a shared subscription that its member has no room for waits in the member's own queue.
     QueuesForMembers,
 
-
     /// A queue of a shared subscription does not ask members for room.
     ForgetsToAskMembers,
     /// A member of a shared subscription does not report that it has room.

@@ -5,8 +5,7 @@ use std::fmt;
 use tautwire_protocol::TopicFilter;
 use tautwire_router::{Placement, ShardIndex};
 use tautwire_session::{
-    Change, Homes, Journal, LogPosition, Record, Replayed, ReplayedSession, Session, ShardNumber,
-    Untaken, UntakenFor,
+    Change, Homes, Journal, LogPosition, Record, Replayed, ReplayedSession, Session, ShardNumber, Untaken, UntakenFor,
 };
 
 use crate::formats;
@@ -14,8 +13,8 @@ use crate::frames::Outgoing;
 use crate::place::SessionIndex;
 use crate::route::Publisher;
 use crate::sessions::{Extent, Written};
-use crate::share_queue::{queue_name, share_of};
 use crate::shard::Shard;
+use crate::share_queue::{queue_name, share_of};
 
 /// Why the shards cannot go on with what the log says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tautwire_message::{Body, MessageId, MessageRef};
 use tautwire_protocol::{QoS, topic_matches};
 use tautwire_router::{
-    Exchange, InterestChange, Member, MemberRoom, Progress, RetainRefused, RetainedClaim, RetainedLimits, RetainedQuota, Routes,
-    SessionKey, ShardIndex,
+    Exchange, InterestChange, Member, MemberRoom, Progress, RetainRefused, RetainedClaim, RetainedLimits,
+    RetainedQuota, Routes, SessionKey, ShardIndex,
 };
 
 const ROOMY: RetainedLimits = RetainedLimits { messages: 100_000, bytes: 100 << 20 };

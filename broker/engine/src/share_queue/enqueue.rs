@@ -127,7 +127,9 @@ impl<J: Journal> Shard<J> {
     /// Takes up the queues that come out of the log, once all members are there. One whose group has none ends.
     pub(crate) fn restore_share_queues(&mut self) {
         for session in self.hub.sessions.indices() {
-            let Some(share) = super::share_of(self.hub.sessions[session].name()).map(Arc::<str>::from) else { continue };
+            let Some(share) = super::share_of(self.hub.sessions[session].name()).map(Arc::<str>::from) else {
+                continue;
+            };
             let group = self.hub.common.exchange().group(&share).filter(|group| group.has_members());
             let Some(group) = group else {
                 self.end_session(session);

@@ -352,8 +352,7 @@ pub(crate) fn live_with_slow_log(seed: u64) {
 fn check_acknowledged(world: &mut World<SlowJournal>, journal: &SharedLog) {
     // The session of a member may be written down as a whole after it got a message.
     let is_fleeting = |client: &&Client| client.terms.as_ref().is_some_and(|terms| terms.expiry_interval_s == 0);
-    let fleeting: BTreeSet<String> =
-        world.clients.iter().filter(is_fleeting).map(|client| client.id.clone()).collect();
+    let fleeting: BTreeSet<String> = world.clients.iter().filter(is_fleeting).map(|client| client.id.clone()).collect();
     for client in &mut world.clients {
         let lasts = client.terms.as_ref().is_some_and(|terms| terms.expiry_interval_s > 0);
         for acknowledged in std::mem::take(&mut client.acknowledged) {

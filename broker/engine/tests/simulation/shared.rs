@@ -242,20 +242,18 @@ impl World {
             publisher.input.extend(self.broker.take(publisher.socket, usize::MAX));
             for packet in packets(&mut publisher.input, publisher.version) {
                 let (packet_id, is_taken, is_quota) = match packet.as_packet() {
-                    Packet::PubAck(ack) => (
-                        ack.packet_id,
-                        ack.reason == PubAckReason::Success,
-                        ack.reason == PubAckReason::QuotaExceeded,
-                    ),
-                    Packet::PubRec(ack) => (
-                        ack.packet_id,
-                        ack.reason == PubRecReason::Success,
-                        ack.reason == PubRecReason::QuotaExceeded,
-                    ),
+                    Packet::PubAck(ack) => {
+                        (ack.packet_id, ack.reason == PubAckReason::Success, ack.reason == PubAckReason::QuotaExceeded)
+                    }
+                    Packet::PubRec(ack) => {
+                        (ack.packet_id, ack.reason == PubRecReason::Success, ack.reason == PubRecReason::QuotaExceeded)
+                    }
                     Packet::ConnAck(_) | Packet::PubComp(_) => continue,
                     other => panic!("a publisher is sent {other:?}"),
                 };
-                let Some((number, qos)) = publisher.open.remove(&packet_id) else { panic!("{packet_id:?} is not open") };
+                let Some((number, qos)) = publisher.open.remove(&packet_id) else {
+                    panic!("{packet_id:?} is not open")
+                };
                 assert!(is_taken || is_quota, "message {number} is refused for another reason");
                 assert!(is_taken || publisher.version.is_v5(), "3.1.1 has no refusal");
                 if is_taken { &mut self.taken } else { &mut self.refused }.insert(number);
@@ -326,7 +324,11 @@ impl World {
                 return;
             }
         }
-        panic!("{} messages are stored, and {:?} are open", self.stored(), self.publishers.iter().map(|p| p.open.len()).collect::<Vec<_>>());
+        panic!(
+            "{} messages are stored, and {:?} are open",
+            self.stored(),
+            self.publishers.iter().map(|p| p.open.len()).collect::<Vec<_>>()
+        );
     }
 
     fn stored(&self) -> u64 {
@@ -344,7 +346,8 @@ impl World {
         let missing: Vec<_> = self.taken.iter().filter(|number| !counts.contains_key(number)).collect();
         assert!(missing.is_empty(), "of {} messages that were taken, {missing:?} did not come", self.taken.len());
         for (number, count) in &counts {
-            let is_once = self.published[*number] == QoS::AtLeastOnce || self.members.iter().any(|m| m.qos == QoS::AtLeastOnce);
+            let is_once =
+                self.published[*number] == QoS::AtLeastOnce || self.members.iter().any(|m| m.qos == QoS::AtLeastOnce);
             assert!(is_once || *count == 1, "message {number} of QoS 2 has come {count} times");
         }
         let refused: Vec<_> = self.refused.iter().filter(|number| counts.contains_key(number)).collect();
