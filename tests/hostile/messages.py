@@ -119,9 +119,9 @@ class Subscriber:
         self.received: set[int] = set()
         self.connack: int | None = None
         self._silent = silent
-        client.handler = self._handle
+        client.handler = self.take
 
-    def _handle(self, taken: wire.Packet) -> None:
+    def take(self, taken: wire.Packet) -> None:
         if taken.type == wire.CONNACK:
             self.connack = taken.body[1]
         elif taken.type == wire.PUBREL:

@@ -57,6 +57,7 @@ class Client:
         self._is_leaving = False
         self._is_clean = False
         self._expected: bool | None = None
+        self.receive_maximum: int | None = None
 
     def connect(self, clean: bool = False, will: wire.Will | None = None) -> None:
         """With `clean` there was no session before, and there is none afterwards."""
@@ -67,7 +68,9 @@ class Client:
             self.known = None
         self.connection = Connection(self.world.loop, ("127.0.0.1", self.world.port), self._on_packet, self._on_end)
         expiry_s = wire.FOR_EVER_S if self.version == 5 and not clean else 0
-        self.connection.send(wire.connect(self.name, version=self.version, clean=clean, will=will, expiry_s=expiry_s))
+        self.connection.send(wire.connect(
+            self.name, version=self.version, clean=clean, will=will, expiry_s=expiry_s, receive_maximum=self.receive_maximum,
+        ))
 
     def send(self, data: bytes) -> None:
         if self.connection:

@@ -31,6 +31,27 @@ class Member(Receiver):
         self._group.setdefault(message.topic, Shared()).take(self.name, stream, number, message.qos)
 
 
+class Worker(Member):
+    """A member at QoS 1 that is slow, stuck or gone: what it does not acknowledge comes to another one, too."""
+
+    def __init__(
+        self, world: World, name: str, share: str, group: dict[str, Shared], lag: int = 0, receive_maximum: int | None = None,
+        clean: bool = False,
+    ) -> None:
+        super().__init__(world, name, 5, share, group, lag)
+        self.qos, self.receive_maximum, self._clean = 1, receive_maximum, clean
+
+    def connect(self, clean: bool = False, will: wire.Will | None = None) -> None:
+        super().connect(clean or self._clean, will)
+
+    def on_message(self, message: wire.Publish) -> None:
+        stream = self.world.streams.get(message.topic)
+        if stream is None or message.qos != 1:
+            raise Broken(f"{self.name} got a message on {message.topic} with QoS {message.qos}")
+        number = number_of(message.topic, message.payload)
+        self._group.setdefault(message.topic, Shared()).take(self.name, stream, number, message.qos)
+
+
 class Keeper(Publisher):
     """Sets and clears retained messages."""
 

@@ -15,7 +15,7 @@ import broker as brokers
 from clients import Client, Publisher, Receiver, Subscriber
 from judge import Broken, Kept, Shared, Stream, Wills
 from loop import Loop
-from roles import LONG_DELAY_S, SHORT_DELAY_S, Keeper, Looker, Member, Mortal, Nomad, Watcher
+from roles import LONG_DELAY_S, SHORT_DELAY_S, Keeper, Looker, Member, Mortal, Nomad, Watcher, Worker
 
 # Acknowledgements between a start and a kill, at most. Few are as likely as many, so that some kills fall into the return of all.
 KILL_WITHIN = 4_000
@@ -33,8 +33,12 @@ SETTINGS: dict[str, object] = {
     "limits.session_queue_bytes": 1 << 30,
     "limits.buffered_bytes": 4 << 30,
     "limits.client_bytes": 2 << 30,
+    "limits.shared_queue_bytes": 1 << 30,
+    "mqtt.shared_ack_timeout_s": 1,
     "sys.interval_s": 0,
 }
+# Such a client acknowledges nothing while there is load.
+NEVER = 1 << 30
 
 
 class World:
@@ -66,6 +70,14 @@ class World:
             self._subscribers += [
                 Member(self, f"{share}-{number}", (4, 5)[number % 2], share, group, lag=number * 2) for number in range(size)
             ]
+        crew = self._groups["crew"] = {}
+        self._subscribers += [
+            Worker(self, "crew-prompt", "crew", crew),
+            Worker(self, "crew-one", "crew", crew, receive_maximum=1),
+            Worker(self, "crew-slow", "crew", crew, lag=5, receive_maximum=10),
+            Worker(self, "crew-stuck", "crew", crew, lag=NEVER, receive_maximum=20),
+            Worker(self, "crew-fleeting", "crew", crew, lag=3, receive_maximum=20, clean=True),
+        ]
         self._nomads = [Nomad(self, f"nomad-{version}", version, ["plain/1/#"]) for version in (4, 5)]
         self._watcher = Watcher(self, "watcher", 5, self._wills)
         self._mortals = [

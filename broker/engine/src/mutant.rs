@@ -33,12 +33,13 @@ pub enum Mutant {
     ResendsFromSecond,
     /// A message of a shared subscription that its member has no room for waits in the member's own queue.
     QueuesForMembers,
-    /// A message of a shared subscription goes to a member although older ones wait.
-    OvertakesQueue,
+
     /// A queue of a shared subscription does not ask members for room.
     ForgetsToAskMembers,
     /// A member of a shared subscription does not report that it has room.
     ForgetsToReportRoom,
+    /// What a member of a shared subscription holds whose session ends with its connection is not written down.
+    ForgetsFleetingMembers,
     /// In a cluster, PUBACK and PUBREC wait for nothing.
     AcknowledgesBeforeStored,
     /// In a cluster, what the next node must not do again is not saved before the client is told of it.

@@ -10,7 +10,7 @@ use tautwire_protocol::{QoS, ReasonCode, SubscriptionId};
 use tautwire_router::{
     Batch, Entry, Member, Parcel, RetainRefused, Routes, SessionKey, ShardIndex, ShareGroup, ShareReceiver,
 };
-use tautwire_session::{Journal, LogState, PendingMessage, Receivers, SubscriptionIds};
+use tautwire_session::{Journal, LogState, PendingMessage, Receivers, SessionNumber, SubscriptionIds};
 use tautwire_topics::{FilterTree, MatchCache, Reusable};
 
 use crate::access::Stamps;
@@ -584,7 +584,7 @@ impl<J: Journal> Hub<J> {
         let may_wait = qos != QoS::AtMostOnce && !self.is_in_cluster();
         let picked = match may_wait {
             // What waits goes first.
-            true if group.waiting().0 > 0 && !is(Mutant::OvertakesQueue) => None,
+            true if group.waiting().0 > 0 => None,
             true => self.pick_with(group, |group| group.pick_with_room(qos)),
             false => self.pick_with(group, ShareGroup::pick),
         };
@@ -630,12 +630,12 @@ impl<J: Journal> Hub<J> {
         }
         let may_be_lost = delivery.qos == QoS::AtMostOnce;
         let to = member.session.shard;
-        let handed = match (member.number, delivery.message.hot()) {
-            (Some(number), Some(message)) if J::KEEPS && !may_be_lost => {
-                Some(self.write_handed(to, message, Receivers::Member(number, group.filter())))
-            }
-            _ => None,
-        };
+        // A session that is not written down yet is before it gets the message: see `write_for_group`.
+        let is_written = J::KEEPS && !may_be_lost && (member.number.is_some() || group.lasts());
+        let handed = delivery.message.hot().filter(|_| is_written).map(|message| {
+            let number = member.number.unwrap_or(SessionNumber::OF_NONE);
+            self.write_handed(to, message, Receivers::Member(number, group.filter()))
+        });
         let read_at_us = self.stopwatch.read_at_us();
         let Hub { transit, memory, .. } = self;
         match transit.batch_for(to, may_be_lost, read_at_us, memory.ledger()) {
@@ -703,6 +703,9 @@ impl<J: Journal> Hub<J> {
     fn deliver_to_member(&mut self, session: SessionIndex, delivery: &PendingMessage) {
         if !self.may_start_shared(session, delivery) && !is(Mutant::QueuesForMembers) {
             return self.return_to_group(session, delivery);
+        }
+        if J::KEEPS && delivery.qos != QoS::AtMostOnce && !self.is_written_whole(session) {
+            self.write_for_group(session, delivery);
         }
         let terms = DeliveryTerms {
             qos: delivery.qos,

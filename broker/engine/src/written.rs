@@ -3,7 +3,9 @@
 use tautwire_message::Message;
 use tautwire_protocol::{FixedHeader, PacketType};
 use tautwire_router::{Parcel, ShardIndex};
-use tautwire_session::{Change, Journal, LogPosition, LogState, Receivers, Record, SessionNumber, ShardNumber};
+use tautwire_session::{
+    Change, Journal, LogPosition, LogState, PendingMessage, Receivers, Record, SessionNumber, ShardNumber,
+};
 
 use crate::connections::Reason;
 use crate::hub::Hub;
@@ -56,6 +58,31 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn number_in_log(&self, index: SessionIndex) -> Option<SessionNumber> {
         let written = self.sessions.written(index).filter(|written| J::KEEPS && written.extent == Extent::All);
         written.map(|written| written.number)
+    }
+
+    /// A session that ends with its connection gets a message of a shared subscription that has members whose sessions do not. It is
+    /// written down from now on, as a session without expiry: after a crash it ends, and what it has not acknowledged goes to the others.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn write_for_group(&mut self, index: SessionIndex, delivery: &PendingMessage) {
+        let group = delivery.share.as_ref().and_then(|share| self.common.exchange().group(share));
+        let is_needed = group.is_some_and(|group| group.has_lasting_member());
+        if !is_needed || self.log.state() == LogState::Failed || is(Mutant::ForgetsFleetingMembers) {
+            return;
+        }
+        let Hub { sessions, log, clock, .. } = self;
+        if sessions[index].outbound().is_some_and(|outbound| outbound.memory_bytes() < outbound.counted_bytes()) {
+            // Some of what it holds is on disk in a file that does not survive a crash, and cannot be written down from there.
+            return;
+        }
+        let (number, mut position) = match sessions.written(index) {
+            Some(written) => (written.number, written.position),
+            None => log.open(sessions[index].name(), clock.now_ms()),
+        };
+        sessions[index].describe(|change, packet_id| {
+            position = log.note(Record::Changed { session: number, change, packet_id });
+        });
+        sessions.place(index).write_down(Written { number, extent: Extent::All, position });
     }
 
     /// The client of a session has come.

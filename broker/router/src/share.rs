@@ -106,6 +106,8 @@ pub struct ShareGroup {
     home: AtomicU64,
     turns: Turns,
     queue: Queue,
+    /// See [`ShareGroup::has_lasting_member`].
+    has_lasting_member: AtomicBool,
 }
 
 /// What is known to all shards of the group's queue, which one of them has.
@@ -121,6 +123,8 @@ struct Queue {
 #[derive(Debug, Default)]
 struct Members {
     list: Vec<Member>,
+    /// How many of them have a session that is written down.
+    lasting: usize,
     /// Places in the list, by session.
     places: HashTable<u32>,
     hasher: RandomState,
@@ -135,6 +139,7 @@ impl ShareGroup {
             home: AtomicU64::new(0),
             turns: Turns::default(),
             queue: Queue::default(),
+            has_lasting_member: AtomicBool::new(false),
         }
     }
 
@@ -263,22 +268,26 @@ impl ShareGroup {
 
     /// Whether the session of a member is written down, or messages wait in the queue, which is.
     pub fn lasts(&self) -> bool {
-        if self.waiting().0 > 0 {
-            return true;
-        }
-        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
-        members.list.iter().any(|member| member.number.is_some())
+        self.has_lasting_member() || self.waiting().0 > 0
+    }
+
+    /// Whether the session of a member is written down.
+    pub fn has_lasting_member(&self) -> bool {
+        self.has_lasting_member.load(Ordering::SeqCst)
     }
 
     /// Adds or replaces a member.
     pub(crate) fn join(&self, member: Member) {
-        self.members.write().unwrap_or_else(PoisonError::into_inner).join(member);
+        let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
+        members.join(member);
+        self.has_lasting_member.store(members.lasting > 0, Ordering::SeqCst);
     }
 
     /// Removes a member; true where nothing is left.
     pub(crate) fn leave(&self, session: SessionKey) -> bool {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         members.leave(session);
+        self.has_lasting_member.store(members.lasting > 0, Ordering::SeqCst);
         members.list.is_empty() && self.has_nothing_to_deliver()
     }
 
@@ -302,11 +311,13 @@ fn stand_in(members: &[Member], turn: usize, is_able: impl Fn(&Member) -> bool) 
 
 impl Members {
     fn join(&mut self, member: Member) {
+        self.lasting += usize::from(member.number.is_some());
         if let Some(place) = self.place_of(member.session) {
-            self.list[place] = member;
+            let replaced = std::mem::replace(&mut self.list[place], member);
+            self.lasting -= usize::from(replaced.number.is_some());
             return;
         }
-        let Members { list, places, hasher } = self;
+        let Members { list, places, hasher, .. } = self;
         let hash = hasher.hash_one(member.session);
         list.push(member);
         places.insert_unique(hash, (list.len() - 1) as u32, |place| hasher.hash_one(list[*place as usize].session));
@@ -316,11 +327,12 @@ impl Members {
     fn leave(&mut self, session: SessionKey) {
         let Some(place) = self.place_of(session) else { return };
         let last = self.list.len() - 1;
+        self.lasting -= usize::from(self.list[place].number.is_some());
         self.forget_place(session, place);
         if place != last {
             let moved = self.list[last].session;
             self.forget_place(moved, last);
-            let Members { list, places, hasher } = self;
+            let Members { list, places, hasher, .. } = self;
             list.swap(place, last);
             let hash = hasher.hash_one(moved);
             places.insert_unique(hash, place as u32, |place| hasher.hash_one(list[*place as usize].session));

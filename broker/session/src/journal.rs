@@ -16,6 +16,11 @@ pub struct LogPosition(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SessionNumber(pub u64);
 
+impl SessionNumber {
+    /// No session has this number: a message that is handed over for it is for the group of the shared subscription.
+    pub const OF_NONE: SessionNumber = SessionNumber(u64::MAX);
+}
+
 /// A shard, as the log calls it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ShardNumber(pub u16);

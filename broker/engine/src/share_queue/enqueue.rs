@@ -53,7 +53,7 @@ impl<J: Journal> Hub<J> {
             return self.enqueue_shared(group, delivery);
         }
         // The log names no member: after a crash, the message is for the group.
-        let receivers = Receivers::Member(SessionNumber::default(), group.filter());
+        let receivers = Receivers::Member(SessionNumber::OF_NONE, group.filter());
         let handed = J::KEEPS.then(|| self.write_handed(shard, &message, receivers));
         let read_at_us = self.stopwatch.read_at_us();
         let Hub { transit, memory, .. } = self;

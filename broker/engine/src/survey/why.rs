@@ -293,8 +293,10 @@ impl Walk {
         if granted < *qos {
             findings.push(Finding::QoSReduced(granted));
         }
-        match hub.fate(session, topic, granted.min(*qos), findings) {
-            Outcome::DoesNotArrive => Outcome::DoesNotArrive,
+        let effective = granted.min(*qos);
+        match hub.fate(session, topic, effective, findings) {
+            // At QoS 1 and 2 it goes to another member then, or waits for one.
+            Outcome::DoesNotArrive if !is_shared || effective == QoS::AtMostOnce => Outcome::DoesNotArrive,
             _ if is_shared => Outcome::OneOfMany,
             outcome => outcome,
         }

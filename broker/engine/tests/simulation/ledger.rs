@@ -107,7 +107,7 @@ pub(crate) struct Ledger {
 }
 
 /// The last part of a topic in which only shared subscriptions are made.
-const SHARED_PREFIX: &str = "$q/";
+pub(crate) const SHARED_PREFIX: &str = "$q/";
 
 impl Ledger {
     pub(crate) fn new(shards: usize) -> Ledger {

@@ -44,7 +44,8 @@ const FOUND_BY_WAITING: [Fault; 2] =
     [Fault::Engine(engine::Mutant::AcknowledgesOneFrameEarly), Fault::Engine(engine::Mutant::CompletesAtOnce)];
 
 /// Found by what members of shared subscriptions do not get.
-const FOUND_BY_MEMBERS: [Fault; 3] = [
+const FOUND_BY_MEMBERS: [Fault; 4] = [
+    Fault::Engine(engine::Mutant::ForgetsFleetingMembers),
     Fault::Engine(engine::Mutant::QueuesForMembers),
     Fault::Engine(engine::Mutant::ForgetsToAskMembers),
     Fault::Engine(engine::Mutant::ForgetsToReportRoom),
