@@ -379,6 +379,9 @@ impl<J: Journal> Hub<J> {
                 return Replayed::One;
             }
         }
+        if self.is_withheld(&message.as_ref()) {
+            return Replayed::One;
+        }
         let is_v5 = self.connections[index].is_v5();
         let Some(message) = self.in_format(session, message, format, is_v5) else { return Replayed::One };
         self.scans.spend(message.payload().len());

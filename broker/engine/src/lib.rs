@@ -53,6 +53,7 @@ mod queue_room;
 mod quotas;
 mod regime;
 mod restore;
+mod retained_publisher;
 mod route;
 mod scans;
 mod sessions;
