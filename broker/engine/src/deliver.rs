@@ -363,7 +363,10 @@ impl<J: Journal> Hub<J> {
                 }
             },
         };
-        if !self.is_current(&message) || self.is_in_cluster() && self.comes_live(index, &message) {
+        if !self.is_current(&message)
+            || self.is_in_cluster() && self.comes_live(index, &message)
+            || self.is_withheld(&message.as_ref())
+        {
             return Replayed::One;
         }
         if self.is_in_cluster() {
@@ -378,9 +381,6 @@ impl<J: Journal> Hub<J> {
             if !self.is_current(&message) {
                 return Replayed::One;
             }
-        }
-        if self.is_withheld(&message.as_ref()) {
-            return Replayed::One;
         }
         let is_v5 = self.connections[index].is_v5();
         let Some(message) = self.in_format(session, message, format, is_v5) else { return Replayed::One };
