@@ -13,6 +13,7 @@ use crate::frames::Outgoing;
 use crate::hub::Hub;
 use crate::log_state;
 use crate::regime::Regime;
+use crate::retained_publisher::without_publisher;
 use crate::route::Publisher;
 use crate::shard::Shard;
 use crate::slow_consumer::SlowConsumer;
@@ -212,7 +213,7 @@ impl<J: Journal> Shard<J> {
         if topic.len() > TOPIC_MAX_BYTES {
             return false;
         }
-        let mut properties = message.properties.to_vec();
+        let mut properties = without_publisher(message).to_vec();
         for (name, value) in [
             ("tautwire-contract", contract.name()),
             ("tautwire-rule", violation.rule.code()),

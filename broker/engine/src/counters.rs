@@ -138,6 +138,8 @@ counters! {
     publishes_not_authorized,
     /// Those of them whose payload was larger than `limits.payload_bytes`.
     payloads_too_large,
+    /// Retained messages that were not sent to a new subscriber, because their publisher may not publish them any more.
+    retained_withheld,
     /// Payloads held to a contract.
     payloads_checked,
     /// Payloads that broke a contract which only observes.

@@ -374,7 +374,10 @@ impl<J: Journal> Hub<J> {
                 }
             },
         };
-        if !self.is_current(&message) || self.is_in_cluster() && self.comes_live(index, &message) {
+        if !self.is_current(&message)
+            || self.is_in_cluster() && self.comes_live(index, &message)
+            || self.is_withheld(&message.as_ref())
+        {
             return Replayed::One;
         }
         if self.is_in_cluster() {

@@ -9,6 +9,7 @@ use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, PacketId, QoS, SubscriptionId, wi
 use crate::connections::{Alias, Chunk, Output};
 use crate::mount::View;
 use crate::place::ConnectionIndex;
+use crate::retained_publisher::without_publisher;
 
 /// A payload of at least so many bytes is not copied into outputs but referred to.
 pub(crate) const SHARED_PAYLOAD_BYTES: usize = 4096;
@@ -113,7 +114,7 @@ impl Header<'_> {
     fn properties_len(&self, message: &MessageRef<'_>) -> usize {
         let ids = self.subscription_ids.iter().map(|id| 1 + wire::variable_byte_integer_len(id.get()));
         ids.sum::<usize>()
-            + message.properties.len()
+            + without_publisher(message).len()
             + if message.expires_at_ms.is_some() { 5 } else { 0 }
             + if self.alias == Alias::None { 0 } else { 3 }
     }
@@ -162,7 +163,7 @@ impl Header<'_> {
                 out.push(SUBSCRIPTION_IDENTIFIER);
                 push_variable_byte_integer(out, id.get());
             }
-            out.extend_from_slice(message.properties);
+            out.extend_from_slice(without_publisher(message));
         }
         packet_id_at
     }

@@ -22,6 +22,7 @@ use crate::lost::{DROPPED_FROM, DROPPED_MESSAGES, DROPPED_UNTIL};
 use crate::mount::MountPoint;
 use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionIndex, SessionIndex};
+use crate::retained_publisher::is_publisher;
 use crate::shard::{Handled, Shard};
 use crate::text::rfc3339;
 
@@ -375,7 +376,7 @@ impl<J: Journal> Shard<J> {
         self.hub.commit(session, Change::ExpiryInterval(expiry_s));
         // In a cluster, its record has the will already: see `begin_service`.
         if !self.hub.is_in_cluster() {
-            self.set_will(session, connect);
+            self.set_will(index, session, connect);
         }
         self.hub.end_neglect(session);
         self.hub.write_returned(session);
@@ -392,8 +393,14 @@ impl<J: Journal> Shard<J> {
         self.hub.counters().connects.add(1);
     }
 
-    pub(crate) fn set_will(&mut self, session: SessionIndex, connect: &Connect<'_>) {
-        let will = connect.will.as_ref().map(|will| Box::new(will_of(will, self.hub.memory.ledger())));
+    pub(crate) fn set_will(&mut self, index: ConnectionIndex, session: SessionIndex, connect: &Connect<'_>) {
+        let will = connect.will.as_ref().map(|will| {
+            let mut properties = Vec::new();
+            if will.retain && !will.payload.is_empty() {
+                self.hub.append_publisher(index, self.hub.sessions[session].client_id(), &mut properties);
+            }
+            Box::new(will_of(will, properties, self.hub.memory.ledger()))
+        });
         if will.is_some() || self.hub.sessions[session].will().is_some() {
             // [MQTT-3.1.2-7]
             self.hub.commit(session, Change::Will(will));
@@ -651,10 +658,12 @@ pub(crate) fn will_bytes(will: &Will<'_>) -> usize {
     size_of::<KeptWill>() + will.topic.as_str().len() + will.payload.len() + properties_bytes
 }
 
-fn will_of(will: &Will<'_>, ledger: &Arc<Ledger>) -> KeptWill {
-    let mut travelling = Vec::new();
+/// `travelling`: properties in front of those of the client.
+fn will_of(will: &Will<'_>, mut travelling: Vec<u8>, ledger: &Arc<Ledger>) -> KeptWill {
     for property in will.properties.raw().into_iter().flatten() {
-        if !matches!(property.id, PropertyId::WillDelayInterval | PropertyId::MessageExpiryInterval) {
+        if !matches!(property.id, PropertyId::WillDelayInterval | PropertyId::MessageExpiryInterval)
+            && !(will.retain && is_publisher(&property))
+        {
             travelling.extend_from_slice(property.bytes);
         }
     }

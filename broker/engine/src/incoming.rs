@@ -16,6 +16,7 @@ use crate::contracts::{Consequence, MessageRefusal};
 use crate::frames::Outgoing;
 use crate::hub::Hub;
 use crate::place::{ConnectionIndex, SessionIndex};
+use crate::retained_publisher::{is_forged, is_publisher};
 use crate::route::{NotRouted, Publisher};
 use crate::shard::{Handled, Shard};
 
@@ -124,7 +125,10 @@ impl<J: Journal> Shard<J> {
         let message = MessageRef {
             id: self.hub.common.next_message_id(),
             topic: &topic,
-            properties: travelling(publish, &mut scratch),
+            properties: match publish.retain {
+                false => travelling(publish, &mut scratch),
+                true => self.retained_properties(index, session, publish, &mut scratch),
+            },
             payload: publish.payload,
             qos,
             retain: publish.retain,
@@ -512,6 +516,29 @@ impl<J: Journal> Shard<J> {
         }
     }
 
+    /// The properties of a message that may be retained, with its publisher in front where that is kept.
+    #[inline(never)]
+    fn retained_properties<'a>(
+        &self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        publish: &Publish<'a>,
+        scratch: &'a mut Vec<u8>,
+    ) -> &'a [u8] {
+        if !publish.payload.is_empty() {
+            self.hub.append_publisher(index, self.hub.sessions[session].client_id(), scratch);
+        }
+        if scratch.is_empty() && !is_forged(&publish.properties) {
+            return travelling(publish, scratch);
+        }
+        for property in publish.properties.raw().into_iter().flatten() {
+            if !stays(property.id) && !is_publisher(&property) {
+                scratch.extend_from_slice(property.bytes);
+            }
+        }
+        scratch
+    }
+
     fn expires_at_ms(&self, publish: &Publish<'_>) -> Option<u64> {
         let interval_s = publish.properties.message_expiry_interval()?;
         Some(self.hub.clock.now_ms() + u64::from(interval_s) * 1000)
@@ -687,7 +714,6 @@ fn travelling<'a>(publish: &Publish<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
 
 #[inline(never)]
 fn travelling_of<'a>(properties: &Properties<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
-    let stays = |id| matches!(id, PropertyId::TopicAlias | PropertyId::MessageExpiryInterval);
     if !properties.contains(PropertyId::TopicAlias) && !properties.contains(PropertyId::MessageExpiryInterval) {
         return properties.as_wire().unwrap_or_default();
     }
@@ -695,4 +721,9 @@ fn travelling_of<'a>(properties: &Properties<'a>, scratch: &'a mut Vec<u8>) -> &
         scratch.extend_from_slice(property.bytes);
     }
     scratch
+}
+
+/// Whether a property does not go on to subscribers.
+fn stays(id: PropertyId) -> bool {
+    matches!(id, PropertyId::TopicAlias | PropertyId::MessageExpiryInterval)
 }

@@ -55,6 +55,7 @@ mod queue_room;
 mod quotas;
 mod regime;
 mod restore;
+mod retained_publisher;
 mod route;
 mod scans;
 mod sessions;

@@ -20,6 +20,7 @@ use crate::connections::Standing;
 use crate::hub::Hub;
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::regime::Regime;
+use crate::retained_publisher::LastPublisher;
 
 pub(crate) use checks::Checks;
 pub(crate) use review::{Review, Reviews};
@@ -42,6 +43,7 @@ pub(crate) struct Access {
     asks: bool,
     /// Connections whose address decides whether they stay, and has been forgotten.
     addressless: Vec<ConnectionId>,
+    last_publisher: LastPublisher,
 }
 
 impl Access {
@@ -55,6 +57,7 @@ impl Access {
             search_steps_max: regime.policy.search_steps_max(),
             asks: regime.asks,
             addressless: Vec::new(),
+            last_publisher: LastPublisher::default(),
         }
     }
 
@@ -102,6 +105,11 @@ impl Access {
                 self.policy.resolve(&nobody)
             }
         }
+    }
+
+    /// What the publisher of a retained message may do, by what is kept of it.
+    pub(crate) fn permissions_of_publisher(&mut self, publisher: &str) -> Option<&Permissions> {
+        self.last_publisher.permissions(&self.policy, publisher)
     }
 
     /// Whether somebody who is no client may publish.

@@ -133,7 +133,7 @@ impl<J: Journal> Shard<J> {
                 room.serve(session, client, (id, epoch), None, now_ms);
             }
             self.hub.commit(session, Change::ExpiryInterval(expiry_s));
-            self.set_will(session, connect);
+            self.set_will(index, session, connect);
             let Some(room) = &mut self.hub.cluster else { return true };
             // The record says when the client has left, which is not true any more.
             if resumed.is_some() && expiry_s > 0 && expiry_s != u32::MAX {

@@ -82,6 +82,7 @@ const AT_ONCE: &[&str] = &[
     "auth.ban",
     "auth.threads",
     "acl.file",
+    "acl.check_retained_publisher",
     "cluster.credentials_file",
     "cluster.nkey_file",
     "cluster.user",

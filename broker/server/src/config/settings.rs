@@ -194,6 +194,10 @@ settings! {
         /// The file with the [access rules](concepts/access-rules.md). It is read at start and again on SIGHUP; whole, or not at all where
         /// something in it is wrong. Empty means that everybody may do everything.
         file: FilePath = FilePath::default();
+        /// Whether a retained message is withheld from new subscribers where its publisher may not publish it any more. For that, the broker keeps
+        /// the listener, the user, the Client Identifier and the roles of the publisher with each message that is retained from then on, also
+        /// on disk; messages from before are not checked. Claims are not kept: what only a rule by a claim allows is withheld.
+        check_retained_publisher: bool = false;
     }
 
     /// The audit log.

@@ -26,6 +26,7 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
         max_keep_alive_s: mqtt.max_keep_alive_s,
         max_qos: mqtt.max_qos,
         retain_available: mqtt.retain_available,
+        check_retained_publisher: config.acl.check_retained_publisher,
         wildcard_subscription_available: mqtt.wildcard_subscription_available,
         shared_subscription_available: mqtt.shared_subscription_available,
         shared_ack_timeout_s: mqtt.shared_ack_timeout_s,

@@ -33,6 +33,7 @@ mod refusals;
 mod reload;
 mod replays;
 mod retained;
+mod retained_publisher;
 mod scram_client;
 mod session;
 mod shared;

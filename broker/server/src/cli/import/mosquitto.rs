@@ -35,6 +35,8 @@ pub(super) struct Reading {
     /// Keys of ours that hold for all, with values as TOML.
     pub(super) keys: Vec<(&'static str, String)>,
     pub(super) state: StateFile,
+    /// `check_retain_source`, which is true where nothing is said.
+    pub(super) checks_retain_source: Option<bool>,
     /// The most that `log_type` names.
     pub(super) log_level: Option<log::Level>,
     /// What has no counterpart, or is not the same, in the order of the lines.

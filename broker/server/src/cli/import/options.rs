@@ -212,6 +212,7 @@ fn of_all(reading: &mut Reading, key: &str, value: &str) -> Option<Answer> {
         }
         "message_size_limit" => reading.set("limits.payload_bytes", number?.min(MAX_PACKET_SIZE_BYTES - 5)),
         "retain_available" => reading.set("mqtt.retain_available", is_true(value)),
+        "check_retain_source" => reading.checks_retain_source = Some(is_true(value)),
         // It holds in both directions: CONNACK has it as Receive Maximum.
         "max_inflight_messages" => {
             let count = Some(number?).filter(|count| *count > 0).map_or(65_535, |count| count.min(65_535));

@@ -82,6 +82,10 @@ impl Reading {
         if let Some(name) = &common_rules {
             self.set("acl.file", quoted(name));
         }
+        // Without rules, everybody may publish what is retained.
+        if !rules.is_empty() {
+            self.set("acl.check_retained_publisher", self.checks_retain_source.unwrap_or(true));
+        }
         let mut configuration = format!("# Made from {} of mosquitto.\n\n", file.display());
         self.write_keys(&mut configuration);
         let mut files = Vec::new();

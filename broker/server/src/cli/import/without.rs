@@ -48,9 +48,6 @@ pub(super) fn counterpart(key: &str) -> Option<&'static str> {
             "TLS has no such setting; a key that is not a file in PEM cannot be used"
         }
         "psk_file" => "TLS with pre-shared keys is not served, so clients that use them cannot connect",
-        "check_retain_source" => {
-            "who published a retained message is not kept, so it stays when its publisher may not publish there any more; `tautwire retained` removes it"
-        }
         "retain_expiry_interval" => "retained messages expire by their own expiry interval",
         "http_dir" => "files are not served; serve them by a web server",
         "websockets_log_level" | "websockets_headers_size" => "WebSocket has no such setting",
