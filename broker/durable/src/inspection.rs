@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use tautwire_journal::{
-    Damage, Disk, End, Files, LogError, Position, Reader, SnapshotReader, Step, UnreadSnapshots, format_of, read_steadily,
+    Damage, Disk, End, Files, LogError, Position, Reader, SnapshotReader, Step, UnreadSnapshots, format_of,
+    read_steadily,
 };
 use tautwire_session::Replay;
 

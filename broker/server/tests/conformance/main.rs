@@ -35,6 +35,7 @@ mod retained;
 mod scram_client;
 mod session;
 mod shared;
+mod starting;
 mod stopping;
 mod subscribe;
 mod support;

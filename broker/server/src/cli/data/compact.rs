@@ -52,7 +52,10 @@ fn told(done: &CompactReport, json: bool) -> String {
     let CompactReport { before, after, covered, torn } = done;
     if !json {
         let cut_off = torn.as_ref().map_or_else(String::new, |torn| {
-            format!("cut off: the last write, which is not whole and may have been acknowledged: {} bytes\n", grouped(torn.bytes))
+            format!(
+                "cut off: the last write, which is not whole and may have been acknowledged: {} bytes\n",
+                grouped(torn.bytes)
+            )
         });
         return format!(
             "{} bytes in {} segments, and {} of snapshots, are now {} in {} segments, and {} of a snapshot up to position {covered}\n{cut_off}",

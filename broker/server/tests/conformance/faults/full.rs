@@ -146,7 +146,8 @@ fn a_start_without_space_and_reserve_is_refused_and_loses_nothing() {
     absent(&broker);
     publish(&broker, 0..20, LARGE);
     kill(broker);
-    let is_spare = |name: &String| name == "reserve" || name.starts_with("spare-") || name == "segment-0000000000000002";
+    let is_spare =
+        |name: &String| name == "reserve" || name.starts_with("spare-") || name == "segment-0000000000000002";
     for name in disk.names("data").iter().filter(|name| is_spare(name)) {
         std::fs::remove_file(disk.outside("data").join(name)).expect("is there");
     }
