@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use tautwire_journal::{
-    Damage, Disk, End, Files, LogError, Position, Reader, SnapshotReader, Step, UnreadSnapshots, read_steadily,
+    Damage, Disk, End, Files, LogError, Position, Reader, SnapshotReader, Step, UnreadSnapshots, format_of,
+    read_steadily,
 };
 use tautwire_session::Replay;
 
@@ -82,6 +83,8 @@ fn refusal(at: Position, error: &RecoveryError) -> LogError {
 /// What a data directory has.
 #[derive(Debug)]
 pub struct Inspection {
+    /// The version of its format.
+    pub format: u32,
     /// Its files.
     pub files: Files,
     /// From which snapshot the state was read.
@@ -117,6 +120,7 @@ impl Inspection {
         if files == Files::default() {
             return Err(LogError::Empty);
         }
+        let format = format_of(disk)?.ok_or(LogError::Empty)?;
         let mut recovery = Recovery::new(None);
         recovery.pass_over_what_does_not_fit();
         let snapshot = read_snapshot(disk, &mut recovery)?;
@@ -139,7 +143,7 @@ impl Inspection {
         let passed_over = recovery.passed_over().cloned().unwrap_or_default();
         let records = passed_over.records - in_snapshot;
         let state = recovery.finish();
-        Ok(Inspection { files, snapshot, frames, records, frame_bytes, damage, end, passed_over, state })
+        Ok(Inspection { format, files, snapshot, frames, records, frame_bytes, damage, end, passed_over, state })
     }
 
     /// Whether nothing is lost, so that a broker starts with it.

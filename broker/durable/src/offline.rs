@@ -1,6 +1,6 @@
 //! A log made as short as its state is, or begun with one, while no broker has it.
 
-use tautwire_journal::{Disk, Epoch, Files, Log, LogError, LogId, Position, Settings, ShardNumber, TurnNumber};
+use tautwire_journal::{Disk, Epoch, Files, Log, LogError, LogId, Position, Settings, ShardNumber, Torn, TurnNumber};
 use tautwire_session::{Record, Replay};
 
 use crate::frame_writer::FrameWriter;
@@ -9,7 +9,7 @@ use crate::recovery::Recovery;
 use crate::snapshot::{SnapshotHead, write_snapshot};
 
 /// What became of a directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompactReport {
     /// Its files before.
     pub before: Files,
@@ -17,6 +17,8 @@ pub struct CompactReport {
     pub after: Files,
     /// The last frame that the snapshot covers.
     pub covered: Position,
+    /// What was begun behind that, is not whole, and was cut off.
+    pub torn: Option<Torn>,
 }
 
 /// Opens the log in `disk`, writes a snapshot of its state, and releases all segments that were there. `epochs` have been drawn at
@@ -42,13 +44,13 @@ pub fn compact_offline<D: Disk>(
     let opened = Log::open(disk, settings, covered, epoch, LogId(0), now_ms, |frame| {
         recovery.frame(frame.body).map_err(|error| format!("{error} [{}]", error.code()).into())
     });
-    let (mut log, _) = opened?;
+    let (mut log, found) = opened?;
     let covered = log.durable();
     let head = SnapshotHead { log: log.id(), epoch: snapshot_epoch, covered, now_ms };
     write_snapshot(&recovery.finish(), disk, head, |_| None, || true)?;
     log.release_earlier_epochs()?;
     log.close()?;
-    Ok(CompactReport { before, after: Files::of(disk)?, covered })
+    Ok(CompactReport { before, after: Files::of(disk)?, covered, torn: found.end.torn })
 }
 
 /// Begins a log in `disk`, where there is none, and writes a snapshot of `state`, all of whose messages are in memory. It is durable when

@@ -9,7 +9,7 @@ use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
 use crate::format::{Frame, LOCK_NAME, Name};
 use crate::numbers::Position;
-use crate::reader::{Damage, End, Reader, Step};
+use crate::reader::{Damage, End, Reader, Step, read_names};
 use crate::record::{Record, RecordError, Records};
 
 /// So often a directory is read that somebody writes to, until nothing of what was read has gone meanwhile.
@@ -125,6 +125,14 @@ impl Files {
         }
         Ok(files)
     }
+}
+
+/// The version of the format that a directory has; `None` where there is no log.
+///
+/// # Errors
+/// [`LogError::Newer`], [`LogError::VersionMissing`], [`LogError::VersionDamaged`], and those of the disk.
+pub fn format_of<D: Disk>(disk: &D) -> Result<Option<u32>, LogError> {
+    Ok(read_names(disk)?.0.map(|version| version.format))
 }
 
 /// Reads a directory to which somebody may write meanwhile. A segment or snapshot that is released while `read` goes on may be

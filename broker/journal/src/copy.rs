@@ -14,7 +14,7 @@ use crate::disk::{Disk, DiskError, DiskFile};
 use crate::error::LogError;
 use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, NEW_SUFFIX, Name, VERSION_NAME};
 use crate::numbers::Position;
-use crate::reader::Reader;
+use crate::reader::{Reader, Torn};
 use crate::snapshot::Snapshots;
 
 /// So often a copy is made anew because files were released meanwhile, or because what was copied has damage.
@@ -33,6 +33,8 @@ pub struct Copied {
     pub covered: Position,
     /// What there is in its log.
     pub log: Summary,
+    /// What was begun behind that and is not in the copy, since it is not whole: of a log that is written to, the write under way.
+    pub torn: Option<Torn>,
 }
 
 /// Why there is no copy.
@@ -86,17 +88,25 @@ fn copy_once<S: Disk, T: Disk>(from: &S, to: &T) -> Result<Copied, CopyError> {
     if !names.is_subset(&state_names(from).map_err(CopyError::Source)?) {
         return Err(CopyError::Source(LogError::Unsteady));
     }
-    let (covered, log) = verify(&HalfMade(to.clone())).map_err(|error| match error {
-        LogError::Disk(_) => CopyError::Target(error),
-        _ => CopyError::Source(error),
-    })?;
+    let verified = || {
+        verify(&HalfMade(to.clone())).map_err(|error| match error {
+            LogError::Disk(_) => CopyError::Target(error),
+            _ => CopyError::Source(error),
+        })
+    };
+    let (covered, mut log) = verified()?;
+    let torn = log.end.torn.clone();
+    while let Some(torn) = &log.end.torn {
+        clear_torn(to, torn).map_err(|error| CopyError::Target(error.into()))?;
+        log = verified()?.1;
+    }
     let name = || {
         to.sync_directory()?;
         to.rename(&half_made, VERSION_NAME)?;
         to.sync_directory()
     };
     name().map_err(|error| CopyError::Target(error.into()))?;
-    Ok(Copied { files: names.len() as u64 + 1, bytes, covered, log })
+    Ok(Copied { files: names.len() as u64 + 1, bytes, covered, log, torn })
 }
 
 /// What `VERSION` is called in a copy that has not been found whole. Without `VERSION` nobody takes it for a log.
@@ -163,6 +173,21 @@ pub fn verify<D: Disk>(disk: &D) -> Result<(Position, Summary), LogError> {
         Some(name) => Err(LogError::SnapshotDamaged(name.as_str().into())),
         None => Ok((covered, summary)),
     }
+}
+
+/// Overwrites what is not whole at the end of a copy.
+fn clear_torn<T: Disk>(to: &T, torn: &Torn) -> Result<(), DiskError> {
+    let file = to.open(&Name::Segment(torn.segment).to_string())?;
+    let size = file.size_bytes()?;
+    let end = torn.offset.saturating_add(torn.bytes).min(size);
+    let zeros = vec![0; CHUNK_BYTES as usize];
+    let mut at = torn.offset;
+    while at < end {
+        let bytes = (end - at).min(CHUNK_BYTES);
+        file.write_at(at, &zeros[..bytes as usize])?;
+        at += bytes;
+    }
+    file.sync_data()
 }
 
 /// The bytes of `VERSION`; `None` where there is none.

@@ -23,7 +23,7 @@ pub mod record;
 mod snapshot;
 mod writer;
 
-pub use check::{Files, READ_TRIES, Summary, UNDECODABLE_LISTED_MAX, check, hold, read_steadily};
+pub use check::{Files, READ_TRIES, Summary, UNDECODABLE_LISTED_MAX, check, format_of, hold, read_steadily};
 pub use copy::{COPY_TRIES, Copied, CopyError, copy, verify};
 pub use disk::{Directory, Disk, DiskError, DiskFile, ReadOnlyDirectory, replace_directory};
 pub use error::LogError;

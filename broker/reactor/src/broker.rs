@@ -316,6 +316,11 @@ impl Control {
         Ok(ViolationBook::merge(surveys::ask_all(&self.inboxes, Survey::Violations, patience)?))
     }
 
+    /// Whether all threads go on with their work: each has answered within `timeout`, has more than enough to answer, or ends.
+    pub fn answers(&self, timeout: Duration) -> bool {
+        !matches!(self.violations(timeout.into()), Err(AskError::Unanswered))
+    }
+
     /// Disconnects a client, and ends its session too if asked; says whether there was something to end.
     ///
     /// # Errors

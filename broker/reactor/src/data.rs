@@ -369,8 +369,8 @@ fn announce(path: &Path, end: &End, state: &Replay) {
         ),
         None if !end.closed && end.last > Position::START => {
             log::warn!(
-                "data directory {path}: the broker was not stopped in order; no damage was found. A write of its last moments that the \
-                 disk has lost without a trace would not be found, and may have been acknowledged"
+                "data directory {path}: the broker was not stopped in order; no damage was found. If the disk has kept nothing of a last \
+                 write, that is not noticed, and it may have been acknowledged"
             );
         }
         None => {}

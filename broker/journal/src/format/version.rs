@@ -6,6 +6,7 @@ use crate::numbers::{LogId, SegmentNumber};
 /// What `VERSION` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Version {
+    pub(crate) format: u32,
     pub(crate) log: LogId,
     /// Segments up to this one have been made. Those of the last epoch are there unless a snapshot covers them. 0 in version 1,
     /// which does not say.
@@ -21,11 +22,12 @@ pub(crate) enum VersionFault {
 }
 
 impl Version {
-    pub(crate) fn to_text(self) -> String {
-        self.text_of(FORMAT_VERSION)
+    pub(crate) fn new(log: LogId, made: SegmentNumber) -> Version {
+        Version { format: FORMAT_VERSION, log, made }
     }
 
-    fn text_of(self, format: u32) -> String {
+    pub(crate) fn to_text(self) -> String {
+        let Version { format, .. } = self;
         let mut text = format!("tautwire-journal\nformat {format}\nlog {:016x}\n", self.log.0);
         if format > FORMAT_OLDEST {
             text += &format!("segments {:016x}\n", self.made.0);
@@ -47,8 +49,8 @@ impl Version {
         let mut number = |name| u64::from_str_radix(lines.next()?.strip_prefix(name)?, 16).ok();
         let log = number("log ").map(LogId).ok_or(VersionFault::Damaged)?;
         let made = if format > FORMAT_OLDEST { number("segments ") } else { Some(0) };
-        let version = Version { log, made: SegmentNumber(made.ok_or(VersionFault::Damaged)?) };
-        if text == version.text_of(format) { Ok(version) } else { Err(VersionFault::Damaged) }
+        let version = Version { format, log, made: SegmentNumber(made.ok_or(VersionFault::Damaged)?) };
+        if text == version.to_text() { Ok(version) } else { Err(VersionFault::Damaged) }
     }
 }
 
@@ -58,7 +60,7 @@ mod tests {
 
     #[test]
     fn the_version_is_read_as_it_is_written_and_every_change_is_noticed() {
-        let version = Version { log: LogId(0x9f86), made: SegmentNumber(17) };
+        let version = Version::new(LogId(0x9f86), SegmentNumber(17));
         let text = version.to_text();
         assert_eq!(Version::parse(text.as_bytes()), Ok(version));
         for at in 0..text.len() {
@@ -72,7 +74,7 @@ mod tests {
     #[test]
     fn version_1_is_read() {
         let text = include_str!("../../tests/golden/VERSION-v1.txt");
-        let version = Version { log: LogId(0x4444_4444_4444_4444), made: SegmentNumber(0) };
+        let version = Version { format: 1, log: LogId(0x4444_4444_4444_4444), made: SegmentNumber(0) };
         assert_eq!(Version::parse(text.as_bytes()), Ok(version));
     }
 

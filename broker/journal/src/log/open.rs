@@ -112,7 +112,7 @@ impl<D: Disk> Log<D> {
             .filter(|segment| holds_frames(segment, end.last))
             .map(|segment| segment.header.number)
             .max();
-        write_version(disk, Version { log: id, made: made.unwrap_or(SegmentNumber(0)) })?;
+        write_version(disk, Version::new(id, made.unwrap_or(SegmentNumber(0))))?;
         let written_at_ms = segments.iter().map(|segment| segment.header.written_at_ms).max().unwrap_or(0);
         let (number, base) = segments.next();
         let number = number.max(SegmentNumber(known.map_or(0, |version| version.made.0).saturating_add(1)));

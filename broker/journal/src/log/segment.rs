@@ -105,7 +105,7 @@ impl<D: Disk> Order<D> {
         disk.rename(made, &name.to_string())?;
         disk.sync_directory()?;
         // From here on the file is missed if it is not there.
-        write_version(&disk, Version { log: header.log, made: header.number })?;
+        write_version(&disk, Version::new(header.log, header.number))?;
         let made_reserve = makes_reserve && make_reserve(&disk);
         Ok(Prepared { segment: Segment { header, file, at: FIRST_FRAME_OFFSET as u64 }, made_reserve })
     }

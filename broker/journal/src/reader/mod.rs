@@ -9,6 +9,8 @@ mod suspects;
 pub use damage::{Damage, DamageKind, End, Suspects, Torn};
 pub use durable::DurableFrames;
 use file::Content;
+#[cfg(test)]
+pub(crate) use file::read_header_and_seal;
 pub(crate) use file::{read_header, read_in_pieces, read_names};
 pub(crate) use segments::{SegmentFile, Segments};
 

@@ -9,7 +9,7 @@ use super::*;
 use crate::disk::{Faults, LyingDisk};
 use crate::log::{SEGMENT_MIN_BYTES, Settings};
 use crate::numbers::{Epoch, LogId};
-use crate::reader::{Reader, Step};
+use crate::reader::{Reader, Step, read_header_and_seal};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -74,6 +74,26 @@ fn what_several_shards_post_is_durable_in_the_order_of_each() {
             assert_eq!((frame.1, frame.2.as_slice()), (turn, (turn - 1).to_le_bytes().as_slice()));
         }
     }
+}
+
+/// Each idle period takes one write, and what follows at once takes none.
+#[test]
+fn an_idle_writer_seals_what_it_has_written() {
+    let disk = LyingDisk::new(3);
+    let (writer, mut ports) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("has threads");
+    let handle = writer.handle();
+    let sealed = || match read_header_and_seal(&disk, "segment-0000000000000001") {
+        Ok(Ok((_, sealed))) => sealed,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(sealed(), None);
+    for turn in 1..=3 {
+        ports[0].post(vec![turn; 10]).expect("there is room");
+        wait_until(|| ports[0].durable() == TurnNumber(turn.into()));
+        wait_until(|| sealed() == Some(handle.durable()));
+    }
+    writer.close().expect("no faults");
+    assert!(sealed() > Some(handle.durable()), "the closing frame is sealed");
 }
 
 #[test]

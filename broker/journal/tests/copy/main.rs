@@ -35,6 +35,8 @@ fn a_copy_of_a_log_that_grows_is_whole_and_has_all_that_was_there_before() {
         assert!(numbers.iter().copied().eq(1..=numbers.len() as u64), "seed {seed}: {numbers:?}");
         assert!(numbers.len() as u64 >= before, "seed {seed}: {} of {before}", numbers.len());
         assert_eq!(copied.log.frames, numbers.len() as u64);
+        let (_, log) = verify(&target).expect("is whole");
+        assert_eq!(log.end.torn, None, "seed {seed}: the write under way is no part of it");
         let names = target.list().expect("no faults");
         assert!(!names.iter().any(|name| name == "LOCK" || name.starts_with("spare-")), "{names:?}");
     }

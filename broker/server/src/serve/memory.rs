@@ -3,10 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use super::cgroup;
 use crate::config::Config;
 
-/// Where the kernel says what a group of processes may have, in its two versions.
-const GROUP_LIMITS: [&str; 2] = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
 const MACHINE: &str = "/proc/meminfo";
 /// Where nothing says how much there is.
 const UNKNOWN_BYTES: u64 = 4 << 30;
@@ -36,15 +35,15 @@ impl Budget {
     }
 }
 
-/// What the group of the process may have, or the machine has.
+/// What the control groups of the process allow, or the machine has.
 pub(crate) fn available_bytes(read: impl Fn(&Path) -> Option<String>) -> u64 {
-    let groups = GROUP_LIMITS.iter().filter_map(|path| read(Path::new(path))?.trim().parse().ok());
+    let group = cgroup::memory_limit_bytes(&read);
     let machine = read(Path::new(MACHINE)).and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
         let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
         Some(kilobytes * 1024)
     });
-    groups.chain(machine).min().unwrap_or(UNKNOWN_BYTES)
+    group.into_iter().chain(machine).min().unwrap_or(UNKNOWN_BYTES)
 }
 
 #[cfg(test)]
@@ -62,9 +61,11 @@ mod tests {
     fn the_group_counts_where_it_has_less_than_the_machine() {
         let machine = (MACHINE, "MemTotal:        2048 kB\nMemFree: 1 kB\n");
         assert_eq!(available(&[machine]), 2 << 20);
-        assert_eq!(available(&[machine, (GROUP_LIMITS[0], "1048576\n")]), 1 << 20);
-        assert_eq!(available(&[machine, (GROUP_LIMITS[0], "max\n")]), 2 << 20);
-        assert_eq!(available(&[machine, (GROUP_LIMITS[1], "9223372036854771712\n")]), 2 << 20);
+        let group = ("/proc/self/cgroup", "0::/a.service\n");
+        let mount = ("/proc/self/mountinfo", "35 24 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+        for (limit, expected) in [("1048576\n", 1 << 20), ("max\n", 2 << 20), ("9223372036854771712\n", 2 << 20)] {
+            assert_eq!(available(&[machine, group, mount, ("/sys/fs/cgroup/a.service/memory.max", limit)]), expected);
+        }
         assert_eq!(available(&[]), UNKNOWN_BYTES);
     }
 

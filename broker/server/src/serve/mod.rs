@@ -1,6 +1,9 @@
 //! Running the broker.
 
+mod cgroup;
+pub(crate) mod descriptors;
 pub(crate) mod memory;
+mod notify;
 pub(crate) mod reload;
 pub(crate) mod settings;
 mod tls;
@@ -124,6 +127,9 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: Prepared, on
             "the broker runs as root, and need not: name a user in `user`, or have the service manager start it as one"
         );
     }
+    if let Some(complaint) = descriptors::complaint(descriptors::raise_limit(), config.limits.connections as u64) {
+        log::warn!("{complaint}");
+    }
     if config.contracts.path.get().is_some() {
         log::info!("{} contracts", prepared.contracts.contracts().len());
     }
@@ -166,6 +172,8 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: Prepared, on
     if announce(&addresses, example).is_err() {
         log::warn!("standard output is closed: nobody was told where the broker listens");
     }
+    notify::ready();
+    notify::watch(broker.control());
     for signal in signals.forever() {
         if signal != SIGHUP {
             break;
@@ -173,6 +181,7 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: Prepared, on
         reloader.reload_and_tell("SIGHUP");
     }
     log::info!("stopping");
+    notify::stopping();
     reloader.stop();
     // The last ones may wait for the next look at who is connected.
     reloader.porter().keep_bans_by_rule();

@@ -13,6 +13,7 @@ use tautwire_engine::{Fate, Known, Visitor};
 use tautwire_identity::{Ban, Banned};
 use tautwire_reactor::{Change, Control, Place, StartError};
 
+use super::notify;
 use super::tls::{PreparedTls, ServedCertificate, TlsServers};
 use super::watch::Watch;
 use super::{read_contracts, settings};
@@ -177,6 +178,7 @@ impl Reloader {
     pub(crate) fn reload(&self) -> Result<Reloaded, Vec<String>> {
         // So that it can be moved away, whatever else there is to read.
         audit::reopen();
+        let _reloading = notify::reloading();
         let result = self.store.reload(|| self.adopt(&mut self.running(), self.read()?, self.shared()));
         let (is_done, what) = told(&result);
         log::error!(target: audit::TARGET, event = "reload", done = is_done, what = &*what; "");

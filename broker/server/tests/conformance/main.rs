@@ -37,6 +37,7 @@ mod retained_publisher;
 mod scram_client;
 mod session;
 mod shared;
+mod starting;
 mod stopping;
 mod subscribe;
 mod support;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tautwire_durable::Inspection;
-use tautwire_journal::{FORMAT_VERSION, Position};
+use tautwire_journal::Position;
 
 use super::super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag};
 use super::super::{Exit, Stop, print};
@@ -77,7 +77,7 @@ pub(super) fn exit(found: &Inspection, printed: ExitCode) -> ExitCode {
 
 fn as_text(path: &Path, found: &Inspection, is_in_use: bool) -> String {
     let mut text = format!("{}: {}\n", path.display(), told::verdict(found));
-    let _ = writeln!(text, "format     {FORMAT_VERSION}");
+    let _ = writeln!(text, "format     {}", found.format);
     let _ = writeln!(text, "snapshot   {}", snapshot(found));
     let _ = writeln!(
         text,
@@ -111,7 +111,7 @@ fn as_json(path: &Path, found: &Inspection, is_in_use: bool) -> String {
     let fields = Fields::default()
         .with("path", path.to_string_lossy().into_owned())
         .with("verdict", told::verdict(found))
-        .with("format", u64::from(FORMAT_VERSION))
+        .with("format", u64::from(found.format))
         .with("in_use", is_in_use)
         .with("snapshot", snapshot_fields(found))
         .with("damaged_snapshots", found.snapshot.damaged.clone())

@@ -44,14 +44,21 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     let disk = Directory::open(&path).map_err(|error| failed(error.into()))?;
     let now_ms = since_epoch().as_millis() as u64;
     let done = compact_offline(&disk, Settings::default(), [epoch(), epoch()], now_ms).map_err(failed)?;
-    Ok(print(&told(&done, json)))
+    let printed = print(&told(&done, json));
+    Ok(if done.torn.is_some() { Exit::TORN.into() } else { printed })
 }
 
 fn told(done: &CompactReport, json: bool) -> String {
-    let CompactReport { before, after, covered } = done;
+    let CompactReport { before, after, covered, torn } = done;
     if !json {
+        let cut_off = torn.as_ref().map_or_else(String::new, |torn| {
+            format!(
+                "cut off: the last write, which is not whole and may have been acknowledged: {} bytes\n",
+                grouped(torn.bytes)
+            )
+        });
         return format!(
-            "{} bytes in {} segments, and {} of snapshots, are now {} in {} segments, and {} of a snapshot up to position {covered}\n",
+            "{} bytes in {} segments, and {} of snapshots, are now {} in {} segments, and {} of a snapshot up to position {covered}\n{cut_off}",
             grouped(before.segment_bytes),
             before.segments,
             grouped(before.snapshot_bytes),
@@ -67,6 +74,7 @@ fn told(done: &CompactReport, json: bool) -> String {
         .with("segment_bytes", after.segment_bytes)
         .with("snapshot_bytes", after.snapshot_bytes)
         .with("covered_position", covered.0)
+        .with("cut_off_bytes", torn.as_ref().map(|torn| torn.bytes))
         .push_json(&mut text);
     text.push('\n');
     text

@@ -10,11 +10,10 @@ use rustix::process::{Resource, getrlimit};
 use super::super::data::grouped::grouped;
 use super::Finding;
 use crate::config::Config;
+use crate::serve::descriptors::DESCRIPTORS_BESIDES;
 use crate::serve::memory::{Budget, available_bytes};
 use crate::time::since_epoch;
 
-/// Descriptors besides those of clients: the log, listeners, threads, the admin API.
-const DESCRIPTORS_BESIDES: u64 = 256;
 /// As many connections as the broker lets wait.
 const BACKLOG: u64 = 4_096;
 /// What belongs to the service of the packages.

@@ -1,6 +1,7 @@
 //! Damaged directories: what is said of them, and what `serve --recover` makes of them.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use tautwire_journal::SEGMENT_MIN_BYTES;
 
@@ -115,7 +116,7 @@ fn a_segment_in_the_middle_that_was_cut_to_nothing_is_damage_and_the_rest_is_ser
     let world = World::closed(SEVEN_BYTES);
     fs::write(world.path().join(segment_name(4)), b"").expect("can be written");
     let text = told_and_refused(&world);
-    assert!(text.contains("\ndamage: segment 4, bytes 0 to 0: the header and its copy are damaged"), "{text}");
+    assert!(text.contains("\ndamage: segment 4: the header and its copy are damaged"), "{text}");
     let broker = world.serve(&["--recover"]);
     assert!(receive(&broker, "first", 30).starts_with(&topics(0..15)));
     broker.stop();
@@ -146,27 +147,107 @@ fn of_a_damaged_snapshot_the_rest_is_served() {
     found_no_more(&world);
 }
 
-#[test]
-fn a_torn_tail_is_no_damage() {
-    let world = World::written(SEVEN_BYTES);
+/// The name of the last segment with frames, and where its last frame begins.
+fn last_frame(world: &World) -> (String, u64) {
     let (name, bytes) =
         world.files().into_iter().filter(|(name, _)| name.starts_with("segment-")).max().expect("is there");
     let last = (8_192..bytes.len()).step_by(4_096).filter(|at| bytes[*at..*at + 48] != [0; 48]).max();
-    world.flip(&name, last.expect("there are frames") as u64 + 49);
-    let text = world.data("check", &[]).expect(0).text();
-    assert!(text.contains(": torn\n") && text.contains("nothing behind it had been acknowledged"), "{text}");
-    let json = world.data("check", &["--json"]).expect(0).text();
+    (name, last.expect("there are frames") as u64)
+}
+
+/// Nobody can tell whether it was acknowledged, and nothing says that it was not.
+#[test]
+fn a_torn_tail_is_told_and_cut_off() {
+    let world = World::written(SEVEN_BYTES);
+    let (name, last) = last_frame(&world);
+    world.flip(&name, last + 49);
+    let text = world.data("check", &[]).expect(3).text();
+    assert!(
+        text.contains(": torn\n") && text.contains("the last write is not whole: 4,096 bytes of segment "),
+        "{text}"
+    );
+    assert!(text.contains(", which may have been acknowledged\n"), "{text}");
+    let json = world.data("check", &["--json"]).expect(3).text();
     assert!(json.contains("\"torn\":{\"segment\":") && json.contains("\"damage\":[]"), "{json}");
+    assert!(json.contains(&format!("\"byte\":{last},\"bytes\":4096}}")), "{json}");
     let broker = world.serve(&[]);
     assert_eq!(receive(&broker, "first", 40), topics(0..MESSAGES));
+    let log = broker.stop();
+    assert!(log.contains("the last write is not whole and was cut off: 4096 bytes of segment "), "{log}");
+    assert!(log.contains("if the disk has damaged it since, it may have been acknowledged"), "{log}");
+}
+
+/// The broker had been idle when it was killed, so the last frame is no write that was interrupted.
+#[test]
+fn damage_to_the_last_frame_of_a_broker_that_was_killed_is_told_as_damage() {
+    let world = World::sealed(SEVEN_BYTES);
+    world.data("check", &[]).expect(0);
+    let (name, last) = last_frame(&world);
+    world.flip(&name, last + 49);
+    let text = told_and_refused(&world);
+    assert!(text.contains("frames are lost, behind position "), "{text}");
+    let broker = world.serve(&["--recover"]);
+    assert_eq!(receive(&broker, "first", 40), topics(0..MESSAGES));
+    broker.stop();
+    found_no_more(&world);
+}
+
+/// Frames are overwritten with zeros, up to the end of the log.
+#[test]
+fn the_end_of_a_log_that_was_closed_in_order_is_missed() {
+    for world in [World::closed(SEVEN_BYTES), World::sealed(SEVEN_BYTES)] {
+        let (name, last) = last_frame(&world);
+        let path = world.path().join(&name);
+        let mut bytes = fs::read(&path).expect("is there");
+        bytes[last as usize - 4_096..].fill(0);
+        fs::write(&path, bytes).expect("can be written");
+        let text = told_and_refused(&world);
+        assert!(text.contains("frames are lost, behind position "), "{text}");
+        world.serve(&["--recover"]).stop();
+        found_no_more(&world);
+    }
+}
+
+#[test]
+fn a_last_segment_that_is_missing_is_named() {
+    for world in [World::closed(SEVEN_BYTES), World::written(SEVEN_BYTES)] {
+        let (name, _) = last_frame(&world);
+        fs::remove_file(world.path().join(&name)).expect("is there");
+        let text = told_and_refused(&world);
+        assert!(text.contains(": the file is missing, behind position "), "{text}");
+        let broker = world.serve(&["--recover"]);
+        assert!(receive(&broker, "first", 30).starts_with(&topics(0..30)));
+        broker.stop();
+        found_no_more(&world);
+    }
+}
+
+/// What is left is a segment that was made ahead, in which there is nothing yet.
+#[test]
+fn a_first_segment_that_is_missing_is_named_although_nothing_is_behind_it() {
+    let world = World::empty();
+    let mut broker = world.serve(&[]);
+    let ready = world.path().join(segment_name(2));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !ready.exists() {
+        assert!(Instant::now() < deadline, "no segment was made ahead");
+        std::thread::yield_now();
+    }
+    broker.process().kill();
+    drop(broker);
+    fs::remove_file(world.path().join(segment_name(1))).expect("is there");
+    let text = told_and_refused(&world);
+    assert!(text.contains("\ndamage: segment 1: the file is missing, behind position 0 and before "), "{text}");
+    world.serve(&["--recover"]).stop();
+    found_no_more(&world);
 }
 
 #[test]
 fn a_newer_format_is_refused_with_the_version_that_is_needed() {
     let world = World::closed(SEVEN_BYTES);
-    fs::write(world.path().join("VERSION"), "tautwire-journal\nformat 2\nlog 1\ncheck 0\n").expect("can be written");
+    fs::write(world.path().join("VERSION"), "tautwire-journal\nformat 3\nlog 1\ncheck 0\n").expect("can be written");
     let before = world.files();
-    let wanted = "VERSION has version 2 of the format, and this program reads versions up to 1; use a program that reads version 2";
+    let wanted = "VERSION has version 3 of the format, and this program reads versions up to 2; use a program that reads version 3";
     for said in [
         world.data("check", &[]).expect(1).stderr,
         world.data("stats", &[]).expect(1).stderr,

@@ -48,18 +48,19 @@ fn write(log: &str, compacted: &str) {
 }
 
 #[test]
-fn directories_of_version_1_stay_readable() {
-    let (log, compacted) = ("format-1-log.txt", "format-1-snapshot.txt");
+fn directories_of_all_versions_stay_readable() {
+    let present = tautwire_journal::FORMAT_VERSION;
     if std::env::var_os("TAUTWIRE_WRITE_GOLDEN").is_some() {
-        write(log, compacted);
+        write(&format!("format-{present}-log.txt"), &format!("format-{present}-snapshot.txt"));
     }
-    for (name, verdict) in [(log, "whole"), (compacted, "whole")] {
+    for (format, kind) in (1..=present).flat_map(|format| [(format, "log"), (format, "snapshot")]) {
+        let name = &format!("format-{format}-{kind}.txt");
         let world = World::empty();
         let text = fs::read_to_string(golden(name)).expect("is there");
         from_text(&text, &world.path());
         let check = world.data("check", &["--json"]).expect(0).text();
-        for part in [&format!("\"verdict\":\"{verdict}\""), "\"format\":1", "\"sessions\":3", "\"retained_messages\":1"]
-        {
+        let format = format!("\"format\":{format},");
+        for part in ["\"verdict\":\"whole\"", &format, "\"sessions\":3", "\"retained_messages\":1"] {
             assert!(check.contains(part), "{name}: {part}: {check}");
         }
         let dump = world.data("dump", &["--payloads"]).expect(0).text();

@@ -10,7 +10,7 @@ fn check_says_what_there_is_and_changes_nothing() {
     let text = world.data("check", &[]).expect(0).text();
     for part in [
         ": whole\n",
-        "format     1\n",
+        "format     2\n",
         "snapshot   none\n",
         "log        45 frames with 112 records, in ",
         "; closed in order\n",

@@ -45,6 +45,13 @@ impl World {
         world
     }
 
+    /// The same, with a seal: the broker was killed some time after it had written the last frame.
+    pub(crate) fn sealed(payload_bytes: usize) -> World {
+        let mut world = World::empty();
+        world.write(payload_bytes).seal().expect("has space");
+        world
+    }
+
     /// The same, closed in order.
     pub(crate) fn closed(payload_bytes: usize) -> World {
         let mut world = World::empty();

@@ -241,7 +241,7 @@ fn a_backup_of_what_is_not_read_is_refused() {
     let broker = start(&settings(&folder, &directory, &[]));
     absent(&broker);
     broker.end();
-    let Some(words) = wrapper(&["pread64:error=EIO:when=3+".to_owned()]) else { return };
+    let Some(words) = wrapper(&["pread64:error=EIO:when=4+".to_owned()]) else { return };
     let backup = folder.path().join("backup").display().to_string();
     let said = super::refusal(&super::run_by(&words, &["data", "backup", "--data", &directory, &backup]), 1);
     assert!(

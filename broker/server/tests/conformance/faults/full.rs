@@ -106,19 +106,50 @@ fn a_log_that_comes_to_its_end_without_space_fails_and_says_so() {
     expect_kept(&start_by(&disk.wrapper(), &settings), 0..refused);
 }
 
-/// A start needs space for one segment. Without it one line says so, and as often as that is tried nothing is lost.
+/// A start on a full disk takes what an earlier one has held back. It serves, refuses what must be kept, and loses nothing.
 #[test]
-fn a_start_without_space_is_refused_and_loses_nothing() {
+fn a_start_without_space_takes_the_reserve_and_loses_nothing() {
     let Some(disk) = SmallDisk::new("size=64m") else { return };
     let folder = Folder::new(&[]);
     let settings = settings(&folder, &disk.path("data"), &ROOMY);
     let broker = start_by(&disk.wrapper(), &settings);
     absent(&broker);
+    let has_reserve = || disk.names("data").contains(&"reserve".to_owned());
+    comes_true("space is held back", has_reserve);
     disk.fill("other", 0);
     // Until the last segment is written to: one that is made ready ahead would be enough for a start.
     let (refused, _) = publish_until_refused(&mut broker.connect(V5, "publisher"), 0, LARGE);
     kill(broker);
-    for spare_bytes in [0, 8 << 20, 0] {
+    disk.make_room("other");
+    disk.fill("other", 0);
+    let broker = start_by(&disk.wrapper(), &settings);
+    assert!(!has_reserve());
+    expect_kept(&broker, 0..refused);
+    expect_live(&broker);
+    let log = broker.end();
+    assert!(log.contains("the disk is full") && log.contains("the broker starts with its reserve of 4 MiB"), "{log}");
+    assert!(!log.contains(" ERROR "), "{log}");
+    // It is held back again once there is space.
+    disk.make_room("other");
+    let broker = start_by(&disk.wrapper(), &settings);
+    comes_true("space is held back again", has_reserve);
+    assert_eq!(broker.connect(V5, "publisher").publish("kept/x", AtLeastOnce, b"more"), 0);
+}
+
+/// Without that one line says so, and as often as a start is tried nothing is lost.
+#[test]
+fn a_start_without_space_and_reserve_is_refused_and_loses_nothing() {
+    let Some(disk) = SmallDisk::new("size=64m") else { return };
+    let folder = Folder::new(&[]);
+    let settings = settings(&folder, &disk.path("data"), &ROOMY);
+    let broker = start_by(&disk.wrapper(), &settings);
+    absent(&broker);
+    comes_true("space is held back", || disk.names("data").contains(&"reserve".to_owned()));
+    disk.fill("other", 0);
+    let (refused, _) = publish_until_refused(&mut broker.connect(V5, "publisher"), 0, LARGE);
+    kill(broker);
+    std::fs::remove_file(disk.outside("data").join("reserve")).expect("is there");
+    for spare_bytes in [0, 512 << 10, 0] {
         disk.make_room("other");
         disk.fill("other", spare_bytes);
         let said = refused_by(&disk.wrapper(), &settings);
@@ -128,6 +159,34 @@ fn a_start_without_space_is_refused_and_loses_nothing() {
     }
     disk.make_room("other");
     expect_kept(&start_by(&disk.wrapper(), &settings), 0..refused);
+}
+
+/// On a small disk segments are small, so that there is room for the next one and for a snapshot.
+#[test]
+fn a_disk_of_20_mb_keeps_sessions_and_messages_as_long_as_they_are_taken() {
+    let Some(disk) = SmallDisk::new("size=20m") else { return };
+    let folder = Folder::new(&[]);
+    let settings = settings(&folder, &disk.path("data"), &[]);
+    for first in [0, 200] {
+        let broker = start_by(&disk.wrapper(), &settings);
+        if first == 0 {
+            absent(&broker);
+        }
+        // More than the disk has, a part at a time. What comes faster than snapshots make room is refused until they have.
+        let mut publisher = broker.connect(V5, "publisher");
+        for part in 0..4 {
+            let numbers = first + part * 50..first + part * 50 + 50;
+            for number in numbers.clone() {
+                let is_taken = || publisher.publish("kept/x", AtLeastOnce, &payload(number, LARGE)) == 0;
+                comes_true("there is room", is_taken);
+                if number % 10 == 9 {
+                    expect_kept(&broker, number - 9..=number);
+                }
+            }
+        }
+        assert_eq!((metric(&broker, "data_failed"), health(&broker).0), (0, 200));
+        kill(broker);
+    }
 }
 
 /// A file system that does not say how large it is, is not full.

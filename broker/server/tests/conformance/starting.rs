@@ -1,0 +1,133 @@
+//! How the broker starts: what it looks at first, what it takes of the system, and what it tells the service manager.
+
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+use crate::support::{Broker, EXPECTATION, Folder, TOKEN, V5};
+
+fn env(variables: &[String]) -> Vec<String> {
+    ["env".to_owned()].iter().chain(variables).cloned().collect()
+}
+
+/// Clients and operators would come to a broker that ends a second later. Whoever listens on the ports is in the way of a broker that looks
+/// at them first.
+#[test]
+fn a_directory_that_another_broker_has_is_told_before_anything_is_listened_on() {
+    let folder = Folder::new(&[]);
+    let data = format!("data.path={}", folder.path().join("data").display());
+    let first = Broker::by(&env(&[]), &[], &[&data]);
+    let taken = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port is free"));
+    let [mqtt, admin] = taken.each_ref().map(|listener| listener.local_addr().expect("is bound").to_string());
+    let admin = format!("admin.listen={admin}");
+    folder.write("token", TOKEN);
+    let token = format!("admin.token_file={}", folder.path().join("token").display());
+    let said = Broker::refused_by(&env(&[]), &["--listen", &mqtt], &[&data, &admin, &token]);
+    assert!(said.contains("another broker uses it"), "{said}");
+    first.connect(V5, "still").disconnect();
+}
+
+fn by_shell(limit: &str) -> Vec<String> {
+    ["sh", "-c", &format!("ulimit {limit} && exec \"$0\" \"$@\"")].map(str::to_owned).to_vec()
+}
+
+/// The soft and the hard limit of open files.
+fn limits(broker: &Broker) -> [u64; 2] {
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", broker.pid())).expect("it runs");
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).expect("it says so");
+    let mut numbers = line.split_whitespace().map(|number| number.parse().unwrap_or(u64::MAX));
+    [(); 2].map(|()| numbers.next().expect("a number"))
+}
+
+#[test]
+fn the_limit_of_open_files_is_raised_as_far_as_it_may_be() {
+    let broker = Broker::by(&by_shell("-Sn 64"), &[], &["limits.connections=100"]);
+    let [soft, hard] = limits(&broker);
+    assert!(soft == hard && hard > 64, "{soft} {hard}");
+    let log = broker.end();
+    assert!(!log.contains("[descriptors]"), "{log}");
+}
+
+#[test]
+fn a_limit_of_open_files_below_that_of_connections_is_told() {
+    let broker = Broker::by(&by_shell("-n 400"), &[], &["limits.connections=5000"]);
+    assert_eq!(limits(&broker), [400, 400]);
+    let log = broker.end();
+    let parts = [" WARN ", "limits.connections is 5000", "may open only 400 files", "to 5256", "[descriptors]"];
+    for part in parts {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+}
+
+/// A service manager, as far as it listens.
+struct Manager(UnixDatagram);
+
+impl Manager {
+    fn at(address: &SocketAddr) -> Manager {
+        let socket = UnixDatagram::bind_addr(address).expect("can be bound");
+        socket.set_read_timeout(Some(EXPECTATION)).expect("can be set");
+        Manager(socket)
+    }
+
+    fn heard(&self) -> String {
+        let mut text = [0; 1_000];
+        let bytes = self.0.recv(&mut text).expect("something is said");
+        String::from_utf8_lossy(&text[..bytes]).into_owned()
+    }
+
+    fn hears_nothing(&self) {
+        self.0.set_nonblocking(true).expect("can be set");
+        assert!(self.0.recv(&mut [0; 100]).is_err(), "there is more");
+    }
+}
+
+/// See sd_notify(3).
+#[test]
+fn the_service_manager_is_told_when_the_broker_is_ready_reloads_and_stops() {
+    let folder = Folder::new(&[]);
+    let path = folder.path().join("notify");
+    let by_path = (SocketAddr::from_pathname(&path).expect("is short"), path.display().to_string());
+    let name = format!("tautwire-notify-{}", std::process::id());
+    let by_name = (SocketAddr::from_abstract_name(&name).expect("is short"), format!("@{name}"));
+    for (address, variable) in [by_path, by_name] {
+        let manager = Manager::at(&address);
+        // A watchdog of another process is none of ours.
+        let variables =
+            [format!("NOTIFY_SOCKET={variable}"), "WATCHDOG_USEC=1000".to_owned(), "WATCHDOG_PID=1".to_owned()];
+        let broker = Broker::by(&env(&variables), &[], &[]);
+        assert_eq!(manager.heard(), "READY=1");
+        broker.connect(V5, "client").disconnect();
+        broker.signal("HUP");
+        let reloading = manager.heard();
+        let moment =
+            reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").and_then(|moment| moment.parse::<u64>().ok());
+        assert!(moment.is_some_and(|moment| moment > 0), "{reloading}");
+        assert_eq!(manager.heard(), "READY=1");
+        broker.end();
+        assert_eq!(manager.heard(), "STOPPING=1");
+        manager.hears_nothing();
+    }
+}
+
+#[test]
+fn the_watchdog_is_told_as_long_as_all_threads_answer() {
+    let folder = Folder::new(&[]);
+    let path = folder.path().join("notify");
+    let manager = Manager::at(&SocketAddr::from_pathname(&path).expect("is short"));
+    let variables = [format!("NOTIFY_SOCKET={}", path.display()), "WATCHDOG_USEC=2000000".to_owned()];
+    let _broker = Broker::by(&env(&variables), &[], &[]);
+    assert_eq!(manager.heard(), "READY=1");
+    for _ in 0..2 {
+        assert_eq!(manager.heard(), "WATCHDOG=1");
+    }
+}
+
+#[test]
+fn a_service_manager_that_is_not_there_is_told_of_and_not_waited_for() {
+    let folder = Folder::new(&[]);
+    let path = folder.path().join("nobody");
+    let broker = Broker::by(&env(&[format!("NOTIFY_SOCKET={}", path.display())]), &[], &[]);
+    broker.connect(V5, "client").disconnect();
+    let log = broker.end();
+    assert!(log.contains("the service manager cannot be told \"READY=1\""), "{log}");
+}
