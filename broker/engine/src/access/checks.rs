@@ -4,7 +4,7 @@ use tautwire_access::{Permissions, SubscribeCheck, Verdict};
 use tautwire_protocol::{QoS, TopicFilter};
 
 /// Nodes of the rules' trees that are looked at in one step of a job, which takes about a microsecond.
-pub(super) const NODES_PER_STEP: usize = 64;
+const NODES_PER_STEP: usize = 64;
 
 /// The checks of one slice of a job, and the one that the slice before has not finished.
 #[derive(Debug)]
@@ -15,14 +15,10 @@ pub(crate) struct Checks {
 }
 
 impl Checks {
-    /// Checks that take as many steps as they need.
-    pub(crate) fn unlimited() -> Checks {
-        Checks { given: usize::MAX, left: usize::MAX, unfinished: None }
-    }
-
-    /// Checks that take no step before [`Checks::give`].
-    pub(crate) fn none() -> Checks {
-        Checks { given: 0, left: 0, unfinished: None }
+    /// Checks that may take so many steps of a job.
+    pub(crate) fn with_steps(steps: usize) -> Checks {
+        let nodes = steps.saturating_mul(NODES_PER_STEP);
+        Checks { given: nodes, left: nodes, unfinished: None }
     }
 
     /// Gives them so many steps of a job from now on.
@@ -38,9 +34,8 @@ impl Checks {
 
     /// Whether a subscription is allowed; `None` where too few steps are left to know. Asked about the same filter, it goes on.
     pub(crate) fn check(&mut self, permissions: &Permissions, filter: TopicFilter<'_>, qos: QoS) -> Option<Verdict> {
-        let is_it = |(name, check): &(Box<str>, SubscribeCheck)| {
-            **name == *filter.as_str() && check.is_for(permissions, qos)
-        };
+        let is_it =
+            |(name, check): &(Box<str>, SubscribeCheck)| **name == *filter.as_str() && check.is_for(permissions, qos);
         let Some((name, mut check)) = self.unfinished.take().filter(is_it) else {
             let begun = permissions.begin_subscribe(filter, qos, &mut self.left);
             return begun.map_err(|check| self.unfinished = Some((filter.as_str().into(), check))).ok();

@@ -4,7 +4,9 @@ use tautwire_message::{Message, MessageId, MessageRef};
 use tautwire_protocol::{ConnectReason, Packet, Properties, Property, QoS, ReasonCode, TopicName, Will};
 
 use crate::desk::World;
-use crate::{V3, V5, code, connack, connect, connect_v3, member, publish, say_publish, suback, subscribe, topics, with_subscribe};
+use crate::{
+    V3, V5, code, connack, connect, connect_v3, member, publish, say_publish, suback, subscribe, topics, with_subscribe,
+};
 
 const RULES: &str = r#"
 [[role]]

@@ -81,6 +81,8 @@ const AT_ONCE: &[&str] = &[
     "auth.https_ca",
     "auth.ban",
     "auth.threads",
+    "auth.cached_passwords",
+    "auth.password_cost",
     "acl.file",
     "cluster.credentials_file",
     "cluster.nkey_file",
