@@ -55,7 +55,7 @@ DEVICES = int(os.environ.get("HOSTILE_DEVICES", "1000"))
 USERS = {"device": "a long password of devices"}
 # 5,000 devices are back within 5 s of a cut of the network, at the default settings.
 BACK_PER_S = 1_000
-# A hash takes some 25 ms; a machine that is busy with something else takes longer.
+# A hash takes some 20 ms; a machine that is busy with something else takes longer.
 HASH_MAX_S = 0.5
 
 

@@ -4,7 +4,7 @@ use tautwire_access::{Permissions, SubscribeCheck, Verdict};
 use tautwire_protocol::{QoS, TopicFilter};
 
 /// Nodes of the rules' trees that are looked at in one step of a job, which takes about a microsecond.
-const NODES_PER_STEP: usize = 64;
+const NODES_PER_STEP: usize = 32;
 
 /// The checks of one slice of a job, and the one that the slice before has not finished.
 #[derive(Debug)]
