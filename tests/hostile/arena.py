@@ -62,6 +62,8 @@ class Case:
     # Whether there is an admin API.
     admin: bool
     p99_max_ms: float
+    # The access rules, as a file has them; with none, everybody may do everything.
+    rules: str
 
 
 @dataclass
@@ -139,7 +141,7 @@ def case(
     what: str, *, limit_mib: int, short: bool = False, timed: bool = False, weighed: bool = True, threads: int = 1,
     settings: dict[str, object] | None = None, stalled_log: bool = False, contracts: dict[str, str] | None = None,
     schemes: tuple[str, ...] = (), users: dict[str, str] | None = None, name: str = "", admin: bool = False,
-    p99_max_ms: float = P99_MAX_MS,
+    p99_max_ms: float = P99_MAX_MS, rules: str = "",
 ) -> Callable[[Callable[[Arena], None]], Callable[[Arena], None]]:
     """Enters a function into the list of cases.
 
@@ -152,7 +154,7 @@ def case(
         retained = int(str(own.get("limits.retained_bytes", 0)))
         CASES.append(Case(
             name or function.__name__, what, function, limit_mib * MIB + retained, everything, threads, short, timed,
-            weighed, stalled_log, contracts or {}, schemes, users or {}, admin, p99_max_ms,
+            weighed, stalled_log, contracts or {}, schemes, users or {}, admin, p99_max_ms, rules,
         ))
         return function
 
@@ -173,6 +175,8 @@ def run(attack: Case, executable: Path) -> Result:
                 settings |= _make_certificate(executable, Path(folder) / TLS)
             if attack.users:
                 settings |= _make_users(executable, Path(folder) / "users", attack.users)
+            if attack.rules:
+                settings |= _make_rules(Path(folder) / "access.toml", attack.rules)
             if attack.admin:
                 settings |= _make_token(Path(folder) / "token")
             broker = brokers.start(executable, attack.name, settings, attack.threads, attack.stalled_log, attack.schemes)
@@ -272,6 +276,11 @@ def _write_contracts(folder: Path, files: dict[str, str]) -> Path:
 def _make_certificate(executable: Path, folder: Path) -> dict[str, object]:
     brokers.tool(executable, ["cert", "--dir", str(folder)])
     return {"tls.certificate": folder / "server.pem", "tls.key": folder / "server.key"}
+
+
+def _make_rules(file: Path, rules: str) -> dict[str, object]:
+    file.write_text(rules)
+    return {"acl.file": file}
 
 
 def _make_token(file: Path) -> dict[str, object]:

@@ -99,7 +99,7 @@ impl Permissions {
     }
 
     /// The same in at most about `steps_left` steps, of which those that were taken are subtracted. A step is a look at a node, about
-    /// 15 ns. Gives a check that goes on where that was not enough.
+    /// 25 ns. Gives a check that goes on where that was not enough.
     ///
     /// # Errors
     /// There were too few steps.

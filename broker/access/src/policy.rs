@@ -129,13 +129,6 @@ impl Policy {
         own + self.listeners.iter().map(|(_, policy)| policy.rule_count()).sum::<usize>()
     }
 
-    /// Most steps that the search of one check of a subscription takes: the nodes of all trees, those of listeners too.
-    #[must_use]
-    pub fn search_steps_max(&self) -> usize {
-        let own = self.compiled.as_ref().map_or(0, |compiled| compiled.tree.node_count());
-        self.listeners.iter().map(|(_, policy)| policy.search_steps_max()).fold(own, usize::max)
-    }
-
     /// The roles.
     #[must_use]
     pub fn role_count(&self) -> usize {

@@ -36,7 +36,7 @@ impl<J: Journal> Shard<J> {
         };
         match phase {
             Phase::AwaitingConnect => {
-                standing.keep_verdict(verdict);
+                standing.keep_verdict(verdict, now_ms);
                 self.hub.hear_again(id, Reason::Verdict);
             }
             Phase::Open => self.settle_again(index, verdict),
@@ -105,7 +105,8 @@ impl<J: Journal> Shard<J> {
 
     fn ask(&mut self, index: ConnectionIndex, question: Question) {
         let ledger = self.hub.memory.ledger().clone();
-        self.hub.connections[index].standing_or_new().ask(question, &ledger);
+        let (progress, now_ms) = (self.hub.regime.access().auth_progress(), self.hub.clock.now_ms());
+        self.hub.connections[index].standing_or_new().ask(question, &ledger, progress, now_ms);
         let id = self.hub.id(index);
         self.hub.connections.want(Action::Ask(id));
     }

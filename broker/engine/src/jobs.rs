@@ -53,6 +53,21 @@ pub(crate) struct Filters {
     charge: Charge,
 }
 
+/// What has been done of a SUBSCRIBE at once, before it is put off.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pub(crate) reasons: Vec<SubscribeReason>,
+    pub(crate) replays: Vec<Replay>,
+    pub(crate) checks: Checks,
+}
+
+/// Nothing.
+impl Default for Begun {
+    fn default() -> Begun {
+        Begun { reasons: Vec::new(), replays: Vec::new(), checks: Checks::with_steps(0) }
+    }
+}
+
 #[derive(Debug)]
 enum Answers {
     Subscribe(Vec<SubscribeReason>),
@@ -151,18 +166,19 @@ impl<J: Journal> Shard<J> {
 
     /// Works off a packet with many filters over several turns. Nothing more is read of its connection until it has been
     /// acknowledged.
-    pub(crate) fn begin_filters(&mut self, connection: ConnectionId, packet: OwnedPacket, len: usize) {
+    pub(crate) fn begin_filters(&mut self, connection: ConnectionId, packet: OwnedPacket, len: usize, begun: Begun) {
         let mut charge = Charge::new(self.hub.memory.ledger(), Kind::Job);
         charge.set(len);
+        let Begun { reasons, replays, checks } = begun;
+        let done = reasons.len();
         let answers = match packet.as_packet() {
             Packet::Unsubscribe(_) => Answers::Unsubscribe(Vec::new()),
-            _ => Answers::Subscribe(Vec::new()),
+            _ => Answers::Subscribe(reasons),
         };
         if let Some(connection) = self.hub.connections.get(connection) {
             connection.hold(Reason::Job);
         }
-        let checks = Checks::none();
-        let filters = Filters { connection, packet, done: 0, answers, replays: Vec::new(), checks, charge };
+        let filters = Filters { connection, packet, done, answers, replays, checks, charge };
         self.begin(Job::Filters(Box::new(filters)));
     }
 

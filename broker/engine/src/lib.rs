@@ -16,6 +16,7 @@ mod adopted;
 mod ahead;
 mod allowances;
 mod audit;
+mod auth_progress;
 mod change;
 mod clock;
 mod cluster;
@@ -83,6 +84,7 @@ mod wheel;
 mod written;
 
 pub use access::{Fate, Known, Visitor};
+pub use auth_progress::AuthProgress;
 pub use cluster::{
     ClusterEvent, ClusterRequest, ClusterSettings, RetainedChange, Retaining, home_of, messages_of, shares_of,
 };

@@ -195,6 +195,7 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn connection_timer(&mut self, index: ConnectionIndex) {
         let settings = self.hub.regime.settings();
         let now_ms = self.hub.clock.now_ms();
+        let auth_progress = self.hub.regime.access().auth_progress();
         let connection = &mut self.hub.connections[index];
         if !connection.disarm(now_ms) || matches!(connection.phase(), Phase::Vacant | Phase::Closing) {
             return;
@@ -208,7 +209,9 @@ impl<J: Journal> Shard<J> {
         // Of one whose message waits for memory, PINGREQ is heard.
         let is_heard = !connection.is_held() || connection.waits_for_memory_alone();
         let keep_alive = (keep_alive_s > 0 && is_heard).then(|| last_received_ms + keep_alive_limit_ms(keep_alive_s));
-        let connect = awaiting_connect.then(|| last_received_ms + connect_limit_ms);
+        // A client that waits for others in a queue that moves is not late.
+        let progress_ms = connection.standing_mut().map_or(0, |standing| standing.progress_ms(auth_progress, now_ms));
+        let connect = awaiting_connect.then(|| last_received_ms.max(progress_ms) + connect_limit_ms);
         let incomplete = incomplete_since_ms.map(|since| since.get() + incomplete_limit_ms);
         let stalled = stalled_since_ms.filter(|_| stall_limit_ms > 0).map(|since| since.get() + stall_limit_ms);
         let identity = self.identity_ends_at_ms(index).filter(|_| !awaiting_connect);

@@ -9,6 +9,7 @@ use tautwire_contracts::Catalogue;
 use tautwire_session::Journal;
 
 use crate::access::Known;
+use crate::auth_progress::AuthProgress;
 use crate::metered::{MeteredFilters, TopicTotals};
 use crate::settings::Settings;
 use crate::shard::Shard;
@@ -26,6 +27,8 @@ pub struct Regime {
     pub contracts: Arc<Catalogue>,
     /// Whether each client is asked who it is, by [`Action::Ask`](crate::Action::Ask). Clients that are connected already are not asked.
     pub asks: bool,
+    /// Counts what is done to answer.
+    pub auth_progress: Arc<AuthProgress>,
     /// Who watches what is published.
     pub taps: Arc<[Arc<Tap>]>,
     /// Who wants traces.
@@ -56,6 +59,7 @@ impl Regime {
             policy: Arc::new(Policy::open()),
             contracts: Arc::default(),
             asks: false,
+            auth_progress: Arc::default(),
             taps: Arc::default(),
             tracer: None,
             known: None,

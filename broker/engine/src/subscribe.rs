@@ -13,14 +13,15 @@ use crate::access::Checks;
 use crate::ack::Ack;
 use crate::connections::{ReadBack, Replay};
 use crate::formats::{self, Wanted};
+use crate::jobs::Begun;
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::route::{CAME_ALONG, Subscription};
 use crate::shard::Shard;
 
 /// A packet with more filters is worked off over several turns.
 const FILTERS_AT_ONCE: usize = 64;
-/// So is one that may take more steps, its checks by the access rules included.
-const STEPS_AT_ONCE: usize = 128;
+/// So is what is left of one whose checks by the access rules take more steps.
+const CHECK_STEPS_AT_ONCE: usize = 64;
 
 /// Why a subscription is not made.
 enum NotMade {
@@ -43,18 +44,23 @@ impl<J: Journal> Shard<J> {
             return;
         }
         let packet = || Packet::Subscribe(*subscribe);
-        let filters = subscribe.requests.len();
-        let steps_max = filters + self.hub.regime.access().check_steps_max(filters);
-        if self.has_put_filters_off(index, session, filters, steps_max, packet) {
+        if self.has_put_filters_off(index, session, subscribe.requests.len(), packet) {
             return;
         }
-        let mut checks = Checks::unlimited();
+        let mut checks = Checks::with_steps(CHECK_STEPS_AT_ONCE);
         let mut reasons = Vec::with_capacity(subscribe.requests.len());
         let mut replays = Vec::new();
         // [MQTT-3.8.4-5]
         for request in subscribe.requests.iter() {
             let made = self.subscribe_one(index, session, subscribe, &request, reasons.len(), &mut checks);
-            let (reason, replay) = made.unwrap_or((SubscribeReason::UnspecifiedError, None));
+            let Some((reason, replay)) = made else {
+                self.hub.jobs.note_done_at_once(checks.steps_taken());
+                let begun = Begun { reasons, replays, checks };
+                if !self.put_filters_off(index, session, &packet(), begun) {
+                    self.refuse_filters(index);
+                }
+                return;
+            };
             reasons.push(reason);
             replays.extend(replay);
         }
@@ -131,8 +137,7 @@ impl<J: Journal> Shard<J> {
             return;
         }
         let packet = || Packet::Unsubscribe(*unsubscribe);
-        let filters = unsubscribe.filters.len();
-        if self.has_put_filters_off(index, session, filters, filters, packet) {
+        if self.has_put_filters_off(index, session, unsubscribe.filters.len(), packet) {
             return;
         }
         // [MQTT-3.10.4-6]
@@ -181,37 +186,46 @@ impl<J: Journal> Shard<J> {
         }
     }
 
-    /// A packet with many filters is worked off over several turns; so is one with few, where their checks may take long, or the turn has
-    /// done enough. Says whether that is so, or the connection has ended.
+    /// A packet with many filters is worked off over several turns; so is one with few, where the turn has done enough. Says
+    /// whether that is so, or the connection has ended.
     #[inline]
     fn has_put_filters_off<'p>(
         &mut self,
         index: ConnectionIndex,
         session: SessionIndex,
         filters: usize,
-        steps_max: usize,
         packet: impl FnOnce() -> Packet<'p>,
     ) -> bool {
-        let is_short = filters <= FILTERS_AT_ONCE && steps_max <= STEPS_AT_ONCE;
-        if is_short && self.hub.jobs.may_do_at_once(filters) {
+        if filters <= FILTERS_AT_ONCE && self.hub.jobs.may_do_at_once(filters) {
             return false;
         }
-        let is_put_off = self.put_filters_off(index, session, &packet());
-        if !is_put_off && !is_short {
-            self.hub.counters().refused_memory.add(1);
-            self.disconnect(index, DisconnectReason::QuotaExceeded, "there is no memory for the packet");
+        let is_put_off = self.put_filters_off(index, session, &packet(), Begun::default());
+        if !is_put_off && filters > FILTERS_AT_ONCE {
+            self.refuse_filters(index);
             return true;
         }
         is_put_off
     }
 
+    #[cold]
+    fn refuse_filters(&mut self, index: ConnectionIndex) {
+        self.hub.counters().refused_memory.add(1);
+        self.disconnect(index, DisconnectReason::QuotaExceeded, "there is no memory for the packet");
+    }
+
     /// False where there is no memory for the packet.
     #[cold]
-    fn put_filters_off(&mut self, index: ConnectionIndex, session: SessionIndex, packet: &Packet<'_>) -> bool {
+    fn put_filters_off(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        packet: &Packet<'_>,
+        begun: Begun,
+    ) -> bool {
         let len = packet.encoded_len(self.hub.connections[index].version()).unwrap_or(0);
         let fits = self.hub.memory.share().admits(self.hub.client_bytes(session), len).is_ok();
         match packet.to_owned_packet().ok().filter(|_| fits) {
-            Some(packet) => self.begin_filters(self.hub.id(index), packet, len),
+            Some(packet) => self.begin_filters(self.hub.id(index), packet, len, begun),
             None => return false,
         }
         true

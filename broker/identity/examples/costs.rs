@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tautwire_identity::edit::{self, Derived};
 use tautwire_identity::{
-    Algorithm, Attempt, CertificateRules, Chain, JWT_METHOD, Jwt, JwtSettings, KeySet, Keys, Link, Now, PasswordFile,
-    Provenance, Secret, Settings, Step,
+    Algorithm, Attempt, CertificateRules, Chain, JWT_METHOD, Jwt, JwtSettings, KeySet, Keys, Link, Now, PasswordCost,
+    PasswordFile, Provenance, Secret, Settings, Step,
 };
 
 const NOW: Now = Now { unix_s: 1_300_819_000, steady_ms: 0 };
@@ -19,7 +19,8 @@ fn main() {
     let password = Secret::new("password");
     let mut text = MOSQUITTO.to_owned();
     report("keys of SCRAM and a hash, as for a new user", 5, || {
-        let account = edit::account(&password, Derived { scram: true }, &mut random).expect("an account");
+        let account = edit::account(&password, Derived { scram: true, cost: PasswordCost::default() }, &mut random)
+            .expect("an account");
         text = edit::add(MOSQUITTO, "alice", &account).expect("added");
     });
     let file = Arc::new(PasswordFile::parse("users", &text).expect("a file"));
@@ -55,7 +56,8 @@ fn main() {
 }
 
 fn chain(links: Vec<Link>) -> Arc<Chain> {
-    let settings = Settings { allows_plain_passwords: false, key: [7; 32], bans: Arc::default() };
+    let settings =
+        Settings { allows_plain_passwords: false, key: [7; 32], bans: Arc::default(), verified: Arc::default() };
     Arc::new(Chain::new(links, settings).expect("a chain"))
 }
 
@@ -79,7 +81,10 @@ fn nobody(certificate: Option<Arc<[u8]>>) -> Attempt {
 }
 
 fn end(chain: &Arc<Chain>, attempt: &Attempt) {
-    let mut step = chain.begin(attempt.clone(), NOW, &mut |bytes| bytes.fill(1));
+    let mut step = chain.begin(attempt.clone(), NOW, &mut |bytes| {
+        bytes.fill(1);
+        Ok(())
+    });
     loop {
         step = match step {
             Step::Work(work) => work.run(&(), NOW),

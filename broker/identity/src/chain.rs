@@ -11,7 +11,7 @@ use crate::scram::Proving;
 use crate::work::{Job, Work, Worker};
 use crate::{
     Attempt, Banned, Bans, CertificateRules, Exchange, Hook, Jwt, Now, PasswordFile, Principal, Refusal, RefusalCode,
-    ScramHash,
+    ScramHash, VerifiedPasswords,
 };
 
 /// Random bytes in a nonce of SCRAM's server.
@@ -62,7 +62,13 @@ pub struct Settings {
     pub key: [u8; 32],
     /// Who is not let in, and how often one may fail.
     pub bans: Arc<Bans>,
+    /// Passwords that need no hash.
+    pub verified: Arc<VerifiedPasswords>,
 }
+
+/// The system gives no random bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoRandomBytes;
 
 /// What comes of an attempt.
 #[derive(Debug)]
@@ -138,19 +144,28 @@ impl Chain {
     /// A chain that lets in everybody as nobody.
     #[must_use]
     pub fn open() -> Chain {
-        let settings = Settings { allows_plain_passwords: true, key: [0; 32], bans: Arc::default() };
+        let settings =
+            Settings { allows_plain_passwords: true, key: [0; 32], bans: Arc::default(), verified: Arc::default() };
         Chain { links: [Link::Anonymous(Anonymous::Everybody)].into(), settings }
     }
 
-    /// Begins with an attempt. `random` fills bytes by which nobody can guess.
-    pub fn begin(self: &Arc<Self>, attempt: Attempt, now: Now, random: &mut dyn FnMut(&mut [u8])) -> Step {
+    /// Begins with an attempt. `random` fills bytes by which nobody can guess; where it cannot, an attempt that needs them is refused.
+    pub fn begin(
+        self: &Arc<Self>,
+        attempt: Attempt,
+        now: Now,
+        random: &mut dyn FnMut(&mut [u8]) -> Result<(), NoRandomBytes>,
+    ) -> Step {
         let mut case = Case { attempt, at: 0, decoy: None, nonce: String::new(), refusal: None };
         if let Err(refusal) = self.check(&case.attempt, now) {
             return self.clone().refuse(case, refusal, now);
         }
         if case.attempt.method.is_some() {
             let mut bytes = [0; SCRAM_NONCE_BYTES];
-            random(&mut bytes);
+            if random(&mut bytes).is_err() {
+                let log = "the system gives no random bytes, so no challenge can be made";
+                return self.clone().refuse(case, Refusal::new(RefusalCode::NoRandom, log), now);
+            }
             case.nonce = Base64::encode_string(&bytes);
         }
         self.clone().ask(case, now, None)
@@ -316,8 +331,14 @@ impl Link {
                 };
                 let principal =
                     Principal { user: Some((&**name).into()), link: "password_file", ..Principal::default() };
+                let verified = &settings.verified;
+                let fingerprint = verified.fingerprint(name, &account.password, password.expose());
+                if fingerprint.as_ref().is_some_and(|fingerprint| verified.has(fingerprint)) {
+                    return Answer::yes(principal);
+                }
                 let (hash, password) = (account.password.clone(), password.clone());
-                Answer::Later(Job::Password { hash, password, principal })
+                let note = fingerprint.map(|fingerprint| (verified.clone(), fingerprint));
+                Answer::Later(Job::Password { hash, password, principal, note })
             }
             Link::Certificate(rules) => match (&attempt.method, &attempt.provenance.certificate) {
                 (None, Some(certificate)) => rules.principal(certificate).map_or_else(Answer::No, Answer::yes),

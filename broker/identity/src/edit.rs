@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::Secret;
 use crate::limits::{PASSWORD_BYTES_MAX, USERS_MAX};
-use crate::password_file::{Account, Argon2Cost, Line, PasswordHash, check_name};
+use crate::password_file::{Account, Line, PasswordCost, PasswordHash, check_name};
 use crate::scram::{ScramHash, ScramKeys};
 
 /// What a file is to have about a user.
@@ -13,6 +13,8 @@ pub struct Derived {
     /// Whether there are keys of SCRAM beside the hash of the password. They can be guessed at faster than the hash can, by somebody
     /// who has the file.
     pub scram: bool,
+    /// What the hash of the password costs.
+    pub cost: PasswordCost,
 }
 
 /// Why a file is not changed.
@@ -58,7 +60,7 @@ pub fn account(password: &Secret, derived: Derived, random: &mut dyn FnMut(&mut 
     if password.is_empty() || password.len() > PASSWORD_BYTES_MAX {
         return Err(EditError::Password("a password has 1 to 65,535 bytes"));
     }
-    let hash = PasswordHash::new(password, Argon2Cost::default(), random)
+    let hash = PasswordHash::new(password, derived.cost.0, random)
         .ok_or(EditError::Password("the password cannot be hashed"))?;
     let mut keys = |hash| derived.scram.then(|| ScramKeys::new(hash, password, random));
     Ok(Account { password: hash, scram_sha_256: keys(ScramHash::Sha256), scram_sha_512: keys(ScramHash::Sha512) })

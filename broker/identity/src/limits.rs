@@ -32,6 +32,9 @@ pub const SALT_BYTES: RangeInclusive<usize> = 8..=64;
 /// Length of an Argon2id hash in a file, in bytes.
 pub const HASH_BYTES: RangeInclusive<usize> = 16..=64;
 
+/// Longest password that is kept as verified, in bytes.
+pub const VERIFIED_PASSWORD_BYTES_MAX: usize = 4 << 10;
+
 /// Longest certificate that is read, in bytes.
 pub const CERTIFICATE_BYTES_MAX: usize = 64 << 10;
 /// Most names that are taken from one certificate; further ones are not seen.

@@ -90,7 +90,9 @@ codes! {
     HookUnreachable = "auth_hook_unreachable", ServerUnavailable, false, "nobody can say now who you are";
     /// Too many requests to the hook are on their way.
     HookBusy = "auth_hook_busy", ServerBusy, false, "too many clients connect";
-    /// Too many attempts wait for a thread, or one has waited too long.
+    /// The system gives no random bytes, and an exchange without them could be guessed.
+    NoRandom = "auth_no_random", ServerUnavailable, false, "the server cannot authenticate clients now";
+    /// Too many attempts wait for a thread.
     Busy = "auth_busy", ServerBusy, false, "too many clients connect";
     /// The client, its user or its address is banned.
     Banned = "auth_banned", Banned, false, "banned";

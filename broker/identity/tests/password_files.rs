@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tautwire_identity::edit::{self, Derived, EditError};
-use tautwire_identity::{Account, ErrorCode, PasswordFile, Secret, limits};
+use tautwire_identity::{Account, ErrorCode, PasswordCost, PasswordFile, Secret, limits};
 
 const HASH: &str = "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4";
 
@@ -101,7 +101,11 @@ fn edits_leave_the_other_lines_alone() {
 fn a_password_has_a_length() {
     let mut random = |bytes: &mut [u8]| bytes.fill(1);
     for wrong in [0, 65_536] {
-        let made = edit::account(&Secret::new(vec![b'x'; wrong]), Derived { scram: false }, &mut random);
+        let made = edit::account(
+            &Secret::new(vec![b'x'; wrong]),
+            Derived { scram: false, cost: PasswordCost::default() },
+            &mut random,
+        );
         assert!(matches!(made, Err(EditError::Password(_))));
     }
 }

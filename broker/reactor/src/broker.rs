@@ -484,6 +484,9 @@ impl Broker {
         let shared = Shared::new(settings, Exchange::new(threads, retained));
         shared.board.change(|first| {
             first.asks = asks;
+            if let Some(doorkeeper) = &doorkeeper {
+                first.auth_progress = doorkeeper.progress();
+            }
             first.policy = policy;
             if !contracts.contracts().is_empty() {
                 first.contracts = contracts;

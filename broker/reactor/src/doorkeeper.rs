@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 
-use tautwire_engine::{ConnectionId, Origin, Question, Verdict};
+use tautwire_engine::{AuthProgress, ConnectionId, Origin, Question, Verdict};
 
 use crate::inbox::Inbox;
 
@@ -13,12 +13,16 @@ pub trait Doorkeeper: fmt::Debug + Send + Sync {
     /// Whether anybody from this address may connect at all. Called for each connection before anything is done for it.
     fn lets_in(&self, address: IpAddr) -> bool;
 
+    /// Counts what is done to find out who clients are, for as long as the broker lives. A client whose answer takes longer than the connect
+    /// timeout keeps waiting while the count grows.
+    fn progress(&self) -> Arc<AuthProgress>;
+
     /// Answers the question of a client from there at once, or takes it along with the ticket and answers later, from any thread. Called on a thread of
     /// the broker, so it may wait for nothing.
     fn ask(&self, origin: &Origin, question: Question, ticket: Ticket) -> Option<Verdict>;
 }
 
-/// Where the verdict on one client is given. If it is dropped, the client waits until `limits.connect_timeout_s` is over.
+/// Where the verdict on one client is given. If it is dropped, the client waits until `mqtt.connect_timeout_s` has passed without progress.
 #[derive(Debug)]
 pub struct Ticket {
     inbox: Arc<Inbox>,

@@ -130,10 +130,6 @@ impl Tree {
             + self.texts.allocation_size()
     }
 
-    pub(crate) fn node_count(&self) -> usize {
-        self.nodes.len()
-    }
-
     /// A level that no rule has for this client.
     fn unnamed_level(&self, bindings: &Bindings) -> Vec<u8> {
         // The operator chooses the names of all but a few levels, which the client has values for.

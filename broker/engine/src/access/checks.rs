@@ -4,7 +4,7 @@ use tautwire_access::{Permissions, SubscribeCheck, Verdict};
 use tautwire_protocol::{QoS, TopicFilter};
 
 /// Nodes of the rules' trees that are looked at in one step of a job, which takes about a microsecond.
-pub(super) const NODES_PER_STEP: usize = 64;
+const NODES_PER_STEP: usize = 32;
 
 /// The checks of one slice of a job, and the one that the slice before has not finished.
 #[derive(Debug)]
@@ -15,14 +15,10 @@ pub(crate) struct Checks {
 }
 
 impl Checks {
-    /// Checks that take as many steps as they need.
-    pub(crate) fn unlimited() -> Checks {
-        Checks { given: usize::MAX, left: usize::MAX, unfinished: None }
-    }
-
-    /// Checks that take no step before [`Checks::give`].
-    pub(crate) fn none() -> Checks {
-        Checks { given: 0, left: 0, unfinished: None }
+    /// Checks that may take so many steps of a job.
+    pub(crate) fn with_steps(steps: usize) -> Checks {
+        let nodes = steps.saturating_mul(NODES_PER_STEP);
+        Checks { given: nodes, left: nodes, unfinished: None }
     }
 
     /// Gives them so many steps of a job from now on.

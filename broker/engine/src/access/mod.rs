@@ -16,6 +16,7 @@ use tautwire_protocol::{QoS, TopicFilter};
 use tautwire_session::{Journal, KeptWill, PendingMessage};
 
 use crate::admission::identity_of;
+use crate::auth_progress::AuthProgress;
 use crate::connections::Standing;
 use crate::hub::Hub;
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
@@ -37,10 +38,9 @@ pub(crate) struct Access {
     known_since: u64,
     /// There are rules.
     is_closed: bool,
-    /// Most steps of the search in one check of a subscription.
-    search_steps_max: usize,
     /// Clients are asked who they are.
     asks: bool,
+    auth_progress: Arc<AuthProgress>,
     /// Connections whose address decides whether they stay, and has been forgotten.
     addressless: Vec<ConnectionId>,
     last_publisher: LastPublisher,
@@ -54,8 +54,8 @@ impl Access {
             known: regime.known().cloned(),
             known_since: regime.known_since(),
             is_closed: !regime.policy.is_open(),
-            search_steps_max: regime.policy.search_steps_max(),
             asks: regime.asks,
+            auth_progress: regime.auth_progress.clone(),
             addressless: Vec::new(),
             last_publisher: LastPublisher::default(),
         }
@@ -67,24 +67,24 @@ impl Access {
         self.asks
     }
 
+    /// How much has been done to find out who clients are.
+    pub(crate) fn auth_progress(&self) -> u64 {
+        self.auth_progress.count()
+    }
+
     /// Whether there are rules: without any, everything is allowed.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed
     }
 
-    /// Steps of a job that checking so many filters may take.
-    pub(crate) fn check_steps_max(&self, filters: usize) -> usize {
-        if self.is_closed { filters.saturating_mul(self.search_steps_max) / checks::NODES_PER_STEP } else { 0 }
-    }
-
     /// Takes on what holds now; gives what has to be looked at again because it is new.
     pub(crate) fn take_on(&mut self, regime: &Regime) -> Reviews {
         self.asks = regime.asks;
+        self.auth_progress.clone_from(&regime.auth_progress);
         let rules = (regime.policy_since() != self.policy_since).then(|| {
             self.policy_since = regime.policy_since();
             self.is_closed = !regime.policy.is_open();
-            self.search_steps_max = regime.policy.search_steps_max();
             std::mem::replace(&mut self.policy, regime.policy.clone())
         });
         let clients = regime.known().filter(|_| regime.known_since() != self.known_since).cloned();

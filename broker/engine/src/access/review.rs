@@ -207,7 +207,7 @@ impl<J: Journal> Shard<J> {
         permissions: Permissions,
     ) -> (bool, usize) {
         let (key, connection) = (self.hub.sessions.key(session), self.hub.id(index));
-        let review = Review::Session { key, connection, permissions, after: "".into(), checks: Checks::none() };
+        let review = Review::Session { key, connection, permissions, after: "".into(), checks: Checks::with_steps(0) };
         let count = self.hub.sessions[session].subscriptions().len();
         let (left, steps) = if count > FILTERS_AT_ONCE { (Some(review), 0) } else { self.review(review) };
         let is_done = left.is_none();

@@ -93,6 +93,10 @@ pub struct Standing {
     reviewed_by: Option<u64>,
     /// For the question and what is made of it.
     charge: Option<Charge>,
+    /// How much had been done to find out who clients are when that was last looked at.
+    progress: u64,
+    /// When it was last seen that the client waits in a queue that moves, or got a verdict.
+    progress_ms: u64,
 }
 
 /// How far an authentication has come.
@@ -112,8 +116,9 @@ impl Standing {
         self.exchange
     }
 
-    /// Asks who the client is; what that takes is charged to `ledger`.
-    pub(crate) fn ask(&mut self, question: Question, ledger: &Arc<Ledger>) {
+    /// Asks who the client is; what that takes is charged to `ledger`. `progress`: how much has been done for all clients.
+    pub(crate) fn ask(&mut self, question: Question, ledger: &Arc<Ledger>, progress: u64, now_ms: u64) {
+        (self.progress, self.progress_ms) = (progress, now_ms);
         let mut charge = Charge::new(ledger, Kind::Input);
         charge.set(question.bytes());
         self.charge = Some(charge);
@@ -128,8 +133,17 @@ impl Standing {
     }
 
     /// There is an answer, to be acted on when CONNECT is brought again.
-    pub(crate) fn keep_verdict(&mut self, verdict: Verdict) {
+    pub(crate) fn keep_verdict(&mut self, verdict: Verdict, now_ms: u64) {
         self.verdict = Some(verdict);
+        self.progress_ms = now_ms;
+    }
+
+    /// From when on the connect timeout counts, as far as it is about finding out who the client is.
+    pub(crate) fn progress_ms(&mut self, progress: u64, now_ms: u64) -> u64 {
+        if self.exchange == Exchange::Asked && self.progress != progress {
+            (self.progress, self.progress_ms) = (progress, now_ms);
+        }
+        self.progress_ms
     }
 
     /// The answer, if there is one; the question is settled then.

@@ -1,6 +1,6 @@
 //! CONNECT waits for a verdict.
 
-use tautwire_engine::{Question, Verdict};
+use tautwire_engine::{AuthProgress, Question, Verdict};
 use tautwire_protocol::{Connect, ConnectReason, Packet, PacketType};
 
 use crate::desk::{World, identity};
@@ -153,4 +153,53 @@ fn an_identity_ends_when_it_says() {
     world.pass(1);
     assert_eq!(crate::code(&mut world, client).as_u8(), 0x87);
     assert!(world.is_closed(client));
+}
+
+/// Seconds until a client is refused, where `progress` is made in the seconds that `moves` names.
+fn refused_after(moves: impl Fn(u64) -> bool) -> u64 {
+    let mut world = World::new(2);
+    let progress = Arc::new(AuthProgress::default());
+    let counted = progress.clone();
+    world.board.change(move |next| next.auth_progress = counted);
+    let client = world.connection();
+    world.say(client, &Packet::Connect(connect("waits", &[])));
+    let mut seconds = 0;
+    while !world.is_closed(client) {
+        assert!(seconds < 1_000, "it is never refused");
+        seconds += 1;
+        if moves(seconds) {
+            progress.note();
+        }
+        world.pass(1_000);
+    }
+    assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::ServerUnavailable)]);
+    seconds
+}
+
+#[test]
+fn waiting_in_a_queue_counts_against_no_timeout_while_the_queue_moves() {
+    // The connect timeout is 10 s.
+    assert_eq!(refused_after(|_| false), 10);
+    let while_it_moves = refused_after(|second| second <= 95);
+    assert!((106..=115).contains(&while_it_moves), "{while_it_moves} s");
+    let slowly = refused_after(|second| second % 9 == 0 && second < 200);
+    assert!((201..=220).contains(&slowly), "{slowly} s");
+}
+
+#[test]
+fn who_has_waited_for_long_is_let_in() {
+    let mut world = World::new(2);
+    let progress = Arc::new(AuthProgress::default());
+    let counted = progress.clone();
+    world.board.change(move |next| next.auth_progress = counted);
+    let client = world.connection();
+    world.say(client, &Packet::Connect(connect("waits", &[])));
+    for _ in 0..300 {
+        progress.note();
+        world.pass(1_000);
+    }
+    world.admit(client, "ann");
+    assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::Success)]);
+    world.pass(15_000);
+    assert!(!world.is_closed(client));
 }

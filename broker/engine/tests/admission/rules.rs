@@ -101,7 +101,7 @@ fn checks_of_subscriptions_count_by_what_they_cost() {
     let filters: Vec<&str> = names.iter().map(String::as_str).collect();
     let before = world.turns;
     assert_eq!(subscribe(&mut world, reader, &filters), [1; 100]);
-    // A filter is compared with some 3,000 nodes, 64 of which are a step; a turn has 1,024 steps.
+    // A filter is compared with some 3,000 nodes, 32 of which are a step; a turn has 1,024 steps.
     let turns = world.turns - before;
     assert!((5..20).contains(&turns), "{turns} turns");
 

@@ -31,6 +31,45 @@ impl Default for Argon2Cost {
     }
 }
 
+/// What a new hash costs, by which it is as hard to guess at as it is slow to log in with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PasswordCost(pub(crate) Argon2Cost);
+
+impl PasswordCost {
+    const LEVELS: [(&'static str, Argon2Cost); 3] = [
+        // For long random passwords, which nobody can guess anyway.
+        ("low", Argon2Cost { memory_kib: 4_096, iterations: 1, lanes: 1 }),
+        // As OWASP recommends: 19 MiB, two iterations, one lane.
+        ("default", Argon2Cost { memory_kib: 19_456, iterations: 2, lanes: 1 }),
+        // The second choice of RFC 9106, section 4, on one lane.
+        ("high", Argon2Cost { memory_kib: 65_536, iterations: 3, lanes: 1 }),
+    ];
+
+    /// Reads `low`, `default`, `high`, or costs of Argon2id such as `m=19456,t=2,p=1`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<PasswordCost, String> {
+        let level = Self::LEVELS.iter().find(|(name, _)| *name == text);
+        let cost = match level {
+            Some((_, cost)) => Ok(*cost),
+            None if text.contains('=') => argon2_cost(text).map_err(|(_, message)| message),
+            None => Err("a cost is low, default, high, or m=…,t=…,p=… of Argon2id".to_owned()),
+        };
+        cost.map(PasswordCost)
+    }
+}
+
+/// As [`PasswordCost::parse`] reads it.
+impl fmt::Display for PasswordCost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Self::LEVELS.iter().find(|(_, cost)| *cost == self.0) {
+            Some((name, _)) => f.write_str(name),
+            None => write!(f, "m={},t={},p={}", self.0.memory_kib, self.0.iterations, self.0.lanes),
+        }
+    }
+}
+
 /// A hash with all that is needed to compute it again.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum PasswordHash {

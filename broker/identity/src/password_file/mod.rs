@@ -7,7 +7,10 @@ mod line;
 use ring::digest::{Context, SHA256};
 
 pub use file::PasswordFile;
-pub(crate) use hash::{Argon2Cost, PasswordHash};
+#[cfg(test)]
+pub(crate) use hash::Argon2Cost;
+pub use hash::PasswordCost;
+pub(crate) use hash::PasswordHash;
 pub(crate) use line::{Line, check_name};
 
 use crate::scram::{ScramHash, ScramKeys};

@@ -64,7 +64,10 @@ fn at(seconds: u64) -> Now {
 }
 
 fn ends(chain: &Arc<Chain>, attempt: Attempt, service: &Service, seconds: u64) -> Result<Principal, RefusalCode> {
-    let mut step = chain.begin(attempt, at(seconds), &mut |bytes| bytes.fill(9));
+    let mut step = chain.begin(attempt, at(seconds), &mut |bytes| {
+        bytes.fill(9);
+        Ok(())
+    });
     loop {
         step = match step {
             Step::Admit { principal, .. } => return Ok(principal),
@@ -179,7 +182,7 @@ fn what_the_hook_says_is_kept_for_a_while() {
     let counters = hook.counters(at(68));
     assert_eq!((counters.asked, counters.answered_from_cache, counters.failed), (4, 3, 0));
     // What is kept is answered at once.
-    assert!(matches!(chain.begin(right(), at(68), &mut |_| {}), Step::Refuse(_)));
+    assert!(matches!(chain.begin(right(), at(68), &mut |_| Ok(())), Step::Refuse(_)));
 }
 
 #[test]
@@ -205,7 +208,7 @@ fn an_answer_is_for_the_same_question_alone() {
         from(user("ann", "s3cret"), |provenance| provenance.is_encrypted = true),
         from(user("ann", "s3cret"), |provenance| provenance.peer_uid = Some(7)),
     ] {
-        assert!(matches!(chain.begin(attempt, at(0), &mut |_| {}), Step::Work(_)));
+        assert!(matches!(chain.begin(attempt, at(0), &mut |_| Ok(())), Step::Work(_)));
     }
 }
 
@@ -214,14 +217,17 @@ fn the_cache_has_an_end() {
     let hook = hook(HookSettings { cache_entries: 2, ..settings() });
     let chain = of(&hook);
     let service = Service::answering(&[r#"{"result":"allow"}"#; 5]);
-    let is_kept = |name: &str| matches!(chain.begin(user(name, "x"), at(1), &mut |_| {}), Step::Admit { .. });
+    let is_kept = |name: &str| matches!(chain.begin(user(name, "x"), at(1), &mut |_| Ok(())), Step::Admit { .. });
     for name in ["a", "b", "c"] {
         assert!(ends(&chain, user(name, "x"), &service, 0).is_ok());
     }
     assert_eq!(["a", "b", "c"].map(is_kept), [false, true, true]);
     let long = "x".repeat(5_000);
     assert!(ends(&chain, user("d", &long), &service, 0).is_ok());
-    assert!(matches!(chain.begin(user("d", &long), at(1), &mut |_| {}), Step::Work(_)), "a long password is not kept");
+    assert!(
+        matches!(chain.begin(user("d", &long), at(1), &mut |_| Ok(())), Step::Work(_)),
+        "a long password is not kept"
+    );
 }
 
 #[test]
@@ -274,7 +280,7 @@ fn a_question_that_the_service_does_not_take_says_nothing_about_the_next() {
 fn operators_say_what_holds_while_the_hook_cannot_be_asked() {
     let service = Service::default();
     let refuse = hook(settings());
-    let refusal = match of(&refuse).begin(user("dave", "password"), at(0), &mut |_| {}) {
+    let refusal = match of(&refuse).begin(user("dave", "password"), at(0), &mut |_| Ok(())) {
         Step::Work(work) => match work.run(&service, at(0)) {
             Step::Refuse(refusal) => refusal,
             other => panic!("{other:?}"),
@@ -300,7 +306,7 @@ fn there_are_not_more_requests_at_a_time_than_may_be() {
     }
     let hook = hook(HookSettings { concurrency: 1, ..settings() });
     let nested = Nested(of(&hook), Service::answering(&[r#"{"result":"allow"}"#]));
-    let Step::Work(work) = nested.0.begin(user("a", "x"), at(0), &mut |_| {}) else { panic!("no work") };
+    let Step::Work(work) = nested.0.begin(user("a", "x"), at(0), &mut |_| Ok(())) else { panic!("no work") };
     assert!(matches!(work.run(&nested, at(0)), Step::Admit { .. }));
     assert_eq!((nested.1.asked(), hook.counters(at(0)).busy), (0, 1));
     assert!(ends(&nested.0, user("b", "x"), &nested.1, 0).is_ok());
@@ -356,6 +362,6 @@ fn settings_have_limits_and_passwords_a_safe_way() {
     assert!(refused(HookSettings { concurrency: 0, ..settings() }).contains("it may be from 1 to 1024"));
     assert!(Hook::new(HookSettings::new("http://127.0.0.1:8080/"), &[0; 32]).is_ok());
     let (hook, chain) = (hook(settings()), of(&hook(settings())));
-    let shown = format!("{hook:?} {chain:?} {:?} {:?}", settings(), chain.begin(nobody(), at(0), &mut |_| {}));
+    let shown = format!("{hook:?} {chain:?} {:?} {:?}", settings(), chain.begin(nobody(), at(0), &mut |_| Ok(())));
     assert!(!shown.contains("Bearer"), "{shown}");
 }

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use tautwire_identity::edit::{self, Derived};
-use tautwire_identity::{Link, PasswordFile, RefusalCode, ScramHash, Secret};
+use tautwire_identity::{
+    Ban, Banned, Bans, Chain, Link, PasswordCost, PasswordFile, RefusalCode, ScramHash, Secret, Settings,
+    VerifiedPasswords,
+};
 use tautwire_protocol::ConnectReason;
 
-use super::support::{NOW, USERS, admitted, chain, ends, refused, user, users};
+use super::support::{NOW, USERS, admitted, chain, ends, refused, remembering_chain, user, users};
 
 #[test]
 fn hashes_of_mosquitto_and_of_argon2id_are_understood() {
@@ -48,7 +51,7 @@ fn a_user_of_the_second_file_costs_one_hash_too() {
     assert_eq!(admitted(&chain, user("dave", "password")).user.as_deref(), Some("dave"));
     for name in ["dave", "mallory"] {
         assert_eq!(ends(&chain, user(name, "wrong")).1, 1, "{name}");
-        let work = format!("{:?}", chain.begin(user(name, "wrong"), NOW, &mut |_| {}));
+        let work = format!("{:?}", chain.begin(user(name, "wrong"), NOW, &mut |_| Ok(())));
         assert!(work.contains("decoy_follows: false"), "{name}: {work}");
     }
 }
@@ -61,7 +64,8 @@ fn a_new_user_can_log_in_and_the_file_has_no_password() {
         counter += 1;
         bytes.fill(counter);
     };
-    let account = edit::account(&password, Derived { scram: true }, &mut random).expect("an account");
+    let account = edit::account(&password, Derived { scram: true, cost: PasswordCost::default() }, &mut random)
+        .expect("an account");
     let text = edit::add(USERS, "frank", &account).expect("added");
     assert!(text.starts_with(USERS) && !text.contains("correct"), "{text}");
     let file = PasswordFile::parse("users", &text).expect("a password file");
@@ -77,10 +81,76 @@ fn a_new_user_can_log_in_and_the_file_has_no_password() {
 }
 
 #[test]
+fn a_password_that_has_been_verified_needs_no_hash_until_the_user_has_another_one() {
+    let verified = Arc::new(VerifiedPasswords::new(&[3; 32], 10));
+    let chain = remembering_chain(vec![users()], &verified);
+    for expected in [1, 0, 0] {
+        let (principal, work) = ends(&chain, user("dave", "password"));
+        assert_eq!((principal.expect("admitted").user.as_deref(), work), (Some("dave"), expected));
+    }
+    for _ in 0..2 {
+        assert_eq!(ends(&chain, user("dave", "wrong")).1, 1, "a wrong password pays each time");
+        assert_eq!(
+            ends(&chain, user("erin", "password")).1,
+            usize::from(verified.hits() == 2),
+            "erin has another hash"
+        );
+        assert_eq!(ends(&chain, user("mallory", "password")).1, 1, "an unknown user pays each time");
+    }
+    assert_eq!((verified.count(), verified.hits()), (2, 3));
+
+    // The password is the same, and its hash is not.
+    let file = |salt: u8| {
+        let derived = Derived { scram: false, cost: PasswordCost::parse("m=8,t=1,p=1").expect("a cost") };
+        let account =
+            edit::account(&Secret::new("password"), derived, &mut |bytes| bytes.fill(salt)).expect("an account");
+        let text = edit::add("", "dave", &account).expect("added");
+        Link::PasswordFile(Arc::new(PasswordFile::parse("users", &text).expect("a file")))
+    };
+    for (salt, expected) in [(1, 1), (1, 0), (2, 1), (1, 0)] {
+        let chain = remembering_chain(vec![file(salt)], &verified);
+        assert_eq!(ends(&chain, user("dave", "password")).1, expected, "{salt}");
+    }
+    verified.clear(10);
+    assert_eq!(ends(&chain, user("dave", "password")).1, 1, "it is forgotten");
+}
+
+#[test]
+fn a_user_who_is_banned_is_refused_although_the_password_is_known() {
+    let bans: Arc<Bans> = Arc::default();
+    let verified = Arc::new(VerifiedPasswords::new(&[3; 32], 10));
+    let settings = Settings { allows_plain_passwords: false, key: [7; 32], bans: bans.clone(), verified };
+    let chain = Arc::new(Chain::new(vec![users()], settings).expect("a chain"));
+    admitted(&chain, user("dave", "password"));
+    let ban = Ban { who: Banned::User("dave".into()), until_unix_s: None, why: "".into() };
+    bans.add(ban, NOW).expect("it fits");
+    assert_eq!(refused(&chain, user("dave", "password")).code, RefusalCode::Banned);
+}
+
+#[test]
+fn a_cost_is_a_level_or_what_argon2id_says() {
+    for (text, shown) in
+        [("low", "low"), ("default", "default"), ("m=19456,t=2,p=1", "default"), ("m=8,t=1,p=1", "m=8,t=1,p=1")]
+    {
+        assert_eq!(PasswordCost::parse(text).map(|cost| cost.to_string()), Ok(shown.to_owned()));
+    }
+    for (text, expected) in [
+        ("", "a cost is low"),
+        ("cheap", "a cost is low"),
+        ("m=4,t=1,p=1", "memory m is 4; it may be from 8"),
+        ("m=4294967296,t=1,p=1", "a number of the hash is not one"),
+        ("m=8,t=1", "the costs of Argon2id are m="),
+    ] {
+        let error = PasswordCost::parse(text).expect_err("refused");
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
+
+#[test]
 fn nothing_shows_a_password() {
     let attempt = user("dave", "hunter2");
     let chain = chain(vec![users()]);
-    let step = chain.begin(attempt.clone(), NOW, &mut |_| {});
+    let step = chain.begin(attempt.clone(), NOW, &mut |_| Ok(()));
     for text in
         [format!("{attempt:?}"), format!("{step:?}"), format!("{chain:?}"), format!("{:?}", ends(&chain, attempt))]
     {

@@ -7,7 +7,8 @@ use base64ct::{Base64, Encoding as _};
 use ring::{digest, hmac, pbkdf2};
 use tautwire_identity::edit::{self, Derived};
 use tautwire_identity::{
-    Attempt, Banned, Bans, By, Chain, FailureRule, Link, PasswordFile, Principal, RefusalCode, ScramHash, Secret, Step,
+    Attempt, Banned, Bans, By, Chain, FailureRule, Link, NoRandomBytes, PasswordCost, PasswordFile, Principal,
+    RefusalCode, ScramHash, Secret, Step,
 };
 use tautwire_protocol::ConnectReason;
 
@@ -55,7 +56,10 @@ impl Client {
     }
 
     fn connects(&self, chain: &Arc<Chain>) -> Result<Principal, RefusalCode> {
-        let (data, exchange) = match chain.begin(self.first(), NOW, &mut |bytes| bytes.fill(3)) {
+        let (data, exchange) = match chain.begin(self.first(), NOW, &mut |bytes| {
+            bytes.fill(3);
+            Ok(())
+        }) {
             Step::Challenge { data, exchange } => (data, exchange),
             Step::Refuse(refusal) => return Err(refusal.code),
             other => panic!("{other:?}"),
@@ -74,7 +78,10 @@ impl Client {
 
 /// The users of both brokers, and `a,b=c` with the password `pencil`.
 fn with_keys() -> Link {
-    let account = edit::account(&Secret::new("pencil"), Derived { scram: true }, &mut |bytes| bytes.fill(5));
+    let account =
+        edit::account(&Secret::new("pencil"), Derived { scram: true, cost: PasswordCost::default() }, &mut |bytes| {
+            bytes.fill(5)
+        });
     let text = edit::add(USERS, "a,b=c", &account.expect("an account")).expect("added");
     Link::PasswordFile(Arc::new(PasswordFile::parse("users", &text).expect("a file")))
 }
@@ -120,7 +127,9 @@ fn a_method_that_is_not_there_is_refused() {
     let chain = chain(vec![with_keys()]);
     for method in ["SCRAM-SHA-1", "SCRAM-SHA-256-PLUS", "scram-sha-256", ""] {
         let attempt = Attempt { method: Some(method.into()), ..user("dave", "password") };
-        let Step::Refuse(refusal) = chain.begin(attempt, NOW, &mut |_| {}) else { panic!("{method} is not refused") };
+        let Step::Refuse(refusal) = chain.begin(attempt, NOW, &mut |_| Ok(())) else {
+            panic!("{method} is not refused")
+        };
         // [MQTT-4.12.0-1]
         assert_eq!(
             (refusal.code, refusal.reason),
@@ -136,7 +145,10 @@ fn each_exchange_has_a_nonce_of_its_own() {
     let mut byte = 0;
     let mut challenge = || {
         byte += 1;
-        match chain.begin(client.first(), NOW, &mut |bytes| bytes.fill(byte)) {
+        match chain.begin(client.first(), NOW, &mut |bytes| {
+            bytes.fill(byte);
+            Ok(())
+        }) {
             Step::Challenge { data, exchange } => (data, exchange),
             other => panic!("{other:?}"),
         }
@@ -147,4 +159,18 @@ fn each_exchange_has_a_nonce_of_its_own() {
     let (replayed, _) = client.last(&first);
     let Step::Refuse(refusal) = exchange.go_on(replayed.as_bytes(), NOW) else { panic!("a replay is taken") };
     assert_eq!(refusal.code, RefusalCode::Scram);
+}
+
+#[test]
+fn without_random_bytes_there_is_no_challenge() {
+    let attempt = Attempt {
+        method: Some("SCRAM-SHA-256".into()),
+        data: Some(Secret::new("n,,n=user,r=rOprNGfwEbeRWgbNEkqO")),
+        ..nobody()
+    };
+    let chain = chain(vec![users()]);
+    let Step::Refuse(refusal) = chain.begin(attempt, NOW, &mut |_| Err(NoRandomBytes)) else {
+        panic!("it is not refused")
+    };
+    assert_eq!((refusal.code, refusal.reason), (RefusalCode::NoRandom, ConnectReason::ServerUnavailable));
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tautwire_identity::{
     Attempt, Bans, Chain, Link, Now, PasswordFile, Principal, Provenance, Refusal, Secret, Settings, Step,
+    VerifiedPasswords,
 };
 
 pub(crate) const NOW: Now = Now { unix_s: 1_800_000_000, steady_ms: 1_000 };
@@ -13,8 +14,16 @@ pub(crate) fn chain(links: Vec<Link>) -> Arc<Chain> {
     chain_with(links, &Arc::default())
 }
 
+/// A chain that keeps what has been verified.
+pub(crate) fn remembering_chain(links: Vec<Link>, verified: &Arc<VerifiedPasswords>) -> Arc<Chain> {
+    let settings =
+        Settings { allows_plain_passwords: false, key: [7; 32], bans: Arc::default(), verified: verified.clone() };
+    Arc::new(Chain::new(links, settings).expect("a chain"))
+}
+
 pub(crate) fn chain_with(links: Vec<Link>, bans: &Arc<Bans>) -> Arc<Chain> {
-    let settings = Settings { allows_plain_passwords: false, key: [7; 32], bans: bans.clone() };
+    let settings =
+        Settings { allows_plain_passwords: false, key: [7; 32], bans: bans.clone(), verified: Arc::default() };
     Arc::new(Chain::new(links, settings).expect("a chain"))
 }
 
@@ -55,7 +64,10 @@ pub(crate) fn ends(chain: &Arc<Chain>, attempt: Attempt) -> (Result<Principal, R
 
 pub(crate) fn ends_at(chain: &Arc<Chain>, attempt: Attempt, now: Now) -> (Result<Principal, Refusal>, usize) {
     let mut work = 0;
-    let mut step = chain.begin(attempt, now, &mut |bytes| bytes.fill(9));
+    let mut step = chain.begin(attempt, now, &mut |bytes| {
+        bytes.fill(9);
+        Ok(())
+    });
     loop {
         step = match step {
             Step::Admit { principal, .. } => return (Ok(principal), work),

@@ -312,7 +312,7 @@ fn fetched() -> (Arc<Jwks>, Arc<Chain>) {
 
 fn outcome(chain: &Arc<Chain>, server: &Server, seconds: u64) -> Result<(), RefusalCode> {
     let now = Now { unix_s: NOW.unix_s, steady_ms: seconds * 1_000 };
-    match chain.begin(with(rsa::RS256), now, &mut |_| {}) {
+    match chain.begin(with(rsa::RS256), now, &mut |_| Ok(())) {
         Step::Work(work) => match work.run(server, now) {
             Step::Admit { .. } => Ok(()),
             Step::Refuse(refusal) => Err(refusal.code),
@@ -366,7 +366,7 @@ fn all_who_wait_for_the_first_keys_get_them_by_one_request() {
     std::thread::scope(|scope| {
         for _ in 0..CLIENTS {
             scope.spawn(|| {
-                let Step::Work(work) = chain.begin(with(rsa::RS256), NOW, &mut |_| {}) else { panic!("no work") };
+                let Step::Work(work) = chain.begin(with(rsa::RS256), NOW, &mut |_| Ok(())) else { panic!("no work") };
                 slow.0.fetch_add(1, Ordering::AcqRel);
                 assert!(matches!(work.run(&slow, NOW), Step::Admit { .. }));
             });

@@ -84,7 +84,10 @@ impl Credentials {
         let passwords = match shared.users {
             _ if admin.roles.0.is_empty() => Ok(None),
             Some(_) => shared.users(),
-            None => config.auth.password_file.get().map(password_file).transpose(),
+            None => {
+                let file = config.auth.password_file.get();
+                file.map(|path| password_file(path, || "auth.password_file".to_owned())).transpose()
+            }
         };
         match (token, tokens, passwords) {
             (Ok(token), Ok(tokens), Ok(passwords)) => {

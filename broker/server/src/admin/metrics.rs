@@ -203,7 +203,14 @@ fn collect(admin: &Admin) -> Vec<Metric> {
         is_gauge: true,
         value: admin.control.memory().held(*kind),
     }));
-    let WorkerCounters { done, refused, late, abandoned } = admin.reloader.porter().counters();
+    let WorkerCounters { done, refused, abandoned } = admin.reloader.porter().counters();
+    let verified = admin.reloader.porter().verified();
+    metrics.push(Metric {
+        name: "auth_cached_passwords",
+        meaning: "Passwords in the cache of verified passwords.",
+        is_gauge: true,
+        value: verified.count() as u64,
+    });
     let (changes, changes_refused) = admin.store.changes();
     let logins = [
         ("admin_logins", "Logins to this API.", count(&counters.logins)),
@@ -226,7 +233,11 @@ fn collect(admin: &Admin) -> Vec<Metric> {
     let own = [
         ("auth_work", "Hashes, signatures and questions to others by which it was found out who clients are.", done),
         ("auth_work_refused", "Clients refused because too many waited for that.", refused),
-        ("auth_work_late", "Clients refused because they had waited too long for that.", late),
+        (
+            "auth_password_cache_hits",
+            "Logins by a password in the cache, for which no hash was computed.",
+            verified.hits(),
+        ),
         ("auth_work_abandoned", "Clients that were gone before a thread had time for that.", abandoned),
         ("contract_changes", "Times the contracts were changed or read again.", changes),
         ("contract_changes_refused", "Times that was refused, because something was wrong.", changes_refused),

@@ -14,6 +14,7 @@ use super::{Exit, Stop, parser, print, unknown_command};
 use crate::config::Config;
 use crate::rules;
 use crate::shared::Parts;
+use crate::stderr;
 
 const FILE: OptionSpec = value(None, "file", "FILE", "The file with the access rules. Default: access.toml.");
 
@@ -29,7 +30,10 @@ pub(crate) static CHECK: Command = Command {
     usage: &["[--file FILE]"],
     about: "Says whether a file of access rules is right, and everything that is wrong with it: file, line, column.",
     groups: &[OptionGroup { title: "Options", options: &[FILE] }],
-    notes: &["Exit codes: 0 right; 1 wrong."],
+    notes: &[
+        "A rule that never applies, because rules of its role that come first match all of its topics, is a warning on standard error.",
+        "Exit codes: 0 right, also with warnings; 1 wrong.",
+    ],
 };
 
 pub(crate) static EXPLAIN: Command = Command {
@@ -98,8 +102,17 @@ fn check(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
         }
     }
     let policy = rules::load(&file).map_err(|errors| failure(&errors))?;
+    let warnings = policy.warnings();
+    for warning in &warnings {
+        stderr::write_line(format_args!("tautwire: warning: {warning}"));
+    }
     let (rules, roles, users) = (policy.rule_count(), policy.role_count(), policy.user_count());
-    Ok(print(&format!("the rules are right: {rules} rules in {roles} roles, {users} users\n")))
+    let said = match warnings.len() {
+        0 => String::new(),
+        1 => ", 1 warning".to_owned(),
+        count => format!(", {count} warnings"),
+    };
+    Ok(print(&format!("the rules are right: {rules} rules in {roles} roles, {users} users{said}\n")))
 }
 
 fn explain(parser: lexopt::Parser) -> Result<ExitCode, Stop> {

@@ -57,8 +57,8 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
     match action.as_deref() {
         Some("check") => {
             let config = load(Arguments::new(&CHECK, rest))?.map_err(configuration_failure)?;
-            prepare(&config)?;
-            for warning in config.warnings() {
+            let prepared = prepare(&config)?;
+            for warning in config.warnings().into_iter().chain(prepared.warnings()) {
                 stderr::write_line(format_args!("tautwire: warning: {warning}"));
             }
             Ok(print("the configuration is right\n"))

@@ -87,7 +87,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
         let failed = |error| format!("audit.file: {}: {error}", path.display());
         crate::log::audit::start(path, prepared.owner()).map_err(|error| Stop::failure(Exit::Usage, failed(error)))?;
     }
-    for warning in config.warnings() {
+    for warning in config.warnings().into_iter().chain(prepared.warnings()) {
         log::warn!("{warning}");
     }
     let code = crate::serve::run(source, config, prepared, on_damage);

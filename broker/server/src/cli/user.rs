@@ -5,16 +5,37 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use tautwire_identity::edit::{self, Derived};
-use tautwire_identity::{Account, PasswordFile, ScramHash, Secret};
+use tautwire_identity::{Account, PasswordCost, PasswordFile, ScramHash, Secret};
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag, value};
 use super::client_options::environment_password;
+use super::serve::configuration_failure;
 use super::{Exit, Stop, parser, print, unknown_command};
+use crate::config::Config;
 use crate::identity;
 
-const FILE: OptionSpec = value(Some('f'), "file", "FILE", "The password file. Default: users, in this directory.");
+const FILE: OptionSpec = value(
+    Some('f'),
+    "file",
+    "FILE",
+    "The password file. Default: auth.password_file of --config; without it users, in this directory.",
+);
+const CONFIG: OptionSpec = value(
+    None,
+    "config",
+    "FILE",
+    "The configuration of the broker, which names the password file and auth.password_cost.",
+);
 const PASSWORD_OPTIONS: &[OptionSpec] = &[
     FILE,
+    CONFIG,
+    value(
+        None,
+        "cost",
+        "COST",
+        "What the hash costs: low, for long random passwords; default; high; or m=KIB,t=ITERATIONS,p=LANES of Argon2id. Each login takes as \
+         long as that. Default: auth.password_cost of --config; without it default.",
+    ),
     value(
         None,
         "password-file",
@@ -32,7 +53,7 @@ const NOTES: &str = "Exit codes: 0 done; 1 wrong arguments, file or user.";
 
 pub(crate) static ADD: Command = Command {
     name: "user add",
-    usage: &["[--file FILE] [--password-file FILE] [--no-scram] NAME"],
+    usage: &["[--file FILE] [--cost COST] [--password-file FILE] [--no-scram] NAME"],
     about: "Adds a user to a password file. A file that is not there is made; only its owner may read it.",
     groups: &[OptionGroup { title: "Options", options: PASSWORD_OPTIONS }],
     notes: &[NOTES],
@@ -40,7 +61,7 @@ pub(crate) static ADD: Command = Command {
 
 pub(crate) static PASSWD: Command = Command {
     name: "user passwd",
-    usage: &["[--file FILE] [--password-file FILE] [--no-scram] NAME"],
+    usage: &["[--file FILE] [--cost COST] [--password-file FILE] [--no-scram] NAME"],
     about: "Gives a user of a password file another password.",
     groups: &[OptionGroup { title: "Options", options: PASSWORD_OPTIONS }],
     notes: &[NOTES],
@@ -50,7 +71,7 @@ pub(crate) static REMOVE: Command = Command {
     name: "user remove",
     usage: &["[--file FILE] NAME"],
     about: "Removes a user from a password file.",
-    groups: &[OptionGroup { title: "Options", options: &[FILE] }],
+    groups: &[OptionGroup { title: "Options", options: &[FILE, CONFIG] }],
     notes: &[NOTES],
 };
 
@@ -58,7 +79,7 @@ pub(crate) static LIST: Command = Command {
     name: "user list",
     usage: &["[--file FILE]"],
     about: "Lists the users of a password file, each with how it can log in. Says everything that is wrong with the file.",
-    groups: &[OptionGroup { title: "Options", options: &[FILE] }],
+    groups: &[OptionGroup { title: "Options", options: &[FILE, CONFIG] }],
     notes: &[NOTES],
 };
 
@@ -84,6 +105,7 @@ struct Options {
     file: PathBuf,
     password_file: Option<PathBuf>,
     has_scram: bool,
+    cost: PasswordCost,
     /// Empty for `list`.
     name: String,
 }
@@ -91,24 +113,42 @@ struct Options {
 impl Options {
     fn read(command: &'static Command, parser: lexopt::Parser) -> Result<Options, Stop> {
         let mut arguments = Arguments::new(command, parser);
-        let mut options = Options { file: "users".into(), password_file: None, has_scram: true, name: String::new() };
-        let mut names = Vec::new();
+        let (mut file, mut config, mut cost): (Option<PathBuf>, Option<PathBuf>, Option<PasswordCost>) =
+            Default::default();
+        let (mut password_file, mut has_scram, mut names) = (None, true, Vec::new());
         while let Some(argument) = arguments.next()? {
             match argument {
-                Argument::Option("file") => options.file = arguments.os_string()?.into(),
-                Argument::Option("password-file") => options.password_file = Some(arguments.os_string()?.into()),
-                Argument::Option(_) => options.has_scram = false,
+                Argument::Option("file") => file = Some(arguments.os_string()?.into()),
+                Argument::Option("config") => config = Some(arguments.os_string()?.into()),
+                Argument::Option("cost") => {
+                    let text = arguments.string()?;
+                    let wrong = |why| arguments.failure(&format!("\"{}\": {why}", text.escape_debug()));
+                    cost = Some(PasswordCost::parse(&text).map_err(wrong)?);
+                }
+                Argument::Option("password-file") => password_file = Some(arguments.os_string()?.into()),
+                Argument::Option(_) => has_scram = false,
                 Argument::Positional(name) => names.push(name),
             }
         }
         let takes_a_name = command.name != LIST.name;
-        options.name = match (names.len(), takes_a_name) {
+        let name = match (names.len(), takes_a_name) {
             (1, true) => names.remove(0),
             (0, false) => String::new(),
             (_, true) => return Err(arguments.command_failure("write the name of one user")),
             (_, false) => return Err(arguments.command_failure("it lists all users, and takes no name")),
         };
-        Ok(options)
+        let auth = match &config {
+            Some(config) => Some(Config::load(Some(config), &[]).map_err(configuration_failure)?.auth),
+            None => None,
+        };
+        let of_config = auth.as_ref().and_then(|auth| auth.password_file.get().map(PathBuf::from));
+        Ok(Options {
+            file: file.or(of_config).unwrap_or_else(|| "users".into()),
+            cost: cost.or(auth.map(|auth| auth.password_cost.0)).unwrap_or_default(),
+            password_file,
+            has_scram,
+            name,
+        })
     }
 
     fn password(&self) -> Result<Secret, Stop> {
@@ -123,7 +163,7 @@ impl Options {
     fn account(&self) -> Result<Account, Stop> {
         let password = self.password()?;
         let mut failed = None;
-        let account = edit::account(&password, Derived { scram: self.has_scram }, &mut |bytes| {
+        let account = edit::account(&password, Derived { scram: self.has_scram, cost: self.cost }, &mut |bytes| {
             failed = identity::random(bytes).err().or(failed.take());
         });
         match failed {

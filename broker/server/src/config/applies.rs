@@ -81,6 +81,8 @@ const AT_ONCE: &[&str] = &[
     "auth.https_ca",
     "auth.ban",
     "auth.threads",
+    "auth.cached_passwords",
+    "auth.password_cost",
     "acl.file",
     "acl.check_retained_publisher",
     "cluster.credentials_file",

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use tautwire_identity::{Algorithm, By, FailureRule, Unreachable};
+use tautwire_identity::{Algorithm, By, FailureRule, PasswordCost, Unreachable};
 use toml::de::DeValue;
 
 use super::listener::Listener;
@@ -58,6 +58,26 @@ impl Setting for AnonymousClients {
 /// Text of any kind; empty for none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Text(pub(crate) String);
+
+/// What a new hash of a password costs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PasswordCostText(pub(crate) PasswordCost);
+
+impl Setting for PasswordCostText {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        "\"low\", \"default\", \"high\" or \"m=KIB,t=ITERATIONS,p=LANES\"".to_owned()
+    }
+
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        let text = text::<Self>(value)?;
+        let cost = PasswordCost::parse(text);
+        cost.map(Self).map_err(|why| Problem::Range(format!("\"{}\": {why}", text.escape_debug())))
+    }
+
+    fn to_toml(&self) -> String {
+        quoted(&self.0.to_string())
+    }
+}
 
 /// Several texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

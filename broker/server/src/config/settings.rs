@@ -8,7 +8,7 @@ use tautwire_websocket::AllowedOrigin;
 
 use super::acks::{AckListeners, AckTopics, CommonAck};
 use super::admin_roles::AdminRoles;
-use super::auth::{Algorithms, AnonymousClients, CertificateNames, FailureRules, Text, Texts};
+use super::auth::{Algorithms, AnonymousClients, CertificateNames, FailureRules, PasswordCostText, Text, Texts};
 use super::certificate_rules::CertificateRuleList;
 use super::cluster::ClusterSync;
 use super::data_path::DataPath;
@@ -184,9 +184,15 @@ settings! {
         /// Who is banned for showing too often what is wrong, for example `10 by address in 60 ban 600`.
         /// A [ban](concepts/authentication.md#bans) disconnects those who are connected, too.
         ban: FailureRules = FailureRules::default();
-        /// Threads that compute hashes of passwords and signatures, 20 ms and 19 MiB each by default. 0 means half as many as there are
-        /// cores, at least one.
+        /// Threads that compute hashes of passwords; see [how fast users can log in](operating/users.md#how-fast-users-can-log-in). There are
+        /// as many for signatures. 0 means half as many as there are cores, at least one and at most eight.
         threads: usize = 0, in 0..=64;
+        /// Passwords that are remembered as right, in memory and by a keyed hash: a client that comes back needs no new hash. They are dropped at
+        /// a restart and a reload. 0 means none.
+        cached_passwords: usize = 100_000, in 0..=10_000_000;
+        /// What a new hash of a password costs, for `tautwire user add --config` and `user passwd --config`: `low`, `default`, `high`, or memory in
+        /// KiB, iterations and lanes of Argon2id, such as `m=19456,t=2,p=1`. [Which one](operating/users.md#how-fast-users-can-log-in).
+        password_cost: PasswordCostText = PasswordCostText::default();
     }
 
     /// Who may do what.
@@ -359,8 +365,9 @@ settings! {
         /// TLS handshakes that may go on at once, on each thread. A further connection takes the place of one whose client has been silent
         /// for a second, or is closed on arrival, before anything is computed for it. In each turn handshakes have a millisecond, and other clients the rest.
         tls_handshakes: usize = 4_096, in 1..=1_000_000;
-        /// Clients that may wait for it to be found out who they are. Further ones are refused with Server busy (0x89).
-        authentications: usize = 4_096, in 1..=1_000_000;
+        /// Clients that may wait for it to be found out who they are. Further ones are refused with Server busy (0x89). The wait counts against no
+        /// timeout while the queue moves.
+        authentications: usize = 100_000, in 1..=1_000_000;
         /// Sessions held, connected or not. A client that would need a new one is refused with Quota exceeded (0x97).
         sessions: usize = 1_000_000, in 1..=1_000_000_000;
         /// Longest client identifier; a longer one is refused with Client Identifier not valid (0x85).

@@ -27,6 +27,7 @@ impl Config {
         self.of_listeners(&mut warn);
         self.of_missing_users(&mut warn);
         self.of_the_admin_api(&mut warn);
+        self.of_secret_files(&mut warn);
         if self.websocket.origins.iter().any(|origin| origin.as_str() == "*") {
             warn(
                 "websocket.origins has \"*\": any web page that a browser near the broker opens can read and publish \
@@ -114,11 +115,27 @@ impl Config {
                 format!("set admin.listen = \"https://{}\", admin.certificate and admin.key", address.socket),
             );
         }
-        if let Some(file) = self.admin.token_file.get().filter(|file| files::is_open_to_everybody(file)) {
-            warn(
-                format!("everybody on this machine may read {}; run: chmod o= {0}", file.display()),
-                format!("chmod o= {}", files::quoted(file)),
-            );
+    }
+
+    /// Files with secrets that are not kept from other users of the machine.
+    fn of_secret_files(&self, warn: &mut impl FnMut(String, String)) {
+        let mut named = vec![
+            ("admin.token_file", &self.admin.token_file),
+            ("auth.jwt_secret_file", &self.auth.jwt_secret_file),
+            ("auth.hook_authorization_file", &self.auth.hook_authorization_file),
+        ];
+        let listeners = self.listeners();
+        named.extend(listeners.iter().map(|listener| ("auth.password_file", &listener.auth.password_file)));
+        let mut seen = Vec::new();
+        for (key, path) in named {
+            let Some(file) = path.get().filter(|file| files::is_open_to_everybody(file)) else { continue };
+            if !seen.contains(&file) {
+                seen.push(file);
+                warn(
+                    format!("{key}: everybody on this machine may read {}; run: chmod o= {0}", file.display()),
+                    format!("chmod o= {}", files::quoted(file)),
+                );
+            }
         }
     }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tautwire_access::Identity;
 use tautwire_identity::{
-    Algorithm, Anonymous, Bans, CertificateRule, CertificateRules, Chain, FailureRule, Hook, HookSettings, Jwks,
-    JwksSettings, Jwt, JwtSettings, KeySet, Keys, Link, PasswordFile, Secret, Settings, Template,
+    Algorithm, Anonymous, Bans, CertificateRule, CertificateRules, Chain, Hook, HookSettings, Jwks, JwksSettings, Jwt,
+    JwtSettings, KeySet, Keys, Link, PasswordFile, Secret, Settings, Template, VerifiedPasswords,
     limits::{JWKS_BYTES_MAX, PASSWORD_FILE_BYTES_MAX},
 };
 
@@ -32,6 +32,7 @@ const JWKS_TIMEOUT_MS: u64 = 5_000;
 pub(crate) struct Lasting {
     key: [u8; 32],
     bans: Arc<Bans>,
+    verified: Arc<VerifiedPasswords>,
     hook: Option<(HookSettings, Arc<Hook>)>,
     jwks: Option<(JwksSettings, Arc<Jwks>)>,
 }
@@ -58,10 +59,16 @@ impl Lasting {
     ///
     /// # Errors
     /// The system gives no random bytes.
-    pub(crate) fn new(bans: Vec<FailureRule>) -> Result<Lasting, String> {
-        let mut key = [0; 32];
+    pub(crate) fn new(auth: &AuthConfig) -> Result<Lasting, String> {
+        let (mut key, mut key_of_verified) = ([0; 32], [0; 32]);
         super::random(&mut key)?;
-        Ok(Lasting { key, bans: Arc::new(Bans::new(bans)), hook: None, jwks: None })
+        super::random(&mut key_of_verified)?;
+        let verified = Arc::new(VerifiedPasswords::new(&key_of_verified, auth.cached_passwords));
+        Ok(Lasting { key, bans: Arc::new(Bans::new(auth.ban.0.clone())), verified, hook: None, jwks: None })
+    }
+
+    pub(crate) fn verified(&self) -> &Arc<VerifiedPasswords> {
+        &self.verified
     }
 
     pub(crate) fn bans(&self) -> &Arc<Bans> {
@@ -70,7 +77,8 @@ impl Lasting {
 
     /// A chain that knows the users of this file alone, for those who do not come by a listener.
     pub(crate) fn chain_of(&self, file: Arc<PasswordFile>) -> Arc<Chain> {
-        let settings = Settings { allows_plain_passwords: true, key: self.key, bans: self.bans.clone() };
+        let (bans, verified) = (self.bans.clone(), self.verified.clone());
+        let settings = Settings { allows_plain_passwords: true, key: self.key, bans, verified };
         Arc::new(Chain::new(vec![Link::PasswordFile(file)], settings).expect("one link is fewer than may be"))
     }
 
@@ -123,12 +131,17 @@ impl Chains {
             errors.push(error);
             None
         });
-        let common = Common { tokens: tokens.map(Arc::new), hook, key: lasting.key, bans: lasting.bans.clone() };
+        let (bans, verified) = (lasting.bans.clone(), lasting.verified.clone());
+        let common = Common { tokens: tokens.map(Arc::new), hook, key: lasting.key, bans, verified };
         let mut files: HashMap<PathBuf, Result<Arc<PasswordFile>, Vec<String>>> = HashMap::new();
         let mut by_listener = HashMap::new();
         for listener in listeners {
             let own = listener.auth.password_file.get();
-            let own = own.map(|path| files.entry(path.to_owned()).or_insert_with(|| password_file(path)).clone());
+            let read = |path: &Path| {
+                let named = || format!("auth.password_file of listener {}", listener.name);
+                password_file(path, named)
+            };
+            let own = own.map(|path| files.entry(path.to_owned()).or_insert_with(|| read(path)).clone());
             let passwords = own.or_else(|| shared_users.clone().filter(|_| listener.shares_users).map(Ok));
             if let Ok(passwords) = passwords.transpose() {
                 let chain = common.chain(listener, passwords.clone());
@@ -184,6 +197,7 @@ struct Common {
     hook: Option<Arc<Hook>>,
     key: [u8; 32],
     bans: Arc<Bans>,
+    verified: Arc<VerifiedPasswords>,
 }
 
 impl Common {
@@ -202,7 +216,8 @@ impl Common {
             links.push(Link::Anonymous(if is_open { Anonymous::Everybody } else { Anonymous::WithoutCredentials }));
         }
         let allows_plain_passwords = listener.auth.plain_passwords || is_open;
-        let settings = Settings { allows_plain_passwords, key: self.key, bans: self.bans.clone() };
+        let (bans, verified) = (self.bans.clone(), self.verified.clone());
+        let settings = Settings { allows_plain_passwords, key: self.key, bans, verified };
         Arc::new(Chain::new(links, settings).expect("five links are fewer than may be"))
     }
 }
@@ -216,12 +231,15 @@ fn certificate_rules(auth: &AuthConfig) -> CertificateRules {
     CertificateRules { rules: vec![CertificateRule { user: Some(name()), client_id, ..CertificateRule::default() }] }
 }
 
-/// Reads a password file.
+/// Reads a password file; `named`: what names it.
 ///
 /// # Errors
 /// Everything that is wrong with it, a line each.
-pub(crate) fn password_file(path: &Path) -> Result<Arc<PasswordFile>, Vec<String>> {
-    let text = read_text(path, PASSWORD_FILE_BYTES_MAX).map_err(|error| vec![error])?;
+pub(crate) fn password_file(path: &Path, named: impl Fn() -> String) -> Result<Arc<PasswordFile>, Vec<String>> {
+    let text = read_text(path, PASSWORD_FILE_BYTES_MAX).map_err(|error| {
+        let hint = if path.exists() { "" } else { "; to make it, run: tautwire user add --file FILE NAME" };
+        vec![format!("{}: {error}{hint}", named())]
+    })?;
     parse_users(&path.display().to_string(), &text)
 }
 

@@ -4,11 +4,13 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
 
 use tautwire_access::Identity;
-use tautwire_engine::{Attempt, Certificate, Origin, Peer, Question, Verdict};
-use tautwire_identity::{self as identity, Ban, Bans, Exchange, FailureRule, Now, PasswordFile, Secret, Step};
+use tautwire_engine::{Attempt, AuthProgress, Certificate, Origin, Peer, Question, Verdict};
+use tautwire_identity::{
+    self as identity, Ban, Bans, Exchange, FailureRule, NoRandomBytes, Now, PasswordFile, Secret, Step,
+    VerifiedPasswords,
+};
 use tautwire_protocol::{ConnectReason, ProtocolVersion};
 use tautwire_reactor::{Doorkeeper, Ticket};
 
@@ -25,6 +27,8 @@ pub(crate) struct Porter {
     chains: RwLock<Arc<Chains>>,
     lasting: Mutex<Lasting>,
     bans: Arc<Bans>,
+    /// Passwords that need no hash.
+    verified: Arc<VerifiedPasswords>,
     /// Where bans outlive the broker.
     ban_file: Mutex<Option<BanFile>>,
     /// Where nothing takes long, there are no threads for it.
@@ -47,7 +51,6 @@ impl Pool {
     fn of(config: &Config) -> Result<Pool, Vec<String>> {
         let auth = &config.auth;
         let mut limits = WorkerLimits { queue: config.limits.authentications, ..WorkerLimits::default() };
-        limits.wait = Duration::from_secs(config.mqtt.connect_timeout_s.into());
         limits.waiting_threads = auth.hook_concurrency;
         if auth.threads > 0 {
             limits.computing_threads = auth.threads;
@@ -67,6 +70,7 @@ pub(crate) struct Reading {
     pub(crate) chains: Arc<Chains>,
     pool: Pool,
     rules: Vec<FailureRule>,
+    cached_passwords: usize,
 }
 
 impl Porter {
@@ -75,11 +79,12 @@ impl Porter {
     /// # Errors
     /// Everything that is wrong with the files that are named.
     pub(crate) fn new(config: &Config) -> Result<Porter, Vec<String>> {
-        let mut lasting = Lasting::new(config.auth.ban.0.clone()).map_err(|error| vec![error])?;
+        let mut lasting = Lasting::new(&config.auth).map_err(|error| vec![error])?;
         let chains = Chains::read(config, &Parts::default(), &mut lasting)?;
         Ok(Porter {
             chains: RwLock::new(Arc::new(chains)),
             bans: lasting.bans().clone(),
+            verified: lasting.verified().clone(),
             ban_file: Mutex::new(None),
             lasting: Mutex::new(lasting),
             workers: RwLock::new(None),
@@ -97,7 +102,12 @@ impl Porter {
         let mut lasting = self.lasting.lock().unwrap_or_else(PoisonError::into_inner);
         let chains = Chains::read(config, shared, &mut lasting);
         match (chains, Pool::of(config)) {
-            (Ok(chains), Ok(pool)) => Ok(Reading { chains: Arc::new(chains), pool, rules: config.auth.ban.0.clone() }),
+            (Ok(chains), Ok(pool)) => Ok(Reading {
+                chains: Arc::new(chains),
+                pool,
+                rules: config.auth.ban.0.clone(),
+                cached_passwords: config.auth.cached_passwords,
+            }),
             (chains, pool) => Err([chains.err(), pool.err()].into_iter().flatten().flatten().collect()),
         }
     }
@@ -118,8 +128,9 @@ impl Porter {
 
     /// From now on clients are asked by these. It takes no time, but for whoever drops the chains of before last. `workers` are those of [`Porter::workers_for`].
     pub(crate) fn adopt(&self, reading: Reading, workers: Option<StartedWorkers>) {
-        let Reading { chains, pool: _, rules } = reading;
+        let Reading { chains, pool: _, rules, cached_passwords } = reading;
         self.bans.set_rules(rules);
+        self.verified.clear(cached_passwords);
         if workers.is_some() {
             // Threads of before finish what they have.
             *self.workers.write().unwrap_or_else(PoisonError::into_inner) = workers;
@@ -236,7 +247,7 @@ impl Porter {
             data: None,
             is_v5: true,
         };
-        let mut step = chain.begin(attempt, self.now(), &mut |_| {});
+        let mut step = chain.begin(attempt, self.now(), &mut |_| Ok(()));
         while let Step::Work(work) = step {
             step = work.run(&(), self.now());
         }
@@ -244,6 +255,11 @@ impl Porter {
             log::info!("admin: nobody is let in: {refusal}");
         }
         matches!(step, Step::Admit { .. })
+    }
+
+    /// Passwords that need no hash.
+    pub(crate) fn verified(&self) -> &VerifiedPasswords {
+        &self.verified
     }
 
     /// What its threads have done.
@@ -287,6 +303,10 @@ impl Doorkeeper for Porter {
         !self.bans.has_address(address, self.now())
     }
 
+    fn progress(&self) -> Arc<AuthProgress> {
+        self.tally.progress().clone()
+    }
+
     fn ask(&self, origin: &Origin, question: Question, ticket: Ticket) -> Option<Verdict> {
         let now = self.now();
         let listener = origin.listener().clone();
@@ -295,8 +315,7 @@ impl Doorkeeper for Porter {
                 let Some(chain) = self.chains().of(&listener) else {
                     return Some(refused(ConnectReason::ServerUnavailable, "nobody knows clients of this listener"));
                 };
-                // Without random bytes the nonce is worth nothing, but the client's own is there still.
-                let mut fill = |bytes: &mut [u8]| _ = random(bytes);
+                let mut fill = |bytes: &mut [u8]| random(bytes).map_err(|_| NoRandomBytes);
                 chain.begin(attempt_of(origin, attempt), now, &mut fill)
             }
             Question::Continue { data, state } => match state.downcast::<Exchange>() {

@@ -1,39 +1,33 @@
-//! Threads that find out who clients are, where that takes long. There are few for what needs a processor, and more for what waits for a
-//! network, so that neither holds up the other.
+//! Threads that find out who clients are, where that takes long. Hashes, signatures and what waits for a network have queues and threads of
+//! their own, so that none holds up another. Each queue is in the order of arrival, and has no timeout of its own: the engine sees by
+//! [`AuthProgress`] whether the queues move.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::time::since_epoch;
-use tautwire_identity::{Now, Outside, Refusal, RefusalCode, Step, Work};
+use tautwire_engine::AuthProgress;
+use tautwire_identity::{Kind, Now, Outside, Refusal, RefusalCode, Step, Work};
 
 /// How many threads there are, and how many attempts wait for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WorkerLimits {
-    /// Threads that compute hashes and signatures; each takes the memory of a hash while it does.
+    /// Threads that compute hashes; each takes the memory of a hash while it does. There are as many for signatures.
     pub(crate) computing_threads: usize,
     /// Threads that wait for hooks and keys.
     pub(crate) waiting_threads: usize,
     /// Attempts that wait for a thread of a kind. Further ones are refused.
     pub(crate) queue: usize,
-    /// How long an attempt waits for a thread. Then it is refused: its client will have given up.
-    pub(crate) wait: Duration,
 }
 
 impl Default for WorkerLimits {
-    /// `limits.auth_threads`, `limits.auth_waiting_threads`, `limits.auth_queue`, `limits.auth_wait_s`.
     fn default() -> WorkerLimits {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        WorkerLimits {
-            computing_threads: (cores / 2).clamp(1, 8),
-            waiting_threads: 16,
-            queue: 1_024,
-            wait: Duration::from_secs(5),
-        }
+        WorkerLimits { computing_threads: (cores / 2).clamp(1, 8), waiting_threads: 16, queue: 100_000 }
     }
 }
 
@@ -44,8 +38,6 @@ pub(crate) struct WorkerCounters {
     pub(crate) done: u64,
     /// Attempts refused because too many waited.
     pub(crate) refused: u64,
-    /// Attempts refused because they had waited too long.
-    pub(crate) late: u64,
     /// Attempts whose clients were gone before a thread had time for them.
     pub(crate) abandoned: u64,
 }
@@ -89,29 +81,29 @@ struct Shared {
     limits: WorkerLimits,
     outside: Box<dyn Outside + Send + Sync>,
     clock: Clock,
-    computing: Queue,
-    waiting: Queue,
+    hashes: Queue,
+    signatures: Queue,
+    network: Queue,
     tally: Arc<WorkerTally>,
 }
 
 /// What threads count, those of later limits too.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerTally {
-    done: AtomicU64,
+    progress: Arc<AuthProgress>,
     refused: AtomicU64,
-    late: AtomicU64,
     abandoned: AtomicU64,
 }
 
 impl WorkerTally {
+    /// Counts the parts of attempts that have been done.
+    pub(crate) fn progress(&self) -> &Arc<AuthProgress> {
+        &self.progress
+    }
+
     pub(crate) fn counters(&self) -> WorkerCounters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        WorkerCounters {
-            done: read(&self.done),
-            refused: read(&self.refused),
-            late: read(&self.late),
-            abandoned: read(&self.abandoned),
-        }
+        WorkerCounters { done: self.progress.count(), refused: read(&self.refused), abandoned: read(&self.abandoned) }
     }
 }
 
@@ -123,7 +115,7 @@ struct Queue {
 
 #[derive(Default)]
 struct QueueState {
-    waiting: VecDeque<(Instant, Work, Box<dyn Told>)>,
+    waiting: VecDeque<(Work, Box<dyn Told>)>,
     is_closed: bool,
 }
 
@@ -142,16 +134,19 @@ impl Workers {
             limits,
             outside,
             clock,
-            computing: Queue::default(),
-            waiting: Queue::default(),
+            hashes: Queue::default(),
+            signatures: Queue::default(),
+            network: Queue::default(),
             tally,
         }));
-        for (count, waits, name) in
-            [(limits.computing_threads, false, "auth-hash"), (limits.waiting_threads, true, "auth-wait")]
-        {
+        for (count, kind, name) in [
+            (limits.computing_threads, Kind::Hash, "auth-hash"),
+            (limits.computing_threads, Kind::Signature, "auth-sign"),
+            (limits.waiting_threads, Kind::Network, "auth-wait"),
+        ] {
             for _ in 0..count {
                 let shared = workers.0.clone();
-                thread::Builder::new().name(name.to_owned()).spawn(move || shared.run(waits))?;
+                thread::Builder::new().name(name.to_owned()).spawn(move || shared.run(kind))?;
             }
         }
         Ok(workers)
@@ -166,7 +161,7 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        for queue in [&self.0.computing, &self.0.waiting] {
+        for queue in [&self.0.hashes, &self.0.signatures, &self.0.network] {
             queue.locked().is_closed = true;
             queue.arrived.notify_all();
         }
@@ -174,15 +169,13 @@ impl Drop for Workers {
 }
 
 impl Shared {
-    fn run(&self, waits: bool) {
-        while let Some((since, work, told)) = self.queue(waits).next() {
+    fn run(&self, kind: Kind) {
+        if kind == Kind::Hash {
+            give_way();
+        }
+        while let Some((work, told)) = self.queue(kind).next() {
             if !told.is_wanted() {
                 self.tally.abandoned.fetch_add(1, Ordering::Relaxed);
-                continue;
-            }
-            if since.elapsed() > self.limits.wait {
-                self.tally.late.fetch_add(1, Ordering::Relaxed);
-                told.tell(busy("it has waited too long for a thread"));
                 continue;
             }
             self.go_on(work, told);
@@ -192,12 +185,12 @@ impl Shared {
     fn go_on(&self, mut work: Work, mut told: Box<dyn Told>) {
         loop {
             let step = work.run(&*self.outside, self.clock.now());
-            self.tally.done.fetch_add(1, Ordering::Relaxed);
+            self.tally.progress.note();
             let more = match step {
                 Step::Work(more) => more,
                 step => return told.tell(step),
             };
-            match self.queue(more.waits()).push(more, told, self.limits.queue) {
+            match self.queue(more.kind()).push(more, told, self.limits.queue) {
                 Ok(()) => return,
                 // The threads are being ended, and there may be nobody else to go on.
                 Err(Unplaced { is_closed: true, work: more, told: then }) => (work, told) = (more, then),
@@ -212,13 +205,17 @@ impl Shared {
     }
 
     fn submit(&self, work: Work, told: Box<dyn Told>) {
-        if let Err(Unplaced { told, .. }) = self.queue(work.waits()).push(work, told, self.limits.queue) {
+        if let Err(Unplaced { told, .. }) = self.queue(work.kind()).push(work, told, self.limits.queue) {
             self.refuse(told);
         }
     }
 
-    fn queue(&self, waits: bool) -> &Queue {
-        if waits { &self.waiting } else { &self.computing }
+    fn queue(&self, kind: Kind) -> &Queue {
+        match kind {
+            Kind::Hash => &self.hashes,
+            Kind::Signature => &self.signatures,
+            Kind::Network => &self.network,
+        }
     }
 }
 
@@ -235,14 +232,14 @@ impl Queue {
         if state.is_closed || state.waiting.len() >= max {
             return Err(Unplaced { is_closed: state.is_closed, work, told });
         }
-        state.waiting.push_back((Instant::now(), work, told));
+        state.waiting.push_back((work, told));
         drop(state);
         self.arrived.notify_one();
         Ok(())
     }
 
     /// The next; waits for it. `None` when there will be none.
-    fn next(&self) -> Option<(Instant, Work, Box<dyn Told>)> {
+    fn next(&self) -> Option<(Work, Box<dyn Told>)> {
         let mut state = self.locked();
         loop {
             if let Some(next) = state.waiting.pop_front() {
@@ -260,6 +257,14 @@ impl Queue {
     }
 }
 
+/// Lets the threads that serve clients go first. Where the system does not let it, hashes have their share of the processors.
+fn give_way() {
+    const NICENESS: i32 = 10;
+    if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
+        log::debug!("a thread for hashes runs at the priority of all others: {error}");
+    }
+}
+
 fn busy(why: &'static str) -> Step {
     Step::Refuse(Refusal::new(RefusalCode::Busy, why))
 }
@@ -267,18 +272,18 @@ fn busy(why: &'static str) -> Step {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
+    use std::time::Duration;
 
     use tautwire_identity::{
-        Attempt, Chain, Hook, HookSettings, HttpAnswer, HttpFailure, HttpRequest, Link, PasswordFile, Provenance,
-        Secret, Settings,
+        Algorithm, Attempt, Chain, Hook, HookSettings, HttpAnswer, HttpFailure, HttpRequest, Jwt, JwtSettings, KeySet,
+        Keys, Link, PasswordFile, Provenance, Secret, Settings,
     };
 
     use super::*;
 
     /// `dave` with the password `password`.
     const USERS: &str = "dave:$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4";
-    const LIMITS: WorkerLimits =
-        WorkerLimits { computing_threads: 1, waiting_threads: 1, queue: 1, wait: Duration::from_secs(60) };
+    const LIMITS: WorkerLimits = WorkerLimits { computing_threads: 1, waiting_threads: 1, queue: 1 };
 
     /// Answers when it is told to.
     struct Gate(Mutex<mpsc::Receiver<&'static str>>, Mutex<mpsc::Sender<()>>);
@@ -292,6 +297,10 @@ mod tests {
     }
 
     fn work(chain: &Arc<Chain>, user: &str) -> Work {
+        work_with(chain, user, Secret::new("password"))
+    }
+
+    fn work_with(chain: &Arc<Chain>, user: &str, password: Secret) -> Work {
         let provenance = Provenance {
             listener: "tcp".into(),
             address: None,
@@ -303,12 +312,12 @@ mod tests {
             provenance: Arc::new(provenance),
             client_id: "c".into(),
             user_name: Some(user.into()),
-            password: Some(Secret::new("password")),
+            password: Some(password),
             method: None,
             data: None,
             is_v5: true,
         };
-        match chain.begin(attempt, Now::default(), &mut |_| {}) {
+        match chain.begin(attempt, Now::default(), &mut |_| Ok(())) {
             Step::Work(work) => work,
             other => panic!("{other:?}"),
         }
@@ -326,7 +335,8 @@ mod tests {
     fn chain_with(first: Option<Link>) -> Arc<Chain> {
         let file = PasswordFile::parse("users", USERS).expect("a file");
         let links = first.into_iter().chain([Link::PasswordFile(Arc::new(file))]).collect();
-        let settings = Settings { allows_plain_passwords: false, key: [0; 32], bans: Arc::default() };
+        let settings =
+            Settings { allows_plain_passwords: false, key: [0; 32], bans: Arc::default(), verified: Arc::default() };
         Arc::new(Chain::new(links, settings).expect("a chain"))
     }
 
@@ -411,15 +421,58 @@ mod tests {
         assert_eq!(tally.counters(), WorkerCounters { done: 1, abandoned: 1, ..WorkerCounters::default() });
     }
 
+    const SECRET: &str = "a secret that is long enough for HS256";
+    /// By HS256 with that secret, for `carol`, without an end.
+    const TOKEN: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYXJvbCJ9.GXx8ZiFeFCC7oOUbgmnVNfE65zEw1lfXIdR8iLcjL8s";
+
+    fn tokens() -> Link {
+        let keys = Keys::Fixed(Arc::new(KeySet::of_secret(Secret::new(SECRET)).expect("a key")));
+        let settings =
+            JwtSettings { algorithms: vec![Algorithm::Hs256], needs_expiry: false, ..JwtSettings::default() };
+        Link::Jwt(Arc::new(Jwt::new(settings, keys).expect("settings")))
+    }
+
     #[test]
-    fn who_has_waited_too_long_is_refused_without_work() {
-        let limits = WorkerLimits { wait: Duration::ZERO, ..LIMITS };
-        let tally = Arc::new(WorkerTally::default());
+    fn a_signature_does_not_wait_behind_hashes() {
+        let (limits, tally) = (WorkerLimits { queue: 100, ..LIMITS }, Arc::new(WorkerTally::default()));
         let workers = Workers::start(limits, Clock::start(), Box::new(()), tally.clone()).expect("threads");
+        let chain = chain_with(Some(tokens()));
         let (tell, outcomes) = mpsc::channel();
-        workers.submit(work(&chain(), "dave"), telling(&tell));
-        assert_eq!(next(&outcomes), Err(RefusalCode::Busy));
-        assert_eq!(tally.counters(), WorkerCounters { late: 1, ..WorkerCounters::default() });
+        // The only thread for hashes is busy for as long as the test wants.
+        let (end, ended) = mpsc::channel::<()>();
+        let held = work(&chain, "dave");
+        let begun = Arc::new(std::sync::Barrier::new(2));
+        workers.submit(held, Holding(begun.clone(), Mutex::new(ended), telling_boxed(&tell)));
+        begun.wait();
+        for _ in 0..50 {
+            workers.submit(work(&chain, "dave"), telling(&tell));
+        }
+        workers.submit(work_with(&chain, "carol", Secret::new(TOKEN)), telling(&tell));
+        assert_eq!(next(&outcomes), Ok(Some("carol".into())));
+        end.send(()).expect("the thread waits");
+        for _ in 0..51 {
+            assert_eq!(next(&outcomes), Ok(Some("dave".into())), "nobody is refused");
+        }
+        assert_eq!(tally.counters(), WorkerCounters { done: 52, ..WorkerCounters::default() });
+    }
+
+    /// Keeps its thread until it is told to go on.
+    struct Holding(Arc<std::sync::Barrier>, Mutex<mpsc::Receiver<()>>, Box<dyn FnOnce(Step) + Send>);
+
+    impl Told for Holding {
+        fn tell(self: Box<Self>, step: Step) {
+            self.0.wait();
+            self.1.lock().expect("a lock").recv().expect("an end");
+            (self.2)(step);
+        }
+    }
+
+    fn telling_boxed(sender: &mpsc::Sender<Outcome>) -> Box<dyn FnOnce(Step) + Send> {
+        Box::new(telling(sender))
+    }
+
+    #[test]
+    fn the_clock_shows_the_time() {
         assert!(Clock::start().now().unix_s > 1_700_000_000);
     }
 }

@@ -67,6 +67,11 @@ impl Prepared {
         self.tls.certificates_of_admin(config)
     }
 
+    /// What the files allow and probably do not mean, one sentence each.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.policy.warnings().iter().map(ToString::to_string).collect()
+    }
+
     /// Who owns what the broker makes.
     pub(crate) fn owner(&self) -> Option<(u32, u32)> {
         self.user.as_ref().map(|user| (user.uid, user.gid))

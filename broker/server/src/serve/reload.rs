@@ -393,6 +393,9 @@ impl Reloader {
         *self.tls() = servers;
         let (settings, retained) = settings::of(&config);
         let asks = self.asks(&chains.chains, &policy);
+        for warning in policy.warnings() {
+            log::warn!("{warning}");
+        }
         let known = self.known(chains.chains.clone());
         // Held until the end, so that no thread that serves clients has to free them.
         let _chains_of_before = self.porter.chains();

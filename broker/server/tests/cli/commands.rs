@@ -100,3 +100,25 @@ fn config_show_prints_a_file_that_shows_the_same() {
     std::fs::remove_file(&path).expect("removes");
     assert_eq!(again, shown);
 }
+
+#[test]
+fn rules_that_never_apply_are_warnings_that_name_both_lines() {
+    let folder = crate::contracts::Folder::new(&[
+        (
+            "access.toml",
+            "[[role]]\nname = \"all\"\nrules = [\n    { allow = \"subscribe\", topics = \"#\" },\n    { deny = \"subscribe\", topics = \"secret/#\" },\n]\n",
+        ),
+        ("broker.toml", "acl.file = \"access.toml\"\nlisten = \"mqtt://127.0.0.1:0\"\n"),
+    ]);
+    let file = folder.path("access.toml");
+    let checked = run(&["acl", "check", "--file", &file]).expect(0);
+    assert_eq!(checked.text(), "the rules are right: 2 rules in 1 roles, 0 users, 1 warning\n");
+    let of_configuration = run(&["config", "check", "--config", &folder.path("broker.toml")]).expect(0);
+    for told in [checked.stderr, of_configuration.stderr] {
+        let expected = format!(
+            "tautwire: warning: {file}:5: role all: the rule {{ deny = \"subscribe\", topics = \"secret/#\" }} never applies: \
+             {{ allow = \"subscribe\", topics = \"#\" }} at {file}:4 comes first"
+        );
+        assert!(told.contains(&expected), "{told}");
+    }
+}

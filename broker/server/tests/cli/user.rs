@@ -141,3 +141,42 @@ fn the_commands_to_try_first_name_a_user_where_clients_need_a_password() {
     let nobody = printed(&["auth.anonymous=false", &format!("auth.jwt_secret_file={}", folder.path("key"))]);
     assert!(!nobody.contains("tautwire sub"), "{nobody}");
 }
+
+#[test]
+fn what_a_hash_costs_can_be_chosen() {
+    let folder =
+        Folder::new(&[("broker.toml", "auth.password_file = \"users\"\nauth.password_cost = \"m=8,t=1,p=1\"\n")]);
+    let (config, file) = (&folder.path("broker.toml"), &folder.path("users"));
+    let add = |arguments: &[&str]| run_with_input(&[&["user", "add", "--no-scram"], arguments].concat(), b"secret\n");
+    add(&["--config", config, "of-the-configuration"]).expect(0);
+    add(&["--config", config, "--cost", "m=16,t=1,p=2", "of-the-option"]).expect(0);
+    add(&["-f", file, "--cost", "low", "low"]).expect(0);
+    let text = fs::read_to_string(file).expect("a file");
+    for (line, expected) in text.lines().zip([
+        "of-the-configuration:$argon2id$v=19$m=8,t=1,p=1$",
+        "of-the-option:$argon2id$v=19$m=16,t=1,p=2$",
+        "low:$argon2id$v=19$m=4096,t=1,p=1$",
+    ]) {
+        assert!(line.starts_with(expected), "{line}");
+    }
+    let refused = add(&["-f", file, "--cost", "cheap", "x"]).expect(1).stderr;
+    assert!(refused.contains("\"cheap\": a cost is low, default, high, or m="), "{refused}");
+    run(&["user", "list", "--config", config]).expect(0);
+}
+
+#[test]
+fn a_password_file_that_is_missing_or_that_all_may_read_is_named_with_its_key() {
+    let folder = Folder::new(&[("broker.toml", "listen = \"mqtt://127.0.0.1:0\"\nauth.password_file = \"users\"\n")]);
+    let (config, file) = (&folder.path("broker.toml"), &folder.path("users"));
+    let missing = run(&["config", "check", "--config", config]).expect(1).stderr;
+    let expected = format!("auth.password_file of listener mqtt: {file} cannot be read: No such file or directory");
+    assert!(missing.contains(&expected) && missing.contains("run: tautwire user add"), "{missing}");
+
+    run_with_input(&["user", "add", "-f", file, "--cost", "low", "alice"], b"secret\n").expect(0);
+    assert_eq!(run(&["config", "check", "--config", config]).expect(0).stderr, "");
+    fs::set_permissions(file, fs::Permissions::from_mode(0o644)).expect("it is ours");
+    let open = run(&["config", "check", "--config", config]).expect(0).stderr;
+    let expected =
+        format!("warning: auth.password_file: everybody on this machine may read {file}; run: chmod o= {file}");
+    assert!(open.contains(&expected), "{open}");
+}

@@ -1,0 +1,186 @@
+//! Passwords that have been verified: a client that comes back does not pay for the hash again.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ring::hmac;
+
+use crate::limits::VERIFIED_PASSWORD_BYTES_MAX;
+use crate::password_file::PasswordHash;
+
+/// Which passwords have been verified. It has neither passwords nor hashes of a file, but HMAC-SHA-256 of them by a key that lives as long as
+/// the process. What is kept of a user is worth nothing as soon as the file has another hash for it. Only right passwords are kept: whoever
+/// shows a wrong one waits for the hash each time.
+pub struct VerifiedPasswords {
+    key: hmac::Key,
+    known: Mutex<Known>,
+    hits: AtomicU64,
+}
+
+/// Stands for a user, a hash of a file and a password.
+pub(crate) type Fingerprint = [u8; 32];
+
+/// Two generations: what is not used for as long as a generation takes to fill goes with the older one.
+#[derive(Default)]
+struct Known {
+    capacity: usize,
+    younger: HashSet<Fingerprint>,
+    older: HashSet<Fingerprint>,
+}
+
+/// Keeps nothing.
+impl Default for VerifiedPasswords {
+    fn default() -> VerifiedPasswords {
+        VerifiedPasswords::new(&[0; 32], 0)
+    }
+}
+
+impl VerifiedPasswords {
+    /// `key`: random, made once for the life of the process. `capacity`: most passwords that are kept; 0 keeps none.
+    #[must_use]
+    pub fn new(key: &[u8; 32], capacity: usize) -> VerifiedPasswords {
+        let known = Known { capacity, ..Known::default() };
+        VerifiedPasswords {
+            key: hmac::Key::new(hmac::HMAC_SHA256, key),
+            known: Mutex::new(known),
+            hits: AtomicU64::new(0),
+        }
+    }
+
+    /// Forgets all of them, and keeps at most so many from now on.
+    pub fn clear(&self, capacity: usize) {
+        *self.locked() = Known { capacity, ..Known::default() };
+    }
+
+    /// How many are kept.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        let known = self.locked();
+        known.younger.len() + known.older.len()
+    }
+
+    /// Logins that needed no hash, since the start.
+    #[must_use]
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    /// What stands for a password of a user; `None` where it would not be kept.
+    pub(crate) fn fingerprint(&self, user: &str, hash: &PasswordHash, password: &[u8]) -> Option<Fingerprint> {
+        if password.len() > VERIFIED_PASSWORD_BYTES_MAX || self.locked().capacity == 0 {
+            return None;
+        }
+        let mut context = hmac::Context::with_key(&self.key);
+        for part in [user.as_bytes(), hash.to_string().as_bytes(), password] {
+            context.update(&part.len().to_le_bytes());
+            context.update(part);
+        }
+        let mut fingerprint = [0; 32];
+        fingerprint.copy_from_slice(context.sign().as_ref());
+        Some(fingerprint)
+    }
+
+    /// Whether it has been verified.
+    pub(crate) fn has(&self, fingerprint: &Fingerprint) -> bool {
+        let has = self.locked().has(fingerprint);
+        self.hits.fetch_add(u64::from(has), Ordering::Relaxed);
+        has
+    }
+
+    pub(crate) fn note(&self, fingerprint: Fingerprint) {
+        self.locked().note(fingerprint);
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Known> {
+        // Whatever a panic has interrupted, a set is whole.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn has(&mut self, fingerprint: &Fingerprint) -> bool {
+        if self.younger.contains(fingerprint) {
+            return true;
+        }
+        let is_older = self.older.remove(fingerprint);
+        if is_older {
+            self.note(*fingerprint);
+        }
+        is_older
+    }
+
+    fn note(&mut self, fingerprint: Fingerprint) {
+        if self.capacity == 0 {
+            return;
+        }
+        self.older.remove(&fingerprint);
+        if self.younger.len() >= self.capacity.div_ceil(2) {
+            self.older = std::mem::take(&mut self.younger);
+        }
+        // Both together are no more than may be.
+        if self.younger.len() + self.older.len() < self.capacity {
+            self.younger.insert(fingerprint);
+        }
+    }
+}
+
+/// Shows how many there are.
+impl fmt::Debug for VerifiedPasswords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VerifiedPasswords").field("count", &self.count()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::password_file::Argon2Cost;
+
+    fn number(number: usize) -> Fingerprint {
+        let mut fingerprint = [0; 32];
+        fingerprint[..8].copy_from_slice(&number.to_le_bytes());
+        fingerprint
+    }
+
+    #[test]
+    fn there_are_never_more_than_may_be_and_those_that_are_used_stay() {
+        for capacity in [0, 1, 2, 3, 10, 101] {
+            let verified = VerifiedPasswords::new(&[1; 32], capacity);
+            for each in 0..1_000 {
+                verified.note(number(each));
+                assert!(verified.count() <= capacity, "{} of {capacity}", verified.count());
+                if capacity > 2 {
+                    assert!(verified.has(&number(each)) && verified.has(&number(0)), "{each} of {capacity}");
+                }
+            }
+            assert!(capacity == 0 || verified.count() >= capacity / 2);
+            verified.clear(capacity);
+            assert!(verified.count() == 0 && !verified.has(&number(0)));
+        }
+    }
+
+    #[test]
+    fn another_user_hash_password_or_key_is_something_else() {
+        let hash = |salt: u8| {
+            let cost = Argon2Cost { memory_kib: 8, iterations: 1, lanes: 1 };
+            PasswordHash::new(b"x", cost, &mut |bytes| bytes.fill(salt)).expect("a hash")
+        };
+        let verified = VerifiedPasswords::new(&[1; 32], 10);
+        let fingerprint = |user, salt, password: &[u8]| verified.fingerprint(user, &hash(salt), password);
+        let one = fingerprint("ab", 1, b"c").expect("it is short");
+        assert_eq!(fingerprint("ab", 1, b"c"), Some(one));
+        for other in [
+            fingerprint("a", 1, b"bc"),
+            fingerprint("ab", 2, b"c"),
+            fingerprint("ab", 1, b"d"),
+            fingerprint("", 1, b"c"),
+        ] {
+            assert!(other.is_some_and(|other| other != one));
+        }
+        let elsewhere = VerifiedPasswords::new(&[2; 32], 10);
+        assert_ne!(elsewhere.fingerprint("ab", &hash(1), b"c"), Some(one));
+        assert_eq!(fingerprint("ab", 1, &[b'x'; VERIFIED_PASSWORD_BYTES_MAX + 1]), None);
+    }
+}
