@@ -189,6 +189,7 @@ fn collect(admin: &Admin) -> Vec<Metric> {
         ("memory_limit_bytes", "What they may make it hold: limits.buffered_bytes.", settings.buffered_bytes as u64),
         ("connections_limit", "Connections that may be open: limits.connections.", settings.connections as u64),
         ("contracts", "Contracts that hold now.", contracts as u64),
+        ("admin_connections", "Connections to this API open now.", admin.connections.count() as u64),
         ("admin_sessions", "Sessions of those who have logged in to this API.", admin.session_count() as u64),
         ("admin_taps", "Taps open now.", counters.taps.load(Ordering::Relaxed) as u64),
         ("uptime_seconds", "Time since the start.", admin.started.elapsed().as_secs()),
@@ -233,9 +234,19 @@ fn collect(admin: &Admin) -> Vec<Metric> {
         ("admin_requests", "Requests to this API.", count(&counters.requests)),
         ("admin_requests_refused", "Those answered with an error.", count(&counters.refused)),
         (
+            "admin_connections_evicted",
+            "Connections to this API closed because others came; the longest waiting goes first.",
+            admin.connections.evicted(),
+        ),
+        (
             "admin_connections_refused",
-            "Connections to this API refused because there were too many.",
-            count(&counters.connections_refused),
+            "Connections to this API refused because all others were being served.",
+            admin.connections.refused(),
+        ),
+        (
+            "admin_request_timeouts",
+            "Requests to this API that did not come whole in time.",
+            count(&counters.timeouts),
         ),
         ("admin_taps_refused", "Taps refused because there were too many.", count(&counters.taps_refused)),
         (
