@@ -10,7 +10,7 @@ use tautwire_engine::{Certificate, ConnectionId, Peer, Shard};
 use tautwire_proxy::{HEADER_MAX_BYTES, Header, Parsed, parse};
 use tautwire_session::Journal;
 
-use super::Connections;
+use super::{Connections, address_of};
 
 /// What a look at a socket has found.
 enum Look {
@@ -52,7 +52,11 @@ impl Connections {
             Err(error) => {
                 shard.counters().proxy_headers_refused.add(1);
                 if let Some(origin) = shard.origin(id) {
-                    log::info!("listener {}: the PROXY header of a connection was refused: {error}", origin.listener());
+                    let address = address_of(&origin);
+                    log::info!(
+                        listener = &**origin.listener(), address = &*address;
+                        "refused connection: the PROXY header was refused: {error}"
+                    );
                 }
                 self.lose(shard, id);
             }

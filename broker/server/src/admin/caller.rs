@@ -38,8 +38,7 @@ impl Admin {
             is_from_here(head)?;
             let is_known = head.csrf.as_ref().is_some_and(|given| Token::of_text(&found.csrf).is(given));
             if !is_known {
-                let message =
-                    "requests with a cookie that are not GET or HEAD need the field X-CSRF-Token, as GET /session has it";
+                let message = "requests with a cookie that are not GET or HEAD need the field X-CSRF-Token, as GET /session has it";
                 return Err(Response::error(Status::FORBIDDEN, "csrf", message));
             }
         }

@@ -210,11 +210,12 @@ mod tests {
         };
         let handled = enter(Phase::Handling).expect("there is room");
         let streamed = enter(Phase::Streaming).expect("there is room");
-        let waiting: Vec<_> = (2..CONNECTIONS_MAX).map(|_| enter(Phase::Idle).expect("there is room")).collect();
+        let mut waiting: Vec<_> = (2..CONNECTIONS_MAX).map(|_| enter(Phase::Idle).expect("there is room")).collect();
         assert_eq!((connections.count(), connections.evicted()), (CONNECTIONS_MAX, 0));
         let fresh: Vec<_> = (2..CONNECTIONS_MAX).map(|_| enter(Phase::Handling).expect("one gives way")).collect();
-        runtime.block_on(tokio::task::yield_now());
-        assert!(waiting.iter().all(|(_, task)| task.is_finished()));
+        for (_, task) in &mut waiting {
+            assert!(runtime.block_on(task).is_err_and(|end| end.is_cancelled()));
+        }
         assert!(!handled.1.is_finished() && !streamed.1.is_finished());
         drop(waiting);
         assert_eq!(connections.count(), CONNECTIONS_MAX, "a place is given up once");

@@ -23,6 +23,7 @@ mod metrics;
 mod openapi;
 mod overview;
 mod payload;
+mod process;
 mod request;
 mod response;
 mod retained;

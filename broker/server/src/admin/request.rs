@@ -167,7 +167,8 @@ impl Head {
 fn was_https_at_proxy(fields: &HeaderMap) -> Result<bool, Response> {
     let told = all(fields, "x-forwarded-proto")?.iter().any(|proto| proto.eq_ignore_ascii_case("https"));
     let forwarded = all(fields, "forwarded")?;
-    let mut pairs = forwarded.iter().flat_map(|value| value.split([',', ';'])).filter_map(|pair| pair.trim().split_once('='));
+    let mut pairs =
+        forwarded.iter().flat_map(|value| value.split([',', ';'])).filter_map(|pair| pair.trim().split_once('='));
     Ok(told
         || pairs.any(|(name, value)| {
             name.eq_ignore_ascii_case("proto") && value.trim_matches('"').eq_ignore_ascii_case("https")

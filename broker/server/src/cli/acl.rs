@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use tautwire_access::{Request, Subject};
 use tautwire_protocol::{QoS, TopicFilter, TopicName};
+use tautwire_reactor::counted;
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag, value};
 use super::remote::rules as rules_of_broker;
@@ -99,7 +100,8 @@ fn check(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     }
     let policy = rules::load(&file).map_err(|errors| failure(&errors))?;
     let (rules, roles, users) = (policy.rule_count(), policy.role_count(), policy.user_count());
-    Ok(print(&format!("the rules are right: {rules} rules in {roles} roles, {users} users\n")))
+    let (rules, roles, users) = (counted(rules, "rule"), counted(roles, "role"), counted(users, "user"));
+    Ok(print(&format!("the rules are right: {rules} in {roles}, {users}\n")))
 }
 
 fn explain(parser: lexopt::Parser) -> Result<ExitCode, Stop> {

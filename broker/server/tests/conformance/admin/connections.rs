@@ -126,7 +126,8 @@ fn health_and_metrics_are_answered_whoever_is_silent_or_slow() {
     let world = World::new(1);
     let address = world.broker.admin_address();
     let mut client = world.connect(V5, "client");
-    let login = "POST /session HTTP/1.1\r\nHost: admin\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
+    let login =
+        "POST /session HTTP/1.1\r\nHost: admin\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
     let mut open = Vec::new();
     for sent in ["", "GET /health HTTP/1.1\r\nHost:", login, HEALTH] {
         open.push(open_many(address, CONNECTIONS_MAX + 10, sent));
@@ -145,9 +146,11 @@ fn health_and_metrics_are_answered_whoever_is_silent_or_slow() {
 fn logins_whose_bodies_do_not_come_leave_the_handlers_to_others() {
     let world = World::new(1);
     let address = world.broker.admin_address();
-    let half = "POST /session HTTP/1.1\r\nHost: admin\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
+    let half =
+        "POST /session HTTP/1.1\r\nHost: admin\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
     let open = open_many(address, 50, half);
-    let whole = half.replace("Content-Length: 100", "Content-Length: 15").replace("\r\n\r\n{", "\r\n\r\n{\"token\": \"no\"");
+    let whole =
+        half.replace("Content-Length: 100", "Content-Length: 15").replace("\r\n\r\n{", "\r\n\r\n{\"token\": \"no\"");
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| exchange(address, format!("{whole}}}").as_bytes()));
