@@ -61,7 +61,7 @@ pub(super) struct Response {
     /// Whether a browser may keep it, if it asks each time whether it still holds.
     is_kept: bool,
     /// Further header fields.
-    fields: HeaderMap,
+    fields: Vec<(HeaderName, HeaderValue)>,
     body: Body,
 }
 
@@ -78,7 +78,7 @@ pub(super) const TOML: &str = "application/toml";
 
 impl Response {
     pub(super) fn new(status: Status, content_type: &'static str, body: impl Into<Bytes>) -> Response {
-        Response { status, content_type, is_kept: false, fields: HeaderMap::new(), body: Body::Whole(body.into()) }
+        Response { status, content_type, is_kept: false, fields: Vec::new(), body: Body::Whole(body.into()) }
     }
 
     /// A response whose body comes in parts, until their sender is dropped. The connection ends with it, for clients that read to its end.
@@ -126,7 +126,7 @@ impl Response {
     /// The same with another header field.
     pub(super) fn with(mut self, name: &'static str, value: &str) -> Response {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
-            self.fields.append(name, value);
+            self.fields.push((name, value));
         }
         self
     }
@@ -151,7 +151,9 @@ impl Response {
 
     /// The same as hyper sends it; without its body where HEAD was asked.
     pub(super) fn into_http(self, is_head: bool) -> hyper::Response<Body> {
-        let Response { status, content_type, is_kept, mut fields, mut body } = self;
+        let Response { status, content_type, is_kept, fields: further, mut body } = self;
+        let mut fields = HeaderMap::new();
+        further.into_iter().for_each(|(name, value)| _ = fields.append(name, value));
         fields.insert(CACHE_CONTROL, HeaderValue::from_static(if is_kept { "no-cache" } else { "no-store" }));
         fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         fields.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
