@@ -133,10 +133,11 @@ impl<J: Journal> Shard<J> {
                 self.refuse_connect(index, Caller::of(connect), ConnectReason::PacketTooLarge, why);
                 Err(Handled::Ended)
             }
-            Verdict::Refused { reason, why } => {
+            Verdict::Refused { reason, why, detail } => {
                 self.hub.counters().connects_not_authenticated.add(1);
                 self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
-                self.refuse_connect(index, Caller::of(connect), reason, &why);
+                let detail = detail.as_deref().unwrap_or(&why);
+                self.refuse_connect_with(index, Caller::of(connect), reason, (&why, detail), None);
                 Err(Handled::Ended)
             }
         }
@@ -268,9 +269,10 @@ impl<J: Journal> Shard<J> {
                     self.disconnect(index, DisconnectReason::PacketTooLarge, why);
                 }
             }
-            Verdict::Refused { reason, why } => {
+            Verdict::Refused { reason, why, detail } => {
                 self.hub.counters().reauthentications_refused.add(1);
                 let reason = ReasonCode::from(reason);
+                self.hub.audit_reauthentication(index, reason, detail.as_deref().unwrap_or(&why));
                 let reason = DisconnectReason::try_from(reason).unwrap_or(DisconnectReason::NotAuthorized);
                 self.disconnect(index, reason, &why);
             }

@@ -1,5 +1,5 @@
-//! What the audit log is told: records of the `log` facade with the target `audit`, which have names and values and no text. Whoever
-//! carries the log of the process decides what becomes of them.
+//! Events for the audit log and the log: records of the `log` facade with the target `audit`, which have names and values and no text.
+//! The logger of the process decides which lines it makes of them.
 
 use tautwire_protocol::ReasonCode;
 use tautwire_session::Journal;
@@ -22,9 +22,7 @@ impl<J: Journal> Hub<J> {
         if log::max_level() == log::LevelFilter::Off {
             return;
         }
-        let peer = self.connections[index].origin().and_then(|origin| origin.peer());
-        let address = peer.map(|peer| peer.to_string()).unwrap_or_default();
-        let (user, listener) = self.who(index);
+        let Connected { user, listener, address } = self.connected(index);
         let client_id = self.sessions[session].client_id();
         log::error!(
             target: TARGET, event = "connect", client_id = client_id, user = user, listener = listener, address = &*address; ""
@@ -34,10 +32,16 @@ impl<J: Journal> Hub<J> {
     /// A client that had been let in is gone, or is sent away.
     pub(crate) fn audit_disconnect(&self, index: ConnectionIndex, reason: ReasonCode, why: &str) {
         let Some(session) = self.connections[index].session() else { return };
-        let (user, _) = self.who(index);
+        if log::max_level() == log::LevelFilter::Off {
+            return;
+        }
+        let Connected { user, listener, address } = self.connected(index);
         let client_id = self.sessions[session].client_id();
         log::error!(
-            target: TARGET, event = "disconnect", client_id = client_id, user = user, code = reason.as_u8(), why = why; ""
+            target: TARGET,
+            event = "disconnect", client_id = client_id, user = user, code = reason.as_u8(), why = why,
+            listener = listener, address = &*address;
+            ""
         );
     }
 
@@ -47,9 +51,7 @@ impl<J: Journal> Hub<J> {
             return;
         }
         let user = beginning(caller.user_name, USER_NAME_TOLD_BYTES);
-        let origin = self.connections[index].origin().cloned();
-        let address = origin.as_ref().and_then(|origin| origin.peer()).map(|peer| peer.to_string()).unwrap_or_default();
-        let listener = origin.as_ref().map_or("", |origin| origin.listener());
+        let Connected { listener, address, .. } = self.connected(index);
         log::error!(
             target: TARGET,
             event = "refused", client_id = caller.client_id, user = user, listener = listener,
@@ -58,34 +60,66 @@ impl<J: Journal> Hub<J> {
         );
     }
 
+    /// A client that is connected has failed to authenticate anew.
+    #[cold]
+    pub(crate) fn audit_reauthentication(&self, index: ConnectionIndex, reason: ReasonCode, why: &str) {
+        let Connected { user, listener, address } = self.connected(index);
+        let client_id = self.client_id_of(index);
+        log::error!(
+            target: TARGET,
+            event = "reauthentication_refused", client_id = client_id, user = user, listener = listener,
+            address = &*address, code = reason.as_u8(), why = why;
+            ""
+        );
+    }
+
     /// A client is refused from now on, for a time, because its connections break off too often.
     #[cold]
     pub(crate) fn audit_held_back(&self, index: ConnectionIndex, client_id: &str) {
-        let (user, listener) = self.who(index);
-        log::error!(target: TARGET, event = "held_back", client_id = client_id, user = user, listener = listener; "");
+        let Connected { user, listener, address } = self.connected(index);
+        log::error!(
+            target: TARGET,
+            event = "held_back", client_id = client_id, user = user, listener = listener, address = &*address;
+            ""
+        );
     }
 
     /// The access rules do not allow what a client wants.
     #[cold]
     pub(crate) fn audit_denied(&self, index: ConnectionIndex, what: &str, topic: &str) {
-        let client_id = self.connections[index].session().map_or("", |session| self.sessions[session].client_id());
-        self.audit_denied_to(index, client_id, what, topic);
+        self.audit_denied_to(index, self.client_id_of(index), what, topic);
     }
 
     /// The same of a client that has no session yet.
     #[cold]
     pub(crate) fn audit_denied_to(&self, index: ConnectionIndex, client_id: &str, what: &str, topic: &str) {
-        let (user, listener) = self.who(index);
+        let Connected { user, listener, address } = self.connected(index);
         log::error!(
             target: TARGET,
-            event = "denied", what = what, topic = topic, client_id = client_id, user = user, listener = listener;
+            event = "denied", what = what, topic = topic, client_id = client_id, user = user, listener = listener,
+            address = &*address, code = ReasonCode::NotAuthorized.as_u8();
             ""
         );
     }
 
-    /// The user, and the listener, as far as they have been asked about.
-    fn who(&self, index: ConnectionIndex) -> (&str, &str) {
-        let identity = identity_of(self.connections[index].standing());
-        identity.map_or(("", ""), |identity| (identity.user.as_deref().unwrap_or_default(), &*identity.listener))
+    fn client_id_of(&self, index: ConnectionIndex) -> &str {
+        self.connections[index].session().map_or("", |session| self.sessions[session].client_id())
     }
+
+    fn connected(&self, index: ConnectionIndex) -> Connected<'_> {
+        let connection = &self.connections[index];
+        let identity = identity_of(connection.standing());
+        Connected {
+            user: identity.and_then(|identity| identity.user.as_deref()).unwrap_or_default(),
+            listener: connection.origin().map_or("", |origin| origin.listener()),
+            address: connection.peer().map(|peer| peer.to_string()).unwrap_or_default(),
+        }
+    }
+}
+
+/// Where a connection comes from, and whose it is as far as that has been asked.
+struct Connected<'h> {
+    user: &'h str,
+    listener: &'h str,
+    address: String,
 }

@@ -94,7 +94,7 @@ counters! {
     connects,
     /// CONNECT packets answered with an error.
     connects_refused,
-    /// Those of them whose client is not who it says, or may not come.
+    /// CONNECT packets refused because the client could not authenticate or is banned.
     connects_not_authenticated,
     /// Clients that authenticated again while they were connected, in vain.
     reauthentications_refused,
@@ -134,7 +134,7 @@ counters! {
     publish_bytes_sent,
     /// Messages refused with a reason code or passed over: topic not allowed, payload not as indicated, over a limit.
     publishes_refused,
-    /// Those of them that the access rules do not allow.
+    /// Messages refused by the access rules.
     publishes_not_authorized,
     /// Those of them whose payload was larger than `limits.payload_bytes`.
     payloads_too_large,
@@ -159,7 +159,7 @@ counters! {
     dropped_output_full,
     /// QoS 1 and 2 messages dropped because a session's queue was full.
     dropped_queue_full,
-    /// Those of them that were dropped because the clients of the session's user held as much as they may.
+    /// QoS 1 and 2 messages dropped because a user's sessions queued as much as the user may.
     dropped_queue_full_for_user,
     /// Those of them that were dropped because the session held as much memory as it may.
     dropped_queue_full_for_memory,
@@ -256,7 +256,7 @@ counters! {
     refused_disk,
     /// Retained messages refused by a limit.
     retained_refused,
-    /// Those of them that were refused because their client had as many as one client may.
+    /// Retained messages refused because a client, or a user, had as many as it may.
     retained_refused_for_client,
     /// Messages waiting in sessions now: queued or not acknowledged.
     stored_messages,
@@ -268,9 +268,9 @@ counters! {
     subscriptions,
     /// Subscriptions refused by a limit.
     subscriptions_refused,
-    /// Those of them that were refused because the clients of their user had as many as they may.
+    /// Subscriptions refused because a user had as many as it may.
     subscriptions_refused_for_user,
-    /// Those of them that the access rules do not allow.
+    /// Subscriptions refused by the access rules.
     subscriptions_not_authorized,
     /// Subscriptions taken away because the access rules do not allow them any more.
     subscriptions_taken_away,
@@ -286,7 +286,7 @@ counters! {
     clients_forgotten,
     /// TLS handshakes that were completed.
     tls_handshakes,
-    /// Those of them that went back to an earlier session, so that they were short.
+    /// TLS handshakes that resumed an earlier session.
     tls_handshakes_resumed,
     /// TLS handshakes that failed.
     tls_handshakes_failed,

@@ -533,7 +533,7 @@ impl<J: Journal> Shard<J> {
         reason: ConnectReason,
         why: &str,
     ) {
-        self.refuse_connect_with(index, caller, reason, why, None);
+        self.refuse_connect_with(index, caller, reason, (why, why), None);
     }
 
     /// Refuses a CONNECT of a client that another server takes: this one [MQTT 5.0 section 3.2.2.3.16].
@@ -545,21 +545,22 @@ impl<J: Journal> Shard<J> {
         why: &str,
         reference: &str,
     ) {
-        self.refuse_connect_with(index, caller, reason, why, Some(reference).filter(|reference| !reference.is_empty()));
+        let reference = Some(reference).filter(|reference| !reference.is_empty());
+        self.refuse_connect_with(index, caller, reason, (why, why), reference);
     }
 
-    fn refuse_connect_with(
+    /// Refuses a CONNECT. The client is told the first reason, and the log has the second, which may say more.
+    pub(crate) fn refuse_connect_with(
         &mut self,
         index: ConnectionIndex,
         caller: Caller<'_>,
         reason: ConnectReason,
-        why: &str,
+        (why, detail): (&str, &str),
         reference: Option<&str>,
     ) {
         let version = caller.version;
         self.hub.counters().connects_refused.add(1);
-        log::info!("a CONNECT was refused: {} (0x{:02x}), {why}", ReasonCode::from(reason).name(), reason.as_u8());
-        self.hub.audit_refused(index, &caller, reason.into(), why);
+        self.hub.audit_refused(index, &caller, reason.into(), detail);
         self.hub.connections[index].set_version(version);
         if version != ProtocolVersion::V5 {
             if let Some(reason) = reason_for_v3(reason) {

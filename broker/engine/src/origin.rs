@@ -241,6 +241,51 @@ impl Peer {
     }
 }
 
+/// A peer in 20 bytes, for each of very many connections.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PackedPeer {
+    /// An IPv6 address, or an IPv4 address in one; or the user of a Unix socket in its first four bytes.
+    address: [u8; 16],
+    port: u16,
+    kind: PackedKind,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum PackedKind {
+    #[default]
+    Unknown,
+    Network,
+    Local,
+    LocalUser,
+}
+
+impl From<Option<Peer>> for PackedPeer {
+    fn from(peer: Option<Peer>) -> PackedPeer {
+        let (address, port, kind) = match peer {
+            None => return PackedPeer::default(),
+            Some(Peer::Network { ip: IpAddr::V4(ip), port }) => {
+                (ip.to_ipv6_mapped().octets(), port, PackedKind::Network)
+            }
+            Some(Peer::Network { ip: IpAddr::V6(ip), port }) => (ip.octets(), port, PackedKind::Network),
+            Some(Peer::Local { uid: None }) => ([0; 16], 0, PackedKind::Local),
+            Some(Peer::Local { uid: Some(uid) }) => (u128::from(uid).to_le_bytes(), 0, PackedKind::LocalUser),
+        };
+        PackedPeer { address, port, kind }
+    }
+}
+
+impl PackedPeer {
+    pub(crate) fn peer(self) -> Option<Peer> {
+        let PackedPeer { address, port, kind } = self;
+        match kind {
+            PackedKind::Unknown => None,
+            PackedKind::Network => Some(Peer::Network { ip: IpAddr::from(address).to_canonical(), port }),
+            PackedKind::Local => Some(Peer::Local { uid: None }),
+            PackedKind::LocalUser => Some(Peer::Local { uid: u32::try_from(u128::from_le_bytes(address)).ok() }),
+        }
+    }
+}
+
 impl From<SocketAddr> for Peer {
     fn from(address: SocketAddr) -> Peer {
         Peer::Network { ip: address.ip().to_canonical(), port: address.port() }
@@ -345,6 +390,18 @@ mod tests {
         assert_eq!(entry.there().len(), 2);
         present.clear();
         assert_eq!(entry.there(), []);
+    }
+
+    #[test]
+    fn a_packed_peer_is_the_same_peer() {
+        assert_eq!(size_of::<PackedPeer>(), 20);
+        for text in ["127.0.0.1:1883", "[2001:db8::1]:65535", "[::1]:1"] {
+            let peer = Some(Peer::from(text.parse::<SocketAddr>().expect("an address")));
+            assert_eq!(PackedPeer::from(peer).peer(), peer);
+        }
+        for peer in [None, Some(Peer::Local { uid: None }), Some(Peer::Local { uid: Some(u32::MAX) })] {
+            assert_eq!(PackedPeer::from(peer).peer(), peer);
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ use tautwire_session::{AckLevel, Replay};
 use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::cold::{self, Cooler, Scratch};
+use crate::count::counted;
 use crate::listener::Listen;
 use crate::loss;
 use crate::memory;
@@ -336,7 +337,8 @@ fn open_and_start(
     let cold = cooler.start(shared, &mut shards, bells_of_shards).map_err(cold_failed)?;
     let replayed = replay.finish();
     let (sessions, retained) = (replayed.sessions.len(), replayed.retained.iter().count());
-    log::info!("the data directory holds {sessions} sessions and {retained} retained messages");
+    let (sessions, retained) = (counted(sessions, "session"), counted(retained, "retained message"));
+    log::info!("the data directory holds {sessions} and {retained}");
     restore(&mut shards, replayed, clock.now_ms()).map_err(|error| failed(Cause::Restore(error)))?;
     // What reading the log took.
     memory::trim();

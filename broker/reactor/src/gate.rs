@@ -163,7 +163,7 @@ impl Gate {
             TurnedAway::Excess(Excess::OfAddress) => counters.connections_refused_for_address.add(1),
             TurnedAway::Excess(Excess::Rate | Excess::RateOfAddress) => counters.connections_refused_for_rate.add(1),
         }
-        log::warn!("listener {}: a connection from {peer} was refused: {refusal}", self.tally.name);
+        log::warn!(listener = &*self.tally.name, address = &*peer.to_string(); "refused connection: {refusal}");
     }
 
     fn is_proxy(&self, peer: Peer) -> bool {

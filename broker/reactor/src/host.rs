@@ -142,7 +142,7 @@ impl Host {
             // The broker stops.
             _ => {
                 let why = "nobody finds out who clients are now".into();
-                Some(Verdict::Refused { reason: ConnectReason::ServerUnavailable, why })
+                Some(Verdict::Refused { reason: ConnectReason::ServerUnavailable, why, detail: None })
             }
         };
         if let Some(verdict) = verdict {

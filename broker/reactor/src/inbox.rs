@@ -445,7 +445,7 @@ mod tests {
         for _ in 0..ORDERS_MAX {
             assert_eq!(tell(&inbox), Ok(()));
         }
-        let refused = || Verdict::Refused { reason: ConnectReason::NotAuthorized, why: "no".into() };
+        let refused = || Verdict::Refused { reason: ConnectReason::NotAuthorized, why: "no".into(), detail: None };
         for index in 0..300 {
             inbox.decide(ConnectionId { index, generation: 0 }, refused());
         }

@@ -1,5 +1,5 @@
 """The attacks, by what they aim at."""
 
-from . import acknowledged, contracts, gauges, hogs, lists, outputs, packets, queues, rules, shared, stalls, storms, surveys, transit, wills
+from . import acknowledged, admin, contracts, gauges, hogs, lists, outputs, packets, queues, rules, shared, stalls, storms, surveys, transit, wills
 
-__all__ = ["acknowledged", "contracts", "gauges", "hogs", "lists", "outputs", "packets", "queues", "rules", "shared", "stalls", "storms", "surveys", "transit", "wills"]
+__all__ = ["acknowledged", "admin", "contracts", "gauges", "hogs", "lists", "outputs", "packets", "queues", "rules", "shared", "stalls", "storms", "surveys", "transit", "wills"]

@@ -17,7 +17,7 @@ use super::replay::Replay;
 use super::standing::{Exchange, Standing};
 use crate::ack::{Ack, Delayed, Stamp};
 use crate::mount::MountPoint;
-use crate::origin::{Offer, Origin, Presence};
+use crate::origin::{Offer, Origin, PackedPeer, Peer, Presence};
 use crate::place::{Alarm, NonZeroMs, SessionIndex, TermsIndex};
 use crate::quotas::PublishBucket;
 
@@ -104,6 +104,8 @@ pub(crate) struct Connection {
     incomplete_since_ms: Option<NonZeroMs>,
     alarm: Alarm,
     origin: Option<Presence>,
+    /// The other end, where `origin` is shared and does not know it.
+    peer: PackedPeer,
     output: Option<Box<Output>>,
     extras: Option<Box<Extras>>,
     /// Who the client is, where that is asked.
@@ -134,6 +136,7 @@ impl Connection {
             incomplete_since_ms: None,
             alarm: Alarm::default(),
             origin: None,
+            peer: PackedPeer::default(),
             output: None,
             extras: None,
             standing: None,
@@ -214,6 +217,19 @@ impl Connection {
     /// Where the connection comes from; `None` where its surroundings have not said so.
     pub(crate) fn origin(&self) -> Option<&Arc<Origin>> {
         self.origin.as_ref().map(Presence::origin)
+    }
+
+    /// The client at the other end.
+    pub(crate) fn peer(&self) -> Option<Peer> {
+        self.origin().and_then(|origin| origin.peer()).or_else(|| self.peer.peer())
+    }
+
+    /// Goes on with one origin of `shared`, where nobody needs to know more than the peer.
+    pub(crate) fn forget_origin(&mut self, shared: &mut Vec<Arc<Origin>>) {
+        if let Some(presence) = &mut self.origin {
+            self.peer = presence.origin().peer().into();
+            presence.forget(shared);
+        }
     }
 
     pub(crate) fn presence(&mut self) -> Option<&mut Presence> {

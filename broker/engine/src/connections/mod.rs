@@ -87,9 +87,7 @@ impl Connections {
     /// A connection serves a session from now on: what nobody needs of where it comes from is forgotten.
     #[inline(always)]
     pub(crate) fn forget_origin(&mut self, index: ConnectionIndex) {
-        if let Some(presence) = self.places[index.number()].presence() {
-            presence.forget(&mut self.origins);
-        }
+        self.places[index.number()].forget_origin(&mut self.origins);
     }
 
     /// Frees the place.

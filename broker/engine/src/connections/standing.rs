@@ -63,6 +63,8 @@ pub enum Verdict {
         reason: ConnectReason,
         /// What it is told in words. It must not say more than whoever guesses may know.
         why: Cow<'static, str>,
+        /// The reason for the log, where that may say more.
+        detail: Option<Box<str>>,
     },
 }
 
@@ -298,7 +300,7 @@ impl fmt::Debug for Verdict {
         match self {
             Verdict::Admitted { identity, .. } => f.debug_tuple("Admitted").field(identity).finish(),
             Verdict::Challenge { .. } => f.write_str("Challenge"),
-            Verdict::Refused { reason, why } => f.debug_tuple("Refused").field(reason).field(why).finish(),
+            Verdict::Refused { reason, why, .. } => f.debug_tuple("Refused").field(reason).field(why).finish(),
         }
     }
 }

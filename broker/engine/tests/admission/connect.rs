@@ -9,7 +9,7 @@ use crate::{V3, V5, connack, connect, connect_v3, member};
 use std::sync::Arc;
 
 fn refused(reason: ConnectReason) -> Verdict {
-    Verdict::Refused { reason, why: "no".into() }
+    Verdict::Refused { reason, why: "no".into(), detail: None }
 }
 
 #[test]

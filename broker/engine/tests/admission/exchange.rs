@@ -122,7 +122,7 @@ fn a_client_authenticates_again_and_works_on_meanwhile() {
 fn who_fails_to_authenticate_again_is_disconnected() {
     let other_client = Identity { client_id: Some("b".into()), ..identity("ann") };
     let verdicts = [
-        Verdict::Refused { reason: ConnectReason::NotAuthorized, why: "no".into() },
+        Verdict::Refused { reason: ConnectReason::NotAuthorized, why: "no".into(), detail: None },
         admitted("somebody else", b""),
         Verdict::Admitted { identity: Arc::new(other_client), data: None },
     ];

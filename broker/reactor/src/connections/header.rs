@@ -11,7 +11,7 @@ use tautwire_engine::{Certificate, ConnectionId, Peer, Shard};
 use tautwire_proxy::{HEADER_MAX_BYTES, Header, Parsed, parse};
 use tautwire_session::Journal;
 
-use super::Connections;
+use super::{Connections, address_of};
 
 /// What a look at a socket has found.
 enum Look {
@@ -60,7 +60,11 @@ impl Connections {
     fn refuse_header<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId, why: &dyn fmt::Display) {
         shard.counters().proxy_headers_refused.add(1);
         if let Some(origin) = shard.origin(id) {
-            log::info!("listener {}: the PROXY header of a connection was refused: {why}", origin.listener());
+            let address = address_of(&origin);
+            log::info!(
+                listener = &**origin.listener(), address = &*address;
+                "refused connection: the PROXY header was refused: {why}"
+            );
         }
         self.lose(shard, id);
     }

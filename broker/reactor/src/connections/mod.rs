@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicUsize;
 
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
-use tautwire_engine::{Action, ConnectionId, Peer, Shard};
+use tautwire_engine::{Action, ConnectionId, Origin, Peer, Shard};
 use tautwire_session::Journal;
 use tautwire_websocket::CloseCode;
 
@@ -197,11 +197,19 @@ impl Connections {
         let is_shaking = layers.as_ref().is_some_and(|layers| layers.is_shaking());
         if is_shaking && !self.handshakes.has_room(self.sockets.shaking()) && !self.displace_silent(shard) {
             shard.counters().tls_handshakes_refused.add(1);
-            log::warn!("listener {}: a connection was refused: limits.tls_handshakes is reached", origin.listener());
+            let address = address_of(&origin);
+            log::warn!(
+                listener = &**origin.listener(), address = &*address;
+                "refused connection: limits.tls_handshakes is reached"
+            );
             return None;
         }
         let Some(id) = shard.accept(self.now_ms) else {
-            log::warn!("listener {}: a connection was refused: limits.connections is reached", origin.listener());
+            let address = address_of(&origin);
+            log::warn!(
+                listener = &**origin.listener(), address = &*address;
+                "refused connection: limits.connections is reached"
+            );
             return None;
         };
         shard.set_ack_level(id, ack_level);
@@ -375,4 +383,9 @@ fn token_of(id: ConnectionId) -> Token {
 
 pub(crate) fn id_of(token: Token) -> ConnectionId {
     ConnectionId { index: token.0 as u32, generation: (token.0 >> 32) as u32 }
+}
+
+/// Where a connection comes from, for the log.
+fn address_of(origin: &Origin) -> String {
+    origin.peer().map(|peer| peer.to_string()).unwrap_or_default()
 }

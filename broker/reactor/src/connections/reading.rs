@@ -5,9 +5,9 @@ use tautwire_protocol::DisconnectReason;
 use tautwire_session::Journal;
 use tautwire_websocket::{Ending as WebSocketEnding, Violation};
 
-use super::Connections;
 use super::sockets::Between;
 use super::transport::Ending;
+use super::{Connections, address_of};
 
 impl Connections {
     /// Reads from the next socket of this turn; false where none is left.
@@ -179,23 +179,24 @@ impl Connections {
         let ending = transport.take_ending();
         let origin = ending.as_ref().and_then(|_| shard.origin(id));
         let listener = origin.as_ref().map_or("", |origin| origin.listener());
+        let address = origin.as_ref().map(|origin| address_of(origin)).unwrap_or_default();
         match ending {
             None => {}
             Some(Ending::Tls(failure)) => {
                 let counters = shard.counters();
                 if is_shaking {
                     counters.tls_handshakes_failed.add(1);
-                    log::info!("listener {listener}: a TLS handshake failed: {failure}");
+                    log::info!(listener = listener, address = &*address; "refused connection: the TLS handshake failed: {failure}");
                 } else {
                     counters.tls_errors.add(1);
-                    log::info!("listener {listener}: a connection by TLS was ended: {failure}");
+                    log::info!(listener = listener, address = &*address; "TLS failed and ended a connection: {failure}");
                 }
                 shard.hang_up(id, self.now_ms);
             }
             Some(Ending::WebSocket(WebSocketEnding::Closed(_))) => shard.hang_up(id, self.now_ms),
             Some(Ending::WebSocket(WebSocketEnding::Refused(refusal))) => {
                 shard.counters().websocket_handshakes_refused.add(1);
-                log::info!("listener {listener}: a WebSocket handshake was refused: {refusal}");
+                log::info!(listener = listener, address = &*address; "refused connection: the WebSocket handshake was refused: {refusal}");
                 shard.hang_up(id, self.now_ms);
             }
             Some(Ending::WebSocket(WebSocketEnding::Violation(violation))) => fail(shard, id, violation, self.now_ms),

@@ -106,7 +106,7 @@ fn kept(admin: &Admin, done: Response) -> Result<Response, Response> {
 
 /// Who is meant by the body of a request.
 fn asked(call: &mut Call<'_, '_>) -> Result<(Banned, Value), Response> {
-    let text = str::from_utf8(call.reading.body(call.head)?).map_err(|_| wrong("the body is not UTF-8"))?;
+    let text = str::from_utf8(call.body()?).map_err(|_| wrong("the body is not UTF-8"))?;
     let value = json::parse(text).map_err(|error| {
         let message = format!("the body is no JSON: {} at byte {}", error.message, error.offset);
         Response::error(Status::BAD_REQUEST, "bad_json", &message)

@@ -34,12 +34,11 @@ impl Admin {
         let limits = credentials.limits();
         let find = |cookie: &String| self.sessions.find(cookie, &credentials, limits, Instant::now());
         let found = head.cookies.iter().find_map(find).ok_or_else(unauthorized)?;
-        if head.method != "GET" {
+        if !head.is_safe() {
             is_from_here(head)?;
             let is_known = head.csrf.as_ref().is_some_and(|given| Token::of_text(&found.csrf).is(given));
             if !is_known {
-                let message =
-                    "requests with a cookie that are not GET need the field X-CSRF-Token, as GET /session has it";
+                let message = "requests with a cookie that are not GET or HEAD need the field X-CSRF-Token, as GET /session has it";
                 return Err(Response::error(Status::FORBIDDEN, "csrf", message));
             }
         }

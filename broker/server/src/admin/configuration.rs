@@ -17,7 +17,7 @@ pub(super) fn reload(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     let result = call.admin.reloader.reload();
     match &result {
         Ok(reloaded) => log::info!("admin: {reloaded}"),
-        Err(_) => log::warn!("admin: a reload was asked for, and refused; nothing has changed"),
+        Err(errors) => log::warn!("admin: a reload was refused, and nothing has changed: {}", errors.join("; ")),
     }
     told(result)
 }

@@ -12,7 +12,7 @@ use crate::json::{self, Value};
 /// `POST /v1/explain`: what `tautwire acl explain` says, by the rules that hold now.
 pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     let bad = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
-    let text = str::from_utf8(call.reading.body(call.head)?).map_err(|_| bad("the body is not UTF-8"))?;
+    let text = str::from_utf8(call.body()?).map_err(|_| bad("the body is not UTF-8"))?;
     let value = json::parse(text)
         .map_err(|error| bad(&format!("the body is no JSON: {} at byte {}", error.message, error.offset)))?;
     let body = Body { value: &value };

@@ -19,8 +19,8 @@ use crate::time::since_epoch;
 
 /// The cookie of a session.
 pub(super) const COOKIE: &str = "tautwire_session";
-/// Longest body of a login.
-const BODY_BYTES_MAX: usize = 16 << 10;
+/// Longest body of a login, whose sender is not known yet.
+pub(super) const BODY_BYTES_MAX: usize = 16 << 10;
 /// Longest user name and longest password that are looked at.
 const LOGIN_BYTES_MAX: usize = 4 << 10;
 
@@ -34,13 +34,8 @@ pub(super) fn log_in(call: &mut Call<'_, '_>) -> Result<Response, Response> {
         let message = "send the body with Content-Type: application/json";
         return Err(Response::error(Status::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message));
     }
-    // Whoever sends it is not known yet.
-    if head.body_bytes.is_some_and(|length| length > BODY_BYTES_MAX) {
-        let message = format!("the body of a login is larger than {BODY_BYTES_MAX} bytes");
-        return Err(Response::error(Status::BODY_TOO_LARGE, "body_too_large", &message));
-    }
     let address = call.peer.ip();
-    let asked = Asked::read(call.reading.body(head)?)?;
+    let asked = Asked::read(call.body()?)?;
     let named = asked.name(address);
     let told = |by: &str, done: &str| {
         let address = &*call.peer.to_string();

@@ -21,8 +21,8 @@ pub(super) fn publish(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     let topic = TopicName::new(&topic).map_err(|error| invalid_topic(&error.to_string()))?;
     let Options { qos, retain } = options(&head.query)?;
     let content_type = content_type(head)?;
-    let deadline = call.reading.deadline();
-    let payload = call.reading.body(head)?;
+    let deadline = call.received.deadline;
+    let payload = call.body()?;
     let publication = Publication { topic, content_type, payload, qos, retain };
     let matched = admin.control.publish(&publication, time_left(deadline)).map_err(|error| refused(&error))?;
     admin.counters.messages_published.fetch_add(1, Ordering::Relaxed);

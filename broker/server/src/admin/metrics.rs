@@ -10,7 +10,7 @@ use tautwire_reactor::{DataState, Durations, ListenerState};
 
 use super::response::{JSON, Response, Status};
 use super::routes::Call;
-use super::{Admin, topic_metrics};
+use super::{Admin, process, topic_metrics};
 use crate::cluster::{Node, Sharing};
 use crate::identity::WorkerCounters;
 
@@ -71,6 +71,7 @@ fn text_of(admin: &Admin, metrics: Vec<Metric>) -> String {
     }
     push_latencies(&mut text, &admin.control.latencies());
     topic_metrics::push(&mut text, admin);
+    process::push(&mut text);
     text
 }
 
@@ -183,13 +184,18 @@ fn collect(admin: &Admin) -> Vec<Metric> {
         ),
         (
             "memory_held_bytes",
-            "What clients make the broker hold now, against the limit.",
+            "Memory that clients make the broker hold now, counted against memory_limit_bytes.",
             admin.control.buffered_bytes(),
         ),
-        ("memory_limit_bytes", "What they may make it hold: limits.buffered_bytes.", settings.buffered_bytes as u64),
+        (
+            "memory_limit_bytes",
+            "Memory that clients may make the broker hold: limits.buffered_bytes.",
+            settings.buffered_bytes as u64,
+        ),
         ("connections_limit", "Connections that may be open: limits.connections.", settings.connections as u64),
-        ("contracts", "Contracts that hold now.", contracts as u64),
-        ("admin_sessions", "Sessions of those who have logged in to this API.", admin.session_count() as u64),
+        ("contracts", "Contracts in force now.", contracts as u64),
+        ("admin_connections", "Connections to this API open now.", admin.connections.count() as u64),
+        ("admin_sessions", "Sessions of users logged in to this API now.", admin.session_count() as u64),
         ("admin_taps", "Taps open now.", counters.taps.load(Ordering::Relaxed) as u64),
         ("uptime_seconds", "Time since the start.", admin.started.elapsed().as_secs()),
     ];
@@ -231,23 +237,42 @@ fn collect(admin: &Admin) -> Vec<Metric> {
         ),
     ];
     let own = [
-        ("auth_work", "Hashes, signatures and questions to others by which it was found out who clients are.", done),
-        ("auth_work_refused", "Clients refused because too many waited for that.", refused),
+        (
+            "auth_work",
+            "Authentication steps done by the worker threads: password hashes, signatures, requests to hooks.",
+            done,
+        ),
+        ("auth_work_refused", "Clients refused because too many waited for an authentication step.", refused),
         (
             "auth_password_cache_hits",
             "Logins by a password in the cache, for which no hash was computed.",
             verified.hits(),
         ),
-        ("auth_work_abandoned", "Clients that were gone before a thread had time for that.", abandoned),
-        ("contract_changes", "Times the contracts were changed or read again.", changes),
-        ("contract_changes_refused", "Times that was refused, because something was wrong.", changes_refused),
+        ("auth_work_abandoned", "Clients that left while they waited for an authentication step.", abandoned),
+        ("contract_changes", "Times the contracts were changed or reloaded.", changes),
+        (
+            "contract_changes_refused",
+            "Times a change of the contracts was refused because of an error.",
+            changes_refused,
+        ),
+        (
+            "log_lines_suppressed",
+            "Lines of the log not written because too many were like them: log.repeat_burst.",
+            crate::log::suppressed_lines(),
+        ),
         ("admin_requests", "Requests to this API.", count(&counters.requests)),
-        ("admin_requests_refused", "Those answered with an error.", count(&counters.refused)),
+        ("admin_requests_refused", "Requests to this API answered with an error.", count(&counters.refused)),
+        (
+            "admin_connections_evicted",
+            "Connections to this API closed because others came; the longest waiting goes first.",
+            admin.connections.evicted(),
+        ),
         (
             "admin_connections_refused",
-            "Connections to this API refused because there were too many.",
-            count(&counters.connections_refused),
+            "Connections to this API refused because all others were being served.",
+            admin.connections.refused(),
         ),
+        ("admin_request_timeouts", "Requests to this API that did not come whole in time.", count(&counters.timeouts)),
         ("admin_taps_refused", "Taps refused because there were too many.", count(&counters.taps_refused)),
         (
             "admin_tap_messages_skipped",

@@ -1,12 +1,17 @@
 //! What is answered.
 
+use std::convert::Infallible;
 use std::fmt::{self, Write as _};
-use std::io;
-use std::time::Instant;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
+use hyper::body::{Bytes, Frame, SizeHint};
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+};
 use tautwire_contracts::LoadError;
+use tokio::sync::mpsc::Receiver;
 
-use super::connection::Connection;
 use crate::json::push_string;
 
 /// A status code with its words.
@@ -55,19 +60,30 @@ pub(super) struct Response {
     content_type: &'static str,
     /// Whether a browser may keep it, if it asks each time whether it still holds.
     is_kept: bool,
-    /// Further header fields, each with its line end.
-    fields: String,
-    body: Vec<u8>,
+    /// Further header fields.
+    fields: Vec<(HeaderName, HeaderValue)>,
+    body: Body,
+}
+
+/// The body of a response.
+#[derive(Debug)]
+pub(super) enum Body {
+    Whole(Bytes),
+    /// Parts that come until their sender is dropped.
+    Parts(Receiver<Bytes>),
 }
 
 pub(super) const JSON: &str = "application/json";
-/// The answer has been written as a stream; nothing follows.
-pub(super) const STREAMED: &str = "";
 pub(super) const TOML: &str = "application/toml";
 
 impl Response {
-    pub(super) fn new(status: Status, content_type: &'static str, body: impl Into<Vec<u8>>) -> Response {
-        Response { status, content_type, is_kept: false, fields: String::new(), body: body.into() }
+    pub(super) fn new(status: Status, content_type: &'static str, body: impl Into<Bytes>) -> Response {
+        Response { status, content_type, is_kept: false, fields: Vec::new(), body: Body::Whole(body.into()) }
+    }
+
+    /// A response whose body comes in parts, until their sender is dropped. The connection ends with it, for clients that read to its end.
+    pub(super) fn stream(content_type: &'static str, parts: Receiver<Bytes>) -> Response {
+        Response { body: Body::Parts(parts), ..Response::new(Status::OK, content_type, "").with("Connection", "close") }
     }
 
     /// `{"code": …, "message": …}`.
@@ -108,8 +124,10 @@ impl Response {
     }
 
     /// The same with another header field.
-    pub(super) fn with(mut self, name: &str, value: &str) -> Response {
-        let _ = write!(self.fields, "{name}: {value}\r\n");
+    pub(super) fn with(mut self, name: &'static str, value: &str) -> Response {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            self.fields.push((name, value));
+        }
         self
     }
 
@@ -127,24 +145,72 @@ impl Response {
         self.status.0 >= 400
     }
 
-    /// Writes it. The connection ends with it.
-    pub(super) fn write(&self, connection: &Connection, deadline: Instant) -> io::Result<()> {
-        let Response { status, content_type, is_kept, fields, body } = self;
-        if *content_type == STREAMED {
-            return Ok(());
+    pub(super) fn is_stream(&self) -> bool {
+        matches!(self.body, Body::Parts(_))
+    }
+
+    /// The same as hyper sends it; without its body where HEAD was asked.
+    pub(super) fn into_http(self, is_head: bool) -> hyper::Response<Body> {
+        let Response { status, content_type, is_kept, fields: further, mut body } = self;
+        let mut fields = HeaderMap::new();
+        further.into_iter().for_each(|(name, value)| _ = fields.append(name, value));
+        fields.insert(CACHE_CONTROL, HeaderValue::from_static(if is_kept { "no-cache" } else { "no-store" }));
+        fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        fields.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+        if !matches!(status, Status::NO_CONTENT | Status::NOT_MODIFIED) {
+            fields.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+            if let Body::Whole(bytes) = &body {
+                fields.insert(CONTENT_LENGTH, bytes.len().into());
+            }
         }
-        let cache = if *is_kept { "no-cache" } else { "no-store" };
-        let described = match *status {
-            Status::NO_CONTENT | Status::NOT_MODIFIED => String::new(),
-            _ => format!("Content-Type: {content_type}\r\nContent-Length: {}\r\n", body.len()),
+        if is_head {
+            body = Body::Whole(Bytes::new());
+        }
+        let mut response = hyper::Response::new(body);
+        *response.status_mut() = hyper::StatusCode::from_u16(status.0).unwrap_or_default();
+        *response.headers_mut() = fields;
+        response
+    }
+
+    /// The bytes of an error that ends a connection on which hyper cannot answer.
+    pub(super) fn into_last_bytes(self) -> Vec<u8> {
+        let Response { status, content_type, body, .. } = self;
+        let body = match body {
+            Body::Whole(bytes) => bytes,
+            Body::Parts(_) => Bytes::new(),
         };
         let mut bytes = format!(
-            "HTTP/1.1 {status}\r\n{described}{fields}Cache-Control: {cache}\r\nX-Content-Type-Options: nosniff\r\n\
-             Cross-Origin-Resource-Policy: same-origin\r\nConnection: close\r\n\r\n",
+            "HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\ncache-control: no-store\r\n\
+             x-content-type-options: nosniff\r\nconnection: close\r\n\r\n",
+            body.len()
         )
         .into_bytes();
-        bytes.extend_from_slice(body);
-        connection.write_all(&bytes, deadline)
+        bytes.extend_from_slice(&body);
+        bytes
+    }
+}
+
+impl hyper::body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut *self {
+            Body::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Body::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Body::Parts(parts) => parts.poll_recv(cx).map(|part| part.map(|part| Ok(Frame::data(part)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Body::Whole(bytes) if bytes.is_empty())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Body::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Body::Parts(_) => SizeHint::default(),
+        }
     }
 }
 

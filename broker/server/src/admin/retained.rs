@@ -55,6 +55,12 @@ pub(super) fn show(call: &mut Call<'_, '_>) -> Result<Response, Response> {
         let why = format!("the payload has {} bytes, and up to {SHOWN_MAX_BYTES} are shown", payload.len());
         return Err(Response::error(Status::UNPROCESSABLE, "payload_too_large", &why));
     }
+    let (by, address) = (call.by(), call.peer.to_string());
+    log::error!(
+        target: crate::log::audit::TARGET,
+        event = "retained_read", topic = &*topic, by = &*by, address = &*address;
+        ""
+    );
     let fields = fields.with("payload_base64", base64(payload));
     Ok(ok(Readable::of(&contracts, &message.as_ref()).add_to(fields)))
 }

@@ -1,14 +1,16 @@
 //! What each address answers, and who may ask.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tautwire_reactor::Patience;
 
 use super::caller::Caller;
-use super::request::{Head, Reading, time_left};
+use super::request::{Head, Received, time_left};
 use super::response::{Response, Status};
 use super::roles::{Needs, Role};
+use super::transport::Client;
 use super::{
     Admin, bans, clients, cluster, configuration, contracts, explain, health, listeners, login, messages, metrics,
     openapi, overview, retained, rules, shared, tap, topic_metrics, ui, violations, why,
@@ -16,13 +18,14 @@ use super::{
 
 /// A request on its way to its answer.
 pub(super) struct Call<'c, 's> {
-    pub(super) admin: &'c Admin,
+    pub(super) admin: &'c Arc<Admin>,
     pub(super) head: &'c Head,
-    pub(super) reading: &'c mut Reading<'s>,
+    pub(super) received: &'c Received,
     /// Who asks; `None` where that need not be known and is not.
     pub(super) caller: Option<&'c Caller>,
     /// Where the request comes from.
     pub(super) peer: SocketAddr,
+    pub(super) client: &'s Client,
     /// What stands in the path for the names in braces of the pattern, still percent-encoded.
     pub(super) names: Vec<&'c str>,
 }
@@ -33,6 +36,14 @@ impl<'c> Call<'c, '_> {
         self.names.get(number).copied().unwrap_or_default()
     }
 
+    /// The body of the request.
+    ///
+    /// # Errors
+    /// The response to a request without one.
+    pub(super) fn body(&self) -> Result<&'c [u8], Response> {
+        self.received.body()
+    }
+
     /// Who asks, as the audit log says it; empty for a request that needs nobody.
     pub(super) fn by(&self) -> String {
         self.caller.map_or_else(String::new, |caller| caller.holder.by())
@@ -40,12 +51,12 @@ impl<'c> Call<'c, '_> {
 
     /// How long an answer of the shards is waited for: no longer than the client does.
     pub(super) fn patience(&self) -> Patience<'_> {
-        Patience::of(self.reading.connection(), self.reading.deadline())
+        Patience::of(self.client, self.received.deadline)
     }
 
     /// Until the answer is to be there.
     pub(super) fn time_left(&self) -> Duration {
-        time_left(self.reading.deadline())
+        time_left(self.received.deadline)
     }
 }
 
@@ -112,39 +123,77 @@ pub(super) static ROUTES: &[Route] = &[
     Route("GET",    "/v1/topics",                          READ,       retained::topics),
 ];
 
-/// Answers a request whose head is there and whose body may still come; says whose it was, too.
-pub(super) fn answer(
-    admin: &Admin,
-    head: &Head,
-    reading: &mut Reading<'_>,
-    peer: SocketAddr,
-) -> (Response, Option<Caller>) {
+/// Which threads a request may use, and how many of its kind may be under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Class {
+    /// Answered from memory, without waiting for anything: on the thread of the connections.
+    Immediate,
+    /// The metrics, which have handlers of their own.
+    Metrics,
+    /// A login, whose sender is not known.
+    Login,
+    /// All others.
+    General,
+}
+
+impl Route {
+    pub(super) fn class(&self) -> Class {
+        match self {
+            Route("GET", _, Needs::Nothing, _) => Class::Immediate,
+            Route("GET", "/metrics", ..) => Class::Metrics,
+            Route("POST", "/session", ..) => Class::Login,
+            _ => Class::General,
+        }
+    }
+
+    /// Has the request answered.
+    pub(super) fn answer(
+        &self,
+        (admin, head, received): (&Arc<Admin>, &Head, &Received),
+        caller: Option<&Caller>,
+        (peer, client): (SocketAddr, &Client),
+    ) -> Response {
+        let names = names(self.1, without_version(&head.path)).unwrap_or_default();
+        let mut call = Call { admin, head, received, caller, peer, client, names };
+        (self.3)(&mut call).unwrap_or_else(|refusal| refusal)
+    }
+}
+
+/// Finds what answers the request with this head, and who has sent it.
+///
+/// # Errors
+/// The response to a request for which there is nothing, or whose sender may not make it.
+pub(super) fn choose(admin: &Admin, head: &Head) -> (Result<&'static Route, Response>, Option<Caller>) {
     let path = without_version(&head.path);
-    let matching = || ROUTES.iter().filter_map(|route| names(route.1, path).map(|names| (route, names)));
-    let chosen = matching().find(|(route, _)| route.0 == head.method);
-    let is_open = matching().any(|(Route(_, _, needs, _), _)| *needs == Needs::Nothing);
+    let matching = || ROUTES.iter().filter(|route| names(route.1, path).is_some());
+    let method = if head.is_head() { "GET" } else { &head.method };
+    let chosen = matching().find(|route| route.0 == method);
+    let is_open = matching().any(|Route(_, _, needs, _)| *needs == Needs::Nothing);
     let (caller, unknown) = match admin.caller(head) {
         Ok(caller) => (Some(caller), None),
         Err(refusal) => (None, Some(refusal)),
     };
-    let answer = match (chosen, &caller, unknown) {
-        (Some((Route(_, _, needs, handler), names)), caller, unknown) => {
+    let chosen = match (chosen, &caller, unknown) {
+        (Some(route), caller, unknown) => {
+            let needs = route.2;
             let checked = match (caller, unknown) {
-                _ if *needs == Needs::Nothing => Ok(()),
+                _ if needs == Needs::Nothing => Ok(()),
                 (Some(caller), _) => needs.check(caller.held.grant),
                 (None, refusal) => Err(refusal.unwrap_or_else(unauthorized)),
             };
-            let caller = caller.as_ref();
-            checked.and_then(|()| handler(&mut Call { admin, head, reading, caller, peer, names }))
+            checked.map(|()| route)
         }
         // Whoever is not known learns nothing of what there is, but what is open to everybody.
         (None, None, Some(refusal)) if !is_open => Err(refusal),
         (None, ..) => {
-            let methods: Vec<&str> = matching().map(|(route, _)| route.0).collect();
+            let mut methods: Vec<&str> = matching().map(|route| route.0).collect();
+            if methods.contains(&"GET") {
+                methods.push("HEAD");
+            }
             Err(if methods.is_empty() { nothing_here() } else { not_allowed(&methods.join(", ")) })
         }
     };
-    (answer.unwrap_or_else(|refusal| refusal), caller)
+    (chosen, caller)
 }
 
 /// The path without the version before it, which is taken away once.

@@ -1,26 +1,29 @@
 //! Where the API is served. A reload may move it: the new socket is bound before the old one is closed, and requests under way end as
 //! they have begun.
 
-use std::collections::VecDeque;
+use std::future::{Future as _, poll_fn};
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::{SocketAddr, TcpListener};
+use std::pin::pin;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
 use tautwire_tls::Server;
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use super::Admin;
+use super::connections::Activity;
+use super::exchange::{self, HANDLERS_MAX};
 use crate::config::value::AdminAddress;
 
-/// Connections answered with 503 that are kept until others come.
-const REFUSED_KEPT: usize = 16;
 /// Time between accepting one connection and the next after that has failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Time to wake a thread that accepts, by a connection.
-const WAKE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What serves the API, at one address or at none.
 #[derive(Default)]
@@ -35,14 +38,15 @@ struct Door {
     /// As it is configured.
     address: AdminAddress,
     bound: SocketAddr,
-    state: Arc<DoorState>,
+    stage: watch::Sender<Stage>,
 }
 
-/// What the thread that accepts looks at for each connection.
-struct DoorState {
-    is_closed: AtomicBool,
+/// What holds for new connections. When it changes, those that are open end after the request under way.
+#[derive(Clone)]
+pub(super) struct Stage {
+    is_closed: bool,
     /// Where it speaks TLS.
-    tls: RwLock<Option<Arc<Server>>>,
+    tls: Option<Arc<Server>>,
 }
 
 /// A change that has been prepared, and cannot fail any more.
@@ -93,7 +97,7 @@ impl Serving {
         let mut door = self.door();
         let before = match (next, &mut *door) {
             (NextDoor::Same(address, tls), Some(door)) => {
-                *door.state.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
+                door.stage.send_replace(Stage { is_closed: false, tls });
                 let has_changed = door.address != address;
                 door.address = address;
                 return has_changed.then(|| door.url());
@@ -127,63 +131,90 @@ impl Door {
 
     /// No more connections are taken than those that have come.
     fn close(self) {
-        self.state.is_closed.store(true, Ordering::Release);
-        let here = match self.bound.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-            ip => ip,
-        };
-        if let Err(error) = TcpStream::connect_timeout(&SocketAddr::new(here, self.bound.port()), WAKE_TIMEOUT) {
-            log::warn!("the admin API is at {} until somebody comes there once more: {error}", self.url());
-        }
-    }
-}
-
-impl DoorState {
-    fn tls(&self) -> Option<Arc<Server>> {
-        self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.stage.send_modify(|stage| stage.is_closed = true);
     }
 }
 
 /// Binds the address, and starts its thread.
 fn open(address: AdminAddress, tls: Option<Arc<Server>>) -> io::Result<OpeningDoor> {
     let listener = TcpListener::bind(address.socket)?;
+    listener.set_nonblocking(true)?;
     let bound = listener.local_addr()?;
-    let state = Arc::new(DoorState { is_closed: AtomicBool::new(false), tls: RwLock::new(tls) });
+    let runtime = Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .max_blocking_threads(HANDLERS_MAX)
+        .thread_name("admin-request")
+        .build()?;
+    let (stage, staged) = watch::channel(Stage { is_closed: false, tls });
     let (begins, begun) = channel();
-    let of_thread = state.clone();
-    thread::Builder::new().name("admin".to_owned()).spawn(move || accept(&listener, &of_thread, &begun))?;
-    Ok(OpeningDoor { door: Door { address, bound, state }, begins })
+    thread::Builder::new().name("admin".to_owned()).spawn(move || run(&runtime, listener, staged, &begun))?;
+    Ok(OpeningDoor { door: Door { address, bound, stage }, begins })
 }
 
-/// Takes connections until the door is closed.
-fn accept(listener: &TcpListener, state: &DoorState, begun: &Receiver<Arc<Admin>>) {
+/// Serves connections until the door is closed, and those that are open then to their ends.
+fn run(runtime: &Runtime, listener: TcpListener, stage: watch::Receiver<Stage>, begun: &Receiver<Arc<Admin>>) {
     // Without, the reload has come to nothing.
     let Ok(admin) = begun.recv() else { return };
-    // A connection that is closed while its client still writes may lose its answer on the way.
-    let mut refused = VecDeque::new();
-    let mut is_last = false;
-    loop {
-        if !is_last && state.is_closed.load(Ordering::Acquire) {
-            // Those that have come already are served.
-            is_last = true;
-            if listener.set_nonblocking(true).is_err() {
-                return;
-            }
+    runtime.block_on(async {
+        let mut connections = JoinSet::new();
+        match tokio::net::TcpListener::from_std(listener) {
+            Ok(listener) => accept(&admin, listener, stage, &mut connections).await,
+            Err(error) => log::error!("the admin API cannot accept connections: {error}"),
         }
-        match listener.accept() {
-            Ok((stream, peer)) => {
-                let _ = stream.set_nonblocking(false);
-                if let Err(stream) = admin.clone().admit(stream, peer, state.tls()) {
-                    refused.truncate(REFUSED_KEPT - 1);
-                    refused.push_front(stream);
-                }
-            }
-            Err(_) if is_last => return,
-            Err(error) => {
+        while connections.join_next().await.is_some() {}
+    });
+}
+
+/// Accepts connections until the door is closed, and those that have come before that.
+async fn accept(
+    admin: &Arc<Admin>,
+    listener: tokio::net::TcpListener,
+    mut stage: watch::Receiver<Stage>,
+    connections: &mut JoinSet<()>,
+) {
+    loop {
+        let is_last = stage.borrow_and_update().is_closed;
+        let accepted = {
+            let mut changed = pin!(stage.changed());
+            poll_fn(|cx| {
+                while let Poll::Ready(Some(_)) = connections.poll_join_next(cx) {}
+                let accepted = listener.poll_accept(cx);
+                let is_over = is_last || changed.as_mut().poll(cx).is_ready();
+                if is_over && accepted.is_pending() { Poll::Ready(None) } else { accepted.map(Some) }
+            })
+            .await
+        };
+        match accepted {
+            Some(Ok((stream, peer))) => begin(admin, (stream, peer), &stage, connections),
+            Some(Err(_)) if is_last => return,
+            Some(Err(error)) => {
                 log::warn!("the admin API cannot accept a connection: {error}");
-                thread::sleep(ACCEPT_PAUSE);
+                tokio::time::sleep(ACCEPT_PAUSE).await;
             }
+            None if is_last => return,
+            None => {}
         }
     }
+}
+
+fn begin(
+    admin: &Arc<Admin>,
+    (stream, peer): (TcpStream, SocketAddr),
+    stage: &watch::Receiver<Stage>,
+    connections: &mut JoinSet<()>,
+) {
+    let activity = Activity::new();
+    let Some(place) = admin.connections.admit(activity.clone()) else {
+        log::warn!("admin: a connection from {peer} was refused: all others are being served");
+        return;
+    };
+    let number = place.number();
+    let (of_task, stage) = (admin.clone(), stage.clone());
+    let tls = stage.borrow().tls.clone();
+    let task = connections.spawn(async move {
+        exchange::serve(of_task, (stream, peer), activity, tls, stage).await;
+        drop(place);
+    });
+    admin.connections.started(number, task);
 }

@@ -56,7 +56,7 @@ pub(super) fn put(call: &mut Call<'_, '_>) -> Result<Response, Response> {
         Response::error(Status::BAD_REQUEST, "bad_query", why)
     })?;
     let until = until(call);
-    let body = call.reading.body(call.head)?;
+    let body = call.body()?;
     let bad = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
     let text = str::from_utf8(body).map_err(|_| bad("the body is not UTF-8"))?;
     let value = json::parse(text)

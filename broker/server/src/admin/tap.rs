@@ -1,27 +1,32 @@
 //! What is published, as a stream of events.
 
-use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
+
+use hyper::body::Bytes;
 
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{Tap, Tapped};
 use tautwire_message::{MessageId, MessageRef};
+use tautwire_reactor::Watching;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::timeout_at;
 
 use super::Admin;
 use super::caller::Caller;
-use super::connection::Connection;
 use super::payload::{Readable, base64};
-use super::response::{Response, STREAMED, Status};
+use super::response::{Response, Status};
 use super::retained::filter;
 use super::roles::Needs;
 use super::routes::Call;
 use super::spelled::Query;
+use super::transport::Client;
 use crate::fields::Fields;
 
-/// Taps open at once. Each has one of the requests that may be under way.
+/// Taps open at once.
 const TAPS_MAX: usize = 4;
 /// Messages in a second, where the request does not say how many.
 const RATE_DEFAULT: u32 = 50;
@@ -32,13 +37,10 @@ const WAITING_MAX: usize = RATE_MAX as usize;
 const LOOK: Duration = Duration::from_secs(1);
 /// Time after which a line is written that says nothing, so that everybody on the way knows that the connection lives.
 const COMMENT: Duration = Duration::from_secs(10);
-/// Time for the reader to take what is written.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// After this a tap ends, and whoever wants more has to ask, and to be allowed, again.
 const TAP_MAX: Duration = Duration::from_secs(60 * 60);
 
-const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n\
-                    X-Content-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin\r\nConnection: close\r\n\r\n: open\n\n";
+const EVENTS: &str = "text/event-stream";
 
 /// `GET /v1/tap`.
 pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
@@ -47,6 +49,9 @@ pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     let read = |text: &str| text.parse::<u32>().ok().filter(|rate| (1..=RATE_MAX).contains(rate));
     let rate = query.take_as("rate", &format!("a number from 1 to {RATE_MAX}"), read)?.unwrap_or(RATE_DEFAULT);
     query.finish("filter, rate")?;
+    if call.head.is_head() {
+        return Ok(Response::new(Status::OK, EVENTS, ""));
+    }
     let counters = &admin.counters;
     if counters.taps.fetch_add(1, Ordering::AcqRel) >= TAPS_MAX {
         counters.taps.fetch_sub(1, Ordering::AcqRel);
@@ -54,35 +59,50 @@ pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
         let why = format!("{TAPS_MAX} taps are open, which is as many as may be; close one");
         return Err(Response::error(Status::SERVICE_UNAVAILABLE, "busy", &why));
     }
-    let (sender, messages) = sync_channel(WAITING_MAX);
+    let (sender, messages) = channel(WAITING_MAX);
     let began = Instant::now();
     let by = call.by();
     audit(call.peer, &by, "tap_open", &filter, 0);
     let watching = admin.control.watch(Tap::new(filter.clone(), rate, move |tapped| sender.try_send(tapped).is_ok()));
-    let mut stream = Stream { connection: call.reading.connection(), caller: call.caller, shown: 0 };
-    let _ended = stream.run(admin, watching.tap(), &messages, began + TAP_MAX);
-    drop(watching);
-    counters.taps.fetch_sub(1, Ordering::AcqRel);
-    audit(call.peer, &by, "tap_closed", &filter, stream.shown);
-    Ok(Response::new(Status::OK, STREAMED, ""))
+    // One event waits; what comes meanwhile waits as a message.
+    let (events, parts) = channel(1);
+    let mut stream = Stream {
+        admin: admin.clone(),
+        client: call.client.clone(),
+        caller: call.caller.cloned(),
+        events,
+        shown: 0,
+        peer: call.peer,
+        by,
+        filter,
+    };
+    Handle::current().spawn(async move {
+        let _ended = stream.run(watching, messages, began + TAP_MAX).await;
+    });
+    Ok(Response::stream(EVENTS, parts))
 }
 
-/// The connection of a tap.
-struct Stream<'s> {
-    connection: &'s Connection,
+/// The events of a tap.
+struct Stream {
+    admin: Arc<Admin>,
+    client: Client,
     /// Who watches.
-    caller: Option<&'s Caller>,
+    caller: Option<Caller>,
+    events: Sender<Bytes>,
     /// Messages written.
     shown: u64,
+    peer: SocketAddr,
+    by: String,
+    filter: Box<str>,
 }
 
-impl Stream<'_> {
+/// Nobody reads any more.
+struct Gone;
+
+impl Stream {
     /// Writes what comes until the end.
-    ///
-    /// # Errors
-    /// Nobody reads any more.
-    fn run(&mut self, admin: &Admin, tap: &Tap, messages: &Receiver<Tapped>, end: Instant) -> io::Result<()> {
-        self.write(HEAD)?;
+    async fn run(&mut self, watching: Watching, mut messages: Receiver<Tapped>, end: Instant) -> Result<(), Gone> {
+        self.write(": open\n\n".to_owned()).await?;
         let (mut next_look, mut next_comment) = (Instant::now() + LOOK, Instant::now() + COMMENT);
         loop {
             let now = Instant::now();
@@ -91,58 +111,56 @@ impl Stream<'_> {
             }
             if now >= next_look {
                 next_look = now + LOOK;
-                self.look_for_end()?;
-                if !self.caller.is_some_and(|caller| admin.still_may(caller, Needs::Payloads)) {
+                if self.client.has_left() || !self.may_watch() {
                     return Ok(());
                 }
-                let skipped = tap.take_skipped();
+                let skipped = watching.tap().take_skipped();
                 if skipped > 0 {
-                    admin.counters.tap_messages_skipped.fetch_add(skipped, Ordering::Relaxed);
-                    self.write_event("skipped", &Fields::default().with("count", skipped))?;
+                    self.admin.counters.tap_messages_skipped.fetch_add(skipped, Ordering::Relaxed);
+                    self.write_event("skipped", &Fields::default().with("count", skipped)).await?;
                     next_comment = now + COMMENT;
                 }
             }
             if now >= next_comment {
                 next_comment = now + COMMENT;
-                self.write(": still here\n\n")?;
+                self.write(": still here\n\n".to_owned()).await?;
             }
-            match messages.recv_timeout(next_look.min(end).saturating_duration_since(now)) {
-                Ok(tapped) => {
-                    self.write_event("message", &described(&admin.control.contracts(), &tapped))?;
+            match timeout_at(next_look.min(end).into(), messages.recv()).await {
+                Ok(Some(tapped)) => {
+                    let described = described(&self.admin.control.contracts(), &tapped);
+                    self.write_event("message", &described).await?;
                     self.shown += 1;
                     next_comment = now + COMMENT;
                 }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                // It is time for the next look.
+                Err(_) => {}
+                Ok(None) => return Ok(()),
             }
         }
     }
 
-    /// # Errors
-    /// The other end has closed.
-    fn look_for_end(&self) -> io::Result<()> {
-        match self.connection.read(&mut [0; 256], Instant::now() + Duration::from_millis(1)) {
-            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
-            Ok(_) => Ok(()),
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
-            {
-                Ok(())
-            }
-            Err(error) => Err(error),
-        }
+    fn may_watch(&self) -> bool {
+        self.caller.as_ref().is_some_and(|caller| self.admin.still_may(caller, Needs::Payloads))
     }
 
-    fn write_event(&self, name: &str, data: &Fields) -> io::Result<()> {
+    async fn write_event(&self, name: &str, data: &Fields) -> Result<(), Gone> {
         let mut json = String::new();
         data.push_json(&mut json);
         // A line break would end the event; in JSON it stands between values alone.
         let json = json.replace(['\n', '\r'], " ");
-        self.write(&format!("event: {name}\ndata: {json}\n\n"))
+        self.write(format!("event: {name}\ndata: {json}\n\n")).await
     }
 
-    fn write(&self, text: &str) -> io::Result<()> {
-        self.connection.write_all(text.as_bytes(), Instant::now() + WRITE_TIMEOUT)
+    /// Writes an event, whole: a part of the body is a chunk of HTTP.
+    async fn write(&self, text: String) -> Result<(), Gone> {
+        self.events.send(text.into()).await.map_err(|_| Gone)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.admin.counters.taps.fetch_sub(1, Ordering::AcqRel);
+        audit(self.peer, &self.by, "tap_closed", &self.filter, self.shown);
     }
 }
 

@@ -8,8 +8,6 @@ mod folder;
 mod names;
 mod request;
 
-#[cfg(test)]
-pub(crate) use authority::{Authority, Validity};
 pub(crate) use chain::completed_chain;
 pub(crate) use der::not_after_unix_s;
 pub(crate) use folder::{Existing, Folder, Pair};

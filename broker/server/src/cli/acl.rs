@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use tautwire_access::{Request, Subject};
 use tautwire_protocol::{QoS, TopicFilter, TopicName};
+use tautwire_reactor::counted;
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag, value};
 use super::remote::rules as rules_of_broker;
@@ -107,12 +108,9 @@ fn check(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
         stderr::write_line(format_args!("tautwire: warning: {warning}"));
     }
     let (rules, roles, users) = (policy.rule_count(), policy.role_count(), policy.user_count());
-    let said = match warnings.len() {
-        0 => String::new(),
-        1 => ", 1 warning".to_owned(),
-        count => format!(", {count} warnings"),
-    };
-    Ok(print(&format!("the rules are right: {rules} rules in {roles} roles, {users} users{said}\n")))
+    let (rules, roles, users) = (counted(rules, "rule"), counted(roles, "role"), counted(users, "user"));
+    let said = if warnings.is_empty() { String::new() } else { format!(", {}", counted(warnings.len(), "warning")) };
+    Ok(print(&format!("the rules are right: {rules} in {roles}, {users}{said}\n")))
 }
 
 fn explain(parser: lexopt::Parser) -> Result<ExitCode, Stop> {

@@ -556,8 +556,8 @@ settings! {
         level: log::Level = log::Level::Info;
         /// `text` for people, `json` for one JSON object a line.
         format: LogFormat = LogFormat::Text;
-        /// Lines that one place in the code may write within `log.repeat_interval_s`; `debug` lines are not held back.
-        /// Further ones are counted, and the count is logged. 0 means no bound.
+        /// Lines that one place in the code, or one kind of refusal, may write within `log.repeat_interval_s`; `debug` lines are not
+        /// bounded. Further ones are counted in `log_lines_suppressed`, and the count is logged. 0 means no bound.
         repeat_burst: u32 = 20, in 0..=1_000_000, unit "lines";
         /// The time over which `log.repeat_burst` counts.
         repeat_interval_s: u32 = 10, in 1..=86_400;

@@ -351,8 +351,8 @@ fn verdict(listener: &Arc<str>, step: Step) -> Result<Verdict, identity::Work> {
             Ok(Verdict::Admitted { identity: Arc::new(identity), data: data.map(Vec::into_boxed_slice) })
         }
         Step::Refuse(refusal) => {
-            log::info!("listener {listener}: a client was not let in: {refusal}");
-            Ok(refused(refusal.reason, refusal.client))
+            let detail = Some(refusal.to_string().into());
+            Ok(Verdict::Refused { reason: refusal.reason, why: refusal.client.into(), detail })
         }
         Step::Challenge { data, exchange } => Ok(Verdict::Challenge { data: data.into(), state: Box::new(exchange) }),
         Step::Work(work) => Err(work),
@@ -360,7 +360,7 @@ fn verdict(listener: &Arc<str>, step: Step) -> Result<Verdict, identity::Work> {
 }
 
 fn refused(reason: ConnectReason, why: &'static str) -> Verdict {
-    Verdict::Refused { reason, why: why.into() }
+    Verdict::Refused { reason, why: why.into(), detail: None }
 }
 
 fn attempt_of(origin: &Origin, attempt: Attempt) -> identity::Attempt {

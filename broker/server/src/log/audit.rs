@@ -141,7 +141,8 @@ pub(super) fn take(record: &Record<'_>) {
 /// Whether it says that somebody was turned away. The others come no more often than clients are served, or operators act.
 fn is_about_a_stranger(record: &Record<'_>) -> bool {
     let event = record.key_values().get(Key::from_str("event"));
-    event.is_some_and(|event| matches!(event.to_borrowed_str(), Some("refused" | "denied")))
+    event
+        .is_some_and(|event| matches!(event.to_borrowed_str(), Some("refused" | "denied" | "reauthentication_refused")))
 }
 
 /// The line that says how many were held back, if any were.

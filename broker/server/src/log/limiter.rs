@@ -5,10 +5,16 @@ use std::time::{Duration, Instant};
 
 use log::Level;
 
-/// The file and line of a log statement.
-pub(super) type Site = (&'static str, u32);
+/// What lines are bounded by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Site {
+    /// The file and line of a log statement.
+    Statement(&'static str, u32),
+    /// The kind of an event.
+    Kind(&'static str),
+}
 
-/// Counts lines per log statement, so its size is bounded by the number of statements in the code.
+/// Counts lines for each log statement and each kind of event, so its size is bounded by their number in the code.
 pub(super) struct Limiter {
     /// 0 means no bound.
     burst: u32,
@@ -99,7 +105,7 @@ mod tests {
         let mut limiter = Limiter::new(2, Duration::from_secs(10));
         let start = Instant::now();
         let at = |s| start + Duration::from_secs(s);
-        let (flood, other) = (("a.rs", 1), ("a.rs", 2));
+        let (flood, other) = (Site::Statement("a.rs", 1), Site::Kind("refused connection"));
         let admit = |limiter: &mut Limiter, site, s| limiter.admit(site, Level::Warn, "t", at(s));
         assert!(admit(&mut limiter, flood, 0));
         assert!(admit(&mut limiter, flood, 1));
@@ -117,6 +123,6 @@ mod tests {
     fn a_burst_of_zero_means_no_bound() {
         let mut limiter = Limiter::new(0, Duration::from_secs(10));
         let now = Instant::now();
-        assert!((0..1000).all(|_| limiter.admit(("a.rs", 1), Level::Warn, "t", now)));
+        assert!((0..1000).all(|_| limiter.admit(Site::Statement("a.rs", 1), Level::Warn, "t", now)));
     }
 }

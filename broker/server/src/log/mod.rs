@@ -1,29 +1,31 @@
 //! The log: lines on standard error, as text or JSON, with a bound on repetition.
 //!
 //! Every crate logs through the `log` facade. Any one statement may write a burst of lines in an interval; what goes
-//! beyond is counted and the count is logged, so that a flood of bad clients cannot become a flood of lines.
+//! beyond is counted and the count is logged, so that a flood of bad clients cannot become a flood of lines. Refusals, denials and
+//! failed logins are events of the audit log ([`audit`]) that become lines here ([`events`]); they are bounded by their kind.
 //! Whoever logs only puts a line into a bounded queue; one thread writes, so that a standard error that nobody reads stops
 //! nobody. Nothing here sees payloads or passwords: no statement of ours names them.
 
 pub(crate) mod audit;
+mod events;
 mod limiter;
+mod line;
 mod pace;
 mod queue;
 
-use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
-use tautwire_reactor::Control;
+use tautwire_reactor::{Control, counted};
 
 use crate::config::{LogConfig, LogFormat};
-use crate::json;
 use crate::stderr;
 use crate::telemetry::logs;
 use crate::time::UtcTime;
-use limiter::{HeldBack, Limiter};
+use limiter::{HeldBack, Limiter, Site};
+use line::{FieldValue, Fields, push_line};
 use queue::Queue;
 
 /// How long ending the process waits for a standard error that takes its last lines.
@@ -35,6 +37,13 @@ static QUEUE: OnceLock<Arc<Queue>> = OnceLock::new();
 /// Whether lines are JSON.
 static IS_JSON: AtomicBool = AtomicBool::new(false);
 static LIMITER: Mutex<Option<Limiter>> = Mutex::new(None);
+/// Lines that were not written because too many were like them.
+static SUPPRESSED: AtomicU64 = AtomicU64::new(0);
+
+/// Lines that were not written so far because there were too many of their kind.
+pub(crate) fn suppressed_lines() -> u64 {
+    SUPPRESSED.load(Ordering::Relaxed)
+}
 
 /// From now on lines are written like this.
 pub(crate) fn adopt(config: &LogConfig) {
@@ -88,7 +97,7 @@ pub(crate) fn count_losses(control: &Control) {
 fn lost_lines(format: LogFormat, count: u64) -> String {
     let mut line = String::new();
     let message = format!("{count} lines of the log were lost here: standard error was not read in time");
-    push_line(&mut line, format, &UtcTime::now(), Level::Warn, module_path!(), &message);
+    push_line(&mut line, format, &UtcTime::now(), (Level::Warn, module_path!()), &message, &Fields::default());
     line
 }
 
@@ -103,34 +112,22 @@ impl Log for StderrLog {
 
     fn log(&self, record: &Record<'_>) {
         if record.target() == audit::TARGET {
+            if let Some(event) = events::of(record).filter(|event| event.level <= log::max_level()) {
+                let line = || event.line(record);
+                self.write((event.level, events::TARGET), Some(Site::Kind(event.kind)), line);
+            }
             audit::take(record);
             return;
         }
         if !self.enabled(record.metadata()) {
             return;
         }
-        let now = UtcTime::now();
-        let mut lines = String::new();
-        let written = {
-            let mut limiter = limiter();
-            let Some(limiter) = &mut *limiter else { return };
-            let instant = Instant::now();
-            for held_back in limiter.take_finished(instant) {
-                self.push_held_back(&mut lines, &now, &held_back);
-            }
-            match (record.level(), record.file_static(), record.line()) {
-                (Level::Error | Level::Warn | Level::Info, Some(file), Some(line)) => {
-                    limiter.admit((file, line), record.level(), record.target(), instant)
-                }
-                _ => true,
-            }
+        let site = match (record.level(), record.file_static(), record.line()) {
+            (Level::Error | Level::Warn | Level::Info, Some(file), Some(line)) => Some(Site::Statement(file, line)),
+            _ => None,
         };
-        if written {
-            let message = record.args().to_string();
-            push_line(&mut lines, format(), &now, record.level(), record.target(), &message);
-            logs::offer(record.level(), record.target(), &message);
-        }
-        self.queue.push(lines);
+        let line = || (record.args().to_string(), Fields::of(record.key_values()));
+        self.write((record.level(), record.target()), site, line);
     }
 
     /// Writes the counts of the lines held back so far, and waits a moment for all lines to be taken.
@@ -148,74 +145,38 @@ impl Log for StderrLog {
 }
 
 impl StderrLog {
-    fn push_held_back(&self, lines: &mut String, now: &UtcTime, held_back: &HeldBack) {
-        let (file, line) = held_back.site;
-        let message = format!("{} more lines like those from {file}:{line} were held back", held_back.count);
-        push_line(lines, format(), now, held_back.level, &held_back.target, &message);
-        logs::offer(held_back.level, &held_back.target, &message);
-    }
-}
-
-fn push_line(out: &mut String, format: LogFormat, now: &UtcTime, level: Level, target: &str, message: &str) {
-    match format {
-        LogFormat::Text => {
-            now.push_rfc3339(out, 3);
-            let _ = write!(out, " {level:<5} ");
-            push_printable(out, message);
-        }
-        LogFormat::Json => {
-            out.push_str("{\"time\":\"");
-            now.push_rfc3339(out, 3);
-            let _ = write!(out, "\",\"level\":\"{}\",\"target\":", level.as_str().to_ascii_lowercase());
-            json::push_string(out, target);
-            out.push_str(",\"message\":");
-            json::push_string(out, message);
-            out.push('}');
-        }
-    }
-    out.push('\n');
-}
-
-/// Client identifiers and topics come from strangers: no line break or terminal command of theirs reaches the log.
-fn push_printable(out: &mut String, text: &str) {
-    for character in text.chars() {
-        if character.is_control() {
-            out.extend(character.escape_default());
+    /// Writes a line, unless too many of its site have been written, and the counts of those that were held back before.
+    fn write(&self, (level, target): (Level, &str), site: Option<Site>, line: impl FnOnce() -> (String, Fields)) {
+        let now = UtcTime::now();
+        let mut lines = String::new();
+        let is_admitted = {
+            let mut limiter = limiter();
+            let Some(limiter) = &mut *limiter else { return };
+            let instant = Instant::now();
+            for held_back in limiter.take_finished(instant) {
+                self.push_held_back(&mut lines, &now, &held_back);
+            }
+            site.is_none_or(|site| limiter.admit(site, level, target, instant))
+        };
+        if is_admitted {
+            let (message, fields) = line();
+            push_line(&mut lines, format(), &now, (level, target), &message, &fields);
+            logs::offer(level, target, &message, fields.texts());
         } else {
-            out.push(character);
+            SUPPRESSED.fetch_add(1, Ordering::Relaxed);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NOW: fn() -> UtcTime = || UtcTime::from_unix(1_700_000_000, 250_000_000);
-
-    #[test]
-    fn text_lines_carry_time_level_and_message() {
-        let mut out = String::new();
-        push_line(&mut out, LogFormat::Text, &NOW(), Level::Warn, "tautwire", "client \"a\" left");
-        assert_eq!(out, "2023-11-14T22:13:20.250Z WARN  client \"a\" left\n");
+        self.queue.push(lines);
     }
 
-    #[test]
-    fn a_line_break_or_escape_in_a_message_cannot_forge_a_line() {
-        let mut out = String::new();
-        push_line(&mut out, LogFormat::Text, &NOW(), Level::Info, "t", "id x\n2023 ERROR \u{1b}[31m\u{9b}");
-        assert_eq!(out.matches('\n').count(), 1);
-        assert!(out.contains("id x\\n2023 ERROR \\u{1b}[31m\\u{9b}"), "{out}");
-    }
-
-    #[test]
-    fn json_lines_are_json() {
-        let mut out = String::new();
-        push_line(&mut out, LogFormat::Json, &NOW(), Level::Error, "tautwire::serve", "a \"b\"\n");
-        assert!(json::is_json(out.as_bytes()), "{out}");
-        assert_eq!(
-            out,
-            "{\"time\":\"2023-11-14T22:13:20.250Z\",\"level\":\"error\",\"target\":\"tautwire::serve\",\"message\":\"a \\\"b\\\"\\n\"}\n"
-        );
+    fn push_held_back(&self, lines: &mut String, now: &UtcTime, held_back: &HeldBack) {
+        let HeldBack { site, level, target, count } = held_back;
+        let lines_like = counted(*count, "more line");
+        let message = match site {
+            Site::Statement(file, line) => format!("suppressed {lines_like} like those from {file}:{line}"),
+            Site::Kind(kind) => format!("suppressed {lines_like} `{kind}`"),
+        };
+        let fields = Fields::default().with("suppressed", FieldValue::Number(*count));
+        push_line(lines, format(), now, (*level, target), &message, &fields);
+        logs::offer(*level, target, &message, fields.texts());
     }
 }

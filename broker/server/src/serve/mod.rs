@@ -22,7 +22,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
-use tautwire_reactor::{Broker, DataDirectory, DataLock, Doorkeeper, Entrance, OnDamage, Place, StartError};
+use tautwire_reactor::{
+    Broker, DataDirectory, DataLock, Doorkeeper, Entrance, OnDamage, Place, StartError, counted,
+};
 
 use crate::admin::{Admin, Credentials, CurrentCredentials, Serving};
 use crate::cluster::{Node, Plan as ClusterPlan};
@@ -136,7 +138,7 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: Prepared, on
         log::warn!("{complaint}");
     }
     if config.contracts.path.get().is_some() {
-        log::info!("{} contracts", prepared.contracts.contracts().len());
+        log::info!("{}", counted(prepared.contracts.contracts().len(), "contract"));
     }
     // Whoever waits for others looks whether the broker is to end; what is there to be read again has not been read yet.
     let mut gives_up = || signals.pending().any(|signal| signal != SIGHUP);

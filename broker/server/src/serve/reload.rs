@@ -11,7 +11,7 @@ use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{Fate, Known, Visitor};
 use tautwire_identity::{Ban, Banned};
-use tautwire_reactor::{Change, Control, Place, StartError};
+use tautwire_reactor::{Change, Control, Place, StartError, counted};
 
 use super::notify;
 use super::tls::{PreparedTls, ServedCertificate, TlsServers};
@@ -576,10 +576,10 @@ impl fmt::Display for Reloaded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the configuration and the files it names are read")?;
         if let Some(count) = self.rules {
-            write!(f, "; {count} rules")?;
+            write!(f, "; {}", counted(count, "rule"))?;
         }
         if let Some(count) = self.contracts {
-            write!(f, "; {count} contracts")?;
+            write!(f, "; {}", counted(count, "contract"))?;
         }
         for (names, what) in [(&self.listeners.added, "added"), (&self.listeners.removed, "removed")] {
             if !names.is_empty() {

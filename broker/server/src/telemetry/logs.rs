@@ -25,11 +25,13 @@ pub(super) struct LogRecord {
     level: Level,
     target: String,
     message: String,
+    fields: Vec<(String, String)>,
 }
 
 impl Record for LogRecord {
     fn bytes(&self) -> usize {
-        self.target.len() + self.message.len()
+        let fields: usize = self.fields.iter().map(|(name, value)| name.len() + value.len()).sum();
+        self.target.len() + self.message.len() + fields
     }
 }
 
@@ -39,24 +41,26 @@ pub(super) fn exclude_this_thread() {
 }
 
 /// Offers a line to whoever sends the log to a collector. Costs a look where nobody does; never waits.
-pub(crate) fn offer(level: Level, target: &str, message: &str) {
+pub(crate) fn offer<'f>(level: Level, target: &str, message: &str, fields: impl Iterator<Item = (&'f str, String)>) {
     if QUEUE.is_wanted() && !IS_EXPORTER.get() {
         let at_ns = since_epoch().as_nanos() as u64;
-        QUEUE.offer(LogRecord { at_ns, level, target: target.to_owned(), message: message.to_owned() });
+        let fields = fields.map(|(name, value)| (name.to_owned(), value)).collect();
+        QUEUE.offer(LogRecord { at_ns, level, target: target.to_owned(), message: message.to_owned(), fields });
     }
 }
 
 impl LogRecord {
     /// As an object of JSON, with the attributes that a line of `log.format = "json"` has.
     pub(super) fn to_json(&self) -> String {
-        let LogRecord { at_ns, level, target, message } = self;
+        let LogRecord { at_ns, level, target, message, fields } = self;
         let mut out = String::with_capacity(message.len() + 256);
         let number = severity(*level);
         let _ = write!(out, "{{\"timeUnixNano\":\"{at_ns}\",\"observedTimeUnixNano\":\"{at_ns}\",");
         let _ = write!(out, "\"severityNumber\":{number},\"severityText\":\"{level}\",\"body\":{{\"stringValue\":");
         push_string(&mut out, message);
         out.push_str("},\"attributes\":");
-        push_attributes(&mut out, [("target", target.as_str())]);
+        let fields = fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        push_attributes(&mut out, std::iter::once(("target", target.as_str())).chain(fields));
         out.push('}');
         out
     }
@@ -85,6 +89,7 @@ mod tests {
             level: Level::Warn,
             target: "a::b".into(),
             message: "a \"b\"\n".into(),
+            fields: vec![("user".into(), "ann".into())],
         };
         let json = record.to_json();
         assert!(is_json(json.as_bytes()), "{json}");
@@ -92,8 +97,8 @@ mod tests {
             json,
             "{\"timeUnixNano\":\"1700000000250000000\",\"observedTimeUnixNano\":\"1700000000250000000\",\"severityNumber\":13,\
              \"severityText\":\"WARN\",\"body\":{\"stringValue\":\"a \\\"b\\\"\\n\"},\"attributes\":[{\"key\":\"target\",\
-             \"value\":{\"stringValue\":\"a::b\"}}]}"
+             \"value\":{\"stringValue\":\"a::b\"}},{\"key\":\"user\",\"value\":{\"stringValue\":\"ann\"}}]}"
         );
-        assert_eq!(record.bytes(), 10);
+        assert_eq!(record.bytes(), 17);
     }
 }

@@ -145,7 +145,11 @@ impl Telemetry {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         [
             ("telemetry_requests", "Requests to the collector of telemetry.", count(requests)),
-            ("telemetry_requests_failed", "Those of them that it did not take.", count(requests_failed)),
+            (
+                "telemetry_requests_failed",
+                "Requests to the collector of telemetry that failed.",
+                count(requests_failed),
+            ),
             ("telemetry_items_sent", "Data points, log records and spans that the collector took.", count(items_sent)),
             (
                 "telemetry_items_refused",

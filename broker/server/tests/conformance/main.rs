@@ -14,6 +14,7 @@ mod connect;
 mod contracts;
 mod cross_thread;
 mod durability;
+mod events;
 mod faults;
 mod flapping;
 mod flow_control;

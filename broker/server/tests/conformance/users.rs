@@ -11,12 +11,12 @@ use crate::support::base64::{base64, unbase64};
 use crate::support::{AtLeastOnce, Broker, Client, Folder, TOKEN, V3_1_1, V5, admin, program};
 
 /// A broker with a password file, and a file of rules by user.
-struct World {
-    broker: Broker,
-    folder: Folder,
+pub(crate) struct World {
+    pub(crate) broker: Broker,
+    pub(crate) folder: Folder,
 }
 
-const RULES: &str = r##"
+pub(crate) const RULES: &str = r##"
 [[role]]
 name = "own"
 rules = [{ allow = ["publish", "subscribe"], topics = "users/{user}/#" }]
@@ -27,14 +27,14 @@ roles = "own"
 "##;
 
 impl World {
-    fn new(threads: usize, settings: &[&str]) -> World {
+    pub(crate) fn new(threads: usize, settings: &[&str]) -> World {
         let folder = Folder::new(&[("access.toml", RULES), ("token", TOKEN)]);
         user(&folder, &["add", "ann"], "pencil");
         user(&folder, &["add", "bob"], "rubber");
         World::within(folder, threads, settings)
     }
 
-    fn within(folder: Folder, threads: usize, settings: &[&str]) -> World {
+    pub(crate) fn within(folder: Folder, threads: usize, settings: &[&str]) -> World {
         let at = |name: &str| folder.path().join(name).display().to_string();
         let own = [
             format!("auth.password_file={}", at("users")),
@@ -48,7 +48,7 @@ impl World {
 }
 
 /// `tautwire user …` on the password file of a folder.
-fn user(folder: &Folder, arguments: &[&str], password: &str) {
+pub(crate) fn user(folder: &Folder, arguments: &[&str], password: &str) {
     let mut command = Command::new(program());
     command.arg("user").arg(arguments[0]).arg("--file").arg(folder.path().join("users")).args(&arguments[1..]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("the program starts");

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use tautwire_contracts::{Catalogue, Contract, Unacknowledged, discovery};
+use tautwire_reactor::counted;
 
 use super::super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag};
 use super::super::{Exit, Stop, print};
@@ -49,7 +50,7 @@ pub(super) fn check(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     let asked = Asked::parse(&CHECK, parser)?;
     asked.no_names()?;
     let count = asked.source.load()?.contracts().len();
-    Ok(print(&if count == 1 { "1 contract is right\n".to_owned() } else { format!("{count} contracts are right\n") }))
+    Ok(print(&format!("{} {} right\n", counted(count, "contract"), if count == 1 { "is" } else { "are" })))
 }
 
 pub(super) fn list(parser: lexopt::Parser) -> Result<ExitCode, Stop> {

@@ -1,6 +1,7 @@
 //! The admin API over real sockets: what it does, that it lasts, and what hostile requests get.
 
 mod clients;
+mod connections;
 mod contracts;
 mod explain;
 mod hostile;

@@ -54,7 +54,10 @@ fn so_many_of_one_address_may_be_open() {
         client.ping();
     }
     let log = broker.end();
-    assert!(log.contains(" was refused: limits.connections_per_address is reached"), "{log}");
+    assert!(
+        log.contains("refused connection: limits.connections_per_address is reached listener=mqtt://127.0.0.1:0 address=127.0.0.1:"),
+        "{log}"
+    );
 }
 
 /// `limits.connect_rate_per_address` and its burst: one that comes too fast is refused, another address does not notice, and later it

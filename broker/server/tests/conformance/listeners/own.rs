@@ -194,6 +194,9 @@ fn a_listener_has_limits_on_addresses_and_rates_of_its_own() {
         assert_eq!(count(broker.address(), &mut open), 10, "{key}: it is for one listener");
         drop(open);
         let log = broker.end();
-        assert!(log.contains("listener few: ") && log.contains(&format!("{key} is reached")), "{log}");
+        assert!(
+            log.contains(&format!("refused connection: {key} is reached listener=few address=127.0.0.1:")),
+            "{log}"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! As much of an HTTP client as the tests of the admin API need.
 
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
 use super::client::EXPECTATION;
@@ -38,16 +38,51 @@ pub(crate) fn post(address: SocketAddr, path: &str, fields: &str, body: &[u8]) -
     exchange(address, &[head.as_bytes(), body].concat())
 }
 
-/// Sends these bytes and reads until the server closes.
+/// Sends these bytes and reads the answer.
 #[track_caller]
 pub(crate) fn exchange(address: SocketAddr, request: &[u8]) -> Answer {
-    let mut stream = TcpStream::connect(address).expect("the admin API accepts connections");
-    stream.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
+    let mut stream = dial(address);
     // A server that refuses early need not read to the end.
     let _ = stream.write_all(request);
+    Answer::read(&answer_bytes(&mut stream, false))
+}
+
+/// A connection to the admin API.
+#[track_caller]
+pub(crate) fn dial(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("the admin API accepts connections");
+    stream.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
+    stream
+}
+
+/// Reads one answer, which says how long it is or ends with its connection, and nothing that follows it.
+#[track_caller]
+pub(crate) fn answer_bytes(stream: &mut impl Read, is_of_head: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
-    stream.read_to_end(&mut bytes).expect("the server answers and closes");
-    Answer::read(&bytes)
+    while !bytes.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        match stream.read(&mut byte).expect("an answer comes") {
+            0 => panic!("no answer: {:?}", String::from_utf8_lossy(&bytes)),
+            _ => bytes.extend_from_slice(&byte),
+        }
+    }
+    let head = String::from_utf8_lossy(&bytes).into_owned();
+    let status = head.split(' ').nth(1).unwrap_or_default();
+    if is_of_head || matches!(status, "204" | "304") {
+        return bytes;
+    }
+    let length = field(&head, "content-length").and_then(|digits| digits.parse().ok());
+    let length: usize = length.unwrap_or_else(|| panic!("no length: {head}"));
+    let at = bytes.len();
+    bytes.resize(at + length, 0);
+    stream.read_exact(&mut bytes[at..]).expect("the body comes");
+    bytes
+}
+
+/// The value of a field of a head, in whichever case its name is written.
+pub(crate) fn field<'h>(head: &'h str, name: &str) -> Option<&'h str> {
+    let mut fields = head.lines().filter_map(|line| line.split_once(':'));
+    fields.find(|(named, _)| named.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
 impl Answer {

@@ -11,7 +11,7 @@ use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, Strea
 
 use super::client::EXPECTATION;
 use super::folder::Folder;
-use super::http::Answer;
+use super::http::{Answer, answer_bytes};
 
 /// Whom broker and clients trust.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -104,12 +104,10 @@ impl Secured {
         self.0.read_exact(answer)
     }
 
-    /// Sends a request of HTTP, and reads until the server closes.
+    /// Sends a request of HTTP, and reads the answer.
     pub(crate) fn ask(&mut self, request: &[u8]) -> io::Result<Answer> {
         self.0.write_all(request)?;
-        let mut bytes = Vec::new();
-        self.0.read_to_end(&mut bytes)?;
-        Ok(Answer::read(&bytes))
+        Ok(Answer::read(&answer_bytes(&mut self.0, false)))
     }
 
     /// Sends a CONNECT and expects to be accepted.

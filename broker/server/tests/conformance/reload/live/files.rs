@@ -199,7 +199,7 @@ pub(super) const LOG: &[Row] = &[
         file: "log.repeat_burst = 0\n{}\n",
         off: "log.level = \"debug\"",
         on: "log.level = \"error\"",
-        see: After(|scene| yes_if(is_logged(scene, |log| lines(log, "a CONNECT was refused")))),
+        see: After(|scene| yes_if(is_logged(scene, |log| lines(log, "refused connection")))),
         without: YES,
         with: NO,
     },
@@ -226,7 +226,7 @@ pub(super) const LOG: &[Row] = &[
         file: "log.repeat_burst = 1\n{}\n",
         off: "log.repeat_interval_s = 3600",
         on: "log.repeat_interval_s = 1",
-        see: After(|scene| yes_if(is_logged(scene, |log| lines(log, "were held back")))),
+        see: After(|scene| yes_if(is_logged(scene, |log| lines(log, "suppressed ")))),
         without: NO,
         with: YES,
     },
@@ -296,7 +296,7 @@ fn log(scene: &Scene) -> String {
 
 /// Whether each of five refusals has a line.
 fn are_five_logged(scene: &Scene) -> bool {
-    let count = || lines(&log(scene), "a CONNECT was refused");
+    let count = || lines(&log(scene), "refused connection");
     let before = count();
     (0..5).for_each(|_| is_refused(scene));
     let until = Instant::now() + scene.patience(YES);

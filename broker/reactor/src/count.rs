@@ -1,0 +1,18 @@
+//! Counts in messages.
+
+/// A count with what is counted: `1 session`, `2 sessions`. `singular` takes an `s` in the plural.
+pub fn counted(count: impl TryInto<u64>, singular: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
+    format!("{count} {singular}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_agrees_with_what_is_counted() {
+        let told = [0_usize, 1, 2].map(|count| counted(count, "session"));
+        assert_eq!(told, ["0 sessions", "1 session", "2 sessions"]);
+    }
+}

@@ -1,0 +1,255 @@
+//! A connection of HTTP, and each of its requests with the answer.
+
+use std::convert::Infallible;
+use std::future::Future as _;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use hyper::body::Incoming;
+use hyper::server::conn::http1::{Builder, Parts};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tautwire_tls::Server;
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::time::{timeout, timeout_at};
+
+use super::caller::Caller;
+use super::connections::{Activity, HEAD_TIMEOUT, Phase};
+use super::request::{BODY_MAX_BYTES, FIELDS_MAX, HEAD_MAX_BYTES, Head, Received, timed_out};
+use super::response::{Body, Response, Status};
+use super::routes::{self, Class, Route};
+use super::transport::{Client, Stream, Wire, until};
+use super::{Admin, login};
+
+/// Time from the head of a request to the end of its body, and the time a handler has to answer.
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes that hyper keeps of a connection's input and output.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Requests of callers who are known that are handled at once.
+const GENERAL_MAX: usize = 16;
+/// Requests for the metrics that are handled at once.
+const METRICS_MAX: usize = 2;
+/// Logins that are handled at once. One of them may look at a password; tokens need not wait for that.
+const LOGINS_MAX: usize = 2;
+/// Threads that handle requests.
+pub(super) const HANDLERS_MAX: usize = GENERAL_MAX + METRICS_MAX + LOGINS_MAX;
+
+/// How many requests may be handled at once, by their class: strangers who log in cannot take the handlers of others.
+#[derive(Debug)]
+pub(super) struct Handlers {
+    general: Semaphore,
+    metrics: Semaphore,
+    logins: Semaphore,
+}
+
+impl Default for Handlers {
+    fn default() -> Handlers {
+        Handlers {
+            general: Semaphore::new(GENERAL_MAX),
+            metrics: Semaphore::new(METRICS_MAX),
+            logins: Semaphore::new(LOGINS_MAX),
+        }
+    }
+}
+
+impl Handlers {
+    /// Waits for a handler until the deadline.
+    async fn acquire(&self, class: Class, deadline: Instant) -> Result<SemaphorePermit<'_>, Response> {
+        let free = match class {
+            Class::Immediate | Class::General => &self.general,
+            Class::Metrics => &self.metrics,
+            Class::Login => &self.logins,
+        };
+        let busy = || Response::error(Status::SERVICE_UNAVAILABLE, "busy", "too many requests at once; try again");
+        timeout_at(deadline.into(), free.acquire()).await.map_err(|_| busy())?.map_err(|_| busy())
+    }
+}
+
+/// What all requests of a connection have in common.
+#[derive(Clone)]
+struct Link {
+    admin: Arc<Admin>,
+    peer: SocketAddr,
+    client: Client,
+    activity: Arc<Activity>,
+    is_tls: bool,
+}
+
+/// Serves a connection to its end. `stage` changes when it is to end after the request under way.
+pub(super) async fn serve(
+    admin: Arc<Admin>,
+    (tcp, peer): (TcpStream, SocketAddr),
+    activity: Arc<Activity>,
+    tls: Option<Arc<Server>>,
+    stage: watch::Receiver<super::serving::Stage>,
+) {
+    // An answer is one write as a rule, and what follows must not wait for its acknowledgement.
+    let _ = tcp.set_nodelay(true);
+    let client = Client::new(tcp);
+    let Ok(Some(stream)) = timeout(HEAD_TIMEOUT, open(&admin, &client, peer, tls.as_deref())).await else { return };
+    let link = Link { admin, peer, client, is_tls: stream.is_tls(), activity };
+    let (error, stream) = link.exchange(stream, stage).await;
+    let last = error.map_or_else(Vec::new, |error| {
+        link.admin.count(&error);
+        error.into_last_bytes()
+    });
+    link.activity.enter(Phase::Closing);
+    link.client.close(stream, &last).await;
+}
+
+/// Performs the handshake, where there is one.
+async fn open(admin: &Admin, client: &Client, peer: SocketAddr, tls: Option<&Server>) -> Option<Stream> {
+    let Some(server) = tls else { return Some(client.plain()) };
+    // An error here is a connection on which nothing comes.
+    if client.begins_tls().await.ok()? {
+        let stream = client.accept_tls(server).await;
+        return stream.inspect_err(|error| log::warn!("admin: no TLS with {peer}: {error}")).ok();
+    }
+    let message = "this address speaks HTTPS: write https://";
+    let error = Response::error(Status::BAD_REQUEST, "https_needed", message);
+    admin.count(&error);
+    client.close(client.plain(), &error.into_last_bytes()).await;
+    None
+}
+
+impl Link {
+    /// Answers the requests of the connection until it ends. Gives back the stream, and the error that is still to be said on it.
+    async fn exchange(
+        &self,
+        stream: Stream,
+        mut stage: watch::Receiver<super::serving::Stage>,
+    ) -> (Option<Response>, Stream) {
+        let service = service_fn(|request| self.answer(request));
+        let wire = TokioIo::new(Wire::new(stream, self.activity.clone()));
+        let mut connection = Builder::new()
+            .half_close(true)
+            .title_case_headers(true)
+            .max_headers(FIELDS_MAX)
+            .max_header_size(HEAD_MAX_BYTES)
+            .max_buf_size(BUFFER_BYTES)
+            // Times are kept by the phases of a connection.
+            .header_read_timeout(None)
+            .serve_connection(wire, service);
+        let ended = {
+            let mut changed = Box::pin(stage.changed());
+            let mut is_ending = false;
+            let step = |cx: &mut Context<'_>| {
+                if !is_ending && changed.as_mut().poll(cx).is_ready() {
+                    is_ending = true;
+                    Pin::new(&mut connection).graceful_shutdown();
+                }
+                let polled: Poll<hyper::Result<()>> = Pin::new(&mut connection).poll(cx);
+                polled
+            };
+            until(step, || self.activity.deadline().map(Into::into)).await
+        };
+        let Parts { io, read_buf, .. } = connection.into_parts();
+        let is_cut = self.activity.phase() == Phase::Head || !read_buf.is_empty();
+        let bad = |message: &str| Some(Response::error(Status::BAD_REQUEST, "bad_request", message));
+        let error = match ended {
+            Some(Err(error)) if error.is_parse_too_large() && self.activity.was_replaced() => {
+                let message = format!("the head is larger than {HEAD_MAX_BYTES} bytes or {FIELDS_MAX} fields");
+                Some(Response::error(Status::HEAD_TOO_LARGE, "head_too_large", &message))
+            }
+            Some(Err(error)) if error.is_parse() && (self.activity.was_replaced() || error.is_parse_version_h2()) => {
+                bad(&format!("no HTTP: {error}"))
+            }
+            Some(Err(error)) if error.is_incomplete_message() && self.activity.phase() == Phase::Head => {
+                bad("the request ends in its head")
+            }
+            None if is_cut => Some(timed_out()),
+            _ => None,
+        };
+        (error, io.into_inner().into_stream())
+    }
+
+    /// The answer to one request.
+    async fn answer(&self, request: hyper::Request<Incoming>) -> Result<hyper::Response<Body>, Infallible> {
+        self.activity.enter(Phase::Request);
+        let deadline = Instant::now() + EXCHANGE_TIMEOUT;
+        let (parts, body) = request.into_parts();
+        let response = match Head::read(&parts, self.is_tls) {
+            Ok(head) => self.respond(head, body, deadline).await,
+            Err(refusal) => refusal,
+        };
+        self.admin.count(&response);
+        if response.is_error() {
+            log::debug!("admin: {} gets {}", self.peer, response.status());
+        }
+        self.activity.enter(if response.is_stream() { Phase::Streaming } else { Phase::Idle });
+        Ok(response.into_http(parts.method == hyper::Method::HEAD))
+    }
+
+    async fn respond(&self, head: Head, body: Incoming, deadline: Instant) -> Response {
+        let (chosen, caller) = routes::choose(&self.admin, &head);
+        let (head, caller) = (Arc::new(head), caller.map(Arc::new));
+        let handled = match chosen {
+            Ok(route) => self.handle(route, (&head, body), caller.as_ref(), deadline).await,
+            Err(refusal) => Err(refusal),
+        };
+        let response = handled.unwrap_or_else(|refusal| refusal);
+        // Who looks changes nothing.
+        if !head.is_safe() || matches!(response.status(), Status::UNAUTHORIZED | Status::FORBIDDEN) {
+            let (address, status) = (self.peer.to_string(), response.status().code());
+            let by = caller.as_ref().map_or_else(String::new, |caller| caller.holder.by());
+            log::error!(
+                target: crate::log::audit::TARGET,
+                event = "admin", method = &*head.method, path = &*head.path, by = &*by, address = &*address, status = status;
+                ""
+            );
+        }
+        response
+    }
+
+    /// Receives the body, and has a thread answer that may wait.
+    async fn handle(
+        &self,
+        route: &'static Route,
+        (head, body): (&Arc<Head>, Incoming),
+        caller: Option<&Arc<Caller>>,
+        deadline: Instant,
+    ) -> Result<Response, Response> {
+        let class = route.class();
+        let (_permit, received) = match class {
+            Class::Immediate => {
+                let received = Received::without_body(deadline);
+                return Ok(route.answer(
+                    (&self.admin, head, &received),
+                    caller.map(|caller| &**caller),
+                    (self.peer, &self.client),
+                ));
+            }
+            // Nobody knows who sends it: a handler waits for no stranger.
+            Class::Login => {
+                let received = Received::read(head, body, login::BODY_BYTES_MAX, deadline).await?;
+                (self.admin.handlers.acquire(class, deadline).await?, received)
+            }
+            Class::Metrics | Class::General => {
+                let permit = self.admin.handlers.acquire(class, deadline).await?;
+                (permit, Received::read(head, body, BODY_MAX_BYTES, deadline).await?)
+            }
+        };
+        self.activity.enter(Phase::Handling);
+        let (link, head, caller) = (self.clone(), head.clone(), caller.cloned());
+        let answered = tokio::task::spawn_blocking(move || {
+            let called = (&link.admin, &*head, &received);
+            route.answer(called, caller.as_deref(), (link.peer, &link.client))
+        });
+        answered.await.map_err(|_| Response::error(Status::INTERNAL, "internal", "the request could not be handled"))
+    }
+}
+
+impl Admin {
+    fn count(&self, response: &Response) {
+        let counters = &self.counters;
+        counters.requests.fetch_add(1, Ordering::Relaxed);
+        counters.refused.fetch_add(u64::from(response.is_error()), Ordering::Relaxed);
+        counters.timeouts.fetch_add(u64::from(response.status() == Status::TIMEOUT), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,105 @@
+//! Which events of the audit log are lines of the log as well: whoever was refused, denied something, or could not log in.
+//!
+//! The audit log may be off; operators look into the log first. Both have the same events, so that one cannot say what the other does not.
+
+use log::kv::Key;
+use log::{Level, Record};
+
+use super::line::{FieldValue, Fields};
+
+/// The target of such lines.
+pub(super) const TARGET: &str = "tautwire::events";
+
+/// A line that is made of an event.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Event {
+    /// Lines of one kind share a bound on repetition.
+    pub(super) kind: &'static str,
+    pub(super) level: Level,
+}
+
+/// Which line an event makes, if it makes one.
+pub(super) fn of(record: &Record<'_>) -> Option<Event> {
+    let values = record.key_values();
+    let value = |name: &str| values.get(Key::from_str(name));
+    let event = value("event")?;
+    let status = || value("status").and_then(|status| status.to_u64());
+    let (kind, level) = match event.to_borrowed_str()? {
+        "refused" => ("refused connection", Level::Warn),
+        "reauthentication_refused" => ("refused re-authentication", Level::Warn),
+        "denied" => match value("what")?.to_borrowed_str()? {
+            "publish" => ("denied publish", Level::Warn),
+            "subscribe" => ("denied subscription", Level::Warn),
+            _ => ("denied will", Level::Warn),
+        },
+        "admin_login" if value("done")?.to_borrowed_str()? != "yes" => ("failed admin login", Level::Warn),
+        "admin" if matches!(status()?, 401 | 403) => ("denied admin request", Level::Warn),
+        _ => return None,
+    };
+    Some(Event { kind, level })
+}
+
+impl Event {
+    /// The message and the fields of its line.
+    pub(super) fn line(&self, record: &Record<'_>) -> (String, Fields) {
+        let mut fields = Fields::of(record.key_values());
+        fields.take("event");
+        fields.take("what");
+        let why = fields.take_text("why");
+        let message = if why.is_empty() { self.kind.to_owned() } else { format!("{}: {why}", self.kind) };
+        match fields.take("code") {
+            Some(FieldValue::Number(code)) => {
+                (message, fields.with("reason", FieldValue::Text(format!("{code:#04x}"))))
+            }
+            _ => (message, fields),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use log::kv::Value;
+
+    use super::*;
+
+    fn told(pairs: &[(&str, Value<'_>)]) -> Option<(Level, String)> {
+        let record = Record::builder().key_values(&pairs).target("audit").args(format_args!("")).build();
+        let event = of(&record)?;
+        let (mut line, fields) = event.line(&record);
+        fields.push_text(&mut line);
+        Some((event.level, line))
+    }
+
+    #[test]
+    fn refusals_denials_and_failed_logins_are_lines_and_nothing_else_is() {
+        let text = Value::from;
+        let warning = |line: &str| Some((Level::Warn, line.to_owned()));
+        assert_eq!(
+            told(&[
+                ("event", text("refused")),
+                ("client_id", text("meter 7")),
+                ("user", text("ann")),
+                ("listener", text("mqtt")),
+                ("address", text("192.0.2.7:50124")),
+                ("code", Value::from(0x87_u8)),
+                ("why", text("wrong password")),
+            ]),
+            warning(
+                "refused connection: wrong password client_id=\"meter 7\" user=ann listener=mqtt address=192.0.2.7:50124 reason=0x87"
+            )
+        );
+        assert_eq!(
+            told(&[("event", text("denied")), ("what", text("subscribe")), ("topic", text("#"))]),
+            warning("denied subscription topic=#")
+        );
+        let login = |done| told(&[("event", text("admin_login")), ("by", text("user eve")), ("done", text(done))]);
+        assert_eq!(login("no"), warning("failed admin login by=\"user eve\" done=no"));
+        assert_eq!(login("yes"), None);
+        let admin = |status: u16| {
+            told(&[("event", text("admin")), ("path", text("/v1/bans")), ("status", Value::from(status))])
+        };
+        assert_eq!(admin(401), warning("denied admin request path=/v1/bans status=401"));
+        assert_eq!((admin(200), admin(409)), (None, None));
+        assert_eq!(told(&[("event", text("connect")), ("client_id", text("a"))]), None);
+    }
+}
