@@ -64,6 +64,11 @@ impl Prepared {
         self.tls.certificates_of_admin(config)
     }
 
+    /// The contracts of the folder that the configuration names.
+    pub(crate) fn contracts(&self) -> &Catalogue {
+        &self.contracts
+    }
+
     /// Who owns what the broker makes.
     pub(crate) fn owner(&self) -> Option<(u32, u32)> {
         self.user.as_ref().map(|user| (user.uid, user.gid))
@@ -125,7 +130,9 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: Prepared, on
         );
     }
     if config.contracts.path.get().is_some() {
-        log::info!("{} contracts", prepared.contracts.contracts().len());
+        let count = prepared.contracts.contracts().len();
+        log::info!("{count} {}", if count == 1 { "contract" } else { "contracts" });
+        contracts::warn_of_observing(&prepared.contracts);
     }
     // Whoever waits for others looks whether the broker is to end; what is there to be read again has not been read yet.
     let mut gives_up = || signals.pending().any(|signal| signal != SIGHUP);
