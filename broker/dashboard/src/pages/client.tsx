@@ -88,7 +88,7 @@ function Detail({ client }: { client: ClientDetail }): JSX.Element {
             facts={[
               ["User", client.user ?? "none"],
               ["Authenticated by", client.authenticated_by ?? NONE],
-              ["Roles", client.roles.length === 0 ? "none" : client.roles.join(", ")],
+              ["Roles", client.roles.length > 0 ? client.roles.join(", ") : client.connected ? "none" : NONE],
               ["Window of the client", client.send_maximum === null ? NONE : `${count(client.send_maximum)} messages`],
               ["Largest packet it takes", client.maximum_packet_size_bytes === null ? "no limit of its own" : bytes(client.maximum_packet_size_bytes)],
               ["Memory held", bytes(client.held_bytes)],
