@@ -1,7 +1,7 @@
 // Answers of a real broker, written down with what changes from one run to the next replaced.
 
 import { readFile } from "node:fs/promises";
-import { Scenario } from "./scenario.mjs";
+import { Scenario, TOKEN } from "./scenario.mjs";
 
 export const RECORDED = new URL("../recorded/answers.json", import.meta.url);
 
@@ -50,6 +50,9 @@ export async function record() {
       answers[`${method} ${name}${said}`] = normalised(await scenario.ask(method, path, body), scenario);
     };
     for (const [method, path, body] of ASKED) await ask(method, path, body);
+    const good = await scenario.tapped("power/#", () => scenario.publish("power/1/kwh", '{"kwh":1.5}'));
+    answers["GET /v1/tap (message)"] = normalised({ status: 200, body: good }, scenario);
+    answers["POST /session"] = normalised(await scenario.ask("POST", "/session", { token: TOKEN }), scenario);
     await scenario.configure("mqtt.receive_maximum = 64\nsys.interval_s = 5", 2);
     await ask("GET", "/v1/config/diff", undefined, "/v1/config/diff (changed)");
     await scenario.configure("mqtt.max_qoss = 1");
@@ -74,7 +77,8 @@ function normalised(value, scenario, key = "") {
     return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, name === "series" ? seriesOf(item) : normalised(item, scenario, name)]));
   }
   if (typeof value === "string") {
-    return value.replaceAll(scenario.folder, "/etc/tautwire").replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1:1883");
+    if (key === "csrf") return "0";
+    return value.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "2026-09-21T14:13:20Z").replaceAll(scenario.folder, "/etc/tautwire").replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1:1883");
   }
   if (typeof value !== "number") return value;
   if (/_ms$/.test(key) && value > 1e12) return RECORDED_MS;

@@ -1,10 +1,11 @@
 // A real broker under traffic that breaks contracts, fills a window and drops messages. What this file publishes, it counts itself.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { promisify } from "node:util";
 
 export const BINARY = process.env.TAUTWIRE;
 export const TOKEN = "a-token-for-these-tests-alone-0123456789";
@@ -64,6 +65,7 @@ export class Scenario {
     await writeFile(at("contracts/power.json"), SCHEMA);
     await writeFile(at("access.toml"), RULES);
     await writeFile(at("token"), TOKEN, { mode: 0o600 });
+    await promisify(execFile)(resolve(BINARY), ["cert", "--dir", at("tls"), "localhost"]);
     await this.configure("");
     const where = memory ? ["--memory"] : ["--set", `data.path=${at("data")}`];
     this.#child = spawn(resolve(BINARY), ["serve", "--config", at("tautwire.toml"), ...where], { stdio: ["ignore", "pipe", "pipe"] });
@@ -78,9 +80,10 @@ export class Scenario {
   async configure(more, threads = 1) {
     const at = (name) => join(this.#folder, name);
     const lines = [
-      `listen = ["127.0.0.1:0"]\nthreads = ${threads}`,
+      `listen = ["127.0.0.1:0", "mqtts://127.0.0.1:0"]\nthreads = ${threads}`,
       more,
       `[admin]\nlisten = "127.0.0.1:0"\ntoken_file = "${at("token")}"`,
+      `[tls]\ncertificate = "${at("tls/server.pem")}"\nkey = "${at("tls/server.key")}"`,
       `[contracts]\npath = "${at("contracts")}"`,
       `[acl]\nfile = "${at("access.toml")}"`,
       `[limits]\nsession_queue_messages = ${SENT.queue}\nslow_consumer = "drop_new"`,
@@ -104,8 +107,9 @@ export class Scenario {
 
   /** Asks the admin API: status and body. */
   async ask(method, path, body) {
-    const headers = { Authorization: `Bearer ${TOKEN}` };
-    const answer = await fetch(this.url + path, { method, headers, ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }) });
+    const isText = body === undefined || typeof body === "string";
+    const headers = { Authorization: `Bearer ${TOKEN}`, ...(isText ? {} : { "Content-Type": "application/json" }) };
+    const answer = await fetch(this.url + path, { method, headers, body: isText ? body : JSON.stringify(body) });
     const text = await answer.text();
     const isJson = answer.headers.get("Content-Type")?.startsWith("application/json") === true && text !== "";
     return { status: answer.status, body: isJson ? JSON.parse(text) : text };
@@ -126,6 +130,19 @@ export class Scenario {
     const isThere = ({ status, body }) => status === 200 && body.subscriptions === filters.length;
     await this.until(async () => isThere(await this.ask("GET", `/v1/clients/${clientId}`)), `${clientId} subscribes`);
     return child;
+  }
+
+  /** The first message that the tap shows, once `publish` has been called. */
+  async tapped(filter, publish) {
+    const answer = await fetch(`${this.url}/v1/tap?filter=${encodeURIComponent(filter)}`, { headers: { Authorization: `Bearer ${TOKEN}` } });
+    await publish();
+    let text = "";
+    for await (const chunk of answer.body.pipeThrough(new TextDecoderStream())) {
+      text += chunk;
+      const event = /event: message\ndata: (.+)\n/.exec(text);
+      if (event !== null) return JSON.parse(event[1]);
+    }
+    throw new Error(`the tap has ended: ${text}`);
   }
 
   /** Waits for what only grows. */
