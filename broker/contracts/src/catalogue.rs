@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tautwire_topics::FilterTree;
 
-use crate::contract::Contract;
+use crate::contract::{Contract, OnViolation};
 
 /// Contracts that do not get in each other's way: no topic is in two of them. Immutable; a change makes another.
 #[derive(Debug, Default)]
@@ -43,5 +43,10 @@ impl Catalogue {
     /// All, by name.
     pub fn contracts(&self) -> &[Arc<Contract>] {
         &self.contracts
+    }
+
+    /// The contracts that deliver payloads that break them, by name.
+    pub fn observing(&self) -> impl Iterator<Item = &Contract> {
+        self.contracts.iter().map(|contract| &**contract).filter(|it| it.on_violation() == OnViolation::Observe)
     }
 }

@@ -68,11 +68,12 @@ impl Schema {
 }
 
 /// What happens to a payload that breaks its contract.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum OnViolation {
-    /// It is counted, and goes on.
+    /// It is counted, and delivered.
     Observe,
     /// It goes no further; its publisher is told where the protocol has a way.
+    #[default]
     Reject,
     /// It goes to `$quarantine/` and its topic instead, with the reason.
     Quarantine,

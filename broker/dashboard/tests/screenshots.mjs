@@ -11,7 +11,7 @@ const PICTURES = [
   { name: "overview", at: "#/overview", ready: "12,400/s" },
   { name: "overview-dark", at: "#/overview", ready: "12,400/s", options: { dark: true } },
   { name: "clients", at: "#/clients?sort=queued_messages&descending=true", ready: "1 to 100 of 100,001" },
-  { name: "why", at: "#/why?client=meter-00001&topic=water/1", ready: "nearest: power/+/kwh", options: { height: 520 } },
+  { name: "why", at: "#/why?client=meter-00001&topic=water/1", ready: "nearest: $as/json/lax/#, power/#", options: { height: 520 } },
   { name: "contract", at: "#/contracts/power", ready: "The last violations", options: { height: 720 } },
   { name: "cluster", at: "#/cluster", ready: "broker-2", options: { width: 1280, height: 660 } },
   { name: "phone", at: "#/listeners", ready: "has expired or will soon", options: { width: 390, height: 720 } },

@@ -109,6 +109,12 @@ impl MessageRefusal {
         Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, consequence: Consequence::Unacknowledged })
     }
 
+    /// The access rules do not allow the message.
+    #[cold]
+    pub(crate) fn denied() -> Box<MessageRefusal> {
+        MessageRefusal::new(ReasonCode::NotAuthorized, "the access rules do not allow this")
+    }
+
     /// Boxed, so that the result of what is not refused stays small.
     #[cold]
     pub(crate) fn new(reason: ReasonCode, why: &'static str) -> Box<MessageRefusal> {

@@ -134,11 +134,11 @@ impl<J: Journal> Shard<J> {
             retain: publish.retain,
             expires_at_ms: self.expires_at_ms(publish),
         };
-        let answered = topic.starts_with("$SYS/")
-            && self.hub.may_publish(index, None, &message)
-            && self.answer_discovery(index, publish, &topic);
+        let may_ask = !topic.starts_with("$SYS/") || self.hub.may_publish(index, None, &message);
+        let answered = may_ask && topic.starts_with("$SYS/") && self.answer_discovery(index, publish, &topic);
         let outcome = match self.check_message(publish, &topic) {
             _ if answered => Ok(true),
+            _ if !may_ask => Err(MessageRefusal::denied()),
             Ok(()) if qos == QoS::ExactlyOnce && self.hub.has_no_disk_for_session(session).is_some() => {
                 self.hub.counters().publishes_refused_disk.add(1);
                 Err(MessageRefusal::no_disk(self.hub.log.state()))
@@ -339,9 +339,7 @@ impl<J: Journal> Shard<J> {
                 };
                 Err(MessageRefusal::new(ReasonCode::QuotaExceeded, why))
             }
-            NotRouted::NotAuthorized => {
-                Err(MessageRefusal::new(ReasonCode::NotAuthorized, "the access rules do not allow this"))
-            }
+            NotRouted::NotAuthorized => Err(MessageRefusal::denied()),
             NotRouted::NoMemory => Err(MessageRefusal::no_memory()),
             NotRouted::QueueFull(policy) => Err(MessageRefusal::queue_full(policy)),
             NotRouted::Congested(shard) => Err(MessageRefusal::congested(shard)),

@@ -40,7 +40,7 @@ impl Draft {
             schema: String::new(),
             schema_place: None,
             message: None,
-            on_violation: OnViolation::Observe,
+            on_violation: OnViolation::default(),
             unacknowledged: Unacknowledged::Drop,
             unknown_fields_refused: false,
             ties: Vec::new(),

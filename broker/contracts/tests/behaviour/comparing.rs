@@ -201,7 +201,12 @@ fn changes_of_the_contract_itself_are_told() {
     let texts = ["syntax = \"proto3\";\nmessage M { string id = 1; }\n"; 2];
     let keys = "message = 'M'\ntopics = 't/{id}'\nformat = ['protobuf', 'json']\n";
     for (old, new, wanted) in [
-        ("", "on_violation = 'reject'\n", "c: on_violation: was observe, is reject [forward]"),
+        (
+            "on_violation = 'observe'\n",
+            "on_violation = 'reject'\n",
+            "c: on_violation: was observe, is reject [forward]",
+        ),
+        ("on_violation = 'observe'\n", "", "c: on_violation: was observe, is reject [forward]"),
         (
             "on_violation = 'reject'\n",
             "on_violation = 'quarantine'\n",

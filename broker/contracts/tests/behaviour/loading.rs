@@ -102,6 +102,19 @@ fn contracts_for_one_topic_and_of_one_name_are_refused_by_both_names() {
     assert_eq!(two("a", "b", "b/+"), "");
 }
 
+/// The first contract that somebody writes protects their subscribers: to let wrong payloads through is a choice.
+#[test]
+fn a_contract_that_does_not_name_its_policy_rejects() {
+    let manifest = "[[contract]]\nname = 'a'\ntopics = 'a'\nformat = 'protobuf'\nschema = 's.proto'\nmessage = 'A'\n";
+    let managed = "topics = 'm'\nformat = 'protobuf'\nschema = 's.proto'\nmessage = 'B'\n";
+    let option = "syntax = \"proto3\";\nimport \"tautwire/contract.proto\";\nmessage O {\n\
+                  option (tautwire.contract) = { topics: \"o\" };\nstring id = 1;\n}\n";
+    let files = [("contracts.toml", manifest), SCHEMA, ("managed/m.toml", managed), ("o.proto", option)];
+    let catalogue = load(&files).expect("they are right");
+    let policies: Vec<_> = catalogue.contracts().iter().map(|c| (c.name(), c.on_violation().name())).collect();
+    assert_eq!(policies, [("a", "reject"), ("m", "reject"), ("o", "reject")]);
+}
+
 #[test]
 fn a_schema_carries_its_contract() {
     let schema = |option: &str| {

@@ -1,6 +1,7 @@
 // Server-sent events, read from a response: unlike `EventSource`, that tells why it was refused.
 
-import { stream, type Query } from "./request";
+import type { Requests } from "./described";
+import { stream } from "./request";
 
 export interface ServerEvent {
   name: string;
@@ -11,7 +12,7 @@ export interface ServerEvent {
 const BUFFER_MAX_CHARS = 4 * 1024 * 1024;
 
 /** Gives each event to `onEvent` until the broker ends the stream. Throws `ApiError`, and what `signal` brings about. */
-export async function readEvents(path: string, query: Query, signal: AbortSignal, onOpen: () => void, onEvent: (event: ServerEvent) => void): Promise<void> {
+export async function readEvents(path: "/v1/tap", query: Requests["GET /v1/tap"]["query"], signal: AbortSignal, onOpen: () => void, onEvent: (event: ServerEvent) => void): Promise<void> {
   const response = await stream(path, query, signal);
   onOpen();
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();

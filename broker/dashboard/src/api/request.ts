@@ -1,5 +1,6 @@
 // Requests to the broker that serves this page, and to nobody else.
 
+import type { QueryValue, Requests } from "./described";
 import type { Session } from "./shapes";
 
 /** An answer that has not come by then does not count. */
@@ -22,16 +23,27 @@ export class ApiError extends Error {
   }
 }
 
-/** What is `null` is not asked for; an empty text is, since a level of a topic may be one. */
-export type Query = Record<string, string | number | boolean | null | undefined>;
+/** A request that the broker has: its method and its path, with `{name}` for what `path` gives. */
+export type RequestName = keyof Requests;
+/** Paths that can be read. */
+export type GetPath = RequestName extends infer Name ? (Name extends `GET ${infer Path}` ? Path : never) : never;
 
-export interface Asked {
-  query?: Query;
+type PathOf<Name extends RequestName> = Requests[Name]["path"];
+type QueryOf<Name extends RequestName> = Requests[Name]["query"];
+type BodyOf<Name extends RequestName> = Requests[Name]["body"];
+export type AnswerOf<Name extends RequestName> = Requests[Name]["answer"];
+
+/** What a request needs; what it does not have cannot be given. */
+export type Asked<Name extends RequestName> = { signal?: AbortSignal } & (PathOf<Name> extends undefined ? { path?: never } : { path: PathOf<Name> }) &
+  (QueryOf<Name> extends undefined ? { query?: never } : Partial<QueryOf<Name>> extends QueryOf<Name> ? { query?: QueryOf<Name> } : { query: QueryOf<Name> }) &
+  (BodyOf<Name> extends undefined ? { body?: never } : { body: BodyOf<Name> });
+
+interface Parts {
+  path?: Readonly<Record<string, string>> | undefined;
+  query?: Readonly<Record<string, QueryValue>> | undefined;
   body?: unknown;
   signal?: AbortSignal;
 }
-
-type Method = "GET" | "POST" | "PUT" | "DELETE";
 
 let csrf: string | null = null;
 let onLoggedOut: () => void = () => undefined;
@@ -43,14 +55,14 @@ export function watchRequests(loggedOut: () => void, reached: (reached: boolean)
   onReached = reached;
 }
 
-export function get<T>(path: string, asked: Asked = {}): Promise<T> {
-  return request<T>("GET", path, asked);
+export function get<Path extends GetPath>(path: Path, asked: Asked<`GET ${Path}`>): Promise<AnswerOf<`GET ${Path}`>> {
+  return request(`GET ${path}`, asked);
 }
 
 /** The session that the cookie names; `null` if there is none. */
 export async function currentSession(): Promise<Session | null> {
   try {
-    return remember(await request<Session>("GET", "/session", {}));
+    return remember(await request("GET /session", {}));
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) {
       return null;
@@ -62,12 +74,12 @@ export async function currentSession(): Promise<Session | null> {
 export type Credentials = { token: string } | { user: string; password: string };
 
 export async function logIn(credentials: Credentials): Promise<Session> {
-  return remember(await request<Session>("POST", "/session", { body: credentials }));
+  return remember(await request("POST /session", { body: credentials }));
 }
 
 export async function logOut(): Promise<void> {
   try {
-    await request<unknown>("DELETE", "/session", {});
+    await request("DELETE /session", {});
   } catch (error) {
     // A session that the broker does not know any more is over as well.
     if (!(error instanceof ApiError && error.status === 401)) {
@@ -83,15 +95,15 @@ function remember(session: Session): Session {
 }
 
 /** Sends a request and reads its JSON; `undefined` where there is none. Throws `ApiError`. */
-export async function request<T>(method: Method, path: string, asked: Asked): Promise<T> {
+export async function request<Name extends RequestName>(name: Name, asked: Asked<Name>): Promise<AnswerOf<Name>> {
   const deadline = new Deadline(asked.signal);
   try {
-    const response = await send(method, path, asked, deadline.signal);
+    const response = await send(name, asked, deadline.signal);
     if (response.status === 204) {
-      return undefined as T;
+      return undefined;
     }
     const type = response.headers.get("Content-Type") ?? "";
-    return (type.startsWith("application/json") ? await response.json() : await response.text()) as T;
+    return (type.startsWith("application/json") ? await response.json() : await response.text()) as AnswerOf<Name>;
   } catch (error) {
     if (error instanceof ApiError || asked.signal?.aborted === true) {
       throw error;
@@ -103,10 +115,10 @@ export async function request<T>(method: Method, path: string, asked: Asked): Pr
 }
 
 /** The answer whose body goes on until `signal` ends it: the deadline is for its head alone. Throws `ApiError`. */
-export async function stream(path: string, query: Query, signal: AbortSignal): Promise<Response> {
+export async function stream<Path extends GetPath>(path: Path, query: QueryOf<`GET ${Path}`>, signal: AbortSignal): Promise<Response> {
   const deadline = new Deadline(signal);
   try {
-    return await send("GET", path, { query }, deadline.signal);
+    return await send(`GET ${path}`, { query }, deadline.signal);
   } catch (error) {
     if (error instanceof ApiError || signal.aborted) {
       throw error;
@@ -117,7 +129,9 @@ export async function stream(path: string, query: Query, signal: AbortSignal): P
   }
 }
 
-async function send(method: Method, path: string, { query, body }: Asked, signal: AbortSignal): Promise<Response> {
+async function send(name: RequestName, { path = {}, query, body }: Parts, signal: AbortSignal): Promise<Response> {
+  const [method = "", template = ""] = name.split(" ");
+  const address = template.replaceAll(/\{(\w+)\}/g, (_whole, part: string) => encodeURIComponent(path[part] ?? ""));
   const headers = new Headers({ Accept: "application/json, text/event-stream" });
   if (method !== "GET" && csrf !== null) {
     headers.set("X-CSRF-Token", csrf);
@@ -125,7 +139,7 @@ async function send(method: Method, path: string, { query, body }: Asked, signal
   if (body !== undefined) {
     headers.set("Content-Type", "application/json");
   }
-  const response = await fetch(path + queryText(query), {
+  const response = await fetch(address + queryText(query), {
     method,
     headers,
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
@@ -139,7 +153,7 @@ async function send(method: Method, path: string, { query, body }: Asked, signal
     return response;
   }
   const error = await refusal(response);
-  if (error.status === 401 && path !== "/session") {
+  if (error.status === 401 && template !== "/session") {
     onLoggedOut();
   }
   throw error;
@@ -200,7 +214,7 @@ function wording(error: unknown): string {
   return typeof message === "string" ? message : JSON.stringify(error);
 }
 
-function queryText(query: Query = {}): string {
+function queryText(query: Readonly<Record<string, QueryValue>> = {}): string {
   const set = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
     if (value !== undefined && value !== null) {
@@ -209,9 +223,4 @@ function queryText(query: Query = {}): string {
   }
   const text = set.toString();
   return text === "" ? "" : `?${text}`;
-}
-
-/** A name as one part of a path. */
-export function segment(name: string): string {
-  return encodeURIComponent(name);
 }

@@ -14,7 +14,7 @@ import { When } from "../ui/values";
 import { useMay } from "../who";
 
 export function BansPage(): JSX.Element {
-  const loaded = useLoad("bans", (signal) => get<{ bans: Ban[] }>("/v1/bans", { signal }));
+  const loaded = useLoad("bans", (signal) => get("/v1/bans", { signal }));
   const mayOperate = useMay("operate");
   const [lifted, setLifted] = useState<Ban | null>(null);
   const columns: Column<Ban>[] = [
@@ -55,7 +55,7 @@ export function BansPage(): JSX.Element {
 function LiftDialog({ ban, onDone, onClose }: { ban: Ban; onDone: () => void; onClose: () => void }): JSX.Element {
   const { client_id, user, network } = ban;
   const lift = async (): Promise<void> => {
-    await request<unknown>("DELETE", "/v1/bans", { body: { client_id, user, network } });
+    await request("DELETE /v1/bans", { body: { client_id, user, network } });
     onDone();
   };
   return (

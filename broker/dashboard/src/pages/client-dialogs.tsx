@@ -12,27 +12,25 @@ export type ClientAction = "disconnect" | "ban" | "end";
 interface ClientDialogProps {
   action: ClientAction;
   client: ClientDetail;
-  /** Of the client, in the admin API. */
-  path: string;
   onDone: () => void;
   onClose: () => void;
 }
 
-export function ClientDialog({ action, client, path, onDone, onClose }: ClientDialogProps): JSX.Element {
-  const remove = (below: string) => async (): Promise<void> => {
-    await request<unknown>("DELETE", `${path}/${below}`, { query: { mount_point: client.mount_point } });
+export function ClientDialog({ action, client, onDone, onClose }: ClientDialogProps): JSX.Element {
+  const remove = (name: "DELETE /v1/clients/{client}/connection" | "DELETE /v1/clients/{client}/session") => async (): Promise<void> => {
+    await request(name, { path: { client: client.client_id }, query: { mount_point: client.mount_point } });
     onDone();
   };
   switch (action) {
     case "disconnect":
       return (
-        <Dialog title={`Disconnect ${client.client_id}?`} verb="Disconnect" action={remove("connection")} onClose={onClose}>
+        <Dialog title={`Disconnect ${client.client_id}?`} verb="Disconnect" action={remove("DELETE /v1/clients/{client}/connection")} onClose={onClose}>
           <p>The client is told 0x98, Administrative action. Its session stays, and the client may come back at once. To keep it away, ban it.</p>
         </Dialog>
       );
     case "end":
       return (
-        <Dialog title={`End the session of ${client.client_id}?`} verb="End session" action={remove("session")} onClose={onClose}>
+        <Dialog title={`End the session of ${client.client_id}?`} verb="End session" action={remove("DELETE /v1/clients/{client}/session")} onClose={onClose}>
           <p>
             {count(client.subscriptions)} subscriptions and {count(client.queued_messages)} waiting messages are lost for ever.
             {client.connected && " The client is disconnected first."}
@@ -58,7 +56,7 @@ function BanDialog({ client, onDone, onClose }: { client: ClientDetail; onDone: 
   const [why, setWhy] = useState("");
   const ban = async (): Promise<void> => {
     const body = { ...targets[chosen]?.who, ...(seconds === "" ? {} : { seconds: Number(seconds) }), why };
-    await request<unknown>("POST", "/v1/bans", { body });
+    await request("POST /v1/bans", { body });
     onDone();
   };
   return (

@@ -2,8 +2,8 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { get, segment } from "../api/request";
-import type { ClientDetail, DropEvent, Subscription, SubscriptionsPage } from "../api/shapes";
+import { get } from "../api/request";
+import type { ClientDetail, DropEvent, Subscription } from "../api/shapes";
 import { bytes, count, duration, expiry, NONE, words } from "../format";
 import { useLoad } from "../load";
 import { href } from "../router";
@@ -23,9 +23,8 @@ interface Named {
 }
 
 export function ClientPage({ clientId, mountPoint }: Named): JSX.Element {
-  const path = `/v1/clients/${segment(clientId)}`;
   const query = { mount_point: mountPoint };
-  const client = useLoad("client", (signal) => get<ClientDetail>(path, { query, signal }), { everyMs: DETAIL_EVERY_MS });
+  const client = useLoad("client", (signal) => get("/v1/clients/{client}", { path: { client: clientId }, query, signal }), { everyMs: DETAIL_EVERY_MS });
   const mayOperate = useMay("operate");
   const [action, setAction] = useState<ClientAction | null>(null);
   return (
@@ -61,9 +60,9 @@ export function ClientPage({ clientId, mountPoint }: Named): JSX.Element {
           The client has never connected, or its session has ended. <a href={href(["clients"])}>All clients</a>
         </p>
       )}
-      <Subscriptions path={path} mountPoint={mountPoint} />
+      <Subscriptions clientId={clientId} mountPoint={mountPoint} />
       {action !== null && client.data !== null && (
-        <ClientDialog action={action} client={client.data} path={path} onDone={client.reload} onClose={() => setAction(null)} />
+        <ClientDialog action={action} client={client.data} onDone={client.reload} onClose={() => setAction(null)} />
       )}
     </Page>
   );
@@ -73,6 +72,7 @@ function Detail({ client }: { client: ClientDetail }): JSX.Element {
   return (
     <>
       <NotHeard reasons={client.not_heard_for} />
+      <FullWindow client={client} />
       <div class="columns">
         <section aria-labelledby="connection">
           <h2 id="connection">Connection</h2>
@@ -88,8 +88,8 @@ function Detail({ client }: { client: ClientDetail }): JSX.Element {
             facts={[
               ["User", client.user ?? "none"],
               ["Authenticated by", client.authenticated_by ?? NONE],
-              ["Roles", client.roles.length === 0 ? "none" : client.roles.join(", ")],
-              ["Window of the client", `${count(client.send_maximum)} messages`],
+              ["Roles", client.roles.length > 0 ? client.roles.join(", ") : client.connected ? "none" : NONE],
+              ["Window of the client", client.send_maximum === null ? NONE : `${count(client.send_maximum)} messages`],
               ["Largest packet it takes", client.maximum_packet_size_bytes === null ? "no limit of its own" : bytes(client.maximum_packet_size_bytes)],
               ["Memory held", bytes(client.held_bytes)],
             ]}
@@ -110,6 +110,24 @@ function NotHeard({ reasons }: { reasons: readonly string[] }): JSX.Element | nu
   );
 }
 
+/** Whether the client has as many messages to acknowledge as it takes at once. */
+export function hasFullWindow({ in_flight: inFlight, send_maximum: maximum }: ClientDetail): boolean {
+  return maximum !== null && maximum > 0 && inFlight >= maximum;
+}
+
+function FullWindow({ client }: { client: ClientDetail }): JSX.Element | null {
+  return client.connected && hasFullWindow(client) ? (
+    <p class="banner">
+      <strong>The client does not acknowledge:</strong> {count(client.in_flight)} of {count(client.send_maximum)} messages are on their way to it, and{" "}
+      {count(client.queued_messages)} wait in its queue until it acknowledges one.
+    </p>
+  ) : null;
+}
+
+function ConnectionState({ client }: { client: ClientDetail }): JSX.Element {
+  return hasFullWindow(client) ? <Badge state="warn">connected, window full</Badge> : <Badge state="good">connected</Badge>;
+}
+
 function Connection({ client }: { client: ClientDetail }): JSX.Element {
   if (!client.connected) {
     return (
@@ -121,7 +139,7 @@ function Connection({ client }: { client: ClientDetail }): JSX.Element {
   return (
     <Facts
       facts={[
-        ["State", <Badge key="state" state="good">connected</Badge>],
+        ["State", <ConnectionState key="state" client={client} />],
         ["Address", client.address ?? NONE],
         ["Listener", client.listener ?? NONE],
         ["TLS", client.encrypted === true ? "yes" : "no"],
@@ -145,9 +163,9 @@ function SessionFacts({ client }: { client: ClientDetail }): JSX.Element {
         ["Ends", client.ends_at_ms === null ? expiry(client.session_expiry_s) : <When key="ends" atMs={client.ends_at_ms} />],
         ["Subscriptions", count(client.subscriptions)],
         ["Queue", `${count(client.queued_messages)} messages, ${bytes(client.queued_bytes)}`],
-        ["In flight to the client", `${count(client.in_flight)} of ${count(client.send_maximum)}`],
+        ["In flight to the client", client.send_maximum === null ? count(client.in_flight) : `${count(client.in_flight)} of ${count(client.send_maximum)}`],
         ["QoS 2 from the client, not done", count(client.receiving)],
-        ["Acknowledgements that wait", count(client.acks_waiting)],
+        ["Acknowledgements waiting", count(client.acks_waiting)],
         ["Will", client.will_topic ?? "none"],
       ]}
     />
@@ -177,13 +195,13 @@ export function Drops({ drops }: { drops: readonly DropEvent[] }): JSX.Element {
   );
 }
 
-function Subscriptions({ path, mountPoint }: { path: string; mountPoint: string | null }): JSX.Element {
+function Subscriptions({ clientId, mountPoint }: Named): JSX.Element {
   /** Where each page shown so far begins, but for the first. */
   const [trail, setTrail] = useState<readonly string[]>([]);
   const after = trail.at(-1) ?? null;
   const loaded = useLoad(
     after ?? "",
-    (signal) => get<SubscriptionsPage>(`${path}/subscriptions`, { query: { mount_point: mountPoint, after, limit: SUBSCRIPTIONS_PER_PAGE }, signal }),
+    (signal) => get("/v1/clients/{client}/subscriptions", { path: { client: clientId }, query: { mount_point: mountPoint, after, limit: SUBSCRIPTIONS_PER_PAGE }, signal }),
     { keeps: true },
   );
   if (loaded.error?.status === 404) {

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get } from "../api/request";
-import type { ClientSummary, ClientsPage as Clients, Listener } from "../api/shapes";
+import type { ClientSummary, ClientsPage as Clients } from "../api/shapes";
 import { bytes, count, NONE } from "../format";
 import { useLoad } from "../load";
 import { clientHref, go, href, replace } from "../router";
@@ -30,17 +30,26 @@ const COLUMNS: readonly Column<ClientSummary>[] = [
       </>
     ),
   },
-  { key: "state", head: "State", cell: ({ connected }) => <Badge state={connected ? "good" : "plain"}>{connected ? "connected" : "away"}</Badge> },
+  { key: "state", head: "State", cell: (client) => <State client={client} /> },
+  // What is sorted by comes first, so that it is in sight on a narrow screen.
+  { key: "queued", head: "Queued", sort: "queued_messages", isNumber: true, cell: (client) => count(client.queued_messages) },
+  { key: "queued_bytes", head: "Queued bytes", sort: "queued_bytes", isNumber: true, cell: (client) => bytes(client.queued_bytes) },
+  { key: "in_flight", head: "In flight", sort: "in_flight", isNumber: true, cell: (client) => count(client.in_flight) },
+  { key: "subscriptions", head: "Subscriptions", sort: "subscriptions", isNumber: true, cell: (client) => count(client.subscriptions) },
+  { key: "held", head: "Memory", sort: "held_bytes", isNumber: true, cell: (client) => bytes(client.held_bytes) },
   { key: "user", head: "User", sort: "user", cell: ({ user }) => user ?? NONE },
   { key: "listener", head: "Listener", cell: ({ listener }) => listener ?? NONE },
   { key: "address", head: "Address", cell: ({ address }) => address ?? NONE },
   { key: "heard", head: "Last heard", cell: ({ last_received_ms: atMs }) => <When atMs={atMs} /> },
-  { key: "subscriptions", head: "Subscriptions", sort: "subscriptions", isNumber: true, cell: (client) => count(client.subscriptions) },
-  { key: "queued", head: "Queued", sort: "queued_messages", isNumber: true, cell: (client) => count(client.queued_messages) },
-  { key: "queued_bytes", head: "Queued bytes", sort: "queued_bytes", isNumber: true, cell: (client) => bytes(client.queued_bytes) },
-  { key: "in_flight", head: "In flight", sort: "in_flight", isNumber: true, cell: (client) => count(client.in_flight) },
-  { key: "held", head: "Memory", sort: "held_bytes", isNumber: true, cell: (client) => bytes(client.held_bytes) },
 ];
+
+/** A connected client for which messages wait has not acknowledged what was sent before. */
+function State({ client: { connected, queued_messages: queued } }: { client: ClientSummary }): JSX.Element {
+  if (!connected) {
+    return <Badge state="plain">away</Badge>;
+  }
+  return queued > 0 ? <Badge state="warn">connected, behind</Badge> : <Badge state="good">connected</Badge>;
+}
 
 export function ClientsPage({ query }: { query: Query }): JSX.Element {
   const asked = {
@@ -52,7 +61,7 @@ export function ClientsPage({ query }: { query: Query }): JSX.Element {
     after: query["after"],
     limit: PER_PAGE,
   };
-  const clients = useLoad(JSON.stringify(asked), (signal) => get<Clients>("/v1/clients", { query: asked, signal }), { keeps: true });
+  const clients = useLoad(JSON.stringify(asked), (signal) => get("/v1/clients", { query: asked, signal }), { keeps: true });
   /** Another question begins at its first page. */
   const ask = (change: Query): string => href(["clients"], { ...query, after: null, page: null, ...change });
   return (
@@ -86,7 +95,7 @@ export function ClientsPage({ query }: { query: Query }): JSX.Element {
 }
 
 function Filters({ query, ask }: { query: Query; ask: (change: Query) => string }): JSX.Element {
-  const listeners = useLoad("listeners", (signal) => get<{ listeners: Listener[] }>("/v1/listeners", { signal }));
+  const listeners = useLoad("listeners", (signal) => get("/v1/listeners", { signal }));
   const [text, setText] = useState(query["search"] ?? "");
   const timer = useRef<number | undefined>(undefined);
   // Back and forward change the address; what stands in the field follows.

@@ -45,7 +45,7 @@ export function ClusterPage(): JSX.Element {
 /** `null` for a broker that is alone. */
 async function cluster(signal: AbortSignal): Promise<{ cluster: Cluster | null }> {
   try {
-    return { cluster: await get<Cluster>("/v1/cluster", { signal }) };
+    return { cluster: await get("/v1/cluster", { signal }) };
   } catch (error) {
     if (error instanceof ApiError && error.code === "no_cluster") {
       return { cluster: null };
@@ -140,7 +140,7 @@ function Nodes({ cluster: shown, onDrain }: { cluster: Cluster; onDrain: ((node:
 
 function OrderDialog({ order, name, onDone, onClose }: { order: Order; name: string; onDone: () => void; onClose: () => void }): JSX.Element {
   const give = async (): Promise<void> => {
-    await request<unknown>("POST", `/v1/cluster/${order.what}`, order.what === "drain" ? { query: { node: order.node } } : {});
+    await (order.what === "drain" ? request("POST /v1/cluster/drain", { query: { node: order.node } }) : request("POST /v1/cluster/rebalance", {}));
     onDone();
   };
   return order.what === "drain" ? (

@@ -10,12 +10,12 @@ import { Answer, Empty, Page, Refresh } from "../ui/page";
 import { useMay } from "../who";
 
 export function ConfigPage(): JSX.Element {
-  const running = useLoad("config", (signal) => get<string>("/v1/config", { signal }));
-  const diff = useLoad("diff", (signal) => get<ConfigDiff>("/v1/config/diff", { signal }));
+  const running = useLoad("config", (signal) => get("/v1/config", { signal }));
+  const diff = useLoad("diff", (signal) => get("/v1/config/diff", { signal }));
   const mayOperate = useMay("operate");
   const [isReloading, setIsReloading] = useState(false);
   const reload = async (): Promise<void> => {
-    await request<ConfigDiff>("POST", "/v1/config/reload", {});
+    await request("POST /v1/config/reload", {});
     running.reload();
     diff.reload();
   };

@@ -1,37 +1,37 @@
 // One contract: what it asks for, what broke it lately, its schema.
 
 import type { JSX } from "preact";
-import { get, segment } from "../api/request";
-import type { Contract, Contracts, ViolationSample } from "../api/shapes";
+import { get } from "../api/request";
+import type { Contract, ViolationSample } from "../api/shapes";
 import { count } from "../format";
 import { useLoad } from "../load";
 import { Answer, Empty, Page, Refresh } from "../ui/page";
 import { type Column, Table } from "../ui/table";
-import { Facts, When } from "../ui/values";
+import { Badge, Facts, When } from "../ui/values";
 
 const EVERY_MS = 10_000;
 
-const CONSEQUENCES: Record<string, string> = {
-  observe: "counted and delivered",
+const CONSEQUENCES: Record<Contract["onViolation"], string> = {
+  observe: "counted and delivered to subscribers",
   reject: "refused",
   quarantine: "moved to $quarantine/TOPIC",
   disconnect: "refused, and the publisher is disconnected",
 };
 
 export function ContractPage({ name }: { name: string }): JSX.Element {
-  const loaded = useLoad("contract", (signal) => get<Contracts>(`/v1/contracts/${segment(name)}`, { signal }), { everyMs: EVERY_MS });
+  const loaded = useLoad("contract", (signal) => get("/v1/contracts/{name}", { path: { name }, signal }), { everyMs: EVERY_MS });
   return (
     <Page title={`Contract ${name}`} actions={<Refresh loaded={loaded} />}>
       <Answer loaded={loaded}>
-        {({ contracts: [contract], schemas = [] }) =>
+        {({ contracts: [contract], schemas, violations, samples }) =>
           contract === undefined ? (
             <Empty title="The broker has no such contract." />
           ) : (
             <>
-              <Described contract={contract} />
+              <Described contract={contract} violations={violations} />
               <section aria-labelledby="samples">
                 <h2 id="samples">The last violations</h2>
-                <Samples contract={contract} />
+                <Samples violations={violations} samples={samples} />
               </section>
               {schemas.map(({ sha256, file, source }) => (
                 <section key={sha256} aria-labelledby={`schema-${sha256}`}>
@@ -49,7 +49,12 @@ export function ContractPage({ name }: { name: string }): JSX.Element {
   );
 }
 
-function Described({ contract }: { contract: Contract }): JSX.Element {
+/** What happens to a payload that breaks the contract. To deliver it is a choice that is easily forgotten. */
+export function Policy({ policy }: { policy: Contract["onViolation"] }): JSX.Element {
+  return policy === "observe" ? <Badge state="warn">observe: delivers</Badge> : <>{policy}</>;
+}
+
+function Described({ contract, violations }: { contract: Contract; violations: number }): JSX.Element {
   const ties = Object.entries(contract.ties ?? {}).map(([level, field]) => `${level} = ${field}`);
   return (
     <Facts
@@ -57,18 +62,19 @@ function Described({ contract }: { contract: Contract }): JSX.Element {
         ["Topics", <code key="topics">{contract.topics}</code>],
         ["Formats", contract.formats.join(", ")],
         ["Message type", contract.message ?? "the whole schema"],
-        ["Payloads that break it are", CONSEQUENCES[contract.onViolation] ?? contract.onViolation],
+        ["On violation", <Policy key="policy" policy={contract.onViolation} />],
+        ["Payloads that break it are", CONSEQUENCES[contract.onViolation]],
         ["Unknown fields", contract.unknownFields],
         ["Levels that fields must repeat", ties.length === 0 ? "none" : ties.join(", ")],
-        ["Violations since the start", count(contract.violations)],
+        ["Violations since the start", count(violations)],
       ]}
     />
   );
 }
 
-function Samples({ contract: { samples = [], violations } }: { contract: Contract }): JSX.Element {
+function Samples({ samples, violations }: { samples: readonly ViolationSample[]; violations: number }): JSX.Element {
   if (samples.length === 0) {
-    return violations === undefined || violations === 0 ? (
+    return violations === 0 ? (
       <Empty title="No payload has broken this contract since the broker started." />
     ) : (
       <Empty title="No reasons are remembered." />

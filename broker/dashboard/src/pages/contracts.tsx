@@ -1,22 +1,23 @@
 import type { JSX } from "preact";
 import { get } from "../api/request";
-import type { Contract, Contracts } from "../api/shapes";
+import type { ListedContract } from "../api/shapes";
 import { count } from "../format";
 import { useLoad } from "../load";
 import { href } from "../router";
 import { Answer, Empty, Page, Refresh } from "../ui/page";
 import { type Column, Table } from "../ui/table";
+import { Policy } from "./contract";
 
-const COLUMNS: readonly Column<Contract>[] = [
+const COLUMNS: readonly Column<ListedContract>[] = [
   { key: "name", head: "Contract", isRowHead: true, cell: ({ name }) => <a href={href(["contracts", name])}>{name}</a> },
   { key: "topics", head: "Topics", cell: ({ topics }) => <code>{topics}</code> },
   { key: "formats", head: "Formats", cell: ({ formats }) => formats.join(", ") },
-  { key: "violation", head: "On violation", cell: ({ onViolation }) => onViolation },
+  { key: "violation", head: "On violation", cell: ({ onViolation }) => <Policy policy={onViolation} /> },
   { key: "violations", head: "Violations", isNumber: true, cell: ({ violations }) => count(violations) },
 ];
 
 export function ContractsPage(): JSX.Element {
-  const loaded = useLoad("contracts", (signal) => get<Contracts>("/v1/contracts", { signal }));
+  const loaded = useLoad("contracts", (signal) => get("/v1/contracts", { signal }));
   return (
     <Page title="Contracts" actions={<Refresh loaded={loaded} />}>
       <Answer loaded={loaded}>

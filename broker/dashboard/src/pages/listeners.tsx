@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { get } from "../api/request";
 import type { Certificate, Listener } from "../api/shapes";
-import { count, dayAndClock, relative } from "../format";
+import { count, dayAndClock, NONE, relative } from "../format";
 import { useLoad } from "../load";
 import { href } from "../router";
 import { Answer, Page, Refresh } from "../ui/page";
@@ -20,7 +20,7 @@ const COLUMNS: readonly Column<Listener>[] = [
   { key: "connections", head: "Connections", isNumber: true, cell: (listener) => count(listener.connections) },
   { key: "accepted", head: "Accepted", isNumber: true, cell: (listener) => count(listener.accepted) },
   { key: "refused", head: "Refused", isNumber: true, cell: (listener) => count(listener.refused) },
-  { key: "tls", head: "TLS", cell: ({ tls }) => (tls === undefined || tls === null ? "no" : "yes") },
+  { key: "tls", head: "TLS", cell: ({ tls }) => (tls === null ? "no" : "yes") },
 ];
 
 interface Held extends Certificate {
@@ -30,16 +30,24 @@ interface Held extends Certificate {
 const CERTIFICATE_COLUMNS: readonly Column<Held>[] = [
   { key: "names", head: "Names", isRowHead: true, cell: ({ names }) => (names.length === 0 ? "none" : names.join(", ")) },
   { key: "listener", head: "Listener", cell: ({ listener }) => listener },
-  { key: "until", head: "Valid until", cell: ({ not_after_ms: atMs }) => <time dateTime={new Date(atMs).toISOString()}>{dayAndClock(atMs)}</time> },
+  { key: "until", head: "Valid until", cell: ({ not_after_ms: atMs }) => (atMs === null ? NONE : <time dateTime={new Date(atMs).toISOString()}>{dayAndClock(atMs)}</time>) },
   {
     key: "left",
     head: "Time left",
     cell: ({ not_after_ms: atMs }) => {
+      if (atMs === null) {
+        return NONE;
+      }
       const now = Date.now();
       return <Badge state={certificateState(atMs, now)}>{atMs <= now ? `expired ${relative(atMs, now)}` : relative(atMs, now).replace(/^in /, "")}</Badge>;
     },
   },
 ];
+
+/** Of a certificate that the broker cannot read the end of, nothing is known. */
+function endOf({ not_after_ms: atMs }: Certificate): number {
+  return atMs ?? Number.POSITIVE_INFINITY;
+}
 
 function certificateState(atMs: number, nowMs: number): State {
   if (atMs <= nowMs) {
@@ -49,7 +57,7 @@ function certificateState(atMs: number, nowMs: number): State {
 }
 
 export function ListenersPage(): JSX.Element {
-  const loaded = useLoad("listeners", (signal) => get<{ listeners: Listener[] }>("/v1/listeners", { signal }));
+  const loaded = useLoad("listeners", (signal) => get("/v1/listeners", { signal }));
   return (
     <Page title="Listeners" actions={<Refresh loaded={loaded} />}>
       <Answer loaded={loaded}>
@@ -67,11 +75,11 @@ export function ListenersPage(): JSX.Element {
 function Certificates({ listeners }: { listeners: readonly Listener[] }): JSX.Element | null {
   const held = listeners
     .flatMap(({ name, tls }) => (tls?.certificates ?? []).map((certificate) => ({ ...certificate, listener: name })))
-    .sort((one, other) => one.not_after_ms - other.not_after_ms);
+    .sort((one, other) => endOf(one) - endOf(other));
   if (held.length === 0) {
     return null;
   }
-  const asks = held.some((certificate) => certificate.not_after_ms - Date.now() < SOON_MS);
+  const asks = held.some((certificate) => endOf(certificate) - Date.now() < SOON_MS);
   return (
     <section aria-labelledby="certificates">
       <h2 id="certificates">Certificates</h2>

@@ -16,8 +16,8 @@ const OVERVIEW_EVERY_MS = 3_000;
 const HISTORY_EVERY_MS = 20_000;
 
 export function OverviewPage(): JSX.Element {
-  const overview = useLoad("overview", (signal) => get<Overview>("/v1/overview", { signal }), { everyMs: OVERVIEW_EVERY_MS });
-  const history = useLoad("history", (signal) => get<History>("/v1/overview/history", { signal }), { everyMs: HISTORY_EVERY_MS });
+  const overview = useLoad("overview", (signal) => get("/v1/overview", { signal }), { everyMs: OVERVIEW_EVERY_MS });
+  const history = useLoad("history", (signal) => get("/v1/overview/history", { signal }), { everyMs: HISTORY_EVERY_MS });
   const rates = useRates(overview.data);
   return (
     <Page title="Overview">
@@ -127,13 +127,13 @@ const CHARTS: readonly Drawn[] = [
 
 function Hour({ history }: { history: History }): JSX.Element {
   const { step_ms: stepMs, ends_ms: endsMs, series } = history;
-  if (endsMs === null || (series.connections?.length ?? 0) < 2) {
+  if (endsMs === null || series.connections.length < 2) {
     return <Empty title="Nothing is known yet.">The broker keeps a value every {stepMs / 1_000} seconds. Charts appear by themselves.</Empty>;
   }
   return (
     <div class="charts">
       {CHARTS.map(({ title, lines, show }) => (
-        <Chart key={title} title={title} stepMs={stepMs} endsMs={endsMs} lines={lines.map(([name, label]) => ({ name: label, values: series[name] ?? [] }))} show={show} />
+        <Chart key={title} title={title} stepMs={stepMs} endsMs={endsMs} lines={lines.map(([name, label]) => ({ name: label, values: series[name] }))} show={show} />
       ))}
     </div>
   );

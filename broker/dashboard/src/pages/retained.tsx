@@ -2,8 +2,8 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { ApiError, get, request, segment } from "../api/request";
-import type { Deleted, RetainedMessage, RetainedPage, RetainedWithPayload } from "../api/shapes";
+import { ApiError, get, request } from "../api/request";
+import type { Deleted, RetainedMessage } from "../api/shapes";
 import { bytes, count, NONE } from "../format";
 import { useLoad } from "../load";
 import { href } from "../router";
@@ -21,7 +21,7 @@ export function RetainedList({ filter, topic }: { filter: string; topic: string 
   /** Where each page shown so far begins, but for the first. */
   const [trail, setTrail] = useState<readonly string[]>([]);
   const after = trail.at(-1) ?? null;
-  const loaded = useLoad(after ?? "", (signal) => get<RetainedPage>("/v1/retained", { query: { filter, after, limit: PER_PAGE }, signal }), { keeps: true });
+  const loaded = useLoad(after ?? "", (signal) => get("/v1/retained", { query: { filter, after, limit: PER_PAGE }, signal }), { keeps: true });
   const [isDeleting, setIsDeleting] = useState(false);
   const mayOperate = useMay("operate");
   return (
@@ -102,7 +102,7 @@ function OneMessage({ topic }: { topic: string }): JSX.Element {
 }
 
 function Shown({ topic }: { topic: string }): JSX.Element {
-  const loaded = useLoad(topic, (signal) => get<RetainedWithPayload>(`/v1/retained/${segment(topic)}`, { signal }));
+  const loaded = useLoad(topic, (signal) => get("/v1/retained/{topic}", { path: { topic }, signal }));
   return (
     <Answer loaded={loaded}>
       {(message) => (
@@ -128,9 +128,9 @@ function DeleteDialog({ filter, matched, onDone, onClose }: { filter: string; ma
     let answer: Deleted;
     let refused = 0;
     do {
-      answer = await request<Deleted>("DELETE", "/v1/retained", { query: { filter } });
-      refused += answer.refused ?? 0;
-    } while (answer.more === true && answer.deleted > 0);
+      answer = await request("DELETE /v1/retained", { query: { filter } });
+      refused += answer.refused;
+    } while (answer.more && answer.deleted > 0);
     onDone();
     if (refused > 0) {
       throw new ApiError(503, "not_all_deleted", `${count(refused)} of the messages could not be deleted.`);

@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, request } from "../api/request";
-import type { Explanation, ExplainQuestion, Rule, RulesPage as Rules } from "../api/shapes";
+import type { Explanation, ExplainQuestion, Rule } from "../api/shapes";
 import { count, NONE } from "../format";
 import { useAction, useLoad } from "../load";
 import { Answer, Empty, Page, Problem } from "../ui/page";
@@ -30,7 +30,7 @@ function RulesList(): JSX.Element {
   /** Where each page shown so far begins, but for the first. */
   const [trail, setTrail] = useState<readonly string[]>([]);
   const after = trail.at(-1) ?? null;
-  const loaded = useLoad(after ?? "", (signal) => get<Rules>("/v1/rules", { query: { after, limit: PER_PAGE }, signal }), { keeps: true });
+  const loaded = useLoad(after ?? "", (signal) => get("/v1/rules", { query: { after, limit: PER_PAGE }, signal }), { keeps: true });
   return (
     <Answer loaded={loaded}>
       {({ open, all, rules, next }) =>
@@ -84,7 +84,7 @@ function Explain(): JSX.Element {
   const submit = (event: Event): void => {
     event.preventDefault();
     setAnswer(null);
-    run(async () => setAnswer(await request<Explanation>("POST", "/v1/explain", { body: question(asked) })));
+    run(async () => setAnswer(await request("POST /v1/explain", { body: question(asked) })));
   };
   const text = (name: "clientId" | "user" | "listener" | "roles" | "topic", label: string, required = false): JSX.Element => (
     <label class="field">
@@ -135,7 +135,7 @@ function question({ clientId, user, listener, roles, action, topic, qos, retain 
     ...(names.length === 0 ? {} : { roles: names }),
     action,
     ...(action === "publish" ? { topic } : { filter: topic }),
-    qos: Number(qos),
+    qos: qos === "2" ? 2 : qos === "1" ? 1 : 0,
     ...(action === "publish" && retain ? { retain } : {}),
   };
 }

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { get } from "../api/request";
-import type { TopicMetrics, TopicTotals } from "../api/shapes";
+import type { TopicTotals } from "../api/shapes";
 import { bytes, count } from "../format";
 import { useLoad } from "../load";
 import { href } from "../router";
@@ -20,7 +20,7 @@ const COLUMNS: readonly Column<TopicTotals>[] = [
 ];
 
 export function TopicMetricsTable(): JSX.Element {
-  const loaded = useLoad("topic-metrics", (signal) => get<TopicMetrics>("/v1/topic-metrics", { signal }));
+  const loaded = useLoad("topic-metrics", (signal) => get("/v1/topic-metrics", { signal }));
   return (
     <section aria-labelledby="topic-metrics">
       <div class="page-head">

@@ -57,7 +57,7 @@ function Level({ below }: { below: string | null }): JSX.Element {
 
 function ask(below: string | null, after: string | null, signal?: AbortSignal): Promise<TopicsPage> {
   const query = { below, after, limit: LEVELS_PER_REQUEST };
-  return get<TopicsPage>("/v1/topics", signal === undefined ? { query } : { query, signal });
+  return get("/v1/topics", signal === undefined ? { query } : { query, signal });
 }
 
 function Branch({ level }: { level: TopicLevel }): JSX.Element {

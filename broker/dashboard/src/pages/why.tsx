@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { get, segment } from "../api/request";
+import { get } from "../api/request";
 import type { Why } from "../api/shapes";
 import { useLoad } from "../load";
 import { clientHref, go, href } from "../router";
@@ -70,7 +70,7 @@ function Question({ client, topic, qos, mountPoint }: Asked): JSX.Element {
 
 function Explained({ client, topic, qos, mountPoint }: Asked): JSX.Element {
   const loaded = useLoad(`${client}\n${topic}\n${qos}\n${mountPoint}`, (signal) =>
-    get<Why>(`/v1/clients/${segment(client)}/why`, { query: { topic, qos, mount_point: mountPoint === "" ? null : mountPoint }, signal }),
+    get("/v1/clients/{client}/why", { path: { client }, query: { topic, qos, mount_point: mountPoint === "" ? null : mountPoint }, signal }),
   );
   return (
     <Answer loaded={loaded}>

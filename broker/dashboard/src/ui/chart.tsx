@@ -20,7 +20,7 @@ interface ChartProps {
 
 const HEIGHT_PX = 136;
 /** Custom properties of the style sheet. */
-const COLOURS = ["--line-1", "--line-2"];
+const COLOURS = ["--line-1", "--line-2", "--line-3"];
 
 export function Chart({ title, stepMs, endsMs, lines, show }: ChartProps): JSX.Element {
   const box = useRef<HTMLDivElement>(null);

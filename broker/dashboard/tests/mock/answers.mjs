@@ -1,5 +1,6 @@
-// What the admin API answers, by path: the shapes of docs/reference/admin-api.md with made-up contents.
+// What the admin API answers, by path: recorded answers, with other values where there are to be many.
 
+import { answer, body, like } from "./recorded.mjs";
 import { CLUSTER_ROUTES, makeCluster } from "./cluster.mjs";
 import { NOW_MS, detailed, makeFleet, page, scrambled } from "./fleet.mjs";
 import { MESSAGE_ROUTES, makeRetained } from "./messages.mjs";
@@ -11,7 +12,7 @@ const HISTORY_LENGTH = 360;
 export function makeState() {
   return {
     fleet: makeFleet(),
-    bans: [{ network: "198.51.100.0/24", until_unix_s: Math.floor(NOW_MS / 1_000) + 86_400, why: "a flood of connections" }],
+    bans: body("GET /v1/bans").bans.map((ban) => like(ban, { until_unix_s: Math.floor(NOW_MS / 1_000) + 86_400 })),
     retained: makeRetained(),
     overviews: 0,
     cluster: makeCluster(),
@@ -44,8 +45,8 @@ export const ROUTES = [
 function overview(state) {
   state.overviews += 1;
   const passed = state.overviews * 3_000;
-  return {
-    version: "0.1.0",
+  const told = body("GET /v1/overview");
+  return like(told, {
     started_ms: NOW_MS - 266_400_000,
     now_ms: NOW_MS + passed,
     threads: 3,
@@ -61,39 +62,40 @@ function overview(state) {
     bytes_sent: 2e10 + passed * 4_100,
     memory_bytes: 612 * 2 ** 20,
     memory_limit_bytes: 2 ** 30,
-    disk_bytes: 3.1 * 2 ** 30,
+    disk_bytes: 3 * 2 ** 30,
     disk_limit_bytes: 20 * 2 ** 30,
-    log: { sync_p50_us: 410, sync_p99_us: 2_900, state: "ok" },
-    latency: { delivery_p50_us: 63, delivery_p99_us: 319, acknowledgement_p50_us: 511, acknowledgement_p99_us: 3_071 },
-    drops: { queue_full: 1_204, output_full: 88, expired: 0 },
-  };
+    log: like(told.log, { sync_p50_us: 410, sync_p99_us: 2_900 }),
+    latency: like(told.latency, { delivery_p50_us: 63, delivery_p99_us: 319, acknowledgement_p50_us: 511, acknowledgement_p99_us: 3_071 }),
+    drops: like(told.drops, { queue_full: 1_204, output_full: 88, untranscodable: 0 }),
+  });
 }
 
+/** Base, swing and a number of its own, by series. */
+const SERIES = {
+  connections: [94_000, 900, 1],
+  messages_received: [12_400, 1_900, 2],
+  messages_sent: [31_000, 5_200, 3],
+  bytes_received: [1_500_000, 200_000, 4],
+  bytes_sent: [4_100_000, 600_000, 5],
+  memory_bytes: [612 * 2 ** 20, 2e7, 6],
+  disk_bytes: [3.1 * 2 ** 30, 1e8, 7],
+  dropped: [0, 14, 8],
+  log_sync_p99_us: [2_900, 700, 9],
+  delivery_p99_us: [319, 60, 10],
+  acknowledgement_p99_us: [3_071, 700, 11],
+};
+
 function history() {
-  const made = (base, swing, seed) =>
+  const made = ([base, swing, seed]) =>
     Array.from({ length: HISTORY_LENGTH }, (_, at) => {
       const wave = Math.sin(at / 40 + seed) * swing;
       const noise = ((scrambled(at * 31 + seed) % 1_000) / 1_000 - 0.5) * swing * 0.4;
       // The broker was down for two minutes.
       return at > 60 && at < 72 ? null : Math.max(0, Math.round(base + wave + noise));
     });
-  return {
-    step_ms: 10_000,
-    ends_ms: NOW_MS,
-    series: {
-      connections: made(94_000, 900, 1),
-      messages_received: made(12_400, 1_900, 2),
-      messages_sent: made(31_000, 5_200, 3),
-      bytes_received: made(1_500_000, 200_000, 4),
-      bytes_sent: made(4_100_000, 600_000, 5),
-      memory_bytes: made(612 * 2 ** 20, 2e7, 6),
-      disk_bytes: made(3.1 * 2 ** 30, 1e8, 7),
-      dropped: made(0, 14, 8),
-      log_sync_p99_us: made(2_900, 700, 9),
-      delivery_p99_us: made(319, 60, 10),
-      acknowledgement_p99_us: made(3_071, 700, 11),
-    },
-  };
+  const told = body("GET /v1/overview/history");
+  const series = Object.fromEntries(Object.entries(SERIES).map(([name, shape]) => [name, made(shape)]));
+  return like(told, { ends_ms: NOW_MS, series: like(told.series, series) });
 }
 
 function find(state, id, query) {
@@ -101,47 +103,40 @@ function find(state, id, query) {
   return state.fleet.find((client) => client.client_id === decodeURIComponent(id) && client.mount_point === mountPoint);
 }
 
-function withClient(state, id, query, answer) {
+function withClient(state, id, query, shown) {
   const client = find(state, id, query);
-  return client === undefined ? refuse(404, "not_found", "there is no session of that client") : answer(client, query);
+  return client === undefined ? answer("GET /v1/clients/nobody") : shown(client, query);
 }
 
 function subscriptions(client, query) {
-  const all = Array.from({ length: client.subscriptions }, (_, at) => ({
-    filter: `power/${at}/${at % 2 === 0 ? "+" : "#"}`,
-    qos: at % 3,
-    no_local: at === 1,
-    retain_as_published: false,
-    retain_handling: 0,
-    identifier: at === 2 ? 17 : null,
-    format: at === 3 ? "json" : null,
-  }));
+  const told = body("GET /v1/clients/reader/subscriptions");
+  const all = Array.from({ length: client.subscriptions }, (_, at) =>
+    like(told.subscriptions[0], {
+      filter: `power/${at}/${at % 2 === 0 ? "+" : "#"}`,
+      qos: at % 3,
+      no_local: at === 1,
+      identifier: at === 2 ? 17 : null,
+      format: at === 3 ? "json" : null,
+    }),
+  );
   const after = query.get("after") ?? "";
-  return { subscriptions: all.filter(({ filter }) => filter > after), next: null };
+  return like(told, { subscriptions: all.filter(({ filter }) => filter > after) });
 }
 
 function why(state, id, query) {
   if (id === "elsewhere") {
-    const finding = { code: "not_served_here", text: "this node of the cluster does not serve the client", change: "ask the other nodes" };
-    return { outcome: "elsewhere", findings: [finding], drops: [] };
+    // Only a node of a cluster says so, and none is recorded.
+    const told = body("GET /v1/clients/nobody/why?topic=power/1/kwh");
+    const finding = like(told.findings[0], { code: "not_served_here", text: "this node of the cluster does not serve the client", change: "ask the other nodes" });
+    return like(told, { outcome: "elsewhere", findings: [finding] });
   }
   const client = find(state, id, query);
   const topic = query.get("topic");
-  if (client === undefined) {
-    const finding = { code: "no_session", text: "there is no session of that client: it has never connected, or its session has ended", change: "the client connects" };
-    return { outcome: "does_not_arrive", findings: [finding], drops: [] };
-  }
-  if (topic.startsWith("jobs/")) {
-    const shared = { code: "shared", text: "the shared subscription $share/g/jobs/# matches, with QoS 1: each message goes to one of 2 members, 2 of them connected", change: "a subscription without $share brings every message" };
-    const turns = { code: "shared_turns", text: "the last messages of $share/g/jobs/# on this topic: 3 for other members, the last for meter-00002 at 2026-08-01T12:00:00Z", change: "" };
-    return { outcome: "one_of_many", findings: [shared, turns], drops: [] };
-  }
-  if (!topic.startsWith("power/")) {
-    const finding = { code: "not_subscribed", text: "no subscription of the client matches; nearest: power/+/kwh", change: "the client's filters; levels are compared letter by letter" };
-    return { outcome: "does_not_arrive", findings: [finding], drops: detailed(client).drops };
-  }
-  const finding = { code: "subscribed", text: "the subscription power/0/+ matches, with QoS 1", change: "" };
-  return { outcome: client.connected ? "arrives" : "waits", findings: [finding], drops: [] };
+  if (client === undefined) return body("GET /v1/clients/nobody/why?topic=power/1/kwh");
+  if (topic.startsWith("jobs/")) return body("GET /v1/clients/worker-1/why?topic=jobs/1");
+  if (!topic.startsWith("power/")) return body("GET /v1/clients/reader/why?topic=water/1");
+  const told = body("GET /v1/clients/reader/why?topic=power/1/kwh");
+  return client.connected ? told : like(told, { outcome: "waits" });
 }
 
 function disconnect(state, [, id], { query }) {
@@ -181,12 +176,22 @@ function lift(state, _match, { body }) {
 
 function listeners(state) {
   const open = (name) => state.fleet.reduce((sum, client) => sum + (client.listener === name ? 1 : 0), 0);
-  const certificate = (name, days) => ({ names: [name, `*.${name}`], not_after_ms: Date.now() + days * 86_400_000 });
-  return {
+  const told = body("GET /v1/listeners");
+  const [plain, secured] = told.listeners;
+  const certificate = (name, days) => like(secured.tls.certificates[0], { names: [name, `*.${name}`], not_after_ms: Date.now() + days * 86_400_000 });
+  const tls = (...certificates) => like(secured.tls, { certificates });
+  return like(told, {
     listeners: [
-      { name: "mqtt", address: "192.0.2.1:1883", connections: open("mqtt"), accepted: 120_000, refused: 12, tls: null },
-      { name: "mqtts", address: "192.0.2.1:8883", connections: open("mqtts"), accepted: 90_000, refused: 0, tls: { certificates: [certificate("mqtt.example.org", 61)] } },
-      { name: "wss", address: "192.0.2.1:443", connections: open("wss"), accepted: 91_000, refused: 3, tls: { certificates: [certificate("live.example.org", 9), certificate("old.example.org", -2)] } },
+      like(plain, { name: "mqtt", address: "192.0.2.1:1883", connections: open("mqtt"), accepted: 120_000, refused: 12 }),
+      like(secured, { name: "mqtts", address: "192.0.2.1:8883", connections: open("mqtts"), accepted: 90_000, refused: 0, tls: tls(certificate("mqtt.example.org", 61)) }),
+      like(secured, {
+        name: "wss",
+        address: "192.0.2.1:443",
+        connections: open("wss"),
+        accepted: 91_000,
+        refused: 3,
+        tls: tls(certificate("live.example.org", 9), certificate("old.example.org", -2)),
+      }),
     ],
-  };
+  });
 }

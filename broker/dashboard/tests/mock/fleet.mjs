@@ -1,4 +1,6 @@
-// 100,000 clients, always the same ones, listed as the broker lists them.
+// 100,000 clients, always the same ones, listed as the broker lists them, each like one that was recorded.
+
+import { body, like } from "./recorded.mjs";
 
 export const FLEET = 100_000;
 export const NOW_MS = Date.now();
@@ -13,12 +15,28 @@ export function scrambled(number) {
 
 const LISTENERS = ["mqtts", "mqtt", "wss"];
 
+const { clients: TOLD } = body("GET /v1/clients");
+const AWAY = TOLD.find(({ connected }) => !connected);
+const CONNECTED = TOLD.find(({ connected }) => connected);
+
 function client(number) {
   const random = scrambled(number);
   const isConnected = random % 20 !== 0;
   const isSlow = random % 997 === 0;
   const queued = isSlow ? 1_000 : isConnected ? 0 : random % 40;
-  const connection = {
+  const common = {
+    client_id: `meter-${String(number).padStart(5, "0")}`,
+    user: number % 5 === 0 ? null : `site-${number % 40}`,
+    session_expiry_s: 3_600,
+    subscriptions: 1 + (random % 7),
+    queued_messages: queued,
+    queued_bytes: queued * 120,
+    in_flight: isSlow ? 32 : random % 3,
+    held_bytes: 512 + queued * 120,
+  };
+  if (!isConnected) return like(AWAY, { ...common, ends_at_ms: NOW_MS + (random % 3_600_000) });
+  return like(CONNECTED, {
+    ...common,
     listener: LISTENERS[random % 3],
     address: `192.0.2.${random % 250}:${10_000 + (random % 50_000)}`,
     encrypted: random % 3 !== 1,
@@ -28,21 +46,7 @@ function client(number) {
     last_received_ms: NOW_MS - (random % 60_000),
     output_bytes: isSlow ? 65_536 : 0,
     connection_bytes: 345,
-  };
-  return {
-    client_id: `meter-${String(number).padStart(5, "0")}`,
-    mount_point: null,
-    user: number % 5 === 0 ? null : `site-${number % 40}`,
-    connected: isConnected,
-    ...(isConnected ? connection : {}),
-    session_expiry_s: 3_600,
-    ends_at_ms: isConnected ? null : NOW_MS + (random % 3_600_000),
-    subscriptions: 1 + (random % 7),
-    queued_messages: queued,
-    queued_bytes: queued * 120,
-    in_flight: isSlow ? 32 : random % 3,
-    held_bytes: 512 + queued * 120,
-  };
+  });
 }
 
 export function makeFleet() {
@@ -52,21 +56,22 @@ export function makeFleet() {
   return fleet;
 }
 
+const DETAIL = body("GET /v1/clients/slow");
+const DETAIL_AWAY = body("GET /v1/clients/away");
+
 export function detailed(summary) {
   const isSlow = summary.queued_messages >= 1_000;
-  return {
+  const told = summary.connected ? DETAIL : DETAIL_AWAY;
+  return like(told, {
     ...summary,
     resumed: true,
-    send_maximum: 32,
-    maximum_packet_size_bytes: null,
-    receiving: 0,
+    send_maximum: summary.connected ? 32 : null,
     will_topic: `state/${summary.client_id}`,
     roles: ["device"],
     authenticated_by: summary.user === null ? null : "password",
-    not_heard_for: isSlow ? ["log"] : [],
-    acks_waiting: 0,
-    drops: isSlow ? [{ reason: "queue_full", topic: "power/3/kwh", count: 12, last_ms: NOW_MS - 90_000 }] : [],
-  };
+    not_heard_for: isSlow ? ["log_behind"] : [],
+    drops: isSlow ? DETAIL.drops.map((drop) => like(drop, { topic: "power/3/kwh", count: 12, last_ms: NOW_MS - 90_000 })) : [],
+  });
 }
 
 const NUMBERS = new Set(["queued_messages", "queued_bytes", "in_flight", "subscriptions", "held_bytes"]);

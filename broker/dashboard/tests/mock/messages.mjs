@@ -1,10 +1,15 @@
 // Retained messages, the tree of their topics, and the tap.
 
+import { body, like } from "./recorded.mjs";
 import { refuse } from "./refusal.mjs";
+
+const [MESSAGE] = body("GET /v1/retained").messages;
+const [LEVEL] = body("GET /v1/topics").levels;
+const TAPPED = body("GET /v1/tap (message)");
 
 export function makeRetained() {
   const messages = new Map();
-  const put = (topic, payload, more = {}) => messages.set(topic, { topic, qos: 1, expires_ms: null, content_type: null, contract: null, payload: Buffer.from(payload), ...more });
+  const put = (topic, payload, more = {}) => messages.set(topic, { ...like(MESSAGE, { topic, content_type: null, contract: null, ...more }), payload: Buffer.from(payload) });
   for (let site = 0; site < 150; site += 1) {
     put(`power/${site}/kwh`, JSON.stringify({ kwh: site * 1.5 }), { content_type: "application/json", contract: "power" });
     put(`power/${site}/state`, "on");
@@ -38,23 +43,25 @@ function topics(state, _match, { query }) {
   for (const topic of state.retained.keys()) {
     if (!topic.startsWith(prefix)) continue;
     const [level, ...rest] = topic.slice(prefix.length).split("/");
-    const known = levels.get(level) ?? { level, topic: prefix + level, retained: false, below: 0 };
+    const known = levels.get(level) ?? like(LEVEL, { level, topic: prefix + level, retained: false, below: 0 });
     levels.set(level, rest.length === 0 ? { ...known, retained: true } : { ...known, below: known.below + 1 });
   }
   return paged([...levels.values()], (level) => level.level, query, "levels");
 }
 
 function topicMetrics() {
-  const totals = (filter, received, delivered) => ({
-    filter,
-    messages_received: received,
-    messages_received_by_qos: [received - 3, 2, 1],
-    bytes_received: received * 512,
-    messages_delivered: delivered,
-    bytes_delivered: delivered * 512,
-    messages_dropped: 4,
-  });
-  return { topics: [totals("power/+/kwh", 12_345, 24_690), totals("firmware/#", 7, 0)] };
+  const told = body("GET /v1/topic-metrics");
+  const totals = (filter, received, delivered) =>
+    like(told.topics[0], {
+      filter,
+      messages_received: received,
+      messages_received_by_qos: [received - 3, 2, 1],
+      bytes_received: received * 512,
+      messages_delivered: delivered,
+      bytes_delivered: delivered * 512,
+      messages_dropped: 4,
+    });
+  return like(told, { topics: [totals("power/+/kwh", 12_345, 24_690), totals("firmware/#", 7, 0)] });
 }
 
 function list(state, _match, { query }) {
@@ -88,7 +95,7 @@ function remove(state, _match, { query }) {
   const found = [...state.retained.keys()].filter((topic) => matches(query.get("filter"), topic));
   const deleted = found.slice(0, DELETED_MAX);
   for (const topic of deleted) state.retained.delete(topic);
-  return { deleted: deleted.length, refused: 0, more: found.length > deleted.length };
+  return like(body("DELETE /v1/retained?filter=power/3/kwh"), { deleted: deleted.length, more: found.length > deleted.length });
 }
 
 /** Three messages at once, so that nobody has to wait, and one that is cut in two on the way. */
@@ -96,7 +103,8 @@ function tap(state, _match, { query, response }) {
   const filter = query.get("filter");
   response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store", Connection: "close" });
   const event = (name, data) => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
-  const message = (topic, more) => event("message", { at_ms: Date.now(), topic, qos: 1, retain: false, client_id: "meter-00001", payload_bytes: 14, contract: null, ...more });
+  const undecoded = Object.fromEntries(Object.entries(TAPPED).filter(([name]) => name !== "decoded"));
+  const message = (topic, more) => event("message", { ...like(undecoded, { at_ms: Date.now(), topic, client_id: "meter-00001", payload_bytes: 14, contract: null }), ...more });
   response.write(": open\n\n");
   const split = message("power/1/kwh", { decoded: { kwh: 1.5 }, contract: "power" });
   response.write(split.slice(0, 40));

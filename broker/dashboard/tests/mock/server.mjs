@@ -4,6 +4,7 @@ import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { once } from "node:events";
 import { ROUTES, makeState } from "./answers.mjs";
+import { faultsOf } from "../support/description.mjs";
 import { Sessions, TOKENS } from "./sessions.mjs";
 
 const CSP =
@@ -12,6 +13,8 @@ const TYPES = { html: "text/html; charset=utf-8", js: "text/javascript; charset=
 
 export class MockServer {
   state = makeState();
+  /** What it has answered that no broker does. */
+  faults = [];
   /** Every request of the API: method and path with query. */
   asked = [];
   #sessions;
@@ -62,7 +65,9 @@ export class MockServer {
     this.asked.push(`${request.method} ${request.url}`);
     const text = await bodyOf(request);
     const answer = await this.#api(request, response, url, text);
-    if (answer !== undefined) send(response, answer);
+    if (answer === undefined) return;
+    if (this.#upstream === undefined) this.faults.push(...faultsOf(request.method, url.pathname, answer.status, answer.body));
+    send(response, answer);
   }
 
   #api(request, response, url, text) {

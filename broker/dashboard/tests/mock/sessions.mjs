@@ -1,6 +1,7 @@
 // Logging in, as the admin API has it: a cookie that scripts cannot read, and a token against forged requests.
 
 import { randomUUID } from "node:crypto";
+import { body, like } from "./recorded.mjs";
 import { refuse } from "./refusal.mjs";
 
 export const TOKENS = {
@@ -51,7 +52,7 @@ export class Sessions {
       return refuse(401, "unauthorized", "the token, or the user and the password, are not right");
     }
     const id = randomUUID();
-    const session = { name: known.name, role: known.role, payloads: known.payloads, expires_ms: Date.now() + 43_200_000, csrf: randomUUID() };
+    const session = like(body("POST /session"), { name: known.name, role: known.role, payloads: known.payloads, expires_ms: Date.now() + 43_200_000, csrf: randomUUID() });
     this.#open.set(id, session);
     return { status: 200, body: session, headers: { "Set-Cookie": `tautwire_session=${id}; HttpOnly; SameSite=Strict; Path=/` } };
   }

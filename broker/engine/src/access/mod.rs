@@ -139,6 +139,27 @@ impl<J: Journal> Hub<J> {
         self.regime.access().is_closed().then(|| self.regime.access().resolve(identity, listener(), client_id))
     }
 
+    /// The roles of a session's client: those that the rules give it, and those that its authentication gives it.
+    pub(crate) fn roles_of(&self, session: SessionIndex) -> Vec<Box<str>> {
+        let client_id = self.sessions[session].client_id();
+        let connection = self.sessions.connection(session);
+        let bound = connection.and_then(|index| identity_of(self.connections[index].standing()));
+        let identity = bound.or_else(|| self.sessions.identity(session));
+        let access = self.regime.access();
+        let permissions = match connection {
+            Some(index) => self.permissions_of(index, client_id),
+            None => identity.filter(|_| access.is_closed()).map(|identity| access.resolve(Some(identity), "", client_id)),
+        };
+        let mut roles: Vec<Box<str>> =
+            permissions.iter().flat_map(|permissions| permissions.role_names()).map(Box::from).collect();
+        for role in identity.iter().flat_map(|identity| identity.roles.iter()) {
+            if !roles.contains(role) {
+                roles.push(role.clone());
+            }
+        }
+        roles
+    }
+
     /// The gate of a connection that serves a session, by the rules that hold now; `None` where there are none.
     fn gate_of(&mut self, index: ConnectionIndex) -> Option<&mut PublishGate> {
         if !self.regime.access().is_closed() {

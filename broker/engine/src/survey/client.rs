@@ -85,7 +85,7 @@ pub struct ClientDetail {
     pub receiving: u16,
     /// The topic of its will.
     pub will_topic: Option<Box<str>>,
-    /// Roles that authentication gives.
+    /// Roles that the access rules and authentication give.
     pub roles: Vec<Box<str>>,
     /// What has vouched for it.
     pub authenticated_by: Option<&'static str>,
@@ -190,7 +190,7 @@ impl<J: Journal> Hub<J> {
                 .map(|bytes| bytes.get()),
             receiving: connection.map_or(0, |connection| connection.receiving()),
             will_topic: self.sessions[session].will().map(|will| will.message.topic().into()),
-            roles: identity.map(|identity| identity.roles.to_vec()).unwrap_or_default(),
+            roles: self.roles_of(session),
             authenticated_by: identity.map(|identity| identity.by).filter(|by| !by.is_empty()),
             not_heard_for,
             acks_waiting: connection.map_or(0, |connection| connection.delayed_acks()),

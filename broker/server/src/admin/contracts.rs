@@ -24,6 +24,9 @@ pub(super) fn put(call: &mut Call<'_, '_>) -> Result<Response, Response> {
         result => result.map_err(|error| not_changed(name, &error))?,
     };
     log::info!("the contract {name} is {}", if is_new { "added" } else { "replaced" });
+    if catalogue.observing().any(|contract| contract.name() == name) {
+        log::warn!("the contract {name} only observes: payloads that break it are counted and delivered");
+    }
     shown(if is_new { Status::CREATED } else { Status::OK }, &catalogue, name)
 }
 

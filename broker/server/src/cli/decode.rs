@@ -8,14 +8,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use tautwire_client::{Subscribe, Subscription};
+use tautwire_client::{Error, Subscribe, Subscription};
 use tautwire_contracts::{Catalogue, Format};
 use tautwire_protocol::{RetainHandling, TopicFilter, topic_matches};
 
-use super::Stop;
+use super::{Stop, refused};
 use super::subscribe::Options;
 use crate::client::{ConnectOptions, Connection, Message, Woken, discovery};
 use crate::json::is_json;
+use crate::stderr;
 
 /// The contracts as they are known.
 pub(super) struct Decoder {
@@ -50,7 +51,15 @@ impl Decoder {
         }
         let mut subscribing = connection.client.subscribing(request)?;
         if let Woken::Ready(news) = connection.wait(deadline, |cx| Pin::new(&mut subscribing).poll(cx))? {
-            self.news = Some(news?);
+            match news {
+                Ok(news) => self.news = Some(news),
+                Err(error @ Error::Refused { .. }) => {
+                    if !options.client.quiet {
+                        stderr::write_line(format_args!("tautwire: changes of the contracts are not seen: {}", refusal(&error)));
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
         Ok(())
     }
@@ -99,4 +108,8 @@ impl Decoder {
             Err(violation) => as_it_is(format!("breaks the contract {}: {violation}", contract.name())),
         }
     }
+}
+
+fn refusal(error: &Error) -> String {
+    refused::advice(error).map_or_else(|| error.to_string(), |advice| format!("{error}; {advice}"))
 }

@@ -15,6 +15,7 @@ Format (-F):
   %P user properties as NAME:VALUE  %C content type  %R response topic  %D correlation data  %E message expiry left
   %F payload format indicator  %S subscription identifiers  %A topic alias
   %j JSON with the payload as a string (payload_hex if it is not UTF-8)  %J JSON with the payload as JSON
+     (payload is null and transcoding_error says why, where the broker could not convert it as $as/ or accept asks)
   %I time of arrival, RFC 3339  %U the same in seconds since 1970  %% a percent sign
   %10t pads to ten characters, %-10t on the right, %010l with zeros, %.10t shortens (t, C, R and I).
   @Y @m @d @H @M @S @N and other strftime letters: parts of the time of arrival.  @@ an at sign.  All times are UTC.
@@ -90,6 +91,12 @@ impl Format {
         Self { pieces: vec![Piece::plain(Field::JsonText)] }
     }
 
+    /// Whether a message that the broker could not convert is printed with the reason.
+    pub(super) fn has_transcoding_error(&self) -> bool {
+        let has_reason = |field| matches!(field, Field::JsonText | Field::JsonNested | Field::UserProperties);
+        self.pieces.iter().any(|piece| matches!(piece, Piece::Field { field, .. } if has_reason(*field)))
+    }
+
     /// # Errors
     /// A sentence that names the sequence which is not understood.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
@@ -139,7 +146,9 @@ impl Format {
                 Piece::Field { field: Field::CorrelationData, .. } => {
                     out.extend_from_slice(message.properties.correlation_data().unwrap_or_default());
                 }
-                Piece::Field { field: Field::JsonNested, .. } if !json::is_json(message.payload) => {
+                Piece::Field { field: Field::JsonNested, .. }
+                    if !json::is_json(message.payload) && message.transcoding_error().is_none() =>
+                {
                     out.truncate(start);
                     return Err(NotJson);
                 }
@@ -374,6 +383,12 @@ fn json_message(message: &Message<'_>, now: &UtcTime, nested: bool) -> String {
         text.push_str(",\"properties\":{");
         push_json_properties(&mut text, message);
         text.push('}');
+    }
+    if let Some(why) = message.transcoding_error() {
+        text.push_str(",\"transcoding_error\":");
+        json::push_string(&mut text, why);
+        text.push_str(",\"payload\":null}");
+        return text;
     }
     match str::from_utf8(message.payload) {
         Ok(payload) if nested => {

@@ -15,6 +15,7 @@ mod generate;
 mod import;
 mod properties;
 mod publish;
+mod refused;
 mod remote;
 mod serve;
 mod server_options;
@@ -109,7 +110,10 @@ impl From<Error> for Stop {
             // These commands do not connect again, as the client says of itself.
             Error::Lost(how) => format!("the connection is lost: {how} [{}]", error.code()),
             Error::KeepAliveTimeout => format!("the broker did not answer a PINGREQ in time [{}]", error.code()),
-            error => error.to_string(),
+            error => match refused::advice(error) {
+                Some(advice) => format!("{error}; {advice}"),
+                None => error.to_string(),
+            },
         };
         Self::failure(exit, message)
     }
@@ -119,6 +123,7 @@ impl From<DiscoveryError> for Stop {
     fn from(error: DiscoveryError) -> Self {
         match error {
             DiscoveryError::Client(error) => error.into(),
+            DiscoveryError::Denied(_) => Self::failure(Exit::Refused, error),
             DiscoveryError::Answer(_) => Self::failure(Exit::Connection, error),
         }
     }

@@ -16,6 +16,7 @@ use super::client_options::{
     CONNECTION_OPTIONS, ClientOptions, NOTES, PROPERTY_OPTION, WILL_OPTIONS, checked, environment_password, qos,
     topic_name,
 };
+use super::refused::advice_for_message;
 use super::server_options::TLS_OPTIONS;
 use super::{Exit, Stop, properties};
 use crate::client::{ConnectOptions, Connection, Input, Woken, discovery};
@@ -412,7 +413,7 @@ impl Publisher<'_> {
             Err(error) => {
                 self.refused += 1;
                 if !self.options.client.quiet {
-                    stderr::write_line(format_args!("tautwire: {}", refusal(number, error)));
+                    stderr::write_line(format_args!("tautwire: {}", refusal(number, error, self.options.topic.as_str())));
                 }
             }
         }
@@ -447,11 +448,12 @@ fn poll_oldest(
     }
 }
 
-fn refusal(number: u64, error: &Error) -> String {
+fn refusal(number: u64, error: &Error, topic: &str) -> String {
     match error {
         Error::Refused { what: Refused::Message, reason, text, .. } => {
             let text = text.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
-            format!("message {number} is refused: {reason}{text}")
+            let advice = advice_for_message(*reason, topic).map(|advice| format!("; {advice}")).unwrap_or_default();
+            format!("message {number} is refused: {reason}{text}{advice}")
         }
         other => format!("message {number}: {other}"),
     }

@@ -412,6 +412,16 @@ impl Printer<'_> {
         if options.filter_out.iter().any(|filter| topic_matches(filter.matched(), message.topic)) {
             return None;
         }
+        if let Some(why) = message.transcoding_error()
+            && !options.format.has_transcoding_error()
+        {
+            if !options.client.quiet {
+                let topic = message.topic;
+                let why = why.escape_debug();
+                stderr::write_line(format_args!("tautwire: the broker could not convert a message on {topic:?}: {why}"));
+            }
+            return None;
+        }
         let decoded = self.decoder.as_ref().map(|decoder| decoder.decoded(message)).transpose();
         let rendered = decoded.and_then(|payload| {
             let payload = payload.as_deref().unwrap_or(message.payload);

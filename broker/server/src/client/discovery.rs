@@ -1,10 +1,14 @@
 //! The contracts of a broker, asked for over MQTT.
 
 use std::fmt;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Instant;
 
-use tautwire_client::{Error, Publication, Subscribe};
+use tautwire_client::blocking::Subscription;
+use tautwire_client::{Error, Message, Publication, Published, Subscribe};
 use tautwire_contracts::{Catalogue, Format, discovery};
+use tautwire_protocol::{QoS, ReasonCode};
 
 use super::{ConnectOptions, Connection, Woken};
 use crate::json::push_string;
@@ -21,6 +25,8 @@ const PAGE: usize = 20;
 pub(crate) enum DiscoveryError {
     /// It cannot be asked.
     Client(Error),
+    /// It does not let this client ask.
+    Denied(String),
     /// It does not answer, or not in a way that is understood.
     Answer(String),
 }
@@ -29,7 +35,7 @@ impl fmt::Display for DiscoveryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Client(error) => error.fmt(f),
-            Self::Answer(why) => write!(f, "the server's contracts are not known: {why}"),
+            Self::Denied(why) | Self::Answer(why) => write!(f, "the server's contracts are not known: {why}"),
         }
     }
 }
@@ -75,22 +81,69 @@ pub(crate) fn contracts(options: &ConnectOptions, topic: Option<&str>) -> Result
         request.push_str(",\"topic\":");
         push_string(&mut request, topic.unwrap_or_default());
         request.push('}');
-        connection.client.publish(Publication::new(REQUEST, request.as_bytes()))?;
-        let answer = connection.wait(Some(deadline), |cx| answers.poll_next(cx))?;
-        pages.push(match answer {
-            Woken::Ready(Some(message)) => {
-                discovery::read(Format::Json, message.payload()).map_err(DiscoveryError::Answer)?
-            }
+        let answer = match ask(&mut connection, &mut answers, &request, deadline)? {
+            Woken::Ready(answer) => answer,
             Woken::Deadline => {
-                return Err(DiscoveryError::Answer(format!(
-                    "it did not answer at {REQUEST} within {} s; is it Tautwire?",
-                    options.timeout.as_secs_f32()
-                )));
+                let seconds = options.timeout.as_secs_f32();
+                let why = format!("it did not answer at {REQUEST} within {seconds} s; is it Tautwire?");
+                return Err(DiscoveryError::Answer(why));
             }
-            Woken::Ready(None) | Woken::Interrupted => return Err(Error::Lost("interrupted".into()).into()),
-        });
+            Woken::Interrupted => return Err(Error::Lost("interrupted".into()).into()),
+        };
+        pages.push(discovery::read(Format::Json, answer.payload()).map_err(DiscoveryError::Answer)?);
     }
     drop(answers);
     connection.close()?;
     Catalogue::of_pages(&pages).map_err(DiscoveryError::Answer)
+}
+
+/// What comes first of a request.
+enum Reply {
+    Answer(Message),
+    Acknowledged(Result<Published, Error>),
+    Ended,
+}
+
+/// Publishes a request and waits for its answer.
+fn ask(
+    connection: &mut Connection,
+    answers: &mut Subscription,
+    request: &str,
+    deadline: Instant,
+) -> Result<Woken<Message>, DiscoveryError> {
+    // A refusal comes with the acknowledgement.
+    let publication = |qos| Publication::new(REQUEST, request.as_bytes()).qos(qos);
+    let (publishing, is_acknowledged) = match connection.client.publish(publication(QoS::AtLeastOnce)) {
+        Err(Error::QoSNotSupported(_)) => (connection.client.publish(publication(QoS::AtMostOnce))?, false),
+        publishing => (publishing?, true),
+    };
+    let mut publishing = publishing.into_future();
+    let reply = connection.wait(Some(deadline), |cx| {
+        let acknowledged = if is_acknowledged { Pin::new(&mut publishing).poll(cx) } else { Poll::Pending };
+        // The broker answers before it acknowledges: with the acknowledgement, the answer is there.
+        match answers.poll_next(cx) {
+            Poll::Ready(Some(message)) => Poll::Ready(Reply::Answer(message)),
+            Poll::Ready(None) => Poll::Ready(Reply::Ended),
+            Poll::Pending => acknowledged.map(Reply::Acknowledged),
+        }
+    })?;
+    match reply {
+        Woken::Ready(Reply::Answer(message)) => Ok(Woken::Ready(message)),
+        Woken::Ready(Reply::Ended) | Woken::Interrupted => Ok(Woken::Interrupted),
+        Woken::Deadline => Ok(Woken::Deadline),
+        Woken::Ready(Reply::Acknowledged(Err(Error::Refused { reason: ReasonCode::NotAuthorized, text, .. }))) => {
+            let text = text.map(|text| format!(": {text}")).unwrap_or_default();
+            Err(DiscoveryError::Denied(format!(
+                "access to {REQUEST} is denied: {}{text}; the access rules must allow this client to publish to \
+                 {REQUEST}, and contracts.discovery must be true",
+                ReasonCode::NotAuthorized
+            )))
+        }
+        Woken::Ready(Reply::Acknowledged(Err(error))) => Err(error.into()),
+        // MQTT 3.1.1 has no code for a refusal.
+        Woken::Ready(Reply::Acknowledged(Ok(_))) => Err(DiscoveryError::Answer(format!(
+            "it took the request on {REQUEST} and did not answer: the access rules deny this client to publish there, \
+             contracts.discovery is false, or it is not Tautwire; with -V 5 a Tautwire broker gives the reason"
+        ))),
+    }
 }

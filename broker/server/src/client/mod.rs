@@ -82,6 +82,17 @@ impl<'a> From<&'a tautwire_client::Message> for Message<'a> {
     }
 }
 
+/// The user property with which the broker says why it could not convert a payload, in place of the payload.
+const TRANSCODING_ERROR: &str = "tautwire-transcoding-error";
+
+impl<'a> Message<'a> {
+    /// Why the broker could not convert the payload into the format that the subscription asks for.
+    pub(crate) fn transcoding_error(&self) -> Option<&'a str> {
+        let mut properties = self.properties.user_properties().filter(|_| self.payload.is_empty());
+        properties.find_map(|(name, why)| (name == TRANSCODING_ERROR).then_some(why))
+    }
+}
+
 impl ConnectOptions {
     fn into_options(self) -> Result<Options, Error> {
         let mut options = Options::at(self.server)

@@ -74,6 +74,11 @@ impl Prepared {
         self.policy.warnings().iter().map(ToString::to_string).collect()
     }
 
+    /// The contracts of the folder that the configuration names.
+    pub(crate) fn contracts(&self) -> &Catalogue {
+        &self.contracts
+    }
+
     /// Who owns what the broker makes.
     pub(crate) fn owner(&self) -> Option<(u32, u32)> {
         self.user.as_ref().map(|user| (user.uid, user.gid))
@@ -139,6 +144,7 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: Prepared, on
     }
     if config.contracts.path.get().is_some() {
         log::info!("{}", counted(prepared.contracts.contracts().len(), "contract"));
+        contracts::warn_of_observing(&prepared.contracts);
     }
     // Whoever waits for others looks whether the broker is to end; what is there to be read again has not been read yet.
     let mut gives_up = || signals.pending().any(|signal| signal != SIGHUP);

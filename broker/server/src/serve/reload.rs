@@ -22,7 +22,7 @@ use crate::cluster::{Node, Plan as ClusterPlan};
 use crate::config::applies::{self, Applies, ListenerChanges};
 use crate::config::listener::Listener;
 use crate::config::{self, Config, Override};
-use crate::contracts::{Place as ContractPlace, Store};
+use crate::contracts::{Place as ContractPlace, Store, warn_of_observing};
 use crate::identity::{Chains, Enforcement, Porter, Reading};
 use crate::json;
 use crate::log::audit;
@@ -389,6 +389,9 @@ impl Reloader {
         // Where there were contracts and are none, there are none. Where there never were any, nothing has changed.
         let had_some = running.contracts.path.get().is_some() || self.shared().parts.contracts.is_some();
         let contracts = contracts.or_else(|| had_some.then(Arc::default));
+        if let Some(contracts) = &contracts {
+            warn_of_observing(contracts);
+        }
         let (servers, adopt_certificates) = tls.into_parts();
         *self.tls() = servers;
         let (settings, retained) = settings::of(&config);

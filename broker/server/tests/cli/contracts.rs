@@ -20,6 +20,7 @@ name = "state"
 topics = "state/#"
 format = ["messagepack", "json"]
 schema = "state.json"
+on_violation = "observe"
 "#;
 const READING: &str =
     "syntax = \"proto3\";\npackage acme;\nmessage Reading {\n  string device_id = 1;\n  double celsius = 2;\n}\n";

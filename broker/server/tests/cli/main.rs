@@ -3,6 +3,8 @@
 mod cert;
 mod commands;
 mod contracts;
+mod contracts_observe;
+mod denied;
 mod data;
 mod doctor;
 mod import;

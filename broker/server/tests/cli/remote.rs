@@ -46,6 +46,22 @@ fn clients_are_looked_at_and_ended() {
 }
 
 #[test]
+fn a_search_of_counters_that_finds_nothing_says_so() {
+    let folder = Folder::new(&[("token", TOKEN)]);
+    let token = folder.path("token");
+    let broker = Broker::with(&[&format!("admin.token_file={token}"), "admin.listen=127.0.0.1:0"]);
+    let search = |text: &str| {
+        run(&["stats", "show", "--search", text, "--admin", broker.admin(), "--token-file", &token]).expect(0)
+    };
+    for (text, reason) in [("no_such_counter", "no counter has such a name"), ("violations_rejected", "each is 0")] {
+        let ended = search(text);
+        assert_eq!(ended.text(), "");
+        assert!(ended.stderr.contains(text) && ended.stderr.contains(reason), "{}", ended.stderr);
+    }
+    assert_eq!(search("admin_requests").stderr, "");
+}
+
+#[test]
 fn the_api_is_asked_over_tls() {
     let folder = Folder::new(&[("token", TOKEN)]);
     let (tls, token) = (folder.path("tls"), folder.path("token"));

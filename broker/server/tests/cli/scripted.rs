@@ -199,7 +199,7 @@ fn a_refused_subscription_ends_with_3_and_names_the_filter() {
     assert_eq!(
         subscriber.end().expect(3).stderr,
         "tautwire: the server refused the subscription: the reason code says why (bad: Not authorized (0x87)) \
-         [subscribe_refused]\n"
+         [subscribe_refused]; the access rules must allow this client to subscribe to every topic that bad matches\n"
     );
 }
 

@@ -31,7 +31,7 @@ pub(crate) static COMMAND: Command = Command {
                 ),
                 value(None, "schema", "FILE", "The .proto file or JSON Schema (.json)."),
                 value(None, "message", "NAME", "The message type, where the file has several."),
-                value(None, "on-violation", "POLICY", "observe, reject, quarantine or disconnect. Default: observe."),
+                value(None, "on-violation", "POLICY", "observe, reject, quarantine or disconnect. Default: reject."),
                 value(
                     None,
                     "unacknowledged",

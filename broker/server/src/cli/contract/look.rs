@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use tautwire_contracts::{Catalogue, Contract, Unacknowledged, discovery};
+use tautwire_contracts::{Catalogue, Contract, OnViolation, Unacknowledged, discovery};
 use tautwire_reactor::counted;
 
 use super::super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag};
@@ -127,7 +127,7 @@ pub(in crate::cli) fn table(catalogue: &Catalogue) -> String {
             contract.name().to_owned(),
             contract.topics().as_str().to_owned(),
             formats(contract),
-            contract.on_violation().name().to_owned(),
+            policy(contract).to_owned(),
             type_name(contract).to_owned(),
         ]);
     }
@@ -174,6 +174,14 @@ pub(in crate::cli) fn description(contract: &Contract, json: bool) -> String {
 
 fn formats(contract: &Contract) -> String {
     contract.formats().iter().map(|format| format.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// What happens to a payload that breaks the contract. It is a choice to deliver it, and not what a contract is there for.
+fn policy(contract: &Contract) -> &'static str {
+    match contract.on_violation() {
+        OnViolation::Observe => "observe (delivers)",
+        policy => policy.name(),
+    }
 }
 
 /// The message type, or the file of a JSON Schema.

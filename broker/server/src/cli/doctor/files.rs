@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::Finding;
 use crate::config::Config;
+use crate::contracts;
 use crate::files;
 use crate::serve::Prepared;
 use crate::time::since_epoch;
@@ -72,6 +73,14 @@ pub(super) fn secrets(config: &Config) -> Vec<Finding> {
         Finding::warning("secret", text, format!("chmod o= {}", files::quoted(path)))
     })
     .collect()
+}
+
+/// Contracts that deliver what breaks them.
+pub(super) fn contracts(config: &Config, prepared: &Prepared) -> Option<Finding> {
+    let text = contracts::observing(prepared.contracts())?;
+    let folder = config.contracts.path.get()?.display();
+    let fix = format!("write on_violation = \"reject\" for it in {folder}, once its publishers keep it");
+    Some(Finding::warning("contract", text, fix))
 }
 
 #[cfg(test)]

@@ -106,6 +106,7 @@ fn findings(config: &Config) -> Result<Vec<Finding>, Stop> {
     findings.extend(files::certificates(config, &prepared));
     findings.extend(files::secrets(config));
     findings.extend(sessions::neglected(config));
+    findings.extend(files::contracts(config, &prepared));
     for Warning { text, fix } in config.advice() {
         // What is found twice is said once.
         if !findings.iter().any(|finding| finding.fix.as_ref() == Some(&fix)) {

@@ -8,6 +8,7 @@ use super::super::{Stop, parser, print};
 use super::clients::split;
 use super::{ADMIN, CA, EXITS, Given, JSON, TOKEN_FILE, parsed, shown, table, wrong_group};
 use crate::json::Value;
+use crate::stderr;
 
 const BROKER: OptionGroup = OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] };
 
@@ -76,6 +77,11 @@ fn stats(mut arguments: Arguments) -> Result<ExitCode, Stop> {
     }
     let Value::Object(members) = parsed(&answer)? else { return Ok(print("")) };
     let is_wanted = |(name, value): &&(String, Value)| name.contains(&*search) && shown(Some(value)) != "0";
-    let wanted = members.iter().filter(is_wanted);
+    let mut wanted = members.iter().filter(is_wanted).peekable();
+    if wanted.peek().is_none() {
+        let is_known = members.iter().any(|(name, _)| name.contains(&*search));
+        let reason = if is_known { "each is 0" } else { "no counter has such a name; without --search all are shown" };
+        stderr::write_line(format_args!("tautwire: nothing to show for --search {search:?}: {reason}"));
+    }
     Ok(print(&wanted.map(|(name, value)| format!("{:<44} {}\n", name, shown(Some(value)))).collect::<String>()))
 }

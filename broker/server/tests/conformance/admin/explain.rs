@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::reload::World;
 use crate::support::http::Answer;
-use crate::support::{Folder, admin, program};
+use crate::support::{Folder, V5, admin, program};
 
 const RULES: &str = r##"
 [[role]]
@@ -46,6 +46,18 @@ fn the_rules_are_listed_with_their_places() {
     let open = World::new(1, "", &[]);
     let answer = admin(open.broker.admin_address(), "GET", "/v1/rules", "").expect(200);
     assert_eq!(answer.body, "{\"open\":true,\"all\":0,\"rules\":[],\"next\":null}\n");
+}
+
+/// Of the rules as well as of authentication: docs/concepts/access-rules.md.
+#[test]
+fn a_client_is_shown_with_the_roles_that_the_rules_give_it() {
+    let rules = format!("{RULES}\n[[role]]\nname = \"readers\"\nrules = []\n\n[[assign]]\neveryone = true\nroles = \"readers\"\n");
+    let folder = Folder::new(&[("access.toml", &rules)]);
+    let file = format!("acl.file={}", folder.path().join("access.toml").display());
+    let world = World::within(folder, 1, "", &[&file]);
+    let _client = world.broker.connect(V5, "reader");
+    let shown = admin(world.broker.admin_address(), "GET", "/v1/clients/reader", "").expect(200);
+    assert!(shown.body.contains("\"roles\":[\"readers\"]"), "{}", shown.body);
 }
 
 fn explain(world: &World, body: &str) -> Answer {

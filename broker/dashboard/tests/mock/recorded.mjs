@@ -1,0 +1,28 @@
+// What a real broker has answered (`npm run record`), and values made like it.
+
+import assert from "node:assert/strict";
+import { recorded } from "../support/recording.mjs";
+
+const ANSWERS = await recorded();
+
+/** The body of a recorded answer, by method and path. */
+export function body(name) {
+  return structuredClone(found(name).body);
+}
+
+/** The same with its status, as a route answers. */
+export function answer(name) {
+  const { status, body: said } = found(name);
+  return { status, body: structuredClone(said) };
+}
+
+function found(name) {
+  assert.ok(name in ANSWERS, `nothing is recorded of ${name}; see tests/support/recording.mjs`);
+  return ANSWERS[name];
+}
+
+/** A recorded object with other values: members that it does not have cannot be set. */
+export function like(template, changes) {
+  for (const name of Object.keys(changes)) assert.ok(name in template, `the broker's answer has no ${name}, but ${Object.keys(template).join(", ")}`);
+  return { ...template, ...changes };
+}

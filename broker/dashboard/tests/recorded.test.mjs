@@ -1,0 +1,26 @@
+// The stand-in answers with what was recorded of a broker: so that must be what today's broker answers.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { test } from "node:test";
+import { GENERATED, types } from "../types.mjs";
+import { faultsOf } from "./support/description.mjs";
+import { record, recorded, shapeOf } from "./support/recording.mjs";
+import { BINARY } from "./support/scenario.mjs";
+
+test("the types are those of the description of the admin API", async () => {
+  assert.equal(await readFile(GENERATED, "utf8"), await types(), "run `npm run types`");
+});
+
+test("recorded answers are as the description has them", async () => {
+  for (const [name, { status, body }] of Object.entries(await recorded())) {
+    const [method, path] = name.split(/[ ?]/);
+    // The events of the tap are no answers.
+    if (path !== "/v1/tap") assert.deepEqual(faultsOf(method, path, status, typeof body === "string" ? undefined : body), [], name);
+  }
+});
+
+test("today's broker answers with the members and types that are recorded", { skip: BINARY === undefined && "set TAUTWIRE to a binary" }, async () => {
+  const shapes = (answers) => Object.fromEntries(Object.entries(answers).map(([name, answer]) => [name, shapeOf(answer)]));
+  assert.deepEqual(shapes(await record()), shapes(await recorded()), "run `npm run record`, and see what has changed");
+});

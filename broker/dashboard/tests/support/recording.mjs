@@ -1,0 +1,104 @@
+// Answers of a real broker, written down with what changes from one run to the next replaced.
+
+import { readFile } from "node:fs/promises";
+import { Scenario, TOKEN } from "./scenario.mjs";
+
+export const RECORDED = new URL("../recorded/answers.json", import.meta.url);
+
+/** Each is asked after the traffic of the scenario, in this order. */
+const ASKED = [
+  ["GET", "/v1/overview"],
+  ["GET", "/v1/overview/history"],
+  ["GET", "/v1/clients"],
+  ["GET", "/v1/clients/slow"],
+  ["GET", "/v1/clients/away"],
+  ["GET", "/v1/clients/reader"],
+  ["GET", "/v1/clients/nobody"],
+  ["GET", "/v1/clients/reader/subscriptions"],
+  ["GET", "/v1/clients/reader/why?topic=power/1/kwh"],
+  ["GET", "/v1/clients/reader/why?topic=water/1"],
+  ["GET", "/v1/clients/worker-1/why?topic=jobs/1"],
+  ["GET", "/v1/clients/nobody/why?topic=power/1/kwh"],
+  ["GET", "/v1/bans"],
+  ["GET", "/v1/listeners"],
+  ["GET", "/v1/topics"],
+  ["GET", "/v1/topic-metrics"],
+  ["GET", "/v1/retained"],
+  ["GET", "/v1/retained/power/1/kwh"],
+  ["GET", "/v1/contracts"],
+  ["GET", "/v1/contracts/power"],
+  ["GET", "/v1/contracts/lax"],
+  ["GET", "/v1/contracts/none"],
+  ["GET", "/v1/rules"],
+  ["POST", "/v1/explain", { client_id: "a", action: "publish", topic: "power/1" }],
+  ["POST", "/v1/explain", { client_id: "a", action: "publish", topic: "secret/1" }],
+  ["GET", "/v1/config"],
+  ["GET", "/v1/cluster"],
+  ["DELETE", "/v1/retained?filter=power/3/kwh"],
+];
+
+/** Runs the scenario and gives the answers, by method and path. */
+export async function record() {
+  const scenario = await Scenario.start();
+  try {
+    await scenario.run();
+    // The first value of the last hour.
+    await scenario.until(async () => (await scenario.ask("GET", "/v1/overview/history")).body.ends_ms !== null, "a value of the last hour");
+    const answers = {};
+    const ask = async (method, path, body, name = path) => {
+      const said = body === undefined ? "" : ` ${JSON.stringify(body)}`;
+      answers[`${method} ${name}${said}`] = normalised(await scenario.ask(method, path, body), scenario);
+    };
+    for (const [method, path, body] of ASKED) await ask(method, path, body);
+    const good = await scenario.tapped("power/#", () => scenario.publish("power/1/kwh", '{"kwh":1.5}'));
+    answers["GET /v1/tap (message)"] = normalised({ status: 200, body: good }, scenario);
+    answers["POST /session"] = normalised(await scenario.ask("POST", "/session", { token: TOKEN }), scenario);
+    await scenario.configure("mqtt.receive_maximum = 64\nsys.interval_s = 5", 2);
+    await ask("GET", "/v1/config/diff", undefined, "/v1/config/diff (changed)");
+    await scenario.configure("mqtt.max_qoss = 1");
+    await ask("GET", "/v1/config/diff", undefined, "/v1/config/diff (wrong)");
+    await scenario.configure("");
+    await ask("GET", "/v1/config/diff", undefined, "/v1/config/diff (same)");
+    await ask("POST", "/v1/config/reload");
+    return answers;
+  } finally {
+    await scenario.stop();
+  }
+}
+
+/** When everything in a recording happens. */
+export const RECORDED_MS = 1_790_000_000_000;
+/** What depends on the machine and the moment. */
+const MEASURED = /^(memory_bytes|memory_limit_bytes|disk_bytes|disk_limit_bytes|held_bytes|connection_bytes|output_bytes|queued_bytes|retained_bytes|bytes_received|bytes_sent|bytes_delivered|sync_p50_us|sync_p99_us|(delivery|acknowledgement)_p(50|99)_us)$/;
+
+function normalised(value, scenario, key = "") {
+  if (Array.isArray(value)) return value.map((item) => normalised(item, scenario));
+  if (typeof value === "object" && value !== null) {
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, name === "series" ? seriesOf(item) : normalised(item, scenario, name)]));
+  }
+  if (typeof value === "string") {
+    if (key === "csrf") return "0";
+    return value.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "2026-09-21T14:13:20Z").replaceAll(scenario.folder, "/etc/tautwire").replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1:1883");
+  }
+  if (typeof value !== "number") return value;
+  if (/_ms$/.test(key) && value > 1e12) return RECORDED_MS;
+  if (key === "until_unix_s") return RECORDED_MS / 1_000;
+  return MEASURED.test(key) ? 4_096 : value;
+}
+
+/** One value of each series, so that its name is there. */
+function seriesOf(series) {
+  return Object.fromEntries(Object.keys(series).map((name) => [name, [0]]));
+}
+
+/** The answers as they were written down. */
+export async function recorded() {
+  return JSON.parse(await readFile(RECORDED, "utf8"));
+}
+
+/** Names and types, without values: of a list, those of all its items together. */
+export function shapeOf(value) {
+  if (Array.isArray(value)) return [...new Set(value.map((item) => JSON.stringify(shapeOf(item))))].sort();
+  if (typeof value !== "object" || value === null) return value === null ? "null" : typeof value;
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, shapeOf(item)]));
+}

@@ -1,0 +1,56 @@
+//! Contracts that only observe deliver payloads that break them: whoever looks at the broker is told which these are.
+
+use tautwire_contracts::Catalogue;
+
+/// So many names are written out.
+const NAMES_MAX: usize = 10;
+
+/// Names the contracts that only observe; `None` if there are none.
+pub(crate) fn observing(catalogue: &Catalogue) -> Option<String> {
+    let names: Vec<&str> = catalogue.observing().map(|contract| contract.name()).collect();
+    let [first, others @ ..] = names.as_slice() else { return None };
+    if others.is_empty() {
+        return Some(format!("the contract {first} only observes: payloads that break it are counted and delivered"));
+    }
+    let more = match names.len().saturating_sub(NAMES_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let written = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
+    let count = names.len();
+    Some(format!("{count} contracts only observe: payloads that break them are counted and delivered: {written}{more}"))
+}
+
+/// Warns of the contracts that only observe.
+pub(crate) fn warn_of_observing(catalogue: &Catalogue) {
+    if let Some(text) = observing(catalogue) {
+        log::warn!("{text}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautwire_contracts::{Files, LoadLimits};
+
+    fn named(policies: &[&str]) -> Option<String> {
+        let entry = |(at, policy): (usize, &&str)| {
+            format!(
+                "[[contract]]\nname = 'c{at:02}'\ntopics = 't/{at}'\nformat = 'json'\nschema = 's.json'\n\
+                 on_violation = '{policy}'\n"
+            )
+        };
+        let manifest: String = policies.iter().enumerate().map(entry).collect();
+        let files = Files::from([("contracts.toml".to_owned(), manifest), ("s.json".to_owned(), "{}".to_owned())]);
+        observing(&Catalogue::load(&files, &LoadLimits::default()).expect("they are right"))
+    }
+
+    #[test]
+    fn contracts_that_observe_are_named_up_to_a_number() {
+        assert_eq!(named(&["reject", "quarantine", "disconnect"]), None);
+        let one = "the contract c01 only observes: payloads that break it are counted and delivered";
+        assert_eq!(named(&["reject", "observe"]).as_deref(), Some(one));
+        let many = named(&["observe"; 12]).expect("they observe");
+        assert!(many.starts_with("12 contracts only observe: ") && many.ends_with("c08, c09 and 2 more"), "{many}");
+    }
+}
