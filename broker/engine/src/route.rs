@@ -58,7 +58,7 @@ pub(crate) struct Matches {
     subscriptions: Vec<Subscription>,
     /// How many want payloads as they were published.
     plain: usize,
-    routes: Routes,
+    pub(crate) routes: Routes,
     /// The contract that payloads must keep to.
     contract: Option<Arc<Contract>>,
     /// Names the entry; `None` for what is not remembered.
@@ -205,7 +205,8 @@ impl<J: Journal> Shard<J> {
             hub.hold_to(contract, outgoing).map_err(NotRouted::Broken)?;
         }
         if !outgoing.is_admitted && outgoing.message.qos != QoS::AtMostOnce {
-            hub.admit(outgoing, matches)?;
+            hub.admits(outgoing, matches)?;
+            outgoing.is_admitted = true;
         }
 
         let contract = matches.contract.as_deref();
@@ -252,7 +253,9 @@ impl<J: Journal> Shard<J> {
         let Shard { hub, table, .. } = self;
         let Table { tree, cache, stamps, generation } = table;
         let matches = find(tree, cache, stamps, *generation, hub, outgoing.message.topic, Look::Ahead);
-        hub.admit(outgoing, matches)
+        hub.admits(outgoing, matches)?;
+        outgoing.is_admitted = true;
+        Ok(())
     }
 
     /// Whether somebody may want messages of `topic` in another format than they are published in.
@@ -378,9 +381,9 @@ fn find<'c, J: Journal>(
 }
 
 impl<J: Journal> Hub<J> {
-    /// Lets a message in that must not be lost once it has been acknowledged, or refuses it.
+    /// Whether there is memory and disk for a message of QoS 1 or 2, and for those who want it.
     #[inline]
-    fn admit(&self, outgoing: &mut Outgoing<'_>, matches: &Matches) -> Result<(), NotRouted> {
+    pub(crate) fn admits(&self, outgoing: &Outgoing<'_>, matches: &Matches) -> Result<(), NotRouted> {
         let MessageRef { topic, .. } = outgoing.message;
         let Routes { shards, shares, .. } = &matches.routes;
         let receivers = matches.subscriptions.len() + shares.len() + shards.without(self.common.shard()).count();
@@ -390,7 +393,6 @@ impl<J: Journal> Hub<J> {
         if let Some(state) = self.has_no_disk_for(outgoing, matches) {
             return Err(NotRouted::NoDisk(state));
         }
-        outgoing.is_admitted = true;
         Ok(())
     }
 

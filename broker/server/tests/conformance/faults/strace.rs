@@ -46,9 +46,8 @@ impl Faults {
     /// The same of the calls of the broker's one thread of that name.
     pub(super) fn of_thread(broker: &Broker, name: &str, injection: &str) -> Option<Faults> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", broker.pid())).expect("the broker is running");
-        let is_called_so = |task: &PathBuf| {
-            std::fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim_end() == name)
-        };
+        let is_called_so =
+            |task: &PathBuf| std::fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim_end() == name);
         let task = tasks.map(|task| task.expect("the broker is running").path()).find(is_called_so);
         let task = task.unwrap_or_else(|| panic!("the broker has no thread {name}"));
         let id = task.file_name().and_then(|id| id.to_str()?.parse().ok());
