@@ -102,9 +102,9 @@ pub struct Hypothesis {
 }
 
 impl Hypothesis {
-    /// One whose payload and publisher are not known.
+    /// One whose payload and publisher are not known. It has a byte: an empty one would remove what is retained.
     pub fn new(topic: &str, qos: QoS) -> Hypothesis {
-        let payload = Box::default();
+        let payload = [0].into();
         Hypothesis { topic: topic.into(), qos, retain: false, payload, is_payload_known: false, publisher: None }
     }
 

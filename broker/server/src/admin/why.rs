@@ -38,8 +38,8 @@ pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
         qos,
         retain,
         is_payload_known: payload.is_some(),
-        // Nobody looks at these bytes, so the system need not have them.
-        payload: payload.unwrap_or_else(|| vec![0; payload_bytes.unwrap_or(0)]).into(),
+        // Nobody looks at these bytes, so the system need not have them. An empty payload would remove what is retained.
+        payload: payload.unwrap_or_else(|| vec![0; payload_bytes.unwrap_or(1)]).into(),
         publisher: publisher.as_deref().map(Box::from),
     };
     let query = WhyQuery { name: name.as_str().into(), message };

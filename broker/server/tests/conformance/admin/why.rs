@@ -4,6 +4,7 @@ mod agrees;
 
 use std::time::{Duration, Instant};
 
+use tautwire_engine::PublishRefusal;
 use tautwire_protocol::{Property, RetainHandling, SubscriptionOptions};
 
 use super::clients::texts;
@@ -368,7 +369,9 @@ fn every_code_is_explained() {
     let is_code = |text: &&str| {
         text.contains('_') && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_' || byte == b'0')
     };
-    let codes: Vec<&str> = quoted.filter(is_code).filter(|text| *text != "mount_point").collect();
+    let refusals = PublishRefusal::ALL.iter().map(|refusal| refusal.code());
+    let parameters = ["mount_point", "payload_bytes"];
+    let codes: Vec<&str> = quoted.filter(is_code).filter(|text| !parameters.contains(text)).chain(refusals).collect();
     assert!(codes.len() > 15, "{codes:?}");
     for code in codes {
         assert!(guide.contains(&format!("`{code}`")), "the guide does not explain {code}");
