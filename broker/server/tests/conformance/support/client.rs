@@ -620,9 +620,8 @@ impl Client {
     #[track_caller]
     pub(crate) fn expect_nothing(&mut self) {
         self.ping();
-        if let Some(packet) = self.waiting.pop_front() {
-            panic!("expected nothing, got {:?}", packet.as_packet());
-        }
+        let first = self.waiting.front().map(OwnedPacket::as_packet);
+        assert!(first.is_none(), "expected nothing, got {first:?}");
     }
 
     #[track_caller]
