@@ -16,7 +16,7 @@ EXECUTABLE = ROOT / "bin" / "tautwire"
 LOGS = ROOT / "target" / "hostile-logs"
 # It writes and syncs a segment of its log first, on a disk that others may keep busy.
 READY_TIMEOUT_S = 120
-STOP_TIMEOUT_S = 20
+STOP_TIMEOUT_S = 60
 
 
 class BrokerError(Exception):

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import setup
 
-READY_TIMEOUT_S = 20
-STOP_TIMEOUT_S = 20
+READY_TIMEOUT_S = 120
+STOP_TIMEOUT_S = 60
 # A port is free when it is asked for; another process may take it before the broker does.
 START_ATTEMPTS = 5
 NATS_SERVER = setup.ROOT / "bench" / "peers" / "bin" / "nats-server"

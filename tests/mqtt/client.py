@@ -10,7 +10,7 @@ from typing import Self
 import wire
 from wire import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL
 
-TIMEOUT_S = 30
+TIMEOUT_S = 90
 
 
 class Client:

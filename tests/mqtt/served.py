@@ -13,8 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ.get("TAUTWIRE_TEST_BINARY", ROOT / "bin" / "tautwire"))
-READY_TIMEOUT_S = 60
-TIMEOUT_S = 30
+READY_TIMEOUT_S = 120
+TIMEOUT_S = 90
 
 
 @dataclass

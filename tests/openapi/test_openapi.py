@@ -73,6 +73,8 @@ EXAMPLES = [
     Example(f"{CLIENT}/subscriptions", "get", "/v1/clients/meter-7/subscriptions", 200),
     Example(f"{CLIENT}/why", "get", "/v1/clients/meter-7/why?topic=power/3/kwh&qos=0", 200),
     Example(f"{CLIENT}/why", "get", "/v1/clients/away/why?topic=other", 200),
+    Example(f"{CLIENT}/why", "get", "/v1/clients/away/why?topic=other&retain=true&payload=x&publisher=meter-7", 200),
+    Example(f"{CLIENT}/why", "get", "/v1/clients/away/why?topic=other&payload=x&payload_bytes=1", 400),
     Example(f"{CLIENT}/connection", "delete", "/v1/clients/meter-7/connection", 204),
     Example(f"{CLIENT}/session", "delete", "/v1/clients/meter-7/session", 204),
     Example("/v1/cluster", "get", "/v1/cluster", 404),

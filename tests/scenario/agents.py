@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "target" / "scenario"
 BUILD_TIMEOUT_S = 900
 # So long an agent may take for anything.
-PATIENCE_S = 30.0
-END_TIMEOUT_S = 30
+PATIENCE_S = 90.0
+END_TIMEOUT_S = 60
 
 
 class AgentError(Exception):

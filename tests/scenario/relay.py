@@ -9,8 +9,8 @@ import threading
 from ack_order import Acknowledgements
 
 CHUNK_BYTES = 65536
-CONNECT_TIMEOUT_S = 10
-SENT_TIMEOUT_S = 30
+CONNECT_TIMEOUT_S = 60
+SENT_TIMEOUT_S = 90
 
 
 class Relay:

@@ -17,8 +17,8 @@ from relay import Relay
 from stranger import Stranger
 
 EXECUTABLE = ROOT / "bin" / "tautwire"
-READY_TIMEOUT_S = 20
-STOP_TIMEOUT_S = 20
+READY_TIMEOUT_S = 120
+STOP_TIMEOUT_S = 60
 
 
 class Broken(Exception):

@@ -62,6 +62,13 @@ impl Account {
         self.output_max_bytes
     }
 
+    /// Whether an output in which so many bytes wait takes a message of QoS 0. An empty one takes any, so that one larger than the limit is not
+    /// refused for ever.
+    #[inline(always)]
+    pub(crate) fn output_takes(&self, pending_bytes: usize, payload_bytes: usize) -> bool {
+        pending_bytes == 0 || pending_bytes + payload_bytes <= self.output_max_bytes
+    }
+
     /// Looks at all shards, at the beginning of each turn. One connection may have `output_max_bytes` of output.
     #[inline]
     fn look(&mut self, retained_bytes: u64, output_max_bytes: usize) {
@@ -72,10 +79,16 @@ impl Account {
         self.output_max_bytes = output_max_bytes.min(share_bytes.max(OUTPUT_ALWAYS_BYTES));
     }
 
+    /// Whether there is room for more output of a client for whom `pending_bytes` wait.
+    #[inline]
+    pub(crate) fn has_spare(&self, pending_bytes: usize, more_bytes: usize) -> bool {
+        (pending_bytes + more_bytes) as u64 <= self.spare_bytes
+    }
+
     /// Takes room for output of a client for whom `pending_bytes` wait; false where there is none.
     #[inline]
     pub(crate) fn take_spare(&mut self, pending_bytes: usize, more_bytes: usize) -> bool {
-        let fits = (pending_bytes + more_bytes) as u64 <= self.spare_bytes;
+        let fits = self.has_spare(pending_bytes, more_bytes);
         if fits {
             self.spare_bytes -= more_bytes as u64;
             if self.spare_bytes < self.enough_bytes {

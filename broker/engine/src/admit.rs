@@ -11,9 +11,9 @@ use crate::slow_consumer::SlowConsumer;
 use crate::throttle::Blocked;
 
 impl<J: Journal> Hub<J> {
-    /// Lets a message in that must not be lost once it has been acknowledged, or refuses it.
+    /// Whether there is room for a message of QoS 1 or 2 with everybody who wants it: in memory, on disk, and in queues.
     #[inline]
-    pub(crate) fn admit(&self, outgoing: &mut Outgoing<'_>, matches: &Matches) -> Result<(), NotRouted> {
+    pub(crate) fn admits(&self, outgoing: &Outgoing<'_>, matches: &Matches) -> Result<(), NotRouted> {
         let MessageRef { topic, .. } = outgoing.message;
         let Routes { shards, shares, .. } = &matches.routes;
         let receivers = matches.subscriptions.len() + shares.len() + shards.without(self.common.shard()).count();
@@ -32,7 +32,6 @@ impl<J: Journal> Hub<J> {
         if let Some(state) = self.has_no_disk_for(outgoing, matches) {
             return Err(NotRouted::NoDisk(state));
         }
-        outgoing.is_admitted = true;
         Ok(())
     }
 

@@ -236,6 +236,16 @@ impl<J: Journal> Shard<J> {
         self.route(&mut outgoing, Publisher::Broker, generation).unwrap_or(false)
     }
 
+    /// Whether a message is refused because of its payload.
+    pub(crate) fn would_break_contract(&self, message: &MessageRef<'_>) -> bool {
+        let Some(contract) = self.hub.regime.contracts().find(message.topic) else { return false };
+        let is_refused = matches!(contract.on_violation(), OnViolation::Reject | OnViolation::Disconnect);
+        let MessageRef { topic, properties, payload, .. } = *message;
+        // It takes a retained message away, and says nothing itself [MQTT-3.3.1-6].
+        let is_removal = message.retain && payload.is_empty();
+        is_refused && !is_removal && contract.check(topic, content_type(properties), payload).is_err()
+    }
+
     /// Why a will must not be taken on, if it must not: it would break its contract when nobody is there to be told.
     pub(crate) fn will_breaks_contract(&self, will: &tautwire_protocol::Will<'_>) -> Option<String> {
         let topic = will.topic.as_str();

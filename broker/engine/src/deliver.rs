@@ -64,8 +64,7 @@ impl<J: Journal> Hub<J> {
     ) {
         let connection = &self.connections[index];
         let pending = connection.pending_bytes();
-        // An empty output takes any packet, so that one larger than the limit is not refused for ever.
-        if pending > 0 && pending + outgoing.message.payload.len() > self.memory.output_max_bytes() {
+        if !self.memory.output_takes(pending, outgoing.message.payload.len()) {
             self.drop_output_full(index, outgoing);
             return;
         }
@@ -570,12 +569,12 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Whether the packet keeps to the client's Maximum Packet Size [MQTT-3.1.2-24].
-    fn fits(&self, index: ConnectionIndex, message: &MessageRef<'_>, subscription_ids: &[SubscriptionId]) -> bool {
+    pub(crate) fn fits(&self, index: ConnectionIndex, message: &MessageRef<'_>, ids: &[SubscriptionId]) -> bool {
         let connection = &self.connections[index];
         if connection.takes_any_publish() && !frames::may_be_too_long(message) {
             return true;
         }
-        let header = self.plain_header(connection, subscription_ids);
+        let header = self.plain_header(connection, ids);
         match connection.mount_point() {
             None => with_alias(connection, header, message).is_some(),
             Some(mount) => {

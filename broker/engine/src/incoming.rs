@@ -8,7 +8,7 @@ use tautwire_protocol::{
     PubRecReason, PubRelReason, Publish, QoS, ReasonCode, ShortAcknowledgement, TopicName,
 };
 use tautwire_router::{RetainRefused, RetainedClaim, ShardIndex};
-use tautwire_session::{AckLevel, Change, Journal, LogState};
+use tautwire_session::{AckLevel, Change, Journal};
 
 use crate::ack::Ack;
 use crate::connections::{Chunk, Reason};
@@ -278,11 +278,8 @@ impl<J: Journal> Shard<J> {
         outgoing.is_checked = true;
         if !outgoing.is_admitted && outgoing.message.qos != QoS::AtMostOnce {
             self.admit_retained(outgoing)?;
-        } else if outgoing.message.qos == QoS::AtMostOnce
-            && self.hub.log.state() != LogState::Open
-            && !outgoing.message.topic.starts_with("$SYS/")
-        {
-            return Err(NotRouted::NoDisk(self.hub.log.state()));
+        } else if outgoing.message.qos == QoS::AtMostOnce {
+            self.hub.admits_retained_at_most_once(outgoing)?;
         }
         let message = outgoing.message;
         let claim = self.retained_claim(publisher);
@@ -299,7 +296,7 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Against whose quota a retained message counts, where there is one.
-    fn retained_claim(&self, publisher: Publisher) -> Option<RetainedClaim> {
+    pub(crate) fn retained_claim(&self, publisher: Publisher) -> Option<RetainedClaim> {
         let Publisher::Session(session) = publisher else { return None };
         let of_user = self.hub.allowances.quotas().of_user.retained;
         if let Some(user) = self.hub.sessions.user(session).filter(|_| of_user.is_bounded()) {

@@ -9,7 +9,7 @@ use crate::frames::Outgoing;
 use crate::handshake::Caller;
 use crate::hub::Hub;
 use crate::place::SessionIndex;
-use crate::route::Matches;
+use crate::route::{Matches, NotRouted};
 use crate::shard::Shard;
 
 pub(crate) const FULL: &str = "the broker has as much on disk as it may; send it again later";
@@ -21,6 +21,16 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn has_no_disk_for(&self, outgoing: &Outgoing<'_>, matches: &Matches) -> Option<LogState> {
         let state = self.log.state();
         (state != LogState::Open && is_written(outgoing, matches)).then_some(state)
+    }
+
+    /// Whether the log takes a message of QoS 0 that is to be retained.
+    #[inline]
+    pub(crate) fn admits_retained_at_most_once(&self, outgoing: &Outgoing<'_>) -> Result<(), NotRouted> {
+        let state = self.log.state();
+        if state != LogState::Open && !outgoing.message.topic.starts_with("$SYS/") {
+            return Err(NotRouted::NoDisk(state));
+        }
+        Ok(())
     }
 
     /// Why the session, which is written down, may not grow, if so.

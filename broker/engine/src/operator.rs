@@ -236,7 +236,7 @@ impl<J: Journal> Hub<J> {
 }
 
 /// The length of the PUBLISH packet in which a client of 5.0 would send it.
-fn packet_len(message: &MessageRef<'_>) -> usize {
+pub(crate) fn packet_len(message: &MessageRef<'_>) -> usize {
     let header = Header {
         v5: true,
         qos: message.qos,

@@ -12,7 +12,7 @@ use crate::survey::QueueLimit;
 use crate::throttle::Cause;
 
 /// The smallest message there is. Where not even that fits, a queue is full.
-const SMALLEST_BYTES: usize = 1;
+pub(crate) const SMALLEST_BYTES: usize = 1;
 
 impl<J: Journal> Hub<J> {
     /// Makes room for a message in a session that is to hold it; says whether there is some.
@@ -145,6 +145,12 @@ impl<J: Journal> Hub<J> {
         }
     }
 
+    /// Whether dropping what waits would make room: what has been sent and not acknowledged may take it all.
+    pub(crate) fn old_make_room(&self, session: SessionIndex, counted_bytes: usize) -> bool {
+        let sent_bytes = self.sessions[session].outbound().map_or(0, Outbound::sent_bytes);
+        sent_bytes == 0 || sent_bytes + counted_bytes <= self.allowances.quotas().queue_bytes
+    }
+
     /// Does with a session that is full what the operator has chosen; says whether the message may be held now.
     #[cold]
     fn make_room_for(&mut self, session: SessionIndex, delivery: &PendingMessage, topic: &str) -> bool {
@@ -164,9 +170,7 @@ impl<J: Journal> Hub<J> {
             }
             SlowConsumer::DropOld => {}
         }
-        let sent_bytes = self.sessions[session].outbound().map_or(0, |outbound| outbound.sent_bytes());
-        if sent_bytes > 0 && sent_bytes + delivery.counted_bytes() > self.allowances.quotas().queue_bytes {
-            // Dropping what waits would not make room: what has been sent and not acknowledged takes it.
+        if !self.old_make_room(session, delivery.counted_bytes()) {
             return false;
         }
         let mut dropped = 0;

@@ -229,7 +229,8 @@ impl<J: Journal> Shard<J> {
             hub.hold_to(contract, outgoing).map_err(NotRouted::Broken)?;
         }
         if !outgoing.is_admitted && outgoing.message.qos != QoS::AtMostOnce {
-            hub.admit(outgoing, matches)?;
+            hub.admits(outgoing, matches)?;
+            outgoing.is_admitted = true;
         }
 
         let contract = matches.contract.as_deref();
@@ -276,7 +277,9 @@ impl<J: Journal> Shard<J> {
         let Shard { hub, table, .. } = self;
         let Table { tree, cache, stamps, generation } = table;
         let matches = find(tree, cache, stamps, *generation, hub, outgoing.message.topic, Look::Ahead);
-        hub.admit(outgoing, matches)
+        hub.admits(outgoing, matches)?;
+        outgoing.is_admitted = true;
+        Ok(())
     }
 
     /// The shard for which a message of `topic` cannot be taken on now, if there is one.

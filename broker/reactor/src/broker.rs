@@ -296,8 +296,11 @@ impl Control {
     /// # Errors
     /// There was no answer.
     pub fn why(&self, query: WhyQuery, patience: Patience<'_>) -> Result<Explained, AskError> {
+        let message = query.message.clone();
+        let publishes_on = self.inbox_of(message.publisher.as_deref().unwrap_or(&query.name));
+        let judged = surveys::ask(publishes_on, |reply| Survey::Publish(message, reply), patience)?;
         let inbox = self.inbox_of(&query.name);
-        let mut explained = surveys::ask(inbox, |reply| Survey::Why(query, reply), patience)?;
+        let mut explained = surveys::ask(inbox, |reply| Survey::Why(query, reply), patience)?.after(judged);
         for finding in &mut explained.findings {
             if let Finding::SharedTurns { others: Some(others), .. } = finding
                 && let Some(inbox) = self.inboxes.get(usize::from(others.member.shard.0))

@@ -398,7 +398,7 @@ mod tests {
     use tautwire_protocol::{ConnectReason, QoS, TopicName};
 
     /// Longer than anything here may take.
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const PATIENCE: Duration = Duration::from_secs(90);
 
     fn message() -> Message {
         let topic = TopicName::new("t").expect("a valid topic");

@@ -20,7 +20,7 @@ use tautwire_router::{RetainedLimits, ShardIndex};
 use tautwire_session::AckLevel;
 
 /// Longer than anything here may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(90);
 const SEED: Seed = Seed([3; 16]);
 const RETAINED: RetainedLimits = RetainedLimits { messages: 10, bytes: 10_000 };
 

@@ -284,6 +284,19 @@ impl Exchange {
         self.read().retained.check(topic, kept_bytes)
     }
 
+    /// Whether [`Exchange::retain_for`] would retain a message of so many bytes now.
+    ///
+    /// # Errors
+    /// It would not.
+    pub fn admits_retained_for(
+        &self,
+        claim: Option<&RetainedClaim>,
+        topic: &str,
+        kept_bytes: usize,
+    ) -> Result<(), RetainRefused> {
+        self.read().retained.check_for(claim, topic, kept_bytes)
+    }
+
     /// Has its topic retain `message`, whatever the limits say: another broker has let it in. Gives the generation with which it may be
     /// routed: subscriptions of a later one find it.
     pub fn mirror_retained(&self, message: Message) -> u64 {

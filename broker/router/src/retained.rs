@@ -102,10 +102,7 @@ impl RetainedStore {
         claim: Option<&RetainedClaim>,
     ) -> Result<Option<Body>, RetainRefused> {
         let claim = claim.filter(|_| counts(topic));
-        self.check(topic, body.kept_bytes())?;
-        if claim.is_some_and(|claim| !self.admits(claim, topic, body.kept_bytes())) {
-            return Err(RetainRefused::Quota);
-        }
+        self.check_for(claim, topic, body.kept_bytes())?;
         Ok(self.put(topic, body, expiry, claim.map(|claim| claim.owner)))
     }
 
@@ -113,6 +110,21 @@ impl RetainedStore {
     pub(crate) fn set_beyond_limits(&mut self, message: Message, expiry: Option<Expiry>) -> Option<Body> {
         let held = message.clone();
         self.put(held.topic(), message.into(), expiry, None)
+    }
+
+    /// Whether one more message of so many bytes stays within the limits of all, and within the quota of its owner.
+    pub(crate) fn check_for(
+        &self,
+        claim: Option<&RetainedClaim>,
+        topic: &str,
+        kept_bytes: usize,
+    ) -> Result<(), RetainRefused> {
+        self.check(topic, kept_bytes)?;
+        let claim = claim.filter(|_| counts(topic));
+        if claim.is_some_and(|claim| !self.admits(claim, topic, kept_bytes)) {
+            return Err(RetainRefused::Quota);
+        }
+        Ok(())
     }
 
     /// Whether one more message of so many bytes stays within the limits of all.

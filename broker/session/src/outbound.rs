@@ -87,7 +87,12 @@ pub struct PendingMessage {
 impl PendingMessage {
     /// What the delivery counts against the limits of its session, in bytes: its message in full, whoever else holds it.
     pub fn counted_bytes(&self) -> usize {
-        self.message.kept_bytes() + size_of::<PendingMessage>() + self.subscription_ids.heap_bytes()
+        PendingMessage::counted_bytes_of(self.message.kept_bytes(), &self.subscription_ids)
+    }
+
+    /// The same for a message that takes so many bytes.
+    pub fn counted_bytes_of(kept_bytes: usize, subscription_ids: &SubscriptionIds) -> usize {
+        kept_bytes + size_of::<PendingMessage>() + subscription_ids.heap_bytes()
     }
 }
 

@@ -21,7 +21,7 @@ from contracts import ABSENT, Duration, PayloadError, Timestamp
 V = TypeVar("V")
 P = TypeVar("P")
 
-PATIENCE_S = 20
+PATIENCE_S = 90
 
 CODECS: list[tuple[str, tautwire.Codec[Any], Any]] = [
     ("everything", contracts.EVERYTHING_CODEC, sample.everything()),

@@ -132,13 +132,17 @@ impl<J: Journal> Hub<J> {
             return Ok(None);
         }
         let retain = self.retain_for(message);
-        if retain != Retain::Clear
-            && let Err(refused) = self.common.exchange().admits_retained(message.topic, message.kept_bytes())
-        {
-            self.counters().retained_refused.add(1);
-            return Err(NotRouted::NotRetained(refused));
-        }
+        self.admits_into_cluster(message).inspect_err(|_| self.counters().retained_refused.add(1))?;
         Ok(Some(Retaining { retain, known: self.common.mirror().known(message.topic) }))
+    }
+
+    /// Whether the store of the cluster retains a message.
+    pub(crate) fn admits_into_cluster(&self, message: &MessageRef<'_>) -> Result<(), NotRouted> {
+        if !message.retain || message.payload.is_empty() {
+            return Ok(());
+        }
+        let admitted = self.common.exchange().admits_retained(message.topic, message.kept_bytes());
+        admitted.map_err(NotRouted::NotRetained)
     }
 
     fn retain_for(&self, message: &MessageRef<'_>) -> Retain {

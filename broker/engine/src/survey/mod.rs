@@ -17,6 +17,7 @@ use tautwire_session::{Journal, SubscriptionRecord};
 
 use crate::jobs::{Job, Slice};
 use crate::place::ConnectionId;
+use crate::refusal::{Hypothesis, Judged};
 use crate::shard::Shard;
 use crate::turn::Surroundings;
 use crate::violations::ViolationBook;
@@ -84,6 +85,8 @@ pub enum Survey {
     Subscriptions(Box<str>, Box<str>, usize, Reply<Option<SubscriptionList>>),
     /// Whether a message would reach a client.
     Why(WhyQuery, Reply<Explained>),
+    /// Whether the broker would take a message. It goes to the shard of its publisher, where it names one.
+    Publish(Hypothesis, Reply<Judged>),
     /// What a session of the shard is called; `None` where it has ended.
     Name(SessionKey, Reply<Option<Box<str>>>),
     /// Some of the retained messages, whichever shard they came by.
@@ -163,6 +166,7 @@ impl<J: Journal> Shard<J> {
                 let session = self.hub.sessions.at(&key);
                 reply.give(session.map(|session| self.hub.sessions[session].name().into()));
             }
+            Survey::Publish(question, reply) => reply.give(self.judge_publish(&question)),
             Survey::Violations(reply) => reply.give(self.hub.regime.violation_book().clone()),
             Survey::Client(name, reply) => match self.hub.sessions.find_of_client(&name) {
                 Some(session) => {

@@ -2,9 +2,10 @@
 
 use tautwire_contracts::OnViolation;
 use tautwire_message::Format;
-use tautwire_protocol::{QoS, ReasonCode, RetainHandling, TopicFilter, topic_matches};
+use tautwire_message::MessageRef;
+use tautwire_protocol::{QoS, RetainHandling, SubscriptionId, TopicFilter, topic_matches};
 use tautwire_router::{SessionKey, ShareGroup, Turn};
-use tautwire_session::{Journal, Outbound, SubscriptionRecord, parts_of_name};
+use tautwire_session::{Journal, Outbound, PendingMessage, SubscriptionIds, SubscriptionRecord, parts_of_name};
 
 use crate::drops::DropEvent;
 use crate::formats;
@@ -12,6 +13,8 @@ use crate::hub::Hub;
 use crate::jobs::SLICE_STEPS;
 use crate::mount::MountPoint;
 use crate::place::SessionIndex;
+use crate::queue_room::SMALLEST_BYTES;
+use crate::refusal::{Hypothesis, Judged, PublishRefusal};
 use crate::shard::Shard;
 use crate::slow_consumer::SlowConsumer;
 
@@ -25,10 +28,8 @@ const NEAREST_MAX: usize = 3;
 pub struct WhyQuery {
     /// The name of the client's session.
     pub name: Box<str>,
-    /// The topic of the message, mount point included.
-    pub topic: Box<str>,
-    /// The QoS with which it would be published.
-    pub qos: QoS,
+    /// The message.
+    pub message: Hypothesis,
 }
 
 /// What would become of the message.
@@ -66,8 +67,14 @@ pub enum Finding {
     NoSession,
     /// The broker is one of several, and does not serve the client's session. Another one may, or it waits in the store.
     NotServedHere,
-    /// Nobody may publish to the topic: it is beyond a limit, or the broker's own.
-    NotPublishable(ReasonCode),
+    /// The broker refuses the message.
+    Refused(PublishRefusal),
+    /// The queue of a session is full, and the publisher is not read from until it has room.
+    PublisherWaits,
+    /// The publisher that was named is not connected here, so it is not known whether it may publish the message.
+    NoPublisher,
+    /// The client's connections break off too often, so it is not let in for a time.
+    HeldBack,
     /// No subscription matches; these look most like it.
     NotSubscribed(Vec<Box<str>>),
     /// The access rules would refuse a subscription to the topic.
@@ -140,8 +147,12 @@ pub enum Finding {
         /// The largest message of QoS 0 that finds room.
         left_bytes: usize,
     },
+    /// There is no memory for more output of QoS 0.
+    NoMemoryForOutput,
     /// Packets larger than that are not sent to the client.
     PacketLimit(u32),
+    /// The message is larger than the client accepts.
+    TooLarge,
     /// Payloads must keep this contract; this is what becomes of those that do not.
     Contract(Box<str>, OnViolation),
     /// A message is retained on the topic: a new subscription gets it.
@@ -196,6 +207,26 @@ pub(crate) struct Walk {
     nearest: Vec<(usize, Box<str>)>,
 }
 
+impl Explained {
+    /// Adds what the broker would do with the message before anybody gets it.
+    #[must_use]
+    pub fn after(mut self, judged: Judged) -> Explained {
+        match judged {
+            Judged::Taken => {}
+            Judged::Refused(refusal) => {
+                self.outcome = Outcome::DoesNotArrive;
+                self.findings.insert(0, Finding::Refused(refusal));
+            }
+            Judged::Waits => {
+                self.outcome = if self.outcome == Outcome::Arrives { Outcome::Waits } else { self.outcome };
+                self.findings.insert(0, Finding::PublisherWaits);
+            }
+            Judged::NoPublisher => self.findings.push(Finding::NoPublisher),
+        }
+        self
+    }
+}
+
 impl Walk {
     pub(crate) fn new(query: WhyQuery) -> Walk {
         Walk { query, after: "".into(), is_done: false, matching: Vec::new(), nearest: Vec::new() }
@@ -214,8 +245,8 @@ impl Walk {
                 steps += 1;
                 last = Some(filter);
                 let Some(matched) = matched_part(filter, &record) else { continue };
-                if !topic_matches(matched, &self.query.topic) {
-                    note_nearest(&mut self.nearest, likeness(matched, &self.query.topic), filter);
+                if !topic_matches(matched, &self.query.message.topic) {
+                    note_nearest(&mut self.nearest, likeness(matched, &self.query.message.topic), filter);
                 } else if self.matching.len() < MATCHING_MAX {
                     self.matching.push((filter.into(), record));
                 }
@@ -235,15 +266,17 @@ impl Walk {
                 true => (Outcome::Elsewhere, Finding::NotServedHere),
                 false => (Outcome::DoesNotArrive, Finding::NoSession),
             };
-            return Explained { outcome, findings: vec![finding], drops: Vec::new() };
+            let mut findings = vec![finding];
+            findings.extend(hub.keeps_outside(&self.query.name).then_some(Finding::HeldBack));
+            return Explained { outcome, findings, drops: Vec::new() };
         };
         let drops = hub.sessions.drops(session).map(|drops| drops.events().cloned().collect()).unwrap_or_default();
         let mut findings = Vec::new();
         let outcome = self.judge(shard, session, &mut findings);
-        if let Some(contract) = hub.regime.contracts().find(&self.query.topic) {
+        if let Some(contract) = hub.regime.contracts().find(&self.query.message.topic) {
             findings.push(Finding::Contract(contract.name().into(), contract.on_violation()));
         }
-        if hub.common.exchange().retained_message(&self.query.topic).is_some() {
+        if hub.common.exchange().retained_message(&self.query.message.topic).is_some() {
             findings.push(Finding::Retained);
             findings.extend(self.retain_handling().map(Finding::RetainHandling));
         }
@@ -263,13 +296,7 @@ impl Walk {
 
     fn judge<J: Journal>(&self, shard: &Shard<J>, session: SessionIndex, findings: &mut Vec<Finding>) -> Outcome {
         let hub = &shard.hub;
-        let WhyQuery { topic, qos, .. } = &self.query;
-        if let Err(reason) = shard.check_topic(topic)
-            && !topic.starts_with("$SYS/")
-        {
-            findings.push(Finding::NotPublishable(reason));
-            return Outcome::DoesNotArrive;
-        }
+        let Hypothesis { topic, qos, .. } = &self.query.message;
         let (mount_point, client_id) = parts_of_name(hub.sessions[session].name());
         // `#` behind a mount point matches the level above, too, and nothing there begins with `$`.
         let is_outside = |prefix: &&str| MountPoint::new(prefix).is_none_or(|mount| mount.rest(topic).is_none());
@@ -293,8 +320,11 @@ impl Walk {
         if granted < *qos {
             findings.push(Finding::QoSReduced(granted));
         }
+        let own = self.matching.iter().filter(|(filter, _)| is_shared == filter.starts_with("$share/"));
+        // [MQTT-3.3.4-4]; one member of a group has one.
+        let ids: Vec<SubscriptionId> = own.filter_map(|(_, record)| record.identifier).collect();
         let effective = granted.min(*qos);
-        match hub.fate(session, topic, effective, findings) {
+        match hub.fate(session, &self.query.message.message(), effective, &ids, findings) {
             // At QoS 1 and 2 it goes to another member then, or waits for one.
             Outcome::DoesNotArrive if !is_shared || effective == QoS::AtMostOnce => Outcome::DoesNotArrive,
             _ if is_shared => Outcome::OneOfMany,
@@ -309,7 +339,7 @@ impl Walk {
         session: SessionIndex,
         findings: &mut Vec<Finding>,
     ) -> Option<(QoS, bool)> {
-        let contract = hub.regime.contracts().find(&self.query.topic);
+        let contract = hub.regime.contracts().find(&self.query.message.topic);
         let (mut own, mut shared) = (None, None);
         for (filter, record) in &self.matching {
             let qos = record.options.qos;
@@ -326,8 +356,13 @@ impl Walk {
                 None => findings.push(Finding::Subscribed { filter: filter.clone(), record: *record }),
             }
             let is_shared = filter.starts_with("$share/");
-            if record.options.no_local && !findings.contains(&Finding::NoLocal) {
-                findings.push(Finding::NoLocal);
+            if record.options.no_local {
+                if !findings.contains(&Finding::NoLocal) {
+                    findings.push(Finding::NoLocal);
+                }
+                if self.query.message.publisher.as_ref() == Some(&self.query.name) {
+                    continue;
+                }
             }
             if let (Some(format), Some(contract)) = (record.format, &contract)
                 && !contract.can_become(format)
@@ -343,7 +378,7 @@ impl Walk {
 
     fn turns_of(&self, group: &ShareGroup, client: &SessionKey) -> Finding {
         let (own, others): (Vec<Turn>, Vec<Turn>) =
-            group.turns_on(&self.query.topic).into_iter().partition(|turn| turn.member == *client);
+            group.turns_on(&self.query.message.topic).into_iter().partition(|turn| turn.member == *client);
         Finding::SharedTurns {
             filter: group.filter().as_ref().into(),
             own: own.last().map(|last| (own.len(), last.at_ms)),
@@ -358,32 +393,48 @@ impl Walk {
 }
 
 impl<J: Journal> Hub<J> {
-    /// What becomes of a message of this QoS that a session is given.
-    fn fate(&self, session: SessionIndex, topic: &str, qos: QoS, findings: &mut Vec<Finding>) -> Outcome {
+    /// What becomes of a message that a session is given with this QoS and these identifiers.
+    fn fate(
+        &self,
+        session: SessionIndex,
+        message: &MessageRef<'_>,
+        qos: QoS,
+        ids: &[SubscriptionId],
+        findings: &mut Vec<Finding>,
+    ) -> Outcome {
+        let counted_bytes = PendingMessage::counted_bytes_of(message.kept_bytes(), &SubscriptionIds::from(ids));
         let Some(index) = self.sessions.connection(session) else {
+            findings.extend(self.keeps_outside(self.sessions[session].name()).then_some(Finding::HeldBack));
             if qos == QoS::AtMostOnce {
                 findings.insert(0, Finding::AwayAtMostOnce);
                 return Outcome::DoesNotArrive;
             }
             findings.insert(0, Finding::Away(self.sessions.away(session).expires_at_ms));
-            let is_dropped = self.tell_of_full_queue(session, topic, findings);
+            let is_dropped = self.tell_of_full_queue(session, message.topic, counted_bytes, findings);
             return if is_dropped { Outcome::DoesNotArrive } else { Outcome::Waits };
         };
         let connection = &self.connections[index];
         if let Some(bytes) = connection.agreement().maximum_packet_size_bytes {
             findings.push(Finding::PacketLimit(bytes.get()));
         }
+        let is_too_large = !self.fits(index, message, ids);
+        if is_too_large {
+            findings.insert(0, Finding::TooLarge);
+        }
         let (pending_bytes, max_bytes) = (connection.pending_bytes(), self.memory.output_max_bytes());
-        let is_output_full = pending_bytes > max_bytes;
-        if is_output_full {
+        if pending_bytes > max_bytes {
             findings.insert(0, Finding::OutputFull(pending_bytes));
         } else if pending_bytes > 0 {
             findings.insert(0, Finding::OutputBehind { pending_bytes, left_bytes: max_bytes - pending_bytes });
         }
         if qos == QoS::AtMostOnce {
-            return if is_output_full { Outcome::DoesNotArrive } else { Outcome::Arrives };
+            let payload_bytes = message.payload.len();
+            let has_memory = self.memory.has_spare(pending_bytes, payload_bytes);
+            findings.extend((!has_memory).then_some(Finding::NoMemoryForOutput));
+            let arrives = self.memory.output_takes(pending_bytes, payload_bytes) && has_memory && !is_too_large;
+            return if arrives { Outcome::Arrives } else { Outcome::DoesNotArrive };
         }
-        if self.tell_of_full_queue(session, topic, findings) {
+        if self.tell_of_full_queue(session, message.topic, counted_bytes, findings) || is_too_large {
             return Outcome::DoesNotArrive;
         }
         let (in_flight, queued) =
@@ -399,18 +450,33 @@ impl<J: Journal> Hub<J> {
         if self.free_packet_id(session, index).is_some() { Outcome::Arrives } else { Outcome::Waits }
     }
 
-    /// Says so where one more message finds no room; gives whether it does not arrive for that reason.
-    fn tell_of_full_queue(&self, session: SessionIndex, topic: &str, findings: &mut Vec<Finding>) -> bool {
-        // The smallest message there is.
-        let Some(limit) = self.queue_limit(session, 1) else { return false };
+    /// Whether the client of a session is not let in because its connections break off too often.
+    fn keeps_outside(&self, name: &str) -> bool {
+        self.allowances.holds_back(name, self.clock.now_ms())
+    }
+
+    /// Adds a finding where a message that counts so many bytes finds no room. Returns whether the message is dropped for that reason.
+    fn tell_of_full_queue(
+        &self,
+        session: SessionIndex,
+        topic: &str,
+        counted_bytes: usize,
+        findings: &mut Vec<Finding>,
+    ) -> bool {
+        let policy = self.policy(session, topic);
+        // Publishers that wait or are refused do so only once nothing fits any more: until then a queue takes one message of any size.
+        let counted_bytes = if policy.holds_publishers() { SMALLEST_BYTES } else { counted_bytes };
+        let Some(limit) = self.queue_limit(session, counted_bytes) else { return false };
         let queued = self.sessions[session].outbound().map_or(0, Outbound::queued);
-        let policy = match self.policy(session, topic) {
+        let policy = match policy {
             // What has been sent and not acknowledged takes all room, and is not dropped.
-            SlowConsumer::DropOld if queued == 0 => SlowConsumer::DropNew,
+            SlowConsumer::DropOld if queued == 0 || !self.old_make_room(session, counted_bytes) => {
+                SlowConsumer::DropNew
+            }
             policy => policy,
         };
         findings.insert(0, Finding::QueueFull { limit, policy });
-        !matches!(policy, SlowConsumer::DropOld | SlowConsumer::PausePublisher)
+        matches!(policy, SlowConsumer::DropNew | SlowConsumer::Disconnect)
     }
 }
 

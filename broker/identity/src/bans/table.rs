@@ -187,7 +187,13 @@ impl Bans {
     /// Whether a user or a Client Identifier is banned.
     #[must_use]
     pub fn has(&self, who: &Banned, now: Now) -> bool {
-        self.is_any() && self.told(self.table().has(who, now))
+        self.told(self.would_refuse(who, now))
+    }
+
+    /// The same for somebody who asks and does not connect: it does not count as a refusal.
+    #[must_use]
+    pub fn would_refuse(&self, who: &Banned, now: Now) -> bool {
+        self.is_any() && self.table().has(who, now)
     }
 
     /// Who of those that an attempt names is banned.

@@ -1,8 +1,9 @@
 //! Why a message does or does not reach a client, in words.
 
 use tautwire_contracts::OnViolation;
-use tautwire_engine::{Finding, OtherTurns, QueueLimit, SlowConsumer, WhyQuery};
-use tautwire_protocol::{QoS, ReasonCode, RetainHandling, TopicName};
+use tautwire_engine::{Finding, Hypothesis, OtherTurns, Outcome, PublishRefusal, QueueLimit, SlowConsumer, WhyQuery};
+use tautwire_identity::Banned;
+use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, QoS, RetainHandling, TopicName};
 use tautwire_router::TURNS_MAX;
 use tautwire_session::parts_of_name;
 
@@ -21,16 +22,75 @@ pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     let levels = [("0", QoS::AtMostOnce), ("1", QoS::AtLeastOnce), ("2", QoS::ExactlyOnce)];
     let read = |text: &str| levels.iter().find(|(name, _)| *name == text).map(|(_, qos)| *qos);
     let qos = query.take_as("qos", "0, 1 or 2", read)?.unwrap_or(QoS::AtLeastOnce);
-    query.finish("mount_point, topic, qos")?;
-    let query = WhyQuery { name: name.into(), topic: topic.into(), qos };
+    let truth = |text: &str| text.parse::<bool>().ok();
+    let retain = query.take_as("retain", "true or false", truth)?.unwrap_or(false);
+    let payload = query.take("payload").map(String::into_bytes);
+    let size = format!("a number of bytes up to {MAX_PACKET_SIZE_BYTES}");
+    let in_bytes = |text: &str| text.parse::<usize>().ok().filter(|bytes| *bytes <= MAX_PACKET_SIZE_BYTES as usize);
+    let payload_bytes = query.take_as("payload_bytes", &size, in_bytes)?;
+    let publisher = query.take("publisher");
+    query.finish("mount_point, topic, qos, retain, payload, payload_bytes, publisher")?;
+    if payload.is_some() && payload_bytes.is_some() {
+        return Err(bad("payload and payload_bytes are given, but the payload has a length: leave payload_bytes out"));
+    }
+    let message = Hypothesis {
+        topic: topic.into(),
+        qos,
+        retain,
+        is_payload_known: payload.is_some(),
+        // Nobody looks at these bytes, so the system need not have them. An empty payload would remove what is retained.
+        payload: payload.unwrap_or_else(|| vec![0; payload_bytes.unwrap_or(1)]).into(),
+        publisher: publisher.as_deref().map(Box::from),
+    };
+    let query = WhyQuery { name: name.as_str().into(), message };
     let explained = call.admin.control.why(query, call.patience()).map_err(unanswered)?;
-    let findings = explained.findings.iter().map(|finding| {
-        let Words { code, text, change } = words(finding);
+    let mut outcome = explained.outcome;
+    let mut told: Vec<Words> = explained.findings.iter().map(words).collect();
+    if is_banned(call, &name)? {
+        told.push(banned("banned", parts_of_name(&name).1));
+    }
+    if let Some(publisher) = publisher.filter(|publisher| *publisher != name)
+        && is_banned(call, &publisher)?
+    {
+        outcome = Outcome::DoesNotArrive;
+        told.insert(0, banned("publisher_banned", parts_of_name(&publisher).1));
+    }
+    if call.admin.reloader.node().is_some_and(|node| node.is_draining()) {
+        told.push(Words {
+            code: "draining",
+            text: "this node of the cluster is drained: its clients are sent to other nodes, and it takes no new ones"
+                .into(),
+            change: "ask the other nodes, which `tautwire cluster status` names",
+        });
+    }
+    let findings = told.into_iter().map(|Words { code, text, change }| {
         Fields::default().with("code", code).with("text", text).with("change", change)
     });
-    let body =
-        Fields::default().with("outcome", explained.outcome.code()).with("findings", findings.collect::<Vec<_>>());
+    let body = Fields::default().with("outcome", outcome.code()).with("findings", findings.collect::<Vec<_>>());
     Ok(ok(body.with("drops", explained.drops.iter().map(drop_event).collect::<Vec<_>>())))
+}
+
+/// Whether a ban keeps the client of a session out: one of its identifier, or of the user whose session it is.
+fn is_banned(call: &Call<'_, '_>, name: &str) -> Result<bool, Response> {
+    let porter = call.admin.reloader.porter();
+    if !porter.bans().is_any() {
+        return Ok(false);
+    }
+    let refuses = |who: &Banned| porter.bans().would_refuse(who, porter.now());
+    if refuses(&Banned::ClientId(parts_of_name(name).1.into())) {
+        return Ok(true);
+    }
+    let session = call.admin.control.client(name, call.patience()).map_err(unanswered)?;
+    let user = session.and_then(|session| session.summary.user);
+    Ok(user.is_some_and(|user| refuses(&Banned::User((*user).into()))))
+}
+
+fn banned(code: &'static str, client_id: &str) -> Words {
+    Words {
+        code,
+        text: format!("the client {client_id:?}, or its user, is banned, so the broker does not let it connect"),
+        change: "`tautwire bans list` shows the bans, `tautwire bans delete` removes one",
+    }
 }
 
 /// A finding in words.
@@ -56,14 +116,23 @@ fn words(finding: &Finding) -> Words {
                 .into(),
             "ask the other nodes, which `tautwire cluster status` names",
         ),
-        Finding::NotPublishable(ReasonCode::TopicNameInvalid) => said(
-            "topic_refused",
-            "a publish to this topic is refused: it is longer, or has more levels, than the broker allows".into(),
-            "limits.topic_bytes, limits.topic_levels",
+        Finding::Refused(refusal) => refused(*refusal),
+        Finding::PublisherWaits => said(
+            "publisher_waits",
+            "the queue of a client that receives the message is full, so the broker does not read it from its publisher until there is room"
+                .into(),
+            "the client acknowledges faster; limits.slow_consumer; `tautwire top` shows the longest queues",
         ),
-        Finding::NotPublishable(_) => {
-            said("topic_reserved", "a publish to this topic is refused: it is the broker's own".into(), "another topic")
-        }
+        Finding::NoPublisher => said(
+            "publisher_not_connected",
+            "the publisher is not connected to this broker, so its access rules and quotas are not known".into(),
+            "the publisher connects; name another one, or none",
+        ),
+        Finding::HeldBack => said(
+            "held_back",
+            "the connections of the client break off too often, so the broker refuses it for a time".into(),
+            "two clients may have this identifier; limits.client_breaks, limits.client_hold_s",
+        ),
         Finding::NotSubscribed(nearest) if nearest.is_empty() => {
             said("not_subscribed", "the client has no subscriptions".into(), "the client subscribes")
         }
@@ -154,6 +223,16 @@ fn words(finding: &Finding) -> Words {
             ),
             "the client reads faster; limits.connection_output_bytes",
         ),
+        Finding::NoMemoryForOutput => said(
+            "output_memory_full",
+            "there is no memory for more output of QoS 0, so the message is dropped".into(),
+            "memory.limit",
+        ),
+        Finding::TooLarge => said(
+            "too_large",
+            "the message is larger than the client accepts, so it is dropped".into(),
+            "Maximum Packet Size of the client",
+        ),
         Finding::PacketLimit(bytes) => said(
             "packet_limit",
             format!("packets larger than {bytes} bytes are not sent to the client"),
@@ -207,6 +286,57 @@ fn queue_full(limit: QueueLimit, policy: SlowConsumer) -> Words {
         SlowConsumer::PausePublisher => "publishers of new ones wait",
     };
     Words { code, text: format!("{held}: {happens}"), change: change.into() }
+}
+
+/// Why the broker refuses a message.
+fn refused(refusal: PublishRefusal) -> Words {
+    let (text, change) = match refusal {
+        PublishRefusal::PacketTooLarge => ("it is larger than the broker accepts", "mqtt.maximum_packet_size"),
+        PublishRefusal::QoSNotSupported => ("its QoS is above the maximum", "mqtt.max_qos, or a lower QoS"),
+        PublishRefusal::RetainNotSupported => ("retained messages are not available", "mqtt.retain_available"),
+        PublishRefusal::TopicTooLong => (
+            "the topic is longer, or has more levels, than the broker allows",
+            "limits.topic_bytes, limits.topic_levels",
+        ),
+        PublishRefusal::TopicReserved => ("the topic is the broker's own", "another topic"),
+        PublishRefusal::NotAuthorized => (
+            "the access rules do not allow the publisher to publish it",
+            "acl.file; `tautwire acl explain` says which rule decides",
+        ),
+        PublishRefusal::ContractBroken => {
+            ("the payload breaks the contract of the topic", "the payload; `tautwire contract test` says what is wrong")
+        }
+        PublishRefusal::NoMemory => (
+            "there is no memory for it, or a client that receives it holds more than its share",
+            "memory.limit; `tautwire top` shows which clients hold most",
+        ),
+        PublishRefusal::PayloadTooLarge => ("its payload is larger than the broker accepts", "limits.payload_bytes"),
+        PublishRefusal::SessionQueueFull => (
+            "the queue of a client that receives it is full, and the publisher is told so",
+            "the client acknowledges faster; limits.slow_consumer; `tautwire top` shows the longest queues",
+        ),
+        PublishRefusal::SharedQueueFull => (
+            "no member of a shared subscription can take it, and the queue of the group is full",
+            "members that acknowledge; mqtt.shared_ack_timeout_s, limits.shared_queue_bytes",
+        ),
+        PublishRefusal::DiskFull => (
+            "the disk is full, or the log has as much as it may, so nothing that must be kept is accepted",
+            "free space on the disk of data.path, or raise disk.limit",
+        ),
+        PublishRefusal::DiskFailed => (
+            "the disk has failed, so nothing that must be kept is accepted until the broker is restarted",
+            "the disk; the log of the broker says what failed",
+        ),
+        PublishRefusal::RetainedFull => (
+            "as many retained messages, or bytes, as the limits allow are there",
+            "limits.retained_messages, limits.retained_bytes",
+        ),
+        PublishRefusal::RetainedQuota => (
+            "the publisher, or its user, has as many retained messages, or bytes, as its quota allows",
+            "limits.retained_messages_per_client, limits.retained_bytes_per_client, limits.user_retained_messages, limits.user_retained_bytes",
+        ),
+    };
+    Words { code: refusal.code(), text: format!("the broker refuses the message: {text}"), change }
 }
 
 /// For whom the last messages of a group were.

@@ -54,6 +54,10 @@ impl Node {
         match *self {}
     }
 
+    pub(crate) fn is_draining(&self) -> bool {
+        match *self {}
+    }
+
     pub(crate) fn await_service(&self, _: &mut dyn FnMut() -> bool) -> bool {
         match *self {}
     }

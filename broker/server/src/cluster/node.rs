@@ -207,6 +207,11 @@ impl Node {
         !self.relay.is_draining() && self.sharing().refused.is_empty() && self.is_serving()
     }
 
+    /// Whether an operator has said that the node is to end.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.relay.is_draining()
+    }
+
     /// Whether those clients are served that it has.
     pub(crate) fn is_serving(&self) -> bool {
         self.relay.life().is_some_and(|life| life.is_serving())

@@ -22,9 +22,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
-use tautwire_reactor::{
-    Broker, DataDirectory, DataLock, Doorkeeper, Entrance, OnDamage, Place, StartError, counted,
-};
+use tautwire_reactor::{Broker, DataDirectory, DataLock, Doorkeeper, Entrance, OnDamage, Place, StartError, counted};
 
 use crate::admin::{Admin, Credentials, CurrentCredentials, Serving};
 use crate::cluster::{Node, Plan as ClusterPlan};

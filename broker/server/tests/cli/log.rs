@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::process::Broker;
 
 /// Longer than anything here may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Larger than a pipe and the broker's own queue for lines together.
 const LOGGED_BYTES: usize = 3 << 20;

@@ -9,7 +9,7 @@ use tautwire_protocol::{
 };
 
 /// How long one expectation may take. No test waits this long unless it fails.
-const EXPECTATION: Duration = Duration::from_secs(30);
+const EXPECTATION: Duration = Duration::from_secs(90);
 
 pub(crate) struct ScriptedBroker {
     listener: TcpListener,

@@ -113,7 +113,7 @@ impl Broker {
         let name = ServerName::try_from(name.to_owned()).expect("a name");
         let connection = ClientConnection::new(config.into(), name).expect("a client");
         let socket = TcpStream::connect(("127.0.0.1", self.port)).expect("the broker listens");
-        socket.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+        socket.set_read_timeout(Some(Duration::from_secs(90))).expect("a timeout");
         let mut stream = StreamOwned::new(connection, socket);
         let mut answer = vec![0; 4];
         let answered = stream.write_all(CONNECT).and_then(|()| stream.read_exact(&mut answer));

@@ -18,7 +18,7 @@ use tautwire_protocol::{
 use crate::support::{Broker, Folder, TOKEN, admin, program};
 
 /// Longer than anything here may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A broker with two users, whose passwords are `pencil`.
 fn broker() -> (Broker, Folder) {

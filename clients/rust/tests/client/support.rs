@@ -13,7 +13,7 @@ use tautwire_router::RetainedLimits;
 use tautwire_session::AckLevel;
 
 /// Longer than anything here may take; a test that waits so long has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A broker that is stopped when the test is over.
 pub(crate) struct Running(Option<Broker>);

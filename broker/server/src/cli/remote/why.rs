@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::super::arguments::{Arguments, Command, OptionGroup, value};
+use super::super::arguments::{Arguments, Command, OptionGroup, flag, value};
 use super::super::{Exit, Stop, print};
 use super::clients::drops;
 use super::{ADMIN, CA, Given, JSON, MOUNT_POINT, TOKEN_FILE, parsed, percent_encoded, shown};
@@ -17,6 +17,10 @@ pub(crate) static COMMAND: Command = Command {
             title: "Options",
             options: &[
                 value(Some('q'), "qos", "QOS", "The QoS with which the message would be published. Default: 1."),
+                flag(None, "retain", "The message would be retained."),
+                value(None, "payload", "TEXT", "The payload: it is held to the contract of the topic."),
+                value(None, "payload-bytes", "COUNT", "How long the payload would be, where its text does not matter."),
+                value(None, "publisher", "CLIENT", "Who would publish it: its access rules and quotas count then."),
                 MOUNT_POINT,
             ],
         },
@@ -32,7 +36,12 @@ pub(crate) static COMMAND: Command = Command {
 pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     let mut arguments = Arguments::new(&COMMAND, parser);
     let mut given = Given::read(&mut arguments, |given, name, arguments| {
-        given.query.push((name, arguments.string()?));
+        let (name, value) = match name {
+            "retain" => (name, "true".to_owned()),
+            "payload-bytes" => ("payload_bytes", arguments.string()?),
+            _ => (name, arguments.string()?),
+        };
+        given.query.push((name, value));
         Ok(())
     })?;
     let [client, topic] = given.word(&arguments, "CLIENT and TOPIC")?.map(str::to_owned);

@@ -1,7 +1,10 @@
 //! Why a message would not reach a client, and why the last ones did not: each reason from the state of a running broker.
 
+mod agrees;
+
 use std::time::{Duration, Instant};
 
+use tautwire_engine::PublishRefusal;
 use tautwire_protocol::{Property, RetainHandling, SubscriptionOptions};
 
 use super::clients::texts;
@@ -50,7 +53,7 @@ fn why_a_message_does_not_reach_a_client_is_said() {
         client.subscribe("$share/g/shared", AtLeastOnce);
         client.subscribe("window", AtLeastOnce);
         is(world.why("c", "topic=Two"), "does_not_arrive", &["not_subscribed"]);
-        is(world.why("c", "topic=$share/x"), "does_not_arrive", &["topic_reserved"]);
+        is(world.why("c", "topic=$share/x"), "does_not_arrive", &["topic_reserved", "not_subscribed"]);
         is(world.why("c", "topic=one&qos=0"), "arrives", &["subscribed"]);
         is(world.why("c", "topic=one&qos=2"), "arrives", &["subscribed", "qos_reduced"]);
         is(world.why("c", "topic=own&qos=2"), "arrives", &["subscribed", "no_local"]);
@@ -173,7 +176,7 @@ fn what_rules_contracts_formats_and_options_have_to_do_with_it_is_said() {
         let mut client = world.broker.connecting(V5, "c").property(maximum_packet_size(1_000)).open();
         client.subscribe("open", AtLeastOnce);
         is(world.why("c", "topic=closed/x"), "does_not_arrive", &["not_subscribed", "not_allowed"]);
-        is(world.why("c", "topic=1/2/3/4/5/6/7/8/9/10"), "does_not_arrive", &["topic_refused"]);
+        is(world.why("c", "topic=1/2/3/4/5/6/7/8/9/10"), "does_not_arrive", &["topic_refused", "not_subscribed"]);
         is(world.why("c", "topic=open"), "arrives", &["subscribed", "packet_limit"]);
 
         let mut client = world.broker.connect(V5, "formats");
@@ -366,7 +369,9 @@ fn every_code_is_explained() {
     let is_code = |text: &&str| {
         text.contains('_') && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_' || byte == b'0')
     };
-    let codes: Vec<&str> = quoted.filter(is_code).filter(|text| *text != "mount_point").collect();
+    let refusals = PublishRefusal::ALL.iter().map(|refusal| refusal.code());
+    let parameters = ["mount_point", "payload_bytes"];
+    let codes: Vec<&str> = quoted.filter(is_code).filter(|text| !parameters.contains(text)).chain(refusals).collect();
     assert!(codes.len() > 15, "{codes:?}");
     for code in codes {
         assert!(guide.contains(&format!("`{code}`")), "the guide does not explain {code}");

@@ -38,6 +38,11 @@ impl World {
         World { broker, folder, threads }
     }
 
+    /// A broker that runs, and the folder with its token.
+    pub(crate) fn of(broker: Broker, folder: Folder) -> World {
+        World { broker, folder, threads: 1 }
+    }
+
     /// Writes the file anew and has the broker read it.
     pub(crate) fn reload(&self, file: &str) -> Answer {
         Broker::write_file(self.threads, &self.folder, file);

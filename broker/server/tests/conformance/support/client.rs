@@ -119,17 +119,12 @@ impl Client {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Writes as much as the kernel takes within a moment; says how many bytes that were, which may end in the midst of
-    /// a packet.
+    /// Writes what the kernel takes within a moment; gives how many bytes that were, perhaps not whole packets.
     pub(crate) fn send_what_fits(&mut self, bytes: &[u8]) -> usize {
         self.stream.set_write_timeout(Some(WRITE_PATIENCE)).expect("a positive time is a valid timeout");
         match self.stream.write(bytes) {
             Ok(count) => count,
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
-            {
-                0
-            }
+            Err(error) if is_nothing_yet(&error) => 0,
             Err(error) => panic!("writing failed: {error}"),
         }
     }
@@ -625,9 +620,8 @@ impl Client {
     #[track_caller]
     pub(crate) fn expect_nothing(&mut self) {
         self.ping();
-        if let Some(packet) = self.waiting.pop_front() {
-            panic!("expected nothing, got {:?}", packet.as_packet());
-        }
+        let first = self.waiting.front().map(OwnedPacket::as_packet);
+        assert!(first.is_none(), "expected nothing, got {first:?}");
     }
 
     #[track_caller]
@@ -654,10 +648,7 @@ impl Client {
                 Ok(0) => return Some(self.closed()),
                 Ok(count) => self.received.extend_from_slice(&chunk[..count]),
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return Some(self.closed()),
-                // With a timeout the kernel does not begin anew by itself after an interruption.
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {
-                }
+                Err(error) if is_nothing_yet(&error) => {}
                 Err(error) => panic!("reading failed: {error}"),
             }
         }
@@ -691,6 +682,11 @@ impl Client {
         let rest = &self.received[self.taken..];
         &rest[..rest.len().min(HEAD_BYTES)]
     }
+}
+
+/// Whether a socket was not ready in time. With a timeout the kernel does not restart the call of a process that was stopped.
+fn is_nothing_yet(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
 /// Subscription Options with this QoS and zeroes.

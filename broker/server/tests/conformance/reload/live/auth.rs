@@ -13,6 +13,8 @@ const BY_CERTIFICATE: &str = "auth.password_file = \"users\"\ntls.certificate = 
      [[listener]]\nname = \"own\"\naddress = \"mqtts://127.0.0.1:0\"\ntls.client_certificates = \"required\"\n";
 const BY_SECRET: &str = "auth.jwt_secret_file = \"secret\"\n{}\n";
 const BY_HOOK: &str = "auth.hook_url = \"SERVICE/auth\"\n{}\n";
+/// The broker waits longer for the answer than a test holds it back, however late everything is.
+const BY_PATIENT_HOOK: &str = "auth.hook_url = \"SERVICE/auth\"\nauth.hook_timeout_ms = 60000\n{}\n";
 
 const SECRET: &str = "a secret of at least thirty-two bytes";
 
@@ -201,7 +203,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         keys: &["auth.hook_concurrency"],
-        file: BY_HOOK,
+        file: BY_PATIENT_HOOK,
         off: "",
         on: "auth.hook_concurrency = 1",
         see: After(|scene| {
@@ -219,7 +221,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         keys: &["limits.authentications"],
-        file: "auth.hook_url = \"SERVICE/auth\"\nauth.hook_concurrency = 1\n{}\n",
+        file: "auth.hook_url = \"SERVICE/auth\"\nauth.hook_timeout_ms = 60000\nauth.hook_concurrency = 1\n{}\n",
         off: "",
         on: "limits.authentications = 1",
         see: After(|scene| {

@@ -1,0 +1,259 @@
+//! Whether the broker would refuse a message, found out by the functions that refuse it, and without publishing anything.
+
+use tautwire_message::{MessageId, MessageRef};
+use tautwire_protocol::{QoS, ReasonCode};
+use tautwire_router::RetainRefused;
+use tautwire_session::{Journal, LogState};
+
+use crate::frames::Outgoing;
+use crate::incoming::Disconnection;
+use crate::operator::packet_len;
+use crate::place::SessionIndex;
+use crate::route::{Matches, NotRouted, Publisher};
+use crate::shard::Shard;
+use crate::slow_consumer::SlowConsumer;
+
+/// Makes the enum, its list and its texts of one table, so that none of them can lack a row.
+macro_rules! refusals {
+    ($($(#[doc = $doc:literal])* $name:ident = $code:literal, $reason:ident;)*) => {
+        /// Why the broker refuses a message.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum PublishRefusal {
+            $($(#[doc = $doc])* $name,)*
+        }
+
+        impl PublishRefusal {
+            /// All of them.
+            pub const ALL: &[PublishRefusal] = &[$(PublishRefusal::$name),*];
+
+            /// What operators call it. Never changes.
+            pub fn code(self) -> &'static str {
+                match self { $(PublishRefusal::$name => $code,)* }
+            }
+
+            /// What a publisher of 5.0 is told.
+            pub fn reason(self) -> ReasonCode {
+                match self { $(PublishRefusal::$name => ReasonCode::$reason,)* }
+            }
+        }
+    };
+}
+
+refusals! {
+    /// Its packet is larger than the broker accepts.
+    PacketTooLarge = "packet_refused", PacketTooLarge;
+    /// Its QoS is above the maximum.
+    QoSNotSupported = "qos_refused", QoSNotSupported;
+    /// Retained messages are not available.
+    RetainNotSupported = "retain_refused", RetainNotSupported;
+    /// Its topic is longer, or has more levels, than the broker accepts.
+    TopicTooLong = "topic_refused", TopicNameInvalid;
+    /// Its topic is the broker's own.
+    TopicReserved = "topic_reserved", NotAuthorized;
+    /// The access rules do not allow the publisher to publish it.
+    NotAuthorized = "publish_not_allowed", NotAuthorized;
+    /// Its payload breaks the contract of its topic.
+    ContractBroken = "contract_broken", PayloadFormatInvalid;
+    /// There is no memory for it, or a client that receives it holds more than its share.
+    NoMemory = "memory_full", QuotaExceeded;
+    /// Its payload is larger than the broker accepts.
+    PayloadTooLarge = "payload_refused", ImplementationSpecificError;
+    /// The queue of a session that receives it is full, and publishers are refused then.
+    SessionQueueFull = "session_queue_full", QuotaExceeded;
+    /// No member of a shared subscription can take it, and the queue of the group is full.
+    SharedQueueFull = "shared_queue_full", QuotaExceeded;
+    /// The log takes no more until there is space on the disk.
+    DiskFull = "disk_full", QuotaExceeded;
+    /// The log has failed.
+    DiskFailed = "disk_failed", QuotaExceeded;
+    /// The broker retains as many messages, or bytes, as its limits allow.
+    RetainedFull = "retained_full", QuotaExceeded;
+    /// The publisher, or its user, retains as many messages, or bytes, as its quota allows.
+    RetainedQuota = "retained_full_for_client", QuotaExceeded;
+}
+
+impl PublishRefusal {
+    fn of_log(state: LogState) -> PublishRefusal {
+        if state == LogState::Full { PublishRefusal::DiskFull } else { PublishRefusal::DiskFailed }
+    }
+}
+
+impl From<&NotRouted> for Judged {
+    fn from(why: &NotRouted) -> Judged {
+        Judged::Refused(match why {
+            NotRouted::NotAuthorized => PublishRefusal::NotAuthorized,
+            NotRouted::Broken(_) => PublishRefusal::ContractBroken,
+            NotRouted::NotRetained(RetainRefused::Limit) => PublishRefusal::RetainedFull,
+            NotRouted::NotRetained(RetainRefused::Quota) => PublishRefusal::RetainedQuota,
+            NotRouted::NoMemory => PublishRefusal::NoMemory,
+            NotRouted::QueueFull(SlowConsumer::PausePublisher) => return Judged::Waits,
+            NotRouted::QueueFull(_) => PublishRefusal::SessionQueueFull,
+            NotRouted::ShareQueueFull => PublishRefusal::SharedQueueFull,
+            // For as long as a thread is behind: a moment.
+            NotRouted::Congested(_) => return Judged::Taken,
+            NotRouted::NoDisk(state) => PublishRefusal::of_log(*state),
+        })
+    }
+}
+
+/// A message that somebody may publish.
+#[derive(Debug, Clone)]
+pub struct Hypothesis {
+    /// Its topic, mount point included.
+    pub topic: Box<str>,
+    /// Its QoS.
+    pub qos: QoS,
+    /// RETAIN.
+    pub retain: bool,
+    /// Its payload.
+    pub payload: Box<[u8]>,
+    /// Whether that is what would be published, and not only as long.
+    pub is_payload_known: bool,
+    /// The name of the session of the client that publishes it. Without one, what depends on the publisher is left out.
+    pub publisher: Option<Box<str>>,
+}
+
+impl Hypothesis {
+    /// One whose payload and publisher are not known. It has a byte: an empty one would remove what is retained.
+    pub fn new(topic: &str, qos: QoS) -> Hypothesis {
+        let payload = [0].into();
+        Hypothesis { topic: topic.into(), qos, retain: false, payload, is_payload_known: false, publisher: None }
+    }
+
+    /// The message as a client sends it, without properties.
+    pub(crate) fn message(&self) -> MessageRef<'_> {
+        MessageRef {
+            id: MessageId::NONE,
+            topic: &self.topic,
+            properties: &[],
+            payload: &self.payload,
+            qos: self.qos,
+            retain: self.retain,
+            expires_at_ms: None,
+        }
+    }
+}
+
+/// What the broker would do with a [`Hypothesis`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judged {
+    /// It takes the message.
+    Taken,
+    /// It refuses it.
+    Refused(PublishRefusal),
+    /// It does not read the message from its publisher until the queue of a session has room.
+    Waits,
+    /// The publisher is not connected here, so what depends on it is not known.
+    NoPublisher,
+}
+
+impl<J: Journal> Shard<J> {
+    /// Whether the broker would take a message now. It asks what `on_publish` asks, in the same order, and changes nothing.
+    pub(crate) fn judge_publish(&self, question: &Hypothesis) -> Judged {
+        let session = match question.publisher.as_deref().map(|name| self.hub.sessions.find(name)) {
+            None => None,
+            Some(Some(session)) if self.hub.sessions.connection(session).is_some() => Some(session),
+            Some(_) => return Judged::NoPublisher,
+        };
+        match self.publish_refusal(session, &question.message(), question.is_payload_known) {
+            Some(refusal) => Judged::Refused(refusal),
+            None => self.not_routed(session, &question.message()).err().map_or(Judged::Taken, |why| Judged::from(&why)),
+        }
+    }
+
+    /// What is looked at before the message is retained and routed.
+    fn publish_refusal(
+        &self,
+        publisher: Option<SessionIndex>,
+        message: &MessageRef<'_>,
+        is_payload_known: bool,
+    ) -> Option<PublishRefusal> {
+        // Before the packet is decoded.
+        if packet_len(message) > self.hub.regime.settings().maximum_packet_size_bytes as usize {
+            return Some(PublishRefusal::PacketTooLarge);
+        }
+        let common = self.hub.regime.settings().max_qos;
+        let connection = publisher.and_then(|session| self.hub.sessions.connection(session));
+        let max_qos = connection.map_or(common, |index| self.hub.connections[index].max_qos(common));
+        if let Err(Disconnection(reason, _)) = self.check_offered(max_qos, message.qos, message.retain) {
+            let is_qos = ReasonCode::from(reason) == ReasonCode::QoSNotSupported;
+            return Some(if is_qos { PublishRefusal::QoSNotSupported } else { PublishRefusal::RetainNotSupported });
+        }
+        match self.check_topic(message.topic) {
+            // The broker publishes there itself.
+            Err(_) if message.topic.starts_with("$SYS/") && publisher.is_none() => {}
+            Err(ReasonCode::TopicNameInvalid) => return Some(PublishRefusal::TopicTooLong),
+            Err(_) => return Some(PublishRefusal::TopicReserved),
+            Ok(()) => {}
+        }
+        if !self.admits_payload(message.payload.len()) {
+            return Some(PublishRefusal::PayloadTooLarge);
+        }
+        if message.qos == QoS::ExactlyOnce
+            && let Some(state) = publisher.and_then(|session| self.hub.has_no_disk_for_session(session))
+        {
+            return Some(PublishRefusal::of_log(state));
+        }
+        if publisher.is_some_and(|session| !self.would_allow(session, message)) {
+            return Some(PublishRefusal::NotAuthorized);
+        }
+        if is_payload_known && self.would_break_contract(message) {
+            return Some(PublishRefusal::ContractBroken);
+        }
+        None
+    }
+
+    /// What a topic matches, without the cache.
+    fn matches_of(&self, topic: &str) -> Matches {
+        let mut matches = self.table.find_only(topic, |_| true);
+        self.hub.common.exchange().routes(topic, &mut matches.routes);
+        matches
+    }
+
+    /// Whether the access rules let the client of a session publish a message.
+    fn would_allow(&self, session: SessionIndex, message: &MessageRef<'_>) -> bool {
+        let permissions = self
+            .hub
+            .sessions
+            .connection(session)
+            .and_then(|index| self.hub.permissions_of(index, self.hub.sessions[session].client_id()));
+        let MessageRef { topic, qos, retain, .. } = *message;
+        permissions.is_none_or(|permissions| permissions.may_publish(topic, qos, retain).is_allowed())
+    }
+
+    /// What is looked at when a message is retained and routed.
+    fn not_routed(&self, publisher: Option<SessionIndex>, message: &MessageRef<'_>) -> Result<(), NotRouted> {
+        let outgoing = Outgoing::new(*message);
+        let goes_by_log = self.hub.is_in_cluster() && (message.retain || message.qos != QoS::AtMostOnce);
+        if goes_by_log {
+            // The log of the cluster takes it, whatever the disk of this node does.
+            return self.hub.admits_into_cluster(message);
+        }
+        if message.qos != QoS::AtMostOnce {
+            self.hub.admits(&outgoing, &self.matches_of(message.topic))?;
+        } else if message.retain {
+            self.hub.admits_retained_at_most_once(&outgoing)?;
+        }
+        if message.retain && !message.payload.is_empty() {
+            let claim = self.retained_claim(publisher.map_or(Publisher::Broker, Publisher::Session));
+            let exchange = self.hub.common.exchange();
+            let admitted = exchange.admits_retained_for(claim.as_ref(), message.topic, message.kept_bytes());
+            admitted.map_err(NotRouted::NotRetained)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_has_a_code_of_its_own() {
+        let mut codes: Vec<&str> = PublishRefusal::ALL.iter().map(|refusal| refusal.code()).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), PublishRefusal::ALL.len());
+        assert!(PublishRefusal::ALL.iter().all(|refusal| refusal.reason().is_error()));
+    }
+}
