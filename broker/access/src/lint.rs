@@ -63,8 +63,8 @@ impl Compiled {
         for (root, ways) in [(roots.publish, rule.publish), (roots.subscribe, rule.subscribe)] {
             if !ways.is_empty() && !self.shadow(root, &set, ways, number, steps, &mut shadows) {
                 // One rule need not be for all ways that another is for.
-                let each = ways.each();
-                each.map(|way| self.shadow(root, &set, way, number, steps, &mut shadows)).all(|is| is).then_some(())?;
+                let mut each = ways.each();
+                each.all(|way| self.shadow(root, &set, way, number, steps, &mut shadows)).then_some(())?;
             }
         }
         shadows.sort_unstable();

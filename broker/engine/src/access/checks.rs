@@ -11,7 +11,13 @@ const NODES_PER_STEP: usize = 32;
 pub(crate) struct Checks {
     given: usize,
     left: usize,
-    unfinished: Option<(Box<str>, SubscribeCheck)>,
+    unfinished: Option<Box<Unfinished>>,
+}
+
+#[derive(Debug)]
+struct Unfinished {
+    filter: Box<str>,
+    check: SubscribeCheck,
 }
 
 impl Checks {
@@ -34,15 +40,16 @@ impl Checks {
 
     /// Whether a subscription is allowed; `None` where too few steps are left to know. Asked about the same filter, it goes on.
     pub(crate) fn check(&mut self, permissions: &Permissions, filter: TopicFilter<'_>, qos: QoS) -> Option<Verdict> {
-        let is_it =
-            |(name, check): &(Box<str>, SubscribeCheck)| **name == *filter.as_str() && check.is_for(permissions, qos);
-        let Some((name, mut check)) = self.unfinished.take().filter(is_it) else {
+        let held = self.unfinished.take();
+        let held = held.filter(|held| *held.filter == *filter.as_str() && held.check.is_for(permissions, qos));
+        let Some(mut held) = held else {
             let begun = permissions.begin_subscribe(filter, qos, &mut self.left);
-            return begun.map_err(|check| self.unfinished = Some((filter.as_str().into(), check))).ok();
+            let hold = |check| self.unfinished = Some(Box::new(Unfinished { filter: filter.as_str().into(), check }));
+            return begun.map_err(hold).ok();
         };
-        let verdict = check.go_on(filter, &mut self.left);
+        let verdict = held.check.go_on(filter, &mut self.left);
         if verdict.is_none() {
-            self.unfinished = Some((name, check));
+            self.unfinished = Some(held);
         }
         verdict
     }

@@ -339,6 +339,29 @@ pub(super) const ROWS: &[Row] = &[
         without: "1",
         with: "3",
     },
+    Row {
+        keys: &["auth.cached_passwords"],
+        file: "auth.password_file = \"users\"\n{}\n",
+        off: "auth.cached_passwords = 0",
+        on: "auth.cached_passwords = 10",
+        see: After(|scene| {
+            let before = scene.metric("auth_password_cache_hits");
+            assert_eq!((scene.comes(), scene.comes()), (ACCEPTED.to_owned(), ACCEPTED.to_owned()));
+            yes_if(scene.metric("auth_password_cache_hits") > before)
+        }),
+        without: NO,
+        with: YES,
+    },
+    Row {
+        // For `tautwire user --config` alone, so it is seen where the configuration is shown.
+        keys: &["auth.password_cost"],
+        file: "auth.password_file = \"users\"\n{}\n",
+        off: "",
+        on: "auth.password_cost = \"m=8,t=1,p=1\"",
+        see: After(|scene| yes_if(scene.ask("GET", "/v1/config").body.contains("m=8,t=1,p=1"))),
+        without: NO,
+        with: YES,
+    },
 ];
 
 #[test]
