@@ -27,7 +27,7 @@ pub use check::{Files, READ_TRIES, Summary, UNDECODABLE_LISTED_MAX, check, forma
 pub use copy::{COPY_TRIES, Copied, CopyError, copy, verify};
 pub use disk::{Directory, Disk, DiskError, DiskFile, ReadOnlyDirectory, replace_directory};
 pub use error::LogError;
-pub use format::{BLOCK_BYTES, FORMAT_VERSION, FRAME_BODY_MAX_BYTES, Frame, LOCK_NAME};
+pub use format::{BLOCK_BYTES, FORMAT_VERSION, FRAME_BODY_MAX_BYTES, Frame, LOCK_NAME, RESERVE_NAME};
 pub use log::{
     AppendError, GROUP_MAX_BYTES, HeldDirectory, Log, OnDamage, Order, Prepared, RESERVE_BYTES, Recovery,
     SEGMENT_DEFAULT_BYTES, SEGMENT_MAX_BYTES, SEGMENT_MIN_BYTES, SPARES_MAX, Settings,

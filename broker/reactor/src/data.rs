@@ -13,8 +13,8 @@ use tautwire_durable::{
 };
 use tautwire_engine::{RestoreError, Shard, Shared, restore};
 use tautwire_journal::{
-    Directory, Disk, End, Epoch, HeldDirectory, LOCK_NAME, Log, LogError, LogId, OnDamage, Position, RESERVE_BYTES,
-    SEGMENT_DEFAULT_BYTES, Settings, WriterHandle, WriterThread,
+    Directory, Disk, End, Epoch, Files, HeldDirectory, LOCK_NAME, Log, LogError, LogId, OnDamage, Position,
+    RESERVE_BYTES, RESERVE_NAME, SEGMENT_DEFAULT_BYTES, SPARES_MAX, Settings, WriterHandle, WriterThread,
 };
 use tautwire_message::{Cold, Durations};
 use tautwire_router::{ShardIndex, random};
@@ -35,7 +35,7 @@ pub struct DataDirectory<'a> {
     pub path: &'a Path,
     /// What to do where something is lost that was durable: refuse to start, or say so and serve the rest.
     pub on_damage: OnDamage,
-    /// How many bytes log and snapshot may take; `None` for nine tenths of what they have and what is free on the file system.
+    /// How many bytes log and snapshot may take; `None` for about nine tenths of what they have and what is free on the file system.
     pub limit_bytes: Option<u64>,
     /// Where the directory has been locked before.
     pub lock: Option<&'a DataLock>,
@@ -125,6 +125,17 @@ fn segment_bytes(room_bytes: u64) -> u64 {
         return SEGMENT_DEFAULT_BYTES;
     }
     (room_bytes / SEGMENT_PART).next_multiple_of(SEGMENT_LEAST_BYTES).max(SEGMENT_LEAST_BYTES)
+}
+
+/// Nine tenths of the files of the log and of what is free, but for the reserve, and for segments that hold nothing: those that are made
+/// ahead or used again. So there is room for a snapshot when the log is full.
+fn default_limit(disk: &Directory, path: &Path, segment_bytes: u64) -> Result<u64, LogError> {
+    let files = Files::of(disk)?;
+    let reserve_bytes = std::fs::metadata(path.join(RESERVE_NAME)).map_or(0, |reserve| reserve.len());
+    let own_bytes = files.segment_bytes + files.snapshot_bytes + files.spare_bytes + reserve_bytes;
+    let idle_bytes = (2 + SPARES_MAX as u64) * segment_bytes + RESERVE_BYTES;
+    let bytes = own_bytes.saturating_add(disk.free_bytes()?).saturating_sub(idle_bytes);
+    Ok((bytes / 10 * 9).max(2 * segment_bytes))
 }
 
 /// Clocks are set by less than this all the time.
@@ -324,9 +335,7 @@ fn open_and_start(
     // Those of a snapshot that was finished when the last run ended.
     writer.handle().release(covered);
     writer.handle().note_snapshot(snapshot_bytes);
-    let free_bytes = disk.free_bytes().map_err(|error| log_failed(error.into()))?;
-    let own_bytes = writer.handle().held_bytes() + snapshot_bytes;
-    let default_limit_bytes = own_bytes.saturating_add(free_bytes) / 10 * 9;
+    let default_limit_bytes = default_limit(&disk, path, segment_bytes).map_err(log_failed)?;
     writer.handle().set_limit(disk_limit(limit_bytes, default_limit_bytes));
     let last = replay.last_session();
     let shard = |(index, port)| {

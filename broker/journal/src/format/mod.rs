@@ -11,8 +11,8 @@ pub(crate) use frame::{
     EPOCH_OFFSET, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameKind, Placed, frame_bytes, looks_begun, parse, stamp,
 };
 pub(crate) use header::{FileKind, Header, HeaderFault};
-pub use names::LOCK_NAME;
-pub(crate) use names::{NEW_SUFFIX, Name, RESERVE_NAME, VERSION_NAME};
+pub use names::{LOCK_NAME, RESERVE_NAME};
+pub(crate) use names::{NEW_SUFFIX, Name, VERSION_NAME};
 pub(crate) use seal::{read_seal, sealed_block};
 pub(crate) use version::{Version, VersionFault};
 

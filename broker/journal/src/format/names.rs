@@ -7,7 +7,7 @@ use crate::numbers::{Position, SegmentNumber};
 /// The file that is locked by the process that has the directory.
 pub const LOCK_NAME: &str = "LOCK";
 /// Space for a start on a full disk.
-pub(crate) const RESERVE_NAME: &str = "reserve";
+pub const RESERVE_NAME: &str = "reserve";
 pub(crate) const VERSION_NAME: &str = "VERSION";
 /// What a name ends with while the file is being made.
 pub(crate) const NEW_SUFFIX: &str = ".new";

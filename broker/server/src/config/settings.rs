@@ -292,7 +292,7 @@ settings! {
         /// Bytes that the state may take in `data.path`, 64 MiB at least. When it is reached, publishers of QoS 1 and QoS 2 whose message would
         /// have to be kept are refused with Quota exceeded (0x97) or, with MQTT 3.1.1, cut off; such messages of QoS 0 with RETAIN are
         /// dropped; new sessions that outlive their connection, and their subscriptions, are refused. Messages that nobody
-        /// keeps go on. 0 means nine tenths of what the state takes at start and what is free on the file system then.
+        /// keeps go on. 0 means about nine tenths of what the state takes at start and what is free on the file system then.
         limit: u64 = 0, in 0..=1_152_921_504_606_846_976, unit "bytes";
     }
 
