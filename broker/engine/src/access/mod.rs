@@ -129,7 +129,9 @@ impl<J: Journal> Hub<J> {
         let access = self.regime.access();
         let permissions = match connection {
             Some(index) => self.permissions_of(index, client_id),
-            None => identity.filter(|_| access.is_closed()).map(|identity| access.resolve(Some(identity), "", client_id)),
+            None => {
+                identity.filter(|_| access.is_closed()).map(|identity| access.resolve(Some(identity), "", client_id))
+            }
         };
         let mut roles: Vec<Box<str>> =
             permissions.iter().flat_map(|permissions| permissions.role_names()).map(Box::from).collect();

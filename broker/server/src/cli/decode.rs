@@ -12,8 +12,8 @@ use tautwire_client::{Error, Subscribe, Subscription};
 use tautwire_contracts::{Catalogue, Format};
 use tautwire_protocol::{RetainHandling, TopicFilter, topic_matches};
 
-use super::{Stop, refused};
 use super::subscribe::Options;
+use super::{Stop, refused};
 use crate::client::{ConnectOptions, Connection, Message, Woken, discovery};
 use crate::json::is_json;
 use crate::stderr;
@@ -55,7 +55,10 @@ impl Decoder {
                 Ok(news) => self.news = Some(news),
                 Err(error @ Error::Refused { .. }) => {
                     if !options.client.quiet {
-                        stderr::write_line(format_args!("tautwire: changes of the contracts are not seen: {}", refusal(&error)));
+                        stderr::write_line(format_args!(
+                            "tautwire: changes of the contracts are not seen: {}",
+                            refusal(&error)
+                        ));
                     }
                 }
                 Err(error) => return Err(error.into()),

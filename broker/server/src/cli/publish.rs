@@ -413,7 +413,10 @@ impl Publisher<'_> {
             Err(error) => {
                 self.refused += 1;
                 if !self.options.client.quiet {
-                    stderr::write_line(format_args!("tautwire: {}", refusal(number, error, self.options.topic.as_str())));
+                    stderr::write_line(format_args!(
+                        "tautwire: {}",
+                        refusal(number, error, self.options.topic.as_str())
+                    ));
                 }
             }
         }

@@ -418,7 +418,9 @@ impl Printer<'_> {
             if !options.client.quiet {
                 let topic = message.topic;
                 let why = why.escape_debug();
-                stderr::write_line(format_args!("tautwire: the broker could not convert a message on {topic:?}: {why}"));
+                stderr::write_line(format_args!(
+                    "tautwire: the broker could not convert a message on {topic:?}: {why}"
+                ));
             }
             return None;
         }

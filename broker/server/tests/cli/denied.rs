@@ -8,7 +8,8 @@ const MANIFEST: &str =
 
 /// A broker whose clients may do what `rules` say, with a contract.
 fn broker(rules: &str) -> (Broker, Folder) {
-    let rules = format!("[[role]]\nname = \"all\"\nrules = [{rules}]\n\n[[assign]]\neveryone = true\nroles = \"all\"\n");
+    let rules =
+        format!("[[role]]\nname = \"all\"\nrules = [{rules}]\n\n[[assign]]\neveryone = true\nroles = \"all\"\n");
     let folder = Folder::new(&[("contracts.toml", MANIFEST), ("state.json", "{}"), ("access.toml", &rules)]);
     let set = [format!("contracts.path={}", folder.path("")), format!("acl.file={}", folder.path("access.toml"))];
     (Broker::with(&set.each_ref().map(String::as_str)), folder)
@@ -28,9 +29,13 @@ fn who_may_not_ask_for_contracts_is_told_so() {
     let (broker, _folder) = broker(r##"{ allow = ["publish", "subscribe"], topics = "#" }"##);
     for ended in each(&broker, "5") {
         let said = ended.expect(3).stderr;
-        let denied = "access to $SYS/contracts/request is denied: Not authorized (0x87): the access rules do not allow this";
+        let denied =
+            "access to $SYS/contracts/request is denied: Not authorized (0x87): the access rules do not allow this";
         assert!(said.contains(denied), "{said}");
-        assert!(said.contains("the access rules must allow this client to publish to $SYS/contracts/request"), "{said}");
+        assert!(
+            said.contains("the access rules must allow this client to publish to $SYS/contracts/request"),
+            "{said}"
+        );
     }
     // Its acknowledgement cannot say so.
     for ended in each(&broker, "3.1.1") {

@@ -51,7 +51,9 @@ fn the_rules_are_listed_with_their_places() {
 /// Of the rules as well as of authentication: docs/concepts/access-rules.md.
 #[test]
 fn a_client_is_shown_with_the_roles_that_the_rules_give_it() {
-    let rules = format!("{RULES}\n[[role]]\nname = \"readers\"\nrules = []\n\n[[assign]]\neveryone = true\nroles = \"readers\"\n");
+    let rules = format!(
+        "{RULES}\n[[role]]\nname = \"readers\"\nrules = []\n\n[[assign]]\neveryone = true\nroles = \"readers\"\n"
+    );
     let folder = Folder::new(&[("access.toml", &rules)]);
     let file = format!("acl.file={}", folder.path().join("access.toml").display());
     let world = World::within(folder, 1, "", &[&file]);
