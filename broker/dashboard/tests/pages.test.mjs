@@ -80,6 +80,37 @@ onPage("the overview shows rates, limits, drops and the last hour", "", {}, asyn
   assert.deepEqual(await findings(page), []);
 });
 
+onPage("each line of a chart has a colour of its own", "", {}, async ({ page }) => {
+  await page.getByText("journal write", { exact: true }).waitFor();
+  const charts = await page.locator(".chart").evaluateAll((all) => all.map((chart) => [...chart.querySelectorAll(".key")].map((key) => getComputedStyle(key).backgroundColor)));
+  assert.equal(Math.max(...charts.map((colours) => colours.length)), 3);
+  for (const colours of charts) assert.equal(new Set(colours).size, colours.length, colours.join(" "));
+});
+
+onPage("the heading takes the focus without a box around it", "#/bans", {}, async ({ page }) => {
+  await page.locator("main h1:focus").waitFor();
+  await page.reload();
+  await page.locator("main h1:focus").waitFor();
+  assert.equal(await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle), "none");
+});
+
+onPage("what a list is sorted by is in sight on a screen of 1280 px", "#/clients", {}, async ({ page }) => {
+  const box = page.getByRole("group", { name: "Clients" });
+  for (const name of ["Queued", "Queued bytes", "In flight", "Subscriptions", "Memory"]) {
+    await page.getByRole("button", { name, exact: true }).click();
+    const header = page.getByRole("columnheader", { name, exact: true }).and(page.locator("[aria-sort=descending]"));
+    await header.waitFor();
+    const [outer, inner] = [await box.boundingBox(), await header.boundingBox()];
+    assert.ok(inner.x >= outer.x && inner.x + inner.width <= outer.x + outer.width, name);
+  }
+});
+
+onPage("no name of a fact runs into its value", "#/clients/meter-00001", {}, async ({ page }) => {
+  await page.getByText("Acknowledgements waiting").waitFor();
+  const wide = await page.locator("dl.facts dt").evaluateAll((all) => all.filter((name) => name.scrollWidth > name.clientWidth).map((name) => name.textContent));
+  assert.deepEqual(wide, []);
+});
+
 onPage("the overview says what to do when the broker is gone, and goes on by itself", "", {}, async ({ page, server, allow }) => {
   allow(/ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET/);
   await page.getByText("Messages in").waitFor();

@@ -49,11 +49,22 @@ function client(number) {
   });
 }
 
+/** The same client once it is away. */
+export function left(connected) {
+  const lasting = Object.fromEntries(Object.keys(AWAY).map((name) => [name, connected[name]]));
+  return like(AWAY, { ...lasting, connected: false, ends_at_ms: NOW_MS + 3_600_000 });
+}
+
+let clients = null;
+
+/** Of each server its own list; the clients in it are never changed, but replaced. */
 export function makeFleet() {
-  const fleet = Array.from({ length: FLEET }, (_, number) => client(number));
-  // One behind a mount point, whose name has all that must be escaped.
-  fleet.push({ ...client(7), client_id: "größe/7 #?%", mount_point: "tenant-a/" });
-  return fleet;
+  clients ??= [
+    ...Array.from({ length: FLEET }, (_, number) => client(number)),
+    // One behind a mount point, whose name has all that must be escaped.
+    { ...client(7), client_id: "größe/7 #?%", mount_point: "tenant-a/" },
+  ];
+  return [...clients];
 }
 
 const DETAIL = body("GET /v1/clients/slow");
