@@ -662,9 +662,9 @@ pub(crate) fn will_bytes(will: &Will<'_>) -> usize {
 /// `travelling`: properties in front of those of the client.
 fn will_of(will: &Will<'_>, mut travelling: Vec<u8>, ledger: &Arc<Ledger>) -> KeptWill {
     for property in will.properties.raw().into_iter().flatten() {
-        if !matches!(property.id, PropertyId::WillDelayInterval | PropertyId::MessageExpiryInterval)
-            && !(will.retain && is_publisher(&property))
-        {
+        let stays = matches!(property.id, PropertyId::WillDelayInterval | PropertyId::MessageExpiryInterval)
+            || (will.retain && is_publisher(&property));
+        if !stays {
             travelling.extend_from_slice(property.bytes);
         }
     }

@@ -5,10 +5,9 @@ use core::num::{NonZeroU16, NonZeroU32};
 use std::fmt;
 use std::sync::Arc;
 
-use tautwire_protocol::QoS;
+use tautwire_protocol::{ProtocolVersion, QoS};
 
 use crate::mount::MountPoint;
-use crate::settings::ProtocolVersions;
 
 /// What a connection has come in by. It is told of each that comes and goes, from whatever thread.
 pub trait Entry: fmt::Debug + Send + Sync {
@@ -32,6 +31,34 @@ pub trait Entry: fmt::Debug + Send + Sync {
     fn entered(&self, peer: Option<Peer>);
     /// Somebody is gone, who was told of likewise.
     fn left(&self, peer: Option<Peer>);
+}
+
+/// The protocol versions that are accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProtocolVersions(u8);
+
+impl ProtocolVersions {
+    /// 3.1, 3.1.1 and 5.0.
+    pub const ALL: ProtocolVersions = ProtocolVersions(0b111);
+
+    /// Whether clients of this version are accepted.
+    pub fn contains(self, version: ProtocolVersion) -> bool {
+        self.0 & ProtocolVersions::bit(version) != 0
+    }
+
+    fn bit(version: ProtocolVersion) -> u8 {
+        match version {
+            ProtocolVersion::V3_1 => 0b001,
+            ProtocolVersion::V3_1_1 => 0b010,
+            ProtocolVersion::V5 => 0b100,
+        }
+    }
+}
+
+impl FromIterator<ProtocolVersion> for ProtocolVersions {
+    fn from_iter<I: IntoIterator<Item = ProtocolVersion>>(versions: I) -> ProtocolVersions {
+        ProtocolVersions(versions.into_iter().fold(0, |bits, version| bits | ProtocolVersions::bit(version)))
+    }
 }
 
 /// What clients of a listener are offered in place of what all are offered. The names are those of [`Settings`](crate::Settings).

@@ -3,40 +3,13 @@
 use std::sync::Arc;
 
 use tautwire_memory::Limits;
-use tautwire_protocol::{ProtocolVersion, QoS, topic_matches};
+use tautwire_protocol::{QoS, topic_matches};
 use tautwire_router::RetainedQuota;
 use tautwire_session::AckLevel;
 
+use crate::origin::ProtocolVersions;
 use crate::quotas::{FlappingRule, PublishRates, Quotas, Rate, UserQuotas};
 use crate::slow_consumer::SlowConsumers;
-
-/// The protocol versions that are accepted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProtocolVersions(u8);
-
-impl ProtocolVersions {
-    /// 3.1, 3.1.1 and 5.0.
-    pub const ALL: ProtocolVersions = ProtocolVersions(0b111);
-
-    /// Whether clients of this version are accepted.
-    pub fn contains(self, version: ProtocolVersion) -> bool {
-        self.0 & ProtocolVersions::bit(version) != 0
-    }
-
-    fn bit(version: ProtocolVersion) -> u8 {
-        match version {
-            ProtocolVersion::V3_1 => 0b001,
-            ProtocolVersion::V3_1_1 => 0b010,
-            ProtocolVersion::V5 => 0b100,
-        }
-    }
-}
-
-impl FromIterator<ProtocolVersion> for ProtocolVersions {
-    fn from_iter<I: IntoIterator<Item = ProtocolVersion>>(versions: I) -> ProtocolVersions {
-        ProtocolVersions(versions.into_iter().fold(0, |bits, version| bits | ProtocolVersions::bit(version)))
-    }
-}
 
 /// What acknowledgements wait for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
