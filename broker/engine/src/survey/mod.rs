@@ -86,7 +86,7 @@ pub enum Survey {
     /// Whether a message would reach a client.
     Why(WhyQuery, Reply<Explained>),
     /// Whether the broker would take a message. It goes to the shard of its publisher, where it names one.
-    Publish(Hypothesis, Reply<Judged>),
+    Publish(Arc<Hypothesis>, Reply<Judged>),
     /// What a session of the shard is called; `None` where it has ended.
     Name(SessionKey, Reply<Option<Box<str>>>),
     /// Some of the retained messages, whichever shard they came by.

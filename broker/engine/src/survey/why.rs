@@ -1,5 +1,7 @@
 //! Would a message on a topic reach a client now, and why not?
 
+use std::sync::Arc;
+
 use tautwire_contracts::OnViolation;
 use tautwire_message::Format;
 use tautwire_message::MessageRef;
@@ -28,8 +30,8 @@ const NEAREST_MAX: usize = 3;
 pub struct WhyQuery {
     /// The name of the client's session.
     pub name: Box<str>,
-    /// The message.
-    pub message: Hypothesis,
+    /// The message. Its payload may be large, so nobody copies it.
+    pub message: Arc<Hypothesis>,
 }
 
 /// What would become of the message.
@@ -296,7 +298,7 @@ impl Walk {
 
     fn judge<J: Journal>(&self, shard: &Shard<J>, session: SessionIndex, findings: &mut Vec<Finding>) -> Outcome {
         let hub = &shard.hub;
-        let Hypothesis { topic, qos, .. } = &self.query.message;
+        let Hypothesis { topic, qos, .. } = &*self.query.message;
         let (mount_point, client_id) = parts_of_name(hub.sessions[session].name());
         // `#` behind a mount point matches the level above, too, and nothing there begins with `$`.
         let is_outside = |prefix: &&str| MountPoint::new(prefix).is_none_or(|mount| mount.rest(topic).is_none());

@@ -148,7 +148,7 @@ fn a_node_does_not_say_of_a_client_that_it_does_not_serve_that_there_is_none() {
         // Which shard the client belongs to is not known here: one of them tells of it.
         node.broker.prepare_shards(|shard| {
             let reply = reply.clone();
-            let query = WhyQuery { name: "reader".into(), message: Hypothesis::new("a", QoS::AtLeastOnce) };
+            let query = WhyQuery { name: "reader".into(), message: Hypothesis::new("a", QoS::AtLeastOnce).into() };
             shard.survey(Survey::Why(query, Reply::new(move |explained| _ = reply.send(explained))), now_ms);
         });
         node.broker.wake_all();

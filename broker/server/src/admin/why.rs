@@ -42,7 +42,7 @@ pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
         payload: payload.unwrap_or_else(|| vec![0; payload_bytes.unwrap_or(1)]).into(),
         publisher: publisher.as_deref().map(Box::from),
     };
-    let query = WhyQuery { name: name.as_str().into(), message };
+    let query = WhyQuery { name: name.as_str().into(), message: message.into() };
     let explained = call.admin.control.why(query, call.patience()).map_err(unanswered)?;
     let mut outcome = explained.outcome;
     let mut told: Vec<Words> = explained.findings.iter().map(words).collect();

@@ -8,7 +8,7 @@ use crate::reload::World;
 use crate::support::property::{maximum_packet_size, receive_maximum};
 use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, Client, Connecting, EXPECTATION, ExactlyOnce, Folder, Outgoing, TOKEN, V3_1_1, V5,
-    Way, comes_true, packet_id, time_passes,
+    Way, admin, comes_true, packet_id, time_passes,
 };
 
 /// A broker in which a message meets one reason, and the message.
@@ -327,4 +327,37 @@ fn a_message_is_dropped_where_why_has_said_that_it_does_not_arrive_and_waits_whe
         comes_true(&format!("{reason:?} within {EXPECTATION:?}"), || case.dropped(reason) > before);
         next = after(reason);
     }
+}
+
+/// What keeps a client, or a publisher, from the broker is said, and it is what its CONNECT meets.
+#[test]
+fn those_whom_the_broker_does_not_let_in_are_named() {
+    let world = World::new(1, "", &["limits.client_breaks=1", "limits.client_hold_s=3600"]);
+    let ban = |client_id: &str| {
+        let body = format!(r#"{{"client_id": "{client_id}"}}"#);
+        admin(world.broker.admin_address(), "POST", "/v1/bans", &body).expect(201);
+    };
+    world.leave("c", "a");
+    let (_, codes) = world.why("c", "topic=a&publisher=p");
+    assert_eq!(codes, ["away", "subscribed", "publisher_not_connected"]);
+    let refused = |client_id| world.broker.connecting(V5, client_id).persistent().refused();
+
+    // It waits for the client, who cannot come for it.
+    ban("c");
+    let (outcome, codes) = world.why("c", "topic=a");
+    assert_eq!((&*outcome, &*codes[codes.len() - 1]), ("waits", "banned"));
+    assert_eq!(refused("c"), 0x8A);
+
+    ban("p");
+    let (outcome, codes) = world.why("c", "topic=a&publisher=p");
+    assert_eq!((&*outcome, &*codes[0]), ("does_not_arrive", "publisher_banned"));
+    assert_eq!(refused("p"), 0x8A);
+
+    let mut client = world.broker.connecting(V5, "breaks").persistent().open();
+    client.subscribe("a", AtLeastOnce);
+    client.cut();
+    let (outcome, codes) = world.why("breaks", "topic=a");
+    assert_eq!((&*outcome, codes.contains(&"held_back".to_owned())), ("waits", true), "{codes:?}");
+    assert_eq!(refused("breaks"), 0x9F);
+    assert_eq!(world.why("c", "topic=a").1.iter().filter(|code| *code == "held_back").count(), 0);
 }
