@@ -13,6 +13,7 @@ name = "watched"
 topics = "watched/#"
 format = "json"
 schema = "numbered.json"
+on_violation = "observe"
 
 [[contract]]
 name = "strict"
