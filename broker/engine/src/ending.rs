@@ -104,7 +104,7 @@ fn goes_to_others(delivery: &PendingMessage, sent_as: Option<PacketId>) -> bool 
 
 impl<J: Journal> Hub<J> {
     /// Takes the next message out of a session that has ended.
-    fn take_unfinished(&mut self, session: SessionIndex) -> Option<PendingMessage> {
+    pub(crate) fn take_unfinished(&mut self, session: SessionIndex) -> Option<PendingMessage> {
         let (delivery, _) = self.sessions.place(session).take_unfinished()?;
         self.uncount_stored(&delivery);
         Some(delivery)

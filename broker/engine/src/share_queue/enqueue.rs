@@ -134,6 +134,10 @@ impl<J: Journal> Shard<J> {
             };
             let group = self.hub.common.exchange().group(&share).filter(|group| group.has_members());
             let Some(group) = group else {
+                // At once, before a new group of that name can be taken for this one.
+                while self.hub.take_unfinished(session).is_some() {
+                    self.hub.counters().dropped_no_member.add(1);
+                }
                 self.end_session(session);
                 continue;
             };
