@@ -176,15 +176,8 @@ impl<J: Journal> Hub<J> {
         if open && self.may_send_one_more(session) { self.sessions[session].next_packet_id() } else { None }
     }
 
-    /// Sends what waits for the client of `session`, as far as the client's window and output allow.
-    pub(crate) fn pump(&mut self, session: SessionIndex) {
-        self.send_waiting(session);
-        if self.sessions.room(session).is_some() {
-            self.update_room(session);
-        }
-    }
-
-    fn send_waiting(&mut self, session: SessionIndex) {
+    /// Sends what waits for the client of `session`, as far as the client's window and output allow. For `Hub::pump`.
+    pub(crate) fn send_waiting(&mut self, session: SessionIndex) {
         let Some(index) = self.sessions.connection(session) else { return };
         if !self.connections[index].is_open() {
             return;

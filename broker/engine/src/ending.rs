@@ -5,14 +5,13 @@
 //! which another member gets it.
 
 use tautwire_protocol::{PacketId, QoS, TopicFilter};
-use tautwire_session::{Change, Journal, Outbound, PendingMessage, SessionNumber};
+use tautwire_session::{Change, Journal, Outbound, PendingMessage, SessionNumber, share_of_queue};
 
 use crate::connections::ReadBack;
 use crate::hub::Hub;
 use crate::jobs::{Job, SLICE_STEPS, Slice};
 use crate::place::SessionIndex;
 use crate::shard::Shard;
-use crate::share_queue::share_of;
 
 /// A session that has ended, and how far it has been cleared away.
 #[derive(Debug)]
@@ -38,7 +37,7 @@ impl<J: Journal> Shard<J> {
     /// Clears away what a session that has ended leaves behind.
     pub(crate) fn clear(&mut self, mut ending: Ending) -> (Slice, usize) {
         let session = ending.session;
-        let is_queue = share_of(self.hub.sessions[session].name()).is_some();
+        let is_queue = share_of_queue(self.hub.sessions[session].name()).is_some();
         for step in 0..SLICE_STEPS {
             if !self.hub.effort.may_form() {
                 return (Slice::Unfinished(Job::Clear(ending)), SLICE_STEPS);
@@ -105,7 +104,7 @@ fn goes_to_others(delivery: &PendingMessage, sent_as: Option<PacketId>) -> bool 
 
 impl<J: Journal> Hub<J> {
     /// Takes the next message out of a session that has ended.
-    fn take_unfinished(&mut self, session: SessionIndex) -> Option<PendingMessage> {
+    pub(crate) fn take_unfinished(&mut self, session: SessionIndex) -> Option<PendingMessage> {
         let (delivery, _) = self.sessions.place(session).take_unfinished()?;
         self.uncount_stored(&delivery);
         Some(delivery)

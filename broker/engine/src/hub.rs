@@ -3,7 +3,7 @@
 use tautwire_memory::Share;
 use tautwire_protocol::Packet;
 use tautwire_router::ShardIndex;
-use tautwire_session::{Change, Journal, PendingMessage, Record, RetainedChange, SessionNumber};
+use tautwire_session::{Change, Journal, PendingMessage, Record, RetainedChange, SessionNumber, share_of_queue};
 
 use crate::account::Account;
 use crate::adopted::Adopted;
@@ -25,7 +25,7 @@ use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::scans::Scans;
 use crate::sessions::Sessions;
-use crate::share_queue::{ShareQueues, share_of};
+use crate::share_queue::ShareQueues;
 use crate::shared::Shared;
 use crate::stopwatch::Stopwatch;
 use crate::survey::Surveys;
@@ -228,7 +228,7 @@ impl<J: Journal> Hub<J> {
         self.end_episode(index);
         self.end_neglect(index);
         let number = self.write_ended(index);
-        let is_of_client = share_of(self.sessions[index].name()).is_none();
+        let is_of_client = share_of_queue(self.sessions[index].name()).is_none();
         self.sessions.end(index);
         self.counters().sessions.subtract(u64::from(is_of_client));
         number

@@ -63,6 +63,7 @@ mod scans;
 mod sessions;
 mod settings;
 mod shard;
+mod share_delivery;
 mod share_queue;
 mod shared;
 mod slow_consumer;

@@ -6,6 +6,7 @@ use tautwire_protocol::TopicFilter;
 use tautwire_router::{Placement, ShardIndex};
 use tautwire_session::{
     Change, Homes, Journal, LogPosition, Record, Replayed, ReplayedSession, Session, ShardNumber, Untaken, UntakenFor,
+    share_of_queue, share_queue_name,
 };
 
 use crate::formats;
@@ -14,7 +15,6 @@ use crate::place::SessionIndex;
 use crate::route::Publisher;
 use crate::sessions::{Extent, Written};
 use crate::shard::Shard;
-use crate::share_queue::{queue_name, share_of};
 
 /// Why the shards cannot go on with what the log says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: Replayed, now_ms: 
             }
             // Its member has not been sent it, and is not connected now.
             UntakenFor::Member(_, share) => {
-                let shard = placement.owner(&queue_name(&share));
+                let shard = placement.owner(&share_queue_name(&share));
                 with_first_journal(shards, shard, |shard| shard.restore_shared(&share, &mut Outgoing::of(&message)));
             }
         }
@@ -139,7 +139,7 @@ impl<J: Journal> Shard<J> {
         let written = Written { number, extent: Extent::All, position: LogPosition::default() };
         sessions.place(session).restore(state, written);
         self.hub.count_stored(session);
-        let is_queue = share_of(self.hub.sessions[session].name()).is_some();
+        let is_queue = share_of_queue(self.hub.sessions[session].name()).is_some();
         self.hub.counters().sessions.add(u64::from(!is_queue));
         if ends {
             return true;

@@ -4,13 +4,10 @@ use std::sync::Arc;
 
 use tautwire_access::TopicStamp;
 use tautwire_contracts::Contract;
-use tautwire_memory::Ledger;
 use tautwire_message::Format;
 use tautwire_protocol::{QoS, ReasonCode, SubscriptionId};
-use tautwire_router::{
-    Batch, Entry, Member, Parcel, RetainRefused, Routes, SessionKey, ShardIndex, ShareGroup, ShareReceiver,
-};
-use tautwire_session::{Journal, LogState, PendingMessage, Receivers, SessionNumber, SubscriptionIds};
+use tautwire_router::{Batch, Entry, Parcel, RetainRefused, Routes, ShardIndex};
+use tautwire_session::{Journal, LogState, Receivers};
 use tautwire_topics::{FilterTree, MatchCache, Reusable};
 
 use crate::access::Stamps;
@@ -22,7 +19,6 @@ use crate::fan_out::Burst;
 use crate::frames::Outgoing;
 use crate::hub::Hub;
 use crate::metered::Meters;
-use crate::mutant::{Mutant, is};
 use crate::place::SessionIndex;
 use crate::shard::Shard;
 use crate::slow_consumer::SlowConsumer;
@@ -175,15 +171,6 @@ impl Publisher {
     pub(crate) fn is_heard_by_all(self) -> bool {
         matches!(self, Publisher::Shard | Publisher::Log(_))
     }
-}
-
-/// When a member of a shared subscription was picked for a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pick {
-    /// When the message was published.
-    AtPublish,
-    /// When the message had waited in the queue of its group, where it took so many bytes.
-    FromQueue { queued_bytes: usize },
 }
 
 /// The shard's subscriptions and what is remembered of looking them up.
@@ -360,40 +347,6 @@ impl<J: Journal> Shard<J> {
             self.hub.waiting.hold_batches();
         }
         (done < batch.len()).then_some(done)
-    }
-
-    /// Takes a message of a shared subscription from another shard.
-    fn take_share(&mut self, receiver: &ShareReceiver, delivery: &PendingMessage) {
-        let (key, queued_bytes) = match receiver {
-            ShareReceiver::Queue => return self.hub.take_into_queue(delivery),
-            ShareReceiver::Member(key) => (key, None),
-            ShareReceiver::FromQueue { member, queued_bytes } => (member, Some(*queued_bytes)),
-        };
-        self.hub.note_arrived(key, delivery);
-        match self.hub.member_at(key, delivery) {
-            Some(session) => self.hub.deliver_to_member(session, delivery),
-            None => self.hand_on(*key, delivery.clone()),
-        }
-        // Not before: what is published next must not overtake it.
-        if let Some(bytes) = queued_bytes {
-            self.hub.note_from_queue(delivery, bytes);
-        }
-    }
-
-    /// Gives a message of a shared subscription, whose chosen member `from` is gone, to another member.
-    pub(crate) fn hand_on(&mut self, from: SessionKey, delivery: PendingMessage) {
-        if self.hub.is_in_cluster() && self.hub.put_back(from, &delivery) {
-            return;
-        }
-        let group = delivery.share.as_ref().and_then(|filter| self.hub.common.exchange().group(filter));
-        match group {
-            Some(group) => {
-                let Some(message) = self.hub.hot(delivery.message.hot()) else { return };
-                let contract = self.hub.regime.contracts().find(message.topic()).cloned();
-                self.hub.deliver_to_share(&group, contract.as_deref(), &mut Outgoing::of(message));
-            }
-            None => self.hub.counters().dropped_no_member.add(1),
-        }
     }
 }
 
@@ -574,158 +527,6 @@ impl<J: Journal> Hub<J> {
         let (message, forms) = (outgoing.message, outgoing.forms.clone());
         batch.push_route(&message, || outgoing.keep(memory.ledger()), generation, forms.as_ref(), handed);
     }
-
-    /// Gives a message to the member of a shared subscription whose turn it is. A message of QoS 1 or 2 goes to a member that can be sent
-    /// it at once, or waits in the group's queue.
-    pub(crate) fn deliver_to_share(
-        &mut self,
-        group: &ShareGroup,
-        contract: Option<&Contract>,
-        outgoing: &mut Outgoing<'_>,
-    ) -> bool {
-        let qos = outgoing.message.qos;
-        let may_wait = qos != QoS::AtMostOnce && !self.is_in_cluster();
-        let picked = match may_wait {
-            // What waits goes first.
-            true if group.waiting().0 > 0 => None,
-            true => self.pick_with(group, |group| group.pick_with_room(qos)),
-            false => self.pick_with(group, ShareGroup::pick),
-        };
-        let Some((member, here)) = picked else {
-            if may_wait && group.has_members() {
-                self.wait_for_member(group, outgoing);
-                return true;
-            }
-            self.counters().dropped_no_member.add(1);
-            return false;
-        };
-        let mut delivery = share_delivery(group, &member, outgoing, self.memory.ledger());
-        if let Some(format) = member.format {
-            let Some(message) = self.for_member(contract, format, outgoing) else {
-                if may_wait {
-                    member.give_room_back(qos);
-                }
-                return false;
-            };
-            delivery.message = message.into();
-        }
-        self.hand_to_member(group, &member, here, delivery, Pick::AtPublish);
-        true
-    }
-
-    /// Gives a message to the member of a shared subscription that was chosen, and whose session may be `here`.
-    pub(crate) fn hand_to_member(
-        &mut self,
-        group: &ShareGroup,
-        member: &Member,
-        here: Option<SessionIndex>,
-        delivery: PendingMessage,
-        pick: Pick,
-    ) {
-        // It has just been made, so it is in memory.
-        if let Some(message) = delivery.message.hot() {
-            group.note_turn(message.topic(), member.session, self.clock.now_ms());
-        }
-        if let Some(session) = here {
-            self.note_arrived(&member.session, &delivery);
-            self.deliver_to_member(session, &delivery);
-            return;
-        }
-        let may_be_lost = delivery.qos == QoS::AtMostOnce;
-        let to = member.session.shard;
-        // A session that is not written down yet is before it gets the message: see `write_for_group`.
-        let is_written = J::KEEPS && !may_be_lost && (member.number.is_some() || group.lasts());
-        let handed = delivery.message.hot().filter(|_| is_written).map(|message| {
-            let number = member.number.unwrap_or(SessionNumber::OF_NONE);
-            self.write_handed(to, message, Receivers::Member(number, group.filter()))
-        });
-        let read_at_us = self.stopwatch.read_at_us();
-        let Hub { transit, memory, .. } = self;
-        match transit.batch_for(to, may_be_lost, read_at_us, memory.ledger()) {
-            Some(batch) => {
-                let receiver = match pick {
-                    Pick::AtPublish => ShareReceiver::Member(member.session),
-                    Pick::FromQueue { queued_bytes } => {
-                        ShareReceiver::FromQueue { member: member.session, queued_bytes }
-                    }
-                };
-                batch.push_share(receiver, delivery, handed);
-            }
-            None => self.counters().dropped_shard_queue_full.add(1),
-        }
-    }
-
-    /// The member of a shared subscription whose turn it is by `choose`, and its session where that is on this shard.
-    pub(crate) fn pick_with(
-        &self,
-        group: &ShareGroup,
-        choose: impl Fn(&ShareGroup) -> Option<Member>,
-    ) -> Option<(Member, Option<SessionIndex>)> {
-        loop {
-            let member = choose(group)?;
-            let here = self.sessions.at(&member.session);
-            if here.is_some() || member.session.shard != self.common.shard() {
-                return Some((member, here));
-            }
-            // Its session has ended, and gives up its subscriptions over several turns.
-            self.common.exchange().leave(group.filter(), member.session);
-        }
-    }
-
-    /// The session of this shard that was chosen for `delivery`, if it is still a member: no message is sent to it for a
-    /// subscription that it has given up [MQTT-3.10.4-2].
-    fn member_at(&self, key: &SessionKey, delivery: &PendingMessage) -> Option<SessionIndex> {
-        let session = self.sessions.at(key)?;
-        let share = delivery.share.as_ref()?;
-        self.sessions[session].subscriptions().get(share)?;
-        Some(session)
-    }
-
-    /// Room for a message has been taken on a shard, and the message is here.
-    fn note_arrived(&self, member: &SessionKey, delivery: &PendingMessage) {
-        if delivery.qos != QoS::AtMostOnce
-            && !self.is_in_cluster()
-            && let Some(room) = self.sessions.at(member).and_then(|session| self.sessions.room(session))
-        {
-            room.note_arrived();
-        }
-    }
-
-    /// A session of this shard leaves a shared subscription. Where that has no other member, what waits is for nobody.
-    pub(crate) fn leave_share(&mut self, share: &str, member: SessionKey) {
-        let exchange = self.common.exchange();
-        let group = exchange.group(share);
-        exchange.leave(share, member);
-        let is_over = group.as_ref().is_none_or(|group| group.has_queue() && !group.has_members());
-        if is_over && !self.is_in_cluster() {
-            let share = group.map_or_else(|| share.into(), |group| group.filter().clone());
-            self.report_to_queue(&share, member);
-        }
-    }
-
-    fn deliver_to_member(&mut self, session: SessionIndex, delivery: &PendingMessage) {
-        if !self.may_start_shared(session, delivery) && !is(Mutant::QueuesForMembers) {
-            return self.return_to_group(session, delivery);
-        }
-        if J::KEEPS && delivery.qos != QoS::AtMostOnce && !self.is_written_whole(session) {
-            self.write_for_group(session, delivery);
-        }
-        let terms = DeliveryTerms {
-            qos: delivery.qos,
-            retain: delivery.retain,
-            subscription_ids: delivery.subscription_ids.as_slice(),
-            share: delivery.share.as_ref(),
-            shared_frame: false,
-        };
-        let Some(message) = self.hot(delivery.message.hot()) else { return };
-        let mut outgoing = Outgoing::of(message);
-        self.deliver(session, &mut outgoing, terms);
-        if self.tap.is_open() {
-            self.trace_member(&outgoing.message, session, delivery.qos);
-        }
-        self.watch_shared(session, delivery.qos);
-        self.update_room(session);
-    }
 }
 
 /// Which subscriptions get a message, of those that its topic matches: found out once for all of them.
@@ -773,20 +574,5 @@ fn terms<'a>(
         subscription_ids,
         share: None,
         shared_frame,
-    }
-}
-
-pub(crate) fn share_delivery(
-    group: &ShareGroup,
-    member: &Member,
-    outgoing: &mut Outgoing<'_>,
-    ledger: &Arc<Ledger>,
-) -> PendingMessage {
-    PendingMessage {
-        message: outgoing.keep(ledger).into(),
-        qos: member.qos.min(outgoing.message.qos),
-        retain: member.retain_as_published && outgoing.message.retain,
-        subscription_ids: SubscriptionIds::from(member.identifier.as_slice()),
-        share: Some(group.filter().clone()),
     }
 }

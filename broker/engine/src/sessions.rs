@@ -9,12 +9,11 @@ use tautwire_access::Identity;
 use tautwire_memory::{Accounted, Ledger};
 use tautwire_protocol::PacketId;
 use tautwire_router::{MemberRoom, SessionKey, ShardIndex};
-use tautwire_session::{Change, LogPosition, Outbound, PendingMessage, Session, SessionNumber};
+use tautwire_session::{Change, LogPosition, Outbound, PendingMessage, Session, SessionNumber, share_of_queue};
 
 use crate::drops::{DropReason, Drops, Loss};
 use crate::place::{Alarm, ConnectionIndex, SessionIndex, reserved_places};
 use crate::quotas::UserShare;
-use crate::share_queue::share_of;
 
 /// All sessions of a shard.
 #[derive(Debug)]
@@ -271,7 +270,7 @@ impl Sessions {
 
     /// Whether the session has not ended, and is not the queue of a shared subscription.
     pub(crate) fn is_of_client(&self, index: SessionIndex) -> bool {
-        self.is_alive(index) && share_of(self[index].name()).is_none()
+        self.is_alive(index) && share_of_queue(self[index].name()).is_none()
     }
 
     /// The session of a client, by its name.

@@ -29,5 +29,5 @@ pub use outbound::{Outbound, PendingMessage, Resend, SubscriptionIds};
 pub use packet_id_set::PacketIdSet;
 pub use replay::{LATE_CHANGES_MAX, MessageUnreadable, Replay, ReplayError, Replayed, ReplayedSession};
 pub use seat::NoSeat;
-pub use session::{KeptWill, SESSION_BYTES, Session, parts_of_name, session_name};
+pub use session::{KeptWill, SESSION_BYTES, Session, parts_of_name, session_name, share_of_queue, share_queue_name};
 pub use subscriptions::{SubscriptionRecord, SubscriptionSet, subscription_bytes};

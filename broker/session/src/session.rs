@@ -60,6 +60,17 @@ pub fn parts_of_name(name: &str) -> (Option<&str>, &str) {
     }
 }
 
+/// The name of the session that is the queue of a shared subscription, which is given whole: `$share/group/filter`. Mount points are not
+/// empty, so no client has it.
+pub fn share_queue_name(share: &str) -> String {
+    format!("{BEHIND_MOUNT_POINT}{share}")
+}
+
+/// The shared subscription whose queue the session of this name is; `None` for the session of a client.
+pub fn share_of_queue(name: &str) -> Option<&str> {
+    name.strip_prefix(BEHIND_MOUNT_POINT)
+}
+
 impl Holds<5> for Session {
     fn footprint(&self) -> Footprint<5> {
         let ids_bytes = self.held.as_ref().map_or(0, |held| size_of::<PacketIdSet>() + held.heap_bytes());

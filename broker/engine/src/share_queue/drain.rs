@@ -11,8 +11,8 @@ use crate::frames::Outgoing;
 use crate::hub::Hub;
 use crate::jobs::{Job, SLICE_STEPS, Slice};
 use crate::place::SessionIndex;
-use crate::route::{Pick, share_delivery};
 use crate::shard::Shard;
+use crate::share_delivery::{Pick, share_delivery};
 
 /// What came of looking at the front of a queue.
 enum Drained {

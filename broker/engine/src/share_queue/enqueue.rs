@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use tautwire_protocol::QoS;
 use tautwire_router::{ShardIndex, ShareGroup, ShareReceiver};
-use tautwire_session::{Change, Journal, PendingMessage, Receivers, SessionNumber, SubscriptionIds};
+use tautwire_session::{
+    Change, Journal, PendingMessage, Receivers, SessionNumber, SubscriptionIds, share_of_queue, share_queue_name,
+};
 
-use super::{ShareQueue, queue_name};
+use super::ShareQueue;
 use crate::frames::Outgoing;
 use crate::hub::Hub;
 use crate::mutant::{Mutant, is};
@@ -16,7 +18,7 @@ use crate::shard::Shard;
 impl<J: Journal> Hub<J> {
     /// The shard with the queue of a shared subscription.
     pub(super) fn queue_shard(&self, share: &str) -> ShardIndex {
-        self.common.exchange().owner(&queue_name(share))
+        self.common.exchange().owner(&share_queue_name(share))
     }
 
     /// Whether the queue of one of these groups has no room for a message of so many bytes. An empty queue takes any.
@@ -92,7 +94,7 @@ impl<J: Journal> Hub<J> {
         if let Some(queue) = self.share_queues.queues.get(&**group.filter()) {
             return Some(queue.session);
         }
-        let session = self.sessions.open(&queue_name(group.filter()))?;
+        let session = self.sessions.open(&share_queue_name(group.filter()))?;
         self.commit(session, Change::ExpiryInterval(u32::MAX));
         self.share_queues.queues.insert(group.filter().clone(), ShareQueue::new(session));
         group.note_queue();
@@ -127,11 +129,15 @@ impl<J: Journal> Shard<J> {
     /// Takes up the queues that come out of the log, once all members are there. One whose group has none ends.
     pub(crate) fn restore_share_queues(&mut self) {
         for session in self.hub.sessions.indices() {
-            let Some(share) = super::share_of(self.hub.sessions[session].name()).map(Arc::<str>::from) else {
+            let Some(share) = share_of_queue(self.hub.sessions[session].name()).map(Arc::<str>::from) else {
                 continue;
             };
             let group = self.hub.common.exchange().group(&share).filter(|group| group.has_members());
             let Some(group) = group else {
+                // At once, before a new group of that name can be taken for this one.
+                while self.hub.take_unfinished(session).is_some() {
+                    self.hub.counters().dropped_no_member.add(1);
+                }
                 self.end_session(session);
                 continue;
             };

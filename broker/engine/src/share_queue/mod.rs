@@ -20,19 +20,6 @@ pub(crate) use redispatch::Redispatch;
 
 use redispatch::Watch;
 
-/// No Client Identifier has this character [MQTT-1.5.4-2], and no mount point is empty, so no client has such a session.
-const QUEUE_PREFIX: char = '\0';
-
-/// The name of the session that is the queue of a shared subscription. `share` is whole: `$share/group/filter`.
-pub(crate) fn queue_name(share: &str) -> String {
-    format!("{QUEUE_PREFIX}{share}")
-}
-
-/// The shared subscription whose queue the session of that name is; `None` for the session of a client.
-pub(crate) fn share_of(session_name: &str) -> Option<&str> {
-    session_name.strip_prefix(QUEUE_PREFIX)
-}
-
 /// The queues of a shard, and what is to be done for members of shared subscriptions.
 #[derive(Debug, Default)]
 pub(crate) struct ShareQueues {
@@ -91,16 +78,15 @@ impl ShareQueue {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::mount::MountPoint;
-    use tautwire_session::{parts_of_name, session_name};
+    use tautwire_session::{parts_of_name, session_name, share_of_queue, share_queue_name};
 
     #[test]
     fn no_client_has_the_session_of_a_queue() {
-        let name = queue_name("$share/g/a");
-        assert_eq!(share_of(&name), Some("$share/g/a"));
-        assert_eq!(share_of(&session_name(None, "$share/g/a")), None);
-        assert_eq!(share_of(&session_name(Some("m/"), "$share/g/a")), None);
+        let name = share_queue_name("$share/g/a");
+        assert_eq!(share_of_queue(&name), Some("$share/g/a"));
+        assert_eq!(share_of_queue(&session_name(None, "$share/g/a")), None);
+        assert_eq!(share_of_queue(&session_name(Some("m/"), "$share/g/a")), None);
         let (mount_point, _) = parts_of_name(&name);
         assert!(MountPoint::new(mount_point.expect("it looks like one")).is_none());
     }

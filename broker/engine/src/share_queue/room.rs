@@ -15,6 +15,15 @@ use crate::place::SessionIndex;
 const REPORTS_MAX: usize = 32;
 
 impl<J: Journal> Hub<J> {
+    /// Sends what waits for the client of `session`, as far as the client's window and output allow, and grants what room is left to its
+    /// shared subscriptions.
+    pub(crate) fn pump(&mut self, session: SessionIndex) {
+        self.send_waiting(session);
+        if self.sessions.room(session).is_some() {
+            self.update_room(session);
+        }
+    }
+
     /// Grants the room that a member of shared subscriptions has now, and reports it where messages wait for it.
     #[cold]
     #[inline(never)]

@@ -405,3 +405,68 @@ fn a_member_that_acknowledges_nothing_does_not_starve_the_others() {
         assert_eq!(sorted(received), numbers(0..20));
     });
 }
+
+/// 4.8.2 of 5.0: a member gets no more than its window takes while another member can take messages. Members' own queues are not used.
+#[test]
+fn a_stuck_member_gets_its_window_and_the_others_get_the_rest() {
+    every_thread_count(|case| {
+        let broker = case.broker_set(&["limits.session_queue_messages=1"]);
+        let mut publisher = broker.connect(V5, "publisher");
+        let mut stuck = broker.connecting(V5, "stuck").property(receive_maximum(1)).open();
+        stuck.subscribe("$share/group/a", AtLeastOnce);
+        let mut idle = broker.connect(V5, "idle");
+        idle.subscribe("$share/group/a", AtLeastOnce);
+        for number in 0..100 {
+            publisher.publish("a", AtLeastOnce, number.to_string().as_bytes());
+        }
+        let received = idle.receive_texts(99).into_iter().chain([stuck.expect_publish().text().to_owned()]);
+        assert_eq!(sorted(received), numbers(0..100));
+        stuck.expect_nothing();
+    });
+}
+
+/// `mqtt.shared_ack_timeout_s`: what a connected member does not acknowledge goes to another one, but for QoS 2 [MQTT-4.8.2-4].
+#[test]
+fn what_a_member_does_not_acknowledge_in_time_goes_to_another() {
+    every_thread_count(|case| {
+        let broker = case.broker_set(&["mqtt.shared_ack_timeout_s=1"]);
+        let mut publisher = broker.connect(V5, "publisher");
+        let mut stuck = broker.connect(V5, "stuck");
+        stuck.subscribe("$share/group/a", ExactlyOnce);
+        for (number, qos) in [AtLeastOnce, ExactlyOnce, AtLeastOnce].into_iter().enumerate() {
+            publisher.publish("a", qos, number.to_string().as_bytes());
+        }
+        let sent = [stuck.expect_publish(), stuck.expect_publish(), stuck.expect_publish()];
+        let mut other = broker.connect(V5, "other");
+        other.subscribe("$share/group/a", ExactlyOnce);
+        assert_eq!(other.receive_texts(2), ["0", "2"]);
+        // The identifiers are still those of the first client's messages.
+        sent.iter().for_each(|message| stuck.acknowledge(message));
+        expect_nothing_from(&mut publisher, &mut other);
+    });
+}
+
+/// `limits.shared_queue_bytes`: a publisher is told when nobody takes what it publishes, and what was taken before comes.
+#[test]
+fn a_full_queue_of_a_group_refuses_publishers() {
+    every_thread_count(|case| {
+        let broker = case.broker_set(&["limits.shared_queue_bytes=2000", "limits.session_queue_messages=1"]);
+        let mut publisher = broker.connect(V5, "publisher");
+        let connecting = broker.connecting(V5, "absent").persistent();
+        let mut absent = connecting.open();
+        absent.subscribe("$share/group/a", AtLeastOnce);
+        absent.disconnect();
+        let taken = (0..100).take_while(|number| {
+            let reason = publisher.publish("a", AtLeastOnce, number.to_string().as_bytes());
+            assert!(matches!(reason, 0x00 | 0x97), "{reason:#04x}");
+            reason == 0x00
+        });
+        let taken = taken.count();
+        assert!((2..100).contains(&taken), "{taken}");
+        let mut back = connecting.open();
+        let expected: Vec<String> = (0..taken).map(|number| number.to_string()).collect();
+        assert_eq!(back.receive_texts(taken), expected);
+        assert_eq!(publisher.publish("a", AtLeastOnce, b"again"), 0x00);
+        assert_eq!(back.receive().text(), "again");
+    });
+}

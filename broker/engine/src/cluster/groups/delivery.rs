@@ -18,8 +18,8 @@ use crate::formats;
 use crate::frames::Outgoing;
 use crate::hub::Hub;
 use crate::mutant::{Mutant, is};
-use crate::route::{Pick, share_delivery};
 use crate::shard::Shard;
+use crate::share_delivery::{Pick, share_delivery};
 
 impl<J: Journal> Shard<J> {
     /// This node delivers a partition of a group, which is at home here.

@@ -105,6 +105,29 @@ impl World {
 }
 
 #[test]
+fn what_waits_in_the_queue_of_a_group_is_said() {
+    for threads in [1, 2] {
+        let world = World::new(threads, "", &[]);
+        let mut publisher = world.broker.connect(V5, "p");
+        let mut member = world.broker.connecting(V5, "c").property(receive_maximum(1)).open();
+        member.subscribe("$share/g/jobs", AtLeastOnce);
+        for text in ["1", "2", "3"] {
+            publisher.publish("jobs", AtLeastOnce, text.as_bytes());
+        }
+        let first = member.expect_publish();
+        world.await_sum(&["stored_messages"], 3);
+        let (outcome, codes) = world.why("c", "topic=jobs");
+        assert_eq!(outcome, "one_of_many");
+        assert!(codes.iter().any(|code| code == "shared_queue"), "{codes:?}");
+        member.acknowledge(&first);
+        assert_eq!(member.receive_texts(2), ["2", "3"]);
+        world.await_sum(&["stored_messages"], 0);
+        let (_, codes) = world.why("c", "topic=jobs");
+        assert!(!codes.iter().any(|code| code == "shared_queue"), "{codes:?}");
+    }
+}
+
+#[test]
 fn whom_a_shared_group_has_chosen_for_the_last_messages_is_said() {
     for threads in [1, 2] {
         let world = World::new(threads, "", &[]);
