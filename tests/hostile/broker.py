@@ -66,6 +66,11 @@ class Broker:
                 return int(task.name)
         raise BrokerError(f"no thread {name}")
 
+    def cpu_ns(self) -> int:
+        """The processors' time that all its threads have used, by the scheduler: see proc(5), `schedstat`."""
+        tasks = Path(f"/proc/{self.pid}/task").iterdir()
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)
+
     def switches(self, thread: int) -> int:
         """How often a thread has gone to sleep."""
         status = Path(f"/proc/{self.pid}/task/{thread}/status").read_text()

@@ -129,7 +129,7 @@ impl Default for Settings {
             wildcard_subscription_available: true,
             shared_subscription_available: true,
             shared_ack_timeout_s: 300,
-            shared_queue_bytes: 64 << 20,
+            shared_queue_bytes: 256 << 20,
             subscription_identifier_available: true,
             response_information: "".into(),
             protocol_versions: ProtocolVersions::ALL,

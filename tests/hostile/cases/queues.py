@@ -189,3 +189,40 @@ def unreleased_identifiers(arena: Arena) -> None:
               peer.ANSWER_TIMEOUT_S)
         client.close()
     messages.stranger_is_served(arena, "beside a hundred sessions with unreleased identifiers")
+
+
+OVER_BYTES = 40_000
+REFUSED_CPU_MAX_MS = 20.0
+PUBLISHES = 10
+# `limits.client_bytes` is the least that it may be, so that two messages are more than a session's share.
+SHARE: dict[str, object] = {**DEEP_QUEUES, "limits.client_bytes": 65_536, "limits.sessions": 100_000}
+
+
+def over_their_share(arena: Arena, sessions: int) -> None:
+    """Offline sessions that hold more than their share of memory: what one publish to them costs, and what they cost everybody else."""
+    for number in range(sessions):
+        peer.absent_session(arena.port, f"over/{number}", ["over"])
+    client = peer.connected(arena.port, "publisher")
+    keys = itertools.count(1)
+    crossing = [Message(next(keys), "over", OVER_BYTES) for _ in range(2)]
+    publisher = Publisher(client, 1, crossing, window=1)
+    messages.flood([publisher])
+    arena.expect(len(publisher.acknowledged) == 2, f"the first two are taken: {publisher.refused}")
+    arena.begin()
+    before_ns = arena.broker.cpu_ns()
+    further = Publisher(client, 1, [Message(next(keys), "over") for _ in range(PUBLISHES)], window=1)
+    messages.flood([further])
+    used_ms = (arena.broker.cpu_ns() - before_ns) / PUBLISHES / 1e6
+    arena.note(f"{used_ms:.2f} ms of CPU for each publish to {sessions} sessions over their share")
+    arena.expect(not further.acknowledged, "no more is taken for sessions over their share")
+    arena.expect(used_ms <= REFUSED_CPU_MAX_MS, f"a publish took {used_ms:.1f} ms of CPU, at most {REFUSED_CPU_MAX_MS}")
+
+
+@case("60,000 offline sessions over their share of memory", limit_mib=1024, timed=True, settings=SHARE)
+def sessions_over_their_share(arena: Arena) -> None:
+    over_their_share(arena, 60_000)
+
+
+@case("1,000 offline sessions over their share of memory", limit_mib=1024, timed=True, short=True, settings=SHARE)
+def some_sessions_over_their_share(arena: Arena) -> None:
+    over_their_share(arena, 1_000)

@@ -25,8 +25,11 @@ impl<J: Journal> Hub<J> {
     #[cold]
     #[inline(never)]
     pub(crate) fn is_share_queue_full(&self, groups: &[Arc<ShareGroup>], bytes: usize) -> bool {
-        let limits = self.memory.share().limits();
-        let limit_bytes = self.regime.settings().shared_queue_bytes.min(limits.client_bytes as usize);
+        let mut limit_bytes = self.regime.settings().shared_queue_bytes;
+        if !J::KEEPS {
+            // What waits is in memory.
+            limit_bytes = limit_bytes.min(self.memory.share().limits().client_bytes as usize);
+        }
         let bytes = bytes + size_of::<PendingMessage>();
         !self.is_in_cluster()
             && groups.iter().any(|group| {

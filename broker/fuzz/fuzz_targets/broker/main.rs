@@ -99,7 +99,9 @@ fn settings(choice: u8) -> Settings {
     let slow_consumer = match choice & 3 {
         0 => SlowConsumer::DropNew,
         1 => SlowConsumer::DropOld,
-        _ => SlowConsumer::Disconnect,
+        2 => SlowConsumer::Disconnect,
+        _ if choice & 64 == 0 => SlowConsumer::Refuse,
+        _ => SlowConsumer::PausePublisher,
     };
     Settings {
         receive_maximum: 3,
@@ -116,7 +118,7 @@ fn settings(choice: u8) -> Settings {
         in_flight_per_client: if choice & 4 == 0 { 2 } else { 100 },
         session_queue_messages: 4,
         session_queue_bytes: 6_000,
-        slow_consumer,
+        slow_consumer: slow_consumer.into(),
         connection_output_bytes: if choice & 8 == 0 { 1_000 } else { 100_000 },
         buffered_bytes: if choice & 16 == 0 { 3_000 } else { 1 << 30 },
         shard_queue_batches: 1,

@@ -285,7 +285,7 @@ fn queue_full(limit: QueueLimit, policy: SlowConsumer) -> Words {
         SlowConsumer::Refuse => "new ones are refused, and nobody gets them",
         SlowConsumer::PausePublisher => "publishers of new ones wait",
     };
-    Words { code, text: format!("{held}: {happens}"), change: change.into() }
+    Words { code, text: format!("{held}: {happens}"), change }
 }
 
 /// Why the broker refuses a message.

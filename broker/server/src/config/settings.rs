@@ -412,7 +412,7 @@ settings! {
         /// Bytes of QoS 1 and QoS 2 messages that wait in the queue of one shared subscription because no member can take them. When full, a
         /// publisher is refused with Quota exceeded (0x97); one of 3.1.1 is not read from until there is room. Not used in a cluster, where the
         /// log holds what waits.
-        shared_queue_bytes: usize = 67_108_864, in 1_024..=1_099_511_627_776;
+        shared_queue_bytes: usize = 268_435_456, in 1_024..=1_099_511_627_776;
         /// What happens to a message for a session whose queue is full. `drop_new` drops the arriving message for this session,
         /// `drop_old` the oldest waiting one; both are counted, logged, and told to the client when it connects. `disconnect` drops the
         /// arriving message and ends the connection with Quota exceeded (0x97). `refuse` gives the message to nobody and answers its

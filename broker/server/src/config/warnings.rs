@@ -155,7 +155,6 @@ impl Config {
         for (name, bytes) in [
             // Otherwise they are on disk.
             ("limits.session_queue_bytes", if is_in_memory { limits.session_queue_bytes } else { 0 }),
-            ("limits.shared_queue_bytes", if is_in_memory { limits.shared_queue_bytes } else { 0 }),
             ("limits.connection_output_bytes", limits.connection_output_bytes),
         ] {
             if bytes > limits.buffered_bytes {

@@ -116,7 +116,7 @@ fn subscription_identifiers_of_queued_messages_count() {
         const LEVELS: usize = 10;
         let broker = case.broker_set(&[
             "limits.buffered_bytes=12000000",
-            "limits.session_queue_messages=100000",
+            "limits.session_queue_bytes=1099511627776",
             "sys.interval_s=1",
         ]);
         let mut bystander = Bystander::new(&broker, V5);

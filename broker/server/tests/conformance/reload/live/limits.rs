@@ -295,7 +295,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         keys: &["limits.buffered_bytes"],
-        file: "{}\n",
+        file: "limits.session_queue_bytes = 1099511627776\n{}\n",
         off: "",
         on: "limits.buffered_bytes = 1048576",
         see: Before(stores_two_megabytes),
@@ -304,7 +304,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         keys: &["memory.limit"],
-        file: "{}\n",
+        file: "limits.session_queue_bytes = 1099511627776\n{}\n",
         off: "",
         on: "memory.limit = 2097152",
         see: Before(stores_two_megabytes),
@@ -313,7 +313,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         keys: &["limits.client_bytes"],
-        file: "{}\n",
+        file: "limits.session_queue_bytes = 1099511627776\n{}\n",
         off: "",
         on: "limits.client_bytes = 65536",
         see: Before(stores_two_megabytes),
