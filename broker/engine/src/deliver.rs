@@ -503,23 +503,6 @@ impl<J: Journal> Hub<J> {
         }
     }
 
-    /// Whether the session may be given one more retained message that its client was owed. The first for which there is no room
-    /// is counted, and the rest are left out with it.
-    fn may_queue(&mut self, session: SessionIndex, topic: &str, counted_bytes: usize) -> bool {
-        if !self.has_room_for(session, counted_bytes) {
-            self.count_queue_full(session, counted_bytes);
-            self.note_lost(session, topic);
-            return false;
-        }
-        let held_bytes = self.sessions[session].outbound().map_or(0, Outbound::counted_bytes);
-        let has_memory = self.memory.share().admits(held_bytes, 0).is_ok();
-        if !has_memory {
-            self.counters().dropped_memory_full.add(1);
-            self.note_drop(session, DropReason::MemoryFull, topic);
-        }
-        has_memory
-    }
-
     /// Whether a retained message has neither expired nor been replaced since it was looked up. Where it has been
     /// replaced, the client has received the new one as it came.
     fn is_current(&self, message: &Message) -> bool {

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{
-    DisconnectReason, Packet, PacketId, Properties, PropertyContext, PropertyId, PubAckReason, PubCompReason,
-    PubRecReason, PubRelReason, Publish, QoS, ReasonCode, ShortAcknowledgement, TopicName,
+    DisconnectReason, Packet, PacketId, Properties, PropertyContext, PropertyId, PubAckReason, PubRecReason, Publish,
+    QoS, ReasonCode, TopicName,
 };
 use tautwire_router::{RetainRefused, RetainedClaim, ShardIndex};
 use tautwire_session::{AckLevel, Change, Journal};
@@ -609,95 +609,6 @@ impl<J: Journal> Shard<J> {
         let counters = self.hub.counters();
         counters.publishes_received.subtract(1);
         counters.publish_bytes_received.subtract(publish.payload.len() as u64);
-    }
-
-    /// An acknowledgement of success, apart from other packets: they are most of those that are no PUBLISH.
-    pub(crate) fn on_short_acknowledgement(&mut self, index: ConnectionIndex, which: ShortAcknowledgement) -> Handled {
-        let Some(session) = self.hub.connections[index].session() else { return Handled::Ended };
-        match which {
-            ShortAcknowledgement::PubAck(id) => self.on_acknowledged(index, session, id, QoS::AtLeastOnce),
-            ShortAcknowledgement::PubRec(id) => self.on_received(index, session, id, PubRecReason::Success),
-            ShortAcknowledgement::PubRel(id) => self.on_release(index, session, id),
-            ShortAcknowledgement::PubComp(id) => self.on_complete(session, id),
-        }
-        if self.hub.connections[index].is_open() { Handled::Done } else { Handled::Ended }
-    }
-
-    /// PUBACK. An identifier that is not in use may belong to an exchange that ended with an earlier connection.
-    fn on_acknowledged(&mut self, index: ConnectionIndex, session: SessionIndex, packet_id: PacketId, qos: QoS) {
-        let outbound = self.hub.sessions[session].outbound();
-        match outbound.and_then(|outbound| outbound.unacknowledged(packet_id)) {
-            None => {}
-            Some(delivery) if delivery.qos != qos => self.protocol_error(index, "PUBACK for a QoS 2 message"),
-            Some(_) => {
-                self.hub.commit_here(session, Change::Completed(packet_id));
-                self.hub.pump(session);
-            }
-        }
-    }
-
-    /// PUBREC.
-    fn on_received(
-        &mut self,
-        index: ConnectionIndex,
-        session: SessionIndex,
-        packet_id: PacketId,
-        reason: PubRecReason,
-    ) {
-        let Some(outbound) = self.hub.sessions[session].outbound() else {
-            self.release(index, packet_id, PubRelReason::PacketIdentifierNotFound);
-            return;
-        };
-        match outbound.unacknowledged(packet_id) {
-            Some(delivery) if delivery.qos != QoS::ExactlyOnce => {
-                self.protocol_error(index, "PUBREC for a QoS 1 message");
-            }
-            Some(_) if reason.is_error() => {
-                // [MQTT-4.8.2-6]: not given to another either.
-                self.hub.commit(session, Change::Completed(packet_id));
-                self.hub.pump(session);
-            }
-            Some(_) => {
-                self.hub.commit(session, Change::Received(packet_id));
-                self.release(index, packet_id, PubRelReason::Success);
-            }
-            None if outbound.is_released(packet_id) => {
-                self.release(index, packet_id, PubRelReason::Success);
-            }
-            None if reason.is_error() => {}
-            None => self.release(index, packet_id, PubRelReason::PacketIdentifierNotFound),
-        }
-    }
-
-    fn release(&mut self, index: ConnectionIndex, packet_id: PacketId, reason: PubRelReason) {
-        let v5 = self.hub.connections[index].is_v5();
-        let reason = if v5 { reason } else { PubRelReason::Success };
-        self.hub.acknowledge(index, Ack::Release(packet_id, reason));
-    }
-
-    /// PUBREL.
-    fn on_release(&mut self, index: ConnectionIndex, session: SessionIndex, packet_id: PacketId) {
-        let held = self.hub.sessions[session].held();
-        let known = held.is_some_and(|held| held.contains(packet_id));
-        let connection = &self.hub.connections[index];
-        // In a session that was resumed, the client may not have got our PUBCOMP. The code for an unknown identifier is no
-        // error then [MQTT 5.0 section 3.7.2.1], but clients take it for one.
-        let is_mismatch = !known && connection.is_v5() && !connection.agreement().resumed;
-        if known {
-            self.hub.commit(session, Change::Released(packet_id));
-            self.hub.connections[index].end_receiving();
-        }
-        let reason = if is_mismatch { PubCompReason::PacketIdentifierNotFound } else { PubCompReason::Success };
-        self.hub.acknowledge(index, Ack::Complete(packet_id, reason));
-    }
-
-    /// PUBCOMP.
-    fn on_complete(&mut self, session: SessionIndex, packet_id: PacketId) {
-        let outbound = self.hub.sessions[session].outbound();
-        if outbound.is_some_and(|outbound| outbound.is_released(packet_id)) {
-            self.hub.commit(session, Change::Completed(packet_id));
-            self.hub.pump(session);
-        }
     }
 }
 

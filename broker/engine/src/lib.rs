@@ -39,6 +39,7 @@ mod handshake;
 mod holding_back;
 mod hub;
 mod incoming;
+mod incoming_acks;
 mod jobs;
 mod lifecycle;
 mod log_state;

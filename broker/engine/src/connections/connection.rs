@@ -8,6 +8,7 @@ use tautwire_memory::{Charge, Kind, Ledger};
 use tautwire_protocol::{ProtocolVersion, QoS};
 use tautwire_session::{AckLevel, LogPosition};
 
+use super::agreement::Agreement;
 use super::aliases::Alias;
 use super::extras::{Extras, Pace};
 use super::holds::{Holds, Reason};
@@ -18,7 +19,7 @@ use super::standing::{Exchange, Standing};
 use crate::ack::{Ack, Delayed, Stamp};
 use crate::mount::MountPoint;
 use crate::origin::{Offer, Origin, PackedPeer, Peer, Presence};
-use crate::place::{Alarm, NonZeroMs, SessionIndex, TermsIndex};
+use crate::place::{Alarm, NonZeroMs, SessionIndex};
 use crate::quotas::PublishBucket;
 
 /// How far a connection has come.
@@ -32,39 +33,6 @@ pub(crate) enum Phase {
     Open,
     /// Nothing more is read; what is pending is written, then the connection is closed.
     Closing,
-}
-
-/// What the client has said of itself in CONNECT, as far as the server goes along with it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Agreement {
-    pub(crate) version: ProtocolVersion,
-    /// The client wants reason strings [MQTT-3.1.2-29].
-    pub(crate) problem_information: bool,
-    /// The session was there before the connection.
-    pub(crate) resumed: bool,
-    pub(crate) keep_alive_s: u16,
-    /// The most QoS 1 and 2 messages that may be in flight towards the client.
-    pub(crate) send_maximum: u16,
-    /// Topic aliases that the client accepts.
-    pub(crate) alias_maximum: u16,
-    /// What the client has been told of the server.
-    pub(crate) terms: TermsIndex,
-    /// The client's Maximum Packet Size, where it set one.
-    pub(crate) maximum_packet_size_bytes: Option<NonZeroU32>,
-}
-
-impl Agreement {
-    /// What holds until CONNECT has been read.
-    const UNKNOWN: Agreement = Agreement {
-        version: ProtocolVersion::V3_1_1,
-        problem_information: true,
-        resumed: false,
-        keep_alive_s: 0,
-        send_maximum: 0,
-        alias_maximum: 0,
-        terms: TermsIndex::NONE,
-        maximum_packet_size_bytes: None,
-    };
 }
 
 /// Bytes of a connection that does nothing: its place here, that of its socket, where it comes from, and what the heap adds.

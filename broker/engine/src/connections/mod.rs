@@ -3,6 +3,7 @@
 //! This room knows places, clocks, output, why a connection is not heard, and what is to be done with one. It knows nothing of
 //! sessions but the index of the one that a connection serves.
 
+mod agreement;
 mod aliases;
 mod connection;
 mod extras;
@@ -24,9 +25,10 @@ use self::wishes::Wishes;
 use crate::origin::Origin;
 use crate::place::{ConnectionId, ConnectionIndex, reserved_places};
 
+pub(crate) use agreement::Agreement;
 pub(crate) use aliases::Alias;
 pub(crate) use connection::CONNECTION_BYTES;
-pub(crate) use connection::{Agreement, Connection, Deadlines, Phase};
+pub(crate) use connection::{Connection, Deadlines, Phase};
 pub(crate) use holds::Reason;
 pub use output::{Chunk, Output};
 pub(crate) use read_back::{Back, ReadBack};
