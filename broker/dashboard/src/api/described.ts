@@ -75,6 +75,9 @@ export interface Schemas {
     queued_bytes: number;
     in_flight: number;
     held_bytes: number;
+    left_ms: number | null;
+    neglected: boolean;
+    dropped_messages: number;
     connected_ms?: number | null | undefined;
   };
   Clients: {
@@ -102,6 +105,9 @@ export interface Schemas {
     queued_bytes: number;
     in_flight: number;
     held_bytes: number;
+    left_ms: number | null;
+    neglected: boolean;
+    dropped_messages: number;
     resumed: boolean;
     send_maximum: number | null;
     maximum_packet_size_bytes: number | null;
@@ -499,12 +505,12 @@ export interface Requests {
   "GET /v1/bans": { path: undefined; query: undefined; body: undefined; answer: Schemas["Bans"] };
   "POST /v1/bans": { path: undefined; query: undefined; body: Schemas["Banned"]; answer: Record<string, unknown> };
   "DELETE /v1/bans": { path: undefined; query: undefined; body: Schemas["Banned"]; answer: undefined };
-  "GET /v1/clients": { path: undefined; query: { search?: QueryValue; connected?: QueryValue; listener?: QueryValue; sort?: QueryValue; descending?: QueryValue; limit?: QueryValue; after?: QueryValue }; body: undefined; answer: Schemas["Clients"] };
+  "GET /v1/clients": { path: undefined; query: { search?: QueryValue; connected?: QueryValue; neglected?: QueryValue; listener?: QueryValue; sort?: QueryValue; descending?: QueryValue; limit?: QueryValue; after?: QueryValue }; body: undefined; answer: Schemas["Clients"] };
   "GET /v1/clients/{client}": { path: { client: string }; query: { mount_point?: QueryValue }; body: undefined; answer: Schemas["ClientDetail"] };
   "DELETE /v1/clients/{client}/connection": { path: { client: string }; query: { mount_point?: QueryValue }; body: undefined; answer: undefined };
   "DELETE /v1/clients/{client}/session": { path: { client: string }; query: { mount_point?: QueryValue }; body: undefined; answer: undefined };
   "GET /v1/clients/{client}/subscriptions": { path: { client: string }; query: { mount_point?: QueryValue; limit?: QueryValue; after?: QueryValue }; body: undefined; answer: Schemas["Subscriptions"] };
-  "GET /v1/clients/{client}/why": { path: { client: string }; query: { mount_point?: QueryValue; topic: QueryValue; qos?: QueryValue }; body: undefined; answer: Schemas["Why"] };
+  "GET /v1/clients/{client}/why": { path: { client: string }; query: { mount_point?: QueryValue; topic: QueryValue; qos?: QueryValue; retain?: QueryValue; payload?: QueryValue; payload_bytes?: QueryValue; publisher?: QueryValue }; body: undefined; answer: Schemas["Why"] };
   "GET /v1/cluster": { path: undefined; query: undefined; body: undefined; answer: Schemas["Cluster"] };
   "GET /v1/cluster/configuration": { path: undefined; query: { content?: QueryValue }; body: undefined; answer: Schemas["SharedConfiguration"] };
   "PUT /v1/cluster/configuration": { path: undefined; query: { expect: QueryValue }; body: Schemas["SharedParts"]; answer: Schemas["SharedConfiguration"] };
