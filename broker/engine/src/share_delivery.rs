@@ -15,6 +15,9 @@ use crate::mutant::{Mutant, is};
 use crate::place::SessionIndex;
 use crate::shard::Shard;
 
+/// What is on its way to members of one group on other shards is this part of what the output of one connection may hold.
+const TRANSIT_PART: usize = 4;
+
 /// When a member of a shared subscription was picked for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pick {
@@ -41,6 +44,7 @@ impl<J: Journal> Shard<J> {
         if let Some(bytes) = queued_bytes {
             self.hub.note_from_queue(delivery, bytes);
         }
+        self.hub.end_transit(*key, delivery);
     }
 
     /// Gives a message of a shared subscription, whose chosen member `from` is gone, to another member.
@@ -73,7 +77,7 @@ impl<J: Journal> Hub<J> {
         let may_wait = qos != QoS::AtMostOnce && !self.is_in_cluster();
         let picked = match may_wait {
             // What waits goes first.
-            true if group.waiting().0 > 0 => None,
+            true if group.waiting().0 > 0 || self.is_transit_full(group) => None,
             true => self.pick_with(group, |group| group.pick_with_room(qos)),
             false => self.pick_with(group, ShareGroup::pick),
         };
@@ -129,6 +133,9 @@ impl<J: Journal> Hub<J> {
         let Hub { transit, memory, .. } = self;
         match transit.batch_for(to, may_be_lost, read_at_us, memory.ledger()) {
             Some(batch) => {
+                if !may_be_lost {
+                    group.begin_transit(delivery.counted_bytes());
+                }
                 let receiver = match pick {
                     Pick::AtPublish => ShareReceiver::Member(member.session),
                     Pick::FromQueue { queued_bytes } => {
@@ -138,6 +145,29 @@ impl<J: Journal> Hub<J> {
                 batch.push_share(receiver, delivery, handed);
             }
             None => self.counters().dropped_shard_queue_full.add(1),
+        }
+    }
+
+    /// Whether as much is on its way to members on other shards as these can take for sure. More of it could come back, out of order.
+    pub(crate) fn is_transit_full(&self, group: &ShareGroup) -> bool {
+        let bytes = group.in_transit_bytes();
+        bytes > 0 && bytes >= self.transit_max_bytes()
+    }
+
+    /// Bytes of messages that may be on their way to the members of one group. A member without so much room for output takes none.
+    pub(crate) fn transit_max_bytes(&self) -> usize {
+        self.memory.output_max_bytes() / TRANSIT_PART
+    }
+
+    /// A message has arrived that was on its way to a member. Once nothing else is, the queue of the group goes on.
+    fn end_transit(&mut self, member: SessionKey, delivery: &PendingMessage) {
+        if delivery.qos == QoS::AtMostOnce {
+            return;
+        }
+        let group = delivery.share.as_ref().and_then(|share| self.common.exchange().group(share));
+        let Some(group) = group else { return };
+        if group.end_transit(delivery.counted_bytes()) && group.waiting().0 > 0 && !self.is_in_cluster() {
+            self.report_to_queue(group.filter(), member);
         }
     }
 

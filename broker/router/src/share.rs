@@ -117,6 +117,8 @@ struct Queue {
     /// Messages in the queue, on their way to it, and from it to members on other shards.
     messages: AtomicUsize,
     bytes: AtomicUsize,
+    /// Bytes of messages of QoS 1 and 2 on their way to members on other shards.
+    in_transit_bytes: AtomicUsize,
 }
 
 /// Members in the order of their turns. Each session is a member once.
@@ -254,6 +256,22 @@ impl ShareGroup {
     pub fn end_waiting(&self, bytes: usize) -> bool {
         self.queue.bytes.fetch_sub(bytes, Ordering::SeqCst);
         self.queue.messages.fetch_sub(1, Ordering::SeqCst) == 1 && self.is_empty()
+    }
+
+    /// Bytes of messages of QoS 1 and 2 on their way to members on other shards.
+    #[inline]
+    pub fn in_transit_bytes(&self) -> usize {
+        self.queue.in_transit_bytes.load(Ordering::SeqCst)
+    }
+
+    /// A message of so many bytes is on its way to a member on another shard.
+    pub fn begin_transit(&self, bytes: usize) {
+        self.queue.in_transit_bytes.fetch_add(bytes, Ordering::SeqCst);
+    }
+
+    /// It has arrived. Returns whether nothing else is on its way.
+    pub fn end_transit(&self, bytes: usize) -> bool {
+        self.queue.in_transit_bytes.fetch_sub(bytes, Ordering::SeqCst) == bytes
     }
 
     /// A shard has a queue for the group, which must end with it.

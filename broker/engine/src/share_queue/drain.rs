@@ -98,7 +98,8 @@ impl<J: Journal> Hub<J> {
         }
         let front = self.sessions[session].outbound().and_then(Outbound::front);
         let Some(message) = front.and_then(|front| front.message.hot()).cloned() else { return Drained::Stopped };
-        let Some((member, here)) = self.next_with_room(group, qos) else {
+        let next = if self.is_transit_full(group) { None } else { self.next_with_room(group, qos) };
+        let Some((member, here)) = next else {
             if let Some(queue) = self.share_queues.queues.get_mut(share) {
                 queue.is_draining = false;
             }

@@ -77,6 +77,11 @@ impl<J: Journal> Hub<J> {
         if self.free_packet_id(session, index).is_none() || !self.has_room_for(session, 1) || self.is_stuck(session) {
             return 0;
         }
+        // What is on its way must find room when it arrives.
+        let pending_bytes = self.connections[index].pending_bytes();
+        if pending_bytes > 0 && pending_bytes + self.transit_max_bytes() > self.memory.output_max_bytes() {
+            return 0;
+        }
         let send_maximum = usize::from(self.connections[index].agreement().send_maximum);
         send_maximum.saturating_sub(self.sessions[session].outbound().map_or(0, |outbound| outbound.in_flight()))
     }

@@ -112,7 +112,7 @@ fn rules_that_never_apply_are_warnings_that_name_both_lines() {
     ]);
     let file = folder.path("access.toml");
     let checked = run(&["acl", "check", "--file", &file]).expect(0);
-    assert_eq!(checked.text(), "the rules are right: 2 rules in 1 roles, 0 users, 1 warning\n");
+    assert_eq!(checked.text(), "the rules are right: 2 rules in 1 role, 0 users, 1 warning\n");
     let of_configuration = run(&["config", "check", "--config", &folder.path("broker.toml")]).expect(0);
     for told in [checked.stderr, of_configuration.stderr] {
         let expected = format!(

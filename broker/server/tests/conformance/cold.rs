@@ -194,7 +194,8 @@ fn a_client_whose_messages_cannot_be_read_stands_still_until_they_can() {
 fn what_does_not_fit_on_disk_stays_in_memory() {
     every_version(|case| {
         let folder = Folder::new(&[]);
-        let broker = start(&folder, &["limits.cold_bytes=1048576"]);
+        // Where the operator has chosen how much a session may hold, publishers are told that there is no memory.
+        let broker = start(&folder, &["limits.cold_bytes=1048576", "limits.session_queue_bytes=1000000000"]);
         absent(&broker, case);
         let taken = publish(&broker, MESSAGES);
         assert!((300..900).contains(&taken), "{taken} were taken");

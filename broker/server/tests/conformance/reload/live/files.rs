@@ -20,6 +20,15 @@ pub(super) const ROWS: &[Row] = &[
         with: "0x87",
     },
     Row {
+        keys: &["acl.check_retained_publisher"],
+        file: "acl.file = \"publishers.toml\"\n{}\n",
+        off: "",
+        on: "acl.check_retained_publisher = true",
+        see: Before(is_withheld),
+        without: NO,
+        with: YES,
+    },
+    Row {
         keys: &["contracts.path"],
         file: "{}\n",
         off: "",
@@ -255,6 +264,39 @@ fn the_log_is_written_as_is_said_now() {
 /// What comes of a message of a client.
 pub(super) fn may_publish(_: &Scene, mut client: Client) -> String {
     code(client.publish("x", AtLeastOnce, b""))
+}
+
+/// Rules by which everybody may publish, of which a broker that has read others takes that away.
+pub(super) const PUBLISHERS: &str = "[[role]]\nname = \"all\"\nrules = [{ allow = [\"publish\", \"subscribe\"], topics = \"#\" }]\n\
+     [[assign]]\neveryone = true\nroles = \"all\"\n";
+
+/// Whether a retained message does not come to a new subscriber, once its publisher may not publish any more.
+fn is_withheld(scene: &Scene, mut publisher: Client) -> String {
+    let name = scene.name();
+    let set_rules = |rules: &str| {
+        scene.folder.write("publishers.toml", rules);
+        scene.ask("POST", "/config/reload").expect(200);
+    };
+    assert_eq!(code(publisher.deliver(&Outgoing::new(&name, AtLeastOnce, b"x").retained())), "0x10");
+    let before = scene.metric("retained_withheld");
+    set_rules(&PUBLISHERS.replace("\"publish\", ", ""));
+    assert_eq!(code(publisher.publish("another", AtLeastOnce, b"")), "0x87");
+    let mut subscriber = scene.connecting("subscriber").open();
+    subscriber.subscribe(&name, AtLeastOnce);
+    let deadline = Instant::now() + EXPECTATION;
+    // Either comes true of the one message.
+    let is_withheld = loop {
+        let soon = Instant::now() + std::time::Duration::from_millis(50);
+        if subscriber.next_before(soon).is_some() {
+            break false;
+        }
+        if scene.metric("retained_withheld") > before {
+            break true;
+        }
+        assert!(Instant::now() < deadline, "the message neither comes nor is withheld");
+    };
+    set_rules(PUBLISHERS);
+    yes_if(is_withheld)
 }
 
 /// Whether what is acknowledged to a client that comes now waits for the disk.

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use tautwire_protocol::{Packet, ReasonCode};
 
+use super::users::come_of_two;
 use super::{
     ACCEPTED, After, Before, CLOSED, NO, QUOTA_EXCEEDED, Row, Scene, YES, code, told, told_to, try_all, yes_if,
 };
@@ -81,6 +82,24 @@ pub(super) const ROWS: &[Row] = &[
         see: After(|scene| told(&scene.connecting(&format!("an-identifier-of-some-length-{}", scene.name())))),
         without: ACCEPTED,
         with: "0x85",
+    },
+    Row {
+        keys: &["limits.payload_bytes"],
+        file: "{}\n",
+        off: "",
+        on: "limits.payload_bytes = 10",
+        see: Before(|_, mut client| code(client.publish("payload", AtLeastOnce, &[b'x'; 11]))),
+        without: "0x10",
+        with: "0x83",
+    },
+    Row {
+        keys: &["limits.in_flight_bytes_per_client"],
+        file: "{}\n",
+        off: "",
+        on: "limits.in_flight_bytes_per_client = 1",
+        see: Before(come_of_two),
+        without: "2",
+        with: "1",
     },
     Row {
         keys: &["limits.client_breaks"],
@@ -238,6 +257,24 @@ pub(super) const ROWS: &[Row] = &[
         see: Before(first_of_two_that_wait),
         without: "1",
         with: "2",
+    },
+    Row {
+        keys: &["limits.shared_queue_bytes"],
+        file: "limits.session_queue_messages = 1\n{}\n",
+        off: "",
+        on: "limits.shared_queue_bytes = 2000",
+        see: Before(fills_the_queue_of_a_group),
+        without: ACCEPTED,
+        with: QUOTA_EXCEEDED,
+    },
+    Row {
+        keys: &["mqtt.shared_ack_timeout_s"],
+        file: "{}\n",
+        off: "",
+        on: "mqtt.shared_ack_timeout_s = 1",
+        see: Before(goes_to_another_member),
+        without: NO,
+        with: YES,
     },
     Row {
         keys: &["limits.neglected_session_s"],
@@ -504,6 +541,33 @@ fn stores_two_megabytes(scene: &Scene, mut client: Client) -> String {
     let codes: Vec<u8> = (0..20).map(|_| client.publish(&name, AtLeastOnce, &[b'x'; 100_000])).collect();
     scene.connecting(&away_id).open().disconnect();
     code(codes.into_iter().max().unwrap_or(0))
+}
+
+/// What comes of a hundred messages for a shared subscription whose only member is away, which is ended then.
+fn fills_the_queue_of_a_group(scene: &Scene, mut client: Client) -> String {
+    let name = scene.name();
+    let away_id = format!("away-{name}");
+    let mut away = scene.connecting(&away_id).persistent().open();
+    away.subscribe(&format!("$share/group/{name}"), AtLeastOnce);
+    away.disconnect();
+    let refused = (0..100).map(|_| client.publish(&name, AtLeastOnce, b"x")).find(|code| *code != 0);
+    scene.connecting(&away_id).open().disconnect();
+    code(refused.unwrap_or(0))
+}
+
+/// Whether a message goes to another member of a shared subscription while the first one, which has got it, does not acknowledge it.
+fn goes_to_another_member(scene: &Scene, mut stuck: Client) -> String {
+    let name = scene.name();
+    let filter = format!("$share/group/{name}");
+    stuck.subscribe(&filter, AtLeastOnce);
+    scene.connecting("publisher").open().publish(&name, AtLeastOnce, b"x");
+    stuck.expect_publish();
+    let id = format!("other-{name}");
+    let mut other = scene.connecting(&id).open();
+    other.subscribe(&filter, AtLeastOnce);
+    // With a second, it goes there after at most one and a half.
+    let until = Instant::now() + scene.patience(YES) + std::time::Duration::from_secs(1);
+    yes_if(other.next_before(until).is_some())
 }
 
 /// Whether a client that takes nothing is cut off.

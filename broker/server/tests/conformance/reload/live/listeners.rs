@@ -13,8 +13,8 @@ use tautwire_protocol::PropertyId;
 
 use super::auth::by_certificate;
 use super::limits::five_come;
-use super::offer::told;
-use super::{ACCEPTED, After, Before, NO, Row, Scene, YES, code, try_all, yes_if};
+use super::offer::{comes_without_identifier, is_assigned_an_identifier_of_the_gate, told};
+use super::{ACCEPTED, After, Before, NO, Row, Scene, YES, code, told_to, try_all, yes_if};
 use crate::support::{AtLeastOnce, Client, Connecting, V5, Way, program};
 
 const PLAIN: &str = "[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\n{}\n";
@@ -32,6 +32,14 @@ const ONE_REVOKING: &str = "tls.certificate = \"made/server.pem\"\ntls.key = \"m
 const BY_CERTIFICATE: &str = "auth.password_file = \"users\"\ntls.certificate = \"all.pem\"\ntls.key = \"all.key\"\n\
      tls.client_ca = \"all-ca.pem\"\n[[listener]]\nname = \"own\"\naddress = \"mqtts://127.0.0.1:0\"\n\
      tls.client_certificates = \"required\"\n{}\n";
+
+const OF_PROXY: &str = "[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\nauth.anonymous = true\nproxy.trusted = [\"127.0.0.1\"]\n{}\n";
+
+/// What a proxy says of its client by `PP2_TYPE_SSL`: whether it speaks TLS and has shown a certificate, and whether that is verified (0).
+type OfClient = [u8; 5];
+const PLAIN_CLIENT: OfClient = [0, 0, 0, 0, 1];
+const TLS_CLIENT: OfClient = [1, 0, 0, 0, 1];
+const CERTIFIED_CLIENT: OfClient = [7, 0, 0, 0, 0];
 
 const SUITE: &str = "TLS13_CHACHA20_POLY1305_SHA256";
 
@@ -307,6 +315,51 @@ pub(super) const ROWS: &[Row] = &[
         with: "5",
     },
     Row {
+        keys: &["listener mqtt.max_qos"],
+        file: PLAIN,
+        off: "",
+        on: "mqtt.max_qos = 1",
+        see: After(|scene| told(scene, PropertyId::MaximumQoS)),
+        without: "none",
+        with: "AtLeastOnce",
+    },
+    Row {
+        keys: &["listener mqtt.topic_alias_maximum"],
+        file: PLAIN,
+        off: "",
+        on: "mqtt.topic_alias_maximum = 3",
+        see: After(|scene| told(scene, PropertyId::TopicAliasMaximum)),
+        without: "64",
+        with: "3",
+    },
+    Row {
+        keys: &["listener mqtt.protocol_versions"],
+        file: PLAIN,
+        off: "",
+        on: "mqtt.protocol_versions = \"3.1.1\"",
+        see: After(Scene::comes),
+        without: ACCEPTED,
+        with: "0x84",
+    },
+    Row {
+        keys: &["listener mqtt.allow_empty_client_id"],
+        file: PLAIN,
+        off: "",
+        on: "mqtt.allow_empty_client_id = false",
+        see: After(comes_without_identifier),
+        without: ACCEPTED,
+        with: "0x85",
+    },
+    Row {
+        keys: &["listener mqtt.assigned_client_id_prefix"],
+        file: PLAIN,
+        off: "",
+        on: "mqtt.assigned_client_id_prefix = \"gate-\"",
+        see: After(is_assigned_an_identifier_of_the_gate),
+        without: NO,
+        with: YES,
+    },
+    Row {
         keys: &["listener proxy.trusted"],
         file: "[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\nauth.anonymous = true\n{}\n",
         off: "",
@@ -314,6 +367,24 @@ pub(super) const ROWS: &[Row] = &[
         see: After(|scene| scene.comes()),
         without: ACCEPTED,
         with: super::CLOSED,
+    },
+    Row {
+        keys: &["listener proxy.require_tls"],
+        file: OF_PROXY,
+        off: "",
+        on: "proxy.require_tls = true",
+        see: After(|scene| by_proxy(scene, [PLAIN_CLIENT, TLS_CLIENT])),
+        without: "0x0 0x0",
+        with: "closed 0x0",
+    },
+    Row {
+        keys: &["listener proxy.require_certificate"],
+        file: OF_PROXY,
+        off: "",
+        on: "proxy.require_certificate = true",
+        see: After(|scene| by_proxy(scene, [TLS_CLIENT, CERTIFIED_CLIENT])),
+        without: "0x0 0x0",
+        with: "closed 0x0",
     },
     Row {
         keys: &["listener tls.certificate", "listener tls.key"],
@@ -391,6 +462,23 @@ pub(super) fn make_certificates(folder: &crate::support::Folder) {
 
 fn connect_bytes(scene: &Scene) -> Vec<u8> {
     scene.connecting(&scene.name()).bytes()
+}
+
+/// What two clients are told of whom a proxy says this.
+fn by_proxy(scene: &Scene, clients: [OfClient; 2]) -> String {
+    clients.map(|of_client| told_by_proxy(scene, of_client)).join(" ")
+}
+
+fn told_by_proxy(scene: &Scene, of_client: OfClient) -> String {
+    // Version 2, TCP over IPv4, with addresses and one TLV.
+    let mut bytes = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x14".to_vec();
+    bytes.extend([192, 0, 2, 7, 10, 0, 0, 1, 0xC0, 0x01, 0x07, 0x5B]);
+    bytes.extend([0x20, 0, 5]);
+    bytes.extend(of_client);
+    bytes.extend(connect_bytes(scene));
+    let mut client = Client::dial(Way::Tcp(scene.own()), V5);
+    client.send_bytes_unless_closed(&bytes);
+    told_to(&mut client)
 }
 
 fn is_the_other_shown(scene: &Scene) -> String {

@@ -190,7 +190,7 @@ impl Scene {
 }
 
 /// What a row's file may name.
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 13] = [
     ("headers", "X-From: the-broker\n"),
     ("token", TOKEN),
     ("token-2", OTHER_TOKEN),
@@ -202,6 +202,7 @@ const FILES: [(&str, &str); 12] = [
         "rules.toml",
         "[[role]]\nname = \"none\"\nrules = [{ deny = [\"publish\"], topics = \"#\" }]\n[[assign]]\neveryone = true\nroles = \"none\"\n",
     ),
+    ("publishers.toml", files::PUBLISHERS),
     (
         "roles.toml",
         "[[role]]\nname = \"all\"\nrules = [{ allow = [\"publish\"], topics = \"#\" }]\n\

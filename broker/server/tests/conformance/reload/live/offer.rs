@@ -5,7 +5,7 @@ use std::io::Write as _;
 use tautwire_protocol::{Property, PropertyId};
 
 use super::users::come_of_two;
-use super::{After, NO, Row, Scene, YES, try_all, yes_if};
+use super::{ACCEPTED, After, NO, Row, Scene, YES, try_all, yes_if};
 use crate::support::websocket::{BINARY, FIN, WebSocket, request};
 use crate::support::{Client, V5, Way};
 
@@ -110,6 +110,33 @@ pub(super) const ROWS: &[Row] = &[
         with: "5",
     },
     Row {
+        keys: &["mqtt.protocol_versions"],
+        file: "{}\n",
+        off: "",
+        on: "mqtt.protocol_versions = \"3.1.1\"",
+        see: After(Scene::comes),
+        without: ACCEPTED,
+        with: "0x84",
+    },
+    Row {
+        keys: &["mqtt.allow_empty_client_id"],
+        file: "{}\n",
+        off: "",
+        on: "mqtt.allow_empty_client_id = false",
+        see: After(comes_without_identifier),
+        without: ACCEPTED,
+        with: "0x85",
+    },
+    Row {
+        keys: &["mqtt.assigned_client_id_prefix"],
+        file: "{}\n",
+        off: "",
+        on: "mqtt.assigned_client_id_prefix = \"gate-\"",
+        see: After(is_assigned_an_identifier_of_the_gate),
+        without: NO,
+        with: YES,
+    },
+    Row {
         keys: &["mqtt.connect_timeout_s"],
         file: "{}\n",
         off: "mqtt.connect_timeout_s = 3600",
@@ -179,6 +206,19 @@ pub(super) fn told(scene: &Scene, property: PropertyId) -> String {
     let told = told.map_or("none".to_owned(), |told| told.split(": ").skip(1).collect());
     client.disconnect();
     told
+}
+
+/// What a client is told that has no identifier of its own.
+pub(super) fn comes_without_identifier(scene: &Scene) -> String {
+    super::told(&scene.connecting(""))
+}
+
+/// Whether the identifier that such a client is given begins with `gate-`.
+pub(super) fn is_assigned_an_identifier_of_the_gate(scene: &Scene) -> String {
+    let client = scene.connecting("").open();
+    let assigned = client.connack().properties.get(PropertyId::AssignedClientIdentifier);
+    let Some(Property::AssignedClientIdentifier(id)) = assigned else { panic!("an identifier is assigned") };
+    yes_if(id.starts_with("gate-"))
 }
 
 /// Whether a message of 1,600 bytes is taken by WebSocket, in so many frames.
