@@ -16,11 +16,15 @@ impl<J: Journal> Shard<J> {
         if regime.has_adopted(settings) {
             return;
         }
+        let is_retimed = regime.settings().shared_ack_timeout_s != settings.shared_ack_timeout_s;
         self.sys.change(common.shard(), settings, clock.now_ms());
         memory.set_limits(settings.memory_limits());
         cold.set_hot_max(settings.hot_max_bytes());
         let changed = allowances.keep_to(settings.quotas(), settings.flapping());
         self.hub.adopt_settings(settings);
+        if is_retimed {
+            self.hub.retime_watches();
+        }
         if changed.rates {
             self.hub.hear_all_who_wait_for_their_rate();
         }

@@ -67,10 +67,27 @@ impl<J: Journal> Hub<J> {
         }
     }
 
-    /// The same for a session that comes out of the log.
+    /// The same for a session that may hold such messages already.
     pub(crate) fn watch_restored(&mut self, session: SessionIndex) {
         if self.sessions[session].outbound().and_then(Outbound::oldest_shared).is_some() {
             self.watch_shared(session, QoS::AtLeastOnce);
+        }
+    }
+
+    /// The settings have changed: members are looked at as often as they say now.
+    pub(crate) fn retime_watches(&mut self) {
+        let Some(interval_ms) = self.look_interval_ms() else {
+            self.share_queues.watches.clear();
+            self.share_queues.watched.clear();
+            return;
+        };
+        let latest_ms = self.clock.now_ms() + interval_ms;
+        for watch in &mut self.share_queues.watches {
+            watch.at_ms = watch.at_ms.min(latest_ms);
+        }
+        // Without a timeout, nobody was watched.
+        if self.share_queues.watches.is_empty() {
+            self.sessions.indices().into_iter().for_each(|session| self.watch_restored(session));
         }
     }
 
