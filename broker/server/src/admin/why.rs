@@ -4,6 +4,7 @@ use tautwire_contracts::OnViolation;
 use tautwire_engine::{Finding, Hypothesis, OtherTurns, Outcome, PublishRefusal, QueueLimit, SlowConsumer, WhyQuery};
 use tautwire_identity::Banned;
 use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, QoS, RetainHandling, TopicName};
+use tautwire_reactor::counted;
 use tautwire_router::TURNS_MAX;
 use tautwire_session::parts_of_name;
 
@@ -163,7 +164,8 @@ fn words(finding: &Finding) -> Words {
         Finding::SharedQueue { filter, messages, bytes } => said(
             "shared_queue",
             format!(
-                "{messages} messages ({bytes} bytes) wait in the queue of {filter}, because no member can take them: they go first"
+                "{} ({bytes} bytes) waiting in the queue of {filter}, because no member can take messages: what waits goes first",
+                counted(*messages, "message")
             ),
             "members that do not acknowledge; mqtt.shared_ack_timeout_s, limits.shared_queue_bytes",
         ),
