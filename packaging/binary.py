@@ -62,6 +62,10 @@ def built(target: Platform) -> Path:
         # Not gcc: Debian's compilers for other machines cannot be installed together with gcc-multilib, by which the C library is tested.
         environment["RUSTFLAGS"] += f" -C linker=clang -C link-arg=--target={target.machine}-linux-gnu"
         environment[f"CC_{target.triple.replace('-', '_')}"] = "clang"
+    # `make build` sets neither, and tests on this machine share its build.
+    if os.environ.get("TAUTWIRE_PLATFORMS") != "host":
+        environment["TAUTWIRE_COMMIT"] = run("git", "rev-parse", "--short=12", "HEAD").strip()
+        environment["TAUTWIRE_RUSTC"] = run("rustc", "--version").split()[1]
     command = ["cargo", "build", "--release", "--locked", "--target", target.triple, "-p", "tautwire-server", "--features", "cluster"]
     run(*command, **environment)
     return TARGET / target.triple / "release/tautwire"
