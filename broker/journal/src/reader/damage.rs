@@ -105,7 +105,9 @@ impl fmt::Display for Damage {
         let Suspects { sessions, topics, more } = &self.suspects;
         if !sessions.is_empty() || !topics.is_empty() {
             let more = if *more { ", and more" } else { "" };
-            write!(f, "; {} sessions and {} topics may be concerned{more}", sessions.len(), topics.len())?;
+            let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+            let (sessions, topics) = (counted(sessions.len(), "session"), counted(topics.len(), "topic"));
+            write!(f, "; {sessions} and {topics} may be concerned{more}")?;
         }
         Ok(())
     }

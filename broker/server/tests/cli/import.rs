@@ -356,7 +356,7 @@ fn sessions_and_messages_of_mosquitto_are_served_as_before() {
     let folder = Folder::new("state");
     let (state, data) = (state_file(&folder), folder.path("data"));
     let told = run(&["import", "mosquitto", "--data", &data, &state]).expect(0).text();
-    for expected in [" 3 sessions\n", " 5 messages that wait\n", " 3 messages that were sent and not", " 1 retained"] {
+    for expected in [" 3 sessions\n", " 5 messages that waited\n", " 3 messages sent and not", " 1 retained"] {
         assert!(told.contains(expected), "{expected}: {told}");
     }
     assert!(!told.contains("without a counterpart"), "{told}");

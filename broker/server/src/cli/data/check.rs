@@ -9,7 +9,7 @@ use tautwire_journal::Position;
 
 use super::super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag};
 use super::super::{Exit, Stop, print};
-use super::grouped::grouped;
+use super::grouped::{grouped, grouped_count};
 use super::source::{self, Source};
 use super::told;
 use crate::fields::Fields;
@@ -81,15 +81,16 @@ fn as_text(path: &Path, found: &Inspection, is_in_use: bool) -> String {
     let _ = writeln!(text, "snapshot   {}", snapshot(found));
     let _ = writeln!(
         text,
-        "log        {} frames with {} records, in {} segments of {} bytes together",
-        grouped(found.frames),
-        grouped(found.records),
-        found.files.segments,
-        grouped(found.files.segment_bytes)
+        "log        {} with {}, in {} of {} together",
+        grouped_count(found.frames, "frame"),
+        grouped_count(found.records, "record"),
+        grouped_count(found.files.segments, "segment"),
+        grouped_count(found.files.segment_bytes, "byte")
     );
     let _ = writeln!(text, "end        {}", told::end(found, is_in_use));
     let (sessions, retained) = (found.state.sessions().count() as u64, found.state.retained().count() as u64);
-    let _ = writeln!(text, "state      {} sessions and {} retained messages", grouped(sessions), grouped(retained));
+    let (sessions, retained) = (grouped_count(sessions, "session"), grouped_count(retained, "retained message"));
+    let _ = writeln!(text, "state      {sessions} and {retained}");
     if found.files.put_aside > 0 {
         let _ = writeln!(text, "put aside  {} damaged segments that nobody reads any more", found.files.put_aside);
     }

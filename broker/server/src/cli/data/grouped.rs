@@ -13,6 +13,11 @@ pub(in crate::cli) fn grouped(number: u64) -> String {
     text
 }
 
+/// A number with what it counts, in the singular where it is one.
+pub(in crate::cli) fn grouped_count(number: u64, singular: &str) -> String {
+    format!("{} {singular}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -20,5 +25,6 @@ mod tests {
     #[test]
     fn thousands_are_apart() {
         assert_eq!([0, 999, 1_000, 67_108_864].map(grouped), ["0", "999", "1,000", "67,108,864"]);
+        assert_eq!([0, 1, 1_000].map(|count| grouped_count(count, "file")), ["0 files", "1 file", "1,000 files"]);
     }
 }

@@ -8,7 +8,7 @@ use tautwire_journal::{Directory, Files, LogError, hold};
 
 use super::super::arguments::{Argument, Arguments, Command, OptionGroup, flag};
 use super::super::{Exit, Stop, print};
-use super::grouped::grouped;
+use super::grouped::grouped_count;
 use super::place::{Placed, is_free, place};
 use super::source::{self, Source};
 use super::told;
@@ -65,12 +65,12 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     let _held = take(&path, force)?;
     let Placed { copied, replaced } = place(&backup, &disk, &path)?;
     let mut text = format!(
-        "{}: {} bytes in {} files, {} sessions and {} retained messages\n",
+        "{}: {} in {}, {} and {}\n",
         path.display(),
-        grouped(copied.bytes),
-        copied.files,
-        grouped(found.state.sessions().count() as u64),
-        grouped(found.state.retained().count() as u64)
+        grouped_count(copied.bytes, "byte"),
+        grouped_count(copied.files, "file"),
+        grouped_count(found.state.sessions().count() as u64, "session"),
+        grouped_count(found.state.retained().count() as u64, "retained message")
     );
     if let Some(replaced) = replaced {
         text.push_str(&format!("what was there is in {}\n", replaced.display()));

@@ -1,7 +1,7 @@
 //! Sessions of the running broker for which messages wait that nobody fetches.
 
 use super::super::contract::http::Admin;
-use super::super::data::grouped::grouped;
+use super::super::data::grouped::{grouped, grouped_count};
 use super::Finding;
 use crate::config::Config;
 use crate::json::{self, Value};
@@ -34,8 +34,9 @@ fn judged(answer: &Value) -> Finding {
     }
     let named = answer.list("clients").iter().map(|client| {
         let since = UtcTime::from_unix(number(client, "left_ms") / 1_000, 0).to_rfc3339();
-        let (client_id, queued) = (client.text("client_id"), grouped(number(client, "queued_messages")));
-        format!("{client_id:?} ({queued} messages, offline since {since})")
+        let (client_id, queued) =
+            (client.text("client_id"), grouped_count(number(client, "queued_messages"), "message"));
+        format!("{client_id:?} ({queued}, offline since {since})")
     });
     let named: Vec<_> = named.collect();
     let more = match matched.saturating_sub(named.len() as u64) {

@@ -73,14 +73,15 @@ pub(super) fn write(taken: &Taken, folder: &Path) -> Result<(), Stop> {
 pub(super) fn told(taken: &Taken) -> String {
     let Report { sessions, subscriptions, queued, in_flight, unreleased, retained, .. } = taken.state.report;
     let counted = [
-        (sessions, "sessions"),
-        (subscriptions, "subscriptions"),
-        (queued, "messages that wait"),
-        (in_flight, "messages that were sent and not acknowledged"),
-        (unreleased, "QoS 2 messages that were received and not released"),
-        (retained, "retained messages"),
+        (sessions, "session", ""),
+        (subscriptions, "subscription", ""),
+        (queued, "message", " that waited"),
+        (in_flight, "message", " sent and not acknowledged"),
+        (unreleased, "QoS 2 message", " received and not released"),
+        (retained, "retained message", ""),
     ];
-    counted.map(|(count, what)| format!("  {:>12} {what}\n", grouped(count))).concat()
+    let plural = |count: u64| if count == 1 { "" } else { "s" };
+    counted.map(|(count, what, how)| format!("  {:>12} {what}{}{how}\n", grouped(count), plural(count))).concat()
 }
 
 /// What stays behind, one reason in a line.

@@ -97,7 +97,7 @@ fn a_damaged_directory_is_neither_copied_nor_compacted_nor_restored() {
 
     // What is damaged is replaced by a backup.
     let done = world.data("restore", &["--force", &good]).expect(0).text();
-    assert!(done.contains("3 sessions and 1 retained messages") && done.contains("what was there is in "), "{done}");
+    assert!(done.contains("3 sessions and 1 retained message") && done.contains("what was there is in "), "{done}");
     assert_eq!(receive(&world.serve(&[]), "first", 40), topics(0..MESSAGES));
 }
 
@@ -160,7 +160,7 @@ fn compacting_leaves_the_state_and_lets_go_of_the_log() {
     assert_eq!(segments(&world), 1);
     let check = world.data("check", &[]).expect(0).text();
     assert!(
-        check.contains("state      3 sessions and 1 retained messages") && check.contains("log        0 frames"),
+        check.contains("state      3 sessions and 1 retained message") && check.contains("log        0 frames"),
         "{check}"
     );
     let again = world.data("compact", &[]).expect(0).text();

@@ -14,7 +14,7 @@ fn check_says_what_there_is_and_changes_nothing() {
         "snapshot   none\n",
         "log        45 frames with 112 records, in ",
         "; closed in order\n",
-        "state      3 sessions and 1 retained messages\n",
+        "state      3 sessions and 1 retained message\n",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
