@@ -16,6 +16,7 @@ SOURCE = ROOT / "packaging/container"
 # Of the user in the image, named in passwd.
 UID = 1883
 CONFIGURATION = "etc/tautwire/tautwire.toml"
+USERS = "etc/tautwire/users"
 DATA = "var/lib/tautwire"
 # Where programs look for the authorities of the system, and where Debian's package has those of Mozilla's list. The bundle of this machine is not
 # taken: it may have authorities that only this machine trusts.
@@ -87,13 +88,14 @@ def layer(program: Path) -> bytes:
             "usr/bin/tautwire": (program.read_bytes(), 0o755),
             CONFIGURATION: ((SOURCE / "tautwire.toml").read_bytes(), 0o644),
             # Nobody may come until somebody puts another file in its place.
-            "etc/tautwire/users": (b"", 0o644),
+            USERS: (b"", 0o600),
             AUTHORITIES: (authorities(), 0o644),
             "etc/passwd": (f"tautwire:x:{UID}:{UID}:Tautwire:/{DATA}:/sbin/nologin\n".encode(), 0o644),
             "etc/group": (f"tautwire:x:{UID}:\n".encode(), 0o644),
         }
         for name, (content, mode) in files.items():
-            tree.addfile(entry(name, len(content), mode), io.BytesIO(content))
+            owner = UID if name == USERS else 0
+            tree.addfile(entry(name, len(content), mode, owner), io.BytesIO(content))
     return packed.getvalue()
 
 

@@ -152,6 +152,8 @@ class Image(WithProject):
         spec = json.loads((bundle / "config.json").read_text())
         image = json.loads(self.blob(manifest["config"]))["config"]
         spec["process"] |= {"terminal": False, "args": [*image["Entrypoint"], *command], "cwd": image["WorkingDir"], "user": {"uid": oci.UID, "gid": oci.UID}}
+        # As engines set it; runc alone takes 1,024, of which the broker would warn.
+        spec["process"]["rlimits"] = [{"type": "RLIMIT_NOFILE", "hard": 1 << 20, "soft": 1 << 20}]
         spec["root"]["readonly"] = True
         self.state = self.project / "state"
         self.state.mkdir()

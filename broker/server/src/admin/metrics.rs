@@ -18,10 +18,11 @@ use crate::identity::WorkerCounters;
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Those of the engine's counters that also fall.
-const GAUGES: [&str; 11] = [
+const GAUGES: [&str; 12] = [
     "connections",
     "sessions",
     "sessions_connected",
+    "sessions_neglected",
     "stored_messages",
     "stored_bytes",
     "output_bytes",
