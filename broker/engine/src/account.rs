@@ -117,8 +117,10 @@ impl Account {
     /// all of them together what they hold.
     #[inline]
     pub(crate) fn has_room_for_message(&self, kept_bytes: usize, receivers: usize) -> bool {
-        let all_bytes = kept_bytes.saturating_add(receivers.saturating_mul(RECEIVER_BYTES));
-        self.share.admits(0, kept_bytes + RECEIVER_BYTES).is_ok() && self.share.has_free(all_bytes)
+        let one_bytes = kept_bytes.saturating_add(RECEIVER_BYTES);
+        let all_bytes = kept_bytes.saturating_add(receivers.max(1).saturating_mul(RECEIVER_BYTES));
+        // What is free for all of them is free for one.
+        one_bytes as u64 <= self.share.limits().client_bytes && self.share.has_free(all_bytes)
     }
 
     /// What the messages of one session may take.

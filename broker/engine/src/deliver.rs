@@ -177,6 +177,7 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Sends what waits for the client of `session`, as far as the client's window and output allow. For `Hub::pump`.
+    #[inline(always)]
     pub(crate) fn send_waiting(&mut self, session: SessionIndex) {
         let Some(index) = self.sessions.connection(session) else { return };
         if !self.connections[index].is_open() {

@@ -350,8 +350,11 @@ impl<J: Journal> Shard<J> {
 
     /// What the server has said in CONNACK that it does not do.
     fn check_capabilities(&self, index: ConnectionIndex, publish: &Publish<'_>) -> Result<(), Disconnection> {
-        let max_qos = self.hub.connections[index].max_qos(self.hub.regime.settings().max_qos);
-        if let Err(disconnection) = self.check_offered(max_qos, publish.qos(), publish.retain) {
+        // A message of QoS 0 that is not retained is always offered.
+        if (publish.qos() != QoS::AtMostOnce || publish.retain)
+            && let max_qos = self.hub.connections[index].max_qos(self.hub.regime.settings().max_qos)
+            && let Err(disconnection) = self.check_offered(max_qos, publish.qos(), publish.retain)
+        {
             self.check_told(index, publish).map_err(|()| disconnection)?;
         }
         if publish.properties.contains(PropertyId::SubscriptionIdentifier) {

@@ -120,8 +120,12 @@ impl<J: Journal> Hub<J> {
         if !self.allowances.quotas().queue_memory {
             return true;
         }
+        // In memory is no more than what counts.
+        if self.memory.share().is_modest(outbound.counted_bytes().saturating_add(counted_bytes) as u64) {
+            return true;
+        }
         let held_bytes = outbound.memory_bytes().saturating_add(counted_bytes) as u64;
-        held_bytes <= self.memory.client_max_bytes() || self.memory.share().is_modest(held_bytes)
+        self.memory.share().is_modest(held_bytes) || held_bytes <= self.memory.client_max_bytes()
     }
 
     /// Which limit keeps the session from holding one more message that counts so many bytes, if one does.

@@ -492,7 +492,8 @@ impl<J: Journal> Shard<J> {
             self.hub.memory.throttled.next_look_ms(),
             self.hub.share_queues.next_due_ms(),
         ];
-        next.into_iter().flatten().min()
+        let earliest_ms = next.iter().fold(u64::MAX, |earliest_ms, due_ms| earliest_ms.min(due_ms.unwrap_or(u64::MAX)));
+        (earliest_ms < u64::MAX).then_some(earliest_ms)
     }
 
     /// A connection whose output has grown since it was last asked for.

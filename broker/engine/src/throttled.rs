@@ -129,6 +129,9 @@ impl ThrottledSessions {
 
     /// Opens what a session has closed; says whether it had closed something.
     fn open_all(&mut self, session: SessionIndex) -> bool {
+        if self.sessions.is_empty() {
+            return false;
+        }
         let Some(mut throttled) = self.sessions.remove(&session) else { return false };
         while let Some(last) = throttled.closed.len().checked_sub(1) {
             throttled.open(&self.closed, last);
@@ -240,7 +243,9 @@ impl<J: Journal> Hub<J> {
 
     /// Opens what is closed for a session that ends.
     pub(crate) fn forget_throttled(&mut self, session: SessionIndex) {
-        self.memory.throttled.is_other.remove(&session);
+        if !self.memory.throttled.is_other.is_empty() {
+            self.memory.throttled.is_other.remove(&session);
+        }
         if self.memory.throttled.open_all(session) {
             self.close_for_another();
         }

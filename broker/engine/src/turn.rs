@@ -249,9 +249,11 @@ impl<J: Journal> Shard<J> {
     /// Reads again from connections that waited for another shard, once that is not behind any more; says whether there are any.
     #[inline]
     fn resume_paused(&mut self) -> bool {
-        if !self.may_resume_paused() {
-            return false;
-        }
+        self.may_resume_paused() && self.resume_all_paused()
+    }
+
+    #[cold]
+    fn resume_all_paused(&mut self) -> bool {
         let Hub { waiting, transit, .. } = &mut self.hub;
         for id in waiting.end_of_transit(|shard| transit.is_full_to(shard)) {
             self.hub.hear_again(id, Reason::Transit);

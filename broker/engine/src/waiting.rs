@@ -86,7 +86,7 @@ impl Waiting {
     /// Whether somebody waits for a shard to which the way is not full.
     #[inline]
     pub(crate) fn any_for_transit(&self, is_full_to: impl Fn(ShardIndex) -> bool) -> bool {
-        self.for_transit.iter().any(|(shard, _)| !is_full_to(*shard))
+        !self.for_transit.is_empty() && self.for_transit.iter().any(|(shard, _)| !is_full_to(*shard))
     }
 
     /// Those who wait for a shard to which the way is not full do so no more.

@@ -540,6 +540,7 @@ impl Outbound {
     }
 
     /// The place of `id` among the stragglers.
+    #[inline]
     fn straggler(&self, id: PacketId) -> Option<usize> {
         if !self.aside.contains(id) {
             return None;
@@ -547,6 +548,7 @@ impl Outbound {
         self.stragglers.iter().position(|(held, _)| *held == id)
     }
 
+    #[inline]
     fn slot(&self, id: PacketId) -> Option<&Slot> {
         match self.straggler(id) {
             Some(at) => Some(&self.stragglers[at].1),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use super::skipped;
-use crate::support::Broker;
+use crate::support::{Broker, comes_true};
 
 /// What runs a program some of whose system calls are tampered with, each of `injections` as `strace -e inject=` takes it; none
 /// where that cannot be, which has been said then.
@@ -45,12 +45,19 @@ impl Faults {
 
     /// The same of the calls of the broker's one thread of that name.
     pub(super) fn of_thread(broker: &Broker, name: &str, injection: &str) -> Option<Faults> {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", broker.pid())).expect("the broker is running");
         let is_called_so =
             |task: &PathBuf| std::fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim_end() == name);
-        let task = tasks.map(|task| task.expect("the broker is running").path()).find(is_called_so);
-        let task = task.unwrap_or_else(|| panic!("the broker has no thread {name}"));
-        let id = task.file_name().and_then(|id| id.to_str()?.parse().ok());
+        let find = || {
+            let tasks = std::fs::read_dir(format!("/proc/{}/task", broker.pid())).expect("the broker is running");
+            tasks.flatten().map(|task| task.path()).find(is_called_so)
+        };
+        // A thread names itself once it runs.
+        let mut task = None;
+        comes_true(&format!("the broker has a thread {name}"), || {
+            task = find();
+            task.is_some()
+        });
+        let id = task.and_then(|task| task.file_name()?.to_str()?.parse().ok());
         Faults::attached(injection, [], id.expect("a thread has a number"))
     }
 
