@@ -108,7 +108,8 @@ class Image(WithProject):
         command = json.loads(self.blob(manifest["config"]))["config"]["Cmd"]
         with self.container(command) as (_, lines, said):
             self.assertTrue(lines[0].startswith("listening on "))
-        warnings = [line for line in said if "WARN" in line.upper()]
+        # How many files may be open is up to the engine, and runc alone allows 1,024.
+        warnings = [line for line in said if "WARN" in line.upper() and "[descriptors]" not in line]
         self.assertEqual(len(warnings), 1, said)
         self.assertIn("no client can connect to mqtt://[::]:1883 and ws://[::]:8083/mqtt: /etc/tautwire/users has no users", warnings[0])
         self.assertNotIn("try, in", "".join(lines))
@@ -152,8 +153,6 @@ class Image(WithProject):
         spec = json.loads((bundle / "config.json").read_text())
         image = json.loads(self.blob(manifest["config"]))["config"]
         spec["process"] |= {"terminal": False, "args": [*image["Entrypoint"], *command], "cwd": image["WorkingDir"], "user": {"uid": oci.UID, "gid": oci.UID}}
-        # As engines set it; runc alone takes 1,024, of which the broker would warn.
-        spec["process"]["rlimits"] = [{"type": "RLIMIT_NOFILE", "hard": 1 << 20, "soft": 1 << 20}]
         spec["root"]["readonly"] = True
         self.state = self.project / "state"
         self.state.mkdir()
