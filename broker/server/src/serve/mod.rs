@@ -30,6 +30,7 @@ use crate::config::Config;
 use crate::config::listen::{Address, MQTT_PORT};
 use crate::config::listener::Listener;
 use crate::contracts::{self, Store};
+use crate::files;
 use crate::identity::Porter;
 use crate::rules;
 use crate::shared::Parts;
@@ -370,7 +371,9 @@ impl Example {
     fn of(listener: &Listener, address: &Address) -> Option<Example> {
         let port = address.socket()?.port();
         let needs_password = !listener.lets_in_anonymous();
-        (!needs_password || listener.takes_passwords()).then_some(Example { port, needs_password })
+        let has_users =
+            || listener.takes_passwords() && !listener.auth.password_file.get().is_some_and(files::has_no_entries);
+        (!needs_password || has_users()).then_some(Example { port, needs_password })
     }
 }
 

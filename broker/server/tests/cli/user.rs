@@ -138,6 +138,9 @@ fn the_commands_to_try_first_name_a_user_where_clients_need_a_password() {
     assert!(open.contains("tautwire sub") && open.contains("mosquitto_pub") && !open.contains("-u"), "{open}");
     let closed = printed(&[&password_file]);
     assert!(closed.contains("TAUTWIRE_PASSWORD") && closed.contains("-u NAME 'demo/#'"), "{closed}");
+    fs::write(folder.path("nobody"), "").expect("can be written");
+    let empty = printed(&[&format!("auth.password_file={}", folder.path("nobody"))]);
+    assert!(!empty.contains("tautwire sub"), "{empty}");
     let nobody = printed(&["auth.anonymous=false", &format!("auth.jwt_secret_file={}", folder.path("key"))]);
     assert!(!nobody.contains("tautwire sub"), "{nobody}");
 }
