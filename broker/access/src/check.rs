@@ -21,7 +21,7 @@ impl SubscribeCheck {
         Self { permissions, qos, search: Search::default() }
     }
 
-    /// Whether it is about these permissions and this QoS. Otherwise, begin anew.
+    /// Whether it is about these permissions and this QoS. Otherwise, start a new check.
     #[must_use]
     pub fn is_for(&self, permissions: &Permissions, qos: QoS) -> bool {
         self.permissions.is_same_as(permissions) && self.qos == qos

@@ -11,7 +11,7 @@ use crate::request::Ways;
 use crate::rule::Rule;
 use crate::tree::{Covering, Part, Root, TopicSet};
 
-/// A rule that never decides: earlier rules of its role match all that it matches, whoever the client is.
+/// A rule that never decides: for every client, earlier rules of its role match all topics that it matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     /// The rule.

@@ -1,4 +1,4 @@
-//! Whether a message of QoS 1 or 2 is taken on: before anybody gets it, and before it is retained.
+//! Whether the broker accepts a message of QoS 1 or 2. This is decided before the message is delivered or retained.
 
 use tautwire_message::MessageRef;
 use tautwire_router::{Routes, ShardIndex};

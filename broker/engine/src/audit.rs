@@ -60,7 +60,7 @@ impl<J: Journal> Hub<J> {
         );
     }
 
-    /// A client that is connected has failed to authenticate anew.
+    /// A connected client has failed to re-authenticate.
     #[cold]
     pub(crate) fn audit_reauthentication(&self, index: ConnectionIndex, reason: ReasonCode, why: &str) {
         let Connected { user, listener, address } = self.connected(index);
