@@ -71,7 +71,7 @@ class Result:
     """What became of a case, and what goes into the table."""
 
     failures: list[str] = field(default_factory=list)
-    # Too slow, which is worth another try where the machine was busy with something else.
+    # The bystander waited too long in this attempt.
     late: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     skipped: str = ""
@@ -79,8 +79,6 @@ class Result:
     peak_bytes: int = 0
     quiet: dict[str, float] = field(default_factory=dict)
     attack: dict[str, float] = field(default_factory=dict)
-    # Of the time of all processors, what the host gave to other machines during the attack.
-    stolen_part: float = 0.0
     seconds: float = 0.0
 
     def to_json(self) -> str:
@@ -206,10 +204,8 @@ def _watched(attack: Case, broker: Broker, result: Result, folder: Path) -> None
         os.nice(NICENESS)
         time.sleep(QUIET_S)
         arena.begin()
-        before = _processor_ticks()
         _attack(attack, arena)
         time.sleep(max(0.0, arena.began + PHASE_MIN_S - time.monotonic()))
-        arena.result.stolen_part = _stolen_part(before, _processor_ticks())
         said, _ = bystander.communicate("end\n", timeout=BYSTANDER_TIMEOUT_S)
         seen = json.loads(said)
         arena.result.quiet, arena.result.attack = seen["quiet"], seen["attack"]
@@ -226,16 +222,6 @@ def _watched(attack: Case, broker: Broker, result: Result, folder: Path) -> None
             _judge_memory(attack, arena)
     if attack.is_timed:
         _judge_time(attack, arena.result)
-
-
-def _processor_ticks() -> list[int]:
-    """Of all processors together, see proc(5): user, nice, system, idle, iowait, irq, softirq, steal."""
-    return [int(ticks) for ticks in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-
-
-def _stolen_part(before: list[int], after: list[int]) -> float:
-    passed = [now - then for now, then in zip(after, before)]
-    return passed[-1] / max(sum(passed), 1)
 
 
 def _attack(attack: Case, arena: Arena) -> None:
