@@ -115,7 +115,7 @@ impl Account {
 
     /// Whether there is memory for a message of QoS 1 or 2 for so many receivers of this shard. One client must be able to hold it, and
     /// all of them together what they hold.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn has_room_for_message(&self, kept_bytes: usize, receivers: usize) -> bool {
         let one_bytes = kept_bytes.saturating_add(RECEIVER_BYTES);
         let all_bytes = kept_bytes.saturating_add(receivers.max(1).saturating_mul(RECEIVER_BYTES));

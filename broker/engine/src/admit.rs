@@ -1,12 +1,13 @@
 //! Whether the broker accepts a message of QoS 1 or 2. This is decided before the message is delivered or retained.
 
 use tautwire_message::MessageRef;
+use tautwire_protocol::QoS;
 use tautwire_router::{Routes, ShardIndex};
 use tautwire_session::Journal;
 
 use crate::frames::Outgoing;
 use crate::hub::Hub;
-use crate::route::{Matches, NotRouted};
+use crate::route::{Matches, NotRouted, Publisher};
 use crate::slow_consumer::SlowConsumer;
 use crate::throttle::Blocked;
 
@@ -35,11 +36,21 @@ impl<J: Journal> Hub<J> {
         Ok(())
     }
 
-    /// The shard for which a message that matches these cannot be taken on now, if there is one: the channel to it is full. Where it is
-    /// not known who gets the message, each full channel counts: a member of a shared subscription is chosen later, and what breaks a
-    /// contract may go to another topic.
-    #[inline]
-    pub(crate) fn congested(&self, matches: &Matches) -> Option<ShardIndex> {
+    /// The shard for which a message that matches these cannot be taken on now, if there is one: the channel to it is full, and the
+    /// publisher is a client that waits for an acknowledgement, so that it can be made to wait before anything has been done with its
+    /// message. Where it is not known who gets the message, each full channel counts: a member of a shared subscription is chosen later,
+    /// and what breaks a contract may go to another topic.
+    #[cold]
+    pub(crate) fn congested(
+        &self,
+        outgoing: &Outgoing<'_>,
+        publisher: Publisher,
+        matches: &Matches,
+    ) -> Option<ShardIndex> {
+        let can_wait = matches!(publisher, Publisher::Session(_)) && outgoing.message.qos != QoS::AtMostOnce;
+        if !can_wait || outgoing.is_admitted {
+            return None;
+        }
         let first = self.transit.first_full()?;
         let Routes { shards, shares, .. } = &matches.routes;
         if !shares.is_empty() || matches.contract.is_some() || self.is_in_cluster() {

@@ -177,9 +177,8 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Sends what waits for the client of `session`, as far as the client's window and output allow. For `Hub::pump`.
-    #[inline(always)]
-    pub(crate) fn send_waiting(&mut self, session: SessionIndex) {
-        let Some(index) = self.sessions.connection(session) else { return };
+    #[inline(never)]
+    pub(crate) fn send_waiting(&mut self, session: SessionIndex, index: ConnectionIndex) {
         if !self.connections[index].is_open() {
             return;
         }

@@ -38,8 +38,6 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) forms: Option<Arc<Forms>>,
     /// Whose message it is, where the access rules have to be asked still.
     pub(crate) asker: Option<ConnectionIndex>,
-    /// Its publisher can be made to wait where the channel to a shard is full.
-    pub(crate) may_wait: bool,
     /// It was retained, and is not on its way from its publisher.
     pub(crate) is_owed: bool,
 }
@@ -57,7 +55,6 @@ impl<'a> Outgoing<'a> {
             is_admitted: false,
             forms: None,
             asker: None,
-            may_wait: false,
             is_owed: false,
         }
     }
@@ -119,28 +116,33 @@ impl Header<'_> {
             + if self.alias == Alias::None { 0 } else { 3 }
     }
 
-    fn remaining_len(&self, message: &MessageRef<'_>) -> usize {
-        let properties_len = if self.v5 {
-            let len = self.properties_len(message);
-            wire::variable_byte_integer_len(len as u32) + len
-        } else {
-            0
-        };
+    /// Length of the packet after the fixed header but for its properties and their length, which only 5.0 has.
+    fn plain_len(&self, message: &MessageRef<'_>) -> usize {
         let packet_id_len = if self.packet_id.is_some() { 2 } else { 0 };
-        2 + self.topic(message).len() + packet_id_len + properties_len + message.payload.len()
+        2 + self.topic(message).len() + packet_id_len + message.payload.len()
     }
 
     /// Length of the whole packet.
     pub(crate) fn packet_len(&self, message: &MessageRef<'_>) -> usize {
-        let remaining = self.remaining_len(message);
+        let mut remaining = self.plain_len(message);
+        if self.v5 {
+            let properties_len = self.properties_len(message);
+            remaining += wire::variable_byte_integer_len(properties_len as u32) + properties_len;
+        }
         1 + wire::variable_byte_integer_len(remaining as u32) + remaining
     }
 
     /// Appends everything but the payload; returns where the packet identifier stands.
     fn append_to(&self, message: &MessageRef<'_>, out: &mut Vec<u8>) -> usize {
         let topic = self.topic(message);
+        let mut remaining = self.plain_len(message);
+        let mut properties_len = 0;
+        if self.v5 {
+            properties_len = self.properties_len(message);
+            remaining += wire::variable_byte_integer_len(properties_len as u32) + properties_len;
+        }
         out.push(self.first_byte());
-        push_variable_byte_integer(out, self.remaining_len(message) as u32);
+        push_variable_byte_integer(out, remaining as u32);
         out.extend_from_slice(&(topic.len() as u16).to_be_bytes());
         out.extend_from_slice(topic.as_bytes());
         let packet_id_at = out.len();
@@ -148,7 +150,7 @@ impl Header<'_> {
             out.extend_from_slice(&id.get().to_be_bytes());
         }
         if self.v5 {
-            push_variable_byte_integer(out, self.properties_len(message) as u32);
+            push_variable_byte_integer(out, properties_len as u32);
             if let Some(at_ms) = message.expires_at_ms {
                 // [MQTT-3.3.2-6]; a message that expires on its way, or was published with 0, is said to live for 0.
                 let left_s = at_ms.saturating_sub(self.now_ms).div_ceil(1000).min(u64::from(u32::MAX));

@@ -128,7 +128,7 @@ impl<J: Journal> Shard<J> {
             self.refuse_connect(index, Caller::of(connect), ConnectReason::NotAuthorized, why);
             return Handled::Ended;
         }
-        if let Some((reason, why)) = self.refuse_for_log(connect, &name, self.expiry_interval_s(index, connect)) {
+        if let Some((reason, why)) = self.refuse_for_log(index, connect, &name) {
             self.hub.counters().refused_disk.add(1);
             self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
             self.refuse_connect(index, Caller::of(connect), reason, why);

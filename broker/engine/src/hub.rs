@@ -265,14 +265,10 @@ impl<J: Journal> Hub<J> {
         }
         let queues = J::KEEPS && matches!(change, Change::Queued(_));
         let sends = J::KEEPS && matches!(change, Change::Started(_) | Change::StartedQueued);
-        let leaves_queue = matches!(change, Change::StartedQueued);
-        let gone = self.sessions.place(index).apply(change);
-        if let Some(gone) = &gone {
-            self.uncount_stored(gone);
+        if let Some(gone) = self.sessions.place(index).apply(change) {
+            self.uncount_stored(&gone);
         }
-        if gone.is_some() || leaves_queue {
-            self.note_given_back(index);
-        }
+        self.open_throttled(index);
         if queues {
             self.list_for_cooling(index);
         }

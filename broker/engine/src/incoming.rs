@@ -80,16 +80,7 @@ impl<J: Journal> Shard<J> {
         payload_at: usize,
     ) -> Handled {
         let qos = publish.qos();
-        // In a cluster, the log brings it to all shards.
-        if qos != QoS::AtMostOnce
-            && self.hub.is_in_cluster()
-            && let Some(shard) = self.hub.transit.first_full()
-        {
-            self.pause(index, shard);
-            return Handled::Later;
-        }
-        if self.hub.is_ahead_of_cluster() && (qos != QoS::AtMostOnce || publish.retain) {
-            self.wait_for_cluster(index);
+        if self.hub.is_in_cluster() && self.has_to_wait_for_cluster(index, publish) {
             return Handled::Later;
         }
         let Some(session) = self.hub.connections[index].session() else { return Handled::Ended };
@@ -122,58 +113,105 @@ impl<J: Journal> Shard<J> {
         }
 
         let mut scratch = Vec::new();
-        let message = MessageRef {
-            id: self.hub.common.next_message_id(),
-            topic: &topic,
-            properties: match publish.retain {
-                false => travelling(publish, &mut scratch),
-                true => self.retained_properties(index, session, publish, &mut scratch),
-            },
-            payload: publish.payload,
-            qos,
-            retain: publish.retain,
-            expires_at_ms: self.expires_at_ms(publish),
+        let properties = match publish.retain {
+            false => travelling(publish, &mut scratch),
+            true => self.retained_properties(index, session, publish, &mut scratch),
         };
-        let may_ask = !topic.starts_with("$SYS/") || self.hub.may_publish(index, None, &message);
-        let answered = may_ask && topic.starts_with("$SYS/") && self.answer_discovery(index, publish, &topic);
+        let mut outgoing = Outgoing {
+            chunk: Some((chunk, payload_at)),
+            asker: self.hub.regime.access().is_closed().then_some(index),
+            ..Outgoing::new(MessageRef {
+                id: self.hub.common.next_message_id(),
+                topic: &topic,
+                properties,
+                payload: publish.payload,
+                qos,
+                retain: publish.retain,
+                expires_at_ms: self.expires_at_ms(publish),
+            })
+        };
         let outcome = match self.check_message(publish, &topic) {
-            _ if answered => Ok(true),
-            _ if !may_ask => Err(MessageRefusal::denied()),
+            Err(refusal) => self.answer_as_broker(index, publish, &outgoing.message, refusal),
             Ok(()) if qos == QoS::ExactlyOnce && self.hub.has_no_disk_for_session(session).is_some() => {
                 self.hub.counters().publishes_refused_disk.add(1);
                 Err(MessageRefusal::no_disk(self.hub.log.state()))
             }
-            Ok(()) => {
-                let asker = self.hub.regime.access().is_closed().then_some(index);
-                let may_wait = qos != QoS::AtMostOnce;
-                let chunk = Some((chunk, payload_at));
-                let mut outgoing = Outgoing { chunk, asker, may_wait, ..Outgoing::new(message) };
-                if self.hub.is_in_cluster() {
-                    self.publish_in_cluster(index, session, publish.packet_id(), &mut outgoing)
-                } else {
-                    self.publish(&mut outgoing, Publisher::Session(session))
-                }
+            Ok(()) if self.hub.is_in_cluster() => {
+                self.publish_in_cluster(index, session, publish.packet_id(), &mut outgoing)
             }
-            Err(refusal) => Err(refusal),
+            Ok(()) => self.publish(&mut outgoing, Publisher::Session(session)),
         };
-        let level = self.hub.ack_level(index, &message);
+        let level = self.hub.ack_level(index, &outgoing.message);
+        drop(outgoing);
         self.keep_alias(index, alias, topic);
         if let Err(refusal) = &outcome
-            && qos != QoS::AtMostOnce
-            && self.waits_instead(index, publish, refusal.consequence)
+            && let Some(handled) = self.on_refused(index, publish, refusal)
         {
-            return Handled::Later;
+            return handled;
         }
-        if let Err(refusal) = &outcome
-            && self.ends_connection(index, qos, refusal)
-        {
-            self.hub.counters().publishes_refused.add(1);
-            let reason = DisconnectReason::try_from(refusal.reason).unwrap_or(DisconnectReason::PayloadFormatInvalid);
-            self.disconnect(index, reason, &refusal.why);
-            return Handled::Ended;
+        if qos != QoS::AtMostOnce {
+            self.answer_publish(index, session, publish, level, outcome);
         }
-        self.after_publish(index, session, publish, level, outcome);
         if self.hub.connections[index].is_open() { Handled::Done } else { Handled::Ended }
+    }
+
+    /// A message is refused. Says how its packet was handled, where its publisher is not answered.
+    #[cold]
+    fn on_refused(
+        &mut self,
+        index: ConnectionIndex,
+        publish: &Publish<'_>,
+        refusal: &MessageRefusal,
+    ) -> Option<Handled> {
+        let qos = publish.qos();
+        if qos != QoS::AtMostOnce && self.waits_instead(index, publish, refusal.consequence) {
+            return Some(Handled::Later);
+        }
+        let ends = self.ends_connection(index, qos, refusal);
+        if !ends && qos != QoS::AtMostOnce {
+            return None;
+        }
+        self.hub.counters().publishes_refused.add(1);
+        if !ends {
+            return Some(Handled::Done);
+        }
+        let reason = DisconnectReason::try_from(refusal.reason).unwrap_or(DisconnectReason::PayloadFormatInvalid);
+        self.disconnect(index, reason, &refusal.why);
+        Some(Handled::Ended)
+    }
+
+    /// A message that clients may not publish is answered all the same where it is a request to the broker itself.
+    #[cold]
+    fn answer_as_broker(
+        &mut self,
+        index: ConnectionIndex,
+        publish: &Publish<'_>,
+        message: &MessageRef<'_>,
+        refusal: Box<MessageRefusal>,
+    ) -> Result<bool, Box<MessageRefusal>> {
+        if !message.topic.starts_with("$SYS/") {
+            return Err(refusal);
+        }
+        if !self.hub.may_publish(index, None, message) {
+            return Err(MessageRefusal::denied());
+        }
+        if self.answer_discovery(index, publish, message.topic) { Ok(true) } else { Err(refusal) }
+    }
+
+    /// Whether a message waits for its turn in the log of the cluster, which brings it to all shards.
+    #[cold]
+    fn has_to_wait_for_cluster(&mut self, index: ConnectionIndex, publish: &Publish<'_>) -> bool {
+        if publish.qos() != QoS::AtMostOnce
+            && let Some(shard) = self.hub.transit.first_full()
+        {
+            self.pause(index, shard);
+            return true;
+        }
+        let waits = self.hub.is_ahead_of_cluster() && (publish.qos() != QoS::AtMostOnce || publish.retain);
+        if waits {
+            self.wait_for_cluster(index);
+        }
+        waits
     }
 
     /// The same where the client's topics stand behind a mount point.
@@ -207,7 +245,6 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Counts a message that is refused for now. Says whether its publisher waits instead of being told.
-    #[cold]
     fn waits_instead(&mut self, index: ConnectionIndex, publish: &Publish<'_>, consequence: Consequence) -> bool {
         let counters = self.hub.counters();
         let is_told = self.hub.connections[index].is_v5();
@@ -260,13 +297,9 @@ impl<J: Journal> Shard<J> {
 
     /// Retains a message; gives the generation with which it must be routed.
     fn retain(&mut self, outgoing: &mut Outgoing<'_>, publisher: Publisher) -> Result<u64, NotRouted> {
-        if outgoing.may_wait
-            && let Some(shard) = self.congested(outgoing.message.topic)
-        {
+        if let Some(shard) = self.congested(outgoing, publisher) {
             return Err(NotRouted::Congested(shard));
         }
-        // Where it is retained, it is routed as well.
-        outgoing.may_wait = false;
         if let Some(asker) = outgoing.asker.take()
             && !self.hub.may_publish(asker, None, &outgoing.message)
         {
@@ -543,7 +576,7 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Answers as the QoS demands [MQTT-3.3.4-1].
-    fn after_publish(
+    fn answer_publish(
         &mut self,
         index: ConnectionIndex,
         session: SessionIndex,

@@ -8,7 +8,7 @@ use crate::connections::Phase;
 use crate::frames::Outgoing;
 use crate::handshake::Caller;
 use crate::hub::Hub;
-use crate::place::SessionIndex;
+use crate::place::{ConnectionIndex, SessionIndex};
 use crate::route::{Matches, NotRouted};
 use crate::shard::Shard;
 
@@ -51,14 +51,15 @@ impl<J: Journal> Shard<J> {
     /// Why a client is not let in whose session would be written down, and what to say of it.
     pub(crate) fn refuse_for_log(
         &self,
+        index: ConnectionIndex,
         connect: &Connect<'_>,
         session_name: &str,
-        expiry_interval_s: u32,
     ) -> Option<(ConnectReason, &'static str)> {
         let state = self.hub.log.state();
         if state == LogState::Open {
             return None;
         }
+        let expiry_interval_s = self.expiry_interval_s(index, connect);
         let existing = self.hub.sessions.find(session_name).filter(|_| !connect.clean_start);
         let goes_on = existing.is_some_and(|session| self.hub.is_written_whole(session));
         match state {

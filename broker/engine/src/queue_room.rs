@@ -100,11 +100,13 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Whether the session may hold one more message, waiting or sent, that counts so many bytes.
+    #[inline]
     pub(crate) fn has_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
         self.has_own_room_for(session, counted_bytes) && self.user_has_room_for(session, counted_bytes)
     }
 
     /// The same by its client's own quotas. One that holds nothing may hold any.
+    #[inline]
     pub(crate) fn has_own_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
         let Some(outbound) = self.sessions[session].outbound() else { return true };
         let quotas = self.allowances.quotas();

@@ -199,8 +199,9 @@ impl<J: Journal> Shard<J> {
         let topic = outgoing.message.topic;
         let Table { tree, cache, stamps, generation } = table;
         let matches = find(tree, cache, stamps, *generation, hub, topic, Look::Only);
-        if outgoing.may_wait
-            && let Some(shard) = hub.congested(matches)
+        if outgoing.message.qos != QoS::AtMostOnce
+            && hub.transit.is_full()
+            && let Some(shard) = hub.congested(outgoing, publisher, matches)
         {
             return Err(NotRouted::Congested(shard));
         }
@@ -269,14 +270,15 @@ impl<J: Journal> Shard<J> {
         Ok(())
     }
 
-    /// The shard for which a message of `topic` cannot be taken on now, if there is one.
-    pub(crate) fn congested(&mut self, topic: &str) -> Option<ShardIndex> {
+    /// The shard for which a message that is to be retained cannot be taken on now, if there is one.
+    pub(crate) fn congested(&mut self, outgoing: &Outgoing<'_>, publisher: Publisher) -> Option<ShardIndex> {
         if !self.hub.transit.is_full() {
             return None;
         }
         let Shard { hub, table, .. } = self;
         let Table { tree, cache, stamps, generation } = table;
-        hub.congested(find(tree, cache, stamps, *generation, hub, topic, Look::Ahead))
+        let matches = find(tree, cache, stamps, *generation, hub, outgoing.message.topic, Look::Ahead);
+        hub.congested(outgoing, publisher, matches)
     }
 
     /// Whether somebody may want messages of `topic` in another format than they are published in.

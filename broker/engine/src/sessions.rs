@@ -315,6 +315,12 @@ impl Sessions {
         self.places[index.number()].connection
     }
 
+    /// Whether messages wait to be sent to the session's client, or to be sent again.
+    #[inline]
+    pub(crate) fn has_unsent(&self, index: SessionIndex) -> bool {
+        self.places[index.number()].session.outbound().is_some_and(Outbound::has_unsent)
+    }
+
     /// What comes up while the session has no connection.
     pub(crate) fn away(&self, index: SessionIndex) -> Away {
         self.places[index.number()].more.as_ref().map_or(Away::default(), |more| more.away)

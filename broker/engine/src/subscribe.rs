@@ -258,7 +258,9 @@ impl<J: Journal> Shard<J> {
         {
             return Err(SubscribeReason::SubscriptionIdentifiersNotSupported.into());
         }
-        if filter.as_str().len() > settings.topic_bytes || levels() > settings.topic_levels {
+        if filter.as_str().len() > settings.topic_bytes
+            || (filter.as_str().len() >= settings.topic_levels && levels() > settings.topic_levels)
+        {
             return Err(SubscribeReason::TopicFilterInvalid.into());
         }
         match self.hub.may_subscribe(index, filter, request.options.qos, checks) {

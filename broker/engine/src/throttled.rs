@@ -129,9 +129,6 @@ impl ThrottledSessions {
 
     /// Opens what a session has closed; says whether it had closed something.
     fn open_all(&mut self, session: SessionIndex) -> bool {
-        if self.sessions.is_empty() {
-            return false;
-        }
         let Some(mut throttled) = self.sessions.remove(&session) else { return false };
         while let Some(last) = throttled.closed.len().checked_sub(1) {
             throttled.open(&self.closed, last);
@@ -186,9 +183,9 @@ impl<J: Journal> Hub<J> {
         self.counters().sessions_throttled.add(u64::from(is_new));
     }
 
-    /// A session holds less than before.
+    /// What a session holds has changed: where it has caught up, the filters that it has closed are opened.
     #[inline]
-    pub(crate) fn note_given_back(&mut self, session: SessionIndex) {
+    pub(crate) fn open_throttled(&mut self, session: SessionIndex) {
         if !self.memory.throttled.is_empty() {
             self.open_if_caught_up(session);
         }
@@ -242,10 +239,17 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Opens what is closed for a session that ends.
+    #[inline]
     pub(crate) fn forget_throttled(&mut self, session: SessionIndex) {
-        if !self.memory.throttled.is_other.is_empty() {
-            self.memory.throttled.is_other.remove(&session);
+        let throttled = &self.memory.throttled;
+        if !throttled.is_empty() || !throttled.is_other.is_empty() {
+            self.open_for_good(session);
         }
+    }
+
+    #[cold]
+    fn open_for_good(&mut self, session: SessionIndex) {
+        self.memory.throttled.is_other.remove(&session);
         if self.memory.throttled.open_all(session) {
             self.close_for_another();
         }

@@ -263,7 +263,12 @@ impl<J: Journal> Shard<J> {
 
     #[inline]
     fn may_resume_paused(&self) -> bool {
-        self.hub.waiting.any_for_transit(|shard| self.hub.transit.is_full_to(shard))
+        self.hub.waiting.any_for_transit() && self.may_resume_some()
+    }
+
+    #[cold]
+    fn may_resume_some(&self) -> bool {
+        self.hub.waiting.any_ready(|shard| self.hub.transit.is_full_to(shard))
     }
 
     /// Writes each connection's output once: the fresh output of all, then that of some who stand in line. Where that is much,

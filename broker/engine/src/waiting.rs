@@ -83,10 +83,14 @@ impl Waiting {
         self.for_transit.push((shard, id));
     }
 
-    /// Whether somebody waits for a shard to which the way is not full.
     #[inline]
-    pub(crate) fn any_for_transit(&self, is_full_to: impl Fn(ShardIndex) -> bool) -> bool {
-        !self.for_transit.is_empty() && self.for_transit.iter().any(|(shard, _)| !is_full_to(*shard))
+    pub(crate) fn any_for_transit(&self) -> bool {
+        !self.for_transit.is_empty()
+    }
+
+    /// Whether somebody waits for a shard to which the way is not full.
+    pub(crate) fn any_ready(&self, is_full_to: impl Fn(ShardIndex) -> bool) -> bool {
+        self.for_transit.iter().any(|(shard, _)| !is_full_to(*shard))
     }
 
     /// Those who wait for a shard to which the way is not full do so no more.
@@ -357,13 +361,13 @@ mod tests {
         waiting.wait_for_transit(other, id(3));
         waiting.wait_for_fan_out(id(2));
         waiting.hold_batches();
-        assert!(waiting.any_for_transit(|shard| shard == full));
+        assert!(waiting.any_ready(|shard| shard == full));
         assert!(waiting.any_for_fan_out() && !waiting.takes_batches());
         assert_eq!(waiting.end_of_fan_out(), [id(2)]);
         assert!(waiting.takes_batches() && !waiting.any_for_fan_out());
         assert_eq!(waiting.end_of_transit(|shard| shard == full), [id(3)]);
-        assert!(!waiting.any_for_transit(|shard| shard == full));
+        assert!(!waiting.any_ready(|shard| shard == full));
         assert_eq!(waiting.end_of_transit(|_| false), [id(1)]);
-        assert!(!waiting.any_for_transit(|_| false));
+        assert!(!waiting.any_ready(|_| false));
     }
 }

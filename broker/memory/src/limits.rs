@@ -258,7 +258,7 @@ impl Share {
     }
 
     /// Bytes that are free for somebody who holds `held_bytes` then.
-    #[inline]
+    #[inline(always)]
     fn free_for(&self, held_bytes: u64) -> u64 {
         let free_bytes = self.free_bytes();
         if self.is_little(held_bytes) { free_bytes } else { self.common_of(free_bytes) }

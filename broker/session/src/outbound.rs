@@ -321,6 +321,11 @@ impl Outbound {
         self.next_free().and_then(|at| PacketId::new(self.id_at(at)))
     }
 
+    /// Whether messages wait to be sent, or to be sent again on this connection.
+    pub fn has_unsent(&self) -> bool {
+        !self.queue.is_empty() || !self.is_resent()
+    }
+
     /// Whether all of the window has gone out on this connection, so that new messages may follow.
     pub fn is_resent(&self) -> bool {
         self.sent == self.stragglers.len() + self.window.len()
@@ -540,8 +545,13 @@ impl Outbound {
     }
 
     /// The place of `id` among the stragglers.
-    #[inline]
+    #[inline(always)]
     fn straggler(&self, id: PacketId) -> Option<usize> {
+        if self.stragglers.is_empty() { None } else { self.find_straggler(id) }
+    }
+
+    #[cold]
+    fn find_straggler(&self, id: PacketId) -> Option<usize> {
         if !self.aside.contains(id) {
             return None;
         }

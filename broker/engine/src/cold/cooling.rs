@@ -224,7 +224,7 @@ impl<J: Journal> Hub<J> {
         } else {
             outbound.unlist_for_cooling();
         }
-        self.note_given_back(session);
+        self.open_throttled(session);
     }
 
     pub(super) fn write_cold(&mut self, Picked { messages, bytes }: Picked) {
@@ -282,7 +282,7 @@ impl<J: Journal> Hub<J> {
             && let Some(outbound) = self.sessions.place(session).outbound()
         {
             outbound.cool(number, cold);
-            self.note_given_back(session);
+            self.open_throttled(session);
         }
     }
 
@@ -295,7 +295,7 @@ impl<J: Journal> Hub<J> {
         }
         if let Some(outbound) = self.sessions.place(session).outbound() {
             outbound.cool_sent(packet_id, cold);
-            self.note_given_back(session);
+            self.open_throttled(session);
         }
     }
 

@@ -17,8 +17,13 @@ const REPORTS_MAX: usize = 32;
 impl<J: Journal> Hub<J> {
     /// Sends what waits for the client of `session`, as far as the client's window and output allow, and grants what room is left to its
     /// shared subscriptions.
+    #[inline]
     pub(crate) fn pump(&mut self, session: SessionIndex) {
-        self.send_waiting(session);
+        if let Some(index) = self.sessions.connection(session)
+            && (self.sessions.has_unsent(session) || self.connections[index].has_replays())
+        {
+            self.send_waiting(session, index);
+        }
         if self.sessions.room(session).is_some() {
             self.update_room(session);
         }
