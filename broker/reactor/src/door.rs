@@ -139,6 +139,7 @@ impl Door {
                         && !doorkeeper.lets_in(ip)
                     {
                         counters.connections_refused_banned.add(1);
+                        log::info!(listener = gate.name(), address = &*peer.to_string(); "refused connection: the address is banned");
                         continue;
                     }
                     if gate.arrive(peer, counters, now_ms).is_err() {
@@ -154,7 +155,10 @@ impl Door {
                 }
                 Ok(Accepted::Refused) => {
                     counters.connections_refused.add(1);
-                    log::warn!("a connection was refused: no file descriptor is free; raise the limit on open files");
+                    log::warn!(
+                        listener = self.listeners[at].gate.name();
+                        "refused connection: no file descriptor is free; raise the limit on open files"
+                    );
                 }
                 Ok(Accepted::None) => {
                     self.accepting.remove(due);

@@ -109,7 +109,10 @@ async fn open(admin: &Admin, client: &Client, peer: SocketAddr, tls: Option<&Ser
     // An error here is a connection on which nothing comes.
     if client.begins_tls().await.ok()? {
         let stream = client.accept_tls(server).await;
-        return stream.inspect_err(|error| log::warn!("admin: no TLS with {peer}: {error}")).ok();
+        let refused = |error: &_| {
+            log::warn!(listener = "admin", address = &*peer.to_string(); "refused connection: the TLS handshake failed: {error}");
+        };
+        return stream.inspect_err(refused).ok();
     }
     let message = "this address speaks HTTPS: write https://";
     let error = Response::error(Status::BAD_REQUEST, "https_needed", message);

@@ -206,7 +206,10 @@ fn begin(
 ) {
     let activity = Activity::new();
     let Some(place) = admin.connections.admit(activity.clone()) else {
-        log::warn!("admin: a connection from {peer} was refused: all others are being served");
+        log::warn!(
+            listener = "admin", address = &*peer.to_string();
+            "refused connection: as many connections are open as may be, and all are being served"
+        );
         return;
     };
     let number = place.number();
