@@ -62,14 +62,18 @@ test("10,000 reconnections leave no timers, listeners, connections or memory beh
   };
   await reconnect(2_000);
   const timers = clock.pending;
-  const before = await leastUsed();
-  await reconnect(8_000);
-  const grown = (await leastUsed()) - before;
+  // A leak grows in each part. The engine compiles code when it likes, and so not in all of them.
+  let least = Infinity;
+  for (let part = 0; part < 4; part++) {
+    const before = await leastUsed();
+    await reconnect(2_000);
+    least = Math.min(least, (await leastUsed()) - before);
+  }
   assert.equal(client.counters.connections >= 10_000, true);
   assert.equal(clock.pending, timers);
   assert.equal(events.disconnected, 10_000);
   assert.equal(broker.connections.length <= 1, true);
-  assert.ok(grown < 200_000, `${grown} bytes more after 8,000 reconnections`);
+  assert.ok(least < 50_000, `at least ${least} bytes more after each 2,000 reconnections`);
   await client.close();
   assert.equal(clock.pending, 0);
 });
