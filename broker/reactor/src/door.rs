@@ -139,7 +139,7 @@ impl Door {
                         && !doorkeeper.lets_in(ip)
                     {
                         counters.connections_refused_banned.add(1);
-                        log::info!(listener = gate.name(), address = &*peer.to_string(); "refused connection: the address is banned");
+                        log::info!(listener = &**gate.name(), address = &*peer.to_string(); "refused connection: the address is banned");
                         continue;
                     }
                     if gate.arrive(peer, counters, now_ms).is_err() {
@@ -156,7 +156,7 @@ impl Door {
                 Ok(Accepted::Refused) => {
                     counters.connections_refused.add(1);
                     log::warn!(
-                        listener = self.listeners[at].gate.name();
+                        listener = &**self.listeners[at].gate.name();
                         "refused connection: no file descriptor is free; raise the limit on open files"
                     );
                 }
