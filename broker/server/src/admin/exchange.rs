@@ -141,14 +141,19 @@ impl Link {
             .serve_connection(wire, service);
         let ended = {
             let mut changed = Box::pin(stage.changed());
+            let mut has_changed = false;
             let mut is_ending = false;
             let step = |cx: &mut Context<'_>| {
-                if !is_ending && changed.as_mut().poll(cx).is_ready() {
-                    is_ending = true;
-                    Pin::new(&mut connection).graceful_shutdown();
-                }
+                has_changed = has_changed || changed.as_mut().poll(cx).is_ready();
+                // hyper closes a connection without an answer when it is to end before anything has come. So what has come is read
+                // before, and a client that has not sent its first request yet may still do so.
                 let polled: Poll<hyper::Result<()>> = Pin::new(&mut connection).poll(cx);
-                polled
+                if polled.is_ready() || is_ending || !has_changed || self.activity.phase() == Phase::Opening {
+                    return polled;
+                }
+                is_ending = true;
+                Pin::new(&mut connection).graceful_shutdown();
+                Pin::new(&mut connection).poll(cx)
             };
             until(step, || self.activity.deadline().map(Into::into)).await
         };

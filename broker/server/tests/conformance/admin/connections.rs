@@ -5,6 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 
 use crate::contracts::support::World;
+use crate::reload::World as ReloadWorld;
 use crate::support::http::{Answer, answer_bytes, dial, exchange, field};
 use crate::support::{AtLeastOnce, TOKEN, V5, admin};
 
@@ -158,4 +159,21 @@ fn logins_whose_bodies_do_not_come_leave_the_handlers_to_others() {
     });
     admin(address, "GET", "/v1/clients", "").expect(200);
     drop(open);
+}
+
+#[test]
+fn a_connection_that_is_open_at_a_reload_is_answered_and_then_closed() {
+    let world = ReloadWorld::new(1, "", &[]);
+    let address = world.broker.admin_address();
+    let health = b"GET /health HTTP/1.1\r\nHost: admin\r\n\r\n";
+    let (mut fresh, mut used) = (dial(address), dial(address));
+    used.write_all(health).expect("it is sent");
+    next(&mut used).expect(200);
+    world.reload("").expect(200);
+    // The reload was asked for by a connection that came after these.
+    fresh.write_all(health).expect("it is sent");
+    next(&mut fresh).expect(200);
+    for mut stream in [fresh, used] {
+        expect_closed(&mut stream);
+    }
 }
