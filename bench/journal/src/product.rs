@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use cpu_time::ProcessTime;
 use tautwire_journal::{
-    Directory, Epoch, Log, LogId, Port, Position, SEGMENT_MIN_BYTES, Settings, ShardNumber, TurnNumber, WriterThread,
+    Directory, Epoch, Log, LogId, FrameSender, Position, SEGMENT_MIN_BYTES, Settings, ShardNumber, TurnNumber, WriterThread,
 };
 
 use crate::file::FILE_BYTES;
@@ -42,7 +42,7 @@ pub(crate) fn sample(folder: &Path, load: Load) -> io::Result<Sample> {
     Ok(sample)
 }
 
-fn produce(mut port: Port, bell: &Bell, writer: &WriterThread, load: Load) -> Sample {
+fn produce(mut port: FrameSender, bell: &Bell, writer: &WriterThread, load: Load) -> Sample {
     bell.ring_here();
     let mut sample = Sample::default();
     let mut begun = VecDeque::with_capacity(load.window);

@@ -8,7 +8,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tautwire_access::{Policy, PublishGate, Subject, TopicStamp};
+use tautwire_access::{Policy, PublishCache, Subject, TopicStamp};
 use tautwire_protocol::{QoS, TopicFilter};
 
 const RULES: usize = 10_000;
@@ -41,7 +41,7 @@ fn main() {
     assert!(permissions.may_publish(topic, QoS::AtLeastOnce, false).is_allowed());
     let publish = nanoseconds(|_| _ = black_box(permissions.may_publish(black_box(topic), QoS::AtLeastOnce, false)));
     println!("may_publish without memory: {publish} ns");
-    let mut gate = PublishGate::new(permissions.clone());
+    let mut gate = PublishCache::new(permissions.clone());
     let remembered = nanoseconds(|turn| {
         let stamp = NonZeroU64::new(turn % 4 + 1).map(TopicStamp::new);
         _ = black_box(gate.may_publish(black_box(stamp), black_box(topic), QoS::AtLeastOnce, false));
@@ -68,7 +68,7 @@ fn cross() {
         let permissions = policy.resolve(&subject);
         let filter = TopicFilter::new("+/+/a").expect("a filter");
         let mut left = usize::MAX;
-        let verdict = permissions.begin_subscribe(filter, QoS::AtLeastOnce, &mut left);
+        let verdict = permissions.start_subscribe(filter, QoS::AtLeastOnce, &mut left);
         let before = Instant::now();
         for _ in 0..100 {
             _ = black_box(permissions.may_subscribe(black_box(filter), QoS::AtLeastOnce));

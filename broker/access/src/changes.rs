@@ -8,7 +8,7 @@ use crate::rule::NO_RULE;
 
 /// What differs between two policies. After a reload most clients need no second look.
 ///
-/// For each client that is left: resolve its permissions by the new policy; if [`Changes::may_concern`] them, ask
+/// For each client that is left: resolve its permissions by the new policy; if [`Changes::can_affect`] them, ask
 /// [`Permissions::may_subscribe`] for each of its subscriptions and [`Permissions::may_publish`] for its will, and take away
 /// what is not allowed any more.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ struct Difference {
     /// For each role of the old file, its number in the new one if its rules are the same.
     same_roles: Vec<u32>,
     /// Whether one of the two allows everything.
-    opened_or_closed: bool,
+    default_changed: bool,
 }
 
 impl Changes {
@@ -40,11 +40,11 @@ impl Changes {
     /// Whether a subject may have other permissions now. `old` and `new` are those of the same subject, each resolved by its
     /// policy. Where the answer is no, all verdicts are the same as before.
     #[must_use]
-    pub fn may_concern(&self, old: &Permissions, new: &Permissions) -> bool {
+    pub fn can_affect(&self, old: &Permissions, new: &Permissions) -> bool {
         let is_theirs =
             |found: &&Difference| Arc::ptr_eq(&found.old, &old.rules) && Arc::ptr_eq(&found.new, &new.rules);
         // A listener has got rules of its own, or has lost them.
-        self.differences.iter().find(is_theirs).is_none_or(|difference| difference.may_concern(old, new))
+        self.differences.iter().find(is_theirs).is_none_or(|difference| difference.can_affect(old, new))
     }
 }
 
@@ -55,19 +55,19 @@ impl Difference {
                 let same = |(number, role): (usize, &crate::policy::Role)| {
                     let &candidate = new_rules.role_numbers.get(&role.name)?;
                     let (was, is) = (old_rules.rules_of(number as u32), new_rules.rules_of(candidate));
-                    let is_same = was.len() == is.len() && was.iter().zip(is).all(|(was, is)| was.says_the_same_as(is));
+                    let is_same = was.len() == is.len() && was.iter().zip(is).all(|(was, is)| was.is_equivalent(is));
                     is_same.then_some(candidate)
                 };
                 old_rules.roles.iter().enumerate().map(|role| same(role).unwrap_or(NO_RULE)).collect()
             }
             _ => Vec::new(),
         };
-        let opened_or_closed = old.compiled().is_some() != new.compiled().is_some();
-        Self { old: old.clone(), new: new.clone(), same_roles, opened_or_closed }
+        let default_changed = old.compiled().is_some() != new.compiled().is_some();
+        Self { old: old.clone(), new: new.clone(), same_roles, default_changed }
     }
 
-    fn may_concern(&self, old: &Permissions, new: &Permissions) -> bool {
+    fn can_affect(&self, old: &Permissions, new: &Permissions) -> bool {
         let was = old.roles.roles.iter().map(|&role| self.same_roles.get(role as usize).copied().unwrap_or(NO_RULE));
-        self.opened_or_closed || !was.eq(new.roles.roles.iter().copied())
+        self.default_changed || !was.eq(new.roles.roles.iter().copied())
     }
 }

@@ -4,21 +4,21 @@ use std::fmt;
 
 use tautwire_protocol::{QoS, TopicFilter};
 
-use crate::permissions::{Permissions, Verdict};
-use crate::tree::Search;
+use crate::permissions::{AccessDecision, Permissions};
+use crate::tree::TreeSearch;
 
 /// The check of one subscription, which goes on for as many steps at a time as its caller gives.
 #[derive(Clone)]
 pub struct SubscribeCheck {
     permissions: Permissions,
     qos: QoS,
-    search: Search,
+    search: TreeSearch,
 }
 
 impl SubscribeCheck {
     /// A check that has not begun.
     pub(crate) fn new(permissions: Permissions, qos: QoS) -> Self {
-        Self { permissions, qos, search: Search::default() }
+        Self { permissions, qos, search: TreeSearch::default() }
     }
 
     /// Whether it is about these permissions and this QoS. Otherwise, start a new check.
@@ -29,10 +29,10 @@ impl SubscribeCheck {
 
     /// Goes on for about so many steps, of which those that were taken are subtracted; `None` where it is not over then. `filter` is
     /// the same each time.
-    pub fn go_on(&mut self, filter: TopicFilter<'_>, steps_left: &mut usize) -> Option<Verdict> {
+    pub fn resume(&mut self, filter: TopicFilter<'_>, steps_left: &mut usize) -> Option<AccessDecision> {
         let Self { permissions, qos, search } = self;
-        let Some(rules) = permissions.rules.compiled() else { return Some(Verdict::Allowed) };
-        let covered = permissions.question(rules, filter, *qos).go_on(search, steps_left)?;
+        let Some(rules) = permissions.rules.compiled() else { return Some(AccessDecision::Allowed) };
+        let covered = permissions.question(rules, filter, *qos).resume(search, steps_left)?;
         Some(covered.verdict())
     }
 }

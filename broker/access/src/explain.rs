@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use tautwire_protocol::{QoS, TopicFilter};
 
-use crate::permissions::{Denial, Permissions, Verdict};
+use crate::permissions::{AccessDecision, Denial, Permissions};
 use crate::policy::{Compiled, Policy};
-use crate::request::{Request, Way, matched};
+use crate::request::{Action, Request, matched};
 use crate::rule::{EVERY_QOS, Rule};
 use crate::subject::Subject;
-use crate::tree::{Covered, First, Search};
+use crate::tree::{Coverage, FirstMatch, TreeSearch};
 
 /// Why somebody may do something, or may not. [`Display`](fmt::Display) gives the text for people; the fields are for programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
     /// The answer.
-    pub verdict: Verdict,
+    pub verdict: AccessDecision,
     /// The Client Identifier.
     pub client_id: String,
     /// What is asked for, such as `publish to a/b with QoS 1`.
@@ -81,7 +81,7 @@ impl Policy {
 }
 
 impl Permissions {
-    fn verdict(&self, request: &Request<'_>) -> Verdict {
+    fn verdict(&self, request: &Request<'_>) -> AccessDecision {
         match *request {
             Request::Publish { topic, qos, retain } => self.may_publish(topic, qos, retain),
             Request::Subscribe { filter, qos } => self.may_subscribe(filter, qos),
@@ -94,7 +94,7 @@ impl Explanation {
     fn decide(&mut self, rules: &Compiled, permissions: &Permissions, request: &Request<'_>) {
         let first = match *request {
             Request::Publish { topic, qos, retain } => permissions.first_for_publish(rules, topic, qos, retain),
-            Request::Subscribe { .. } if self.verdict == Verdict::Denied(Denial::TooIntricate) => {
+            Request::Subscribe { .. } if self.verdict == AccessDecision::Denied(Denial::TooComplex) => {
                 self.reason = format!(
                     "so many rules that deny meet the filter that it takes more than {} steps to know whether every topic is \
                      allowed; subscribe to less, or simplify the rules",
@@ -126,22 +126,25 @@ impl Explanation {
         permissions: &Permissions,
         filter: TopicFilter<'_>,
         qos: QoS,
-    ) -> First {
+    ) -> FirstMatch {
         let question = permissions.question(rules, filter, qos);
-        let topic = match question.go_on(&mut Search::default(), &mut usize::MAX.clone()) {
-            Some(Covered::Not { topic, .. }) => Some(String::from_utf8_lossy(&topic).into_owned()),
+        let topic = match question.resume(&mut TreeSearch::default(), &mut usize::MAX.clone()) {
+            Some(Coverage::FirstDenied { topic, .. }) => Some(String::from_utf8_lossy(&topic).into_owned()),
             _ => None,
         };
-        let topic = topic.unwrap_or_else(|| some_topic(filter));
-        let first = permissions.first_for_receive(rules, &topic, Way::new(qos, filter.share().is_some()));
+        let topic = topic.unwrap_or_else(|| example_topic(filter));
+        let first = permissions.first_for_receive(rules, &topic, Action::new(qos, filter.share().is_some()));
         self.example = filter.has_wildcard().then_some(topic);
         first
     }
 
     fn add_notes(&mut self, rules: &Compiled, permissions: &Permissions, subject: &Subject<'_>, request: &Request<'_>) {
         if !self.verdict.is_allowed() {
-            let instead: Vec<String> =
-                other_ways(request).iter().filter(|other| permissions.verdict(other).is_allowed()).map(words).collect();
+            let instead: Vec<String> = other_actions(request)
+                .iter()
+                .filter(|other| permissions.verdict(other).is_allowed())
+                .map(words)
+                .collect();
             if !instead.is_empty() {
                 self.notes.push(format!("allowed instead: {}", instead.join("; ")));
             }
@@ -166,7 +169,7 @@ impl Explanation {
 }
 
 impl Compiled {
-    fn rule_text(&self, first: First) -> Option<RuleText> {
+    fn rule_text(&self, first: FirstMatch) -> Option<RuleText> {
         self.text_of(self.rules.get(first.rule as usize)?)
     }
 
@@ -200,14 +203,14 @@ impl Compiled {
 }
 
 /// One of the topics that a filter matches.
-fn some_topic(filter: TopicFilter<'_>) -> String {
+fn example_topic(filter: TopicFilter<'_>) -> String {
     let levels: Vec<&str> =
         matched(filter).split('/').map(|level| if matches!(level, "+" | "#") { "any" } else { level }).collect();
     levels.join("/")
 }
 
 /// The same with another QoS, or otherwise retained.
-fn other_ways<'a>(request: &Request<'a>) -> Vec<Request<'a>> {
+fn other_actions<'a>(request: &Request<'a>) -> Vec<Request<'a>> {
     let mut others = Vec::new();
     for qos in EVERY_QOS {
         match *request {

@@ -5,7 +5,7 @@
 //! * [`Identity`]: the same, kept for as long as the client is there.
 //! * [`Permissions`]: what a subject may do by a policy. A small value, kept with the session.
 //! * [`SubscribeCheck`]: the check of one subscription, which can go on in parts.
-//! * [`PublishGate`]: permissions with a memory for the topics that a connection publishes to. Kept with the connection.
+//! * [`PublishCache`]: permissions with a memory for the topics that a connection publishes to. Kept with the connection.
 //! * [`Changes`]: whose permissions a new policy may have changed.
 //! * [`Explanation`]: which rule decides, and why, as text for people.
 //! * [`Warning`]: a rule that never decides.
@@ -19,23 +19,23 @@
 //! No I/O, no clock, no randomness. Text that is no topic gives some answer, never a panic.
 #![forbid(unsafe_code)]
 
+mod assignment;
 mod changes;
 mod check;
 mod error;
 mod explain;
 mod file;
-mod gate;
 mod glob;
 mod identity;
 pub mod import;
 pub mod limits;
 mod lint;
 mod listing;
-mod membership;
 mod pattern;
 mod permissions;
 mod placeholder;
 mod policy;
+mod publish_cache;
 mod request;
 mod rule;
 mod subject;
@@ -46,11 +46,11 @@ pub use changes::Changes;
 pub use check::SubscribeCheck;
 pub use error::{AccessError, ErrorCode};
 pub use explain::{Explanation, RoleReason, RuleText};
-pub use gate::{PublishGate, TopicStamp};
 pub use identity::Identity;
 pub use lint::Warning;
 pub use listing::ListedRule;
-pub use permissions::{Denial, Permissions, Verdict};
+pub use permissions::{AccessDecision, Denial, Permissions};
 pub use policy::Policy;
+pub use publish_cache::{PublishCache, TopicStamp};
 pub use request::Request;
 pub use subject::Subject;

@@ -17,7 +17,7 @@ pub const PLACEHOLDERS_MAX: usize = 64;
 /// Most errors reported for one file.
 pub const ERRORS_MAX: usize = 100;
 /// Most steps for comparing, in the check of one subscription, the rules that deny and meet its filter with the rules that allow
-/// and come before them. A subscription that needs more is refused ([`crate::Denial::TooIntricate`]): a client chooses its filters, and
+/// and come before them. A subscription that needs more is refused ([`crate::Denial::TooComplex`]): a client chooses its filters, and
 /// must not be able to choose how long the broker works. A step is a look at a node, some 25 ns. The search for rules that meet the
 /// filter does not count: it looks at each node once at most.
 pub const SUBSCRIBE_STEPS_MAX: usize = 1 << 20;

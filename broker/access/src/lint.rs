@@ -7,9 +7,9 @@ use crate::limits::{LINT_STEPS_MAX, WARNINGS_MAX};
 use crate::pattern::{Level, Pattern};
 use crate::placeholder::PlaceholderId;
 use crate::policy::{Compiled, Policy};
-use crate::request::Ways;
+use crate::request::ActionSet;
 use crate::rule::Rule;
-use crate::tree::{Covering, Part, Root, TopicSet};
+use crate::tree::{CoverQuery, Part, Root, TopicSet};
 
 /// A rule that never decides: for every client, earlier rules of its role match all topics that it matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,11 +60,11 @@ impl Compiled {
         let set = TopicSet { parts, and_below: pattern.and_below };
         let roots = self.roots(rule.role);
         let mut shadows = Vec::new();
-        for (root, ways) in [(roots.publish, rule.publish), (roots.subscribe, rule.subscribe)] {
-            if !ways.is_empty() && !self.shadow(root, &set, ways, number, steps, &mut shadows) {
+        for (root, actions) in [(roots.publish, rule.publish), (roots.subscribe, rule.subscribe)] {
+            if !actions.is_empty() && !self.shadow(root, &set, actions, number, steps, &mut shadows) {
                 // One rule need not be for all ways that another is for.
-                let mut each = ways.each();
-                each.all(|way| self.shadow(root, &set, way, number, steps, &mut shadows)).then_some(())?;
+                let mut each = actions.each();
+                each.all(|action| self.shadow(root, &set, action, number, steps, &mut shadows)).then_some(())?;
             }
         }
         shadows.sort_unstable();
@@ -76,12 +76,12 @@ impl Compiled {
         &self,
         root: Root,
         set: &TopicSet<'_>,
-        ways: Ways,
+        actions: ActionSet,
         before: u32,
         steps: &mut usize,
         shadows: &mut Vec<u32>,
     ) -> bool {
-        let covering = Covering { bindings: None, ways, denials_count: true, before };
+        let covering = CoverQuery { bindings: None, actions, denials_count: true, before };
         let found = shadows.len();
         let is_covered = self.tree.cover([root].into_iter(), set, covering, steps, |rule| shadows.push(rule)).is_ok();
         if !is_covered {

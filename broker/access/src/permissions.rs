@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tautwire_protocol::{QoS, TopicFilter};
 
 use crate::check::SubscribeCheck;
-use crate::placeholder::{Bindings, PlaceholderSet};
+use crate::placeholder::{PlaceholderSet, PlaceholderValues};
 use crate::policy::{Compiled, Policy};
-use crate::request::{Way, matched};
-use crate::tree::{Asked, Covered, First, Question, Root};
+use crate::request::{Action, matched};
+use crate::tree::{AccessQuery, Coverage, FilterQuery, FirstMatch, Root};
 
 /// What one client may do, by one policy. Resolved when it connects ([`Policy::resolve`]), and again when the policy changes.
 ///
@@ -22,7 +22,7 @@ pub struct Permissions {
     /// What of it holds for the client's listener.
     pub(crate) rules: Arc<Policy>,
     pub(crate) roles: Arc<RoleSet>,
-    pub(crate) bindings: Bindings,
+    pub(crate) bindings: PlaceholderValues,
 }
 
 /// The roles of a client, in the order of the file.
@@ -35,7 +35,7 @@ pub(crate) struct RoleSet {
 /// Yes or no.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub enum Verdict {
+pub enum AccessDecision {
     /// Yes.
     Allowed,
     /// No: Not authorized, 0x87 in MQTT 5.0. In 3.1.1 SUBACK says 0x80, CONNACK 5, and a PUBLISH is acknowledged and dropped.
@@ -51,10 +51,10 @@ pub enum Denial {
     NoRule,
     /// So many rules that deny meet the filter of a subscription that the check takes more than
     /// [`crate::limits::SUBSCRIBE_STEPS_MAX`] steps.
-    TooIntricate,
+    TooComplex,
 }
 
-impl Verdict {
+impl AccessDecision {
     /// Whether the answer is yes.
     #[inline]
     #[must_use]
@@ -70,7 +70,7 @@ impl Denial {
         match self {
             Self::ByRule => "denied_by_rule",
             Self::NoRule => "denied_without_rule",
-            Self::TooIntricate => "denied_too_intricate",
+            Self::TooComplex => "denied_too_intricate",
         }
     }
 }
@@ -80,10 +80,10 @@ impl Permissions {
     ///
     /// `topic` is a topic name, as it is after topic aliases have been resolved.
     #[inline]
-    pub fn may_publish(&self, topic: &str, qos: QoS, retain: bool) -> Verdict {
+    pub fn may_publish(&self, topic: &str, qos: QoS, retain: bool) -> AccessDecision {
         match self.rules.compiled() {
             Some(rules) => verdict(self.first_for_publish(rules, topic, qos, retain)),
-            None => Verdict::Allowed,
+            None => AccessDecision::Allowed,
         }
     }
 
@@ -91,11 +91,11 @@ impl Permissions {
     ///
     /// `filter` is the filter as the client sent it. A subscription with `$share/NAME/` is a shared one; `$share/NAME/` and
     /// `$as/FORMAT/` are no part of the topics that rules are about. The work grows with the number of rules; where others wait
-    /// meanwhile, use [`Permissions::begin_subscribe`].
-    pub fn may_subscribe(&self, filter: TopicFilter<'_>, qos: QoS) -> Verdict {
+    /// meanwhile, use [`Permissions::start_subscribe`].
+    pub fn may_subscribe(&self, filter: TopicFilter<'_>, qos: QoS) -> AccessDecision {
         let mut check = SubscribeCheck::new(self.clone(), qos);
-        let verdict = check.go_on(filter, &mut usize::MAX.clone());
-        verdict.unwrap_or(Verdict::Denied(Denial::TooIntricate))
+        let verdict = check.resume(filter, &mut usize::MAX.clone());
+        verdict.unwrap_or(AccessDecision::Denied(Denial::TooComplex))
     }
 
     /// The same in at most about `steps_left` steps, of which those that were taken are subtracted. A step is a look at a node, about
@@ -103,17 +103,17 @@ impl Permissions {
     ///
     /// # Errors
     /// There were too few steps.
-    pub fn begin_subscribe(
+    pub fn start_subscribe(
         &self,
         filter: TopicFilter<'_>,
         qos: QoS,
         steps_left: &mut usize,
-    ) -> Result<Verdict, SubscribeCheck> {
+    ) -> Result<AccessDecision, SubscribeCheck> {
         if self.rules.compiled().is_none() {
-            return Ok(Verdict::Allowed);
+            return Ok(AccessDecision::Allowed);
         }
         let mut check = SubscribeCheck::new(self.clone(), qos);
-        check.go_on(filter, steps_left).ok_or(check)
+        check.resume(filter, steps_left).ok_or(check)
     }
 
     /// Whether both give the same answers, whatever is asked.
@@ -128,10 +128,10 @@ impl Permissions {
     /// no such question. It is for messages that wait in a queue from before the policy changed. Allocates nothing.
     ///
     /// `qos` is the QoS of the subscription, `shared` whether it is a shared one.
-    pub fn may_receive(&self, topic: &str, qos: QoS, shared: bool) -> Verdict {
+    pub fn may_receive(&self, topic: &str, qos: QoS, shared: bool) -> AccessDecision {
         match self.rules.compiled() {
-            Some(rules) => verdict(self.first_for_receive(rules, topic, Way::new(qos, shared))),
-            None => Verdict::Allowed,
+            Some(rules) => verdict(self.first_for_receive(rules, topic, Action::new(qos, shared))),
+            None => AccessDecision::Allowed,
         }
     }
 
@@ -153,22 +153,22 @@ impl Permissions {
         self.bindings.heap_bytes()
     }
 
-    pub(crate) fn first_for_publish(&self, rules: &Compiled, topic: &str, qos: QoS, retain: bool) -> First {
+    pub(crate) fn first_for_publish(&self, rules: &Compiled, topic: &str, qos: QoS, retain: bool) -> FirstMatch {
         let roots = self.roles.roles.iter().map(|&role| rules.roots(role).publish);
-        rules.tree.first_for_topic(roots, self.asked(Way::new(qos, retain)), topic.as_bytes())
+        rules.tree.first_for_topic(roots, self.query(Action::new(qos, retain)), topic.as_bytes())
     }
 
-    pub(crate) fn first_for_receive(&self, rules: &Compiled, topic: &str, way: Way) -> First {
-        rules.tree.first_for_topic(self.subscribe_roots(rules), self.asked(way), topic.as_bytes())
+    pub(crate) fn first_for_receive(&self, rules: &Compiled, topic: &str, action: Action) -> FirstMatch {
+        rules.tree.first_for_topic(self.subscribe_roots(rules), self.query(action), topic.as_bytes())
     }
 
-    pub(crate) fn question<'q>(&'q self, rules: &'q Compiled, filter: TopicFilter<'q>, qos: QoS) -> Question<'q> {
-        let asked = self.asked(Way::new(qos, filter.share().is_some()));
-        Question::new(&rules.tree, self.subscribe_roots(rules), asked, matched(filter).as_bytes())
+    pub(crate) fn question<'q>(&'q self, rules: &'q Compiled, filter: TopicFilter<'q>, qos: QoS) -> FilterQuery<'q> {
+        let query = self.query(Action::new(qos, filter.share().is_some()));
+        FilterQuery::new(&rules.tree, self.subscribe_roots(rules), query, matched(filter).as_bytes())
     }
 
-    fn asked(&self, way: Way) -> Asked<'_> {
-        Asked { bindings: &self.bindings, way }
+    fn query(&self, action: Action) -> AccessQuery<'_> {
+        AccessQuery { bindings: &self.bindings, action }
     }
 
     fn subscribe_roots(&self, rules: &Compiled) -> impl Iterator<Item = Root> {
@@ -176,20 +176,20 @@ impl Permissions {
     }
 }
 
-fn verdict(first: First) -> Verdict {
-    if first.allows { Verdict::Allowed } else { Verdict::Denied(denial(first)) }
+fn verdict(first: FirstMatch) -> AccessDecision {
+    if first.allows { AccessDecision::Allowed } else { AccessDecision::Denied(denial(first)) }
 }
 
-fn denial(first: First) -> Denial {
-    if first == First::NONE { Denial::NoRule } else { Denial::ByRule }
+fn denial(first: FirstMatch) -> Denial {
+    if first == FirstMatch::NONE { Denial::NoRule } else { Denial::ByRule }
 }
 
-impl Covered {
-    pub(crate) fn verdict(&self) -> Verdict {
+impl Coverage {
+    pub(crate) fn verdict(&self) -> AccessDecision {
         match self {
-            Covered::Entirely => Verdict::Allowed,
-            Covered::Not { first, .. } => Verdict::Denied(denial(*first)),
-            Covered::TooIntricate => Verdict::Denied(Denial::TooIntricate),
+            Coverage::AllAllowed => AccessDecision::Allowed,
+            Coverage::FirstDenied { first, .. } => AccessDecision::Denied(denial(*first)),
+            Coverage::TooComplex => AccessDecision::Denied(Denial::TooComplex),
         }
     }
 }

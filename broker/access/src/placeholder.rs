@@ -24,7 +24,7 @@ pub(crate) struct PlaceholderSet(u64);
 /// The values of the placeholders that some roles use: for each, in the order of their numbers, two bytes of length and the
 /// value. One allocation, because there may be one of these for each client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Bindings {
+pub(crate) struct PlaceholderValues {
     used: PlaceholderSet,
     packed: Box<[u8]>,
 }
@@ -106,7 +106,7 @@ impl PlaceholderSet {
     }
 }
 
-impl Bindings {
+impl PlaceholderValues {
     pub(crate) fn new(used: PlaceholderSet, all: &[Placeholder], subject: &Subject<'_>) -> Self {
         let mut packed = Vec::new();
         for id in used.iter() {
@@ -169,7 +169,7 @@ mod tests {
         for number in [0, 1, 2, 3] {
             used.insert(PlaceholderId(number));
         }
-        let bindings = Bindings::new(used, &all, &subject("c", &[("tenant", "acme")]));
+        let bindings = PlaceholderValues::new(used, &all, &subject("c", &[("tenant", "acme")]));
         let values: Vec<Option<&[u8]>> = (0..5).map(|number| bindings.get(PlaceholderId(number))).collect();
         assert_eq!(values, [Some(&b"c"[..]), None, Some(b"acme"), Some(b"tls"), None]);
     }

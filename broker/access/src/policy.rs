@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+use crate::assignment::Assignment;
 use crate::error::AccessError;
 use crate::file;
 use crate::limits::SHARED_ROLE_SETS_MAX;
-use crate::membership::Assignment;
 use crate::permissions::{Permissions, RoleSet};
-use crate::placeholder::{Bindings, Placeholder, PlaceholderSet};
+use crate::placeholder::{Placeholder, PlaceholderSet, PlaceholderValues};
 use crate::rule::Rule;
 use crate::subject::Subject;
 use crate::tree::{Root, Tree};
@@ -44,7 +44,7 @@ pub(crate) struct Compiled {
 #[derive(Debug)]
 pub(crate) struct Role {
     pub(crate) name: Box<str>,
-    pub(crate) roots: Roots,
+    pub(crate) roots: ActionRoots,
     pub(crate) placeholders: PlaceholderSet,
     /// Its rules, which lie side by side.
     pub(crate) rules: std::ops::Range<u32>,
@@ -52,7 +52,7 @@ pub(crate) struct Role {
 
 /// The trees of a role.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Roots {
+pub(crate) struct ActionRoots {
     pub(crate) publish: Root,
     pub(crate) subscribe: Root,
 }
@@ -92,9 +92,9 @@ impl Policy {
         let roles = rules.role_set(rules.roles_of(subject));
         let bindings = match &rules.compiled {
             Some(compiled) if !roles.placeholders.is_empty() => {
-                Bindings::new(roles.placeholders, &compiled.placeholders, subject)
+                PlaceholderValues::new(roles.placeholders, &compiled.placeholders, subject)
             }
-            _ => Bindings::default(),
+            _ => PlaceholderValues::default(),
         };
         Permissions { policy: self.clone(), rules: rules.clone(), roles, bindings }
     }
@@ -196,7 +196,7 @@ impl Policy {
 
 impl Compiled {
     #[inline]
-    pub(crate) fn roots(&self, role: u32) -> Roots {
+    pub(crate) fn roots(&self, role: u32) -> ActionRoots {
         self.roles[role as usize].roots
     }
 

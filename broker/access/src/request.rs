@@ -26,11 +26,11 @@ pub enum Request<'a> {
 /// One of the six ways to publish, or of the six to subscribe: which QoS, and whether retained or shared. A rule is for some
 /// of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Way(u8);
+pub(crate) struct Action(u8);
 
-/// A set of [`Way`]s.
+/// A set of [`Action`]s.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Ways(u8);
+pub(crate) struct ActionSet(u8);
 
 /// The part of a subscription's filter that topics are matched with: without `$share/NAME/` and `$as/FORMAT/`.
 pub(crate) fn matched<'a>(filter: TopicFilter<'a>) -> &'a str {
@@ -42,7 +42,7 @@ pub(crate) fn matched<'a>(filter: TopicFilter<'a>) -> &'a str {
     }
 }
 
-impl Way {
+impl Action {
     /// `flag`: whether the message is retained, or the subscription is shared.
     #[inline]
     pub(crate) const fn new(qos: QoS, flag: bool) -> Self {
@@ -55,39 +55,39 @@ impl Way {
     }
 }
 
-impl Ways {
+impl ActionSet {
     /// `flag`: only with it or only without it, where that is said.
     pub(crate) fn new(qos: &[QoS], flag: Option<bool>) -> Self {
-        let mut ways = 0;
+        let mut actions = 0;
         for &qos in qos {
             for value in [false, true] {
                 if flag.is_none_or(|wanted| wanted == value) {
-                    ways |= Way::new(qos, value).bit();
+                    actions |= Action::new(qos, value).bit();
                 }
             }
         }
-        Self(ways)
+        Self(actions)
     }
 
     /// The set of one.
     #[inline]
-    pub(crate) const fn one(way: Way) -> Self {
-        Self(way.bit())
+    pub(crate) const fn one(action: Action) -> Self {
+        Self(action.bit())
     }
 
     /// Each of them by itself.
     pub(crate) fn each(self) -> impl Iterator<Item = Self> {
-        (0..8).map(move |bit| Self(self.0 & (1 << bit))).filter(|ways| !ways.is_empty())
+        (0..8).map(move |bit| Self(self.0 & (1 << bit))).filter(|actions| !actions.is_empty())
     }
 
     #[inline]
-    pub(crate) const fn contains_all(self, others: Ways) -> bool {
+    pub(crate) const fn contains_all(self, others: ActionSet) -> bool {
         self.0 & others.0 == others.0
     }
 
     #[inline]
-    pub(crate) const fn contains(self, way: Way) -> bool {
-        self.0 & way.bit() != 0
+    pub(crate) const fn contains(self, action: Action) -> bool {
+        self.0 & action.bit() != 0
     }
 
     pub(crate) const fn is_empty(self) -> bool {
@@ -98,7 +98,7 @@ impl Ways {
     pub(crate) fn qos(self) -> Vec<QoS> {
         let all = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
         all.into_iter()
-            .filter(|&qos| self.contains(Way::new(qos, false)) || self.contains(Way::new(qos, true)))
+            .filter(|&qos| self.contains(Action::new(qos, false)) || self.contains(Action::new(qos, true)))
             .collect()
     }
 
@@ -138,8 +138,8 @@ mod tests {
     fn ways_say_what_they_were_made_of() {
         for qos in [&[QoS::AtMostOnce][..], &[QoS::AtLeastOnce, QoS::ExactlyOnce]] {
             for flag in [None, Some(true), Some(false)] {
-                let ways = Ways::new(qos, flag);
-                assert_eq!((&*ways.qos(), ways.flag()), (qos, flag));
+                let actions = ActionSet::new(qos, flag);
+                assert_eq!((&*actions.qos(), actions.flag()), (qos, flag));
             }
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use tautwire_protocol::QoS;
 
-use crate::request::Ways;
+use crate::request::ActionSet;
 
 /// A rule with one of its filters. Its place among all of them is its rank: the first that matches decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,9 +15,9 @@ pub(crate) struct Rule {
     pub(crate) line: u32,
     pub(crate) allows: bool,
     /// Ways to publish that it is for.
-    pub(crate) publish: Ways,
+    pub(crate) publish: ActionSet,
     /// Ways to subscribe that it is for.
-    pub(crate) subscribe: Ways,
+    pub(crate) subscribe: ActionSet,
     /// As it was written.
     pub(crate) filter: Box<str>,
 }
@@ -27,7 +27,7 @@ pub(crate) const NO_RULE: u32 = u32::MAX;
 
 impl Rule {
     /// Whether both say the same, wherever they stand.
-    pub(crate) fn says_the_same_as(&self, other: &Self) -> bool {
+    pub(crate) fn is_equivalent(&self, other: &Self) -> bool {
         let said = |rule: &Self| (rule.allows, rule.publish, rule.subscribe);
         said(self) == said(other) && self.filter == other.filter
     }
@@ -42,15 +42,15 @@ impl fmt::Display for Rule {
             (true, _) => "\"subscribe\"",
             (false, false) => "[\"publish\", \"subscribe\"]",
         };
-        write!(f, "{{ {effect} = {actions}, topics = {}", Quoted(&self.filter))?;
-        let ways = if self.publish.is_empty() { self.subscribe } else { self.publish };
-        let qos = ways.qos();
+        write!(f, "{{ {effect} = {actions}, topics = {}", TomlString(&self.filter))?;
+        let actions = if self.publish.is_empty() { self.subscribe } else { self.publish };
+        let qos = actions.qos();
         if qos.len() < 3 {
             let qos: Vec<String> = qos.iter().map(|&qos| (qos as u8).to_string()).collect();
             write!(f, ", qos = [{}]", qos.join(", "))?;
         }
-        for (name, ways) in [("retain", self.publish), ("shared", self.subscribe)] {
-            if let (false, Some(flag)) = (ways.is_empty(), ways.flag()) {
+        for (name, actions) in [("retain", self.publish), ("shared", self.subscribe)] {
+            if let (false, Some(flag)) = (actions.is_empty(), actions.flag()) {
                 write!(f, ", {name} = {flag}")?;
             }
         }
@@ -62,9 +62,9 @@ impl fmt::Display for Rule {
 pub(crate) const EVERY_QOS: [QoS; 3] = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
 
 /// A text as a basic string of TOML.
-pub(crate) struct Quoted<'t>(pub(crate) &'t str);
+pub(crate) struct TomlString<'t>(pub(crate) &'t str);
 
-impl fmt::Display for Quoted<'_> {
+impl fmt::Display for TomlString<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("\"")?;
         for char in self.0.chars() {
@@ -87,18 +87,18 @@ mod tests {
         let rule = |allows, publish, subscribe, filter: &str| {
             Rule { role: 0, line: 1, allows, publish, subscribe, filter: filter.into() }.to_string()
         };
-        let (none, every) = (Ways::default(), Ways::new(&EVERY_QOS, None));
+        let (none, every) = (ActionSet::default(), ActionSet::new(&EVERY_QOS, None));
         assert_eq!(rule(true, every, none, "a/#"), r##"{ allow = "publish", topics = "a/#" }"##);
         assert_eq!(
-            rule(false, every, Ways::new(&EVERY_QOS, Some(true)), "\"\\\u{7}"),
+            rule(false, every, ActionSet::new(&EVERY_QOS, Some(true)), "\"\\\u{7}"),
             r#"{ deny = ["publish", "subscribe"], topics = "\"\\\U00000007", shared = true }"#
         );
         assert_eq!(
-            rule(true, Ways::new(&EVERY_QOS[..2], Some(false)), none, "a"),
+            rule(true, ActionSet::new(&EVERY_QOS[..2], Some(false)), none, "a"),
             r#"{ allow = "publish", topics = "a", qos = [0, 1], retain = false }"#
         );
         assert_eq!(
-            rule(true, none, Ways::new(&EVERY_QOS[..1], None), "a"),
+            rule(true, none, ActionSet::new(&EVERY_QOS[..1], None), "a"),
             r#"{ allow = "subscribe", topics = "a", qos = [0] }"#
         );
     }

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use allocation_counter::measure;
-use tautwire_access::{Permissions, Policy, PublishGate, Subject, TopicStamp};
+use tautwire_access::{Permissions, Policy, PublishCache, Subject, TopicStamp};
 use tautwire_protocol::QoS;
 
 const FILE: &str = "\
@@ -21,9 +21,9 @@ fn permissions(policy: &Arc<Policy>, client_id: &str, roles: &[&str]) -> Permiss
 }
 
 #[test]
-fn a_question_about_a_message_allocates_nothing() {
+fn a_publish_check_allocates_nothing() {
     let policy = Arc::new(Policy::parse("access.toml", FILE).expect("a right file"));
-    let mut gate = PublishGate::new(permissions(&policy, "sensor", &["plain", "own"]));
+    let mut gate = PublishCache::new(permissions(&policy, "sensor", &["plain", "own"]));
     let mut answers = 0;
     let info = measure(|| {
         for (stamp, topic) in ["a/sensor/ann/x", "a/sensor/x", "b/c", "z", "a/x/c"].into_iter().enumerate() {
@@ -48,7 +48,7 @@ fn clients_with_the_same_roles_share_them_and_pay_for_their_names_alone() {
         info.bytes_current
     };
     assert_eq!((bytes_left(&["plain"]), bytes_left(&["own"])), (0, 15));
-    assert!(size_of::<Permissions>() <= 48 && size_of::<PublishGate>() <= 120);
+    assert!(size_of::<Permissions>() <= 48 && size_of::<PublishCache>() <= 120);
 }
 
 #[test]
@@ -56,5 +56,5 @@ fn policies_and_permissions_go_from_thread_to_thread() {
     fn is_shareable<T: Send + Sync>() {}
     is_shareable::<Policy>();
     is_shareable::<Permissions>();
-    is_shareable::<PublishGate>();
+    is_shareable::<PublishCache>();
 }

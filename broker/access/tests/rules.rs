@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tautwire_access::{Changes, Denial, Permissions, Policy, Request, Subject, Verdict};
+use tautwire_access::{AccessDecision, Changes, Denial, Permissions, Policy, Request, Subject};
 use tautwire_protocol::{QoS, TopicFilter};
 
 const Q0: QoS = QoS::AtMostOnce;
@@ -70,7 +70,7 @@ fn device<'a>(client_id: &'a str) -> Subject<'a> {
     Subject { client_id, user: None, listener: "tls", claims: &[], roles: &[] }
 }
 
-fn subscribes(permissions: &Permissions, filter: &str) -> Verdict {
+fn subscribes(permissions: &Permissions, filter: &str) -> AccessDecision {
     permissions.may_subscribe(TopicFilter::new(filter).expect("a filter"), Q1)
 }
 
@@ -98,13 +98,13 @@ fn a_device_reaches_what_is_its_own() {
     assert!(publishes(&permissions, "devices/sensor-7/up/x/y"));
     assert!(!publishes(&permissions, "devices/sensor-8/up/x"));
     assert!(!publishes(&permissions, "devices/sensor-7/down"));
-    assert_eq!(permissions.may_publish("devices/sensor-7/up", Q2, false), Verdict::Denied(Denial::NoRule));
-    assert_eq!(permissions.may_publish("devices/sensor-7/up", Q1, true), Verdict::Denied(Denial::NoRule));
-    assert_eq!(permissions.may_publish("devices/sensor-7/up", Q0, true), Verdict::Denied(Denial::ByRule));
+    assert_eq!(permissions.may_publish("devices/sensor-7/up", Q2, false), AccessDecision::Denied(Denial::NoRule));
+    assert_eq!(permissions.may_publish("devices/sensor-7/up", Q1, true), AccessDecision::Denied(Denial::NoRule));
+    assert_eq!(permissions.may_publish("devices/sensor-7/up", Q0, true), AccessDecision::Denied(Denial::ByRule));
     assert!(subscribes(&permissions, "devices/sensor-7/down/+").is_allowed());
     assert!(subscribes(&permissions, "$share/g/firmware/#").is_allowed());
     for filter in ["devices/+/down", "devices/#", "#", "+/sensor-7/down", "$share/g/devices/+/down"] {
-        assert_eq!(subscribes(&permissions, filter), Verdict::Denied(Denial::NoRule), "{filter}");
+        assert_eq!(subscribes(&permissions, filter), AccessDecision::Denied(Denial::NoRule), "{filter}");
     }
 }
 
@@ -125,12 +125,20 @@ fn a_tenant_sees_its_own_topics_but_for_what_is_denied_above() {
     let claims = [("kind", "app"), ("tenant", "acme")];
     let permissions = policy.resolve(&Subject { claims: &claims, ..device("app") });
     assert!(subscribes(&permissions, "tenants/acme/orders/#").is_allowed());
-    assert_eq!(subscribes(&permissions, "tenants/acme/#"), Verdict::Denied(Denial::ByRule));
-    assert_eq!(subscribes(&permissions, "tenants/acme/+"), Verdict::Denied(Denial::ByRule), "it reaches …/secret");
-    assert_eq!(subscribes(&permissions, "tenants/acme/+/x"), Verdict::Denied(Denial::ByRule), "it reaches …/secret/x");
+    assert_eq!(subscribes(&permissions, "tenants/acme/#"), AccessDecision::Denied(Denial::ByRule));
+    assert_eq!(
+        subscribes(&permissions, "tenants/acme/+"),
+        AccessDecision::Denied(Denial::ByRule),
+        "it reaches …/secret"
+    );
+    assert_eq!(
+        subscribes(&permissions, "tenants/acme/+/x"),
+        AccessDecision::Denied(Denial::ByRule),
+        "it reaches …/secret/x"
+    );
     assert!(publishes(&permissions, "tenants/acme/secret/x"), "denied for subscribing alone");
     assert!(!publishes(&permissions, "tenants/other/x"));
-    assert_eq!(permissions.may_receive("tenants/acme/secret/x", Q0, false), Verdict::Denied(Denial::ByRule));
+    assert_eq!(permissions.may_receive("tenants/acme/secret/x", Q0, false), AccessDecision::Denied(Denial::ByRule));
     assert!(permissions.may_receive("tenants/acme/orders", Q0, false).is_allowed());
 }
 
@@ -139,7 +147,7 @@ fn shared_subscriptions_can_be_all_that_is_allowed() {
     let policy = policy(EXAMPLE);
     let permissions = policy.resolve(&Subject { user: Some("bob@example.org"), ..device("b") });
     assert!(subscribes(&permissions, "$share/g/jobs/#").is_allowed());
-    assert_eq!(subscribes(&permissions, "jobs/#"), Verdict::Denied(Denial::NoRule));
+    assert_eq!(subscribes(&permissions, "jobs/#"), AccessDecision::Denied(Denial::NoRule));
 }
 
 #[test]
@@ -164,7 +172,7 @@ fn a_format_is_no_way_around_a_rule() {
 }
 
 #[test]
-fn a_strange_name_reaches_nothing_more() {
+fn unusual_names_grant_nothing_more() {
     let text = r#"
 [[role]]
 name = "r"
@@ -220,8 +228,8 @@ fn without_a_file_everything_is_allowed_and_with_one_nothing_is_that_no_rule_all
         claims: &[],
         roles: &["nonsense"],
     });
-    assert_eq!(closed.may_publish("a", Q0, false), Verdict::Denied(Denial::NoRule));
-    assert_eq!(subscribes(&closed, "a"), Verdict::Denied(Denial::NoRule));
+    assert_eq!(closed.may_publish("a", Q0, false), AccessDecision::Denied(Denial::NoRule));
+    assert_eq!(subscribes(&closed, "a"), AccessDecision::Denied(Denial::NoRule));
     let admin = policy(EXAMPLE).resolve(&Subject::ADMIN);
     assert!(!publishes(&admin, "a"), "the admin API has the roles that the file gives it");
 }
@@ -246,7 +254,7 @@ fn a_filter_that_no_deny_rule_meets_is_granted_however_many_wildcards_there_are(
     let text = format!("[[role]]\nname = 'r'\nrules = [\n{denials}{{ allow = 'subscribe', topics = '#' }}]");
     let permissions = policy(&text).resolve(&Subject { roles: &["r"], ..device("c") });
     let levels_then = |depth: usize, last: &str| vec!["+"; depth].join("/") + last;
-    assert_eq!(subscribes(&permissions, &levels_then(DEPTH, "/denied")), Verdict::Denied(Denial::ByRule));
+    assert_eq!(subscribes(&permissions, &levels_then(DEPTH, "/denied")), AccessDecision::Denied(Denial::ByRule));
     assert!(subscribes(&permissions, &levels_then(DEPTH, "/fine")).is_allowed());
     assert!(subscribes(&permissions, &levels_then(DEPTH / 2, "/fine")).is_allowed());
 }
@@ -263,9 +271,9 @@ fn crossed(count: usize) -> String {
 fn a_filter_that_no_deny_rule_meets_is_granted_however_many_rules_there_are() {
     let permissions = policy(&crossed(120)).resolve(&Subject { roles: &["r"], ..device("c") });
     assert!(subscribes(&permissions, "+/+/a").is_allowed());
-    assert_eq!(subscribes(&permissions, "+/+/secret"), Verdict::Denied(Denial::ByRule));
-    assert_eq!(subscribes(&permissions, "+/+/private"), Verdict::Denied(Denial::ByRule));
-    assert_eq!(subscribes(&permissions, "+/+/+"), Verdict::Denied(Denial::ByRule));
+    assert_eq!(subscribes(&permissions, "+/+/secret"), AccessDecision::Denied(Denial::ByRule));
+    assert_eq!(subscribes(&permissions, "+/+/private"), AccessDecision::Denied(Denial::ByRule));
+    assert_eq!(subscribes(&permissions, "+/+/+"), AccessDecision::Denied(Denial::ByRule));
 }
 
 #[test]
@@ -274,17 +282,17 @@ fn a_check_looks_at_each_rule_once_and_can_stop_after_any_step() {
         let permissions = policy(&crossed(count)).resolve(&Subject { roles: &["r"], ..device("c") });
         let filter = TopicFilter::new("+/+/a").expect("a filter");
         let mut steps = usize::MAX;
-        assert!(permissions.begin_subscribe(filter, Q1, &mut steps).is_ok_and(Verdict::is_allowed));
+        assert!(permissions.start_subscribe(filter, Q1, &mut steps).is_ok_and(AccessDecision::is_allowed));
         let taken = usize::MAX - steps;
         assert!((count..5 * count).contains(&taken), "{taken} steps for {count} rules of each kind");
 
         let mut steps = 100;
-        let mut check = permissions.begin_subscribe(filter, Q1, &mut steps).expect_err("there are too few steps");
+        let mut check = permissions.start_subscribe(filter, Q1, &mut steps).expect_err("there are too few steps");
         assert!(check.is_for(&permissions, Q1) && !check.is_for(&permissions, Q2));
         let mut parts = 1;
         let verdict = loop {
             let mut steps = 100;
-            match check.go_on(filter, &mut steps) {
+            match check.resume(filter, &mut steps) {
                 Some(verdict) => break verdict,
                 None => assert_eq!(steps, 0, "a check that is not over has used its steps"),
             }
@@ -307,7 +315,7 @@ fn rules_that_deny_behind_rules_that_allow_the_same_do_not_matter() {
     let text = format!("[[role]]\nname = 'r'\nrules = [\n{rules}{{ allow = 'subscribe', topics = '#' }}]");
     let permissions = policy(&text).resolve(&Subject { roles: &["r"], ..device("c") });
     assert!(subscribes(&permissions, "t/+/public/+").is_allowed());
-    assert_eq!(subscribes(&permissions, "t/+/private"), Verdict::Denied(Denial::ByRule));
+    assert_eq!(subscribes(&permissions, "t/+/private"), AccessDecision::Denied(Denial::ByRule));
 }
 
 #[test]
@@ -334,7 +342,7 @@ fn a_rule_that_never_applies_is_named_with_the_rules_that_come_before_it() {
 }
 
 #[test]
-fn rules_that_only_allow_are_never_too_intricate() {
+fn allow_only_rules_are_never_too_complex() {
     const DEPTH: usize = 30;
     let rule = |place: usize| (0..DEPTH).map(|at| if at == place { "a" } else { "+" }).collect::<Vec<_>>().join("/");
     let rules: String =
@@ -343,7 +351,7 @@ fn rules_that_only_allow_are_never_too_intricate() {
         .resolve(&Subject { roles: &["r"], ..device("c") });
     let all = vec!["+"; DEPTH].join("/");
     assert!(subscribes(&permissions, &all).is_allowed());
-    assert_eq!(subscribes(&permissions, &format!("{all}/#")), Verdict::Denied(Denial::NoRule));
+    assert_eq!(subscribes(&permissions, &format!("{all}/#")), AccessDecision::Denied(Denial::NoRule));
 }
 
 #[test]
@@ -389,7 +397,7 @@ fn a_reload_concerns_those_whose_roles_have_changed() {
     let changed = EXAMPLE.replace("devices/{client_id}/down/#", "devices/{client_id}/in/#");
     let (old, new) = (policy(EXAMPLE), policy(&changed));
     let changes = Changes::between(&old, &new);
-    let concerned = |subject: &Subject<'_>| changes.may_concern(&old.resolve(subject), &new.resolve(subject));
+    let concerned = |subject: &Subject<'_>| changes.can_affect(&old.resolve(subject), &new.resolve(subject));
     assert!(concerned(&device("sensor-7")));
     assert!(!concerned(&device("other")));
     assert!(!concerned(&Subject { user: Some("alice"), ..device("console") }));
@@ -401,12 +409,12 @@ fn a_reload_concerns_those_whose_roles_have_changed() {
     );
 
     let comment = policy(&format!("# A comment moves every line.\n{EXAMPLE}"));
-    assert!(!Changes::between(&old, &comment).may_concern(&was, &comment.resolve(&device("sensor-7"))));
+    assert!(!Changes::between(&old, &comment).can_affect(&was, &comment.resolve(&device("sensor-7"))));
     let moved = policy(&EXAMPLE.replace("\"sensor-*\"", "\"probe-*\""));
-    assert!(Changes::between(&old, &moved).may_concern(&was, &moved.resolve(&device("sensor-7"))));
+    assert!(Changes::between(&old, &moved).can_affect(&was, &moved.resolve(&device("sensor-7"))));
     let open = Arc::new(Policy::open());
-    assert!(Changes::between(&old, &open).may_concern(&was, &open.resolve(&device("sensor-7"))));
-    assert!(!Changes::between(&open, &open).may_concern(&open.resolve(&device("a")), &open.resolve(&device("a"))));
+    assert!(Changes::between(&old, &open).can_affect(&was, &open.resolve(&device("sensor-7"))));
+    assert!(!Changes::between(&open, &open).can_affect(&open.resolve(&device("a")), &open.resolve(&device("a"))));
 }
 
 #[test]
@@ -434,7 +442,7 @@ roles = "device"
     assert_eq!(old.rule_count(), policy(EXAMPLE).rule_count() + 1);
 
     let concerned = |new: &Arc<Policy>, listener| {
-        Changes::between(&old, new).may_concern(&old.resolve(&by(listener)), &new.resolve(&by(listener)))
+        Changes::between(&old, new).can_affect(&old.resolve(&by(listener)), &new.resolve(&by(listener)))
     };
     assert!(!concerned(&with(OWN), "tls") && !concerned(&with(OWN), "b"));
     let new = with(&OWN.replace("own/#", "other/#"));

@@ -14,7 +14,7 @@ use tautwire_message::{COLD_MAX_BYTES, Cold, ColdAnswer, ColdOrder, ColdRead, Me
 
 use crate::files::{Files, ReadWrite};
 use compaction::Compaction;
-use table::{Place, Table};
+use table::{RecordLocation, SlotTable};
 
 /// In front of each stored message: checksum (4), slot (4), length (4). The checksum is the CRC-32C of all behind it.
 const HEADER_BYTES: usize = 12;
@@ -71,7 +71,7 @@ pub struct Stats {
 pub struct Store<F: Files> {
     files: F,
     settings: Settings,
-    table: Table,
+    table: SlotTable,
     segments: BTreeMap<u32, Segment<F::File>>,
     /// The file that is written to.
     current: Option<u32>,
@@ -92,7 +92,7 @@ struct Segment<F> {
     /// Those of them that somebody holds.
     live_bytes: u32,
     /// Something in it cannot be read, so it is not rewritten.
-    is_stuck: bool,
+    has_unreadable: bool,
 }
 
 impl<F: Files> Store<F> {
@@ -101,7 +101,7 @@ impl<F: Files> Store<F> {
         Store {
             files,
             settings,
-            table: Table::default(),
+            table: SlotTable::default(),
             segments: BTreeMap::new(),
             current: None,
             next_file: 1,
@@ -145,20 +145,20 @@ impl<F: Files> Store<F> {
                 Err(error) => {
                     slots.push(None);
                     self.stats.write_failures += 1;
-                    self.give_up(&mut slots[first_unsure..], &error);
+                    self.mark_unwritten(&mut slots[first_unsure..], &error);
                     break;
                 }
             }
             if self.buffer.len() >= BUFFER_BYTES {
                 if let Err(error) = self.flush() {
-                    self.give_up(&mut slots[first_unsure..], &error);
+                    self.mark_unwritten(&mut slots[first_unsure..], &error);
                     break;
                 }
                 first_unsure = slots.len();
             }
         }
         if let Err(error) = self.flush() {
-            self.give_up(&mut slots[first_unsure..], &error);
+            self.mark_unwritten(&mut slots[first_unsure..], &error);
         }
         // What a disk does not take now it hardly takes a moment later.
         for _ in messages {
@@ -170,7 +170,7 @@ impl<F: Files> Store<F> {
 
     /// These have not been written after all.
     #[cold]
-    fn give_up(&mut self, slots: &mut [Option<Slot>], error: &io::Error) {
+    fn mark_unwritten(&mut self, slots: &mut [Option<Slot>], error: &io::Error) {
         log::error!("messages stay in memory, since they cannot be written to the cold store: {error}");
         for slot in slots {
             if let Some(slot) = slot.take() {
@@ -192,8 +192,8 @@ impl<F: Files> Store<F> {
             self.stats.refused += 1;
             return Ok(None);
         }
-        let file = self.make_room(len)?;
-        let Some(slot) = self.table.take_vacant() else {
+        let file = self.ensure_space(len)?;
+        let Some(slot) = self.table.take_free_slot() else {
             self.stats.refused += 1;
             return Ok(None);
         };
@@ -202,7 +202,7 @@ impl<F: Files> Store<F> {
         message.append_stored(&mut self.buffer);
         seal(&mut self.buffer[at..], slot);
         let Some(segment) = self.segments.get_mut(&file) else { return Ok(None) };
-        self.table.set(slot, Place { file, offset: segment.size + at as u32, len });
+        self.table.set(slot, RecordLocation { file, offset: segment.size + at as u32, len });
         segment.live_bytes += len;
         self.stats.messages += 1;
         self.stats.live_bytes += u64::from(len);
@@ -211,7 +211,7 @@ impl<F: Files> Store<F> {
     }
 
     /// Makes sure that `len` bytes more fit into the current file, and gives its number.
-    fn make_room(&mut self, len: u32) -> io::Result<u32> {
+    fn ensure_space(&mut self, len: u32) -> io::Result<u32> {
         if let Some(number) = self.current
             && let Some(segment) = self.segments.get(&number)
         {
@@ -225,7 +225,7 @@ impl<F: Files> Store<F> {
         let number = self.next_file;
         let file = self.files.create(number)?;
         self.next_file += 1;
-        self.segments.insert(number, Segment { file, size: 0, live_bytes: 0, is_stuck: false });
+        self.segments.insert(number, Segment { file, size: 0, live_bytes: 0, has_unreadable: false });
         self.current = Some(number);
         Ok(number)
     }
@@ -257,13 +257,13 @@ impl<F: Files> Store<F> {
 
     /// Nobody holds the message any more.
     pub fn free(&mut self, slot: Slot) {
-        let Some(place) = self.table.vacate(slot) else { return };
+        let Some(place) = self.table.free_slot(slot) else { return };
         self.stats.messages -= 1;
-        self.note_read(slot, true);
-        self.let_go(place);
+        self.record_read(slot, true);
+        self.release_record(place);
     }
 
-    fn let_go(&mut self, place: Place) {
+    fn release_record(&mut self, place: RecordLocation) {
         self.stats.live_bytes -= u64::from(place.len);
         if let Some(segment) = self.segments.get_mut(&place.file) {
             segment.live_bytes -= place.len;
@@ -293,7 +293,7 @@ impl<F: Files> Store<F> {
     }
 
     /// Removes the current file too, if nothing in it is held.
-    pub fn tidy(&mut self) {
+    pub fn remove_dead_files(&mut self) {
         if self.stats.messages == 0 && self.buffer.is_empty() {
             self.retire_current();
             self.table.clear();
@@ -318,6 +318,6 @@ fn header(record: &[u8]) -> Option<(Slot, usize)> {
 }
 
 /// Whether a record is whole and that of `slot`.
-fn is_sound(record: &[u8], slot: Slot) -> bool {
+fn is_checksum_valid(record: &[u8], slot: Slot) -> bool {
     header(record) == Some((slot, record.len())) && record[..4] == crc32c::crc32c(&record[4..]).to_le_bytes()
 }

@@ -11,31 +11,31 @@ use std::time::{Duration, Instant};
 use rtrb::{Consumer, Producer, RingBuffer};
 use tautwire_message::{ColdAnswer, ColdOrder, ColdPort, Freed, Shelf, Slot};
 
-use crate::bell::Bell;
 use crate::files::Files;
 use crate::store::{Stats, Store};
+use crate::waker::Waker;
 
 /// Orders of one shard that wait. A shard has fewer under way.
-const RING_ORDERS: usize = 256;
+const RING_COMMANDS: usize = 256;
 /// How often slots are looked for that nobody holds any more, while there are messages.
-const FREED_EACH: Duration = Duration::from_secs(1);
+const FREE_INTERVAL: Duration = Duration::from_secs(1);
 /// After an error of rewriting, so long is waited before the next attempt.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The thread of the store. It ends when this is dropped.
-pub struct ColdThread {
+pub struct SpillThread {
     stop: Arc<AtomicBool>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl fmt::Debug for ColdThread {
+impl fmt::Debug for SpillThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ColdThread").finish_non_exhaustive()
+        f.debug_struct("SpillThread").finish_non_exhaustive()
     }
 }
 
-impl ColdThread {
+impl SpillThread {
     /// Starts the thread, with a port for each of `shelves`. `wake` is called with the number of a shard for which there is an
     /// answer, `report` whenever something has changed.
     ///
@@ -47,34 +47,34 @@ impl ColdThread {
         shelves: Vec<Arc<Shelf>>,
         wake: impl Fn(usize) + Send + 'static,
         report: impl Fn(&Stats) + Send + 'static,
-    ) -> io::Result<(ColdThread, Vec<Port>)> {
-        let (stop, bell) = (Arc::new(AtomicBool::new(false)), Arc::new(Bell::default()));
-        let (mut ways, mut ports) = (Vec::new(), Vec::new());
+    ) -> io::Result<(SpillThread, Vec<ShardPort>)> {
+        let (stop, waker) = (Arc::new(AtomicBool::new(false)), Arc::new(Waker::default()));
+        let (mut channels, mut ports) = (Vec::new(), Vec::new());
         for shelf in shelves {
-            let (order_in, orders) = RingBuffer::new(RING_ORDERS);
-            let (answers, answer_out) = RingBuffer::new(RING_ORDERS);
-            ports.push(Port { orders: order_in, answers: answer_out, bell: bell.clone(), shelf });
-            ways.push(Way { orders, answers, waiting: VecDeque::new() });
+            let (order_in, orders) = RingBuffer::new(RING_COMMANDS);
+            let (answers, answer_out) = RingBuffer::new(RING_COMMANDS);
+            ports.push(ShardPort { orders: order_in, answers: answer_out, waker: waker.clone(), shelf });
+            channels.push(ShardChannel { orders, answers, waiting: VecDeque::new() });
         }
-        let worker = Worker {
+        let worker = SpillWorker {
             store,
             freed,
-            ways,
+            channels,
             stop: stop.clone(),
-            bell: bell.clone(),
+            waker: waker.clone(),
             slots: Vec::new(),
-            tend_at: None,
+            retry_at: None,
             reported: Stats::default(),
         };
         let thread = thread::Builder::new().name("cold".into()).spawn(move || worker.run(wake, report))?;
-        Ok((ColdThread { stop, bell, thread: Some(thread) }, ports))
+        Ok((SpillThread { stop, waker, thread: Some(thread) }, ports))
     }
 }
 
-impl Drop for ColdThread {
+impl Drop for SpillThread {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
-        self.bell.ring();
+        self.waker.wake();
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             log::error!("the thread of the cold store ended in a panic");
         }
@@ -83,17 +83,17 @@ impl Drop for ColdThread {
 
 /// One shard's way to the thread.
 #[derive(Debug)]
-pub struct Port {
+pub struct ShardPort {
     orders: Producer<ColdOrder>,
     answers: Consumer<ColdAnswer>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     shelf: Arc<Shelf>,
 }
 
-impl ColdPort for Port {
+impl ColdPort for ShardPort {
     fn post(&mut self, order: ColdOrder) -> Result<(), ColdOrder> {
         self.orders.push(order).map_err(|rtrb::PushError::Full(order)| order)?;
-        self.bell.ring();
+        self.waker.wake();
         Ok(())
     }
 
@@ -110,39 +110,39 @@ impl ColdPort for Port {
     }
 }
 
-struct Worker<F: Files> {
+struct SpillWorker<F: Files> {
     store: Store<F>,
     freed: Arc<Freed>,
-    ways: Vec<Way>,
+    channels: Vec<ShardChannel>,
     stop: Arc<AtomicBool>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     /// An empty list with room.
     slots: Vec<Slot>,
     /// After an error, when rewriting is tried again.
-    tend_at: Option<Instant>,
+    retry_at: Option<Instant>,
     reported: Stats,
 }
 
-struct Way {
+struct ShardChannel {
     orders: Consumer<ColdOrder>,
     answers: Producer<ColdAnswer>,
     /// Answers for which the ring has no room.
     waiting: VecDeque<ColdAnswer>,
 }
 
-impl<F: Files> Worker<F> {
+impl<F: Files> SpillWorker<F> {
     fn run(mut self, wake: impl Fn(usize), report: impl Fn(&Stats)) {
-        self.bell.own();
+        self.waker.register_thread();
         while !self.stop.load(Ordering::SeqCst) {
             self.free();
             let mut is_busy = false;
-            for shard in 0..self.ways.len() {
-                if self.serve(shard) {
+            for shard in 0..self.channels.len() {
+                if self.process_command(shard) {
                     is_busy = true;
                     wake(shard);
                 }
             }
-            is_busy = is_busy || self.tend();
+            is_busy = is_busy || self.compact_step();
             if self.store.stats() != self.reported {
                 self.reported = self.store.stats();
                 report(&self.reported);
@@ -155,8 +155,8 @@ impl<F: Files> Worker<F> {
     }
 
     /// Serves one order of a shard, so that no shard waits for all of another one's; says whether there is something to wake it for.
-    fn serve(&mut self, shard: usize) -> bool {
-        let Way { orders, answers, waiting } = &mut self.ways[shard];
+    fn process_command(&mut self, shard: usize) -> bool {
+        let ShardChannel { orders, answers, waiting } = &mut self.channels[shard];
         if let Ok(order) = orders.pop() {
             waiting.push_back(self.store.answer(order));
         }
@@ -178,26 +178,28 @@ impl<F: Files> Worker<F> {
         }
         slots.shrink_to(1 << 10);
         self.slots = slots;
-        self.store.tidy();
+        self.store.remove_dead_files();
     }
 
     /// Whether the files were tended, and may have to be once more.
-    fn tend(&mut self) -> bool {
-        if self.tend_at.is_some_and(|at| Instant::now() < at) {
+    fn compact_step(&mut self) -> bool {
+        if self.retry_at.is_some_and(|at| Instant::now() < at) {
             return false;
         }
-        self.tend_at = None;
-        self.store.tend().unwrap_or_else(|error| {
+        self.retry_at = None;
+        self.store.compact_step().unwrap_or_else(|error| {
             log::error!("the files of the cold store cannot be rewritten now: {error}");
-            self.tend_at = Some(Instant::now() + RETRY_AFTER);
+            self.retry_at = Some(Instant::now() + RETRY_INTERVAL);
             false
         })
     }
 
     fn sleep(&self) {
-        let has_work = || self.stop.load(Ordering::SeqCst) || self.ways.iter().any(|way| !way.orders.is_empty());
-        let is_needed = self.store.stats().messages > 0 || self.ways.iter().any(|way| !way.waiting.is_empty());
-        self.bell.sleep_unless(has_work, is_needed.then_some(FREED_EACH));
+        let has_work =
+            || self.stop.load(Ordering::SeqCst) || self.channels.iter().any(|channel| !channel.orders.is_empty());
+        let is_needed =
+            self.store.stats().messages > 0 || self.channels.iter().any(|channel| !channel.waiting.is_empty());
+        self.waker.sleep_unless(has_work, is_needed.then_some(FREE_INTERVAL));
     }
 }
 

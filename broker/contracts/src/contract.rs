@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::field_binding::FieldBinding;
 use crate::json::{JsonSink, JsonSource};
 use crate::messagepack::{MessagePackSink, MessagePackSource};
 use crate::plan::Plan;
 use crate::protobuf::{self, PayloadCheck, ProtobufSink};
 use crate::schema::{self, SchemaPlan};
-use crate::sink::{AnyPlace, Nothing, Place, Sink, check_room};
+use crate::sink::{AnyPosition, NullSink, Sink, ValueContext, check_size};
 use crate::source::Source;
-use crate::tie::Tie;
 use crate::topic_pattern::TopicPattern;
 use crate::typed;
-use crate::untyped::{self, Owner};
+use crate::untyped::{self, SchemaKind};
 use crate::violation::{Checked, Rule, Violation};
 use tautwire_message::Format;
 
@@ -32,7 +32,7 @@ pub struct Contract {
     pub(crate) on_violation: OnViolation,
     pub(crate) unacknowledged: Unacknowledged,
     pub(crate) unknown_fields_refused: bool,
-    pub(crate) ties: Box<[Tie]>,
+    pub(crate) ties: Box<[FieldBinding]>,
 }
 
 /// What payloads are held to.
@@ -143,7 +143,7 @@ impl Contract {
 
     /// The levels of the topic that are tied to fields, with the fields.
     pub fn ties(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.ties.iter().map(|tie| (&*tie.level, &*tie.path))
+        self.ties.iter().map(|field_binding| (&*field_binding.level, &*field_binding.path))
     }
 
     /// Checks a payload published to `topic`; says in which format it is.
@@ -154,7 +154,7 @@ impl Contract {
     /// # Errors
     /// What is wrong with it.
     pub fn check(&self, topic: &str, content_type: Option<&str>, payload: &[u8]) -> Result<Format, Box<Violation>> {
-        if let Some(format) = content_type.and_then(named_format) {
+        if let Some(format) = content_type.and_then(format_of_content_type) {
             if !self.formats.contains(&format) {
                 let listed = self.formats.iter().map(|format| format.content_type()).collect::<Vec<_>>().join(" or ");
                 return Err(Violation::new(Rule::Format, 0, listed, format.content_type()));
@@ -165,7 +165,10 @@ impl Contract {
         for format in &self.formats {
             match self.check_as(*format, topic, payload) {
                 Ok(()) => return Ok(*format),
-                Err(violation) if furthest.as_ref().is_some_and(|known| reach(known) >= reach(&violation)) => {}
+                Err(violation)
+                    if furthest
+                        .as_ref()
+                        .is_some_and(|known| understood_bytes(known) >= understood_bytes(&violation)) => {}
                 Err(violation) => furthest = Some(violation),
             }
         }
@@ -177,24 +180,26 @@ impl Contract {
         match (&self.types, format) {
             (Types::Message(plan), Format::Protobuf) => protobuf::check(plan, payload, check)?,
             (Types::Message(plan), Format::Json) => {
-                typed::walk(plan, &mut JsonSource::new(payload)?, &mut Nothing, check)?;
+                typed::walk(plan, &mut JsonSource::new(payload)?, &mut NullSink, check)?;
             }
             (Types::Message(plan), Format::MessagePack) => {
-                typed::walk(plan, &mut MessagePackSource::new(payload), &mut Nothing, check)?;
+                typed::walk(plan, &mut MessagePackSource::new(payload), &mut NullSink, check)?;
             }
             (Types::Schema(plan), Format::Json) => schema::check(plan, &mut JsonSource::new(payload)?, check)?,
             (Types::Schema(plan), Format::MessagePack) => {
                 schema::check(plan, &mut MessagePackSource::new(payload), check)?;
             }
-            (Types::Schema(_), Format::Protobuf) => return Err(no_binary_form()),
+            (Types::Schema(_), Format::Protobuf) => return Err(no_binary_encoding()),
         }
-        self.ties.iter().try_for_each(|tie| tie.check(&self.types, &self.topics, format, topic, payload))
+        self.ties
+            .iter()
+            .try_for_each(|field_binding| field_binding.check(&self.types, &self.topics, format, topic, payload))
     }
 
     /// Whether payloads can be turned into `to`.
-    pub fn can_become(&self, to: Format) -> bool {
+    pub fn can_transcode_to(&self, to: Format) -> bool {
         match &self.types {
-            Types::Message(plan) => self.formats.contains(&to) || plan.has_other_forms(),
+            Types::Message(plan) => self.formats.contains(&to) || plan.can_transcode(),
             Types::Schema(_) => to != Format::Protobuf,
         }
     }
@@ -215,8 +220,8 @@ impl Contract {
     ) -> Result<(), Box<Violation>> {
         let start = out.len();
         let end = start.saturating_add(limit_bytes);
-        if !self.can_become(to) {
-            return Err(no_binary_form());
+        if !self.can_transcode_to(to) {
+            return Err(no_binary_encoding());
         }
         let outcome = match to {
             Format::Protobuf => self.feed(from, payload, &mut ProtobufSink::new(out, end)),
@@ -239,14 +244,14 @@ impl Contract {
             }
             (Types::Schema(_), Format::Json) => pass_on(&mut JsonSource::new(payload)?, sink)?,
             (Types::Schema(_), Format::MessagePack) => pass_on(&mut MessagePackSource::new(payload), sink)?,
-            (Types::Schema(_), Format::Protobuf) => return Err(no_binary_form()),
+            (Types::Schema(_), Format::Protobuf) => return Err(no_binary_encoding()),
         }
-        check_room(sink)
+        check_size(sink)
     }
 }
 
 /// The format that a content type names; the usual names are known at once.
-fn named_format(content_type: &str) -> Option<Format> {
+fn format_of_content_type(content_type: &str) -> Option<Format> {
     match content_type.as_bytes() {
         b"application/x-protobuf" => Some(Format::Protobuf),
         b"application/msgpack" => Some(Format::MessagePack),
@@ -257,7 +262,7 @@ fn named_format(content_type: &str) -> Option<Format> {
 
 /// How far a payload was understood: of one that is not of the format at all, nothing; of one whose tie does not hold, all.
 #[cold]
-fn reach(violation: &Violation) -> usize {
+fn understood_bytes(violation: &Violation) -> usize {
     match violation.rule {
         Rule::Malformed => 0,
         Rule::TopicTie => usize::MAX,
@@ -267,12 +272,20 @@ fn reach(violation: &Violation) -> usize {
 
 fn pass_on<'a>(source: &mut impl Source<'a>, sink: &mut impl Sink) -> Checked {
     let value = source.value()?;
-    untyped::walk(source, sink, value, AnyPlace::Outer(Place::Root), false, Owner::JsonSchema, DEPTH_MAX)?;
+    untyped::walk(
+        source,
+        sink,
+        value,
+        AnyPosition::Outer(ValueContext::Root),
+        false,
+        SchemaKind::JsonSchema,
+        DEPTH_MAX,
+    )?;
     source.end()
 }
 
 #[cold]
-fn no_binary_form() -> Box<Violation> {
+fn no_binary_encoding() -> Box<Violation> {
     Violation::new(Rule::Format, 0, "a format that the schema has a form for", "another")
 }
 

@@ -12,30 +12,30 @@ pub(crate) trait Sink {
     /// can be many times as long as what it is read from.
     fn is_full(&self) -> bool;
 
-    fn message_begin(&mut self, place: Place<'_>, message: &MessagePlan);
-    fn message_end(&mut self, place: Place<'_>, message: &MessagePlan);
+    fn message_begin(&mut self, place: ValueContext<'_>, message: &MessagePlan);
+    fn message_end(&mut self, place: ValueContext<'_>, message: &MessagePlan);
     /// A repeated field, or a map.
     fn list_begin(&mut self, field: &FieldPlan);
     fn list_end(&mut self, field: &FieldPlan);
     /// An entry of a map; its key and value follow.
     fn entry_begin(&mut self, field: &FieldPlan);
     fn entry_end(&mut self);
-    fn scalar(&mut self, place: Place<'_>, value: Scalar<'_>);
-    fn enumeration(&mut self, place: Place<'_>, plan: &EnumPlan, number: i32);
-    fn timestamp(&mut self, place: Place<'_>, seconds: i64, nanos: u32);
+    fn scalar(&mut self, place: ValueContext<'_>, value: Scalar<'_>);
+    fn enumeration(&mut self, place: ValueContext<'_>, plan: &EnumPlan, number: i32);
+    fn timestamp(&mut self, place: ValueContext<'_>, seconds: i64, nanos: u32);
     /// Both numbers have the same sign.
-    fn duration(&mut self, place: Place<'_>, seconds: i64, nanos: i32);
+    fn duration(&mut self, place: ValueContext<'_>, seconds: i64, nanos: i32);
     /// Paths with commas between them, each in the spelling of the schema.
-    fn field_mask(&mut self, place: Place<'_>, paths: &str);
+    fn field_mask(&mut self, place: ValueContext<'_>, paths: &str);
     /// A value without a type, of `google.protobuf.Value` and its kin.
-    fn any_scalar(&mut self, place: AnyPlace<'_>, value: AnyScalar<'_>);
-    fn any_begin(&mut self, place: AnyPlace<'_>, shape: AnyShape, wrapped: bool);
-    fn any_end(&mut self, place: AnyPlace<'_>, shape: AnyShape, wrapped: bool);
+    fn any_scalar(&mut self, place: AnyPosition<'_>, value: AnyScalar<'_>);
+    fn any_begin(&mut self, place: AnyPosition<'_>, shape: AnyShape, wrapped: bool);
+    fn any_end(&mut self, place: AnyPosition<'_>, shape: AnyShape, wrapped: bool);
 }
 
 /// Where a value stands.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Place<'p> {
+pub(crate) enum ValueContext<'p> {
     /// It is the payload.
     Root,
     Field(&'p FieldPlan),
@@ -44,13 +44,13 @@ pub(crate) enum Place<'p> {
     MapKey(&'p FieldPlan),
     MapValue(&'p FieldPlan),
     /// Inside a wrapper, which JSON and MessagePack do not show.
-    Wrapped(&'p FieldPlan),
+    WrapperValue(&'p FieldPlan),
 }
 
 /// Where a value without a type stands.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum AnyPlace<'p> {
-    Outer(Place<'p>),
+pub(crate) enum AnyPosition<'p> {
+    Outer(ValueContext<'p>),
     Item,
     Entry(&'p str),
 }
@@ -98,24 +98,27 @@ impl Scalar<'_> {
     }
 }
 
-impl<'p> Place<'p> {
+impl<'p> ValueContext<'p> {
     pub(crate) fn field(&self) -> Option<&'p FieldPlan> {
         match self {
-            Place::Root => None,
-            Place::Field(field) | Place::Item(field) | Place::MapKey(field) | Place::MapValue(field) => Some(field),
-            Place::Wrapped(field) => Some(field),
+            ValueContext::Root => None,
+            ValueContext::Field(field)
+            | ValueContext::Item(field)
+            | ValueContext::MapKey(field)
+            | ValueContext::MapValue(field) => Some(field),
+            ValueContext::WrapperValue(field) => Some(field),
         }
     }
 
     /// Whether a zero there is as good as nothing.
-    pub(crate) fn hides_zero(&self) -> bool {
-        matches!(self, Place::Field(field) if !field.has_presence)
+    pub(crate) fn omits_default(&self) -> bool {
+        matches!(self, ValueContext::Field(field) if !field.has_presence)
     }
 }
 
 /// Gives up where there is no room for more.
 #[inline]
-pub(crate) fn check_room(sink: &impl Sink) -> Checked {
+pub(crate) fn check_size(sink: &impl Sink) -> Checked {
     if sink.is_full() { Err(too_large()) } else { Ok(()) }
 }
 
@@ -125,27 +128,27 @@ fn too_large() -> Box<Violation> {
 }
 
 /// Takes everything and keeps nothing: what is left is the check.
-pub(crate) struct Nothing;
+pub(crate) struct NullSink;
 
-impl Sink for Nothing {
+impl Sink for NullSink {
     const WANTS_VALUES: bool = false;
 
     fn is_full(&self) -> bool {
         false
     }
 
-    fn message_begin(&mut self, _: Place<'_>, _: &MessagePlan) {}
-    fn message_end(&mut self, _: Place<'_>, _: &MessagePlan) {}
+    fn message_begin(&mut self, _: ValueContext<'_>, _: &MessagePlan) {}
+    fn message_end(&mut self, _: ValueContext<'_>, _: &MessagePlan) {}
     fn list_begin(&mut self, _: &FieldPlan) {}
     fn list_end(&mut self, _: &FieldPlan) {}
     fn entry_begin(&mut self, _: &FieldPlan) {}
     fn entry_end(&mut self) {}
-    fn scalar(&mut self, _: Place<'_>, _: Scalar<'_>) {}
-    fn enumeration(&mut self, _: Place<'_>, _: &EnumPlan, _: i32) {}
-    fn timestamp(&mut self, _: Place<'_>, _: i64, _: u32) {}
-    fn duration(&mut self, _: Place<'_>, _: i64, _: i32) {}
-    fn field_mask(&mut self, _: Place<'_>, _: &str) {}
-    fn any_scalar(&mut self, _: AnyPlace<'_>, _: AnyScalar<'_>) {}
-    fn any_begin(&mut self, _: AnyPlace<'_>, _: AnyShape, _: bool) {}
-    fn any_end(&mut self, _: AnyPlace<'_>, _: AnyShape, _: bool) {}
+    fn scalar(&mut self, _: ValueContext<'_>, _: Scalar<'_>) {}
+    fn enumeration(&mut self, _: ValueContext<'_>, _: &EnumPlan, _: i32) {}
+    fn timestamp(&mut self, _: ValueContext<'_>, _: i64, _: u32) {}
+    fn duration(&mut self, _: ValueContext<'_>, _: i64, _: i32) {}
+    fn field_mask(&mut self, _: ValueContext<'_>, _: &str) {}
+    fn any_scalar(&mut self, _: AnyPosition<'_>, _: AnyScalar<'_>) {}
+    fn any_begin(&mut self, _: AnyPosition<'_>, _: AnyShape, _: bool) {}
+    fn any_end(&mut self, _: AnyPosition<'_>, _: AnyShape, _: bool) {}
 }

@@ -109,8 +109,8 @@ pub(crate) fn skip<'a>(source: &mut impl Source<'a>, value: Value<'a>, depth_lef
     };
     let is_map = matches!(value, Value::Map(_));
     loop {
-        let goes_on = if is_map { source.key(&mut sequence)?.is_some() } else { source.item(&mut sequence)? };
-        if !goes_on {
+        let has_more = if is_map { source.key(&mut sequence)?.is_some() } else { source.item(&mut sequence)? };
+        if !has_more {
             return Ok(());
         }
         let value = source.value()?;

@@ -1,13 +1,13 @@
 //! Values without a schema of their own, handed on as they are: those of `google.protobuf.Value`, and payloads of a JSON
 //! Schema that go from JSON to MessagePack or back.
 
-use crate::sink::{AnyPlace, AnyScalar, AnyShape, Sink, check_room};
+use crate::sink::{AnyPosition, AnyScalar, AnyShape, Sink, check_size};
 use crate::source::{self, Source, Value};
 use crate::violation::{Checked, Rule, Violation};
 
 /// Whose values they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Owner {
+pub(crate) enum SchemaKind {
     /// `google.protobuf.Value` and its kin, whose numbers are all of the type double.
     Protobuf,
     JsonSchema,
@@ -15,13 +15,13 @@ pub(crate) enum Owner {
 
 /// Nesting is counted as in the binary form, so that a payload is not too deep in one format and right in another: there, lists
 /// and maps are messages in a `Value`, their items are `Value`s, and entries are messages too.
-impl Owner {
+impl SchemaKind {
     fn depth(self, wrapped: bool) -> u16 {
-        u16::from(self == Owner::JsonSchema || wrapped)
+        u16::from(self == SchemaKind::JsonSchema || wrapped)
     }
 
     fn depth_of_items(self) -> u16 {
-        u16::from(self == Owner::Protobuf)
+        u16::from(self == SchemaKind::Protobuf)
     }
 
     fn depth_of_entries(self) -> u16 {
@@ -34,22 +34,22 @@ pub(crate) fn walk<'a>(
     source: &mut impl Source<'a>,
     sink: &mut impl Sink,
     value: Value<'a>,
-    place: AnyPlace<'_>,
+    place: AnyPosition<'_>,
     wrapped: bool,
-    owner: Owner,
+    owner: SchemaKind,
     depth_left: u16,
 ) -> Checked {
-    check_room(sink)?;
+    check_size(sink)?;
     let scalar = match value {
         Value::Map(_) | Value::List(_) => return walk_deeper(source, sink, value, place, wrapped, owner, depth_left),
         Value::Null => AnyScalar::Null,
         Value::Bool(value) => AnyScalar::Bool(value),
-        Value::Int(value) if owner == Owner::Protobuf => AnyScalar::Number(value as f64),
-        Value::Uint(value) if owner == Owner::Protobuf => AnyScalar::Number(value as f64),
+        Value::Int(value) if owner == SchemaKind::Protobuf => AnyScalar::Number(value as f64),
+        Value::Uint(value) if owner == SchemaKind::Protobuf => AnyScalar::Number(value as f64),
         Value::Int(value) => AnyScalar::Int(value),
         Value::Uint(value) => AnyScalar::Uint(value),
         Value::Float(value) => AnyScalar::Number(finite(source, value)?),
-        Value::Decimal(text) if owner == Owner::JsonSchema && text.parse().is_ok_and(is_rounded) => {
+        Value::Decimal(text) if owner == SchemaKind::JsonSchema && text.parse().is_ok_and(is_rounded) => {
             let expected = "an integer of at most 64 bits, or one that a double can hold";
             return Err(Violation::new(Rule::Range, source.offset(), expected, "a larger one"));
         }
@@ -70,9 +70,9 @@ fn walk_deeper<'a>(
     source: &mut impl Source<'a>,
     sink: &mut impl Sink,
     value: Value<'a>,
-    place: AnyPlace<'_>,
+    place: AnyPosition<'_>,
     wrapped: bool,
-    owner: Owner,
+    owner: SchemaKind,
     depth_left: u16,
 ) -> Checked {
     let Some(depth_left) = depth_left.checked_sub(owner.depth(wrapped)) else {
@@ -86,7 +86,7 @@ fn walk_deeper<'a>(
                 let key = key.decoded();
                 let value = source.value()?;
                 let depth_left = inside(source.offset(), owner.depth_of_entries())?;
-                walk(source, sink, value, AnyPlace::Entry(&key), true, owner, depth_left)
+                walk(source, sink, value, AnyPosition::Entry(&key), true, owner, depth_left)
                     .map_err(|violation| violation.inside(&key))?;
             }
             sink.any_end(place, AnyShape::Struct, wrapped);
@@ -97,7 +97,7 @@ fn walk_deeper<'a>(
             while source.item(&mut sequence)? {
                 let value = source.value()?;
                 let depth_left = inside(source.offset(), owner.depth_of_items())?;
-                walk(source, sink, value, AnyPlace::Item, true, owner, depth_left)
+                walk(source, sink, value, AnyPosition::Item, true, owner, depth_left)
                     .map_err(|violation| violation.inside_item(index))?;
                 index += 1;
             }

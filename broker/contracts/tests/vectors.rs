@@ -78,7 +78,7 @@ fn settled(value: &Value) -> Value {
 }
 
 #[test]
-fn every_vector_gets_its_verdict_and_its_other_forms() {
+fn every_vector_gets_its_result_and_transcodings() {
     let vectors = vectors();
     let messages = vectors.iter().map(|vector| (text(vector, "message").to_owned(), text(vector, "schema").to_owned()));
     let catalogue = catalogue(&messages.collect());

@@ -3,17 +3,17 @@
 use std::ops::Range;
 
 use tautwire_journal::{
-    Damage, Disk, End, Files, LogError, Position, Reader, SnapshotReader, Step, UnreadSnapshots, format_of,
-    read_steadily,
+    Damage, DirectoryUsage, Disk, LogEnd, LogError, Position, Reader, SnapshotCandidates, SnapshotReader, Step,
+    read_consistently, read_format_version,
 };
 use tautwire_session::Replay;
 
 use crate::recovery::{Recovery, RecoveryError};
-use crate::salvage::PassedOver;
+use crate::salvage::SkippedRecords;
 
 /// What a snapshot was, from which a state was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SnapshotFound {
+pub struct SnapshotInfo {
     /// The last frame that it covers; [`Position::START`] where there is none.
     pub covered: Position,
     /// Bytes of the file; 0 where there is none.
@@ -33,10 +33,10 @@ pub struct SnapshotFound {
 ///
 /// # Errors
 /// Those of the journal; [`LogError::Refused`] where `recovery` does not understand it.
-pub fn read_snapshot<D: Disk>(disk: &D, recovery: &mut Recovery) -> Result<SnapshotFound, LogError> {
-    let mut found = SnapshotFound::default();
-    let mut unread = UnreadSnapshots::of(disk)?;
-    while let Some((name, reader)) = unread.next_newest()? {
+pub fn read_snapshot<D: Disk>(disk: &D, recovery: &mut Recovery) -> Result<SnapshotInfo, LogError> {
+    let mut found = SnapshotInfo::default();
+    let mut unread = SnapshotCandidates::of(disk)?;
+    while let Some((name, reader)) = unread.next_candidate()? {
         if let Some(mut reader) = reader {
             // Whether it is whole shows at its end. To read it twice would take most of the time of a start.
             let (mut refused, mut frames) = (None, 0);
@@ -47,14 +47,14 @@ pub fn read_snapshot<D: Disk>(disk: &D, recovery: &mut Recovery) -> Result<Snaps
                 }
             })?;
             if is_whole {
-                found.note(&reader, frames);
+                found.record(&reader, frames);
                 return refused.map_or(Ok(found), |error| Err(refusal(reader.covered(), &error)));
             }
-            recovery.forget_all();
+            recovery.clear();
         }
         found.damaged.push(name);
     }
-    let newest = found.damaged.first().filter(|_| recovery.passed_over().is_some());
+    let newest = found.damaged.first().filter(|_| recovery.skipped_records().is_some());
     let Some(mut reader) = newest.map_or(Ok(None), |newest| SnapshotReader::salvage(disk, newest))? else {
         return Ok(found);
     };
@@ -63,13 +63,13 @@ pub fn read_snapshot<D: Disk>(disk: &D, recovery: &mut Recovery) -> Result<Snaps
         frames += 1;
         recovery.snapshot_frame(frame.body).map_err(|error| refusal(found.covered, &error))?;
     }
-    found.note(&reader, frames);
+    found.record(&reader, frames);
     found.lost = reader.lost().to_vec();
     Ok(found)
 }
 
-impl SnapshotFound {
-    fn note<D: Disk>(&mut self, reader: &SnapshotReader<D>, frames: u64) {
+impl SnapshotInfo {
+    fn record<D: Disk>(&mut self, reader: &SnapshotReader<D>, frames: u64) {
         self.covered = reader.covered();
         (self.bytes, self.written_at_ms) = (reader.bytes(), reader.written_at_ms());
         self.frames = frames;
@@ -86,9 +86,9 @@ pub struct Inspection {
     /// The version of its format.
     pub format: u32,
     /// Its files.
-    pub files: Files,
+    pub files: DirectoryUsage,
     /// From which snapshot the state was read.
-    pub snapshot: SnapshotFound,
+    pub snapshot: SnapshotInfo,
     /// Frames of the log behind the snapshot.
     pub frames: u64,
     /// Records in them.
@@ -98,9 +98,9 @@ pub struct Inspection {
     /// What is gone.
     pub damage: Vec<Damage>,
     /// How the log ends.
-    pub end: End,
+    pub end: LogEnd,
     /// What does not fit to what was before.
-    pub passed_over: PassedOver,
+    pub skipped_records: SkippedRecords,
     /// The state.
     pub state: Replay,
 }
@@ -112,19 +112,19 @@ impl Inspection {
     /// # Errors
     /// Those of the journal. Damage is none.
     pub fn of<D: Disk>(disk: &D, in_use: bool) -> Result<Inspection, LogError> {
-        if in_use { read_steadily(disk, || Inspection::once(disk, true)) } else { Inspection::once(disk, false) }
+        if in_use { read_consistently(disk, || Inspection::once(disk, true)) } else { Inspection::once(disk, false) }
     }
 
     fn once<D: Disk>(disk: &D, in_use: bool) -> Result<Inspection, LogError> {
-        let files = Files::of(disk)?;
-        if files == Files::default() {
+        let files = DirectoryUsage::of(disk)?;
+        if files == DirectoryUsage::default() {
             return Err(LogError::Empty);
         }
-        let format = format_of(disk)?.ok_or(LogError::Empty)?;
+        let format = read_format_version(disk)?.ok_or(LogError::Empty)?;
         let mut recovery = Recovery::new(None);
-        recovery.pass_over_what_does_not_fit();
+        recovery.skip_inconsistent_records();
         let snapshot = read_snapshot(disk, &mut recovery)?;
-        let in_snapshot = recovery.passed_over().map_or(0, |passed| passed.records);
+        let in_snapshot = recovery.skipped_records().map_or(0, |passed| passed.records);
         let covered = snapshot.covered;
         let mut reader = if in_use { Reader::open_in_use(disk, covered)? } else { Reader::open(disk, covered)? };
         let (mut frames, mut frame_bytes, mut damage) = (0, 0, Vec::new());
@@ -139,15 +139,15 @@ impl Inspection {
                 }
             }
         }
-        let end = reader.end().cloned().unwrap_or(End { last: covered, closed: false, torn: None });
-        let passed_over = recovery.passed_over().cloned().unwrap_or_default();
-        let records = passed_over.records - in_snapshot;
+        let end = reader.end().cloned().unwrap_or(LogEnd { last: covered, closed: false, torn: None });
+        let skipped_records = recovery.skipped_records().cloned().unwrap_or_default();
+        let records = skipped_records.records - in_snapshot;
         let state = recovery.finish();
-        Ok(Inspection { format, files, snapshot, frames, records, frame_bytes, damage, end, passed_over, state })
+        Ok(Inspection { format, files, snapshot, frames, records, frame_bytes, damage, end, skipped_records, state })
     }
 
     /// Whether nothing is lost, so that a broker starts with it.
     pub fn is_whole(&self) -> bool {
-        self.damage.is_empty() && self.snapshot.damaged.is_empty() && self.passed_over.is_none()
+        self.damage.is_empty() && self.snapshot.damaged.is_empty() && self.skipped_records.is_none()
     }
 }

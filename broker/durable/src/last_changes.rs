@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use crate::mutant::{Mutant, is};
 
 /// Changes are put in order whenever there are twice as many, and at first when there are so many.
-const SETTLE_MIN: usize = 1 << 12;
+const DEDUP_MIN: usize = 1 << 12;
 
 /// The last change of each topic, in 24 bytes: a topic may have 65,535.
 #[derive(Debug, Default)]
@@ -28,16 +28,16 @@ struct Change {
 
 impl LastChanges {
     /// The topic has been changed.
-    pub(crate) fn note(&mut self, topic: &str, sequence: u64) {
-        if self.changes.len() >= SETTLE_MIN.max(2 * self.settled) {
-            self.settle();
+    pub(crate) fn add(&mut self, topic: &str, sequence: u64) {
+        if self.changes.len() >= DEDUP_MIN.max(2 * self.settled) {
+            self.dedup();
         }
         self.last_sequence = self.last_sequence.max(sequence);
         self.changes.push(Change { topic: self.hash(topic), sequence });
     }
 
     /// All have been noted.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn dedup(&mut self) {
         self.changes.sort_unstable_by_key(|change| (change.topic, Reverse(change.sequence)));
         if is(Mutant::MergeTakesFirstChange) {
             self.changes.sort_unstable_by_key(|change| (change.topic, change.sequence));
@@ -57,13 +57,13 @@ impl LastChanges {
     }
 
     /// Whether this change, which is one of those noted, is the last of its topic.
-    pub(crate) fn have(&mut self, topic: &str, sequence: u64) -> bool {
+    pub(crate) fn is_last(&mut self, topic: &str, sequence: u64) -> bool {
         self.last_of(topic).is_some_and(|last| last.sequence == sequence)
     }
 
     /// Whether the change, which the snapshot before has, is still the last of its topic. A change that has taken effect later may
     /// stand in the log before it.
-    pub(crate) fn leave(&mut self, topic: &str, sequence: u64) -> bool {
+    pub(crate) fn is_unchanged(&mut self, topic: &str, sequence: u64) -> bool {
         let Some(last) = self.last_of(topic) else { return !is(Mutant::MergeForgetsUnchanged) };
         if last.sequence > sequence && !is(Mutant::MergeKeepsReplaced) {
             return false;
@@ -91,26 +91,26 @@ mod tests {
     fn the_last_change_of_a_topic_is_the_one_with_the_highest_number_wherever_it_stands() {
         let mut changes = LastChanges::default();
         for (topic, sequence) in [("a", 7), ("b", 5), ("a", 6), ("c", 9), ("b", 8)] {
-            changes.note(topic, sequence);
+            changes.add(topic, sequence);
         }
-        changes.settle();
+        changes.dedup();
         assert_eq!(changes.last_sequence(), 9);
-        assert!(changes.have("a", 7) && !changes.have("a", 6));
-        assert!(changes.have("b", 8) && !changes.have("b", 5));
+        assert!(changes.is_last("a", 7) && !changes.is_last("a", 6));
+        assert!(changes.is_last("b", 8) && !changes.is_last("b", 5));
         // What the snapshot before has.
-        assert!(changes.leave("other", 1), "nothing has changed it");
-        assert!(!changes.leave("a", 3), "it was replaced");
-        assert!(changes.leave("c", 10) && !changes.have("c", 9), "the log says so late");
+        assert!(changes.is_unchanged("other", 1), "nothing has changed it");
+        assert!(!changes.is_unchanged("a", 3), "it was replaced");
+        assert!(changes.is_unchanged("c", 10) && !changes.is_last("c", 9), "the log says so late");
     }
 
     #[test]
     fn many_changes_of_few_topics_take_little() {
         let mut changes = LastChanges::default();
         for sequence in 1..=200_000 {
-            changes.note(if sequence % 2 == 0 { "even" } else { "odd" }, sequence);
+            changes.add(if sequence % 2 == 0 { "even" } else { "odd" }, sequence);
         }
-        assert!(changes.changes.capacity() <= 2 * SETTLE_MIN, "{}", changes.changes.capacity());
-        changes.settle();
-        assert!(changes.have("even", 200_000) && changes.have("odd", 199_999));
+        assert!(changes.changes.capacity() <= 2 * DEDUP_MIN, "{}", changes.changes.capacity());
+        changes.dedup();
+        assert!(changes.is_last("even", 200_000) && changes.is_last("odd", 199_999));
     }
 }

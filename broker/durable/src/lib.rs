@@ -3,12 +3,11 @@
 //! The engine tells its [`Journal`](tautwire_session::Journal) what changes. A [`FrameWriter`] puts that into the bytes of a
 //! frame; [`ShardLog`] posts frames to the thread that makes them durable. At the next start, [`Recovery`] takes the frames and
 //! gives sessions and retained messages. [`Inspection`], [`Stats`], [`compact_offline`] and
-//! [`begin_with`] are for the command line.
+//! [`create_log_with`] are for the command line.
 
 #![forbid(unsafe_code)]
 
 mod compactor;
-mod cooling;
 mod frame_writer;
 mod inspection;
 mod last_changes;
@@ -19,16 +18,17 @@ mod recovery;
 mod salvage;
 mod shard_log;
 mod snapshot;
+mod spill_queue;
 mod stats;
 
-pub use compactor::{CompactError, Compacted, Compactor, LOG_MIN_BYTES, is_left_behind};
-pub use cooling::{ColdStore, NoColdStore};
+pub use compactor::{CompactError, CompactionTarget, Compactor, LOG_MIN_BYTES, is_overdue};
 pub use frame_writer::FrameWriter;
-pub use inspection::{Inspection, SnapshotFound, read_snapshot};
+pub use inspection::{Inspection, SnapshotInfo, read_snapshot};
 pub use merge::compact;
-pub use offline::{CompactReport, begin_with, compact_offline};
+pub use offline::{CompactReport, compact_offline, create_log_with};
 pub use recovery::{Recovery, RecoveryError};
-pub use salvage::{LISTED_MAX, PassedOver};
+pub use salvage::{LISTED_MAX, SkippedRecords};
 pub use shard_log::{SessionNumbers, ShardLog};
 pub use snapshot::{SnapshotHead, write_snapshot};
+pub use spill_queue::{NoSpillStore, SpillStore};
 pub use stats::{LargeQueue, QUEUES_LISTED, Stats};

@@ -4,72 +4,72 @@
 use std::ops::Range;
 
 use tautwire_journal::record::{Record, Records};
-use tautwire_journal::{Disk, DurableFrames, LogError, Position, Reader, SnapshotReader, Step, UnreadSnapshots};
+use tautwire_journal::{Disk, DurableFrames, LogError, Position, Reader, SnapshotCandidates, SnapshotReader, Step};
 use tautwire_message::{MessageId, MessageRef};
 use tautwire_session::{LATE_CHANGES_MAX, Record as Kept, RetainedChange};
 
 use crate::compactor::CompactError;
-use crate::cooling::ColdStore;
 use crate::inspection::read_snapshot;
 use crate::last_changes::LastChanges;
 use crate::mutant::{Mutant, is};
 use crate::recovery::{ById, Recovery, RecoveryError};
-use crate::snapshot::{SnapshotHead, SnapshotInMaking, write_snapshot};
+use crate::snapshot::{SnapshotBuilder, SnapshotHead, write_snapshot};
+use crate::spill_queue::SpillStore;
 
 /// What is in memory whatever the state is: pieces of the log and of both snapshots.
 const BUFFERS_BYTES: usize = 6 << 20;
 
 /// Records of a frame that are taken before it is asked whether to go on.
-const RECORDS_AT_A_TIME: usize = 256;
+const RECORDS_PER_CHECK: usize = 256;
 
 /// Makes a snapshot of what the log has come to with the frame that `head` names, which is durable. Reads what is on disk; the log may be
 /// written meanwhile, but nothing else may remove what it has retired. Messages of sessions for which there is no memory go to `store`. Gives
-/// the size of the snapshot in bytes; `None` where `goes_on` has said that it is to be given up.
+/// the size of the snapshot in bytes; `None` where `should_continue` has said that it is to be given up.
 ///
 /// # Errors
 /// See [`CompactError`]. There is no new snapshot then.
 pub fn compact<D: Disk>(
     disk: &D,
     head: SnapshotHead,
-    store: &mut dyn ColdStore,
-    goes_on: impl Fn() -> bool,
+    store: &mut dyn SpillStore,
+    should_continue: impl Fn() -> bool,
 ) -> Result<Option<u64>, CompactError> {
-    match merge(disk, head, store, &goes_on) {
+    match merge(disk, head, store, &should_continue) {
         Ok(made) => Ok(made),
-        Err(NotMerged::Failed(error)) => Err(error),
-        Err(NotMerged::Unfit) => put_together(disk, head, store, &goes_on),
+        Err(MergeError::Failed(error)) => Err(error),
+        Err(MergeError::NotMergeable) => rebuild(disk, head, store, &should_continue),
     }
 }
 
 /// Why a snapshot could not be made by merging.
-enum NotMerged {
+enum MergeError {
     /// Something is not whole, or a record names a message that is not in its own frame: the format allows it, although nothing of
     /// ours writes it.
-    Unfit,
+    NotMergeable,
     Failed(CompactError),
 }
 
-impl From<LogError> for NotMerged {
-    fn from(error: LogError) -> NotMerged {
-        NotMerged::Failed(error.into())
+impl From<LogError> for MergeError {
+    fn from(error: LogError) -> MergeError {
+        MergeError::Failed(error.into())
     }
 }
 
-impl From<RecoveryError> for NotMerged {
-    fn from(error: RecoveryError) -> NotMerged {
-        NotMerged::Failed(error.into())
+impl From<RecoveryError> for MergeError {
+    fn from(error: RecoveryError) -> MergeError {
+        MergeError::Failed(error.into())
     }
 }
 
 /// The same with all of the state in memory, and a reader that says what is damaged.
-fn put_together<D: Disk>(
+fn rebuild<D: Disk>(
     disk: &D,
     head: SnapshotHead,
-    store: &mut dyn ColdStore,
-    goes_on: &impl Fn() -> bool,
+    store: &mut dyn SpillStore,
+    should_continue: &impl Fn() -> bool,
 ) -> Result<Option<u64>, CompactError> {
-    let mut recovery = Recovery::new(store.ledger()).cooling_into(&mut *store);
-    recovery.besides_bytes = BUFFERS_BYTES;
+    let mut recovery = Recovery::new(store.ledger()).spill_into(&mut *store);
+    recovery.other_bytes = BUFFERS_BYTES;
     let mut covered = read_snapshot(disk, &mut recovery)?.covered;
     let mut reader = Reader::open(disk, covered)?;
     // It ends earlier where the last frames are no turns.
@@ -84,49 +84,50 @@ fn put_together<D: Disk>(
             Step::Frame(_) => break,
             Step::Damage(damage) => return Err(LogError::Damaged(Box::new(damage)).into()),
         }
-        if !goes_on() {
+        if !should_continue() {
             return Ok(None);
         }
     }
     let replay = recovery.finish();
-    Ok(write_snapshot(&replay, disk, head, |cold| store.read(cold), goes_on)?)
+    Ok(write_snapshot(&replay, disk, head, |cold| store.read(cold), should_continue)?)
 }
 
 fn merge<D: Disk>(
     disk: &D,
     head: SnapshotHead,
-    store: &mut dyn ColdStore,
-    goes_on: &impl Fn() -> bool,
-) -> Result<Option<u64>, NotMerged> {
-    let last = match UnreadSnapshots::of(disk)?.next_newest()? {
-        Some((_, None)) => return Err(NotMerged::Unfit),
+    store: &mut dyn SpillStore,
+    should_continue: &impl Fn() -> bool,
+) -> Result<Option<u64>, MergeError> {
+    let last = match SnapshotCandidates::of(disk)?.next_candidate()? {
+        Some((_, None)) => return Err(MergeError::NotMergeable),
         Some((_, reader)) => reader,
         None => None,
     };
     let covered = last.as_ref().map_or(Position::START, SnapshotReader::covered);
     let mut changes = LastChanges::default();
-    if !each_frame(disk, covered..head.covered, goes_on, |body| note_changes(body, &mut changes))? {
+    if !for_each_frame(disk, covered..head.covered, should_continue, |body| collect_changes(body, &mut changes))? {
         return Ok(None);
     }
-    changes.settle();
-    let mut recovery = Recovery::new(store.ledger()).cooling_into(&mut *store);
-    recovery.besides_bytes = BUFFERS_BYTES + changes.held_bytes();
-    let mut merging = Merging { recovery, changes, snapshot: SnapshotInMaking::begin(disk, head)? };
-    let merged = merging.take_all(disk, last, covered..head.covered, goes_on);
+    changes.dedup();
+    let mut recovery = Recovery::new(store.ledger()).spill_into(&mut *store);
+    recovery.other_bytes = BUFFERS_BYTES + changes.held_bytes();
+    let mut merging = Merging { recovery, changes, snapshot: SnapshotBuilder::begin(disk, head)? };
+    let merged = merging.take_all(disk, last, covered..head.covered, should_continue);
     let Merging { recovery, mut snapshot, .. } = merging;
     let replay = recovery.finish();
-    let added = merged.and_then(|is_all| Ok(is_all && snapshot.add_all(&replay, |cold| store.read(cold), goes_on)?));
+    let added =
+        merged.and_then(|is_all| Ok(is_all && snapshot.add_all(&replay, |cold| store.read(cold), should_continue)?));
     snapshot.end(added)
 }
 
 /// Calls `visit` with the bodies of the frames of the log behind `range.start` up to `range.end`, all of which are durable. Says whether that
-/// were all: `goes_on` may have said that no more are wanted.
-fn each_frame<D: Disk>(
+/// were all: `should_continue` may have said that no more are wanted.
+fn for_each_frame<D: Disk>(
     disk: &D,
     range: Range<Position>,
-    goes_on: &impl Fn() -> bool,
-    mut visit: impl FnMut(&[u8]) -> Result<(), NotMerged>,
-) -> Result<bool, NotMerged> {
+    should_continue: &impl Fn() -> bool,
+    mut visit: impl FnMut(&[u8]) -> Result<(), MergeError>,
+) -> Result<bool, MergeError> {
     let mut frames = DurableFrames::open(disk, range.start)?;
     while frames.last() < range.end
         && let Some(frame) = frames.step()?
@@ -135,12 +136,12 @@ fn each_frame<D: Disk>(
         if !(is(Mutant::SnapshotEndsOneFrameEarly) && frame.position == range.end) {
             visit(frame.body)?;
         }
-        if !goes_on() {
+        if !should_continue() {
             return Ok(false);
         }
     }
     if frames.last() < range.end {
-        return Err(NotMerged::Unfit);
+        return Err(MergeError::NotMergeable);
     }
     Ok(true)
 }
@@ -148,7 +149,7 @@ fn each_frame<D: Disk>(
 /// The messages of a frame, and whether the recovery has them.
 type MessagesOfFrame<'a> = ById<(MessageRef<'a>, bool)>;
 
-fn note_changes(body: &[u8], changes: &mut LastChanges) -> Result<(), NotMerged> {
+fn collect_changes(body: &[u8], changes: &mut LastChanges) -> Result<(), MergeError> {
     let mut last = None;
     for record in Records::new(body) {
         match record.map_err(RecoveryError::Record)? {
@@ -156,10 +157,10 @@ fn note_changes(body: &[u8], changes: &mut LastChanges) -> Result<(), NotMerged>
             Record::RetainedSet { sequence, message } => {
                 // Nearly always the last one, so they need not be remembered.
                 let last = last.filter(|last| last.id == message);
-                let message = last.or_else(|| find_message(body, message)).ok_or(NotMerged::Unfit)?;
-                changes.note(message.topic, sequence);
+                let message = last.or_else(|| find_message(body, message)).ok_or(MergeError::NotMergeable)?;
+                changes.add(message.topic, sequence);
             }
-            Record::RetainedCleared { sequence, topic } => changes.note(topic, sequence),
+            Record::RetainedCleared { sequence, topic } => changes.add(topic, sequence),
             _ => {}
         }
     }
@@ -186,7 +187,7 @@ struct Merging<'s, D: Disk> {
     /// All but what topics retain.
     recovery: Recovery<'s>,
     changes: LastChanges,
-    snapshot: SnapshotInMaking<D>,
+    snapshot: SnapshotBuilder<D>,
 }
 
 impl<D: Disk> Merging<'_, D> {
@@ -196,31 +197,31 @@ impl<D: Disk> Merging<'_, D> {
         disk: &D,
         last: Option<SnapshotReader<D>>,
         range: Range<Position>,
-        goes_on: &impl Fn() -> bool,
-    ) -> Result<bool, NotMerged> {
+        should_continue: &impl Fn() -> bool,
+    ) -> Result<bool, MergeError> {
         if let Some(mut last) = last {
             while let Some(frame) = last.step()? {
-                self.take(frame.body, Source::Snapshot, goes_on)?;
-                if !goes_on() {
+                self.take(frame.body, Source::Snapshot, should_continue)?;
+                if !should_continue() {
                     return Ok(false);
                 }
             }
             if !last.is_whole() {
-                return Err(NotMerged::Unfit);
+                return Err(MergeError::NotMergeable);
             }
         }
-        each_frame(disk, range, goes_on, |body| {
+        for_each_frame(disk, range, should_continue, |body| {
             self.recovery.begin_frame();
-            self.take(body, Source::Log, goes_on)
+            self.take(body, Source::Log, should_continue)
         })
     }
 
-    /// `goes_on` is asked now and then, since it may let others go first; who has called asks again.
-    fn take(&mut self, body: &[u8], from: Source, goes_on: &impl Fn() -> bool) -> Result<(), NotMerged> {
+    /// `should_continue` is asked now and then, since it may let others go first; who has called asks again.
+    fn take(&mut self, body: &[u8], from: Source, should_continue: &impl Fn() -> bool) -> Result<(), MergeError> {
         let mut messages = MessagesOfFrame::default();
         for (number, record) in Records::new(body).enumerate() {
-            if number % RECORDS_AT_A_TIME == RECORDS_AT_A_TIME - 1 {
-                goes_on();
+            if number % RECORDS_PER_CHECK == RECORDS_PER_CHECK - 1 {
+                should_continue();
             }
             let record = record.map_err(RecoveryError::Record)?;
             match record {
@@ -228,7 +229,7 @@ impl<D: Disk> Merging<'_, D> {
                     messages.entry(message.id).or_insert((message, false));
                 }
                 Record::RetainedSet { sequence, message } => {
-                    let (message, _) = messages.get(&message).ok_or(NotMerged::Unfit)?;
+                    let (message, _) = messages.get(&message).ok_or(MergeError::NotMergeable)?;
                     self.count(sequence)?;
                     if self.is_last(message.topic, sequence, from) {
                         self.snapshot.add_retained(sequence, message)?;
@@ -237,27 +238,27 @@ impl<D: Disk> Merging<'_, D> {
                 Record::RetainedCleared { sequence, topic } => {
                     self.count(sequence)?;
                     if self.is_last(topic, sequence, from)
-                        && self.may_be_followed_by_older(sequence)
+                        && self.can_precede_older_change(sequence)
                         && !is(Mutant::MergeForgetsCleared)
                     {
                         let change = &RetainedChange::Cleared(topic.into());
                         self.snapshot.add(&Kept::Retained { sequence, change })?;
                     }
                 }
-                record => self.take_other(&record, &mut messages)?,
+                record => self.apply_other(&record, &mut messages)?,
             }
         }
         self.recovery.end_frame(body.len());
         Ok(())
     }
 
-    fn take_other(&mut self, record: &Record<'_>, messages: &mut MessagesOfFrame<'_>) -> Result<(), NotMerged> {
+    fn apply_other(&mut self, record: &Record<'_>, messages: &mut MessagesOfFrame<'_>) -> Result<(), MergeError> {
         if let Some((message, is_taken @ false)) = record.message().and_then(|id| messages.get_mut(&id)) {
             self.recovery.record(&Record::Message(*message))?;
             *is_taken = true;
         }
         match self.recovery.record(record) {
-            Err(RecoveryError::MessageMissing(_)) => Err(NotMerged::Unfit),
+            Err(RecoveryError::MessageMissing(_)) => Err(MergeError::NotMergeable),
             taken => Ok(taken?),
         }
     }
@@ -269,12 +270,12 @@ impl<D: Disk> Merging<'_, D> {
 
     fn is_last(&mut self, topic: &str, sequence: u64, from: Source) -> bool {
         match from {
-            Source::Snapshot => self.changes.leave(topic, sequence),
-            Source::Log => self.changes.have(topic, sequence),
+            Source::Snapshot => self.changes.is_unchanged(topic, sequence),
+            Source::Log => self.changes.is_last(topic, sequence),
         }
     }
 
-    fn may_be_followed_by_older(&self, sequence: u64) -> bool {
+    fn can_precede_older_change(&self, sequence: u64) -> bool {
         let newest = self.recovery.replay.last_sequence().max(self.changes.last_sequence());
         newest.saturating_sub(sequence) <= LATE_CHANGES_MAX
     }
@@ -308,8 +309,8 @@ mod tests {
         let messages = Records::new(&body).filter(|record| matches!(record, Ok(Record::Message(_)))).count();
         assert_eq!(messages, 2, "each stands there once");
         let mut changes = LastChanges::default();
-        assert!(note_changes(&body, &mut changes).is_ok());
-        changes.settle();
-        assert!(changes.have("one", 3) && changes.have("other", 2));
+        assert!(collect_changes(&body, &mut changes).is_ok());
+        changes.dedup();
+        assert!(changes.is_last("one", 3) && changes.is_last("other", 2));
     }
 }

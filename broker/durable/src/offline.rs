@@ -1,6 +1,8 @@
 //! A log made as short as its state is, or begun with one, while no broker has it.
 
-use tautwire_journal::{Disk, Epoch, Files, Log, LogError, LogId, Position, Settings, ShardNumber, Torn, TurnNumber};
+use tautwire_journal::{
+    DirectoryUsage, Disk, Epoch, Log, LogError, LogId, Position, Settings, ShardNumber, TornWrite, TurnNumber,
+};
 use tautwire_session::{Record, Replay};
 
 use crate::frame_writer::FrameWriter;
@@ -12,13 +14,13 @@ use crate::snapshot::{SnapshotHead, write_snapshot};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompactReport {
     /// Its files before.
-    pub before: Files,
+    pub before: DirectoryUsage,
     /// Its files now.
-    pub after: Files,
+    pub after: DirectoryUsage,
     /// The last frame that the snapshot covers.
     pub covered: Position,
     /// What was begun behind that, is not whole, and was cut off.
-    pub torn: Option<Torn>,
+    pub torn: Option<TornWrite>,
 }
 
 /// Opens the log in `disk`, writes a snapshot of its state, and releases all segments that were there. `epochs` have been drawn at
@@ -33,8 +35,8 @@ pub fn compact_offline<D: Disk>(
     epochs: [Epoch; 2],
     now_ms: u64,
 ) -> Result<CompactReport, LogError> {
-    let before = Files::of(disk)?;
-    if before == Files::default() {
+    let before = DirectoryUsage::of(disk)?;
+    if before == DirectoryUsage::default() {
         return Err(LogError::Empty);
     }
     let [epoch, snapshot_epoch] = epochs;
@@ -48,9 +50,9 @@ pub fn compact_offline<D: Disk>(
     let covered = log.durable();
     let head = SnapshotHead { log: log.id(), epoch: snapshot_epoch, covered, now_ms };
     write_snapshot(&recovery.finish(), disk, head, |_| None, || true)?;
-    log.release_earlier_epochs()?;
+    log.release_previous_epochs()?;
     log.close()?;
-    Ok(CompactReport { before, after: Files::of(disk)?, covered, torn: found.end.torn })
+    Ok(CompactReport { before, after: DirectoryUsage::of(disk)?, covered, torn: found.end.torn })
 }
 
 /// Begins a log in `disk`, where there is none, and writes a snapshot of `state`, all of whose messages are in memory. It is durable when
@@ -58,14 +60,14 @@ pub fn compact_offline<D: Disk>(
 ///
 /// # Errors
 /// [`LogError::Locked`], [`LogError::Settings`] where there is a log, and those of the disk. Then what is in `disk` is to be thrown away.
-pub fn begin_with<D: Disk>(
+pub fn create_log_with<D: Disk>(
     disk: &D,
     state: &Replay,
     id: LogId,
     epochs: [Epoch; 2],
     now_ms: u64,
 ) -> Result<(), LogError> {
-    if Files::of(disk)? != Files::default() {
+    if DirectoryUsage::of(disk)? != DirectoryUsage::default() {
         return Err(LogError::Settings("a log begins where there is none"));
     }
     let [epoch, snapshot_epoch] = epochs;

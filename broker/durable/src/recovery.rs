@@ -13,13 +13,13 @@ use tautwire_session::{
     SessionNumber, ShardNumber, SubscriptionIds, SubscriptionRecord,
 };
 
-use crate::cooling::{ColdStore, Cooling};
 use crate::mutant::{Mutant, is};
-use crate::salvage::Salvage;
+use crate::salvage::SalvageState;
+use crate::spill_queue::{SpillQueue, SpillStore};
 
 /// The store is told what is in memory whenever so much has been read, and an eighth of what was read before: looking takes longer the more
 /// there is.
-const TOLD_EVERY_BYTES: u64 = 16 << 20;
+const REPORT_INTERVAL_BYTES: u64 = 16 << 20;
 
 /// Why the frames of a log cannot be made sense of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +83,7 @@ pub struct Recovery<'s> {
     messages: ById<Body>,
     /// Those of them that are retained, in a snapshot.
     retained: Vec<MessageId>,
-    cooling: Cooling<'s>,
+    spill_queue: SpillQueue<'s>,
     /// Filters of shared subscriptions that messages name, each once.
     shares: HashMap<Box<str>, Arc<str>>,
     ledger: Option<Arc<Ledger>>,
@@ -91,11 +91,11 @@ pub struct Recovery<'s> {
     last_ms: u64,
     read_bytes: u64,
     /// With so much read, the store is told again what is in memory.
-    told_next_bytes: u64,
+    next_report_bytes: u64,
     /// What is in memory for it elsewhere.
-    pub(crate) besides_bytes: usize,
+    pub(crate) other_bytes: usize,
     /// Where records that do not fit are passed over, what they were.
-    pub(crate) salvage: Option<Salvage>,
+    pub(crate) salvage: Option<SalvageState>,
 }
 
 impl<'s> Recovery<'s> {
@@ -103,40 +103,40 @@ impl<'s> Recovery<'s> {
     /// or any one before there are threads.
     pub fn new(ledger: Option<Arc<Ledger>>) -> Recovery<'s> {
         let (replay, messages, shares) = (Replay::default(), ById::default(), HashMap::new());
-        let (retained, cooling) = (Vec::new(), Cooling::default());
-        let (read_bytes, told_next_bytes, besides_bytes) = (0, 0, 0);
+        let (retained, spill_queue) = (Vec::new(), SpillQueue::default());
+        let (read_bytes, next_report_bytes, other_bytes) = (0, 0, 0);
         Recovery {
             replay,
             messages,
             retained,
-            cooling,
+            spill_queue,
             shares,
             ledger,
             last_ms: 0,
             read_bytes,
-            told_next_bytes,
-            besides_bytes,
+            next_report_bytes,
+            other_bytes,
             salvage: None,
         }
     }
 
     /// Messages in queues and retained ones go to `store` when it wants them.
     #[must_use]
-    pub fn cooling_into(mut self, store: &'s mut dyn ColdStore) -> Recovery<'s> {
-        self.cooling = Cooling::into(store);
+    pub fn spill_into(mut self, store: &'s mut dyn SpillStore) -> Recovery<'s> {
+        self.spill_queue = SpillQueue::into(store);
         self
     }
 
     /// What was taken so far was from a snapshot that is not whole.
-    pub(crate) fn forget_all(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.replay = Replay::default();
         self.messages.clear();
         self.retained.clear();
-        self.cooling.forget_all();
+        self.spill_queue.clear();
         self.last_ms = 0;
-        self.told_next_bytes = 0;
+        self.next_report_bytes = 0;
         if let Some(salvage) = &mut self.salvage {
-            *salvage = Salvage::default();
+            *salvage = SalvageState::default();
         }
     }
 
@@ -177,7 +177,7 @@ impl<'s> Recovery<'s> {
     fn records(&mut self, body: &[u8]) -> Result<(), RecoveryError> {
         for record in Records::new(body) {
             if self.salvage.is_some() {
-                self.record_or_pass_over(record);
+                self.apply_or_skip(record);
                 continue;
             }
             self.record(&record.map_err(RecoveryError::Record)?)?;
@@ -188,20 +188,20 @@ impl<'s> Recovery<'s> {
 
     /// All records of a frame of so many bytes have been taken.
     pub(crate) fn end_frame(&mut self, bytes: usize) {
-        if self.cooling.is_full() {
-            self.cool();
+        if self.spill_queue.is_full() {
+            self.spill();
         }
         self.read_bytes += bytes as u64;
-        if self.read_bytes >= self.told_next_bytes {
-            self.told_next_bytes = self.read_bytes + TOLD_EVERY_BYTES.max(self.read_bytes / 8);
-            self.tell_held();
+        if self.read_bytes >= self.next_report_bytes {
+            self.next_report_bytes = self.read_bytes + REPORT_INTERVAL_BYTES.max(self.read_bytes / 8);
+            self.report_held_bytes();
         }
     }
 
-    fn tell_held(&mut self) {
+    fn report_held_bytes(&mut self) {
         let by_id_bytes = self.messages.capacity() * size_of::<(MessageId, Body)>()
             + self.retained.capacity() * size_of::<MessageId>();
-        self.cooling.note_held(self.replay.held_bytes() + by_id_bytes + self.besides_bytes);
+        self.spill_queue.set_held_bytes(self.replay.held_bytes() + by_id_bytes + self.other_bytes);
     }
 
     /// Messages that later records may name.
@@ -212,13 +212,13 @@ impl<'s> Recovery<'s> {
 
     /// All that the frames have led to. Messages that nobody holds are forgotten.
     pub fn finish(mut self) -> Replay {
-        self.cool();
+        self.spill();
         self.replay
     }
 
-    fn cool(&mut self) {
-        let Recovery { replay, messages, cooling, .. } = self;
-        cooling.write(replay, |id, cold| {
+    fn spill(&mut self) {
+        let Recovery { replay, messages, spill_queue, .. } = self;
+        spill_queue.write(replay, |id, cold| {
             if let Some(body) = messages.get_mut(&id) {
                 *body = Body::Cold(cold.clone());
             }
@@ -259,7 +259,7 @@ impl<'s> Recovery<'s> {
                 let pending = self.pending(&delivery)?;
                 let message = pending.message.hot().cloned();
                 self.change(session, &Change::Queued(pending))?;
-                self.cooling.note_queued(message.as_ref(), number(session), &self.replay);
+                self.spill_queue.add_queued(message.as_ref(), number(session), &self.replay);
             }
             Record::Withdrawn { session } => self.change(session, &Change::Withdrawn)?,
             Record::Started { session, packet_id, delivery } => {
@@ -288,12 +288,14 @@ impl<'s> Recovery<'s> {
                 // Whose topic is needed.
                 let message = match self.message(message)? {
                     Body::Hot(message) => message,
-                    Body::Cold(cold) => self.cooling.read(&cold).ok_or(RecoveryError::MessageUnreadable(message))?,
+                    Body::Cold(cold) => {
+                        self.spill_queue.read(&cold).ok_or(RecoveryError::MessageUnreadable(message))?
+                    }
                 };
                 self.retained.push(message.id());
                 let change = RetainedChange::Set(message.clone());
                 self.replay.apply(&Kept::Retained { sequence, change: &change })?;
-                self.cooling.note_retained(&message, &self.replay);
+                self.spill_queue.add_retained(&message, &self.replay);
             }
             Record::RetainedCleared { sequence, topic } => {
                 let change = RetainedChange::Cleared(topic.into());
@@ -303,7 +305,9 @@ impl<'s> Recovery<'s> {
             Record::Handed { from, to, sequence, message, member } => {
                 let message = match self.message(message)? {
                     Body::Hot(message) => message,
-                    Body::Cold(cold) => self.cooling.read(&cold).ok_or(RecoveryError::MessageUnreadable(message))?,
+                    Body::Cold(cold) => {
+                        self.spill_queue.read(&cold).ok_or(RecoveryError::MessageUnreadable(message))?
+                    }
                 };
                 let receivers = member
                     .map_or(Receivers::Subscribers, |member| Receivers::Member(number(member.session), member.share));

@@ -14,7 +14,7 @@ pub const LISTED_MAX: usize = 100;
 
 /// What a recovery has read and what of it did not fit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PassedOver {
+pub struct SkippedRecords {
     /// Records that were read.
     pub records: u64,
     /// Records that speak of a session that is not there: its beginning is lost.
@@ -24,7 +24,7 @@ pub struct PassedOver {
     /// Frames of which a part is no record, or one that this version does not know. The rest of the frame is passed over.
     pub undecodable: u64,
     /// Messages that were sent with another Packet Identifier than the records before say: their place in the sequence is theirs.
-    pub other_identifier: u64,
+    pub mismatched_packet_id: u64,
     /// Sessions that are there twice, since the end of the older one is lost. The older one is gone.
     pub replaced: u64,
     /// The sessions that this concerns, with their Client Identifiers where they are known; at most [`LISTED_MAX`].
@@ -35,7 +35,7 @@ pub struct PassedOver {
     pub first: Option<String>,
 }
 
-impl PassedOver {
+impl SkippedRecords {
     /// Whether everything fits.
     pub fn is_none(&self) -> bool {
         self.first.is_none()
@@ -43,8 +43,8 @@ impl PassedOver {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Salvage {
-    passed: PassedOver,
+pub(crate) struct SalvageState {
+    skipped: SkippedRecords,
     /// The newest session of each client.
     clients: HashMap<Box<str>, SessionNumber>,
 }
@@ -53,22 +53,22 @@ impl Recovery<'_> {
     /// From now on records that do not fit to those before are passed over, and no frame is refused. The state stays consistent:
     /// a client has one session besides those that are ending, identifiers go on where the log says, and nothing is held for a
     /// session that is not there.
-    pub fn pass_over_what_does_not_fit(&mut self) {
+    pub fn skip_inconsistent_records(&mut self) {
         self.salvage.get_or_insert_default();
     }
 
     /// What has been passed over.
-    pub fn passed_over(&self) -> Option<&PassedOver> {
-        self.salvage.as_ref().map(|salvage| &salvage.passed)
+    pub fn skipped_records(&self) -> Option<&SkippedRecords> {
+        self.salvage.as_ref().map(|salvage| &salvage.skipped)
     }
 
-    pub(crate) fn record_or_pass_over(&mut self, record: Result<Record<'_>, RecordError>) {
+    pub(crate) fn apply_or_skip(&mut self, record: Result<Record<'_>, RecordError>) {
         let record = match record {
             Ok(record) => record,
-            Err(error) => return self.pass(None, &RecoveryError::Record(error), |passed| &mut passed.undecodable),
+            Err(error) => return self.skip(None, &RecoveryError::Record(error), |skipped| &mut skipped.undecodable),
         };
         if let Some(salvage) = &mut self.salvage {
-            salvage.passed.records += 1;
+            salvage.skipped.records += 1;
         }
         if let Record::Opened { session, client_id, .. } = record {
             self.replace(SessionNumber(session.get()), client_id);
@@ -89,7 +89,7 @@ impl Recovery<'_> {
             let is_lost = |found: &ReplayedSession| found.session.name() == client_id && !is_ending(&found.session);
             if self.replay.session_of(older).is_some_and(|found| Some(older) == taken || is_lost(found)) {
                 let error = RecoveryError::Replay(ReplayError::NumberTaken(older));
-                self.pass(Some(older), &error, |passed| &mut passed.replaced);
+                self.skip(Some(older), &error, |skipped| &mut skipped.replaced);
                 let _ = self.replay.apply(&Kept::Ended(older));
             }
         }
@@ -101,17 +101,17 @@ impl Recovery<'_> {
             RecoveryError::Replay(ReplayError::UnknownSession(session)) => {
                 // Its number must not be given to another one.
                 let _ = self.replay.apply(&Kept::Counted { last_session: *session, last_sequence: 0 });
-                self.pass(Some(*session), error, |passed| &mut passed.unknown_session);
+                self.skip(Some(*session), error, |skipped| &mut skipped.unknown_session);
             }
             RecoveryError::Replay(ReplayError::OtherIdentifier(session)) => {
-                self.pass(Some(*session), error, |passed| &mut passed.other_identifier);
+                self.skip(Some(*session), error, |skipped| &mut skipped.mismatched_packet_id);
                 self.go_on_with(*session, record);
             }
             RecoveryError::Replay(ReplayError::NumberTaken(session)) => {
-                self.pass(Some(*session), error, |passed| &mut passed.replaced);
+                self.skip(Some(*session), error, |skipped| &mut skipped.replaced);
             }
-            RecoveryError::MessageMissing(_) => self.pass(session, error, |passed| &mut passed.message_missing),
-            _ => self.pass(session, error, |passed| &mut passed.undecodable),
+            RecoveryError::MessageMissing(_) => self.skip(session, error, |skipped| &mut skipped.message_missing),
+            _ => self.skip(session, error, |skipped| &mut skipped.undecodable),
         }
     }
 
@@ -122,26 +122,26 @@ impl Recovery<'_> {
             let _ = self.replay.apply(&Kept::Changed { session, change: &change, packet_id: None });
         }
         if let Err(error) = self.record(record) {
-            self.pass(Some(session), &error, |passed| &mut passed.message_missing);
+            self.skip(Some(session), &error, |skipped| &mut skipped.message_missing);
         }
     }
 
-    fn pass(
+    fn skip(
         &mut self,
         session: Option<SessionNumber>,
         error: &RecoveryError,
-        count: impl Fn(&mut PassedOver) -> &mut u64,
+        count: impl Fn(&mut SkippedRecords) -> &mut u64,
     ) {
-        let Some(Salvage { passed, .. }) = &mut self.salvage else { return };
-        *count(passed) += 1;
-        passed.first.get_or_insert_with(|| format!("{error} [{}]", error.code()));
+        let Some(SalvageState { skipped, .. }) = &mut self.salvage else { return };
+        *count(skipped) += 1;
+        skipped.first.get_or_insert_with(|| format!("{error} [{}]", error.code()));
         let Some(session) = session else { return };
         let client_id = self.replay.session_of(session).map(|found| found.session.client_id().to_owned());
-        let is_listed = passed.sessions.contains_key(&session.0);
-        if is_listed || passed.sessions.len() < LISTED_MAX {
-            passed.sessions.entry(session.0).or_insert(client_id);
+        let is_listed = skipped.sessions.contains_key(&session.0);
+        if is_listed || skipped.sessions.len() < LISTED_MAX {
+            skipped.sessions.entry(session.0).or_insert(client_id);
         } else {
-            passed.more_sessions = true;
+            skipped.more_sessions = true;
         }
     }
 }

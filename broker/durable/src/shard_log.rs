@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 
-use tautwire_journal::{Port, PostError};
+use tautwire_journal::{FrameSender, PostError};
 use tautwire_message::MessageId;
 use tautwire_session::{Change, Journal, LogPosition, LogState, NoSeat, Record, SessionNumber};
 
 use crate::frame_writer::FrameWriter;
 
 /// With less room than this for further frames, the log is behind.
-const ROOM_MIN_BYTES: usize = 1 << 20;
+const FREE_MIN_BYTES: usize = 1 << 20;
 
 /// Numbers for the sessions of one shard. Those of several shards never meet.
 #[derive(Debug, Clone, Copy)]
@@ -35,19 +35,19 @@ impl SessionNumbers {
 /// Takes down what a shard changes.
 #[derive(Debug)]
 pub struct ShardLog {
-    port: Port,
+    port: FrameSender,
     numbers: SessionNumbers,
     frame: FrameWriter,
     /// The frame has records for whose durability somebody may wait.
     is_awaited: bool,
     /// Frames that are complete and for which the way has had no room.
-    waiting: VecDeque<WaitingFrame>,
+    pending_frames: VecDeque<PendingFrame>,
     has_failed: bool,
 }
 
 /// A frame that is complete and has not been posted.
 #[derive(Debug)]
-struct WaitingFrame {
+struct PendingFrame {
     body: Vec<u8>,
     /// It has records for whose durability somebody may wait.
     is_awaited: bool,
@@ -55,19 +55,19 @@ struct WaitingFrame {
 
 impl ShardLog {
     /// The journal of the shard that `port` is for.
-    pub fn new(port: Port, numbers: SessionNumbers) -> ShardLog {
-        let (frame, waiting) = (FrameWriter::default(), VecDeque::new());
-        ShardLog { port, numbers, frame, is_awaited: false, waiting, has_failed: false }
+    pub fn new(port: FrameSender, numbers: SessionNumbers) -> ShardLog {
+        let (frame, pending_frames) = (FrameWriter::default(), VecDeque::new());
+        ShardLog { port, numbers, frame, is_awaited: false, pending_frames, has_failed: false }
     }
 
     /// Posts the frames that wait, as far as there is room.
-    fn post_waiting(&mut self) {
-        while let Some(WaitingFrame { body, is_awaited }) = self.waiting.pop_front() {
-            let posted = if is_awaited { self.port.post(body) } else { self.port.post_at_leisure(body) };
+    fn post_pending(&mut self) {
+        while let Some(PendingFrame { body, is_awaited }) = self.pending_frames.pop_front() {
+            let posted = if is_awaited { self.port.post(body) } else { self.port.post_deferred(body) };
             match posted {
                 Ok(_) => {}
                 Err(PostError::Full(body)) => {
-                    self.waiting.push_front(WaitingFrame { body, is_awaited });
+                    self.pending_frames.push_front(PendingFrame { body, is_awaited });
                     return;
                 }
                 Err(PostError::Failed(_) | PostError::TooLarge(_)) => self.fail(),
@@ -78,7 +78,7 @@ impl ShardLog {
     /// Nothing becomes durable any more: what would have to is told to nobody.
     #[cold]
     fn fail(&mut self) {
-        self.waiting.clear();
+        self.pending_frames.clear();
         if !std::mem::replace(&mut self.has_failed, true) {
             let why = self.port.failure().map_or_else(|| "a frame is too large".to_owned(), ToString::to_string);
             log::error!("nothing is kept on disk any more: {why}");
@@ -104,7 +104,7 @@ impl Journal for ShardLog {
     fn record(&mut self, record: Record<'_>) -> LogPosition {
         self.frame.add(&record);
         self.is_awaited |= is_awaited(&record);
-        LogPosition(self.port.posted().0 + self.waiting.len() as u64 + 1)
+        LogPosition(self.port.posted().0 + self.pending_frames.len() as u64 + 1)
     }
 
     fn know(&mut self, message: MessageId) {
@@ -122,10 +122,10 @@ impl Journal for ShardLog {
             if self.has_failed {
                 return;
             }
-            self.waiting.push_back(WaitingFrame { body, is_awaited });
+            self.pending_frames.push_back(PendingFrame { body, is_awaited });
         }
-        if !self.waiting.is_empty() {
-            self.post_waiting();
+        if !self.pending_frames.is_empty() {
+            self.post_pending();
         }
     }
 
@@ -135,7 +135,7 @@ impl Journal for ShardLog {
     }
 
     fn has_posted_all(&self) -> bool {
-        self.waiting.is_empty()
+        self.pending_frames.is_empty()
     }
 
     fn durable(&self) -> LogPosition {
@@ -148,7 +148,7 @@ impl Journal for ShardLog {
 
     fn is_behind(&self) -> bool {
         // One that has failed never catches up, and takes whatever it is told for nothing.
-        !self.has_failed && (!self.waiting.is_empty() || !self.port.has_room(ROOM_MIN_BYTES))
+        !self.has_failed && (!self.pending_frames.is_empty() || !self.port.has_room(FREE_MIN_BYTES))
     }
 
     fn state(&self) -> LogState {

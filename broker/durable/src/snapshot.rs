@@ -23,7 +23,7 @@ pub struct SnapshotHead {
     pub now_ms: u64,
 }
 
-/// Writes down what `replay` has come to after the frame that `head` names, as long as `goes_on` says so. It is durable when this
+/// Writes down what `replay` has come to after the frame that `head` names, as long as `should_continue` says so. It is durable when this
 /// returns, which gives its size in bytes; `None` where it was given up. `read` gives messages that are not in memory.
 ///
 /// # Errors
@@ -33,15 +33,15 @@ pub fn write_snapshot<D: Disk>(
     disk: &D,
     head: SnapshotHead,
     read: impl FnMut(&Cold) -> Option<Message>,
-    goes_on: impl Fn() -> bool,
+    should_continue: impl Fn() -> bool,
 ) -> Result<Option<u64>, LogError> {
-    let mut snapshot = SnapshotInMaking::begin(disk, head)?;
-    let added = snapshot.add_all(replay, read, goes_on);
+    let mut snapshot = SnapshotBuilder::begin(disk, head)?;
+    let added = snapshot.add_all(replay, read, should_continue);
     snapshot.end(added)
 }
 
 /// A snapshot to which records are added.
-pub(crate) struct SnapshotInMaking<D: Disk> {
+pub(crate) struct SnapshotBuilder<D: Disk> {
     writer: SnapshotWriter<D>,
     frame: FrameWriter,
     /// The memory of the frame before, to be used again.
@@ -49,31 +49,31 @@ pub(crate) struct SnapshotInMaking<D: Disk> {
     covered: Position,
 }
 
-impl<D: Disk> SnapshotInMaking<D> {
+impl<D: Disk> SnapshotBuilder<D> {
     pub(crate) fn begin(disk: &D, head: SnapshotHead) -> Result<Self, LogError> {
         let SnapshotHead { log, epoch, covered, now_ms } = head;
         let writer = SnapshotWriter::begin(disk, log, epoch, covered, now_ms)?;
-        Ok(SnapshotInMaking { writer, frame: FrameWriter::default(), written: Vec::new(), covered })
+        Ok(SnapshotBuilder { writer, frame: FrameWriter::default(), written: Vec::new(), covered })
     }
 
     /// Adds a record; says whether something was written, which is when somebody may want it given up.
     pub(crate) fn add(&mut self, record: &Record<'_>) -> Result<bool, LogError> {
         self.frame.add(record);
-        self.write_if_full()
+        self.flush_if_full()
     }
 
     /// Adds what a topic retains, which need not be copied for it.
     pub(crate) fn add_retained(&mut self, sequence: u64, message: &MessageRef<'_>) -> Result<bool, LogError> {
         self.frame.add_retained(sequence, message);
-        self.write_if_full()
+        self.flush_if_full()
     }
 
-    /// Adds the records that lead to `replay`; says whether it has added all, since `goes_on` may have said that it is to be given up.
+    /// Adds the records that lead to `replay`; says whether it has added all, since `should_continue` may have said that it is to be given up.
     pub(crate) fn add_all(
         &mut self,
         replay: &Replay,
         read: impl FnMut(&Cold) -> Option<Message>,
-        goes_on: impl Fn() -> bool,
+        should_continue: impl Fn() -> bool,
     ) -> Result<bool, LogError> {
         let (mut result, mut is_given_up) = (Ok(()), false);
         let described = replay.describe(read, |record| {
@@ -82,7 +82,7 @@ impl<D: Disk> SnapshotInMaking<D> {
                 return;
             }
             match self.add(record) {
-                Ok(has_written) => is_given_up = has_written && !goes_on(),
+                Ok(has_written) => is_given_up = has_written && !should_continue(),
                 Err(error) => result = Err(error),
             }
         });
@@ -106,7 +106,7 @@ impl<D: Disk> SnapshotInMaking<D> {
         }
     }
 
-    fn write_if_full(&mut self) -> Result<bool, LogError> {
+    fn flush_if_full(&mut self) -> Result<bool, LogError> {
         if self.frame.bytes() <= FRAME_BYTES {
             return Ok(false);
         }

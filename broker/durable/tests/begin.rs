@@ -1,7 +1,7 @@
 //! A log that begins with a state.
 
-use tautwire_durable::{Inspection, begin_with};
-use tautwire_journal::disk::LyingDisk;
+use tautwire_durable::{Inspection, create_log_with};
+use tautwire_journal::disk::FaultyDisk;
 use tautwire_journal::{Epoch, LogError, LogId};
 use tautwire_message::{MessageId, MessageRef};
 use tautwire_protocol::QoS;
@@ -37,8 +37,8 @@ fn state() -> Replay {
 #[test]
 fn a_log_that_begins_with_a_state_has_it_and_is_closed() {
     for state in [Replay::default(), state()] {
-        let disk = LyingDisk::new(1);
-        begin_with(&disk, &state, LogId(7), epochs(1), 1_000).expect("no faults");
+        let disk = FaultyDisk::new(1);
+        create_log_with(&disk, &state, LogId(7), epochs(1), 1_000).expect("no faults");
         let found = Inspection::of(&disk, false).expect("is there");
         assert!(found.is_whole() && found.end.closed && found.end.torn.is_none(), "{found:?}");
         assert_eq!((found.frames, found.snapshot.written_at_ms), (0, 1_000), "all is in the snapshot");
@@ -48,9 +48,9 @@ fn a_log_that_begins_with_a_state_has_it_and_is_closed() {
 
 #[test]
 fn where_there_is_a_log_none_begins() {
-    let disk = LyingDisk::new(1);
-    begin_with(&disk, &state(), LogId(7), epochs(1), 1_000).expect("no faults");
-    let again = begin_with(&disk, &Replay::default(), LogId(8), epochs(3), 2_000);
+    let disk = FaultyDisk::new(1);
+    create_log_with(&disk, &state(), LogId(7), epochs(1), 1_000).expect("no faults");
+    let again = create_log_with(&disk, &Replay::default(), LogId(8), epochs(3), 2_000);
     assert!(matches!(again, Err(LogError::Settings(_))), "{again:?}");
     assert_eq!(Inspection::of(&disk, false).expect("is there").state, state());
 }

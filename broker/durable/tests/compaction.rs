@@ -2,8 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tautwire_durable::{ColdStore, FrameWriter, NoColdStore, Recovery, SnapshotHead, compact, read_snapshot};
-use tautwire_journal::disk::LyingDisk;
+use tautwire_durable::{FrameWriter, NoSpillStore, Recovery, SnapshotHead, SpillStore, compact, read_snapshot};
+use tautwire_journal::disk::FaultyDisk;
 use tautwire_journal::record::{Record as OnDisk, Records};
 use tautwire_journal::{
     Disk, Epoch, Log, LogId, Position, Reader, SEGMENT_MIN_BYTES, Settings, ShardNumber, SnapshotReader,
@@ -58,15 +58,15 @@ impl Random {
 
 /// A log that is written, and the state that its frames lead to.
 struct Written {
-    disk: LyingDisk,
-    log: Log<LyingDisk>,
+    disk: FaultyDisk,
+    log: Log<FaultyDisk>,
     expected: Recovery<'static>,
     turns: u64,
 }
 
 impl Written {
     fn begin(seed: u64) -> Written {
-        let disk = LyingDisk::new(seed);
+        let disk = FaultyDisk::new(seed);
         let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, ..Settings::default() };
         let (log, _) = Log::open(&disk, settings, Position::START, epoch(1), ID, 0, |_| Ok(())).expect("is empty");
         Written { disk, log, expected: Recovery::new(None), turns: 0 }
@@ -84,10 +84,10 @@ impl Written {
     }
 
     fn compact(&mut self) {
-        self.compact_into(&mut NoColdStore);
+        self.compact_into(&mut NoSpillStore);
     }
 
-    fn compact_into(&mut self, store: &mut dyn ColdStore) {
+    fn compact_into(&mut self, store: &mut dyn SpillStore) {
         let head = self.head();
         compact(&self.disk, head, store, || true).expect("is whole").expect("is not given up");
         self.log.release(head.covered).expect("no faults");
@@ -99,7 +99,7 @@ impl Written {
 }
 
 /// What is on the disk.
-fn read(disk: &LyingDisk) -> Replay {
+fn read(disk: &FaultyDisk) -> Replay {
     let mut recovery = Recovery::new(None);
     let covered = read_snapshot(disk, &mut recovery).expect("no faults").covered;
     let mut reader = Reader::open(disk, covered).expect("no faults");
@@ -111,9 +111,9 @@ fn read(disk: &LyingDisk) -> Replay {
 }
 
 /// Nobody may want to put anything there: what topics retain goes from file to file.
-struct Unwanted;
+struct NeverSpill;
 
-impl ColdStore for Unwanted {
+impl SpillStore for NeverSpill {
     fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>> {
         assert!(messages.is_empty(), "{} messages were in memory", messages.len());
         Vec::new()
@@ -123,7 +123,7 @@ impl ColdStore for Unwanted {
         None
     }
 
-    fn is_wanted(&self) -> bool {
+    fn should_spill(&self) -> bool {
         panic!("a message is in memory")
     }
 }
@@ -136,7 +136,7 @@ fn described(replay: &Replay) -> Vec<u8> {
 }
 
 /// How many messages are retained by the records of the last snapshot, and the topics that it says are cleared.
-fn of_snapshot(disk: &LyingDisk) -> (usize, Vec<String>) {
+fn of_snapshot(disk: &FaultyDisk) -> (usize, Vec<String>) {
     let mut snapshot = SnapshotReader::newest(disk).expect("no faults").expect("is there");
     let (mut set, mut cleared) = (0, Vec::new());
     while let Some(frame) = snapshot.step().expect("no faults") {
@@ -151,7 +151,7 @@ fn of_snapshot(disk: &LyingDisk) -> (usize, Vec<String>) {
     (set, cleared)
 }
 
-fn names(disk: &LyingDisk) -> Vec<String> {
+fn names(disk: &FaultyDisk) -> Vec<String> {
     let mut names = disk.list().expect("no faults");
     names.sort_unstable();
     names
@@ -239,17 +239,17 @@ fn faults_of_merging_are_found() {
 }
 
 #[test]
-fn what_has_not_changed_is_not_held_in_memory_but_is_in_the_next_snapshot() {
+fn unchanged_messages_go_to_the_next_snapshot_without_being_loaded() {
     let mut written = Written::begin(3);
     for number in 1..=2_000 {
         let change = set(message(number, &format!("t/{number}")));
         written.write(&[Record::Retained { sequence: number, change: &change }]);
     }
-    written.compact_into(&mut Unwanted);
+    written.compact_into(&mut NeverSpill);
     let change = RetainedChange::Cleared("t/7".into());
     written.write(&[Record::Retained { sequence: 2_001, change: &change }]);
     for _ in 0..3 {
-        written.compact_into(&mut Unwanted);
+        written.compact_into(&mut NeverSpill);
     }
     let found = read(&written.disk);
     assert_eq!((found.retained().count(), found.last_sequence()), (1_999, 2_001));
@@ -257,7 +257,7 @@ fn what_has_not_changed_is_not_held_in_memory_but_is_in_the_next_snapshot() {
 }
 
 #[test]
-fn a_topic_that_was_cleared_so_long_ago_that_no_older_change_can_follow_is_forgotten() {
+fn a_cleared_topic_is_dropped_once_no_older_change_can_follow() {
     let mut written = Written::begin(4);
     let clear = |written: &mut Written, sequence, topic: &str| {
         written.write(&[Record::Retained { sequence, change: &RetainedChange::Cleared(topic.into()) }]);
@@ -312,7 +312,7 @@ fn a_snapshot_has_the_frames_up_to_the_one_that_it_covers_and_no_other() {
         let head = written.head();
         write_queued(&mut written, 7..12);
         let before = described(&read(&written.disk));
-        compact(&written.disk, head, &mut NoColdStore, || true).expect("is whole").expect("is not given up");
+        compact(&written.disk, head, &mut NoSpillStore, || true).expect("is whole").expect("is not given up");
         assert!(
             names(&written.disk).contains(&format!("snapshot-{:016x}", head.covered.0)),
             "{:?}",
@@ -332,8 +332,8 @@ fn a_snapshot_that_cannot_be_merged_is_given_up_as_well() {
     let (head, before) = (written.head(), names(&written.disk));
     let is_given_up_after = |frames: usize| {
         let left = std::cell::Cell::new(frames);
-        let goes_on = || left.replace(left.get().saturating_sub(1)) > 0;
-        compact(&written.disk, head, &mut NoColdStore, goes_on).expect("is whole").is_none()
+        let should_continue = || left.replace(left.get().saturating_sub(1)) > 0;
+        compact(&written.disk, head, &mut NoSpillStore, should_continue).expect("is whole").is_none()
     };
     // The five frames of the log and the first of the snapshot, before it turns out that they cannot be merged; then those of the log again.
     for frames in 0..11 {
@@ -346,7 +346,7 @@ fn a_snapshot_that_cannot_be_merged_is_given_up_as_well() {
 /// Nothing of ours writes such a snapshot, and the format allows it.
 #[test]
 fn a_snapshot_whose_records_name_messages_of_earlier_frames_is_understood() {
-    let disk = LyingDisk::new(5);
+    let disk = FaultyDisk::new(5);
     let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, ..Settings::default() };
     let (log, _) = Log::open(&disk, settings, Position::START, epoch(1), ID, 0, |_| Ok(())).expect("is empty");
     let (retained, change) = (set(message(1, "t")), queued(message(1, "t")));
@@ -362,37 +362,37 @@ fn a_snapshot_whose_records_name_messages_of_earlier_frames_is_understood() {
     snapshot.finish().expect("no faults");
     let before = described(&read(&disk));
     let head = SnapshotHead { log: log.id(), epoch: epoch(3), covered: Position(8_192), now_ms: 0 };
-    compact(&disk, head, &mut NoColdStore, || true).expect("is understood").expect("is not given up");
+    compact(&disk, head, &mut NoSpillStore, || true).expect("is understood").expect("is not given up");
     assert_eq!(described(&read(&disk)), before);
 }
 
 /// Remembers the most that it was told.
 #[derive(Default)]
-struct Told(usize);
+struct HeldBytesLog(usize);
 
-impl ColdStore for Told {
+impl SpillStore for HeldBytesLog {
     fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>> {
-        NoColdStore.write(messages)
+        NoSpillStore.write(messages)
     }
 
     fn read(&mut self, _: &Cold) -> Option<Message> {
         None
     }
 
-    fn is_wanted(&self) -> bool {
+    fn should_spill(&self) -> bool {
         false
     }
 
-    fn note_held(&mut self, bytes: usize) {
+    fn set_held_bytes(&mut self, bytes: usize) {
         self.0 = self.0.max(bytes);
     }
 }
 
 #[test]
-fn the_store_is_told_what_sessions_and_topics_take_at_a_start_and_where_all_of_the_state_is_put_together() {
+fn held_bytes_are_reported_during_recovery_and_rebuild() {
     const TOPICS: u64 = 2_000;
     const TOPIC_BYTES: usize = 1_000;
-    let disk = LyingDisk::new(5);
+    let disk = FaultyDisk::new(5);
     let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, ..Settings::default() };
     let (log, _) = Log::open(&disk, settings, Position::START, epoch(1), ID, 0, |_| Ok(())).expect("is empty");
     let topic = |number: u64| format!("{number:0TOPIC_BYTES$}");
@@ -412,13 +412,13 @@ fn the_store_is_told_what_sessions_and_topics_take_at_a_start_and_where_all_of_t
     snapshot.finish().expect("no faults");
     let least = (TOPICS as usize + 1) * TOPIC_BYTES;
 
-    let mut told = Told::default();
-    let mut recovery = Recovery::new(None).cooling_into(&mut told);
+    let mut told = HeldBytesLog::default();
+    let mut recovery = Recovery::new(None).spill_into(&mut told);
     read_snapshot(&disk, &mut recovery).expect("no faults");
     recovery.finish();
     assert!(told.0 > least && told.0 < 2 * least, "{}", told.0);
 
-    let mut merged = Told::default();
+    let mut merged = HeldBytesLog::default();
     let head = SnapshotHead { log: log.id(), epoch: epoch(3), covered: Position(8_192), now_ms: 0 };
     compact(&disk, head, &mut merged, || true).expect("is understood").expect("is not given up");
     // Buffers are told, too.
@@ -439,14 +439,14 @@ fn a_snapshot_that_is_given_up_or_fails_leaves_the_last_one() {
     let before = names(&written.disk);
     for steps in 0..2 {
         let left = std::cell::Cell::new(steps);
-        let goes_on = || left.replace(left.get() - 1) > 0;
-        assert_eq!(compact(&written.disk, head, &mut NoColdStore, goes_on).expect("is whole"), None);
+        let should_continue = || left.replace(left.get() - 1) > 0;
+        assert_eq!(compact(&written.disk, head, &mut NoSpillStore, should_continue).expect("is whole"), None);
         assert_eq!(names(&written.disk), before, "{steps}");
     }
     // Not whole any more, and nothing else has what it had.
     let snapshot = before.iter().find(|name| name.starts_with("snapshot-")).expect("is there");
     written.disk.flip_bit(snapshot, 8_192 + 60, 1);
-    assert!(compact(&written.disk, head, &mut NoColdStore, || true).is_err());
+    assert!(compact(&written.disk, head, &mut NoSpillStore, || true).is_err());
     assert_eq!(names(&written.disk), before);
     written.disk.flip_bit(snapshot, 8_192 + 60, 1);
     written.compact();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tautwire_durable::{FrameWriter, PassedOver, Recovery, Stats};
+use tautwire_durable::{FrameWriter, Recovery, SkippedRecords, Stats};
 use tautwire_message::{Message, MessageId, MessageRef};
 use tautwire_protocol::{PacketId, QoS};
 use tautwire_session::{
@@ -56,14 +56,14 @@ fn changed(session: u64, change: &Change, packet_id: Option<u16>) -> Vec<u8> {
     frame(&[Record::Changed { session: SessionNumber(session), change, packet_id }])
 }
 
-fn recovered(frames: &[Vec<u8>]) -> (Replay, PassedOver) {
+fn recovered(frames: &[Vec<u8>]) -> (Replay, SkippedRecords) {
     let mut recovery = Recovery::new(None);
-    recovery.pass_over_what_does_not_fit();
+    recovery.skip_inconsistent_records();
     for frame in frames {
         recovery.frame(frame).expect("nothing is refused");
     }
-    let passed_over = recovery.passed_over().cloned().expect("it was asked for");
-    (recovery.finish(), passed_over)
+    let skipped_records = recovery.skipped_records().cloned().expect("it was asked for");
+    (recovery.finish(), skipped_records)
 }
 
 /// The numbers of the messages that wait for a session, in the order in which they will be sent.
@@ -79,7 +79,7 @@ fn waiting(state: &Replay, session: u64) -> Vec<u64> {
 }
 
 #[test]
-fn a_log_that_is_whole_has_nothing_that_does_not_fit() {
+fn an_intact_log_has_no_inconsistent_records() {
     let frames = [opened(1, "a"), changed(1, &Change::Started(pending(1)), Some(1))];
     let (state, passed) = recovered(&frames);
     assert!(passed.is_none() && passed.sessions.is_empty());
@@ -87,7 +87,7 @@ fn a_log_that_is_whole_has_nothing_that_does_not_fit() {
 }
 
 #[test]
-fn a_session_whose_beginning_is_lost_is_passed_over_and_its_number_is_not_given_again() {
+fn a_session_without_its_first_record_is_skipped_and_its_number_is_not_reused() {
     let frames = [opened(1, "a"), changed(9, &Change::Queued(pending(1)), None), opened(2, "b")];
     let (state, passed) = recovered(&frames);
     assert_eq!((passed.unknown_session, passed.sessions.get(&9)), (1, Some(&None)));
@@ -109,7 +109,7 @@ fn messages_behind_one_that_is_lost_keep_their_identifiers() {
         changed(1, &Change::Completed(PacketId::new(3).expect("not 0")), None),
     ];
     let (state, passed) = recovered(&frames);
-    assert_eq!(passed.other_identifier, 2);
+    assert_eq!(passed.mismatched_packet_id, 2);
     assert_eq!(passed.sessions.get(&1), Some(&Some("a".to_owned())));
     let session = &state.session_of(SessionNumber(1)).expect("is there").session;
     let outbound = session.outbound().expect("messages are in flight");
@@ -156,7 +156,7 @@ fn a_session_that_is_ending_may_share_its_client_with_another_one() {
 }
 
 #[test]
-fn what_is_no_record_ends_its_frame_alone() {
+fn an_undecodable_record_ends_only_its_frame() {
     let mut broken = opened(2, "b");
     broken.push(250);
     let (state, passed) = recovered(&[opened(1, "a"), broken, opened(3, "c")]);
@@ -164,11 +164,11 @@ fn what_is_no_record_ends_its_frame_alone() {
 }
 
 #[test]
-fn without_recovery_what_does_not_fit_is_refused() {
+fn without_salvage_inconsistent_records_are_refused() {
     let mut recovery = Recovery::new(None);
     let refused = recovery.frame(&changed(9, &Change::Queued(pending(1)), None));
     assert_eq!(refused.map_err(|error| error.code()), Err("replay-unknown-session"));
-    assert!(recovery.passed_over().is_none());
+    assert!(recovery.skipped_records().is_none());
 }
 
 /// A source of numbers that is the same for the same seed.
@@ -273,7 +273,7 @@ fn history(random: &mut Random, frames: usize) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn whatever_is_lost_the_rest_is_a_state_that_can_be_written_down_and_read_again() {
+fn after_any_loss_the_remaining_state_can_be_written_and_read_back() {
     let mut with_loss = 0;
     for seed in 0..400 {
         let mut random = Random(seed);

@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use tautwire_identity::{
-    Attempt, Certificate, CertificateFields, Chain, Hook, HookSettings, HttpAnswer, HttpFailure, HttpRequest, Link,
-    Now, Outside, Provenance, Secret, Settings, Step, limits,
+    AuthAttempt, Certificate, CertificateFields, Chain, Hook, HookSettings, HttpResponse, HttpRequestError, HttpRequest, AuthBackend,
+    Now, HttpClient, ClientOrigin, Secret, Settings, AuthStep, limits,
 };
 
 /// Gives this answer.
 struct Service<'a>(&'a [u8]);
 
-impl Outside for Service<'_> {
-    fn request(&self, request: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure> {
+impl HttpClient for Service<'_> {
+    fn request(&self, request: &HttpRequest<'_>) -> Result<HttpResponse, HttpRequestError> {
         let body = std::str::from_utf8(request.body.expect("a body").expose()).expect("text");
         assert!(tautwire_json::parse(body).is_ok_and(|body| !body.has_duplicates()), "{body}");
-        Ok(HttpAnswer::new(200, self.0))
+        Ok(HttpResponse::new(200, self.0))
     }
 }
 
@@ -29,15 +29,15 @@ fuzz_target!(|input: &[u8]| {
         assert!(fields.iter().all(|(_, value)| !value.is_empty() && !value.contains('\0')));
     }
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(Box::<str>::from);
-    let provenance = Provenance {
+    let origin = ClientOrigin {
         listener: "tls".into(),
         address: Some([192, 0, 2, 7].into()),
         is_encrypted: true,
         certificate: Some(Certificate::Der(answer.into())),
         peer_uid: None,
     };
-    let attempt = Attempt {
-        provenance: Arc::new(provenance),
+    let attempt = AuthAttempt {
+        origin: Arc::new(origin),
         client_id: text(client_id).unwrap_or_default(),
         user_name: text(user_name),
         password: Some(Secret::new(password)),
@@ -48,10 +48,10 @@ fuzz_target!(|input: &[u8]| {
     };
     let hook = Hook::new(HookSettings::new("https://hook/"), &[7; 32]).expect("settings");
     let settings = Settings { allows_plain_passwords: false, key: [7; 32], bans: Arc::default() };
-    let chain = Arc::new(Chain::new(vec![Link::Hook(Arc::new(hook))], settings).expect("a chain"));
+    let chain = Arc::new(Chain::new(vec![AuthBackend::Hook(Arc::new(hook))], settings).expect("a chain"));
     let now = Now { unix_s: 1, steady_ms: 1 };
-    let outcome = |step: Step| match step {
-        Step::Admit { principal, .. } => {
+    let outcome = |step: AuthStep| match step {
+        AuthStep::Admit { principal, .. } => {
             assert!(
                 principal
                     .user
@@ -62,14 +62,14 @@ fuzz_target!(|input: &[u8]| {
             assert!(std::str::from_utf8(answer).is_ok_and(|answer| answer.contains("\"result\"")));
             Ok(principal)
         }
-        Step::Refuse(refusal) => Err(refusal.code),
+        AuthStep::Refuse(refusal) => Err(refusal.code),
         other => panic!("{other:?}"),
     };
-    let Step::Work(work) = chain.begin(attempt.clone(), now, &mut |_| {}) else { panic!("it is not asked") };
+    let AuthStep::AuthWork(work) = chain.begin(attempt.clone(), now, &mut |_| {}) else { panic!("it is not asked") };
     let first = outcome(work.run(&Service(answer), now));
     // What is kept says the same.
     match chain.begin(attempt, now, &mut |_| {}) {
-        Step::Work(_) => {}
+        AuthStep::AuthWork(_) => {}
         step => assert_eq!(outcome(step), first),
     }
 });

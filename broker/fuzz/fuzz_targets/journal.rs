@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tautwire_journal::disk::LyingDisk;
+use tautwire_journal::disk::FaultyDisk;
 use tautwire_journal::record::Records;
 use tautwire_journal::{
     Epoch, FRAME_BODY_MAX_BYTES, Log, LogId, Position, Reader, SEGMENT_MIN_BYTES, Settings, ShardNumber, Step,
@@ -41,7 +41,7 @@ fn read_records(input: &[u8]) {
 }
 
 fn read_log(input: &[u8]) {
-    let disk = LyingDisk::new(0);
+    let disk = FaultyDisk::new(0);
     let whole = write_log(&disk);
     for change in input.chunks_exact(CHANGE_BYTES).take(CHANGES_MAX) {
         let place = u64::from(u16::from_le_bytes([change[0], change[1]]));
@@ -74,7 +74,7 @@ fn read_log(input: &[u8]) {
     assert!(read == whole.len() || damaged || !end.closed, "{} frames are missing", whole.len() - read);
 }
 
-fn write_log(disk: &LyingDisk) -> Vec<(Position, Vec<u8>)> {
+fn write_log(disk: &FaultyDisk) -> Vec<(Position, Vec<u8>)> {
     let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, ..Settings::default() };
     let epoch = Epoch::new(0xDEAD_BEEF).expect("not 0");
     let (mut log, _) = Log::open(disk, settings, Position::START, epoch, LogId(1), 0, |_| Ok(())).expect("no faults");

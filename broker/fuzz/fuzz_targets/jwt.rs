@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
 use tautwire_identity::{
-    Algorithm, Attempt, Chain, JWT_METHOD, Jwt, JwtSettings, KeySet, Keys, Link, Now, Provenance, Secret, Settings,
-    Step,
+    Algorithm, AuthAttempt, Chain, JWT_METHOD, Jwt, JwtSettings, KeySet, Keys, AuthBackend, Now, ClientOrigin, Secret, Settings,
+    AuthStep,
 };
 
 /// The keys of RFC 7515, appendices A.1 and A.3, of which no input has the private part. The secret is another.
@@ -19,14 +19,14 @@ fn chain(keys: KeySet) -> Arc<Chain> {
     let settings = JwtSettings { algorithms: Algorithm::ALL.to_vec(), ..JwtSettings::default() };
     let jwt = Jwt::new(settings, Keys::Fixed(Arc::new(keys))).expect("settings");
     let settings = Settings { allows_plain_passwords: false, key: [7; 32], bans: Arc::default() };
-    Arc::new(Chain::new(vec![Link::Jwt(Arc::new(jwt))], settings).expect("a chain"))
+    Arc::new(Chain::new(vec![AuthBackend::Jwt(Arc::new(jwt))], settings).expect("a chain"))
 }
 
-fn step(chain: &Arc<Chain>, token: &[u8]) -> Step {
-    let provenance =
-        Provenance { listener: "tls".into(), address: None, is_encrypted: true, certificate: None, peer_uid: None };
-    let attempt = Attempt {
-        provenance: Arc::new(provenance),
+fn step(chain: &Arc<Chain>, token: &[u8]) -> AuthStep {
+    let origin =
+        ClientOrigin { listener: "tls".into(), address: None, is_encrypted: true, certificate: None, peer_uid: None };
+    let attempt = AuthAttempt {
+        origin: Arc::new(origin),
         client_id: "".into(),
         user_name: None,
         password: None,
@@ -37,7 +37,7 @@ fn step(chain: &Arc<Chain>, token: &[u8]) -> Step {
     };
     let now = Now { unix_s: 1, steady_ms: 1 };
     match chain.begin(attempt, now, &mut |bytes| bytes.fill(1)) {
-        Step::Work(work) => work.run(&(), now),
+        AuthStep::AuthWork(work) => work.run(&(), now),
         step => step,
     }
 }
@@ -47,7 +47,7 @@ fuzz_target!(|input: &[u8]| {
     match kind % 3 {
         0 => {
             let step = step(&CHAIN, input);
-            assert!(matches!(step, Step::Refuse(_)), "{step:?}");
+            assert!(matches!(step, AuthStep::Refuse(_)), "{step:?}");
         }
         1 => {
             // Header and payload as text, so that the fuzzer need not learn Base64.
@@ -55,7 +55,7 @@ fuzz_target!(|input: &[u8]| {
             let mut part = || parts.next().unwrap_or_default();
             let token = format!("{}.{}.{}", part(), part(), part());
             let step = step(&CHAIN, token.as_bytes());
-            assert!(matches!(step, Step::Refuse(_)), "{step:?}");
+            assert!(matches!(step, AuthStep::Refuse(_)), "{step:?}");
         }
         _ => {
             let Ok(text) = std::str::from_utf8(input) else { return };

@@ -67,7 +67,7 @@ fuzz_target!(|input: &[u8]| {
     if !check(from, payload) {
         return;
     }
-    for to in Format::ALL.into_iter().filter(|to| contract.can_become(*to)) {
+    for to in Format::ALL.into_iter().filter(|to| contract.can_transcode_to(*to)) {
         let Some(made) = transcoded(contract, from, to, payload) else { continue };
         // What is unknown has been left out, or handed on by a JSON Schema.
         assert!(check(to, &made), "{} {from:?} to {to:?}", contract.name());

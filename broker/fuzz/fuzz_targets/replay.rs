@@ -37,7 +37,7 @@ fuzz_target!(|input: &[u8]| {
     let how = play.byte();
     let mut recovery = Recovery::new(None);
     if how & 3 != 0 {
-        recovery.pass_over_what_does_not_fit();
+        recovery.skip_inconsistent_records();
     }
     for _ in 0..FRAMES_MAX {
         if play.0.is_empty() {

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tautwire_journal::disk::LyingDisk;
+use tautwire_journal::disk::FaultyDisk;
 use tautwire_journal::{
     Disk, DiskFile, Epoch, Log, LogId, Position, SEGMENT_MIN_BYTES, Settings, SnapshotReader, SnapshotWriter, Snapshots,
 };
@@ -16,7 +16,7 @@ const CHANGES_MAX: usize = 64;
 
 fuzz_target!(|input: &[u8]| {
     let [how, input @ ..] = input else { return };
-    let disk = LyingDisk::new(0);
+    let disk = FaultyDisk::new(0);
     let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, ..Settings::default() };
     let epoch = Epoch::new(0xDEAD_BEEF).expect("not 0");
     let (log, _) = Log::open(&disk, settings, Position::START, epoch, LOG, 0, |_| Ok(())).expect("no faults");
@@ -52,7 +52,7 @@ fn name_of(covered: Position) -> String {
     format!("snapshot-{:016x}", covered.0)
 }
 
-fn write(disk: &LyingDisk, covered: Position) -> Vec<Vec<u8>> {
+fn write(disk: &FaultyDisk, covered: Position) -> Vec<Vec<u8>> {
     let epoch = Epoch::new(covered.0).expect("not 0");
     let mut writer = SnapshotWriter::begin(disk, LOG, epoch, covered, 7).expect("no faults");
     let bodies: Vec<Vec<u8>> = [3, 40, 5_000, 1, 900].iter().map(|len| vec![*len as u8; *len]).collect();
@@ -62,7 +62,7 @@ fn write(disk: &LyingDisk, covered: Position) -> Vec<Vec<u8>> {
 }
 
 /// Changes single bits, of the file with the number of the log too.
-fn flip(disk: &LyingDisk, input: &[u8]) {
+fn flip(disk: &FaultyDisk, input: &[u8]) {
     for change in input.chunks_exact(4).take(CHANGES_MAX) {
         let place = u64::from(u16::from_le_bytes([change[0], change[1]]));
         let name = match change[2] % 8 {
@@ -74,7 +74,7 @@ fn flip(disk: &LyingDisk, input: &[u8]) {
 }
 
 /// Puts other bytes in the place of some.
-fn overwrite(disk: &LyingDisk, mut input: &[u8]) {
+fn overwrite(disk: &FaultyDisk, mut input: &[u8]) {
     for _ in 0..CHANGES_MAX {
         let [low, high, which, len, rest @ ..] = input else { return };
         let (bytes, rest) = rest.split_at(usize::from(*len).min(rest.len()));
@@ -88,7 +88,7 @@ fn overwrite(disk: &LyingDisk, mut input: &[u8]) {
 }
 
 /// Keeps the beginning of the newer one, and has any bytes follow.
-fn replace(disk: &LyingDisk, input: &[u8]) {
+fn replace(disk: &FaultyDisk, input: &[u8]) {
     let [low, high, input @ ..] = input else { return };
     let name = name_of(COVERED[0]);
     let file = disk.open(&name).expect("it is there");
@@ -99,7 +99,7 @@ fn replace(disk: &LyingDisk, input: &[u8]) {
     disk.create(&name, bytes.len() as u64).and_then(|file| file.write_at(0, &bytes)).expect("no faults");
 }
 
-fn salvage(disk: &LyingDisk, name: &str, written: &[Vec<u8>]) {
+fn salvage(disk: &FaultyDisk, name: &str, written: &[Vec<u8>]) {
     let Ok(Some(mut reader)) = SnapshotReader::salvage(disk, name) else { return };
     let mut expected = written.iter();
     while let Some(frame) = reader.step().expect("the disk reads") {

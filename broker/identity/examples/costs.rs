@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tautwire_identity::edit::{self, Derived};
 use tautwire_identity::{
-    Algorithm, Attempt, CertificateRules, Chain, JWT_METHOD, Jwt, JwtSettings, KeySet, Keys, Link, Now, PasswordCost,
-    PasswordFile, Provenance, Secret, Settings, Step,
+    Algorithm, AuthAttempt, AuthBackend, AuthStep, CertificateRules, Chain, ClientOrigin, JWT_METHOD, Jwt, JwtSettings,
+    KeySet, Keys, Now, PasswordCost, PasswordFile, Secret, Settings,
 };
 
 const NOW: Now = Now { unix_s: 1_300_819_000, steady_ms: 0 };
@@ -24,17 +24,18 @@ fn main() {
         text = edit::add(MOSQUITTO, "alice", &account).expect("added");
     });
     let file = Arc::new(PasswordFile::parse("users", &text).expect("a file"));
-    let chain = chain(vec![Link::PasswordFile(file)]);
+    let chain = chain(vec![AuthBackend::PasswordFile(file)]);
     for (what, times, user, password) in [
         ("Argon2id, 19 MiB, two iterations: the password", 20, "alice", "password"),
         ("Argon2id: another password", 20, "alice", "wrong"),
         ("a user that nobody knows: the cost of one that somebody knows", 20, "mallory", "password"),
         ("$7$ of mosquitto, 101 iterations", 1_000, "bob", "pass-two"),
     ] {
-        let attempt = Attempt { user_name: Some(user.into()), password: Some(Secret::new(password)), ..nobody(None) };
+        let attempt =
+            AuthAttempt { user_name: Some(user.into()), password: Some(Secret::new(password)), ..nobody(None) };
         report(what, times, || end(&chain, &attempt));
     }
-    let scram = Attempt {
+    let scram = AuthAttempt {
         method: Some("SCRAM-SHA-256".into()),
         data: Some(Secret::new("n,,n=alice,r=rOprNGfwEbeRWgbNEkqO")),
         ..nobody(None)
@@ -43,34 +44,34 @@ fn main() {
 
     let key = rcgen::KeyPair::generate().expect("a key");
     let certificate = rcgen::CertificateParams::default().self_signed(&key).expect("a certificate").der().to_vec();
-    let rules = self::chain(vec![Link::Certificate(Arc::new(CertificateRules::common_name()))]);
+    let rules = self::chain(vec![AuthBackend::Certificate(Arc::new(CertificateRules::common_name()))]);
     let holder = nobody(Some(certificate.into()));
     report("a certificate", 10_000, || end(&rules, &holder));
 
     let settings =
         JwtSettings { algorithms: vec![Algorithm::Es256], user_claim: "iss".into(), ..JwtSettings::default() };
     let keys = Keys::Fixed(Arc::new(KeySet::of_file(KEYS).expect("keys")));
-    let tokens = self::chain(vec![Link::Jwt(Arc::new(Jwt::new(settings, keys).expect("settings")))]);
-    let token = Attempt { method: Some(JWT_METHOD.into()), data: Some(Secret::new(TOKEN)), ..nobody(None) };
+    let tokens = self::chain(vec![AuthBackend::Jwt(Arc::new(Jwt::new(settings, keys).expect("settings")))]);
+    let token = AuthAttempt { method: Some(JWT_METHOD.into()), data: Some(Secret::new(TOKEN)), ..nobody(None) };
     report("a token by ES256", 1_000, || end(&tokens, &token));
 }
 
-fn chain(links: Vec<Link>) -> Arc<Chain> {
+fn chain(links: Vec<AuthBackend>) -> Arc<Chain> {
     let settings =
         Settings { allows_plain_passwords: false, key: [7; 32], bans: Arc::default(), verified: Arc::default() };
     Arc::new(Chain::new(links, settings).expect("a chain"))
 }
 
-fn nobody(certificate: Option<Arc<[u8]>>) -> Attempt {
-    let provenance = Provenance {
+fn nobody(certificate: Option<Arc<[u8]>>) -> AuthAttempt {
+    let origin = ClientOrigin {
         listener: "tls".into(),
         address: None,
         is_encrypted: true,
         certificate: certificate.map(tautwire_identity::Certificate::Der),
         peer_uid: None,
     };
-    Attempt {
-        provenance: Arc::new(provenance),
+    AuthAttempt {
+        origin: Arc::new(origin),
         client_id: "c".into(),
         user_name: None,
         password: None,
@@ -80,21 +81,21 @@ fn nobody(certificate: Option<Arc<[u8]>>) -> Attempt {
     }
 }
 
-fn end(chain: &Arc<Chain>, attempt: &Attempt) {
+fn end(chain: &Arc<Chain>, attempt: &AuthAttempt) {
     let mut step = chain.begin(attempt.clone(), NOW, &mut |bytes| {
         bytes.fill(1);
         Ok(())
     });
     loop {
         step = match step {
-            Step::Work(work) => work.run(&(), NOW),
-            Step::Challenge { data, exchange } => {
+            AuthStep::AuthWork(work) => work.run(&(), NOW),
+            AuthStep::Challenge { data, exchange } => {
                 let challenge = String::from_utf8(data).expect("text");
                 let nonce = challenge.split(',').next().expect("a nonce");
                 let last = format!("c=biws,{nonce},p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=");
                 exchange.go_on(last.as_bytes(), NOW)
             }
-            Step::Admit { .. } | Step::Refuse(_) => return,
+            AuthStep::Admit { .. } | AuthStep::Refuse(_) => return,
         };
     }
 }

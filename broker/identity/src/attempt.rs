@@ -7,7 +7,7 @@ use crate::Secret;
 
 /// Where a client comes from. It is made when a connection is accepted, and anew when TLS is there; it does not change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Provenance {
+pub struct ClientOrigin {
     /// The name of the listener.
     pub listener: Arc<str>,
     /// The client's address; `None` where there is none, as on a Unix socket.
@@ -20,7 +20,7 @@ pub struct Provenance {
     pub peer_uid: Option<u32>,
 }
 
-impl Provenance {
+impl ClientOrigin {
     /// Whether what the client sends can be read by others on its way.
     #[must_use]
     pub fn is_exposed(&self) -> bool {
@@ -50,9 +50,9 @@ impl Certificate {
 
 /// One try to authenticate: what CONNECT says, or an AUTH that begins a re-authentication (section 4.12.1).
 #[derive(Debug, Clone)]
-pub struct Attempt {
+pub struct AuthAttempt {
     /// Where the client comes from.
-    pub provenance: Arc<Provenance>,
+    pub origin: Arc<ClientOrigin>,
     /// The Client Identifier, empty where the client leaves it to the broker.
     pub client_id: Box<str>,
     /// The User Name of CONNECT.

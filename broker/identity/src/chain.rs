@@ -5,13 +5,13 @@ use std::sync::Arc;
 use base64ct::{Base64, Encoding as _};
 
 use crate::jwt::looks_like_a_token;
-use crate::limits::{CLIENT_ID_BYTES_MAX, LINKS_MAX};
+use crate::limits::{BACKENDS_MAX, CLIENT_ID_BYTES_MAX};
 use crate::password_file::PasswordHash;
-use crate::scram::Proving;
-use crate::work::{Job, Work, Worker};
+use crate::scram::ScramServer;
+use crate::work::{AuthJob, AuthWork, AuthWorker};
 use crate::{
-    Attempt, Banned, Bans, CertificateRules, Exchange, Hook, Jwt, Now, PasswordFile, Principal, Refusal, RefusalCode,
-    ScramHash, VerifiedPasswords,
+    AuthAttempt, BanTarget, Bans, CertificateRules, Exchange, Hook, Jwt, Now, PasswordFile, Principal, Refusal,
+    RefusalCode, ScramHash, VerifiedPasswords,
 };
 
 /// Random bytes in a nonce of SCRAM's server.
@@ -21,13 +21,13 @@ const SCRAM_NONCE_BYTES: usize = 18;
 /// is not its own, the client is refused.
 #[derive(Debug)]
 pub struct Chain {
-    links: Box<[Link]>,
+    backends: Box<[AuthBackend]>,
     settings: Settings,
 }
 
 /// One who may know clients.
 #[derive(Debug, Clone)]
-pub enum Link {
+pub enum AuthBackend {
     /// Clients that do not say who they are.
     Anonymous(Anonymous),
     /// Users with passwords, in a file.
@@ -68,11 +68,11 @@ pub struct Settings {
 
 /// The system gives no random bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoRandomBytes;
+pub struct RandomUnavailable;
 
 /// What comes of an attempt.
 #[derive(Debug)]
-pub enum Step {
+pub enum AuthStep {
     /// The client is known.
     Admit {
         /// Who it is.
@@ -83,7 +83,7 @@ pub enum Step {
     /// The client is not let in.
     Refuse(Refusal),
     /// It takes longer: to be run on a thread that may wait.
-    Work(Work),
+    AuthWork(AuthWork),
     /// The client must answer: an AUTH with 0x18 goes to it [MQTT-4.12.0-2].
     Challenge {
         /// The Authentication Data of the AUTH.
@@ -94,20 +94,20 @@ pub enum Step {
 }
 
 /// What a link says.
-pub(crate) enum Answer {
+pub(crate) enum BackendResponse {
     Yes {
         principal: Principal,
         data: Option<Vec<u8>>,
     },
     No(Refusal),
     /// With what would have to be computed if it were.
-    NotMine(Option<Decoy>),
+    Unknown(Option<Decoy>),
     /// Unless another link knows it, this is why.
-    NotMineBecause(Refusal),
-    Later(Job),
+    UnknownBecause(Refusal),
+    NeedsWork(AuthJob),
     Challenge {
         data: Vec<u8>,
-        proving: Box<Proving>,
+        scram_server: Box<ScramServer>,
     },
 }
 
@@ -117,13 +117,13 @@ pub(crate) enum Decoy {
     /// The client is challenged, and refused whatever it answers.
     Exchange {
         data: Vec<u8>,
-        proving: Box<Proving>,
+        scram_server: Box<ScramServer>,
     },
 }
 
 /// An attempt on its way through a chain.
-pub(crate) struct Case {
-    attempt: Attempt,
+pub(crate) struct PendingAuth {
+    attempt: AuthAttempt,
     /// The link to be asked next.
     at: usize,
     /// What a refusal costs: as much as if the first password file had known the user.
@@ -135,10 +135,10 @@ pub(crate) struct Case {
 }
 
 impl Chain {
-    /// A chain of [`LINKS_MAX`] links at most; `None` if there are more.
+    /// A chain of [`BACKENDS_MAX`] links at most; `None` if there are more.
     #[must_use]
-    pub fn new(links: Vec<Link>, settings: Settings) -> Option<Chain> {
-        (links.len() <= LINKS_MAX).then(|| Chain { links: links.into(), settings })
+    pub fn new(backends: Vec<AuthBackend>, settings: Settings) -> Option<Chain> {
+        (backends.len() <= BACKENDS_MAX).then(|| Chain { backends: backends.into(), settings })
     }
 
     /// A chain that lets in everybody as nobody.
@@ -146,44 +146,44 @@ impl Chain {
     pub fn open() -> Chain {
         let settings =
             Settings { allows_plain_passwords: true, key: [0; 32], bans: Arc::default(), verified: Arc::default() };
-        Chain { links: [Link::Anonymous(Anonymous::Everybody)].into(), settings }
+        Chain { backends: [AuthBackend::Anonymous(Anonymous::Everybody)].into(), settings }
     }
 
     /// Begins with an attempt. `random` fills bytes by which nobody can guess; where it cannot, an attempt that needs them is refused.
     pub fn begin(
         self: &Arc<Self>,
-        attempt: Attempt,
+        attempt: AuthAttempt,
         now: Now,
-        random: &mut dyn FnMut(&mut [u8]) -> Result<(), NoRandomBytes>,
-    ) -> Step {
-        let mut case = Case { attempt, at: 0, decoy: None, nonce: String::new(), refusal: None };
-        if let Err(refusal) = self.check(&case.attempt, now) {
-            return self.clone().refuse(case, refusal, now);
+        random: &mut dyn FnMut(&mut [u8]) -> Result<(), RandomUnavailable>,
+    ) -> AuthStep {
+        let mut progress = PendingAuth { attempt, at: 0, decoy: None, nonce: String::new(), refusal: None };
+        if let Err(refusal) = self.check(&progress.attempt, now) {
+            return self.clone().refuse(progress, refusal, now);
         }
-        if case.attempt.method.is_some() {
+        if progress.attempt.method.is_some() {
             let mut bytes = [0; SCRAM_NONCE_BYTES];
             if random(&mut bytes).is_err() {
                 let log = "the system gives no random bytes, so no challenge can be made";
-                return self.clone().refuse(case, Refusal::new(RefusalCode::NoRandom, log), now);
+                return self.clone().refuse(progress, Refusal::new(RefusalCode::NoRandom, log), now);
             }
-            case.nonce = Base64::encode_string(&bytes);
+            progress.nonce = Base64::encode_string(&bytes);
         }
-        self.clone().ask(case, now, None)
+        self.clone().ask(progress, now, None)
     }
 
     /// What is wrong with an attempt whoever it is from.
-    fn check(&self, attempt: &Attempt, now: Now) -> Result<(), Refusal> {
+    fn check(&self, attempt: &AuthAttempt, now: Now) -> Result<(), Refusal> {
         if let Some(who) = self.settings.bans.find(attempt, now) {
             return Err(banned(&who));
         }
-        if attempt.shows_a_secret() && attempt.provenance.is_exposed() && !self.settings.allows_plain_passwords {
+        if attempt.has_secret() && attempt.origin.is_exposed() && !self.settings.allows_plain_passwords {
             let log = format!(
                 "a password or a token came unencrypted by listener {}; use TLS, or allow it for this listener",
-                attempt.provenance.listener
+                attempt.origin.listener
             );
             return Err(Refusal::new(RefusalCode::PlainPassword, log));
         }
-        if attempt.provenance.certificate.as_ref().is_some_and(|certificate| certificate.has_expired(now)) {
+        if attempt.origin.certificate.as_ref().is_some_and(|certificate| certificate.has_expired(now)) {
             let log = "the client's certificate has expired since it was shown, and a session of TLS resumed";
             return Err(Refusal::new(RefusalCode::CertificateExpired, log));
         }
@@ -191,185 +191,191 @@ impl Chain {
     }
 
     /// Asks the links that have not been asked yet. A worker may do what takes long.
-    fn ask(self: Arc<Self>, mut case: Case, now: Now, worker: Option<Worker<'_>>) -> Step {
-        while let Some(link) = self.links.get(case.at) {
-            case.at += 1;
-            let mut answer = link.ask(&case.attempt, &case.nonce, &self.settings, now);
-            if let Answer::Later(job) = answer {
-                if matches!(job, Job::Password { .. }) {
+    fn ask(self: Arc<Self>, mut progress: PendingAuth, now: Now, worker: Option<AuthWorker<'_>>) -> AuthStep {
+        while let Some(backend) = self.backends.get(progress.at) {
+            progress.at += 1;
+            let mut answer = backend.ask(&progress.attempt, &progress.nonce, &self.settings, now);
+            if let BackendResponse::NeedsWork(job) = answer {
+                if matches!(job, AuthJob::Password { .. }) {
                     // It costs as much as the decoy would.
-                    case.decoy = None;
+                    progress.decoy = None;
                 }
                 let Some(worker) = worker.filter(|worker| worker.is_for(&job)) else {
-                    return Step::Work(Work::new(self, case, job));
+                    return AuthStep::AuthWork(AuthWork::new(self, progress, job));
                 };
-                answer = job.run(&case.attempt, worker.outside, now);
+                answer = job.run(&progress.attempt, worker.http_client, now);
             }
             match answer {
-                Answer::NotMine(_) | Answer::NotMineBecause(_) => case.note(answer),
-                answer => return self.go_on_with(case, answer, now, worker),
+                BackendResponse::Unknown(_) | BackendResponse::UnknownBecause(_) => progress.record(answer),
+                answer => return self.continue_with(progress, answer, now, worker),
             }
         }
-        let refusal = case.refusal.take().unwrap_or_else(|| case.attempt.unknown());
-        self.go_on_with(case, Answer::No(refusal), now, worker)
+        let refusal = progress.refusal.take().unwrap_or_else(|| progress.attempt.unknown());
+        self.continue_with(progress, BackendResponse::No(refusal), now, worker)
     }
 
     /// What comes of a link's answer.
-    pub(crate) fn go_on_with(
+    pub(crate) fn continue_with(
         self: Arc<Self>,
-        mut case: Case,
-        answer: Answer,
+        mut progress: PendingAuth,
+        answer: BackendResponse,
         now: Now,
-        worker: Option<Worker<'_>>,
-    ) -> Step {
+        worker: Option<AuthWorker<'_>>,
+    ) -> AuthStep {
         match answer {
-            Answer::Yes { principal, data } => match self.admit(&case.attempt, principal, now) {
-                Ok(principal) => Step::Admit { principal, data },
-                Err(refusal) => self.refuse(case, refusal, now),
+            BackendResponse::Yes { principal, data } => match self.admit(&progress.attempt, principal, now) {
+                Ok(principal) => AuthStep::Admit { principal, data },
+                Err(refusal) => self.refuse(progress, refusal, now),
             },
-            Answer::No(refusal) => match (case.decoy.take(), case.attempt.password.take()) {
+            BackendResponse::No(refusal) => match (progress.decoy.take(), progress.attempt.password.take()) {
                 (Some(Decoy::Hash(hash)), Some(password)) => {
-                    let job = Job::Decoy { hash, password, refusal };
+                    let job = AuthJob::Decoy { hash, password, refusal };
                     match worker.filter(|worker| worker.is_for(&job)) {
                         Some(known) => {
-                            let answer = job.run(&case.attempt, known.outside, now);
-                            self.go_on_with(case, answer, now, worker)
+                            let answer = job.run(&progress.attempt, known.http_client, now);
+                            self.continue_with(progress, answer, now, worker)
                         }
-                        None => Step::Work(Work::new(self, case, job)),
+                        None => AuthStep::AuthWork(AuthWork::new(self, progress, job)),
                     }
                 }
-                (Some(Decoy::Exchange { data, proving }), _) => {
-                    Step::Challenge { data, exchange: Exchange::new(self, case, *proving) }
+                (Some(Decoy::Exchange { data, scram_server }), _) => {
+                    AuthStep::Challenge { data, exchange: Exchange::new(self, progress, *scram_server) }
                 }
-                _ => self.refuse(case, refusal, now),
+                _ => self.refuse(progress, refusal, now),
             },
-            Answer::NotMine(_) | Answer::NotMineBecause(_) => {
-                case.note(answer);
-                self.ask(case, now, worker)
+            BackendResponse::Unknown(_) | BackendResponse::UnknownBecause(_) => {
+                progress.record(answer);
+                self.ask(progress, now, worker)
             }
-            Answer::Later(job) => Step::Work(Work::new(self, case, job)),
-            Answer::Challenge { data, proving } => {
+            BackendResponse::NeedsWork(job) => AuthStep::AuthWork(AuthWork::new(self, progress, job)),
+            BackendResponse::Challenge { data, scram_server } => {
                 // The user is known now, so its exchange is the only one.
-                case.decoy = None;
-                Step::Challenge { data, exchange: Exchange::new(self, case, *proving) }
+                progress.decoy = None;
+                AuthStep::Challenge { data, exchange: Exchange::new(self, progress, *scram_server) }
             }
         }
     }
 
     /// Whoever a link has vouched for must fit the limits and may not be banned.
-    fn admit(&self, attempt: &Attempt, principal: Principal, now: Now) -> Result<Principal, Refusal> {
+    fn admit(&self, attempt: &AuthAttempt, principal: Principal, now: Now) -> Result<Principal, Refusal> {
         if principal.client_id.as_ref().is_some_and(|id| id.is_empty() || id.len() > CLIENT_ID_BYTES_MAX) {
-            let log = format!("the client identifier that {} gives cannot be used", principal.link);
+            let log = format!("the client identifier that {} gives cannot be used", principal.backend);
             return Err(Refusal::new(RefusalCode::ClientId, log));
         }
-        let principal = with_peer(principal, attempt.provenance.peer_uid);
-        let user = principal.user.as_deref().map(|user| Banned::User(user.into()));
-        let client_id = principal.client_id.as_deref().map(|id| Banned::ClientId(id.into()));
+        let principal = with_peer(principal, attempt.origin.peer_uid);
+        let user = principal.user.as_deref().map(|user| BanTarget::User(user.into()));
+        let client_id = principal.client_id.as_deref().map(|id| BanTarget::ClientId(id.into()));
         match [user, client_id].into_iter().flatten().find(|who| self.settings.bans.has(who, now)) {
             Some(who) => Err(banned(&who)),
             None => Ok(principal),
         }
     }
 
-    fn refuse(self: Arc<Self>, case: Case, mut refusal: Refusal, now: Now) -> Step {
+    fn refuse(self: Arc<Self>, progress: PendingAuth, mut refusal: Refusal, now: Now) -> AuthStep {
         if refusal.code.counts_as_failure() {
-            for who in self.settings.bans.failed(&case.attempt, now) {
+            for who in self.settings.bans.failed(&progress.attempt, now) {
                 refusal.log.to_mut().push_str(&format!("; {who} is banned for failing too often"));
             }
         }
-        Step::Refuse(refusal)
+        AuthStep::Refuse(refusal)
     }
 }
 
-impl Case {
+impl PendingAuth {
     /// Whether a refusal costs another hash.
     pub(crate) fn has_decoy(&self) -> bool {
         self.decoy.is_some()
     }
 
     /// Notes who the client says it is, where that is in the data of its method.
-    pub(crate) fn says(&mut self, user: &str) {
+    pub(crate) fn set_user(&mut self, user: &str) {
         self.attempt.user_name.get_or_insert_with(|| user.into());
     }
 
-    pub(crate) fn attempt(&self) -> &Attempt {
+    pub(crate) fn attempt(&self) -> &AuthAttempt {
         &self.attempt
     }
 
     /// Keeps what a link says of a client that is not its own.
-    fn note(&mut self, answer: Answer) {
+    fn record(&mut self, answer: BackendResponse) {
         match answer {
-            Answer::NotMine(decoy) => self.decoy = self.decoy.take().or(decoy),
-            Answer::NotMineBecause(refusal) => self.refusal = self.refusal.take().or(Some(refusal)),
+            BackendResponse::Unknown(decoy) => self.decoy = self.decoy.take().or(decoy),
+            BackendResponse::UnknownBecause(refusal) => self.refusal = self.refusal.take().or(Some(refusal)),
             _ => {}
         }
     }
 }
 
-impl Link {
-    fn ask(&self, attempt: &Attempt, nonce: &str, settings: &Settings, now: Now) -> Answer {
+impl AuthBackend {
+    fn ask(&self, attempt: &AuthAttempt, nonce: &str, settings: &Settings, now: Now) -> BackendResponse {
         match self {
-            Link::Anonymous(who) => {
+            AuthBackend::Anonymous(who) => {
                 let gives_none = attempt.user_name.is_none() && attempt.password.is_none();
                 let is_mine = attempt.method.is_none() && (gives_none || *who == Anonymous::Everybody);
                 match is_mine {
-                    true => Answer::yes(Principal { link: "anonymous", ..Principal::default() }),
-                    false => Answer::NotMine(None),
+                    true => BackendResponse::yes(Principal { backend: "anonymous", ..Principal::default() }),
+                    false => BackendResponse::Unknown(None),
                 }
             }
-            Link::PasswordFile(file) => {
+            AuthBackend::PasswordFile(file) => {
                 if let Some(hash) = attempt.method.as_deref().and_then(ScramHash::of_method) {
                     let data = attempt.data.as_ref().map_or(&[][..], |data| data.expose());
-                    return Proving::begin(hash, file, data, attempt.user_name.as_deref(), nonce, &settings.key);
+                    return ScramServer::begin(hash, file, data, attempt.user_name.as_deref(), nonce, &settings.key);
                 }
                 let (None, Some(name), Some(password)) = (&attempt.method, &attempt.user_name, &attempt.password)
                 else {
-                    return Answer::NotMine(None);
+                    return BackendResponse::Unknown(None);
                 };
                 let Some(account) = file.user(name) else {
-                    return Answer::NotMine(Some(Decoy::Hash(file.decoy(&settings.key, name))));
+                    return BackendResponse::Unknown(Some(Decoy::Hash(file.decoy(&settings.key, name))));
                 };
                 let principal =
-                    Principal { user: Some((&**name).into()), link: "password_file", ..Principal::default() };
+                    Principal { user: Some((&**name).into()), backend: "password_file", ..Principal::default() };
                 let verified = &settings.verified;
                 let fingerprint = verified.fingerprint(name, &account.password, password.expose());
                 if fingerprint.as_ref().is_some_and(|fingerprint| verified.has(fingerprint)) {
-                    return Answer::yes(principal);
+                    return BackendResponse::yes(principal);
                 }
                 let (hash, password) = (account.password.clone(), password.clone());
                 let note = fingerprint.map(|fingerprint| (verified.clone(), fingerprint));
-                Answer::Later(Job::Password { hash, password, principal, note })
+                BackendResponse::NeedsWork(AuthJob::Password { hash, password, principal, note })
             }
-            Link::Certificate(rules) => match (&attempt.method, &attempt.provenance.certificate) {
-                (None, Some(certificate)) => rules.principal(certificate).map_or_else(Answer::No, Answer::yes),
-                _ => Answer::NotMine(None),
+            AuthBackend::Certificate(rules) => match (&attempt.method, &attempt.origin.certificate) {
+                (None, Some(certificate)) => {
+                    rules.principal(certificate).map_or_else(BackendResponse::No, BackendResponse::yes)
+                }
+                _ => BackendResponse::Unknown(None),
             },
-            Link::Jwt(jwt) => {
+            AuthBackend::Jwt(jwt) => {
                 let token = match attempt.method.as_deref() {
                     Some(JWT_METHOD) => attempt.data.as_ref(),
                     Some(_) => None,
                     None => attempt.password.as_ref().filter(|password| looks_like_a_token(password.expose())),
                 };
                 match token {
-                    Some(token) => Answer::Later(Job::Token { jwt: jwt.clone(), token: token.clone() }),
-                    None => Answer::NotMine(None),
+                    Some(token) => {
+                        BackendResponse::NeedsWork(AuthJob::Token { jwt: jwt.clone(), token: token.clone() })
+                    }
+                    None => BackendResponse::Unknown(None),
                 }
             }
-            Link::Hook(_) if attempt.method.is_some() => Answer::NotMine(None),
-            Link::Hook(hook) => hook.remembered(attempt, now).unwrap_or_else(|| Answer::Later(Job::Hook(hook.clone()))),
+            AuthBackend::Hook(_) if attempt.method.is_some() => BackendResponse::Unknown(None),
+            AuthBackend::Hook(hook) => {
+                hook.cached(attempt, now).unwrap_or_else(|| BackendResponse::NeedsWork(AuthJob::Hook(hook.clone())))
+            }
         }
     }
 }
 
-impl Answer {
-    fn yes(principal: Principal) -> Answer {
-        Answer::Yes { principal, data: None }
+impl BackendResponse {
+    fn yes(principal: Principal) -> BackendResponse {
+        BackendResponse::Yes { principal, data: None }
     }
 }
 
-impl Attempt {
+impl AuthAttempt {
     /// Whether it gives something by which whoever reads it could come in, too. What SCRAM sends is no such thing.
-    fn shows_a_secret(&self) -> bool {
+    fn has_secret(&self) -> bool {
         self.password.is_some() || self.method.as_deref() == Some(JWT_METHOD)
     }
 
@@ -384,7 +390,7 @@ impl Attempt {
                 RefusalCode::NoCredentials,
                 format!(
                     "the client does not say who it is, and listener {} lets in no such clients",
-                    self.provenance.listener
+                    self.origin.listener
                 ),
             ),
             (Some(name), None) => {
@@ -414,7 +420,7 @@ fn with_peer(mut principal: Principal, peer_uid: Option<u32>) -> Principal {
     principal
 }
 
-fn banned(who: &Banned) -> Refusal {
+fn banned(who: &BanTarget) -> Refusal {
     Refusal::new(RefusalCode::Banned, format!("{who} is banned"))
 }
 

@@ -40,7 +40,7 @@ pub const CERTIFICATE_BYTES_MAX: usize = 64 << 10;
 /// Most names that are taken from one certificate; further ones are not seen.
 pub const CERTIFICATE_NAMES_MAX: usize = 64;
 /// Most links in a chain.
-pub const LINKS_MAX: usize = 16;
+pub const BACKENDS_MAX: usize = 16;
 
 /// Longest message of SCRAM, in bytes.
 pub const SCRAM_MESSAGE_BYTES_MAX: usize = 4_096;

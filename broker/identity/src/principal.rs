@@ -17,7 +17,7 @@ pub struct Principal {
     /// When this ends, in seconds since 1970. The client must have authenticated again by then.
     pub expires_at_unix_s: Option<u64>,
     /// Which link has vouched for it, for log and metrics.
-    pub link: &'static str,
+    pub backend: &'static str,
 }
 
 /// Names and values.
@@ -33,7 +33,7 @@ impl fmt::Debug for Principal {
             .field("claims", &claims)
             .field("roles", &self.roles)
             .field("expires_at_unix_s", &self.expires_at_unix_s)
-            .field("link", &self.link)
+            .field("link", &self.backend)
             .finish()
     }
 }

@@ -15,7 +15,7 @@ use crate::password_file::PasswordHash;
 /// shows a wrong one waits for the hash each time.
 pub struct VerifiedPasswords {
     key: hmac::Key,
-    known: Mutex<Known>,
+    known: Mutex<Generations>,
     hits: AtomicU64,
 }
 
@@ -24,10 +24,10 @@ pub(crate) type Fingerprint = [u8; 32];
 
 /// Two generations: what is not used for as long as a generation takes to fill goes with the older one.
 #[derive(Default)]
-struct Known {
+struct Generations {
     capacity: usize,
-    younger: HashSet<Fingerprint>,
-    older: HashSet<Fingerprint>,
+    current: HashSet<Fingerprint>,
+    previous: HashSet<Fingerprint>,
 }
 
 /// Keeps nothing.
@@ -41,7 +41,7 @@ impl VerifiedPasswords {
     /// `key`: random, made once for the life of the process. `capacity`: most passwords that are kept; 0 keeps none.
     #[must_use]
     pub fn new(key: &[u8; 32], capacity: usize) -> VerifiedPasswords {
-        let known = Known { capacity, ..Known::default() };
+        let known = Generations { capacity, ..Generations::default() };
         VerifiedPasswords {
             key: hmac::Key::new(hmac::HMAC_SHA256, key),
             known: Mutex::new(known),
@@ -51,14 +51,14 @@ impl VerifiedPasswords {
 
     /// Forgets all of them, and keeps at most so many from now on.
     pub fn clear(&self, capacity: usize) {
-        *self.locked() = Known { capacity, ..Known::default() };
+        *self.locked() = Generations { capacity, ..Generations::default() };
     }
 
     /// How many are kept.
     #[must_use]
     pub fn count(&self) -> usize {
         let known = self.locked();
-        known.younger.len() + known.older.len()
+        known.current.len() + known.previous.len()
     }
 
     /// Logins that needed no hash, since the start.
@@ -89,39 +89,39 @@ impl VerifiedPasswords {
         has
     }
 
-    pub(crate) fn note(&self, fingerprint: Fingerprint) {
-        self.locked().note(fingerprint);
+    pub(crate) fn record(&self, fingerprint: Fingerprint) {
+        self.locked().record(fingerprint);
     }
 
-    fn locked(&self) -> MutexGuard<'_, Known> {
+    fn locked(&self) -> MutexGuard<'_, Generations> {
         // Whatever a panic has interrupted, a set is whole.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
+impl Generations {
     fn has(&mut self, fingerprint: &Fingerprint) -> bool {
-        if self.younger.contains(fingerprint) {
+        if self.current.contains(fingerprint) {
             return true;
         }
-        let is_older = self.older.remove(fingerprint);
+        let is_older = self.previous.remove(fingerprint);
         if is_older {
-            self.note(*fingerprint);
+            self.record(*fingerprint);
         }
         is_older
     }
 
-    fn note(&mut self, fingerprint: Fingerprint) {
+    fn record(&mut self, fingerprint: Fingerprint) {
         if self.capacity == 0 {
             return;
         }
-        self.older.remove(&fingerprint);
-        if self.younger.len() >= self.capacity.div_ceil(2) {
-            self.older = std::mem::take(&mut self.younger);
+        self.previous.remove(&fingerprint);
+        if self.current.len() >= self.capacity.div_ceil(2) {
+            self.previous = std::mem::take(&mut self.current);
         }
         // Both together are no more than may be.
-        if self.younger.len() + self.older.len() < self.capacity {
-            self.younger.insert(fingerprint);
+        if self.current.len() + self.previous.len() < self.capacity {
+            self.current.insert(fingerprint);
         }
     }
 }
@@ -149,7 +149,7 @@ mod tests {
         for capacity in [0, 1, 2, 3, 10, 101] {
             let verified = VerifiedPasswords::new(&[1; 32], capacity);
             for each in 0..1_000 {
-                verified.note(number(each));
+                verified.record(number(each));
                 assert!(verified.count() <= capacity, "{} of {capacity}", verified.count());
                 if capacity > 2 {
                     assert!(verified.has(&number(each)) && verified.has(&number(0)), "{each} of {capacity}");

@@ -3,17 +3,17 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use crate::chain::{Answer, Case, Chain, Step};
+use crate::chain::{AuthStep, BackendResponse, Chain, PendingAuth};
 use crate::password_file::PasswordHash;
 use crate::verified::Fingerprint;
-use crate::{Attempt, Hook, Jwt, Now, Outside, Principal, Refusal, RefusalCode, Secret, VerifiedPasswords};
+use crate::{AuthAttempt, Hook, HttpClient, Jwt, Now, Principal, Refusal, RefusalCode, Secret, VerifiedPasswords};
 
 /// A part of an authentication that takes long: a hash, a signature. Any thread may run it, and dropping it does no harm.
-pub struct Work(Box<(Arc<Chain>, Case, Job)>);
+pub struct AuthWork(Box<(Arc<Chain>, PendingAuth, AuthJob)>);
 
 /// What a part of an authentication takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum WorkKind {
     /// A processor for tens of milliseconds, and the memory of a hash.
     Hash,
     /// A processor for less than a millisecond.
@@ -23,7 +23,7 @@ pub enum Kind {
 }
 
 /// What there is to do.
-pub(crate) enum Job {
+pub(crate) enum AuthJob {
     /// Is this the password of the user? Where it is, that is noted.
     Password {
         hash: PasswordHash,
@@ -39,80 +39,80 @@ pub(crate) enum Job {
     Hook(Arc<Hook>),
 }
 
-impl Work {
-    pub(crate) fn new(chain: Arc<Chain>, case: Case, job: Job) -> Work {
-        Work(Box::new((chain, case, job)))
+impl AuthWork {
+    pub(crate) fn new(chain: Arc<Chain>, progress: PendingAuth, job: AuthJob) -> AuthWork {
+        AuthWork(Box::new((chain, progress, job)))
     }
 
     /// What it takes.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> WorkKind {
         self.0.2.kind()
     }
 
     /// Does it, and whatever of the same kind comes after it, and says what comes of the attempt.
     #[must_use]
-    pub fn run(self, outside: &dyn Outside, now: Now) -> Step {
-        let (chain, case, job) = *self.0;
-        let worker = Worker { outside, kind: job.kind() };
-        let answer = job.run(case.attempt(), outside, now);
-        chain.go_on_with(case, answer, now, Some(worker))
+    pub fn run(self, http_client: &dyn HttpClient, now: Now) -> AuthStep {
+        let (chain, progress, job) = *self.0;
+        let worker = AuthWorker { http_client, kind: job.kind() };
+        let answer = job.run(progress.attempt(), http_client, now);
+        chain.continue_with(progress, answer, now, Some(worker))
     }
 }
 
 /// A thread that runs work of one kind.
 #[derive(Clone, Copy)]
-pub(crate) struct Worker<'o> {
-    pub(crate) outside: &'o dyn Outside,
-    kind: Kind,
+pub(crate) struct AuthWorker<'o> {
+    pub(crate) http_client: &'o dyn HttpClient,
+    kind: WorkKind,
 }
 
-impl Worker<'_> {
-    pub(crate) fn is_for(&self, job: &Job) -> bool {
+impl AuthWorker<'_> {
+    pub(crate) fn is_for(&self, job: &AuthJob) -> bool {
         self.kind == job.kind()
     }
 }
 
-impl Job {
-    fn kind(&self) -> Kind {
+impl AuthJob {
+    fn kind(&self) -> WorkKind {
         match self {
-            Job::Password { .. } | Job::Decoy { .. } => Kind::Hash,
-            Job::Token { jwt, .. } if !jwt.may_fetch() => Kind::Signature,
-            Job::Token { .. } | Job::Hook(_) => Kind::Network,
+            AuthJob::Password { .. } | AuthJob::Decoy { .. } => WorkKind::Hash,
+            AuthJob::Token { jwt, .. } if !jwt.can_fetch() => WorkKind::Signature,
+            AuthJob::Token { .. } | AuthJob::Hook(_) => WorkKind::Network,
         }
     }
 
-    pub(crate) fn run(self, attempt: &Attempt, outside: &dyn Outside, now: Now) -> Answer {
+    pub(crate) fn run(self, attempt: &AuthAttempt, http_client: &dyn HttpClient, now: Now) -> BackendResponse {
         match self {
-            Job::Password { hash, password, principal, note } => {
+            AuthJob::Password { hash, password, principal, note } => {
                 if hash.verify(password.expose()) {
                     if let Some((verified, fingerprint)) = note {
-                        verified.note(fingerprint);
+                        verified.record(fingerprint);
                     }
-                    Answer::Yes { principal, data: None }
+                    BackendResponse::Yes { principal, data: None }
                 } else {
                     let user = principal.user.as_deref().unwrap_or_default();
                     let log = format!("wrong password for user {}", user.escape_debug());
-                    Answer::No(Refusal::new(RefusalCode::WrongPassword, log))
+                    BackendResponse::No(Refusal::new(RefusalCode::WrongPassword, log))
                 }
             }
-            Job::Decoy { hash, password, refusal } => {
+            AuthJob::Decoy { hash, password, refusal } => {
                 black_box(hash.verify(password.expose()));
-                Answer::No(refusal)
+                BackendResponse::No(refusal)
             }
-            Job::Token { jwt, token } => jwt.judge(token.expose(), outside, now),
-            Job::Hook(hook) => hook.ask(attempt, outside, now),
+            AuthJob::Token { jwt, token } => jwt.verify_token(token.expose(), http_client, now),
+            AuthJob::Hook(hook) => hook.ask(attempt, http_client, now),
         }
     }
 }
 
-impl std::fmt::Debug for Work {
+impl std::fmt::Debug for AuthWork {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let job = match &self.0.2 {
-            Job::Password { .. } => "password",
-            Job::Decoy { .. } => "decoy",
-            Job::Token { .. } => "token",
-            Job::Hook(_) => "hook",
+            AuthJob::Password { .. } => "password",
+            AuthJob::Decoy { .. } => "decoy",
+            AuthJob::Token { .. } => "token",
+            AuthJob::Hook(_) => "hook",
         };
         let decoy_follows = self.0.1.has_decoy();
         f.debug_struct("Work").field("job", &job).field("decoy_follows", &decoy_follows).finish_non_exhaustive()

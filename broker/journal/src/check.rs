@@ -9,22 +9,22 @@ use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
 use crate::format::{Frame, LOCK_NAME, Name};
 use crate::numbers::Position;
-use crate::reader::{Damage, End, Reader, Step, read_names};
+use crate::reader::{Damage, LogEnd, Reader, Step, read_names};
 use crate::record::{Record, RecordError, Records};
 
 /// So often a directory is read that somebody writes to, until nothing of what was read has gone meanwhile.
-pub const READ_TRIES: usize = 10;
+pub const READ_ATTEMPTS: usize = 10;
 /// Whoever has a directory for longer than this does not only look at it.
-const LOOK_MAX: Duration = Duration::from_secs(1);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often a directory that somebody has is tried again until then.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// So many frames with something undecodable are listed.
 pub const UNDECODABLE_LISTED_MAX: usize = 100;
 
 /// What there is in a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Summary {
+pub struct LogSummary {
     /// Frames that count.
     pub frames: u64,
     /// Records in them.
@@ -37,7 +37,7 @@ pub struct Summary {
     /// What is gone.
     pub damage: Vec<Damage>,
     /// How the log ends.
-    pub end: End,
+    pub end: LogEnd,
 }
 
 /// Reads all that `reader` gives and hands each record to `visit`, with the frame that it is in. Damage is skipped and listed.
@@ -47,10 +47,10 @@ pub struct Summary {
 pub fn check<D: Disk>(
     mut reader: Reader<D>,
     mut visit: impl FnMut(&Frame<'_>, &Record<'_>),
-) -> Result<Summary, LogError> {
-    let end = End { last: Position::START, closed: false, torn: None };
+) -> Result<LogSummary, LogError> {
+    let end = LogEnd { last: Position::START, closed: false, torn: None };
     let mut summary =
-        Summary { frames: 0, records: 0, undecodable: Vec::new(), undecodable_frames: 0, damage: Vec::new(), end };
+        LogSummary { frames: 0, records: 0, undecodable: Vec::new(), undecodable_frames: 0, damage: Vec::new(), end };
     while let Some(step) = reader.step()? {
         match step {
             Step::Damage(damage) => summary.damage.push(damage),
@@ -81,7 +81,7 @@ pub fn check<D: Disk>(
 
 /// The files of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Files {
+pub struct DirectoryUsage {
     /// Segments.
     pub segments: u64,
     /// Bytes of them.
@@ -95,18 +95,18 @@ pub struct Files {
     /// Bytes of them.
     pub spare_bytes: u64,
     /// Segments that were put aside because they have damage.
-    pub put_aside: u64,
+    pub quarantined: u64,
     /// Bytes of them.
-    pub put_aside_bytes: u64,
+    pub quarantined_bytes: u64,
 }
 
-impl Files {
+impl DirectoryUsage {
     /// What is in the directory.
     ///
     /// # Errors
     /// Those of the disk. A file that has gone meanwhile is not counted.
-    pub fn of<D: Disk>(disk: &D) -> Result<Files, LogError> {
-        let mut files = Files::default();
+    pub fn of<D: Disk>(disk: &D) -> Result<DirectoryUsage, LogError> {
+        let mut files = DirectoryUsage::default();
         for name in disk.list()? {
             let Some(kind) = Name::parse(&name) else { continue };
             let bytes = match disk.open(&name).and_then(|file| file.size_bytes()) {
@@ -118,7 +118,7 @@ impl Files {
                 Name::Segment(_) => (&mut files.segments, &mut files.segment_bytes),
                 Name::Snapshot(_) => (&mut files.snapshots, &mut files.snapshot_bytes),
                 Name::Spare(_) => (&mut files.spares, &mut files.spare_bytes),
-                Name::Damaged(_) => (&mut files.put_aside, &mut files.put_aside_bytes),
+                Name::Damaged(_) => (&mut files.quarantined, &mut files.quarantined_bytes),
             };
             *count += 1;
             *sum = sum.saturating_add(bytes);
@@ -130,47 +130,47 @@ impl Files {
 /// The version of the format that a directory has; `None` where there is no log.
 ///
 /// # Errors
-/// [`LogError::Newer`], [`LogError::VersionMissing`], [`LogError::VersionDamaged`], and those of the disk.
-pub fn format_of<D: Disk>(disk: &D) -> Result<Option<u32>, LogError> {
+/// [`LogError::UnsupportedVersion`], [`LogError::VersionMissing`], [`LogError::VersionDamaged`], and those of the disk.
+pub fn read_format_version<D: Disk>(disk: &D) -> Result<Option<u32>, LogError> {
     Ok(read_names(disk)?.0.map(|version| version.format))
 }
 
 /// Reads a directory to which somebody may write meanwhile. A segment or snapshot that is released while `read` goes on may be
-/// overwritten, so `read` is tried again then, [`READ_TRIES`] times in all.
+/// overwritten, so `read` is tried again then, [`READ_ATTEMPTS`] times in all.
 ///
 /// # Errors
-/// Those of `read`, and [`LogError::Unsteady`].
-pub fn read_steadily<D: Disk, T>(disk: &D, mut read: impl FnMut() -> Result<T, LogError>) -> Result<T, LogError> {
-    for _ in 0..READ_TRIES {
-        let before = state_names(disk)?;
+/// Those of `read`, and [`LogError::ChangedWhileReading`].
+pub fn read_consistently<D: Disk, T>(disk: &D, mut read: impl FnMut() -> Result<T, LogError>) -> Result<T, LogError> {
+    for _ in 0..READ_ATTEMPTS {
+        let before = list_state_files(disk)?;
         let result = read();
         // A number is never given to another segment of a log that is open, so a file that still has its name was not released.
-        if before.is_subset(&state_names(disk)?) {
+        if before.is_subset(&list_state_files(disk)?) {
             return result;
         }
     }
-    Err(LogError::Unsteady)
+    Err(LogError::ChangedWhileReading)
 }
 
 /// Takes a directory for this process, as opening its log does. It is held until what is given is dropped.
 ///
 /// # Errors
 /// [`LogError::Locked`] where another process has it, and those of the disk.
-pub fn hold<D: Disk>(disk: &D) -> Result<D::Lock, LogError> {
+pub fn lock_directory<D: Disk>(disk: &D) -> Result<D::Lock, LogError> {
     let begun = Instant::now();
     loop {
         match disk.lock(LOCK_NAME) {
             Ok(lock) => return Ok(lock),
             Err(error) if error.kind != ErrorKind::WouldBlock => return Err(LogError::Disk(error)),
-            Err(_) if begun.elapsed() >= LOOK_MAX => return Err(LogError::Locked),
+            Err(_) if begun.elapsed() >= LOCK_TIMEOUT => return Err(LogError::Locked),
             // Somebody may only be looking whether the directory is in use, which takes a moment.
-            Err(_) => thread::sleep(LOOK_AGAIN),
+            Err(_) => thread::sleep(LOCK_RETRY_INTERVAL),
         }
     }
 }
 
 /// The names of segments and snapshots.
-pub(crate) fn state_names<D: Disk>(disk: &D) -> Result<BTreeSet<String>, LogError> {
+pub(crate) fn list_state_files<D: Disk>(disk: &D) -> Result<BTreeSet<String>, LogError> {
     let is_state = |name: &String| matches!(Name::parse(name), Some(Name::Segment(_) | Name::Snapshot(_)));
     Ok(disk.list()?.into_iter().filter(is_state).collect())
 }

@@ -9,22 +9,22 @@
 
 use std::io::ErrorKind;
 
-use crate::check::{Summary, check, state_names};
+use crate::check::{LogSummary, check, list_state_files};
 use crate::disk::{Disk, DiskError, DiskFile};
 use crate::error::LogError;
 use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, NEW_SUFFIX, Name, VERSION_NAME};
 use crate::numbers::Position;
-use crate::reader::{Reader, Torn};
+use crate::reader::{Reader, TornWrite};
 use crate::snapshot::Snapshots;
 
 /// So often a copy is made anew because files were released meanwhile, or because what was copied has damage.
-pub const COPY_TRIES: usize = 10;
+pub const COPY_ATTEMPTS: usize = 10;
 /// Bytes that are read and written at once.
 const CHUNK_BYTES: u64 = 1 << 20;
 
 /// A copy that is whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copied {
+pub struct CopySummary {
     /// Files, with `VERSION`.
     pub files: u64,
     /// Bytes of them.
@@ -32,9 +32,9 @@ pub struct Copied {
     /// The last frame that its snapshot covers.
     pub covered: Position,
     /// What there is in its log.
-    pub log: Summary,
+    pub log: LogSummary,
     /// What was begun behind that and is not in the copy, since it is not whole: of a log that is written to, the write under way.
-    pub torn: Option<Torn>,
+    pub torn: Option<TornWrite>,
 }
 
 /// Why there is no copy.
@@ -50,15 +50,15 @@ pub enum CopyError {
 /// half-made and damaged segments that were put aside are not copied.
 ///
 /// # Errors
-/// [`LogError::Unsteady`] where files were released during each of [`COPY_TRIES`] tries, [`LogError::Damaged`] where the copy of
+/// [`LogError::ChangedWhileReading`] where files were released during each of [`COPY_ATTEMPTS`] tries, [`LogError::Damaged`] where the copy of
 /// files that stayed has damage, and those of the disks. What was copied may be in `to` then, without `VERSION`.
-pub fn copy<S: Disk, T: Disk>(from: &S, to: &T) -> Result<Copied, CopyError> {
-    let mut result = Err(CopyError::Source(LogError::Unsteady));
-    for _ in 0..COPY_TRIES {
+pub fn copy<S: Disk, T: Disk>(from: &S, to: &T) -> Result<CopySummary, CopyError> {
+    let mut result = Err(CopyError::Source(LogError::ChangedWhileReading));
+    for _ in 0..COPY_ATTEMPTS {
         clear(to).map_err(CopyError::Target)?;
         result = copy_once(from, to);
         match &result {
-            Err(CopyError::Source(LogError::Unsteady | LogError::Damaged(_))) => {}
+            Err(CopyError::Source(LogError::ChangedWhileReading | LogError::Damaged(_))) => {}
             _ => return result,
         }
     }
@@ -66,10 +66,10 @@ pub fn copy<S: Disk, T: Disk>(from: &S, to: &T) -> Result<Copied, CopyError> {
     result
 }
 
-fn copy_once<S: Disk, T: Disk>(from: &S, to: &T) -> Result<Copied, CopyError> {
+fn copy_once<S: Disk, T: Disk>(from: &S, to: &T) -> Result<CopySummary, CopyError> {
     // It says which segments there must be, so it is read before they are looked for.
     let version = read_version_text(from)?;
-    let names = state_names(from).map_err(CopyError::Source)?;
+    let names = list_state_files(from).map_err(CopyError::Source)?;
     if names.is_empty() {
         return Err(CopyError::Source(LogError::Empty));
     }
@@ -79,17 +79,17 @@ fn copy_once<S: Disk, T: Disk>(from: &S, to: &T) -> Result<Copied, CopyError> {
     let is_snapshot = |name: &&String| matches!(Name::parse(name), Some(Name::Snapshot(_)));
     let segments = names.iter().rev().filter(|name| !is_snapshot(name));
     for name in segments.chain(names.iter().filter(is_snapshot)) {
-        bytes += copy_backwards(from, to, name)?;
+        bytes += copy_newest_first(from, to, name)?;
     }
     // The copy counts when it has been found whole, whatever ends this before.
-    let half_made = half_made_version();
+    let half_made = partial_version();
     let written = to.create(&half_made, version.len() as u64).and_then(|file| file.write_durably(0, &version));
     written.map_err(|error| CopyError::Target(error.into()))?;
-    if !names.is_subset(&state_names(from).map_err(CopyError::Source)?) {
-        return Err(CopyError::Source(LogError::Unsteady));
+    if !names.is_subset(&list_state_files(from).map_err(CopyError::Source)?) {
+        return Err(CopyError::Source(LogError::ChangedWhileReading));
     }
     let verified = || {
-        verify(&HalfMade(to.clone())).map_err(|error| match error {
+        verify(&PartialCopy(to.clone())).map_err(|error| match error {
             LogError::Disk(_) => CopyError::Target(error),
             _ => CopyError::Source(error),
         })
@@ -97,7 +97,7 @@ fn copy_once<S: Disk, T: Disk>(from: &S, to: &T) -> Result<Copied, CopyError> {
     let (covered, mut log) = verified()?;
     let torn = log.end.torn.clone();
     while let Some(torn) = &log.end.torn {
-        clear_torn(to, torn).map_err(|error| CopyError::Target(error.into()))?;
+        remove_partial_copy(to, torn).map_err(|error| CopyError::Target(error.into()))?;
         log = verified()?.1;
     }
     let name = || {
@@ -106,19 +106,19 @@ fn copy_once<S: Disk, T: Disk>(from: &S, to: &T) -> Result<Copied, CopyError> {
         to.sync_directory()
     };
     name().map_err(|error| CopyError::Target(error.into()))?;
-    Ok(Copied { files: names.len() as u64 + 1, bytes, covered, log, torn })
+    Ok(CopySummary { files: names.len() as u64 + 1, bytes, covered, log, torn })
 }
 
 /// What `VERSION` is called in a copy that has not been found whole. Without `VERSION` nobody takes it for a log.
-fn half_made_version() -> String {
+fn partial_version() -> String {
     format!("{VERSION_NAME}{NEW_SUFFIX}")
 }
 
 /// A copy as it will be when it has its `VERSION`.
 #[derive(Debug, Clone)]
-struct HalfMade<D>(D);
+struct PartialCopy<D>(D);
 
-impl<D: Disk> Disk for HalfMade<D> {
+impl<D: Disk> Disk for PartialCopy<D> {
     type File = D::File;
     type Lock = D::Lock;
 
@@ -128,7 +128,7 @@ impl<D: Disk> Disk for HalfMade<D> {
 
     fn list(&self) -> Result<Vec<String>, DiskError> {
         let mut names = self.0.list()?;
-        let half_made = half_made_version();
+        let half_made = partial_version();
         names.iter_mut().filter(|name| **name == half_made).for_each(|name| *name = VERSION_NAME.to_owned());
         Ok(names)
     }
@@ -138,7 +138,7 @@ impl<D: Disk> Disk for HalfMade<D> {
     }
 
     fn open(&self, name: &str) -> Result<D::File, DiskError> {
-        if name == VERSION_NAME { self.0.open(&half_made_version()) } else { self.0.open(name) }
+        if name == VERSION_NAME { self.0.open(&partial_version()) } else { self.0.open(name) }
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
@@ -161,8 +161,8 @@ impl<D: Disk> Disk for HalfMade<D> {
 /// Reads a directory that nobody writes to, and says what it has.
 ///
 /// # Errors
-/// [`LogError::Damaged`], [`LogError::Newer`] and other reasons for which it could not be opened.
-pub fn verify<D: Disk>(disk: &D) -> Result<(Position, Summary), LogError> {
+/// [`LogError::Damaged`], [`LogError::UnsupportedVersion`] and other reasons for which it could not be opened.
+pub fn verify<D: Disk>(disk: &D) -> Result<(Position, LogSummary), LogError> {
     let Snapshots { whole, damaged } = Snapshots::of(disk)?;
     let covered = whole.map_or(Position::START, |snapshot| snapshot.covered());
     let summary = check(Reader::open(disk, covered)?, |_, _| {})?;
@@ -176,7 +176,7 @@ pub fn verify<D: Disk>(disk: &D) -> Result<(Position, Summary), LogError> {
 }
 
 /// Overwrites what is not whole at the end of a copy.
-fn clear_torn<T: Disk>(to: &T, torn: &Torn) -> Result<(), DiskError> {
+fn remove_partial_copy<T: Disk>(to: &T, torn: &TornWrite) -> Result<(), DiskError> {
     let file = to.open(&Name::Segment(torn.segment).to_string())?;
     let size = file.size_bytes()?;
     let end = torn.offset.saturating_add(torn.bytes).min(size);
@@ -205,9 +205,9 @@ fn read_version_text<S: Disk>(from: &S) -> Result<Option<Vec<u8>>, CopyError> {
 }
 
 /// Copies a file from its end to its beginning, but its header, which may name the last of its frames; gives its size.
-fn copy_backwards<S: Disk, T: Disk>(from: &S, to: &T, name: &str) -> Result<u64, CopyError> {
+fn copy_newest_first<S: Disk, T: Disk>(from: &S, to: &T, name: &str) -> Result<u64, CopyError> {
     let unread = |error: DiskError| {
-        CopyError::Source(if error.kind == ErrorKind::NotFound { LogError::Unsteady } else { error.into() })
+        CopyError::Source(if error.kind == ErrorKind::NotFound { LogError::ChangedWhileReading } else { error.into() })
     };
     let unwritten = |error: DiskError| CopyError::Target(error.into());
     let source = from.open(name).map_err(unread)?;
@@ -235,7 +235,7 @@ fn copy_backwards<S: Disk, T: Disk>(from: &S, to: &T, name: &str) -> Result<u64,
 /// Removes what an earlier try has left; `VERSION` first, without which the rest is no directory of a log.
 fn clear<T: Disk>(to: &T) -> Result<(), LogError> {
     let names = to.list()?;
-    let half_made = half_made_version();
+    let half_made = partial_version();
     let is_version = |name: &&String| *name == VERSION_NAME || **name == half_made;
     let is_ours = |name: &&String| Name::parse(name).is_some();
     for name in names.iter().filter(is_version).chain(names.iter().filter(is_ours)) {

@@ -13,7 +13,7 @@ pub enum LogError {
     /// Another process has the directory.
     Locked,
     /// A newer program has written it.
-    Newer {
+    UnsupportedVersion {
         /// Where its version stands.
         file: Box<str>,
         /// The version found.
@@ -37,13 +37,13 @@ pub enum LogError {
         cause: Box<str>,
     },
     /// The thread that wrote the log is gone.
-    WriterGone,
+    WriterStopped,
     /// A snapshot is not whole, and was needed.
     SnapshotDamaged(Box<str>),
     /// There is nothing of a log.
     Empty,
     /// Files went while they were read, each time that it was tried.
-    Unsteady,
+    ChangedWhileReading,
 }
 
 impl LogError {
@@ -51,17 +51,17 @@ impl LogError {
     pub fn code(&self) -> &'static str {
         match self {
             LogError::Locked => "journal_locked",
-            LogError::Newer { .. } => "journal_newer",
+            LogError::UnsupportedVersion { .. } => "journal_newer",
             LogError::VersionMissing => "journal_version_missing",
             LogError::VersionDamaged => "journal_version_damaged",
             LogError::Settings(_) => "journal_settings",
             LogError::Damaged(_) => "journal_damaged",
             LogError::Disk(_) => "journal_disk",
             LogError::Refused { .. } => "journal_refused",
-            LogError::WriterGone => "journal_writer_gone",
+            LogError::WriterStopped => "journal_writer_gone",
             LogError::SnapshotDamaged(_) => "journal_snapshot_damaged",
             LogError::Empty => "journal_empty",
-            LogError::Unsteady => "journal_unsteady",
+            LogError::ChangedWhileReading => "journal_unsteady",
         }
     }
 }
@@ -70,7 +70,7 @@ impl fmt::Display for LogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LogError::Locked => write!(f, "another process has the journal open; stop it, or use another directory"),
-            LogError::Newer { file, version } => write!(
+            LogError::UnsupportedVersion { file, version } => write!(
                 f,
                 "{file} has version {version} of the format, and this program reads versions up to {FORMAT_VERSION}; use a program that reads version {version}"
             ),
@@ -84,10 +84,10 @@ impl fmt::Display for LogError {
             LogError::Damaged(damage) => write!(f, "{damage}"),
             LogError::Disk(error) => write!(f, "{error}"),
             LogError::Refused { at, cause } => write!(f, "the frame at position {at} cannot be used: {cause}"),
-            LogError::WriterGone => write!(f, "the thread that wrote the journal has ended; restart"),
+            LogError::WriterStopped => write!(f, "the thread that wrote the journal has ended; restart"),
             LogError::SnapshotDamaged(name) => write!(f, "{name} is damaged"),
             LogError::Empty => write!(f, "there is no state in the directory"),
-            LogError::Unsteady => {
+            LogError::ChangedWhileReading => {
                 write!(
                     f,
                     "files were released while they were read, each time that it was tried; try again, or stop the broker"

@@ -6,17 +6,17 @@ use crate::disk::{Disk, DiskFile, Operation};
 use crate::error::LogError;
 use crate::format::{
     BLOCK_BYTES, EPOCH_OFFSET, FIRST_FRAME_OFFSET, FRAME_ALIGN, FRAME_BODY_MAX_BYTES, FRAME_HEADER_BYTES, FileKind,
-    Frame, FrameKind, Header, Name, Placed, frame_bytes, looks_begun, parse, u32_at, u64_at,
+    Frame, FrameKind, FrameLocation, Header, Name, frame_bytes, is_frame_start, parse, u32_at, u64_at,
 };
 use crate::log::Group;
 use crate::numbers::{Epoch, LogId, Position, SegmentNumber, ShardNumber, TurnNumber};
-use crate::reader::{read_header, read_in_pieces, read_names};
+use crate::reader::{read_header, read_in_chunks, read_names};
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 20;
 
 /// A snapshot is made durable in pieces of so much: more at once would hold up the log, which is on the same disk.
-const PIECE_BYTES: usize = 1 << 20;
+const SYNC_CHUNK_BYTES: usize = 1 << 20;
 
 /// Writes a snapshot. It counts once it is finished; until then it has another name.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl<D: Disk> SnapshotWriter<D> {
         }
         self.frames += 1;
         self.group.push(FrameKind::Turn, ShardNumber(0), TurnNumber(self.frames), body);
-        if self.group.padded_bytes() >= PIECE_BYTES {
+        if self.group.padded_bytes() >= SYNC_CHUNK_BYTES {
             self.write()?;
         }
         Ok(())
@@ -78,14 +78,14 @@ impl<D: Disk> SnapshotWriter<D> {
     /// # Errors
     /// Those of the disk; there is no new snapshot then, or it is there beside older ones.
     pub fn finish(mut self) -> Result<u64, LogError> {
-        let result = self.make_whole();
+        let result = self.finalize();
         if result.is_err() {
             self.discard();
         }
         result
     }
 
-    fn make_whole(&mut self) -> Result<u64, LogError> {
+    fn finalize(&mut self) -> Result<u64, LogError> {
         self.write()?;
         self.group.push(FrameKind::Closed, ShardNumber(0), TurnNumber(0), &[]);
         self.write()?;
@@ -146,8 +146,8 @@ impl<D: Disk> Snapshots<D> {
     /// As for [`SnapshotReader::newest`].
     pub fn of(disk: &D) -> Result<Snapshots<D>, LogError> {
         let mut snapshots = Snapshots { whole: None, damaged: Vec::new() };
-        let mut unread = UnreadSnapshots::of(disk)?;
-        while let Some((name, reader)) = unread.next_newest()? {
+        let mut unread = SnapshotCandidates::of(disk)?;
+        while let Some((name, reader)) = unread.next_candidate()? {
             if let Some(mut reader) = reader
                 && reader.read_to_end(|_| {})?
             {
@@ -166,20 +166,20 @@ pub type NamedSnapshot<D> = (String, Option<SnapshotReader<D>>);
 /// The snapshots of a directory, of which only the headers are read. For those who use what they read and begin anew if it
 /// turns out that a snapshot is not whole.
 #[derive(Debug)]
-pub struct UnreadSnapshots<D: Disk> {
+pub struct SnapshotCandidates<D: Disk> {
     disk: D,
     /// With positions in order; `None` where there is no log yet.
     found: Option<(LogId, Vec<Position>)>,
 }
 
-impl<D: Disk> UnreadSnapshots<D> {
+impl<D: Disk> SnapshotCandidates<D> {
     /// Looks at the names.
     ///
     /// # Errors
     /// As for [`SnapshotReader::newest`].
-    pub fn of(disk: &D) -> Result<UnreadSnapshots<D>, LogError> {
+    pub fn of(disk: &D) -> Result<SnapshotCandidates<D>, LogError> {
         let (Some(version), names) = read_names(disk)? else {
-            return Ok(UnreadSnapshots { disk: disk.clone(), found: None });
+            return Ok(SnapshotCandidates { disk: disk.clone(), found: None });
         };
         let mut positions: Vec<Position> = Vec::new();
         for name in names {
@@ -188,14 +188,14 @@ impl<D: Disk> UnreadSnapshots<D> {
             }
         }
         positions.sort_unstable();
-        Ok(UnreadSnapshots { disk: disk.clone(), found: Some((version.log, positions)) })
+        Ok(SnapshotCandidates { disk: disk.clone(), found: Some((version.log, positions)) })
     }
 
     /// The newest one that has not been given yet.
     ///
     /// # Errors
-    /// [`LogError::Newer`], or those of the disk.
-    pub fn next_newest(&mut self) -> Result<Option<NamedSnapshot<D>>, LogError> {
+    /// [`LogError::UnsupportedVersion`], or those of the disk.
+    pub fn next_candidate(&mut self) -> Result<Option<NamedSnapshot<D>>, LogError> {
         let Some((log, positions)) = &mut self.found else { return Ok(None) };
         let Some(position) = positions.pop() else { return Ok(None) };
         let name = Name::Snapshot(position).to_string();
@@ -215,7 +215,7 @@ impl<D: Disk> SnapshotReader<D> {
     /// in the log. Where there is no log yet, there is no snapshot.
     ///
     /// # Errors
-    /// [`LogError::Newer`], [`LogError::VersionMissing`], [`LogError::VersionDamaged`], or those of the disk.
+    /// [`LogError::UnsupportedVersion`], [`LogError::VersionMissing`], [`LogError::VersionDamaged`], or those of the disk.
     pub fn newest(disk: &D) -> Result<Option<Self>, LogError> {
         let Snapshots { whole, damaged } = Snapshots::of(disk)?;
         damaged.iter().for_each(|name| log::warn!("{name} is damaged"));
@@ -226,7 +226,7 @@ impl<D: Disk> SnapshotReader<D> {
     /// told of it.
     ///
     /// # Errors
-    /// [`LogError::Newer`], or those of the disk.
+    /// [`LogError::UnsupportedVersion`], or those of the disk.
     pub fn salvage(disk: &D, name: &str) -> Result<Option<Self>, LogError> {
         let Some(Name::Snapshot(covered)) = Name::parse(name) else { return Ok(None) };
         let file = disk.open(name)?;
@@ -277,7 +277,7 @@ impl<D: Disk> SnapshotReader<D> {
     /// # Errors
     /// Those of the disk.
     pub fn step(&mut self) -> Result<Option<Frame<'_>>, LogError> {
-        let Some(found) = self.look()? else { return Ok(None) };
+        let Some(found) = self.scan()? else { return Ok(None) };
         let offset = (found.position.0 - self.buffered_at) as usize;
         Ok(Some(found.frame(&self.buffer, offset)))
     }
@@ -306,9 +306,9 @@ impl<D: Disk> SnapshotReader<D> {
     }
 
     /// The next frame that follows the last, behind it or at the next block.
-    fn look(&mut self) -> Result<Option<Placed>, LogError> {
+    fn scan(&mut self) -> Result<Option<FrameLocation>, LogError> {
         if self.lost.is_some() {
-            return self.look_behind_damage();
+            return self.scan_past_damage();
         }
         for at in [self.at, self.at.next_multiple_of(BLOCK_BYTES as u64)] {
             let Some(found) = self.frame_at(at)? else { continue };
@@ -332,12 +332,12 @@ impl<D: Disk> SnapshotReader<D> {
     }
 
     /// The next frame that is one, wherever it lies.
-    fn look_behind_damage(&mut self) -> Result<Option<Placed>, LogError> {
+    fn scan_past_damage(&mut self) -> Result<Option<FrameLocation>, LogError> {
         let start = self.at;
         let mut at = start;
         while at < self.header.bytes {
             if let Some(found) = self.frame_at(at)? {
-                self.note_lost(start..at);
+                self.record_lost(start..at);
                 self.at = at + found.bytes() as u64;
                 if found.kind == FrameKind::Closed {
                     self.at = self.header.bytes;
@@ -347,25 +347,25 @@ impl<D: Disk> SnapshotReader<D> {
             }
             at += FRAME_ALIGN as u64;
         }
-        self.note_lost(start..self.header.bytes);
+        self.record_lost(start..self.header.bytes);
         self.at = self.header.bytes;
         Ok(None)
     }
 
     /// Less than a block may be padding.
-    fn note_lost(&mut self, range: Range<u64>) {
+    fn record_lost(&mut self, range: Range<u64>) {
         let is_padding = range.end == range.start.next_multiple_of(BLOCK_BYTES as u64);
         if let Some(lost) = self.lost.as_mut().filter(|_| !range.is_empty() && !is_padding) {
             lost.push(range);
         }
     }
 
-    fn frame_at(&mut self, at: u64) -> Result<Option<Placed>, LogError> {
+    fn frame_at(&mut self, at: u64) -> Result<Option<FrameLocation>, LogError> {
         if !self.has(at, FRAME_HEADER_BYTES)? {
             return Ok(None);
         }
         let offset = (at - self.buffered_at) as usize;
-        if !looks_begun(&self.buffer, offset, Position(at), self.header.epoch) {
+        if !is_frame_start(&self.buffer, offset, Position(at), self.header.epoch) {
             return Ok(None);
         }
         let body_bytes = u32_at(&self.buffer, offset).unwrap_or(u32::MAX) as usize;
@@ -389,7 +389,7 @@ impl<D: Disk> SnapshotReader<D> {
         if end > size {
             return Ok(false);
         }
-        let kept = self.keep_from(at);
+        let kept = self.shift_buffer(at);
         let unread_at = at + kept as u64;
         let wanted = ((bytes - kept).max(READ_BYTES) as u64).min(size - unread_at) as usize;
         self.buffer.resize(kept + wanted, 0);
@@ -400,14 +400,14 @@ impl<D: Disk> SnapshotReader<D> {
                 return Err(error.into());
             }
             // What is 0 is no frame, and so is told as lost.
-            read_in_pieces(&self.file, unread, unread_at, &mut Vec::new());
+            read_in_chunks(&self.file, unread, unread_at, &mut Vec::new());
         }
         Ok(true)
     }
 
     /// Has the buffer begin at `at`, with what it has of the file from there on; says how much that is. Frames are about as long as what is
     /// read at a time, so nearly each has been read in part when it becomes known how long it is.
-    fn keep_from(&mut self, at: u64) -> usize {
+    fn shift_buffer(&mut self, at: u64) -> usize {
         let buffered = self.buffered_at..self.buffered_at + self.buffer.len() as u64;
         let before = if buffered.contains(&at) { (at - buffered.start) as usize } else { self.buffer.len() };
         self.buffer.drain(..before);

@@ -35,7 +35,7 @@ impl<'a> Iterator for Chunks<'a> {
         let rest = self.file.get(at..).filter(|rest| !rest.is_empty())?;
         let chunk = split(rest).map(|(kind, body)| Chunk { kind, at, body });
         self.at = chunk.map_or(self.file.len(), |chunk| at + HEADER_BYTES + chunk.body.len());
-        Some(chunk.ok_or(DatabaseError { at, fault: Fault::CutOff }))
+        Some(chunk.ok_or(DatabaseError { at, fault: Fault::Truncated }))
     }
 }
 
@@ -106,7 +106,7 @@ impl<'a> Fields<'a> {
         Ok(seconds)
     }
 
-    pub(crate) fn left(&self) -> usize {
+    pub(crate) fn skipped(&self) -> usize {
         self.rest.len()
     }
 

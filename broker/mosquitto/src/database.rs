@@ -23,7 +23,7 @@ pub fn is_sqlite(beginning: &[u8]) -> bool {
     beginning.starts_with(SQLITE)
 }
 
-/// A file that has been taken apart. Lengths have been checked; texts, topics and numbers mean what they mean to [`crate::take_over`].
+/// A file that has been taken apart. Lengths have been checked; texts, topics and numbers mean what they mean to [`crate::import_database`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Database<'a> {
     /// Version of the format: 5 or 6.
@@ -186,7 +186,7 @@ fn version(file: &[u8]) -> Result<u32, DatabaseError> {
         return wrong(Fault::Sqlite);
     }
     let Some(rest) = file.strip_prefix(MAGIC) else { return wrong(Fault::NotADatabase) };
-    let Some(version) = rest.get(4..).and_then(|rest| rest.first_chunk()) else { return wrong(Fault::CutOff) };
+    let Some(version) = rest.get(4..).and_then(|rest| rest.first_chunk()) else { return wrong(Fault::Truncated) };
     match u32::from_be_bytes(*version) {
         version @ OLDEST..=NEWEST => Ok(version),
         version if version < OLDEST => wrong(Fault::OldVersion(version)),
@@ -202,7 +202,7 @@ fn configuration(chunk: Chunk<'_>) -> Result<bool, DatabaseError> {
     if number_bytes != 8 {
         return Err(DatabaseError { at: chunk.at, fault: Fault::NumberBytes(number_bytes) });
     }
-    if fields.left() > PADDING_MAX { Err(fields.wrong()) } else { Ok(is_final != 0) }
+    if fields.skipped() > PADDING_MAX { Err(fields.wrong()) } else { Ok(is_final != 0) }
 }
 
 fn message(chunk: Chunk<'_>) -> Result<StoredMessage<'_>, DatabaseError> {
@@ -261,7 +261,7 @@ fn client(chunk: Chunk<'_>, version: u32) -> Result<Client<'_>, DatabaseError> {
     let (mut port, mut user_len) = (0, 0);
     if version >= 6 {
         (port, user_len) = (fields.u16()?, fields.length()?);
-        if fields.left() == PADDING + id_len + user_len {
+        if fields.skipped() == PADDING + id_len + user_len {
             fields.bytes(PADDING)?;
         }
     }

@@ -23,7 +23,7 @@ pub enum Fault {
     /// A later Mosquitto has written it.
     NewVersion(u32),
     /// It ends within a chunk.
-    CutOff,
+    Truncated,
     /// A chunk of that number has another length than what is in it.
     Length(u32),
     /// Numbers of messages have so many bytes.
@@ -39,7 +39,7 @@ impl DatabaseError {
             Fault::NotADatabase => "mosquitto_db_unknown",
             Fault::Sqlite => "mosquitto_db_sqlite",
             Fault::OldVersion(_) | Fault::NewVersion(_) => "mosquitto_db_version",
-            Fault::CutOff => "mosquitto_db_cut_off",
+            Fault::Truncated => "mosquitto_db_cut_off",
             Fault::Length(_) | Fault::NumberBytes(_) | Fault::Time => "mosquitto_db_damaged",
         }
     }
@@ -58,7 +58,7 @@ impl fmt::Display for DatabaseError {
                 "has version {version}; 5 and 6 are read. Start Mosquitto 2.0 on it and stop it in order: it writes version 6"
             ),
             Fault::NewVersion(version) => write!(f, "has version {version}; 5 and 6 are read"),
-            Fault::CutOff => {
+            Fault::Truncated => {
                 write!(
                     f,
                     "ends within the chunk at byte {}; take a file that is whole, such as mosquitto.db.old",

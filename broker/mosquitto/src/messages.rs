@@ -42,11 +42,11 @@ impl<'d, 'a> Messages<'d, 'a> {
         if expires_at_ms.is_some_and(|at| at <= self.now_ms) {
             return Err(Reason::MessageExpired);
         }
-        let topic = text(stored.topic).filter(|topic| TopicName::new(topic).is_ok()).ok_or(Reason::MessageWrong)?;
-        let qos = QoS::from_u8(stored.qos).ok_or(Reason::MessageWrong)?;
-        let properties = forwarded(stored.properties).ok_or(Reason::MessageWrong)?;
+        let topic = text(stored.topic).filter(|topic| TopicName::new(topic).is_ok()).ok_or(Reason::InvalidMessage)?;
+        let qos = QoS::from_u8(stored.qos).ok_or(Reason::InvalidMessage)?;
+        let properties = forwarded(stored.properties).ok_or(Reason::InvalidMessage)?;
         if stored.payload.len() > PAYLOAD_MAX_BYTES {
-            return Err(Reason::MessageWrong);
+            return Err(Reason::InvalidMessage);
         }
         self.made += 1;
         let id = MessageId { run: self.run, number: self.made };

@@ -8,7 +8,7 @@ use tautwire_message::Message;
 use tautwire_protocol::{QoS, SubscriptionId, TopicFilter, topic_matches};
 use tautwire_session::{PendingMessage, RetainedChange, SessionNumber, SubscriptionIds, SubscriptionRecord};
 
-use crate::takeover::Takeover;
+use crate::importer::Importer;
 
 /// The messages, and who may want them.
 #[derive(Default)]
@@ -26,7 +26,7 @@ struct Match {
 
 impl<'a> Unreleased<'a> {
     /// Notes a subscription.
-    pub(crate) fn may_match(&mut self, session: SessionNumber, filter: &'a str, record: SubscriptionRecord) {
+    pub(crate) fn add_candidate(&mut self, session: SessionNumber, filter: &'a str, record: SubscriptionRecord) {
         self.subscriptions.push((session, filter, record));
     }
 
@@ -36,19 +36,19 @@ impl<'a> Unreleased<'a> {
     }
 
     /// Has all messages published, in their order.
-    pub(crate) fn publish(self, takeover: &mut Takeover<'_, 'a>) {
+    pub(crate) fn publish(self, importer: &mut Importer<'_, 'a>) {
         for (publisher, message) in &self.messages {
-            self.publish_one(takeover, *publisher, message);
+            self.publish_one(importer, *publisher, message);
         }
     }
 
-    fn publish_one(&self, takeover: &mut Takeover<'_, 'a>, publisher: SessionNumber, message: &Message) {
+    fn publish_one(&self, importer: &mut Importer<'_, 'a>, publisher: SessionNumber, message: &Message) {
         let parts = message.as_ref();
         if parts.retain {
             // A message without a payload clears its topic [MQTT-3.3.1-6].
             let is_cleared = parts.payload.is_empty();
-            takeover.report.retained += u64::from(!is_cleared);
-            takeover.set_retained(if is_cleared {
+            importer.report.retained += u64::from(!is_cleared);
+            importer.set_retained(if is_cleared {
                 RetainedChange::Cleared(parts.topic.into())
             } else {
                 RetainedChange::Set(message.clone())
@@ -67,7 +67,7 @@ impl<'a> Unreleased<'a> {
                 // One member gets it.
                 if shares.insert(*filter) {
                     let ids: Vec<_> = record.identifier.into_iter().collect();
-                    takeover.queue(*session, pending(message, qos, retain, &ids, Some(Arc::from(*filter))));
+                    importer.queue(*session, pending(message, qos, retain, &ids, Some(Arc::from(*filter))));
                 }
                 continue;
             }
@@ -77,7 +77,7 @@ impl<'a> Unreleased<'a> {
             found.ids.extend(record.identifier);
         }
         for (session, Match { qos, retain, ids }) in matches {
-            takeover.queue(session, pending(message, qos, retain, &ids, None));
+            importer.queue(session, pending(message, qos, retain, &ids, None));
         }
     }
 }

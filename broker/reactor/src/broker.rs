@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use mio::{Poll, Waker};
 use tautwire_access::Policy;
-use tautwire_cold::ColdThread;
+use tautwire_cold::SpillThread;
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{
     Board, ClientDetail, ClientsPage, ClientsQuery, Counters, Explained, Finding, Known, Latencies, LatencyCounts,
@@ -56,7 +56,7 @@ pub struct Broker {
     /// What keeps the state, where it is kept.
     data: Option<Data>,
     /// What has messages that are not in memory.
-    cold: Option<ColdThread>,
+    cold: Option<SpillThread>,
     control: Control,
     /// Each thread sends one word when it has nothing to do for the first time.
     settled: Mutex<Receiver<()>>,

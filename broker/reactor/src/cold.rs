@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tautwire_cold::{ColdThread, Folder, Settings, Stats, Store};
-use tautwire_durable::ColdStore;
+use tautwire_cold::{Folder, Settings, SpillThread, Stats, Store};
+use tautwire_durable::SpillStore;
 use tautwire_engine::{Counter, Counters, Shard, Shared};
 use tautwire_memory::{ApartLedger, Kind, Ledger, Memory};
 use tautwire_message::{Cold, Freed, Message, Shelf, Slot};
@@ -61,7 +61,7 @@ impl Cooler {
         shared: &Shared,
         shards: &mut [Shard<J>],
         bells: &[Arc<Bell>],
-    ) -> io::Result<ColdThread> {
+    ) -> io::Result<SpillThread> {
         let shelf = |index| Arc::new(Shelf::new(shared.memory.ledger(index).clone(), self.freed.clone()));
         let shelves = (0..shards.len()).map(shelf).collect();
         let bells = bells.to_vec();
@@ -76,7 +76,7 @@ impl Cooler {
                 report(stats, counters);
             }
         };
-        let (thread, ports) = ColdThread::start(self.store, self.freed, shelves, wake, report)?;
+        let (thread, ports) = SpillThread::start(self.store, self.freed, shelves, wake, report)?;
         for (shard, port) in shards.iter_mut().zip(ports) {
             shard.connect_cold(Box::new(port));
         }
@@ -140,7 +140,7 @@ impl Drop for Scratch {
     }
 }
 
-impl ColdStore for Scratch {
+impl SpillStore for Scratch {
     fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>> {
         write(&mut self.store, &self.freed, &self.shelf, messages)
     }
@@ -149,7 +149,7 @@ impl ColdStore for Scratch {
         read(&mut self.store, cold)
     }
 
-    fn is_wanted(&self) -> bool {
+    fn should_spill(&self) -> bool {
         self.ledger.held(Kind::Message) > SCRATCH_HOT_MAX_BYTES
     }
 
@@ -157,12 +157,12 @@ impl ColdStore for Scratch {
         Some(self.ledger.clone())
     }
 
-    fn note_held(&mut self, bytes: usize) {
+    fn set_held_bytes(&mut self, bytes: usize) {
         self.apart.set(bytes + self.ledger.all() as usize);
     }
 }
 
-impl ColdStore for Cooler {
+impl SpillStore for Cooler {
     fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>> {
         write(&mut self.store, &self.freed, &self.shelf, messages)
     }
@@ -171,11 +171,11 @@ impl ColdStore for Cooler {
         Cooler::read(self, cold)
     }
 
-    fn is_wanted(&self) -> bool {
+    fn should_spill(&self) -> bool {
         self.memory.held(Kind::Message) > self.hot_max_bytes
     }
 
-    fn note_held(&mut self, bytes: usize) {
+    fn set_held_bytes(&mut self, bytes: usize) {
         self.apart.set(bytes);
     }
 }

@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tautwire_cold::ColdThread;
+use tautwire_cold::SpillThread;
 use tautwire_durable::{
-    ColdStore, Compacted, Compactor, Recovery, RecoveryError, SessionNumbers, ShardLog, SnapshotHead, is_left_behind,
-    read_snapshot, write_snapshot,
+    CompactionTarget, Compactor, Recovery, RecoveryError, SessionNumbers, ShardLog, SnapshotHead, SpillStore,
+    is_overdue, read_snapshot, write_snapshot,
 };
 use tautwire_engine::{RestoreError, Shard, Shared, restore};
 use tautwire_journal::{
-    Directory, Disk, End, Epoch, Files, HeldDirectory, LOCK_NAME, Log, LogError, LogId, OnDamage, Position,
-    RESERVE_BYTES, RESERVE_NAME, SEGMENT_DEFAULT_BYTES, SPARES_MAX, Settings, WriterHandle, WriterThread,
+    Directory, DirectoryUsage, Disk, Epoch, LOCK_NAME, LockedDirectory, Log, LogEnd, LogError, LogId, OnDamage,
+    Position, RESERVE_BYTES, RESERVE_NAME, SEGMENT_DEFAULT_BYTES, SPARE_SEGMENTS_MAX, Settings, WriterHandle,
+    WriterThread,
 };
 use tautwire_message::{Cold, Durations};
 use tautwire_router::{ShardIndex, random};
@@ -43,7 +44,7 @@ pub struct DataDirectory<'a> {
 
 /// A data directory that this process has for itself, before a broker is started on it.
 #[derive(Debug)]
-pub struct DataLock(Mutex<Option<HeldDirectory<Directory>>>);
+pub struct DataLock(Mutex<Option<LockedDirectory<Directory>>>);
 
 impl DataLock {
     /// Locks the directory, and makes it where it is not there.
@@ -51,7 +52,7 @@ impl DataLock {
     /// # Errors
     /// Another process has it, or it cannot be used.
     pub fn take(path: &Path) -> Result<DataLock, DataError> {
-        let take = || HeldDirectory::take(&Directory::open(path)?);
+        let take = || LockedDirectory::take(&Directory::open(path)?);
         let held = take().map_err(|error| DataError { path: path.to_owned(), cause: Cause::Log(error) })?;
         Ok(DataLock(Mutex::new(Some(held))))
     }
@@ -61,7 +62,7 @@ impl DataLock {
         path.join(LOCK_NAME).exists()
     }
 
-    fn give(&self) -> Option<HeldDirectory<Directory>> {
+    fn give(&self) -> Option<LockedDirectory<Directory>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -130,10 +131,10 @@ fn segment_bytes(room_bytes: u64) -> u64 {
 /// Nine tenths of the files of the log and of what is free, but for the reserve, and for segments that hold nothing: those that are made
 /// ahead or used again. So there is room for a snapshot when the log is full.
 fn default_limit(disk: &Directory, path: &Path, segment_bytes: u64) -> Result<u64, LogError> {
-    let files = Files::of(disk)?;
+    let files = DirectoryUsage::of(disk)?;
     let reserve_bytes = std::fs::metadata(path.join(RESERVE_NAME)).map_or(0, |reserve| reserve.len());
     let own_bytes = files.segment_bytes + files.snapshot_bytes + files.spare_bytes + reserve_bytes;
-    let idle_bytes = (2 + SPARES_MAX as u64) * segment_bytes + RESERVE_BYTES;
+    let idle_bytes = (2 + SPARE_SEGMENTS_MAX as u64) * segment_bytes + RESERVE_BYTES;
     let bytes = own_bytes.saturating_add(disk.free_bytes()?).saturating_sub(idle_bytes);
     Ok((bytes / 10 * 9).max(2 * segment_bytes))
 }
@@ -212,7 +213,7 @@ impl Data {
 /// All that comes of a directory.
 pub(crate) struct Opened {
     pub(crate) data: Data,
-    pub(crate) cold: ColdThread,
+    pub(crate) cold: SpillThread,
     pub(crate) shards: Vec<Shard<ShardLog>>,
     /// What the time is for all of it.
     pub(crate) clock: Clock,
@@ -255,27 +256,27 @@ fn open_and_start(
     let acks = shared.board.current().settings.acks.clone();
     let levels = listens.iter().map(|listen| listen.ack_level).chain(acks.levels());
     // Some wait only until the system has what was written down.
-    let writes_first = levels.into_iter().any(|level| level == AckLevel::Os);
+    let write_before_sync = levels.into_iter().any(|level| level == AckLevel::Os);
     let failed = |cause| DataError { path: path.to_owned(), cause };
     let log_failed = |error| failed(Cause::Log(error));
     let disk = Directory::open(path).map_err(|error| log_failed(error.into()))?;
     let cold_failed = |error| failed(Cause::Cold(error));
     // Before anything is changed: another broker may have the directory.
-    let held = lock.and_then(DataLock::give).map_or_else(|| HeldDirectory::take(&disk), Ok).map_err(log_failed)?;
-    let mut room_bytes = held.room_bytes().map_err(log_failed)?;
-    if room_bytes < ROOM_LEAST_BYTES && held.give_up_reserve().map_err(log_failed)? {
+    let held = lock.and_then(DataLock::give).map_or_else(|| LockedDirectory::take(&disk), Ok).map_err(log_failed)?;
+    let mut room_bytes = held.available_bytes().map_err(log_failed)?;
+    if room_bytes < ROOM_LEAST_BYTES && held.release_reserve().map_err(log_failed)? {
         log::warn!(
             "data directory {}: the disk is full ({room_bytes} bytes are free); the broker starts with its reserve of {} MiB, \
              which the next start does not have: free some space",
             path.display(),
             RESERVE_BYTES >> 20
         );
-        room_bytes = held.room_bytes().map_err(log_failed)?;
+        room_bytes = held.available_bytes().map_err(log_failed)?;
     }
     let mut cooler = Cooler::open(path, shared).map_err(cold_failed)?;
-    let mut recovery = Recovery::new(Some(shared.memory.ledger(0).clone())).cooling_into(&mut cooler);
+    let mut recovery = Recovery::new(Some(shared.memory.ledger(0).clone())).spill_into(&mut cooler);
     if on_damage == OnDamage::Skip {
-        recovery.pass_over_what_does_not_fit();
+        recovery.skip_inconsistent_records();
     }
     let snapshot = read_snapshot(&disk, &mut recovery).map_err(log_failed)?;
     if on_damage == OnDamage::Refuse {
@@ -283,8 +284,8 @@ fn open_and_start(
     }
     let covered = snapshot.covered;
     let segment_bytes = segment_bytes(room_bytes);
-    let settings = Settings { segment_bytes, on_damage, writes_first, keeps_reserve: true };
-    let opened = Log::open_held(held, settings, covered, epoch(), LogId(random()), clock.now_ms(), |frame| {
+    let settings = Settings { segment_bytes, on_damage, write_before_sync, has_reserve: true };
+    let opened = Log::open_locked(held, settings, covered, epoch(), LogId(random()), clock.now_ms(), |frame| {
         recovery.frame(frame.body).map_err(|error| refusal(&error))
     });
     let (log, found) = opened.map_err(|error| match (error, snapshot.damaged.first()) {
@@ -300,21 +301,21 @@ fn open_and_start(
             set_back.as_secs()
         );
     }
-    let passed_over = recovery.passed_over().cloned();
+    let skipped_records = recovery.skipped_records().cloned();
     let replay = recovery.finish();
     announce(path, &found.end, &replay);
     let id = log.id();
     let mut snapshot_bytes = snapshot.bytes;
     let mut covered = covered;
-    let is_left_behind = is_left_behind(log.held_bytes(), snapshot_bytes);
-    if is_left_behind {
+    let is_overdue = is_overdue(log.held_bytes(), snapshot_bytes);
+    if is_overdue {
         log::info!(
             "data directory {}: the log has {} MiB, since no run lasted until a snapshot was made; it is made now",
             path.display(),
             log.held_bytes() >> 20
         );
     }
-    if loss::tell(path, &snapshot, &found.damage, passed_over.as_ref(), &replay) || is_left_behind {
+    if loss::tell(path, &snapshot, &found.damage, skipped_records.as_ref(), &replay) || is_overdue {
         // So that what is lost is not found again, and what makes snapshots later need not know of it.
         covered = log.durable();
         let read = |cold: &Cold| cooler.read(cold);
@@ -334,7 +335,7 @@ fn open_and_start(
     let (writer, ports) = WriterThread::start(log, count as u16, wake, move || clock.now_ms()).map_err(log_failed)?;
     // Those of a snapshot that was finished when the last run ended.
     writer.handle().release(covered);
-    writer.handle().note_snapshot(snapshot_bytes);
+    writer.handle().set_snapshot_bytes(snapshot_bytes);
     let default_limit_bytes = default_limit(&disk, path, segment_bytes).map_err(log_failed)?;
     writer.handle().set_limit(disk_limit(limit_bytes, default_limit_bytes));
     let last = replay.last_session();
@@ -353,9 +354,9 @@ fn open_and_start(
     memory::trim();
     let (folder, limit_bytes) = (path.to_owned(), shared.board.current().settings.cold_bytes);
     let account = shared.memory.apart().clone();
-    let new_store = move || Ok(Box::new(Scratch::open(&folder, limit_bytes, &account)?) as Box<dyn ColdStore>);
+    let new_store = move || Ok(Box::new(Scratch::open(&folder, limit_bytes, &account)?) as Box<dyn SpillStore>);
     let (writer_handle, new_store) = (writer.handle(), Box::new(new_store));
-    let compacted = Compacted { disk, log: id, writer: writer_handle, new_store, freed: Box::new(memory::trim) };
+    let compacted = CompactionTarget { disk, log: id, writer: writer_handle, new_store, freed: Box::new(memory::trim) };
     let compactor = Compactor::start(compacted, epoch, move || clock.now_ms());
     let compactor = compactor.map_err(|error| failed(Cause::Thread(error)))?;
     Ok(Opened { data: Data { compactor, writer }, cold, shards, clock, default_limit_bytes })
@@ -366,7 +367,7 @@ fn refusal(error: &RecoveryError) -> Box<str> {
 }
 
 /// `state`: what is there.
-fn announce(path: &Path, end: &End, state: &Replay) {
+fn announce(path: &Path, end: &LogEnd, state: &Replay) {
     let path = path.display();
     match &end.torn {
         Some(torn) => log::warn!(
@@ -376,7 +377,7 @@ fn announce(path: &Path, end: &End, state: &Replay) {
             torn.bytes,
             torn.segment,
             torn.offset,
-            loss::suspects(&torn.suspects, state)
+            loss::possibly_affected(&torn.possibly_affected, state)
         ),
         None if !end.closed && end.last > Position::START => {
             log::warn!(

@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use tautwire_durable::{PassedOver, SnapshotFound};
-use tautwire_journal::{Damage, SessionId, Suspects};
+use tautwire_durable::{SkippedRecords, SnapshotInfo};
+use tautwire_journal::{Damage, PossiblyAffected, SessionId};
 use tautwire_session::{Replay, SessionNumber};
 
 /// Tells all that is lost; says whether anything is. `state`: what is left.
 pub(crate) fn tell(
     path: &Path,
-    snapshot: &SnapshotFound,
+    snapshot: &SnapshotInfo,
     damage: &[Damage],
-    passed_over: Option<&PassedOver>,
+    skipped_records: Option<&SkippedRecords>,
     state: &Replay,
 ) -> bool {
     let path = path.display();
@@ -22,10 +22,10 @@ pub(crate) fn tell(
         log::error!("data directory {path}: lost of the snapshot: bytes {} to {}", range.start, range.end);
     }
     for damage in damage {
-        log::error!("data directory {path}: lost: {damage}{}", suspects(&damage.suspects, state));
+        log::error!("data directory {path}: lost: {damage}{}", possibly_affected(&damage.possibly_affected, state));
     }
-    let passed_over = passed_over.filter(|passed| !passed.is_none());
-    if let Some(passed) = passed_over {
+    let skipped_records = skipped_records.filter(|passed| !passed.is_none());
+    if let Some(passed) = skipped_records {
         log::warn!(
             "data directory {path}: what does not fit to what is left is passed over: {} records of unknown sessions, \
              {} with a message that is missing, {} frames in part; {} messages keep their identifiers, {} older sessions of a \
@@ -33,23 +33,23 @@ pub(crate) fn tell(
             passed.unknown_session,
             passed.message_missing,
             passed.undecodable,
-            passed.other_identifier,
+            passed.mismatched_packet_id,
             passed.replaced,
             concerned(passed),
         );
     }
-    !snapshot.damaged.is_empty() || !damage.is_empty() || passed_over.is_some()
+    !snapshot.damaged.is_empty() || !damage.is_empty() || skipped_records.is_some()
 }
 
 /// Sessions and topics that damaged bytes name.
-pub(crate) fn suspects(suspects: &Suspects, state: &Replay) -> String {
+pub(crate) fn possibly_affected(possibly_affected: &PossiblyAffected, state: &Replay) -> String {
     let mut text = String::new();
-    if !suspects.sessions.is_empty() {
-        let named: Vec<String> = suspects.sessions.iter().map(|session| name(*session, state)).collect();
+    if !possibly_affected.sessions.is_empty() {
+        let named: Vec<String> = possibly_affected.sessions.iter().map(|session| name(*session, state)).collect();
         text.push_str(&format!("; sessions: {}", named.join(", ")));
     }
-    if !suspects.topics.is_empty() {
-        let quoted: Vec<String> = suspects.topics.iter().map(|topic| format!("{topic:?}")).collect();
+    if !possibly_affected.topics.is_empty() {
+        let quoted: Vec<String> = possibly_affected.topics.iter().map(|topic| format!("{topic:?}")).collect();
         text.push_str(&format!("; topics: {}", quoted.join(", ")));
     }
     text
@@ -62,7 +62,7 @@ fn name(session: SessionId, state: &Replay) -> String {
     }
 }
 
-fn concerned(passed: &PassedOver) -> String {
+fn concerned(passed: &SkippedRecords) -> String {
     let names: Vec<String> = passed
         .sessions
         .iter()

@@ -1,8 +1,8 @@
 //! The rule file: TOML, read with the place of everything that is wrong.
 
-mod assign;
-mod pieces;
-mod place;
+mod assignments;
+mod chunks;
+mod line_index;
 mod reader;
 mod role;
 mod users;
@@ -13,10 +13,10 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::{AccessError, ErrorCode};
 use crate::limits::{FILE_BYTES_MAX, ROLES_MAX};
-use crate::policy::{Compiled, Role, Roots};
+use crate::policy::{ActionRoots, Compiled, Role};
 use crate::tree::TreeBuilder;
 use crate::users::UsersBuilder;
-use place::Places;
+use line_index::LineIndex;
 use reader::Reader;
 
 const KEYS: [&str; 3] = ["role", "assign", "users"];
@@ -28,9 +28,9 @@ pub(crate) fn read(file: &str, text: &str) -> Result<Compiled, Vec<AccessError>>
         let message = format!("the file has {} bytes, and may have {FILE_BYTES_MAX}: make it smaller", text.len());
         return Err(vec![whole_file(ErrorCode::Limit, message)]);
     }
-    let places = Places::of(text);
+    let places = LineIndex::of(text);
     let mut reader = Reader::new(file, &places);
-    let compiled = match pieces::read(&mut reader, text, pieces::PIECE_BYTES) {
+    let compiled = match chunks::read(&mut reader, text, chunks::CHUNK_BYTES) {
         Some(compiled) => compiled,
         None => {
             reader = Reader::new(file, &places);
@@ -97,7 +97,7 @@ fn compile(reader: &mut Reader<'_>, root: &DeTable<'_>) -> Compiled {
         drafts.push(draft);
     }
     for (number, draft) in drafts.iter().enumerate() {
-        let roots = Roots { publish: builder.add_root(), subscribe: builder.add_root() };
+        let roots = ActionRoots { publish: builder.add_root(), subscribe: builder.add_root() };
         let start = compiled.rules.len() as u32;
         let name = draft.name.as_ref().map_or("", |(name, _)| name);
         compiled.roles.push(Role { name: name.into(), roots, placeholders: Default::default(), rules: start..start });
@@ -107,6 +107,6 @@ fn compile(reader: &mut Reader<'_>, root: &DeTable<'_>) -> Compiled {
     compiled.role_numbers = names;
     compiled.rules.shrink_to_fit();
     compiled.tree = builder.finish();
-    compiled.assignments = assign::read(reader, &compiled.role_numbers, tables("assign"));
+    compiled.assignments = assignments::read(reader, &compiled.role_numbers, tables("assign"));
     compiled
 }

@@ -5,21 +5,21 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::place::Places;
+use super::line_index::LineIndex;
 use crate::error::{AccessError, ErrorCode};
 use crate::limits::ERRORS_MAX;
 
 /// Reads values; collects what is wrong.
 pub(super) struct Reader<'t> {
     file: &'t str,
-    places: &'t Places<'t>,
-    shift: Shift,
+    places: &'t LineIndex<'t>,
+    shift: LineShift,
     errors: Vec<AccessError>,
 }
 
 /// Where what is read lies in the file: from `from` on, it lies `by` bytes further back.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Shift {
+pub(super) struct LineShift {
     pub(super) from: usize,
     pub(super) by: usize,
 }
@@ -28,8 +28,8 @@ pub(super) struct Shift {
 pub(super) type Text<'t> = (&'t str, Range<usize>);
 
 impl<'t> Reader<'t> {
-    pub(super) fn new(file: &'t str, places: &'t Places<'t>) -> Self {
-        Self { file, places, shift: Shift::default(), errors: Vec::new() }
+    pub(super) fn new(file: &'t str, places: &'t LineIndex<'t>) -> Self {
+        Self { file, places, shift: LineShift::default(), errors: Vec::new() }
     }
 
     pub(super) fn file(&self) -> &'t str {
@@ -37,7 +37,7 @@ impl<'t> Reader<'t> {
     }
 
     /// What is read from now on lies elsewhere.
-    pub(super) fn shift(&mut self, shift: Shift) {
+    pub(super) fn shift(&mut self, shift: LineShift) {
         self.shift = shift;
     }
 

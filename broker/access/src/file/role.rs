@@ -12,9 +12,9 @@ use crate::limits::{PLACEHOLDERS_MAX, RULES_MAX};
 use crate::pattern::{Level, Pattern};
 use crate::placeholder::{Placeholder, PlaceholderId};
 use crate::policy::Compiled;
-use crate::request::Ways;
+use crate::request::ActionSet;
 use crate::rule::{EVERY_QOS, Rule};
-use crate::tree::{Branch, End, TreeBuilder};
+use crate::tree::{BuildBranch, RuleEnd, TreeBuilder};
 
 const ROLE_KEYS: [&str; 2] = ["name", "rules"];
 const RULE_KEYS: [&str; 6] = ["allow", "deny", "topics", "qos", "retain", "shared"];
@@ -141,11 +141,11 @@ impl<'v> RuleDraft<'v> {
             reader.fault(ErrorCode::Missing, span.clone(), message);
             is_right = false;
         }
-        for (flag, name, is_about_it, action) in [
+        for (flag, name, matches_request, action) in [
             (&draft.retain, "retain", draft.publishes, "publish"),
             (&draft.shared, "shared", draft.subscribes, "subscribe"),
         ] {
-            if let (Some((_, span)), false, true) = (flag, is_about_it, is_right) {
+            if let (Some((_, span)), false, true) = (flag, matches_request, is_right) {
                 let message = format!(
                     "{name} says which of those who {action} are meant, and the rule is not for {action}: take it out"
                 );
@@ -181,15 +181,19 @@ impl<'v> RuleDraft<'v> {
 
     fn rule(&self, role: u32, line: u32, filter: &str) -> Rule {
         let qos = self.qos.as_deref().unwrap_or(&EVERY_QOS);
-        let ways = |is_about_it: bool, flag: &Option<(bool, Range<usize>)>| {
-            if is_about_it { Ways::new(qos, flag.as_ref().map(|(flag, _)| *flag)) } else { Ways::default() }
+        let actions = |matches_request: bool, flag: &Option<(bool, Range<usize>)>| {
+            if matches_request {
+                ActionSet::new(qos, flag.as_ref().map(|(flag, _)| *flag))
+            } else {
+                ActionSet::default()
+            }
         };
         Rule {
             role,
             line,
             allows: self.effect == Some(true),
-            publish: ways(self.publishes, &self.retain),
-            subscribe: ways(self.subscribes, &self.shared),
+            publish: actions(self.publishes, &self.retain),
+            subscribe: actions(self.subscribes, &self.shared),
             filter: filter.into(),
         }
     }
@@ -206,8 +210,8 @@ fn add(
     let mut branches = Vec::with_capacity(pattern.levels.len());
     for level in &pattern.levels {
         branches.push(match level {
-            Level::Text(text) => Branch::Text(text),
-            Level::Any => Branch::Any,
+            Level::Text(text) => BuildBranch::Text(text),
+            Level::Any => BuildBranch::Any,
             Level::Placeholder(placeholder) => {
                 let Some(id) = id_of(&mut compiled.placeholders, placeholder) else {
                     let message =
@@ -218,15 +222,15 @@ fn add(
                 if let Some(role) = compiled.roles.last_mut() {
                     role.placeholders.insert(id);
                 }
-                Branch::Placeholder(id)
+                BuildBranch::Placeholder(id)
             }
         });
     }
     let number = compiled.rules.len() as u32;
     let roots = compiled.roots(rule.role);
-    for (root, ways) in [(roots.publish, rule.publish), (roots.subscribe, rule.subscribe)] {
-        if !ways.is_empty() {
-            builder.add(root, &branches, pattern.and_below, End { rule: number, ways, allows: rule.allows });
+    for (root, actions) in [(roots.publish, rule.publish), (roots.subscribe, rule.subscribe)] {
+        if !actions.is_empty() {
+            builder.add(root, &branches, pattern.and_below, RuleEnd { rule: number, actions, allows: rule.allows });
         }
     }
     compiled.rules.push(rule);

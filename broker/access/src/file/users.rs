@@ -2,7 +2,7 @@
 
 use toml::de::DeTable;
 
-use super::assign::{RoleNumbers, roles};
+use super::assignments::{RoleNumbers, roles};
 use super::reader::Reader;
 use crate::error::ErrorCode;
 use crate::limits::USERS_MAX;

@@ -6,7 +6,7 @@ pub use mosquitto::mosquitto_acl;
 
 /// A rule file that was made from another broker's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportedPolicy {
     /// The rule file, with a comment for everything in `notes`.
     pub text: String,
     /// What has no counterpart, in the order of the lines.

@@ -5,9 +5,9 @@
 
 use std::fmt::Write as _;
 
-use super::{ImportNote, Imported};
+use super::{ImportNote, ImportedPolicy};
 use crate::pattern::Pattern;
-use crate::rule::Quoted;
+use crate::rule::TomlString;
 
 const HEADER: &str = "\
 # Made from an acl_file of mosquitto. Read it from the top: of the rules of a client's roles, the first that matches decides.
@@ -21,12 +21,12 @@ const HEADER: &str = "\
 /// What cannot be said here is left out if it allows, and made wider if it denies, so that nobody may do more than before; each
 /// is noted.
 #[must_use]
-pub fn mosquitto_acl(text: &str) -> Imported {
+pub fn mosquitto_acl(text: &str) -> ImportedPolicy {
     let mut file = AclFile::default();
     for (index, line) in text.lines().enumerate() {
         file.read(index + 1, line.trim_end_matches(['\r', '\n']));
     }
-    Imported { text: file.to_toml(), notes: file.notes }
+    ImportedPolicy { text: file.to_toml(), notes: file.notes }
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +73,7 @@ impl AclFile {
             "user" => {
                 let user = rest.trim();
                 if user.is_empty() {
-                    self.note(number, "user without a name: left out".to_owned());
+                    self.add_note(number, "user without a name: left out".to_owned());
                 } else {
                     self.current = Some(self.block(Some(user)));
                 }
@@ -97,7 +97,7 @@ impl AclFile {
                 });
                 self.patterns.extend(entry);
             }
-            other => self.note(number, format!("{} is no line of an acl_file: left out", other.escape_debug())),
+            other => self.add_note(number, format!("{} is no line of an acl_file: left out", other.escape_debug())),
         }
     }
 
@@ -115,7 +115,7 @@ impl AclFile {
         let (access, topic) = match rest.split_once(' ') {
             Some((word, topic)) => {
                 let Some(access) = Access::named(word) else {
-                    self.note(number, format!("{} is no kind of access: left out", word.escape_debug()));
+                    self.add_note(number, format!("{} is no kind of access: left out", word.escape_debug()));
                     return None;
                 };
                 (access, topic.trim_start_matches(' '))
@@ -131,7 +131,7 @@ impl AclFile {
         };
         let filter = topic.split('/').map(&mut level_or_any).collect::<Vec<_>>().join("/");
         if let Err(why) = Pattern::parse(&filter) {
-            self.note(number, format!("{}: {why}: left out", topic.escape_debug()));
+            self.add_note(number, format!("{}: {why}: left out", topic.escape_debug()));
             return None;
         }
         if is_whole {
@@ -140,15 +140,15 @@ impl AclFile {
         let shown = topic.escape_debug();
         if access != Access::Deny {
             let why = "a placeholder must fill its level, and a level may have no { or }";
-            self.note(number, format!("{shown} allows something that cannot be said here ({why}): left out"));
+            self.add_note(number, format!("{shown} allows something that cannot be said here ({why}): left out"));
             return None;
         }
         let message = format!("{shown} denies something that cannot be said here: every such level is denied");
-        self.note(number, message.clone());
+        self.add_note(number, message.clone());
         Some(Entry { access, filter, comment: Some(format!("line {number}: {message}")) })
     }
 
-    fn note(&mut self, line: usize, message: String) {
+    fn add_note(&mut self, line: usize, message: String) {
         self.notes.push(ImportNote { line, message });
     }
 
@@ -175,7 +175,7 @@ impl AclFile {
             toml.push_str("\n[users]\n");
         }
         for user in users {
-            let _ = writeln!(toml, "{} = {}", Quoted(user), Quoted(&role_name(Some(user))));
+            let _ = writeln!(toml, "{} = {}", TomlString(user), TomlString(&role_name(Some(user))));
         }
         toml
     }
@@ -207,13 +207,13 @@ fn role_name(user: Option<&str>) -> String {
 }
 
 fn push_role(toml: &mut String, name: &str, entries: &[Entry]) {
-    let _ = write!(toml, "\n[[role]]\nname = {}\nrules = [\n", Quoted(name));
+    let _ = write!(toml, "\n[[role]]\nname = {}\nrules = [\n", TomlString(name));
     let (denials, others): (Vec<&Entry>, Vec<&Entry>) = entries.iter().partition(|entry| entry.access == Access::Deny);
     for Entry { access, filter, comment } in denials.into_iter().chain(others) {
         if let Some(comment) = comment {
             let _ = writeln!(toml, "    # {comment}");
         }
-        let _ = writeln!(toml, "    {{ {}, topics = {} }},", access.as_toml(), Quoted(filter));
+        let _ = writeln!(toml, "    {{ {}, topics = {} }},", access.as_toml(), TomlString(filter));
     }
     toml.push_str("]\n");
 }

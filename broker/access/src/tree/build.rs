@@ -2,7 +2,7 @@
 
 use hashbrown::HashTable;
 
-use super::{End, Label, Node, Root, Tree, hash};
+use super::{Label, Node, Root, RuleEnd, Tree, hash};
 use crate::placeholder::PlaceholderId;
 use crate::rule::NO_RULE;
 
@@ -16,12 +16,12 @@ pub(crate) struct TreeBuilder {
     /// Every node but the roots, by the hash of its parent and of what it is labelled with.
     found: HashTable<u32>,
     /// The node that a rule ends at, whether with `#`, and the rule.
-    ends: Vec<(u32, bool, End)>,
+    ends: Vec<(u32, bool, RuleEnd)>,
 }
 
 /// One level of a filter.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Branch<'t> {
+pub(crate) enum BuildBranch<'t> {
     Text(&'t str),
     /// `+`
     Any,
@@ -39,13 +39,13 @@ impl TreeBuilder {
     }
 
     /// Adds a rule with this filter; `and_below`: whether `#` follows. Rules are added in the order of the file.
-    pub(crate) fn add(&mut self, root: Root, filter: &[Branch<'_>], and_below: bool, end: End) {
+    pub(crate) fn add(&mut self, root: Root, filter: &[BuildBranch<'_>], and_below: bool, end: RuleEnd) {
         let mut node = self.roots[root.0 as usize];
         for branch in filter {
             node = match *branch {
-                Branch::Text(text) => self.text_child(node, text.as_bytes()),
-                Branch::Any => self.child(node, Label::Any),
-                Branch::Placeholder(id) => self.child(node, Label::Placeholder { id, allows: end.allows }),
+                BuildBranch::Text(text) => self.text_child(node, text.as_bytes()),
+                BuildBranch::Any => self.child(node, Label::Any),
+                BuildBranch::Placeholder(id) => self.child(node, Label::Placeholder { id, allows: end.allows }),
             };
         }
         self.ends.push((node, and_below, end));
@@ -90,7 +90,7 @@ impl TreeBuilder {
     /// Lays the trees out: level by level, the children of a node side by side.
     pub(crate) fn finish(mut self) -> Tree {
         self.found = HashTable::new();
-        let denies = self.which_deny();
+        let denies = self.denying_nodes();
         let mut by_parent: Vec<u32> = (0..self.nodes.len() as u32).collect();
         by_parent.sort_by_key(|&node| {
             let (parent, label) = self.nodes[node as usize];
@@ -143,15 +143,15 @@ impl TreeBuilder {
             }
             at += 1;
         }
-        tree.count_up();
+        tree.prefix_sums();
         tree.texts = tree.table_of_texts();
         let numbers = tree.nodes.iter().filter_map(|node| super::number_of_unnamed(tree.text_of(node)));
-        tree.unnamed_from = numbers.max().map_or(0, |number| number.saturating_add(1));
+        tree.first_unused_name = numbers.max().map_or(0, |number| number.saturating_add(1));
         tree
     }
 
     /// For each node, whether a rule that denies is there or below.
-    fn which_deny(&self) -> Vec<bool> {
+    fn denying_nodes(&self) -> Vec<bool> {
         let mut denies = vec![false; self.nodes.len()];
         for (node, _, end) in &self.ends {
             denies[*node as usize] |= !end.allows;
@@ -167,7 +167,7 @@ impl TreeBuilder {
 
 impl Tree {
     /// Lets each node know of the rules below it.
-    fn count_up(&mut self) {
+    fn prefix_sums(&mut self) {
         for index in (0..self.nodes.len()).rev() {
             let Node { parent, first_allow, first_deny, .. } = self.nodes[index];
             if let Some(parent) = self.nodes.get_mut(parent as usize) {

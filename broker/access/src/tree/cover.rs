@@ -4,9 +4,9 @@
 //! with such a level, and these rules match all other topics of the set that have as many levels. So rules cover a set together only
 //! where, for each number of levels, one of them covers it alone. One topic with unnamed levels therefore speaks for all.
 
-use super::{End, Label, Node, Root, Tree};
-use crate::placeholder::{Bindings, PlaceholderId};
-use crate::request::Ways;
+use super::{Label, Node, Root, RuleEnd, Tree};
+use crate::placeholder::{PlaceholderId, PlaceholderValues};
+use crate::request::ActionSet;
 use crate::rule::NO_RULE;
 
 /// Topics that have these levels.
@@ -32,11 +32,11 @@ pub(crate) enum Part<'t> {
 
 /// Which rules count.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Covering<'t> {
+pub(crate) struct CoverQuery<'t> {
     /// The values of the client; without them, a rule must match whatever client it is.
-    pub(crate) bindings: Option<&'t Bindings>,
+    pub(crate) bindings: Option<&'t PlaceholderValues>,
     /// The rules must be for all of these.
-    pub(crate) ways: Ways,
+    pub(crate) actions: ActionSet,
     /// Whether rules that deny count as well.
     pub(crate) denials_count: bool,
     /// Only rules before this one count.
@@ -81,7 +81,7 @@ impl Tree {
         &self,
         roots: impl Iterator<Item = Root>,
         set: &TopicSet<'_>,
-        covering: Covering<'_>,
+        covering: CoverQuery<'_>,
         steps: &mut usize,
         mut note: impl FnMut(u32),
     ) -> Result<(), usize> {
@@ -135,7 +135,7 @@ impl Tree {
         index: u32,
         part: Part<'_>,
         is_dollar: bool,
-        covering: Covering<'_>,
+        covering: CoverQuery<'_>,
         limit: u32,
         next: &mut Vec<u32>,
     ) {
@@ -151,7 +151,13 @@ impl Tree {
         }
     }
 
-    fn placeholder_covers(&self, child: u32, part: Part<'_>, is_dollar: bool, bindings: Option<&Bindings>) -> bool {
+    fn placeholder_covers(
+        &self,
+        child: u32,
+        part: Part<'_>,
+        is_dollar: bool,
+        bindings: Option<&PlaceholderValues>,
+    ) -> bool {
         match (bindings, part) {
             (Some(bindings), Part::Text(level)) => self.placeholder_matches(child, bindings, level, is_dollar),
             (Some(bindings), Part::Any) => self.placeholder_matches_all(child, bindings),
@@ -165,9 +171,9 @@ impl Tree {
     }
 }
 
-impl Covering<'_> {
-    fn first(&self, ends: &[End]) -> u32 {
-        let counts = |end: &&End| (end.allows || self.denials_count) && end.ways.contains_all(self.ways);
+impl CoverQuery<'_> {
+    fn first(&self, ends: &[RuleEnd]) -> u32 {
+        let counts = |end: &&RuleEnd| (end.allows || self.denials_count) && end.actions.contains_all(self.actions);
         let mut before = ends.iter().take_while(|end| end.rule < self.before);
         before.find(counts).map_or(NO_RULE, |end| end.rule)
     }

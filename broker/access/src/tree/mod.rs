@@ -15,24 +15,24 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-pub(crate) use build::{Branch, TreeBuilder};
-pub(crate) use cover::{Covering, Part, TopicSet};
-pub(crate) use subscribe::{Covered, Question, Search};
+pub(crate) use build::{BuildBranch, TreeBuilder};
+pub(crate) use cover::{CoverQuery, Part, TopicSet};
+pub(crate) use subscribe::{Coverage, FilterQuery, TreeSearch};
 
-use crate::placeholder::{Bindings, PlaceholderId};
-use crate::request::{Way, Ways};
+use crate::placeholder::{PlaceholderId, PlaceholderValues};
+use crate::request::{Action, ActionSet};
 use crate::rule::NO_RULE;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
-    ends: Vec<End>,
+    ends: Vec<RuleEnd>,
     text: Vec<u8>,
     /// Every node with a text, by the hash of its parent and text.
     texts: HashTable<u32>,
     /// No node has the text [`unnamed`] of this number or a higher one.
-    unnamed_from: u32,
+    first_unused_name: u32,
 }
 
 /// A tree within a [`Tree`].
@@ -41,14 +41,14 @@ pub(crate) struct Root(u32);
 
 /// Who asks, and in which of the six ways.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked<'a> {
-    pub(crate) bindings: &'a Bindings,
-    pub(crate) way: Way,
+pub(crate) struct AccessQuery<'a> {
+    pub(crate) bindings: &'a PlaceholderValues,
+    pub(crate) action: Action,
 }
 
 /// The first rule of some that match: its place, and what it says. None of them says no.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct First {
+pub(crate) struct FirstMatch {
     pub(crate) rule: u32,
     pub(crate) allows: bool,
 }
@@ -92,22 +92,22 @@ enum Label {
 
 /// A rule that ends at a node.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct End {
+pub(crate) struct RuleEnd {
     pub(crate) rule: u32,
-    pub(crate) ways: Ways,
+    pub(crate) actions: ActionSet,
     pub(crate) allows: bool,
 }
 
-impl First {
+impl FirstMatch {
     pub(crate) const NONE: Self = Self { rule: NO_RULE, allows: false };
 
     #[inline]
-    fn offer(&mut self, ends: &[End], way: Way) {
+    fn update(&mut self, ends: &[RuleEnd], action: Action) {
         for end in ends {
             if end.rule >= self.rule {
                 return;
             }
-            if end.ways.contains(way) {
+            if end.actions.contains(action) {
                 *self = Self { rule: end.rule, allows: end.allows };
                 return;
             }
@@ -125,15 +125,15 @@ impl Node {
 impl Tree {
     pub(crate) fn memory_bytes(&self) -> usize {
         self.nodes.capacity() * size_of::<Node>()
-            + self.ends.capacity() * size_of::<End>()
+            + self.ends.capacity() * size_of::<RuleEnd>()
             + self.text.capacity()
             + self.texts.allocation_size()
     }
 
     /// A level that no rule has for this client.
-    fn unnamed_level(&self, bindings: &Bindings) -> Vec<u8> {
+    fn unnamed_level(&self, bindings: &PlaceholderValues) -> Vec<u8> {
         // The operator chooses the names of all but a few levels, which the client has values for.
-        let mut names = (self.unnamed_from..).map(unnamed);
+        let mut names = (self.first_unused_name..).map(unnamed);
         names.find(|name| !bindings.has(name)).unwrap_or_default()
     }
 
@@ -143,13 +143,13 @@ impl Tree {
     }
 
     #[inline]
-    fn exact_ends(&self, node: &Node) -> &[End] {
+    fn exact_ends(&self, node: &Node) -> &[RuleEnd] {
         let start = node.ends_start as usize;
         &self.ends[start..start + node.exact_ends as usize]
     }
 
     #[inline]
-    fn below_ends(&self, node: &Node) -> &[End] {
+    fn below_ends(&self, node: &Node) -> &[RuleEnd] {
         let start = (node.ends_start + node.exact_ends) as usize;
         &self.ends[start..start + node.below_ends as usize]
     }
@@ -192,7 +192,7 @@ impl Tree {
 
     /// Whether the child for a placeholder is for `level`. `is_dollar`: whether it is a first level that begins with `$`.
     #[inline]
-    fn placeholder_matches(&self, child: u32, bindings: &Bindings, level: &[u8], is_dollar: bool) -> bool {
+    fn placeholder_matches(&self, child: u32, bindings: &PlaceholderValues, level: &[u8], is_dollar: bool) -> bool {
         let Label::Placeholder { id, allows } = self.node(child).label else { return false };
         match bindings.get(id) {
             // A user called `$SYS` is given nothing by `{user}/#`.
@@ -204,7 +204,7 @@ impl Tree {
     /// Whether the child for a placeholder is for every level, because nothing is known of what it stands for, and it is of
     /// rules that deny.
     #[inline]
-    fn placeholder_matches_all(&self, child: u32, bindings: &Bindings) -> bool {
+    fn placeholder_matches_all(&self, child: u32, bindings: &PlaceholderValues) -> bool {
         let Label::Placeholder { id, allows } = self.node(child).label else { return false };
         !allows && bindings.get(id).is_none()
     }

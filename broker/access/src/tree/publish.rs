@@ -1,12 +1,17 @@
 //! Which rule decides about one topic.
 
-use super::{Asked, First, Root, Tree, is_dollar, split_level};
+use super::{AccessQuery, FirstMatch, Root, Tree, is_dollar, split_level};
 
 impl Tree {
     /// The first rule that matches `topic` in any of the trees.
     #[inline]
-    pub(crate) fn first_for_topic(&self, roots: impl Iterator<Item = Root>, asked: Asked<'_>, topic: &[u8]) -> First {
-        let mut search = Search { tree: self, asked, is_dollar: is_dollar(topic), first: First::NONE };
+    pub(crate) fn first_for_topic(
+        &self,
+        roots: impl Iterator<Item = Root>,
+        query: AccessQuery<'_>,
+        topic: &[u8],
+    ) -> FirstMatch {
+        let mut search = TreeSearch { tree: self, query, is_dollar: is_dollar(topic), first: FirstMatch::NONE };
         for Root(root) in roots {
             search.visit(root, Some(topic), true);
         }
@@ -14,18 +19,18 @@ impl Tree {
     }
 }
 
-struct Search<'t> {
+struct TreeSearch<'t> {
     tree: &'t Tree,
-    asked: Asked<'t>,
+    query: AccessQuery<'t>,
     is_dollar: bool,
-    first: First,
+    first: FirstMatch,
 }
 
-impl Search<'_> {
+impl TreeSearch<'_> {
     /// `rest`: the levels behind this node; `None` where the topic ends here. Goes no deeper than the rules do,
     /// [`crate::limits::LEVELS_MAX`] levels.
     fn visit(&mut self, index: u32, rest: Option<&[u8]>, is_root: bool) {
-        let Self { tree, asked, .. } = *self;
+        let Self { tree, query, .. } = *self;
         let node = tree.node(index);
         if node.first_rule() >= self.first.rule {
             return;
@@ -33,10 +38,10 @@ impl Search<'_> {
         let is_dollar = is_root && self.is_dollar;
         if !is_dollar {
             // `a/#` matches `a` too.
-            self.first.offer(tree.below_ends(node), asked.way);
+            self.first.update(tree.below_ends(node), query.action);
         }
         let Some(rest) = rest else {
-            self.first.offer(tree.exact_ends(node), asked.way);
+            self.first.update(tree.exact_ends(node), query.action);
             return;
         };
         let (level, behind) = split_level(rest);
@@ -44,7 +49,7 @@ impl Search<'_> {
             self.visit(child, behind, false);
         }
         for child in Tree::placeholder_children(node) {
-            if tree.placeholder_matches(child, asked.bindings, level, is_dollar) {
+            if tree.placeholder_matches(child, query.bindings, level, is_dollar) {
                 self.visit(child, behind, false);
             }
         }

@@ -6,28 +6,28 @@
 //! is in [`super::cover`]. The rules that meet the filter are found by following it through the trees; those behind all rules that
 //! cover the filter cannot matter.
 
-use super::cover::{Covering, Part, TopicSet};
-use super::{Asked, End, First, Label, Root, Tree, is_dollar};
+use super::cover::{CoverQuery, Part, TopicSet};
+use super::{AccessQuery, FirstMatch, Label, Root, RuleEnd, Tree, is_dollar};
 use crate::limits::SUBSCRIBE_STEPS_MAX;
-use crate::request::Ways;
+use crate::request::ActionSet;
 use crate::rule::NO_RULE;
 
 /// What is known of all topics that a filter can match.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Covered {
+pub(crate) enum Coverage {
     /// All are allowed.
-    Entirely,
+    AllAllowed,
     /// This topic is denied, and this is the first rule that matches it.
-    Not { first: First, topic: Vec<u8> },
+    FirstDenied { first: FirstMatch, topic: Vec<u8> },
     /// It would take more than [`SUBSCRIBE_STEPS_MAX`] steps to know whether rules that allow come before those that deny.
-    TooIntricate,
+    TooComplex,
 }
 
 /// The rules that are asked about a filter.
 #[derive(Debug)]
-pub(crate) struct Question<'t> {
+pub(crate) struct FilterQuery<'t> {
     tree: &'t Tree,
-    asked: Asked<'t>,
+    query: AccessQuery<'t>,
     roots: Vec<Root>,
     set: TopicSet<'t>,
     /// Whether the first level of the filter begins with `$`, so that no wildcard of a rule matches it [MQTT-4.7.2-1].
@@ -36,37 +36,37 @@ pub(crate) struct Question<'t> {
 
 /// How far the search for rules that deny has come. It holds for one question.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Search {
+pub(crate) struct TreeSearch {
     /// Rules from this one on do not matter; `None` before the search has begun.
     limit: Option<u32>,
     /// Nodes that are still to be looked at.
-    ahead: Vec<Siblings>,
+    stack: Vec<NodeRange>,
     /// Steps that the comparison with rules that allow has taken.
-    comparing_steps: usize,
+    comparison_steps: usize,
 }
 
 /// Children of one node, side by side.
 #[derive(Debug, Clone, Copy)]
-struct Siblings {
+struct NodeRange {
     start: u32,
     end: u32,
     /// Levels of a topic that lead there.
     depth: u32,
 }
 
-impl<'t> Question<'t> {
+impl<'t> FilterQuery<'t> {
     pub(crate) fn new(
         tree: &'t Tree,
         roots: impl Iterator<Item = Root>,
-        asked: Asked<'t>,
+        query: AccessQuery<'t>,
         filter: &'t [u8],
-    ) -> Question<'t> {
+    ) -> FilterQuery<'t> {
         let set = TopicSet::of_filter(filter);
-        Question { tree, asked, roots: roots.collect(), set, is_dollar: is_dollar(filter) }
+        FilterQuery { tree, query, roots: roots.collect(), set, is_dollar: is_dollar(filter) }
     }
 
     /// Goes on with a search for so many steps, a look at a node each; `None` where it is not over then.
-    pub(crate) fn go_on(&self, search: &mut Search, steps_left: &mut usize) -> Option<Covered> {
+    pub(crate) fn resume(&self, search: &mut TreeSearch, steps_left: &mut usize) -> Option<Coverage> {
         let limit = match search.limit {
             Some(limit) => limit,
             None => match self.begin(search, steps_left) {
@@ -74,25 +74,25 @@ impl<'t> Question<'t> {
                 Err(uncovered) => return Some(uncovered),
             },
         };
-        while let Some(siblings) = search.ahead.last_mut() {
+        while let Some(siblings) = search.stack.last_mut() {
             if *steps_left == 0 {
                 return None;
             }
             *steps_left -= 1;
-            let Siblings { start: index, depth, .. } = *siblings;
+            let NodeRange { start: index, depth, .. } = *siblings;
             siblings.start += 1;
             if siblings.start == siblings.end {
-                search.ahead.pop();
+                search.stack.pop();
             }
-            if let Some(covered) = self.look_at(index, depth as usize, limit, search, steps_left) {
+            if let Some(covered) = self.visit_node(index, depth as usize, limit, search, steps_left) {
                 return Some(covered);
             }
         }
-        Some(Covered::Entirely)
+        Some(Coverage::AllAllowed)
     }
 
     /// Finds out which rules that deny could matter: those before some rule that covers the filter.
-    fn begin(&self, search: &mut Search, steps_left: &mut usize) -> Result<u32, Covered> {
+    fn begin(&self, search: &mut TreeSearch, steps_left: &mut usize) -> Result<u32, Coverage> {
         let (mut limit, mut steps) = (0, 0);
         let uncovered = self.cover(&self.set, NO_RULE, &mut steps, |rule| limit = limit.max(rule));
         *steps_left = steps_left.saturating_sub(steps);
@@ -100,37 +100,38 @@ impl<'t> Question<'t> {
             return Err(uncovered);
         }
         search.limit = Some(limit);
-        search.ahead = self.roots.iter().map(|&Root(root)| Siblings { start: root, end: root + 1, depth: 0 }).collect();
+        search.stack =
+            self.roots.iter().map(|&Root(root)| NodeRange { start: root, end: root + 1, depth: 0 }).collect();
         Ok(limit)
     }
 
     /// A topic of the set that no rule allows before `before`, if there is one.
-    fn cover(&self, set: &TopicSet<'_>, before: u32, steps: &mut usize, note: impl FnMut(u32)) -> Option<Covered> {
-        let covering = Covering {
-            bindings: Some(self.asked.bindings),
-            ways: Ways::one(self.asked.way),
+    fn cover(&self, set: &TopicSet<'_>, before: u32, steps: &mut usize, note: impl FnMut(u32)) -> Option<Coverage> {
+        let covering = CoverQuery {
+            bindings: Some(self.query.bindings),
+            actions: ActionSet::one(self.query.action),
             denials_count: false,
             before,
         };
         let levels = self.tree.cover(self.roots.iter().copied(), set, covering, steps, note).err()?;
-        let topic = set.example(levels, &self.tree.unnamed_level(self.asked.bindings));
-        let first = self.tree.first_for_topic(self.roots.iter().copied(), self.asked, &topic);
+        let topic = set.example(levels, &self.tree.unnamed_level(self.query.bindings));
+        let first = self.tree.first_for_topic(self.roots.iter().copied(), self.query, &topic);
         debug_assert!(!first.allows, "no rule allows the topic");
-        Some(Covered::Not { first, topic })
+        Some(Coverage::FirstDenied { first, topic })
     }
 
     /// Looks at a node that `depth` levels lead to, and notes its children.
-    fn look_at(
+    fn visit_node(
         &self,
         index: u32,
         depth: usize,
         limit: u32,
-        search: &mut Search,
+        search: &mut TreeSearch,
         steps_left: &mut usize,
-    ) -> Option<Covered> {
+    ) -> Option<Coverage> {
         let tree = self.tree;
         let node = tree.node(index);
-        if node.first_deny >= limit || !self.meets(index, depth) {
+        if node.first_deny >= limit || !self.intersects(index, depth) {
             return None;
         }
         let TopicSet { parts, and_below } = &self.set;
@@ -139,22 +140,22 @@ impl<'t> Question<'t> {
         let below = self.first_denial(tree.below_ends(node), limit).filter(|_| depth > 0 || !self.is_dollar);
         for (rule, is_exact) in [(exact, true), (below, false)] {
             let Some(rule) = rule else { continue };
-            let common = self.common(index, depth, is_exact);
+            let common = self.intersection(index, depth, is_exact);
             let mut steps = 0;
             let covered = self.cover(&common, rule, &mut steps, |_| {});
             *steps_left = steps_left.saturating_sub(steps);
-            search.comparing_steps += steps;
+            search.comparison_steps += steps;
             if covered.is_some() {
                 return covered;
             }
-            if search.comparing_steps > SUBSCRIBE_STEPS_MAX {
-                return Some(Covered::TooIntricate);
+            if search.comparison_steps > SUBSCRIBE_STEPS_MAX {
+                return Some(Coverage::TooComplex);
             }
         }
         let mut push = |children: std::ops::Range<u32>| {
             if !children.is_empty() {
                 let depth = depth as u32 + 1;
-                search.ahead.push(Siblings { start: children.start, end: children.end, depth });
+                search.stack.push(NodeRange { start: children.start, end: children.end, depth });
             }
         };
         match parts.get(depth) {
@@ -174,9 +175,9 @@ impl<'t> Question<'t> {
     }
 
     /// Whether a topic of the filter can have the level of this node in its place.
-    fn meets(&self, index: u32, depth: usize) -> bool {
+    fn intersects(&self, index: u32, depth: usize) -> bool {
         let Some(place) = depth.checked_sub(1) else { return true };
-        let (bindings, label) = (self.asked.bindings, self.tree.node(index).label);
+        let (bindings, label) = (self.query.bindings, self.tree.node(index).label);
         let is_first = place == 0;
         let text = match label {
             Label::Text { .. } => Some(self.tree.text_of(self.tree.node(index))),
@@ -193,7 +194,7 @@ impl<'t> Question<'t> {
     }
 
     /// What the filter and the rule that ends at a node have in common.
-    fn common(&self, index: u32, depth: usize, is_exact: bool) -> TopicSet<'t> {
+    fn intersection(&self, index: u32, depth: usize, is_exact: bool) -> TopicSet<'t> {
         let mut parts: Vec<Part<'t>> = Vec::with_capacity(depth.max(self.set.parts.len()));
         let mut at = index;
         for place in (0..depth).rev() {
@@ -201,7 +202,7 @@ impl<'t> Question<'t> {
             let own = self.set.parts.get(place).copied().unwrap_or(Part::Any);
             parts.push(match node.label {
                 Label::Text { .. } => Part::Text(self.tree.text_of(node)),
-                Label::Placeholder { id, .. } => self.asked.bindings.get(id).map_or(own, Part::Text),
+                Label::Placeholder { id, .. } => self.query.bindings.get(id).map_or(own, Part::Text),
                 Label::Any | Label::Root => own,
             });
             at = node.parent;
@@ -213,8 +214,8 @@ impl<'t> Question<'t> {
         TopicSet { parts, and_below: !is_exact && self.set.and_below }
     }
 
-    fn first_denial(&self, ends: &[End], limit: u32) -> Option<u32> {
+    fn first_denial(&self, ends: &[RuleEnd], limit: u32) -> Option<u32> {
         let mut before = ends.iter().take_while(|end| end.rule < limit);
-        before.find(|end| !end.allows && end.ways.contains(self.asked.way)).map(|end| end.rule)
+        before.find(|end| !end.allows && end.actions.contains(self.query.action)).map(|end| end.rule)
     }
 }

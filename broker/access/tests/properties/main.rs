@@ -11,7 +11,9 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
-use tautwire_access::{Changes, Denial, Permissions, Policy, PublishGate, Request, Subject, TopicStamp, Verdict};
+use tautwire_access::{
+    AccessDecision, Changes, Denial, Permissions, Policy, PublishCache, Request, Subject, TopicStamp,
+};
 use tautwire_protocol::{QoS, TopicFilter};
 
 const QOS: [QoS; 3] = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
@@ -105,7 +107,7 @@ proptest! {
     #[test]
     fn the_first_rule_that_matches_decides_about_a_publish(model in model(), asker in asker(), qos in 0..3_usize, retain: bool) {
         let (policy, permissions) = resolve(&model, &asker);
-        let mut gate = PublishGate::new(permissions.clone());
+        let mut gate = PublishCache::new(permissions.clone());
         for (number, topic) in topics().iter().enumerate() {
             let expected = model.first_for_publish(&asker, topic, qos as u8, retain);
             let found = permissions.may_publish(topic, QOS[qos], retain);
@@ -144,15 +146,15 @@ proptest! {
             let expected = topics.iter().zip(&allowed).all(|(topic, allowed)| *allowed || !naive::matches(matched, topic));
             let found = permissions.may_subscribe(filter, QOS[qos]);
             prop_assert_eq!(found.is_allowed(), expected, "{}", text);
-            prop_assert_ne!(found, Verdict::Denied(Denial::TooIntricate));
+            prop_assert_ne!(found, AccessDecision::Denied(Denial::TooComplex));
             // In parts of any size, a check comes to the same answer.
             let mut steps = 1;
-            let mut progress = permissions.begin_subscribe(filter, QOS[qos], &mut steps);
+            let mut progress = permissions.start_subscribe(filter, QOS[qos], &mut steps);
             for part in 1.. {
                 let Err(check) = &mut progress else { break };
                 prop_assert!(part < 1_000, "the check of {} does not end", text);
                 steps = 1 + part % 3;
-                if let Some(verdict) = check.go_on(filter, &mut steps) {
+                if let Some(verdict) = check.resume(filter, &mut steps) {
                     progress = Ok(verdict);
                 }
             }
@@ -179,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn who_is_not_concerned_by_a_change_has_the_same_verdicts(
+    fn a_client_not_affected_by_a_change_has_the_same_decisions(
         model in model(), other in rule(), role in 0..3_usize, at in 0..4_usize, asker in asker(),
     ) {
         let mut changed = model.clone();
@@ -188,7 +190,7 @@ proptest! {
         changed.roles[role][at] = other;
         let ((old_policy, old), (new_policy, new)) = (resolve(&model, &asker), resolve(&changed, &asker));
         let changes = Changes::between(&old_policy, &new_policy);
-        if changes.may_concern(&old, &new) {
+        if changes.can_affect(&old, &new) {
             prop_assert!(asker.has_role(role) && model.roles[role][at] != changed.roles[role][at]);
         } else {
             for topic in topics() {
@@ -251,10 +253,10 @@ proptest! {
     }
 }
 
-fn verdict(first: Option<(usize, &RuleModel)>) -> Verdict {
+fn verdict(first: Option<(usize, &RuleModel)>) -> AccessDecision {
     match first {
-        Some((_, rule)) if rule.allows => Verdict::Allowed,
-        Some(_) => Verdict::Denied(Denial::ByRule),
-        None => Verdict::Denied(Denial::NoRule),
+        Some((_, rule)) if rule.allows => AccessDecision::Allowed,
+        Some(_) => AccessDecision::Denied(Denial::ByRule),
+        None => AccessDecision::Denied(Denial::NoRule),
     }
 }

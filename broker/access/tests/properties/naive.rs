@@ -81,11 +81,11 @@ impl Model {
         &self,
         asker: &Asker,
         topic: &str,
-        is_about_it: impl Fn(&RuleModel) -> bool,
+        matches_request: impl Fn(&RuleModel) -> bool,
     ) -> Option<(usize, &RuleModel)> {
         let all = self.roles.iter().enumerate().flat_map(|(role, rules)| rules.iter().map(move |rule| (role, rule)));
         all.enumerate()
-            .filter(|(_, (role, rule))| asker.has_role(*role) && is_about_it(rule) && rule.matches(asker, topic))
+            .filter(|(_, (role, rule))| asker.has_role(*role) && matches_request(rule) && rule.matches(asker, topic))
             .map(|(number, (_, rule))| (number, rule))
             .next()
     }

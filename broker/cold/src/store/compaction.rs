@@ -2,8 +2,8 @@
 
 use std::io;
 
-use super::table::Place;
-use super::{HEADER_BYTES, Store, header, is_sound};
+use super::table::RecordLocation;
+use super::{HEADER_BYTES, Store, header, is_checksum_valid};
 use crate::files::{Files, ReadWrite};
 
 /// So much of a file is looked at in one step; more where a single message is longer.
@@ -17,7 +17,7 @@ pub(super) struct Compaction {
 }
 
 /// What a record that was looked at has come to.
-enum Moved {
+enum MoveOutcome {
     /// It was moved, or nobody holds it.
     Yes,
     /// It is held and cannot be read.
@@ -29,8 +29,8 @@ impl<F: Files> Store<F> {
     ///
     /// # Errors
     /// Those of writing. All messages are where they were.
-    pub fn tend(&mut self) -> io::Result<bool> {
-        let Some(compaction) = self.compaction.or_else(|| self.worst_file()) else { return Ok(false) };
+    pub fn compact_step(&mut self) -> io::Result<bool> {
+        let Some(compaction) = self.compaction.or_else(|| self.pick_compaction_file()) else { return Ok(false) };
         self.compaction = None;
         if let Some(next) = self.rewrite(compaction)? {
             self.compaction = Some(next);
@@ -39,13 +39,13 @@ impl<F: Files> Store<F> {
     }
 
     /// The file that gives back most, if too much of the files is not held.
-    fn worst_file(&self) -> Option<Compaction> {
+    fn pick_compaction_file(&self) -> Option<Compaction> {
         let allowed = 2 * self.stats.live_bytes + 2 * u64::from(self.settings.file_bytes);
         if self.stats.file_bytes <= allowed {
             return None;
         }
         let others = self.segments.iter().filter(|(number, segment)| {
-            Some(**number) != self.current && !segment.is_stuck && segment.live_bytes < segment.size / 4 * 3
+            Some(**number) != self.current && !segment.has_unreadable && segment.live_bytes < segment.size / 4 * 3
         });
         let (number, _) = others.max_by_key(|(_, segment)| segment.size - segment.live_bytes)?;
         Some(Compaction { file: *number, offset: 0 })
@@ -64,15 +64,15 @@ impl<F: Files> Store<F> {
         }
         let mut at = 0;
         let mut moves = Vec::new();
-        let mut is_stuck = !is_read;
+        let mut has_unreadable = !is_read;
         while is_read && let Some((_, len)) = header(&stretch[at..]) {
             if len <= HEADER_BYTES {
-                is_stuck = true;
+                has_unreadable = true;
                 break;
             }
             let Some(record) = stretch.get(at..at + len) else { break };
-            if let Moved::Unreadable = self.move_record(file, offset + at as u32, record, &mut moves)? {
-                is_stuck = true;
+            if let MoveOutcome::Unreadable = self.move_record(file, offset + at as u32, record, &mut moves)? {
+                has_unreadable = true;
             }
             at += len;
         }
@@ -80,9 +80,9 @@ impl<F: Files> Store<F> {
         let Some(segment) = self.segments.get_mut(&file) else { return Ok(None) };
         // A length that cannot be: what is behind cannot be found.
         let is_at_end = offset + at as u32 >= segment.size;
-        if is_stuck || (at == 0 && !is_at_end) {
+        if has_unreadable || (at == 0 && !is_at_end) {
             log::error!("a file of the cold store holds something that cannot be read, and is not rewritten");
-            segment.is_stuck = true;
+            segment.has_unreadable = true;
             return Ok(None);
         }
         Ok((!is_at_end).then_some(Compaction { file, offset: offset + at as u32 }))
@@ -94,15 +94,15 @@ impl<F: Files> Store<F> {
         file: u32,
         offset: u32,
         record: &[u8],
-        moves: &mut Vec<(tautwire_message::Slot, Place)>,
-    ) -> io::Result<Moved> {
-        let Some((slot, _)) = header(record) else { return Ok(Moved::Unreadable) };
-        let from = Place { file, offset, len: record.len() as u32 };
+        moves: &mut Vec<(tautwire_message::Slot, RecordLocation)>,
+    ) -> io::Result<MoveOutcome> {
+        let Some((slot, _)) = header(record) else { return Ok(MoveOutcome::Unreadable) };
+        let from = RecordLocation { file, offset, len: record.len() as u32 };
         if self.table.get(slot) != Some(from) {
-            return Ok(Moved::Yes);
+            return Ok(MoveOutcome::Yes);
         }
-        if !is_sound(record, slot) {
-            return Ok(Moved::Unreadable);
+        if !is_checksum_valid(record, slot) {
+            return Ok(MoveOutcome::Unreadable);
         }
         let flushes = self.current.is_none_or(|current| {
             self.segments.get(&current).is_none_or(|segment| {
@@ -113,15 +113,15 @@ impl<F: Files> Store<F> {
         if flushes {
             self.finish_moves(std::mem::take(moves))?;
         }
-        let to = self.make_room(from.len)?;
-        let Some(segment) = self.segments.get(&to) else { return Ok(Moved::Unreadable) };
-        moves.push((slot, Place { file: to, offset: segment.size + self.buffer.len() as u32, len: from.len }));
+        let to = self.ensure_space(from.len)?;
+        let Some(segment) = self.segments.get(&to) else { return Ok(MoveOutcome::Unreadable) };
+        moves.push((slot, RecordLocation { file: to, offset: segment.size + self.buffer.len() as u32, len: from.len }));
         self.buffer.extend_from_slice(record);
-        Ok(Moved::Yes)
+        Ok(MoveOutcome::Yes)
     }
 
     /// Writes what was moved, and only then says where it is.
-    fn finish_moves(&mut self, moves: Vec<(tautwire_message::Slot, Place)>) -> io::Result<()> {
+    fn finish_moves(&mut self, moves: Vec<(tautwire_message::Slot, RecordLocation)>) -> io::Result<()> {
         self.flush()?;
         for (slot, to) in moves {
             let Some(from) = self.table.get(slot) else { continue };
@@ -130,7 +130,7 @@ impl<F: Files> Store<F> {
                 segment.live_bytes += to.len;
                 self.stats.live_bytes += u64::from(to.len);
             }
-            self.let_go(from);
+            self.release_record(from);
         }
         Ok(())
     }

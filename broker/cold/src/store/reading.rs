@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use tautwire_message::Slot;
 
-use super::table::Place;
-use super::{HEADER_BYTES, Store, is_sound};
+use super::table::RecordLocation;
+use super::{HEADER_BYTES, Store, is_checksum_valid};
 use crate::files::{Files, ReadWrite};
 
 /// Messages that lie no further apart are read with one read.
@@ -17,7 +17,7 @@ impl<F: Files> Store<F> {
     /// Reads messages in the stored form; gives for each of `slots` where its form is in `bytes`, or `None` where it cannot be
     /// read.
     pub fn read(&mut self, slots: &[Slot], bytes: &mut Vec<u8>) -> Vec<Option<Range<usize>>> {
-        let mut order: Vec<(Place, usize)> =
+        let mut order: Vec<(RecordLocation, usize)> =
             slots.iter().enumerate().filter_map(|(at, slot)| Some((self.table.get(*slot)?, at))).collect();
         order.sort_unstable();
         let mut ranges = vec![None; slots.len()];
@@ -36,7 +36,7 @@ impl<F: Files> Store<F> {
             for (place, at) in run {
                 let begin = base + (place.offset - first.offset) as usize;
                 let range = begin..begin + place.len as usize;
-                if is_sound(&bytes[range.clone()], slots[*at]) {
+                if is_checksum_valid(&bytes[range.clone()], slots[*at]) {
                     ranges[*at] = Some(range.start + HEADER_BYTES..range.end);
                 }
             }
@@ -48,13 +48,13 @@ impl<F: Files> Store<F> {
         self.stats.read += slots.len() as u64 - failed;
         self.stats.read_failures += failed;
         for (slot, range) in slots.iter().zip(&ranges) {
-            self.note_read(*slot, range.is_some());
+            self.record_read(*slot, range.is_some());
         }
         ranges
     }
 
     /// A message has been read or is not needed any more, or it could not be read.
-    pub(super) fn note_read(&mut self, slot: Slot, is_well: bool) {
+    pub(super) fn record_read(&mut self, slot: Slot, is_well: bool) {
         if !is_well && self.table.get(slot).is_some() {
             self.unreadable.insert(slot);
         } else if self.unreadable.remove(&slot) && self.unreadable.is_empty() {
@@ -63,7 +63,7 @@ impl<F: Files> Store<F> {
         self.stats.unreadable = self.unreadable.len() as u64;
     }
 
-    fn read_run(&self, first: Place, bytes: &mut [u8]) -> bool {
+    fn read_run(&self, first: RecordLocation, bytes: &mut [u8]) -> bool {
         let Some(segment) = self.segments.get(&first.file) else { return false };
         match segment.file.read_at(u64::from(first.offset), bytes) {
             Ok(()) => true,
@@ -76,10 +76,10 @@ impl<F: Files> Store<F> {
 }
 
 /// How many of these are read with one read.
-fn run_len(order: &[(Place, usize)]) -> usize {
+fn run_len(order: &[(RecordLocation, usize)]) -> usize {
     let Some(((first, _), others)) = order.split_first() else { return 0 };
     let mut end = u64::from(first.offset) + u64::from(first.len);
-    let joins = |(place, _): &&(Place, usize)| {
+    let joins = |(place, _): &&(RecordLocation, usize)| {
         let offset = u64::from(place.offset);
         let fits = place.file == first.file && offset <= end + GAP_BYTES && end - u64::from(first.offset) < RUN_BYTES;
         end = end.max(offset + u64::from(place.len));

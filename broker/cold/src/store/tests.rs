@@ -45,7 +45,7 @@ impl Numbers {
 
 /// Messages come and go in any order, writing and reading fail now and then, and files are rewritten meanwhile.
 #[test]
-fn what_is_held_can_be_read_and_files_stay_within_twice_of_it() {
+fn live_messages_are_readable_and_files_stay_within_twice_their_size() {
     for seed in 0..20 {
         let files = FaultyFiles::default();
         let mut store = store(&files, 1 << 30);
@@ -73,9 +73,9 @@ fn what_is_held_can_be_read_and_files_stay_within_twice_of_it() {
                 held.remove(&slot);
                 store.free(slot);
             }
-            let _ = store.tend();
+            let _ = store.compact_step();
             files.set_faults(Faults::default());
-            while store.tend().expect("the disk works") {}
+            while store.compact_step().expect("the disk works") {}
             let stats = store.stats();
             assert_eq!((stats.messages, stats.file_bytes <= files.count_and_bytes().1), (held.len() as u64, true));
             let allowed = 2 * stats.live_bytes + 3 * u64::from(FILE_BYTES) + u64::from(4 * FILE_BYTES);
@@ -88,13 +88,13 @@ fn what_is_held_can_be_read_and_files_stay_within_twice_of_it() {
             assert_eq!(MessageRef::read_stored(&bytes[range]), Some(held[slot].as_ref()));
         }
         slots.into_iter().for_each(|slot| store.free(slot));
-        store.tidy();
+        store.remove_dead_files();
         assert_eq!((files.count_and_bytes(), store.stats().live_bytes, store.stats().file_bytes), ((0, 0), 0, 0));
     }
 }
 
 #[test]
-fn beyond_the_limit_nothing_is_written_until_something_is_let_go() {
+fn nothing_is_written_beyond_the_limit_until_a_message_is_freed() {
     let files = FaultyFiles::default();
     let mut store = store(&files, 3 * u64::from(FILE_BYTES));
     let messages: Vec<Message> = (0..20).map(|n| message(n, 1_000)).collect();
@@ -105,7 +105,7 @@ fn beyond_the_limit_nothing_is_written_until_something_is_let_go() {
     for slot in &written[..written.len() - 1] {
         store.free(*slot);
     }
-    while store.tend().expect("the disk works") {}
+    while store.compact_step().expect("the disk works") {}
     assert!(store.write(&messages[..2]).iter().all(Option::is_some));
     assert_eq!(read(&mut store, written[written.len() - 1]), Some(messages[written.len() - 1].clone()));
 }
@@ -123,15 +123,15 @@ fn a_damaged_record_harms_no_other_and_is_not_moved() {
     }
     // Rewriting reads what is not what was written.
     files.set_faults(Faults { flipping: true, ..Faults::default() });
-    while store.tend().expect("writing works") {}
+    while store.compact_step().expect("writing works") {}
     files.set_faults(Faults::default());
-    while store.tend().expect("the disk works") {}
+    while store.compact_step().expect("the disk works") {}
     assert_eq!(read(&mut store, slots[0]), Some(messages[0].clone()));
     assert_eq!(read(&mut store, slots[4]), Some(messages[4].clone()));
 }
 
 #[test]
-fn what_cannot_be_read_is_counted_until_it_can_or_is_let_go() {
+fn unreadable_messages_are_counted_until_readable_or_freed() {
     let files = FaultyFiles::default();
     let mut store = store(&files, 1 << 30);
     let slots: Vec<Slot> = store.write(&[message(0, 900), message(1, 900)]).into_iter().flatten().collect();
@@ -154,7 +154,7 @@ fn what_cannot_be_read_is_counted_until_it_can_or_is_let_go() {
 }
 
 #[test]
-fn messages_that_lie_together_are_read_together() {
+fn adjacent_messages_are_read_together() {
     let files = FaultyFiles::default();
     let mut store = Store::new(files, Settings::with_limit(1 << 30));
     let messages: Vec<Message> = (0..100).map(|n| message(n, 500)).collect();

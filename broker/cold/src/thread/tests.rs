@@ -10,8 +10,8 @@ use crate::store::Settings;
 
 /// A store with one shard, and what its thread has called.
 struct World {
-    thread: Option<ColdThread>,
-    port: Port,
+    thread: Option<SpillThread>,
+    port: ShardPort,
     woken: mpsc::Receiver<usize>,
     reports: mpsc::Receiver<Stats>,
     ledger: Arc<Ledger>,
@@ -30,7 +30,7 @@ impl World {
         let report = move |stats: &Stats| {
             let _ = report.send(*stats);
         };
-        let (thread, ports) = ColdThread::start(store, freed, vec![shelf], wake, report).expect("a thread");
+        let (thread, ports) = SpillThread::start(store, freed, vec![shelf], wake, report).expect("a thread");
         let port = ports.into_iter().next().expect("one shard");
         World { thread: Some(thread), port, woken, reports, ledger }
     }
@@ -78,7 +78,7 @@ fn message(number: u64) -> Message {
 }
 
 #[test]
-fn what_is_written_by_the_thread_is_read_by_it_and_forgotten_when_nobody_holds_it() {
+fn written_messages_are_readable_until_freed() {
     let folder = std::env::temp_dir().join(format!("tautwire-cold-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     std::fs::write(folder.join("cold-000000ff"), b"from an earlier run").expect("a file");
@@ -104,7 +104,7 @@ fn what_is_written_by_the_thread_is_read_by_it_and_forgotten_when_nobody_holds_i
 }
 
 #[test]
-fn a_disk_that_fails_is_told_of_and_nothing_is_taken_for_written() {
+fn disk_failures_are_reported_and_nothing_counts_as_written() {
     let files = FaultyFiles::default();
     let mut world = World::new(files.clone());
     files.set_faults(Faults { writing: true, ..Faults::default() });

@@ -1,10 +1,10 @@
 //! Two versions of a Protobuf message.
 
-use super::{Effect, Notes};
+use super::{DifferenceList, Effect};
 use crate::plan::{Cardinality, EnumPlan, FieldPlan, Kind, MessageIndex, Plan};
 
 /// `in_text` is whether names matter: in JSON and MessagePack.
-pub(super) fn compare(old: &Plan, new: &Plan, in_text: bool, notes: &mut Notes) {
+pub(super) fn compare(old: &Plan, new: &Plan, in_text: bool, notes: &mut DifferenceList) {
     let mut comparison = Comparison { old, new, in_text, met: Vec::new() };
     comparison.messages(old.root, new.root, notes);
 }
@@ -18,7 +18,7 @@ struct Comparison<'p> {
 }
 
 impl Comparison<'_> {
-    fn messages(&mut self, old: MessageIndex, new: MessageIndex, notes: &mut Notes) {
+    fn messages(&mut self, old: MessageIndex, new: MessageIndex, notes: &mut DifferenceList) {
         if self.met.contains(&(old, new)) {
             return;
         }
@@ -58,7 +58,7 @@ impl Comparison<'_> {
         }
     }
 
-    fn fields(&mut self, old: &FieldPlan, new: &FieldPlan, notes: &mut Notes) {
+    fn fields(&mut self, old: &FieldPlan, new: &FieldPlan, notes: &mut DifferenceList) {
         if old.json_name != new.json_name {
             let effect = if self.in_text { Effect::Both } else { Effect::None };
             notes.add(format!("is called {} now", new.json_name), effect);
@@ -88,7 +88,7 @@ impl Comparison<'_> {
         }
     }
 
-    fn enums(&self, old: &EnumPlan, new: &EnumPlan, notes: &mut Notes) {
+    fn enums(&self, old: &EnumPlan, new: &EnumPlan, notes: &mut DifferenceList) {
         for (number, name) in &old.values {
             match new.name_of(*number) {
                 None => {

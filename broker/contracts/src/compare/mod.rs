@@ -71,7 +71,7 @@ pub fn effect(differences: &[Difference]) -> Effect {
 
 /// Everything that is different, by contract.
 pub fn compare(old: &Catalogue, new: &Catalogue) -> Vec<Difference> {
-    let mut notes = Notes { contract: String::new(), path: Vec::new(), found: Vec::new() };
+    let mut notes = DifferenceList { contract: String::new(), path: Vec::new(), found: Vec::new() };
     for contract in old.contracts() {
         notes.contract = contract.name().to_owned();
         match new.named(contract.name()) {
@@ -86,7 +86,7 @@ pub fn compare(old: &Catalogue, new: &Catalogue) -> Vec<Difference> {
     notes.found
 }
 
-fn compare_contracts(old: &Contract, new: &Contract, notes: &mut Notes) {
+fn compare_contracts(old: &Contract, new: &Contract, notes: &mut DifferenceList) {
     if old.topics().as_str() != new.topics().as_str() {
         let effect = if old.topics().filter() == new.topics().filter() { Effect::None } else { Effect::Both };
         let what = format!("was {}, is {}", old.topics().as_str(), new.topics().as_str());
@@ -115,10 +115,10 @@ fn compare_contracts(old: &Contract, new: &Contract, notes: &mut Notes) {
         };
         notes.within("unknown_fields", |notes| notes.add(what, effect));
     }
-    for (level, field) in new.ties().filter(|tie| !old.ties().any(|other| other == *tie)) {
+    for (level, field) in new.ties().filter(|field_binding| !old.ties().any(|other| other == *field_binding)) {
         notes.within("ties", |notes| notes.add(format!("{level} is tied to {field} now"), Effect::OldWriters));
     }
-    for (level, field) in old.ties().filter(|tie| !new.ties().any(|other| other == *tie)) {
+    for (level, field) in old.ties().filter(|field_binding| !new.ties().any(|other| other == *field_binding)) {
         notes.within("ties", |notes| notes.add(format!("{level} is not tied to {field} any more"), Effect::OldReaders));
     }
     let in_text = old.formats().iter().any(|format| *format != crate::Format::Protobuf);
@@ -130,20 +130,20 @@ fn compare_contracts(old: &Contract, new: &Contract, notes: &mut Notes) {
 }
 
 /// What has been found so far, and where the comparison is.
-struct Notes {
+struct DifferenceList {
     contract: String,
     path: Vec<String>,
     found: Vec<Difference>,
 }
 
-impl Notes {
+impl DifferenceList {
     fn add(&mut self, what: impl Into<String>, effect: Effect) {
         let difference =
             Difference { contract: self.contract.clone(), path: self.path.join("."), what: what.into(), effect };
         self.found.push(difference);
     }
 
-    fn within(&mut self, name: &str, look: impl FnOnce(&mut Notes)) {
+    fn within(&mut self, name: &str, look: impl FnOnce(&mut DifferenceList)) {
         self.path.push(name.to_owned());
         look(self);
         self.path.pop();

@@ -1,14 +1,14 @@
 //! Two versions of a JSON Schema.
 
-use super::{Effect, Notes};
+use super::{DifferenceList, Effect};
 use crate::schema::{SchemaPlan, Shape};
 
-pub(super) fn compare(old: &SchemaPlan, new: &SchemaPlan, notes: &mut Notes) {
+pub(super) fn compare(old: &SchemaPlan, new: &SchemaPlan, notes: &mut DifferenceList) {
     let mut met = Vec::new();
     shapes(old.shape(), new.shape(), &mut met, notes);
 }
 
-fn shapes<'s>(old: Shape<'s>, new: Shape<'s>, met: &mut Vec<(usize, usize)>, notes: &mut Notes) {
+fn shapes<'s>(old: Shape<'s>, new: Shape<'s>, met: &mut Vec<(usize, usize)>, notes: &mut DifferenceList) {
     if met.contains(&(old.id(), new.id())) {
         return;
     }

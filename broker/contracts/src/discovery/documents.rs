@@ -28,7 +28,7 @@ pub struct Documents {
     schemas: Vec<usize>,
     next: usize,
     /// The twin in JSON of the document given last.
-    twin: Option<Document>,
+    json_variant: Option<Document>,
 }
 
 impl Documents {
@@ -38,7 +38,7 @@ impl Documents {
         let contracts = catalogue.contracts().iter().enumerate();
         let schemas = contracts.filter(|(_, contract)| seen.insert(&*contract.schema().sha256)).map(|(at, _)| at);
         let schemas = schemas.collect();
-        Documents { catalogue, schemas, next: 0, twin: None }
+        Documents { catalogue, schemas, next: 0, json_variant: None }
     }
 
     /// Makes the document at a place; `None` behind the last.
@@ -60,13 +60,13 @@ impl Iterator for Documents {
     type Item = Document;
 
     fn next(&mut self) -> Option<Document> {
-        if let Some(twin) = self.twin.take() {
-            return Some(twin);
+        if let Some(json_variant) = self.json_variant.take() {
+            return Some(json_variant);
         }
         let (name, root, payload) = self.make(self.next)?;
         self.next += 1;
         let json = to_json(root, &payload);
-        self.twin = Some(Document { name: format!("{name}.json"), payload: json, format: Format::Json });
+        self.json_variant = Some(Document { name: format!("{name}.json"), payload: json, format: Format::Json });
         Some(Document { name, payload, format: Format::Protobuf })
     }
 }

@@ -71,7 +71,7 @@ pub fn service_discovery(catalogue: &Catalogue, request: &[u8]) -> Vec<u8> {
         info.text(1, contract.topics().filter());
         info.text(2, &contract.schema().message);
         info.text(3, &contract.schema().source);
-        if !page.takes(contract, info.bytes().len(), request.limit()) {
+        if !page.try_add(contract, info.bytes().len(), request.limit()) {
             break;
         }
         page.response.nested(1, &info);
@@ -178,7 +178,7 @@ impl Request {
             let binding = binding(contract);
             let is_new = self.schemas && !said.contains(&*contract.schema().sha256);
             let schema_bytes = if is_new { schema_bytes(contract) } else { 0 };
-            if !page.takes(contract, binding.bytes().len() + schema_bytes, self.limit()) {
+            if !page.try_add(contract, binding.bytes().len() + schema_bytes, self.limit()) {
                 break;
             }
             page.response.nested(1, &binding);
@@ -207,7 +207,7 @@ struct PageInProgress<'c> {
 
 impl<'c> PageInProgress<'c> {
     /// Whether the contract, which takes so many bytes, is still on the page.
-    fn takes(&mut self, contract: &'c Contract, bytes: usize, limit: usize) -> bool {
+    fn try_add(&mut self, contract: &'c Contract, bytes: usize, limit: usize) -> bool {
         let is_too_much = self.contracts == limit || self.bytes + bytes > PAGE_MAX_BYTES;
         if self.contracts > 0 && is_too_much {
             self.is_full = true;
@@ -244,7 +244,7 @@ fn to_json(root: &str, bytes: &[u8]) -> Vec<u8> {
 fn plan(name: &str) -> &'static Plan {
     static PLANS: OnceLock<BTreeMap<String, Plan>> = OnceLock::new();
     let plans = PLANS.get_or_init(|| {
-        own_schema()
+        discovery_schema()
             .map(|pool| pool.all_messages().collect::<Vec<_>>())
             .unwrap_or_default()
             .iter()
@@ -257,14 +257,14 @@ fn plan(name: &str) -> &'static Plan {
     &plans[name]
 }
 
-fn own_schema() -> Option<DescriptorPool> {
-    struct Own;
-    impl FileResolver for Own {
+fn discovery_schema() -> Option<DescriptorPool> {
+    struct OwnSchema;
+    impl FileResolver for OwnSchema {
         fn open_file(&self, name: &str) -> Result<File, protox::Error> {
             File::from_source(name, SCHEMA)
         }
     }
-    let mut compiler = Compiler::with_file_resolver(Own);
+    let mut compiler = Compiler::with_file_resolver(OwnSchema);
     compiler.open_file("discovery.proto").ok()?;
     Some(compiler.descriptor_pool())
 }

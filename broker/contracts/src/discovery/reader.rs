@@ -8,11 +8,11 @@ use tautwire_message::Format;
 use super::plan;
 use crate::catalogue::Catalogue;
 use crate::contract::{Contract, DEPTH_MAX, OnViolation, Schema, Types, Unacknowledged};
+use crate::field_binding::FieldBinding;
 use crate::json::JsonSource;
 use crate::plan::{Plan, PlanLimits};
 use crate::protobuf::{self, FieldValue, PayloadCheck, ProtobufSink};
 use crate::schema;
-use crate::tie::Tie;
 use crate::topic_pattern::TopicPattern;
 use crate::typed;
 
@@ -121,7 +121,8 @@ impl Binding {
         };
         let formats = self.formats.iter().map(|name| Format::named(name)).collect::<Option<Box<[Format]>>>();
         let policy = OnViolation::ALL.into_iter().find(|(name, _)| *name == self.on_violation);
-        let ties = self.ties.iter().map(|(level, field)| Tie::new(&types, level, field)).collect::<Result<_, _>>()?;
+        let ties =
+            self.ties.iter().map(|(level, field)| FieldBinding::new(&types, level, field)).collect::<Result<_, _>>()?;
         Ok(Contract {
             name: self.name.as_str().into(),
             topics: TopicPattern::new(&self.topics).map_err(|error| error.to_string())?,

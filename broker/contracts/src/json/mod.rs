@@ -1,6 +1,6 @@
 //! JSON [RFC 8259], read in place and written.
 
-mod glance;
+mod quick_check;
 mod read;
 mod string;
 mod write;

@@ -1,6 +1,6 @@
 //! Reads JSON value by value.
 
-use super::{glance, string};
+use super::{quick_check, string};
 use crate::plan::{Name, Names, Pass};
 use crate::source::{Sequence, Source, Text, Value};
 use crate::violation::{Checked, Rule, Violation};
@@ -127,7 +127,7 @@ impl<'a> JsonSource<'a> {
 
     /// Whether there is another item; the comma before it is read.
     #[inline]
-    fn goes_on(&mut self, sequence: &mut Sequence, close: u8, expected: &'static str) -> Checked<bool> {
+    fn has_more(&mut self, sequence: &mut Sequence, close: u8, expected: &'static str) -> Checked<bool> {
         let next = self.past_space();
         if next == Some(close) {
             self.at += 1;
@@ -175,12 +175,12 @@ impl<'a> Source<'a> for JsonSource<'a> {
 
     #[inline]
     fn item(&mut self, sequence: &mut Sequence) -> Checked<bool> {
-        self.goes_on(sequence, b']', "a comma or the end of the list")
+        self.has_more(sequence, b']', "a comma or the end of the list")
     }
 
     #[inline]
     fn key(&mut self, sequence: &mut Sequence) -> Checked<Option<Text<'a>>> {
-        if !self.goes_on(sequence, b'}', "a comma or the end of the object")? {
+        if !self.has_more(sequence, b'}', "a comma or the end of the object")? {
             return Ok(None);
         }
         if self.past_space() != Some(b'"') {
@@ -219,13 +219,13 @@ impl<'a> Source<'a> for JsonSource<'a> {
         let bytes = self.text.as_bytes();
         let at = past_one_space(bytes, self.at);
         let end = match pass {
-            Pass::Signed32 => glance::integer(bytes, at, 9, true),
-            Pass::Unsigned32 => glance::integer(bytes, at, 9, false),
-            Pass::Signed64 => glance::integer(bytes, at, 18, true),
-            Pass::Unsigned64 => glance::integer(bytes, at, 18, false),
-            Pass::Bool => glance::boolean(bytes, at),
-            Pass::Float | Pass::Double => glance::decimal(bytes, at),
-            Pass::Text => glance::text(bytes, at),
+            Pass::Signed32 => quick_check::integer(bytes, at, 9, true),
+            Pass::Unsigned32 => quick_check::integer(bytes, at, 9, false),
+            Pass::Signed64 => quick_check::integer(bytes, at, 18, true),
+            Pass::Unsigned64 => quick_check::integer(bytes, at, 18, false),
+            Pass::Bool => quick_check::boolean(bytes, at),
+            Pass::Float | Pass::Double => quick_check::decimal(bytes, at),
+            Pass::Text => quick_check::text(bytes, at),
             Pass::Bytes | Pass::Name | Pass::Never => None,
         };
         if let Some(end) = end {
@@ -238,7 +238,7 @@ impl<'a> Source<'a> for JsonSource<'a> {
     fn pass_name(&mut self, names: &Names) -> bool {
         let bytes = self.text.as_bytes();
         let at = past_one_space(bytes, self.at);
-        let Some(end) = glance::text(bytes, at).filter(|end| names.find(&bytes[at + 1..end - 1]).is_some()) else {
+        let Some(end) = quick_check::text(bytes, at).filter(|end| names.find(&bytes[at + 1..end - 1]).is_some()) else {
             return false;
         };
         self.at = end;

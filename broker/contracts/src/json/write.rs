@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use super::string;
 use crate::plan::{Cardinality, EnumPlan, FieldPlan, Kind, MessagePlan, WellKnown};
-use crate::sink::{AnyPlace, AnyScalar, AnyShape, Place, Scalar, Sink};
+use crate::sink::{AnyPosition, AnyScalar, AnyShape, Scalar, Sink, ValueContext};
 use crate::typed::{base64, time};
 
 /// Text up to this length is written without a look at the room for it.
@@ -31,11 +31,11 @@ impl<'o> JsonSink<'o> {
     }
 
     /// What comes before a value.
-    fn before(&mut self, place: Place<'_>) {
+    fn before(&mut self, place: ValueContext<'_>) {
         match place {
-            Place::Root | Place::MapValue(_) | Place::Wrapped(_) => {}
-            Place::Field(field) => self.name(field),
-            Place::Item(_) | Place::MapKey(_) => self.comma(),
+            ValueContext::Root | ValueContext::MapValue(_) | ValueContext::WrapperValue(_) => {}
+            ValueContext::Field(field) => self.name(field),
+            ValueContext::Item(_) | ValueContext::MapKey(_) => self.comma(),
         }
     }
 
@@ -46,11 +46,11 @@ impl<'o> JsonSink<'o> {
         self.out.push(b':');
     }
 
-    fn before_any(&mut self, place: AnyPlace<'_>) {
+    fn before_any(&mut self, place: AnyPosition<'_>) {
         match place {
-            AnyPlace::Outer(place) => self.before(place),
-            AnyPlace::Item => self.comma(),
-            AnyPlace::Entry(key) => {
+            AnyPosition::Outer(place) => self.before(place),
+            AnyPosition::Item => self.comma(),
+            AnyPosition::Entry(key) => {
                 self.comma();
                 string::write(key, self.out);
                 self.out.push(b':');
@@ -83,14 +83,14 @@ impl Sink for JsonSink<'_> {
         self.out.len() > self.end
     }
 
-    fn message_begin(&mut self, place: Place<'_>, message: &MessagePlan) {
+    fn message_begin(&mut self, place: ValueContext<'_>, message: &MessagePlan) {
         self.before(place);
         if message.well_known != Some(WellKnown::Wrapper) {
             self.out.push(b'{');
         }
     }
 
-    fn message_end(&mut self, _: Place<'_>, message: &MessagePlan) {
+    fn message_end(&mut self, _: ValueContext<'_>, message: &MessagePlan) {
         if message.well_known != Some(WellKnown::Wrapper) {
             self.out.push(b'}');
         }
@@ -109,9 +109,9 @@ impl Sink for JsonSink<'_> {
 
     fn entry_end(&mut self) {}
 
-    fn scalar(&mut self, place: Place<'_>, value: Scalar<'_>) {
+    fn scalar(&mut self, place: ValueContext<'_>, value: Scalar<'_>) {
         self.before(place);
-        let is_key = matches!(place, Place::MapKey(_));
+        let is_key = matches!(place, ValueContext::MapKey(_));
         // Numbers of 64 bits are text, since most readers of JSON hold numbers as doubles.
         let is_wide = place.field().is_some_and(|field| {
             matches!(field.kind, Kind::Int64 | Kind::Uint64 | Kind::Sint64 | Kind::Fixed64 | Kind::Sfixed64)
@@ -133,7 +133,7 @@ impl Sink for JsonSink<'_> {
         }
     }
 
-    fn enumeration(&mut self, place: Place<'_>, plan: &EnumPlan, number: i32) {
+    fn enumeration(&mut self, place: ValueContext<'_>, plan: &EnumPlan, number: i32) {
         self.before(place);
         match plan.name_of(number) {
             _ if plan.is_null => self.out.extend_from_slice(b"null"),
@@ -142,22 +142,22 @@ impl Sink for JsonSink<'_> {
         }
     }
 
-    fn timestamp(&mut self, place: Place<'_>, seconds: i64, nanos: u32) {
+    fn timestamp(&mut self, place: ValueContext<'_>, seconds: i64, nanos: u32) {
         self.before(place);
         self.quoted(|out| time::write_timestamp(seconds, nanos, out));
     }
 
-    fn duration(&mut self, place: Place<'_>, seconds: i64, nanos: i32) {
+    fn duration(&mut self, place: ValueContext<'_>, seconds: i64, nanos: i32) {
         self.before(place);
         self.quoted(|out| time::write_duration(seconds, nanos, out));
     }
 
-    fn field_mask(&mut self, place: Place<'_>, paths: &str) {
+    fn field_mask(&mut self, place: ValueContext<'_>, paths: &str) {
         self.before(place);
         string::write(&crate::typed::camel_case(paths), self.out);
     }
 
-    fn any_scalar(&mut self, place: AnyPlace<'_>, value: AnyScalar<'_>) {
+    fn any_scalar(&mut self, place: AnyPosition<'_>, value: AnyScalar<'_>) {
         self.before_any(place);
         match value {
             AnyScalar::Null => self.out.extend_from_slice(b"null"),
@@ -169,12 +169,12 @@ impl Sink for JsonSink<'_> {
         }
     }
 
-    fn any_begin(&mut self, place: AnyPlace<'_>, shape: AnyShape, _: bool) {
+    fn any_begin(&mut self, place: AnyPosition<'_>, shape: AnyShape, _: bool) {
         self.before_any(place);
         self.out.push(if shape == AnyShape::Struct { b'{' } else { b'[' });
     }
 
-    fn any_end(&mut self, _: AnyPlace<'_>, shape: AnyShape, _: bool) {
+    fn any_end(&mut self, _: AnyPosition<'_>, shape: AnyShape, _: bool) {
         self.out.push(if shape == AnyShape::Struct { b'}' } else { b']' });
     }
 }

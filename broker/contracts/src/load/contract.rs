@@ -1,26 +1,26 @@
 //! From what was written about a contract to the contract.
 
 use super::LoadLimits;
-use super::error::{ErrorCode, LoadError, Place};
+use super::error::{ErrorCode, LoadError, SourcePosition};
 use super::schemas::Schemas;
 use std::sync::Arc;
 
 use crate::contract::{Contract, OnViolation, Schema, Types, Unacknowledged};
+use crate::field_binding::FieldBinding;
 use crate::plan::Plan;
-use crate::tie::Tie;
 use crate::topic_pattern::TopicPattern;
 use tautwire_message::Format;
 
 /// What is written about a contract, by itself not known to make sense.
 #[derive(Debug)]
 pub(super) struct Draft {
-    pub(super) place: Place,
+    pub(super) place: SourcePosition,
     pub(super) name: String,
     pub(super) topics: String,
-    pub(super) topics_place: Option<Place>,
+    pub(super) topics_place: Option<SourcePosition>,
     pub(super) formats: Vec<Format>,
     pub(super) schema: String,
-    pub(super) schema_place: Option<Place>,
+    pub(super) schema_place: Option<SourcePosition>,
     pub(super) message: Option<String>,
     pub(super) on_violation: OnViolation,
     pub(super) unacknowledged: Unacknowledged,
@@ -30,7 +30,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    pub(super) fn new(place: Place) -> Draft {
+    pub(super) fn new(place: SourcePosition) -> Draft {
         Draft {
             place,
             name: String::new(),
@@ -52,7 +52,7 @@ impl Draft {
 const NAME_MAX_BYTES: usize = 64;
 
 pub(super) fn make(draft: &Draft, schemas: &Schemas, limits: &LoadLimits) -> Result<Contract, LoadError> {
-    let at = |place: &Option<Place>| place.clone().unwrap_or_else(|| draft.place.clone());
+    let at = |place: &Option<SourcePosition>| place.clone().unwrap_or_else(|| draft.place.clone());
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if draft.name.len() > NAME_MAX_BYTES || !draft.name.bytes().all(is_name) {
         let message = format!("name has letters, digits, _ and -, at most {NAME_MAX_BYTES} of them");
@@ -61,13 +61,13 @@ pub(super) fn make(draft: &Draft, schemas: &Schemas, limits: &LoadLimits) -> Res
     let topics = TopicPattern::new(&draft.topics)
         .map_err(|error| LoadError::at(ErrorCode::Value, at(&draft.topics_place), format!("topics: {error}")))?;
     let (schema, types) = types(draft, schemas, limits, &at(&draft.schema_place))?;
-    let tie = |(level, field): &(String, String)| {
+    let field_binding = |(level, field): &(String, String)| {
         if !topics.names().any(|name| name == level) {
             return Err(format!("topics has no level {{{level}}}"));
         }
-        Tie::new(&types, level, field)
+        FieldBinding::new(&types, level, field)
     };
-    let ties = draft.ties.iter().map(tie).collect::<Result<Vec<_>, _>>();
+    let ties = draft.ties.iter().map(field_binding).collect::<Result<Vec<_>, _>>();
     let ties = ties.map_err(|why| LoadError::at(ErrorCode::Value, draft.place.clone(), format!("ties: {why}")))?;
     Ok(Contract {
         name: draft.name.as_str().into(),
@@ -87,7 +87,7 @@ fn types(
     draft: &Draft,
     schemas: &Schemas,
     limits: &LoadLimits,
-    place: &Place,
+    place: &SourcePosition,
 ) -> Result<(Arc<Schema>, Types), LoadError> {
     let wrong = |why: String| LoadError::at(ErrorCode::Schema, place.clone(), why);
     if draft.schema.ends_with(".json") {
@@ -103,7 +103,7 @@ fn types(
     let (schema, root) = schemas.message(&draft.schema, draft.message.as_deref(), place)?;
     let plan = Plan::new(&root, &limits.plan).map_err(|error| wrong(error.to_string()))?;
     if let Some(other) = draft.formats.iter().find(|format| **format != Format::Protobuf)
-        && !plan.has_other_forms()
+        && !plan.can_transcode()
     {
         return Err(wrong(format!("google.protobuf.Any has no form in {}; list protobuf alone", other.name())));
     }

@@ -57,13 +57,13 @@ impl ErrorCode {
 
 /// A file, and a place in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SourcePosition {
     pub(super) file: String,
     pub(super) position: Option<(usize, usize)>,
 }
 
 impl LoadError {
-    pub(super) fn at(code: ErrorCode, place: Place, message: impl Into<String>) -> LoadError {
+    pub(super) fn at(code: ErrorCode, place: SourcePosition, message: impl Into<String>) -> LoadError {
         LoadError { code, file: place.file, position: place.position, message: message.into() }
     }
 

@@ -5,14 +5,14 @@ use super::error::LoadError;
 use super::{Files, MANAGED, manifest};
 
 /// What one of the files says.
-pub(super) struct Managed {
+pub(super) struct ManagedContract {
     name: String,
     /// `None` where the contract of that name is taken away.
     draft: Option<Draft>,
 }
 
 /// All of them; what is wrong goes to `errors`.
-pub(super) fn read(files: &Files, errors: &mut Vec<LoadError>) -> Vec<Managed> {
+pub(super) fn read(files: &Files, errors: &mut Vec<LoadError>) -> Vec<ManagedContract> {
     let named = |file: &str| Some(file.strip_prefix(MANAGED)?.strip_suffix(".toml")?.to_owned());
     let mut all = Vec::new();
     for (file, text) in files {
@@ -20,20 +20,20 @@ pub(super) fn read(files: &Files, errors: &mut Vec<LoadError>) -> Vec<Managed> {
         let before = errors.len();
         let draft = manifest::read_one(file, &name, text, errors);
         if errors.len() == before {
-            all.push(Managed { name, draft });
+            all.push(ManagedContract { name, draft });
         }
     }
     all
 }
 
 /// Whether a schema has to be compiled: those in `managed/` only where a contract there names them.
-pub(super) fn is_used(managed: &[Managed], schema: &str) -> bool {
-    let names = |managed: &Managed| managed.draft.as_ref().is_some_and(|draft| draft.schema == schema);
+pub(super) fn is_used(managed: &[ManagedContract], schema: &str) -> bool {
+    let names = |managed: &ManagedContract| managed.draft.as_ref().is_some_and(|draft| draft.schema == schema);
     !schema.starts_with(MANAGED) || managed.iter().any(names)
 }
 
 /// Puts them in the place of contracts with the same names.
-pub(super) fn go_over(managed: Vec<Managed>, drafts: &mut Vec<Draft>) {
+pub(super) fn override_drafts(managed: Vec<ManagedContract>, drafts: &mut Vec<Draft>) {
     drafts.retain(|draft| !managed.iter().any(|managed| managed.name == draft.name));
     drafts.extend(managed.into_iter().filter_map(|managed| managed.draft));
 }
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_the_file_they_stand_in() {
+    fn errors_name_their_file() {
         let wrong = ("managed/c.toml", "topics = \"c\"\nformat = \"xml\"\nschema = \"a.json\"\n");
         let errors = load(&[OWN, SCHEMA, wrong]).expect_err("refused");
         assert!(errors[0].starts_with("managed/c.toml:2:10: format is one of"), "{errors:?}");

@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::contract::Draft;
-use super::error::{ErrorCode, LoadError, Place, position};
+use super::error::{ErrorCode, LoadError, SourcePosition, position};
 use crate::contract::{OnViolation, Unacknowledged};
 use tautwire_message::Format;
 
@@ -82,8 +82,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn place(&self, span: Range<usize>) -> Place {
-        Place { file: self.file.to_owned(), position: Some(position(self.text, span.start)) }
+    fn place(&self, span: Range<usize>) -> SourcePosition {
+        SourcePosition { file: self.file.to_owned(), position: Some(position(self.text, span.start)) }
     }
 
     fn wrong(&self, span: Range<usize>, message: impl Into<String>) -> LoadError {

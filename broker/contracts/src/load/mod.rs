@@ -65,13 +65,13 @@ impl Catalogue {
         let managed = managed::read(files, &mut errors);
         let schemas = Schemas::new(files, |file| managed::is_used(&managed, file), limits, &mut errors);
         drafts.extend(schemas.drafts_in_options(&drafts, &mut errors));
-        managed::go_over(managed, &mut drafts);
+        managed::override_drafts(managed, &mut drafts);
         if drafts.len() > limits.contracts {
             let message = format!("there are {} contracts, at most {} may be", drafts.len(), limits.contracts);
             errors.push(LoadError::of_file(ErrorCode::Limit, MANIFEST, message));
             return Err(errors);
         }
-        let mut contracts: Vec<(Arc<Contract>, error::Place)> = Vec::new();
+        let mut contracts: Vec<(Arc<Contract>, error::SourcePosition)> = Vec::new();
         for draft in drafts {
             match contract::make(&draft, &schemas, limits) {
                 Ok(contract) => contracts.push((Arc::new(contract), draft.place)),
@@ -103,7 +103,7 @@ fn within_limits(files: &Files, limits: &LoadLimits) -> Vec<LoadError> {
 }
 
 /// Names and topics that two contracts share.
-fn overlaps(contracts: &[(Arc<Contract>, error::Place)]) -> Vec<LoadError> {
+fn overlaps(contracts: &[(Arc<Contract>, error::SourcePosition)]) -> Vec<LoadError> {
     let mut errors = Vec::new();
     for (at, (contract, place)) in contracts.iter().enumerate() {
         for (earlier, _) in &contracts[..at] {

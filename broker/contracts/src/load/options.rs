@@ -3,7 +3,7 @@
 use prost_reflect::{DescriptorPool, DynamicMessage, MapKey, MessageDescriptor, Value};
 
 use super::contract::Draft;
-use super::error::{ErrorCode, LoadError, Place};
+use super::error::{ErrorCode, LoadError, SourcePosition};
 use crate::contract::{OnViolation, Unacknowledged};
 use tautwire_message::Format;
 
@@ -29,7 +29,7 @@ pub(super) fn drafts(pool: &DescriptorPool, file: &str) -> Result<Vec<Draft>, Lo
 }
 
 fn draft(file: &str, message: &MessageDescriptor, contract: &DynamicMessage) -> Result<Draft, LoadError> {
-    let place = Place { file: file.to_owned(), position: None };
+    let place = SourcePosition { file: file.to_owned(), position: None };
     let wrong = |what: &str| {
         let text = format!("option ({EXTENSION}) of {}: {what}", message.full_name());
         LoadError::at(ErrorCode::Value, place.clone(), text)

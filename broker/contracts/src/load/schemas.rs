@@ -9,7 +9,7 @@ use protox::Compiler;
 use protox::file::{ChainFileResolver, File, FileResolver, GoogleFileResolver};
 
 use super::contract::Draft;
-use super::error::{ErrorCode, LoadError, Place, position};
+use super::error::{ErrorCode, LoadError, SourcePosition, position};
 use super::{Files, LoadLimits, MANAGED, options};
 use crate::contract::Schema;
 use crate::schema::{self, SchemaPlan};
@@ -27,14 +27,14 @@ struct Compiled {
 }
 
 /// The files of the folder and ours. Nothing is read from a disk or a network.
-struct InMemory {
+struct MemoryResolver {
     files: Arc<Files>,
     nesting_max: usize,
     /// Whether the compiler is given what it needs to look up the place of each error.
     with_places: bool,
 }
 
-impl FileResolver for InMemory {
+impl FileResolver for MemoryResolver {
     fn open_file(&self, name: &str) -> Result<File, protox::Error> {
         if name == options::FILE {
             return File::from_source(name, options::TEXT);
@@ -102,7 +102,7 @@ impl Schemas {
         &self,
         file: &str,
         message: Option<&str>,
-        place: &Place,
+        place: &SourcePosition,
     ) -> Result<(Arc<Schema>, MessageDescriptor), LoadError> {
         let wrong = |why: String| LoadError::at(ErrorCode::Schema, place.clone(), why);
         let Some(schema) = self.compiled.get(file) else {
@@ -147,7 +147,7 @@ impl Schemas {
     pub(super) fn json_schema(
         &self,
         file: &str,
-        place: &Place,
+        place: &SourcePosition,
         limits: &LoadLimits,
     ) -> Result<(Arc<Schema>, SchemaPlan), LoadError> {
         let Some(text) = self.files.get(file) else {
@@ -158,7 +158,7 @@ impl Schemas {
             ));
         };
         let plan = schema::compile(text, &limits.plan).map_err(|error| {
-            let place = Place { file: file.to_owned(), position: Some(position(text, error.offset)) };
+            let place = SourcePosition { file: file.to_owned(), position: Some(position(text, error.offset)) };
             LoadError::at(ErrorCode::Schema, place, error.message)
         })?;
         let schema = Schema {
@@ -188,7 +188,7 @@ fn compile_once(
     with_places: bool,
 ) -> Result<Compiled, protox::Error> {
     let mut resolver = ChainFileResolver::new();
-    resolver.add(InMemory { files: files.clone(), nesting_max: limits.nesting, with_places });
+    resolver.add(MemoryResolver { files: files.clone(), nesting_max: limits.nesting, with_places });
     resolver.add(GoogleFileResolver::new());
     let mut compiler = Compiler::with_file_resolver(resolver);
     compiler.include_imports(true);
@@ -204,7 +204,7 @@ fn explained(files: &Files, name: &str, error: &protox::Error) -> LoadError {
     let offset = error.labels().and_then(|mut labels| labels.next()).map(|label| label.offset());
     let position = offset.zip(files.get(&file)).map(|(offset, text)| position(text, offset));
     let help = error.help().map(|help| format!("; {help}")).unwrap_or_default();
-    LoadError::at(ErrorCode::Schema, Place { file, position }, format!("{error}{help}"))
+    LoadError::at(ErrorCode::Schema, SourcePosition { file, position }, format!("{error}{help}"))
 }
 
 /// How deep braces and brackets are nested: the compiler's parser recurses with them.

@@ -1,6 +1,6 @@
 //! MessagePack, read in place and written.
 
-mod glance;
+mod quick_check;
 mod read;
 mod write;
 

@@ -1,6 +1,6 @@
 //! Reads MessagePack value by value.
 
-use super::glance;
+use super::quick_check;
 use crate::plan::{Name, Names, Pass};
 use crate::source::{Sequence, Source, Text, Value};
 use crate::violation::{Checked, Rule, Violation};
@@ -219,12 +219,12 @@ impl<'a> Source<'a> for MessagePackSource<'a> {
 
     #[inline]
     fn item(&mut self, sequence: &mut Sequence) -> Checked<bool> {
-        Ok(goes_on(sequence))
+        Ok(has_more(sequence))
     }
 
     #[inline]
     fn key(&mut self, sequence: &mut Sequence) -> Checked<Option<Text<'a>>> {
-        if goes_on(sequence) { self.key_text().map(Some) } else { Ok(None) }
+        if has_more(sequence) { self.key_text().map(Some) } else { Ok(None) }
     }
 
     #[inline]
@@ -243,7 +243,7 @@ impl<'a> Source<'a> for MessagePackSource<'a> {
     fn pass(&mut self, pass: Pass) -> bool {
         let Some(rest) = self.bytes.get(self.at..) else { return false };
         let Some(first) = rest.first() else { return false };
-        let size = usize::from(glance::SIZES[pass as usize][usize::from(*first)]);
+        let size = usize::from(quick_check::SIZES[pass as usize][usize::from(*first)]);
         let Some(value) = rest.get(..size) else { return false };
         if pass == Pass::Text && !value.get(1..).unwrap_or_default().is_ascii() {
             return false;
@@ -280,7 +280,7 @@ impl<'a> Source<'a> for MessagePackSource<'a> {
 }
 
 #[inline]
-fn goes_on(sequence: &mut Sequence) -> bool {
+fn has_more(sequence: &mut Sequence) -> bool {
     match sequence.left.checked_sub(1) {
         Some(left) => {
             sequence.left = left;

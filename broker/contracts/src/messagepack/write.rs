@@ -1,7 +1,7 @@
 //! Writes messages as MessagePack: maps with the names of JSON, native types.
 
 use crate::plan::{Cardinality, EnumPlan, FieldPlan, MessagePlan, WellKnown};
-use crate::sink::{AnyPlace, AnyScalar, AnyShape, Place, Scalar, Sink};
+use crate::sink::{AnyPosition, AnyScalar, AnyShape, Scalar, Sink, ValueContext};
 use crate::typed::time;
 
 /// Appends MessagePack.
@@ -37,22 +37,22 @@ impl<'o> MessagePackSink<'o> {
         }
     }
 
-    fn before(&mut self, place: Place<'_>) {
+    fn before(&mut self, place: ValueContext<'_>) {
         match place {
-            Place::Root | Place::MapValue(_) | Place::Wrapped(_) => {}
-            Place::Field(field) => {
+            ValueContext::Root | ValueContext::MapValue(_) | ValueContext::WrapperValue(_) => {}
+            ValueContext::Field(field) => {
                 self.counted();
                 text(&field.json_name, self.out);
             }
-            Place::Item(_) | Place::MapKey(_) => self.counted(),
+            ValueContext::Item(_) | ValueContext::MapKey(_) => self.counted(),
         }
     }
 
-    fn before_any(&mut self, place: AnyPlace<'_>) {
+    fn before_any(&mut self, place: AnyPosition<'_>) {
         match place {
-            AnyPlace::Outer(place) => self.before(place),
-            AnyPlace::Item => self.counted(),
-            AnyPlace::Entry(key) => {
+            AnyPosition::Outer(place) => self.before(place),
+            AnyPosition::Item => self.counted(),
+            AnyPosition::Entry(key) => {
                 self.counted();
                 text(key, self.out);
             }
@@ -92,21 +92,21 @@ impl Sink for MessagePackSink<'_> {
         self.out.len().saturating_sub(self.open.len() * (HEADER_BYTES - 1)) > self.end
     }
 
-    fn message_begin(&mut self, place: Place<'_>, message: &MessagePlan) {
+    fn message_begin(&mut self, place: ValueContext<'_>, message: &MessagePlan) {
         self.before(place);
         if message.well_known != Some(WellKnown::Wrapper) {
             self.open(true);
         }
     }
 
-    fn message_end(&mut self, _: Place<'_>, message: &MessagePlan) {
+    fn message_end(&mut self, _: ValueContext<'_>, message: &MessagePlan) {
         if message.well_known != Some(WellKnown::Wrapper) {
             self.close();
         }
     }
 
     fn list_begin(&mut self, field: &FieldPlan) {
-        self.before(Place::Field(field));
+        self.before(ValueContext::Field(field));
         self.open(field.cardinality == Cardinality::Map);
     }
 
@@ -118,9 +118,9 @@ impl Sink for MessagePackSink<'_> {
 
     fn entry_end(&mut self) {}
 
-    fn scalar(&mut self, place: Place<'_>, value: Scalar<'_>) {
+    fn scalar(&mut self, place: ValueContext<'_>, value: Scalar<'_>) {
         self.before(place);
-        if let Place::MapKey(_) = place {
+        if let ValueContext::MapKey(_) = place {
             // Keys are strings, as in JSON, so that any reader can hold the map.
             return match value {
                 Scalar::Int(value) => text(&value.to_string(), self.out),
@@ -147,7 +147,7 @@ impl Sink for MessagePackSink<'_> {
         }
     }
 
-    fn enumeration(&mut self, place: Place<'_>, plan: &EnumPlan, number: i32) {
+    fn enumeration(&mut self, place: ValueContext<'_>, plan: &EnumPlan, number: i32) {
         self.before(place);
         match plan.name_of(number) {
             _ if plan.is_null => self.out.push(0xc0),
@@ -156,7 +156,7 @@ impl Sink for MessagePackSink<'_> {
         }
     }
 
-    fn timestamp(&mut self, place: Place<'_>, seconds: i64, nanos: u32) {
+    fn timestamp(&mut self, place: ValueContext<'_>, seconds: i64, nanos: u32) {
         self.before(place);
         match (u32::try_from(seconds), nanos) {
             (Ok(seconds), 0) => {
@@ -175,19 +175,19 @@ impl Sink for MessagePackSink<'_> {
         }
     }
 
-    fn duration(&mut self, place: Place<'_>, seconds: i64, nanos: i32) {
+    fn duration(&mut self, place: ValueContext<'_>, seconds: i64, nanos: i32) {
         self.before(place);
         let mut written = Vec::new();
         time::write_duration(seconds, nanos, &mut written);
         text(&String::from_utf8_lossy(&written), self.out);
     }
 
-    fn field_mask(&mut self, place: Place<'_>, paths: &str) {
+    fn field_mask(&mut self, place: ValueContext<'_>, paths: &str) {
         self.before(place);
         text(&crate::typed::camel_case(paths), self.out);
     }
 
-    fn any_scalar(&mut self, place: AnyPlace<'_>, value: AnyScalar<'_>) {
+    fn any_scalar(&mut self, place: AnyPosition<'_>, value: AnyScalar<'_>) {
         self.before_any(place);
         match value {
             AnyScalar::Null => self.out.push(0xc0),
@@ -202,12 +202,12 @@ impl Sink for MessagePackSink<'_> {
         }
     }
 
-    fn any_begin(&mut self, place: AnyPlace<'_>, shape: AnyShape, _: bool) {
+    fn any_begin(&mut self, place: AnyPosition<'_>, shape: AnyShape, _: bool) {
         self.before_any(place);
         self.open(shape == AnyShape::Struct);
     }
 
-    fn any_end(&mut self, _: AnyPlace<'_>, _: AnyShape, _: bool) {
+    fn any_end(&mut self, _: AnyPosition<'_>, _: AnyShape, _: bool) {
         self.close();
     }
 }

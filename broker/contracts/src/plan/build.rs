@@ -65,15 +65,15 @@ impl Plan {
             limits,
             messages: HashMap::new(),
             enums: HashMap::new(),
-            waiting: Vec::new(),
+            pending: Vec::new(),
             enum_plans: Vec::new(),
         };
         let root = build.message(root)?;
         let mut plans: BTreeMap<u16, MessagePlan> = BTreeMap::new();
         // Types may contain each other, so they are numbered when they are met and laid out afterwards.
-        while let Some(descriptor) = build.waiting.pop() {
+        while let Some(descriptor) = build.pending.pop() {
             let index = build.messages[descriptor.full_name()];
-            plans.insert(index.0, build.lay_out(&descriptor)?);
+            plans.insert(index.0, build.build_node(&descriptor)?);
         }
         Ok(Plan { messages: plans.into_values().collect(), enums: build.enum_plans.into_boxed_slice(), root })
     }
@@ -83,7 +83,7 @@ struct Build<'l> {
     limits: &'l PlanLimits,
     messages: HashMap<String, MessageIndex>,
     enums: HashMap<String, EnumIndex>,
-    waiting: Vec<MessageDescriptor>,
+    pending: Vec<MessageDescriptor>,
     enum_plans: Vec<EnumPlan>,
 }
 
@@ -98,11 +98,11 @@ impl Build<'_> {
         }
         let index = MessageIndex(self.messages.len() as u16);
         self.messages.insert(descriptor.full_name().to_owned(), index);
-        self.waiting.push(descriptor.clone());
+        self.pending.push(descriptor.clone());
         Ok(index)
     }
 
-    fn lay_out(&mut self, descriptor: &MessageDescriptor) -> Result<MessagePlan, PlanError> {
+    fn build_node(&mut self, descriptor: &MessageDescriptor) -> Result<MessagePlan, PlanError> {
         let mut fields = Vec::new();
         let mut oneofs: HashMap<String, u16> = HashMap::new();
         for field in descriptor.fields() {

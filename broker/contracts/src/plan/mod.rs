@@ -184,7 +184,7 @@ impl Plan {
     }
 
     /// Whether there are forms beside the binary one: not for `google.protobuf.Any`, whose types are not known here.
-    pub(crate) fn has_other_forms(&self) -> bool {
+    pub(crate) fn can_transcode(&self) -> bool {
         self.messages.iter().all(|message| message.well_known != Some(WellKnown::Any))
     }
 

@@ -6,12 +6,12 @@ use super::FieldIndex;
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     /// Open addressing by [`Names::hash`]; a power of two of places, at most half of them taken.
-    table: Box<[Option<Place>]>,
+    table: Box<[Option<NameEntry>]>,
     text: Box<str>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct NameEntry {
     start: u32,
     len: u16,
     field: FieldIndex,
@@ -23,7 +23,7 @@ impl Names {
         let mut table = vec![None; size].into_boxed_slice();
         let mut text = String::new();
         for (name, field) in names {
-            let place = Place { start: text.len() as u32, len: name.len() as u16, field };
+            let place = NameEntry { start: text.len() as u32, len: name.len() as u16, field };
             text.push_str(name);
             let mut at = Self::hash(name.as_bytes()) & (size - 1);
             while table[at].is_some() {

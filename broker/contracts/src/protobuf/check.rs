@@ -33,7 +33,7 @@ impl Walk<'_> {
             return Err(Violation::new(Rule::Depth, start, expected, "a deeper one"));
         };
         let message = self.plan.message(index);
-        let mut present = Present::default();
+        let mut present = RequiredSeen::default();
         let mut at = start;
         while let Some(first) = bytes.get(at) {
             let (step, wire_type, value_at) = if *first < 0x80 {
@@ -152,9 +152,9 @@ fn packed_fixed(bytes: &[u8], at: usize, size: usize) -> Checked<usize> {
 
 /// Which of the fields that must be there have been met.
 #[derive(Default)]
-struct Present(u64);
+struct RequiredSeen(u64);
 
-impl Present {
+impl RequiredSeen {
     fn note(&mut self, message: &MessagePlan, field: FieldIndex) {
         if let Some(at) = message.required.iter().position(|required| *required == field) {
             self.0 |= 1 << (at % REQUIRED_MAX);

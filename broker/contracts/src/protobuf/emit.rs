@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::plan::{Action, Cardinality, FieldPlan, Kind, MessageIndex, MessagePlan, Plan, WellKnown};
 use crate::protobuf::wire;
-use crate::sink::{AnyPlace, AnyScalar, AnyShape, Place, Scalar, Sink, check_room};
+use crate::sink::{AnyPosition, AnyScalar, AnyShape, Scalar, Sink, ValueContext, check_size};
 use crate::typed::time::{DURATION_SECONDS_MAX, TIMESTAMP_SECONDS};
 use crate::violation::{Checked, Rule, Violation};
 
@@ -16,19 +16,19 @@ use crate::violation::{Checked, Rule, Violation};
 /// A value that the other formats have no form for, such as a moment after the year 9999.
 pub(crate) fn emit(plan: &Plan, payload: &[u8], sink: &mut impl Sink) -> Checked {
     let mut emit = Emit { plan, sink, found: Vec::new() };
-    emit.message(plan.root, payload, Place::Root)
+    emit.message(plan.root, payload, ValueContext::Root)
 }
 
 struct Emit<'e, K> {
     plan: &'e Plan,
     sink: &'e mut K,
     /// Where the fields of the messages that are being walked lie, those of the innermost last.
-    found: Vec<Found>,
+    found: Vec<FieldRange>,
 }
 
 /// Where a field's values lie in its message.
 #[derive(Debug, Clone, Copy, Default)]
-struct Found {
+struct FieldRange {
     count: u32,
     /// The first tag.
     first: u32,
@@ -39,8 +39,8 @@ struct Found {
 }
 
 impl<K: Sink> Emit<'_, K> {
-    fn message(&mut self, index: MessageIndex, bytes: &[u8], place: Place<'_>) -> Checked {
-        check_room(self.sink)?;
+    fn message(&mut self, index: MessageIndex, bytes: &[u8], place: ValueContext<'_>) -> Checked {
+        check_size(self.sink)?;
         let plan = self.plan;
         let message = plan.message(index);
         match message.well_known {
@@ -72,7 +72,7 @@ impl<K: Sink> Emit<'_, K> {
 
     /// Notes where the fields lie.
     fn find(&mut self, message: &MessagePlan, bytes: &[u8], base: usize) -> Checked {
-        self.found.resize(base + message.fields.len(), Found::default());
+        self.found.resize(base + message.fields.len(), FieldRange::default());
         let mut chosen: Option<Vec<Option<usize>>> =
             (message.oneofs > 0).then(|| vec![None; usize::from(message.oneofs)]);
         let mut at = 0;
@@ -87,14 +87,14 @@ impl<K: Sink> Emit<'_, K> {
                 if let (Some(chosen), Some(choice)) = (&mut chosen, message.field(step.field).oneof) {
                     // The last field of a choice is the one that holds.
                     if let Some(before) = chosen[usize::from(choice)].replace(place).filter(|before| *before != place) {
-                        self.found[base + before] = Found::default();
+                        self.found[base + before] = FieldRange::default();
                     }
                 }
                 let found = &mut self.found[base + place];
                 if found.count == 0 {
                     found.first = at as u32;
                 }
-                *found = Found { count: found.count + 1, end: end as u32, last: value_at as u32, ..*found };
+                *found = FieldRange { count: found.count + 1, end: end as u32, last: value_at as u32, ..*found };
             }
             at = end;
         }
@@ -112,18 +112,18 @@ impl<K: Sink> Emit<'_, K> {
         }
     }
 
-    fn field(&mut self, field: &FieldPlan, bytes: &[u8], found: Found) -> Checked {
+    fn field(&mut self, field: &FieldPlan, bytes: &[u8], found: FieldRange) -> Checked {
         if field.cardinality != Cardinality::Singular {
             return self.list(field, bytes, found);
         }
         let last = found.last as usize;
         let Kind::Message(index) = field.kind else {
-            return self.scalar(field, bytes, last, Place::Field(field)).map(|_| ());
+            return self.scalar(field, bytes, last, ValueContext::Field(field)).map(|_| ());
         };
-        self.message(index, &whole(field, bytes, found)?, Place::Field(field))
+        self.message(index, &whole(field, bytes, found)?, ValueContext::Field(field))
     }
 
-    fn list(&mut self, field: &FieldPlan, bytes: &[u8], found: Found) -> Checked {
+    fn list(&mut self, field: &FieldPlan, bytes: &[u8], found: FieldRange) -> Checked {
         let mut is_open = false;
         let mut count = 0;
         let last = match field.kind {
@@ -146,7 +146,7 @@ impl<K: Sink> Emit<'_, K> {
                 if !std::mem::replace(&mut is_open, true) {
                     self.sink.list_begin(field);
                 }
-                check_room(self.sink)?;
+                check_size(self.sink)?;
                 let next = self.item(field, bytes, at).map_err(|violation| violation.inside_item(count))?;
                 at = if is_packed { next } else { end };
                 count += 1;
@@ -186,13 +186,13 @@ impl<K: Sink> Emit<'_, K> {
     /// An item of a list; says where it ends.
     fn item(&mut self, field: &FieldPlan, bytes: &[u8], at: usize) -> Checked<usize> {
         let Kind::Message(index) = field.kind else {
-            return self.scalar(field, bytes, at, Place::Item(field));
+            return self.scalar(field, bytes, at, ValueContext::Item(field));
         };
         let (start, end) = wire::delimited(bytes, at)?;
         if field.cardinality == Cardinality::Map {
             self.entry(field, index, &bytes[start..end])?;
         } else {
-            self.message(index, &bytes[start..end], Place::Item(field))?;
+            self.message(index, &bytes[start..end], ValueContext::Item(field))?;
         }
         Ok(end)
     }
@@ -203,7 +203,7 @@ impl<K: Sink> Emit<'_, K> {
         field: &FieldPlan,
         entry: MessageIndex,
         bytes: &[u8],
-        found: Found,
+        found: FieldRange,
     ) -> Checked<HashSet<usize>> {
         let plan = self.plan;
         let [key_field, _] = &*plan.message(entry).fields else { return Ok(HashSet::new()) };
@@ -226,23 +226,23 @@ impl<K: Sink> Emit<'_, K> {
         self.found.truncate(base);
         self.sink.entry_begin(field);
         if key_at.count > 0 {
-            self.scalar(key, bytes, key_at.last as usize, Place::MapKey(key))?;
+            self.scalar(key, bytes, key_at.last as usize, ValueContext::MapKey(key))?;
         } else {
-            self.zero(key, Place::MapKey(key))?;
+            self.zero(key, ValueContext::MapKey(key))?;
         }
         if value_at.count == 0 {
-            self.zero(value, Place::MapValue(value))?;
+            self.zero(value, ValueContext::MapValue(value))?;
         } else if let Kind::Message(inner) = value.kind {
-            self.message(inner, &whole(value, bytes, value_at)?, Place::MapValue(value))?;
+            self.message(inner, &whole(value, bytes, value_at)?, ValueContext::MapValue(value))?;
         } else {
-            self.scalar(value, bytes, value_at.last as usize, Place::MapValue(value))?;
+            self.scalar(value, bytes, value_at.last as usize, ValueContext::MapValue(value))?;
         }
         self.sink.entry_end();
         Ok(())
     }
 
     /// What is not written, because it is zero.
-    fn zero(&mut self, field: &FieldPlan, place: Place<'_>) -> Checked {
+    fn zero(&mut self, field: &FieldPlan, place: ValueContext<'_>) -> Checked {
         match field.kind {
             Kind::Message(index) => self.message(index, &[], place),
             Kind::Enum(_) | Kind::Bool => self.scalar(field, &[0], 0, place).map(|_| ()),
@@ -257,13 +257,13 @@ impl<K: Sink> Emit<'_, K> {
         let found = self.found[base];
         self.found.truncate(base);
         if found.count == 0 {
-            return self.zero(field, Place::Wrapped(field));
+            return self.zero(field, ValueContext::WrapperValue(field));
         }
-        self.scalar(field, bytes, found.last as usize, Place::Wrapped(field)).map(|_| ())
+        self.scalar(field, bytes, found.last as usize, ValueContext::WrapperValue(field)).map(|_| ())
     }
 
     /// A value that is no message; says where it ends.
-    fn scalar(&mut self, field: &FieldPlan, bytes: &[u8], at: usize, place: Place<'_>) -> Checked<usize> {
+    fn scalar(&mut self, field: &FieldPlan, bytes: &[u8], at: usize, place: ValueContext<'_>) -> Checked<usize> {
         let (scalar, end) = match field.kind {
             Kind::String => {
                 let (start, end) = wire::delimited(bytes, at)?;
@@ -286,7 +286,7 @@ impl<K: Sink> Emit<'_, K> {
                 let scalar = match kind {
                     Kind::Enum(index) => {
                         let number = value as i32;
-                        if !(number == 0 && place.hides_zero()) {
+                        if !(number == 0 && place.omits_default()) {
                             let plan = self.plan;
                             self.sink.enumeration(place, plan.enumeration(index), number);
                         }
@@ -303,13 +303,13 @@ impl<K: Sink> Emit<'_, K> {
                 (scalar, end)
             }
         };
-        if !(place.hides_zero() && scalar.is_zero()) {
+        if !(place.omits_default() && scalar.is_zero()) {
             self.sink.scalar(place, scalar);
         }
         Ok(end)
     }
 
-    fn well_known(&mut self, kind: WellKnown, message: &MessagePlan, bytes: &[u8], place: Place<'_>) -> Checked {
+    fn well_known(&mut self, kind: WellKnown, message: &MessagePlan, bytes: &[u8], place: ValueContext<'_>) -> Checked {
         match kind {
             WellKnown::Timestamp => {
                 let (seconds, nanos) = seconds_and_nanos(bytes)?;
@@ -335,7 +335,7 @@ impl<K: Sink> Emit<'_, K> {
                     if tag.number == 1 && tag.wire_type == 2 {
                         let (start, end) = wire::delimited(bytes, value_at)?;
                         let path = String::from_utf8_lossy(&bytes[start..end]);
-                        if !crate::typed::survives_camel_case(&path) {
+                        if !crate::typed::round_trips_camel_case(&path) {
                             return Err(out_of_range("paths that have a form in camel case"));
                         }
                         paths.push_str(if paths.is_empty() { "" } else { "," });
@@ -344,9 +344,9 @@ impl<K: Sink> Emit<'_, K> {
                 }
                 self.sink.field_mask(place, &paths);
             }
-            WellKnown::Value => self.any_value(bytes, AnyPlace::Outer(place))?,
-            WellKnown::Struct => self.any_struct(bytes, AnyPlace::Outer(place), false)?,
-            WellKnown::ListValue => self.any_list(bytes, AnyPlace::Outer(place), false)?,
+            WellKnown::Value => self.any_value(bytes, AnyPosition::Outer(place))?,
+            WellKnown::Struct => self.any_struct(bytes, AnyPosition::Outer(place), false)?,
+            WellKnown::ListValue => self.any_list(bytes, AnyPosition::Outer(place), false)?,
             WellKnown::Any => {
                 return Err(Violation::new(
                     Rule::Format,
@@ -364,7 +364,7 @@ impl<K: Sink> Emit<'_, K> {
     }
 
     /// `google.protobuf.Value`: the last field of its choice.
-    fn any_value(&mut self, bytes: &[u8], place: AnyPlace<'_>) -> Checked {
+    fn any_value(&mut self, bytes: &[u8], place: AnyPosition<'_>) -> Checked {
         let mut last = None;
         let mut parts = 0;
         let mut at = 0;
@@ -414,7 +414,7 @@ impl<K: Sink> Emit<'_, K> {
         Ok(())
     }
 
-    fn any_struct(&mut self, bytes: &[u8], place: AnyPlace<'_>, wrapped: bool) -> Checked {
+    fn any_struct(&mut self, bytes: &[u8], place: AnyPosition<'_>, wrapped: bool) -> Checked {
         self.sink.any_begin(place, AnyShape::Struct, wrapped);
         let mut entries: Vec<(Cow<'_, str>, Cow<'_, [u8]>)> = Vec::new();
         let mut places: HashMap<Cow<'_, str>, usize> = HashMap::new();
@@ -436,13 +436,13 @@ impl<K: Sink> Emit<'_, K> {
             }
         }
         for (key, value) in &entries {
-            self.any_value(value, AnyPlace::Entry(key)).map_err(|violation| violation.inside(key))?;
+            self.any_value(value, AnyPosition::Entry(key)).map_err(|violation| violation.inside(key))?;
         }
         self.sink.any_end(place, AnyShape::Struct, wrapped);
         Ok(())
     }
 
-    fn any_list(&mut self, bytes: &[u8], place: AnyPlace<'_>, wrapped: bool) -> Checked {
+    fn any_list(&mut self, bytes: &[u8], place: AnyPosition<'_>, wrapped: bool) -> Checked {
         self.sink.any_begin(place, AnyShape::List, wrapped);
         let mut at = 0;
         while at < bytes.len() {
@@ -450,7 +450,7 @@ impl<K: Sink> Emit<'_, K> {
             at = wire::skip(bytes, value_at, tag.wire_type)?;
             if tag.number == 1 {
                 let (start, end) = wire::delimited(bytes, value_at)?;
-                self.any_value(&bytes[start..end], AnyPlace::Item)?;
+                self.any_value(&bytes[start..end], AnyPosition::Item)?;
             }
         }
         self.sink.any_end(place, AnyShape::List, wrapped);
@@ -459,7 +459,7 @@ impl<K: Sink> Emit<'_, K> {
 }
 
 /// The parts of a message, one after another, are the message.
-fn whole<'b>(field: &FieldPlan, bytes: &'b [u8], found: Found) -> Checked<Cow<'b, [u8]>> {
+fn whole<'b>(field: &FieldPlan, bytes: &'b [u8], found: FieldRange) -> Checked<Cow<'b, [u8]>> {
     if found.count == 1 {
         let (start, end) = wire::delimited(bytes, found.last as usize)?;
         return Ok(Cow::Borrowed(&bytes[start..end]));
@@ -544,7 +544,7 @@ fn entry_key<'b>(field: &FieldPlan, entry: &'b [u8]) -> Checked<EntryKey<'b>> {
 }
 
 /// Calls `visit` with the wire type and the place of each value of the field.
-fn each(field: &FieldPlan, bytes: &[u8], found: Found, mut visit: impl FnMut(u8, usize) -> Checked) -> Checked {
+fn each(field: &FieldPlan, bytes: &[u8], found: FieldRange, mut visit: impl FnMut(u8, usize) -> Checked) -> Checked {
     let mut at = found.first as usize;
     while at < found.end as usize {
         let (tag, value_at) = wire::tag(bytes, at)?;

@@ -1,18 +1,18 @@
 //! Looks one field up in a payload that has been checked.
 
+use crate::field_binding::{number_is, zero_is};
 use crate::plan::{FieldIndex, FieldPlan, Kind, MessageIndex, Plan};
 use crate::protobuf::wire;
-use crate::tie::{number_is, zero_is};
 use crate::violation::Checked;
 
 /// Whether the field at the end of `steps` says what `level` says, of all parts that a message may come in. The last of several
 /// values counts, unless another field of its choice comes after it.
 pub(crate) fn field_is(plan: &Plan, steps: &[FieldIndex], payload: &[u8], level: &str) -> Checked<bool> {
-    let mut search = Search { plan, last: None, message_is_there: false };
+    let mut search = Search { plan, last: None, is_message_present: false };
     search.visit(plan.root, steps, payload)?;
     match search.last {
         Some((field, bytes, at)) => value_is(plan, field, bytes, at, level),
-        None => Ok(search.message_is_there && search.field(steps).is_some_and(|field| zero_is(plan, field, level))),
+        None => Ok(search.is_message_present && search.field(steps).is_some_and(|field| zero_is(plan, field, level))),
     }
 }
 
@@ -21,7 +21,7 @@ struct Search<'p, 'b> {
     /// The field, the message that it is in, and the place of its value.
     last: Option<(&'p FieldPlan, &'b [u8], usize)>,
     /// Whether the message is there that has the field.
-    message_is_there: bool,
+    is_message_present: bool,
 }
 
 impl<'p, 'b> Search<'p, 'b> {
@@ -30,7 +30,7 @@ impl<'p, 'b> Search<'p, 'b> {
         let Some((step, deeper)) = steps.split_first() else { return Ok(()) };
         let message = self.plan.message(message);
         let field = message.field(*step);
-        self.message_is_there |= deeper.is_empty();
+        self.is_message_present |= deeper.is_empty();
         let mut at = 0;
         while at < bytes.len() {
             let (tag, value_at) = wire::tag(bytes, at)?;
@@ -39,7 +39,7 @@ impl<'p, 'b> Search<'p, 'b> {
                 let is_same_choice = |index| field.oneof.is_some() && message.field(index).oneof == field.oneof;
                 if field.oneof.is_some() && message.numbered(tag.number).is_some_and(is_same_choice) {
                     self.last = None;
-                    self.message_is_there = deeper.is_empty();
+                    self.is_message_present = deeper.is_empty();
                 }
                 continue;
             }

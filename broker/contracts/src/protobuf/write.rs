@@ -1,7 +1,7 @@
 //! Writes messages in the binary form of Protocol Buffers.
 
 use crate::plan::{EnumPlan, FieldPlan, Kind, MessagePlan};
-use crate::sink::{AnyPlace, AnyScalar, AnyShape, Place, Scalar, Sink};
+use crate::sink::{AnyPosition, AnyScalar, AnyShape, Scalar, Sink, ValueContext};
 
 /// Appends a message.
 pub(crate) struct ProtobufSink<'o> {
@@ -23,8 +23,8 @@ impl<'o> ProtobufSink<'o> {
     }
 
     /// The tag before a value, unless it is in a packed list or is the payload.
-    fn before(&mut self, place: Place<'_>) {
-        let is_packed_item = matches!(place, Place::Item(field) if field.packed);
+    fn before(&mut self, place: ValueContext<'_>) {
+        let is_packed_item = matches!(place, ValueContext::Item(field) if field.packed);
         if let Some(field) = place.field().filter(|_| !is_packed_item) {
             self.tag(field.number, field.kind.wire_type());
         }
@@ -48,28 +48,28 @@ impl<'o> ProtobufSink<'o> {
         self.out.splice(start - 1..start, written);
     }
 
-    fn open_place(&mut self, place: Place<'_>) {
-        if let Place::Root = place {
+    fn open_place(&mut self, place: ValueContext<'_>) {
+        if let ValueContext::Root = place {
             return;
         }
         self.before(place);
         self.open();
     }
 
-    fn close_place(&mut self, place: Place<'_>) {
-        if !matches!(place, Place::Root) {
+    fn close_place(&mut self, place: ValueContext<'_>) {
+        if !matches!(place, ValueContext::Root) {
             self.close();
         }
     }
 
-    fn open_any(&mut self, place: AnyPlace<'_>) {
+    fn open_any(&mut self, place: AnyPosition<'_>) {
         match place {
-            AnyPlace::Outer(place) => self.open_place(place),
-            AnyPlace::Item => {
+            AnyPosition::Outer(place) => self.open_place(place),
+            AnyPosition::Item => {
                 self.tag(1, 2);
                 self.open();
             }
-            AnyPlace::Entry(key) => {
+            AnyPosition::Entry(key) => {
                 self.tag(1, 2);
                 self.open();
                 self.tag(1, 2);
@@ -80,11 +80,11 @@ impl<'o> ProtobufSink<'o> {
         }
     }
 
-    fn close_any(&mut self, place: AnyPlace<'_>) {
+    fn close_any(&mut self, place: AnyPosition<'_>) {
         match place {
-            AnyPlace::Outer(place) => self.close_place(place),
-            AnyPlace::Item => self.close(),
-            AnyPlace::Entry(_) => {
+            AnyPosition::Outer(place) => self.close_place(place),
+            AnyPosition::Item => self.close(),
+            AnyPosition::Entry(_) => {
                 self.close();
                 self.close();
             }
@@ -100,11 +100,11 @@ impl Sink for ProtobufSink<'_> {
         self.out.len() > self.end
     }
 
-    fn message_begin(&mut self, place: Place<'_>, _: &MessagePlan) {
+    fn message_begin(&mut self, place: ValueContext<'_>, _: &MessagePlan) {
         self.open_place(place);
     }
 
-    fn message_end(&mut self, place: Place<'_>, _: &MessagePlan) {
+    fn message_end(&mut self, place: ValueContext<'_>, _: &MessagePlan) {
         self.close_place(place);
     }
 
@@ -130,8 +130,8 @@ impl Sink for ProtobufSink<'_> {
         self.close();
     }
 
-    fn scalar(&mut self, place: Place<'_>, value: Scalar<'_>) {
-        if matches!(place, Place::Wrapped(_)) && value.is_zero() {
+    fn scalar(&mut self, place: ValueContext<'_>, value: Scalar<'_>) {
+        if matches!(place, ValueContext::WrapperValue(_)) && value.is_zero() {
             return;
         }
         self.before(place);
@@ -157,24 +157,24 @@ impl Sink for ProtobufSink<'_> {
         }
     }
 
-    fn enumeration(&mut self, place: Place<'_>, _: &EnumPlan, number: i32) {
+    fn enumeration(&mut self, place: ValueContext<'_>, _: &EnumPlan, number: i32) {
         self.before(place);
         varint(i64::from(number) as u64, self.out);
     }
 
-    fn timestamp(&mut self, place: Place<'_>, seconds: i64, nanos: u32) {
+    fn timestamp(&mut self, place: ValueContext<'_>, seconds: i64, nanos: u32) {
         self.open_place(place);
         seconds_and_nanos(seconds, i64::from(nanos), self.out);
         self.close_place(place);
     }
 
-    fn duration(&mut self, place: Place<'_>, seconds: i64, nanos: i32) {
+    fn duration(&mut self, place: ValueContext<'_>, seconds: i64, nanos: i32) {
         self.open_place(place);
         seconds_and_nanos(seconds, i64::from(nanos), self.out);
         self.close_place(place);
     }
 
-    fn field_mask(&mut self, place: Place<'_>, paths: &str) {
+    fn field_mask(&mut self, place: ValueContext<'_>, paths: &str) {
         self.open_place(place);
         for path in paths.split(',').filter(|path| !path.is_empty()) {
             self.tag(1, 2);
@@ -183,7 +183,7 @@ impl Sink for ProtobufSink<'_> {
         self.close_place(place);
     }
 
-    fn any_scalar(&mut self, place: AnyPlace<'_>, value: AnyScalar<'_>) {
+    fn any_scalar(&mut self, place: AnyPosition<'_>, value: AnyScalar<'_>) {
         self.open_any(place);
         match value {
             AnyScalar::Null => self.out.extend_from_slice(&[0x08, 0]),
@@ -202,7 +202,7 @@ impl Sink for ProtobufSink<'_> {
         self.close_any(place);
     }
 
-    fn any_begin(&mut self, place: AnyPlace<'_>, shape: AnyShape, wrapped: bool) {
+    fn any_begin(&mut self, place: AnyPosition<'_>, shape: AnyShape, wrapped: bool) {
         self.open_any(place);
         if wrapped {
             self.tag(if shape == AnyShape::Struct { 5 } else { 6 }, 2);
@@ -210,7 +210,7 @@ impl Sink for ProtobufSink<'_> {
         }
     }
 
-    fn any_end(&mut self, place: AnyPlace<'_>, _: AnyShape, wrapped: bool) {
+    fn any_end(&mut self, place: AnyPosition<'_>, _: AnyShape, wrapped: bool) {
         if wrapped {
             self.close();
         }

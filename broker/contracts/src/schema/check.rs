@@ -32,20 +32,20 @@ struct Walk<'w, S> {
 }
 
 /// Properties that have been met: one bit each. A map has no more than this in its schema.
-struct Met([u64; Met::WORDS]);
+struct SeenFields([u64; SeenFields::WORDS]);
 
-impl Met {
+impl SeenFields {
     const WORDS: usize = 16;
 
     fn first(&mut self, at: usize) -> bool {
-        let word = &mut self.0[at / 64 % Met::WORDS];
+        let word = &mut self.0[at / 64 % SeenFields::WORDS];
         let first = *word & 1 << (at % 64) == 0;
         *word |= 1 << (at % 64);
         first
     }
 
     fn has(&self, at: usize) -> bool {
-        self.0[at / 64 % Met::WORDS] & 1 << (at % 64) != 0
+        self.0[at / 64 % SeenFields::WORDS] & 1 << (at % 64) != 0
     }
 }
 
@@ -139,7 +139,7 @@ impl<'a, 'w, S: Source<'a>> Walk<'w, S> {
 
     fn map(&mut self, rules: &MapRules, mut sequence: Sequence, depth_left: u16) -> Checked {
         let Some(depth_left) = depth_left.checked_sub(1) else { return Err(source::too_deep(self.source.offset())) };
-        let mut met = Met([0; Met::WORDS]);
+        let mut met = SeenFields([0; SeenFields::WORDS]);
         let mut count = 0;
         // Keys mostly come in the order of the schema.
         let mut next = 0;
@@ -183,11 +183,11 @@ impl<'a, 'w, S: Source<'a>> Walk<'w, S> {
     fn additional(&mut self, rule: Additional, name: &str, depth_left: u16) -> Checked {
         match rule {
             Additional::Like(node) => self.value(node, depth_left).map_err(|violation| violation.inside(name)),
-            Additional::Unsaid if !self.check.unknown_fields_refused => {
+            Additional::Unspecified if !self.check.unknown_fields_refused => {
                 let value = self.source.value()?;
                 source::skip(self.source, value, depth_left)
             }
-            Additional::Unsaid | Additional::Refused => {
+            Additional::Unspecified | Additional::Refused => {
                 let found = format!("a name of {} bytes that it does not have", name.len());
                 Err(Violation::new(Rule::UnknownField, self.source.offset(), "a field of the schema", found))
             }

@@ -186,13 +186,13 @@ impl<'d> Compile<'d> {
         self.depth += 1;
         let outcome = match schema.get("$ref") {
             Some(reference) => self.reference(schema, reference),
-            None => self.lay_out(schema),
+            None => self.build_node(schema),
         };
         self.depth -= 1;
         outcome
     }
 
-    fn lay_out(&mut self, schema: &'d Json) -> Result<NodeIndex, SchemaError> {
+    fn build_node(&mut self, schema: &'d Json) -> Result<NodeIndex, SchemaError> {
         let index = NodeIndex(self.nodes.len() as u32);
         self.known.insert(schema.offset, index);
         self.nodes.push(Node::default());
@@ -227,13 +227,13 @@ impl<'d> Compile<'d> {
             let Some(next) = next else { return reference.wrong(format!("$ref {text} leads nowhere")) };
             target = next;
         }
-        if target.offset == schema.offset || (target.get("$ref").is_some() && self.leads_in_a_circle(target)) {
+        if target.offset == schema.offset || (target.get("$ref").is_some() && self.is_recursive(target)) {
             return reference.wrong(format!("$ref {text} leads to itself"));
         }
         self.schema(target)
     }
 
-    fn leads_in_a_circle(&self, start: &Json) -> bool {
+    fn is_recursive(&self, start: &Json) -> bool {
         let mut at = start;
         for _ in 0..self.limits.messages {
             let Some(text) = at.get("$ref").and_then(|reference| reference.text("$ref").ok()) else { return false };
@@ -315,7 +315,7 @@ impl<'d> Compile<'d> {
                 if properties.iter().any(|(known, _)| **known == **name) {
                     return value.wrong(format!("the property {name:?} is there twice"));
                 }
-                self.room(&properties, value)?;
+                self.check_property_count(&properties, value)?;
                 properties.push((name.as_str().into(), self.schema(value)?));
             }
         }
@@ -325,10 +325,10 @@ impl<'d> Compile<'d> {
             let at = match properties.iter().position(|(known, _)| **known == *text) {
                 Some(at) => at,
                 None => {
-                    self.room(&properties, name)?;
+                    self.check_property_count(&properties, name)?;
                     // Nothing is said of it but that it must be there.
                     let node = match map.additional {
-                        Additional::Unsaid => {
+                        Additional::Unspecified => {
                             self.nodes.push(Node::default());
                             NodeIndex(self.nodes.len() as u32 - 1)
                         }
@@ -352,7 +352,7 @@ impl<'d> Compile<'d> {
 
 impl Compile<'_> {
     /// Whether another property may come.
-    fn room(&self, properties: &[(Name, NodeIndex)], place: &Json) -> Result<(), SchemaError> {
+    fn check_property_count(&self, properties: &[(Name, NodeIndex)], place: &Json) -> Result<(), SchemaError> {
         let most = self.limits.fields.min(PROPERTIES_MAX);
         if properties.len() < most { Ok(()) } else { place.wrong(format!("there are more than {most} properties")) }
     }

@@ -154,7 +154,7 @@ struct MapRules {
 enum Additional {
     /// The schema says nothing about them.
     #[default]
-    Unsaid,
+    Unspecified,
     Refused,
     Like(NodeIndex),
 }

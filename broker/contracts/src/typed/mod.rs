@@ -7,4 +7,4 @@ mod walk;
 mod well_known;
 
 pub(crate) use walk::walk;
-pub(crate) use well_known::{camel_case, survives_camel_case};
+pub(crate) use well_known::{camel_case, round_trips_camel_case};

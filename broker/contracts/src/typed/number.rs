@@ -6,10 +6,10 @@ use crate::source::Value;
 use crate::violation::Rule;
 
 /// Why a number does not fit.
-pub(crate) type Misfit = (Rule, &'static str);
+pub(crate) type NumberError = (Rule, &'static str);
 
 /// The integer of a field of `kind`.
-pub(crate) fn integer(kind: Kind, value: &Value<'_>) -> Result<Scalar<'static>, Misfit> {
+pub(crate) fn integer(kind: Kind, value: &Value<'_>) -> Result<Scalar<'static>, NumberError> {
     let wide = match value {
         Value::Int(value) => i128::from(*value),
         Value::Uint(value) => i128::from(*value),
@@ -31,7 +31,7 @@ pub(crate) fn integer(kind: Kind, value: &Value<'_>) -> Result<Scalar<'static>, 
 }
 
 /// A number without a fraction.
-fn whole(value: f64) -> Result<i128, Misfit> {
+fn whole(value: f64) -> Result<i128, NumberError> {
     if value.is_finite() && value.trunc() == value {
         return Ok(value as i128);
     }
@@ -39,12 +39,12 @@ fn whole(value: f64) -> Result<i128, Misfit> {
 }
 
 /// An integer that is written as text.
-pub(crate) fn integer_text(kind: Kind, text: &str) -> Result<Scalar<'static>, Misfit> {
+pub(crate) fn integer_text(kind: Kind, text: &str) -> Result<Scalar<'static>, NumberError> {
     integer(kind, &text_value(text)?)
 }
 
 /// An integer that is the key of a map: digits alone.
-pub(crate) fn integer_key(kind: Kind, text: &str) -> Result<Scalar<'static>, Misfit> {
+pub(crate) fn integer_key(kind: Kind, text: &str) -> Result<Scalar<'static>, NumberError> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
         return Err((Rule::Type, "a string that is no integer"));
@@ -53,7 +53,7 @@ pub(crate) fn integer_key(kind: Kind, text: &str) -> Result<Scalar<'static>, Mis
 }
 
 /// A number that is written as text, by the grammar of JSON.
-fn text_value(text: &str) -> Result<Value<'_>, Misfit> {
+fn text_value(text: &str) -> Result<Value<'_>, NumberError> {
     let no_number = (Rule::Type, "a string that is no number");
     if !is_json_number(text) {
         return Err(no_number);
@@ -86,7 +86,7 @@ fn is_json_number(text: &str) -> bool {
 }
 
 /// The value of a `double`.
-pub(crate) fn double(value: &Value<'_>, is_text: bool) -> Result<f64, Misfit> {
+pub(crate) fn double(value: &Value<'_>, is_text: bool) -> Result<f64, NumberError> {
     match value {
         Value::Int(value) => Ok(*value as f64),
         Value::Uint(value) => Ok(*value as f64),
@@ -103,7 +103,7 @@ pub(crate) fn double(value: &Value<'_>, is_text: bool) -> Result<f64, Misfit> {
 }
 
 /// The value of a `float`.
-pub(crate) fn float(value: &Value<'_>, is_text: bool) -> Result<f32, Misfit> {
+pub(crate) fn float(value: &Value<'_>, is_text: bool) -> Result<f32, NumberError> {
     let wide = double(value, is_text)?;
     // What rounds down to the greatest number still fits.
     const TOO_LARGE: f64 = 3.402_823_567_797_336_6e38;
@@ -113,12 +113,12 @@ pub(crate) fn float(value: &Value<'_>, is_text: bool) -> Result<f32, Misfit> {
     Ok(wide as f32)
 }
 
-fn finite(value: f64) -> Result<f64, Misfit> {
+fn finite(value: f64) -> Result<f64, NumberError> {
     if value.is_finite() { Ok(value) } else { Err((Rule::Range, "a number outside of its range")) }
 }
 
 /// Whether a number as it is written surely fits, without making it.
-pub(crate) fn surely_fits(text: &str, is_float: bool) -> bool {
+pub(crate) fn is_in_range(text: &str, is_float: bool) -> bool {
     let digits_max = if is_float { 38 } else { 300 };
     text.len() <= digits_max && !text.bytes().any(|byte| byte | 0x20 == b'e')
 }

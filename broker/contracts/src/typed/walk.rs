@@ -7,7 +7,7 @@ use crate::plan::{
     Cardinality, EnumPlan, FIELDS_MAX, FieldIndex, FieldPlan, Kind, MessageIndex, MessagePlan, Pass, Plan, WellKnown,
 };
 use crate::protobuf::PayloadCheck;
-use crate::sink::{Place, Scalar, Sink, check_room};
+use crate::sink::{Scalar, Sink, ValueContext, check_size};
 use crate::source::{self, Sequence, Source, Text, Value};
 use crate::violation::{Checked, Rule, Violation};
 
@@ -23,10 +23,10 @@ pub(crate) fn walk<'a>(
         && let Some(depth_left) = check.depth_max.checked_sub(1)
         && let Some(sequence) = walk.source.begin_map()
     {
-        walk.message(plan.root(), sequence, Place::Root, depth_left)?;
+        walk.message(plan.root(), sequence, ValueContext::Root, depth_left)?;
     } else {
         let value = walk.source.value()?;
-        walk.message_value(plan.root, value, Place::Root, check.depth_max)?;
+        walk.message_value(plan.root, value, ValueContext::Root, check.depth_max)?;
     }
     walk.source.end()
 }
@@ -39,12 +39,12 @@ pub(super) struct Walk<'w, S, K> {
 }
 
 /// Fields that have been met: one bit each.
-pub(crate) struct Met<const WORDS: usize>([u64; WORDS]);
+pub(crate) struct SeenFields<const WORDS: usize>([u64; WORDS]);
 
 /// Words for the most fields that a message may have.
 const WORDS_MAX: usize = FIELDS_MAX / 64;
 
-impl<const WORDS: usize> Met<WORDS> {
+impl<const WORDS: usize> SeenFields<WORDS> {
     /// Whether it is for the first time.
     #[inline]
     fn first(&mut self, at: u16) -> bool {
@@ -66,7 +66,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         &mut self,
         index: MessageIndex,
         value: Value<'a>,
-        place: Place<'_>,
+        place: ValueContext<'_>,
         depth_left: u16,
     ) -> Checked {
         let Some(depth_left) = depth_left.checked_sub(1) else {
@@ -85,8 +85,14 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
     }
 
     /// A message whose map has begun.
-    fn message(&mut self, message: &MessagePlan, sequence: Sequence, place: Place<'_>, depth_left: u16) -> Checked {
-        check_room(self.sink)?;
+    fn message(
+        &mut self,
+        message: &MessagePlan,
+        sequence: Sequence,
+        place: ValueContext<'_>,
+        depth_left: u16,
+    ) -> Checked {
+        check_size(self.sink)?;
         self.sink.message_begin(place, message);
         // Most messages have few fields, and clearing the marks of many takes time.
         if message.fields.len() <= 64 {
@@ -104,8 +110,8 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         mut sequence: Sequence,
         depth_left: u16,
     ) -> Checked {
-        let mut met = Met::<WORDS>([0; WORDS]);
-        let mut choices = Met::<WORDS>([0; WORDS]);
+        let mut met = SeenFields::<WORDS>([0; WORDS]);
+        let mut choices = SeenFields::<WORDS>([0; WORDS]);
         // Keys mostly come in the order of the schema.
         let mut next = 0;
         loop {
@@ -153,7 +159,12 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
 
     /// A field whose value is not right at a glance. Apart, so that the way of those that are stays short.
     #[inline(never)]
-    fn field<const WORDS: usize>(&mut self, field: &FieldPlan, choices: &mut Met<WORDS>, depth_left: u16) -> Checked {
+    fn field<const WORDS: usize>(
+        &mut self,
+        field: &FieldPlan,
+        choices: &mut SeenFields<WORDS>,
+        depth_left: u16,
+    ) -> Checked {
         if let (Pass::Name, Kind::Enum(index)) = (field.pass, field.kind)
             && !K::WANTS_VALUES
             && self.source.pass_name(&self.plan.enumeration(index).names)
@@ -169,7 +180,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
                         && let Some(depth_left) = depth_left.checked_sub(1)
                         && let Some(sequence) = self.source.begin_map()
                     {
-                        return self.message(message, sequence, Place::Field(field), depth_left);
+                        return self.message(message, sequence, ValueContext::Field(field), depth_left);
                     }
                 }
                 (Cardinality::Repeated, _) => {
@@ -194,7 +205,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
             return Err(Violation::new(Rule::Duplicate, at, "one field of the choice", "another one too"));
         }
         match field.cardinality {
-            Cardinality::Singular => self.one(field, value, Place::Field(field), depth_left),
+            Cardinality::Singular => self.one(field, value, ValueContext::Field(field), depth_left),
             Cardinality::Repeated => self.list(field, value, depth_left),
             Cardinality::Map => self.map(field, value, depth_left),
         }
@@ -228,9 +239,10 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
             if index == 0 {
                 self.sink.list_begin(field);
             }
-            check_room(self.sink)?;
+            check_size(self.sink)?;
             let value = self.source.value()?;
-            self.one(field, value, Place::Item(field), depth_left).map_err(|violation| violation.inside_item(index))?;
+            self.one(field, value, ValueContext::Item(field), depth_left)
+                .map_err(|violation| violation.inside_item(index))?;
             index += 1;
         }
         if index > 0 {
@@ -255,11 +267,11 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
             if index == 0 {
                 self.sink.list_begin(field);
             }
-            check_room(self.sink)?;
+            check_size(self.sink)?;
             self.sink.entry_begin(field);
             self.map_key(key_field, key).map_err(|violation| violation.inside_item(index))?;
             let value = self.source.value()?;
-            self.one(value_field, value, Place::MapValue(value_field), depth_left)
+            self.one(value_field, value, ValueContext::MapValue(value_field), depth_left)
                 .map_err(|violation| violation.inside(&key.decoded()))?;
             self.sink.entry_end();
             index += 1;
@@ -281,12 +293,18 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
             },
             kind => number::integer_key(kind, &text).map_err(|misfit| self.misfit(kind.name(), misfit))?,
         };
-        self.sink.scalar(Place::MapKey(field), scalar);
+        self.sink.scalar(ValueContext::MapKey(field), scalar);
         Ok(())
     }
 
     /// One value of the field's kind.
-    pub(super) fn one(&mut self, field: &FieldPlan, value: Value<'a>, place: Place<'_>, depth_left: u16) -> Checked {
+    pub(super) fn one(
+        &mut self,
+        field: &FieldPlan,
+        value: Value<'a>,
+        place: ValueContext<'_>,
+        depth_left: u16,
+    ) -> Checked {
         match field.kind {
             Kind::Message(index) => self.message_value(index, value, place, depth_left),
             Kind::Enum(index) => {
@@ -297,7 +315,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         }
     }
 
-    fn scalar(&mut self, kind: Kind, value: Value<'a>, place: Place<'_>) -> Checked {
+    fn scalar(&mut self, kind: Kind, value: Value<'a>, place: ValueContext<'_>) -> Checked {
         let bytes;
         let decoded;
         let scalar = match (kind, &value) {
@@ -315,7 +333,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
                 Scalar::Bytes(&bytes)
             }
             (Kind::Double | Kind::Float, Value::Decimal(text))
-                if !K::WANTS_VALUES && number::surely_fits(text, kind == Kind::Float) =>
+                if !K::WANTS_VALUES && number::is_in_range(text, kind == Kind::Float) =>
             {
                 return Ok(());
             }
@@ -333,7 +351,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
             }
             (_, value) => number::integer(kind, value).map_err(|misfit| self.misfit(kind.name(), misfit))?,
         };
-        if !(place.hides_zero() && scalar.is_zero()) {
+        if !(place.omits_default() && scalar.is_zero()) {
             self.sink.scalar(place, scalar);
         }
         Ok(())
@@ -350,7 +368,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         }
     }
 
-    fn enumeration(&mut self, plan: &EnumPlan, value: Value<'a>, place: Place<'_>) -> Checked {
+    fn enumeration(&mut self, plan: &EnumPlan, value: Value<'a>, place: ValueContext<'_>) -> Checked {
         let number = match &value {
             Value::Null if plan.is_null => 0,
             Value::Text(text) => {
@@ -374,7 +392,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
             let expected = format!("a number of {}", plan.full_name);
             return Err(Violation::new(Rule::Enumeration, self.source.offset(), expected, "another"));
         }
-        if !(number == 0 && place.hides_zero()) {
+        if !(number == 0 && place.omits_default()) {
             self.sink.enumeration(place, plan, number);
         }
         Ok(())
@@ -386,7 +404,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
     }
 
     #[cold]
-    pub(super) fn misfit(&self, expected: &'static str, (rule, found): number::Misfit) -> Box<Violation> {
+    pub(super) fn misfit(&self, expected: &'static str, (rule, found): number::NumberError) -> Box<Violation> {
         Violation::new(rule, self.source.offset(), expected, found)
     }
 }

@@ -3,9 +3,9 @@
 use super::time::{self, TIMESTAMP_SECONDS};
 use super::walk::Walk;
 use crate::plan::{MessagePlan, WellKnown};
-use crate::sink::{AnyPlace, Place, Sink};
+use crate::sink::{AnyPosition, Sink, ValueContext};
 use crate::source::{Source, Value};
-use crate::untyped::{self, Owner};
+use crate::untyped::{self, SchemaKind};
 use crate::violation::{Checked, Rule, Violation};
 
 impl<'a, S: Source<'a>, K: Sink> Walk<'_, S, K> {
@@ -14,7 +14,7 @@ impl<'a, S: Source<'a>, K: Sink> Walk<'_, S, K> {
         kind: WellKnown,
         message: &MessagePlan,
         value: Value<'a>,
-        place: Place<'_>,
+        place: ValueContext<'_>,
         depth_left: u16,
     ) -> Checked {
         match kind {
@@ -24,21 +24,27 @@ impl<'a, S: Source<'a>, K: Sink> Walk<'_, S, K> {
             WellKnown::Wrapper => {
                 let Some(field) = message.fields.first() else { return Ok(()) };
                 self.sink.message_begin(place, message);
-                self.one(field, value, Place::Wrapped(field), depth_left)?;
+                self.one(field, value, ValueContext::WrapperValue(field), depth_left)?;
                 self.sink.message_end(place, message);
                 Ok(())
             }
-            WellKnown::Value => {
-                untyped::walk(self.source, self.sink, value, AnyPlace::Outer(place), true, Owner::Protobuf, depth_left)
-            }
+            WellKnown::Value => untyped::walk(
+                self.source,
+                self.sink,
+                value,
+                AnyPosition::Outer(place),
+                true,
+                SchemaKind::Protobuf,
+                depth_left,
+            ),
             WellKnown::Struct => match value {
                 Value::Map(_) => untyped::walk(
                     self.source,
                     self.sink,
                     value,
-                    AnyPlace::Outer(place),
+                    AnyPosition::Outer(place),
                     false,
-                    Owner::Protobuf,
+                    SchemaKind::Protobuf,
                     depth_left,
                 ),
                 other => Err(self.mistyped("a map", other.describe())),
@@ -48,9 +54,9 @@ impl<'a, S: Source<'a>, K: Sink> Walk<'_, S, K> {
                     self.source,
                     self.sink,
                     value,
-                    AnyPlace::Outer(place),
+                    AnyPosition::Outer(place),
                     false,
-                    Owner::Protobuf,
+                    SchemaKind::Protobuf,
                     depth_left,
                 ),
                 other => Err(self.mistyped("a list", other.describe())),
@@ -62,7 +68,7 @@ impl<'a, S: Source<'a>, K: Sink> Walk<'_, S, K> {
         }
     }
 
-    fn timestamp(&mut self, value: Value<'a>, place: Place<'_>) -> Checked {
+    fn timestamp(&mut self, value: Value<'a>, place: ValueContext<'_>) -> Checked {
         let moment = match &value {
             Value::Timestamp(seconds, nanos) => TIMESTAMP_SECONDS.contains(seconds).then_some((*seconds, *nanos)),
             // The mapping wants the letters of RFC 3339 in upper case.
@@ -77,7 +83,7 @@ impl<'a, S: Source<'a>, K: Sink> Walk<'_, S, K> {
         Ok(())
     }
 
-    fn duration(&mut self, value: Value<'a>, place: Place<'_>) -> Checked {
+    fn duration(&mut self, value: Value<'a>, place: ValueContext<'_>) -> Checked {
         let Value::Text(text) = &value else {
             return Err(self.mistyped("a duration as a string", value.describe()));
         };
@@ -88,7 +94,7 @@ impl<'a, S: Source<'a>, K: Sink> Walk<'_, S, K> {
         Ok(())
     }
 
-    fn field_mask(&mut self, value: Value<'a>, place: Place<'_>) -> Checked {
+    fn field_mask(&mut self, value: Value<'a>, place: ValueContext<'_>) -> Checked {
         let Value::Text(text) = &value else {
             return Err(self.mistyped("the paths of a field mask as a string", value.describe()));
         };
@@ -139,6 +145,6 @@ fn snake_case(paths: &str) -> Option<String> {
 }
 
 /// Whether the path comes back from JSON as it is.
-pub(crate) fn survives_camel_case(path: &str) -> bool {
+pub(crate) fn round_trips_camel_case(path: &str) -> bool {
     snake_case(&camel_case(path)).as_deref() == Some(path)
 }

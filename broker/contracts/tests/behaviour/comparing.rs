@@ -197,7 +197,7 @@ fn changes_of_a_json_schema_break_whom_they_break() {
 }
 
 #[test]
-fn changes_of_the_contract_itself_are_told() {
+fn changes_of_the_contract_are_reported() {
     let texts = ["syntax = \"proto3\";\nmessage M { string id = 1; }\n"; 2];
     let keys = "message = 'M'\ntopics = 't/{id}'\nformat = ['protobuf', 'json']\n";
     for (old, new, wanted) in [

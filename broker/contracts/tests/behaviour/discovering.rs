@@ -34,7 +34,7 @@ fn names(answer: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn documents_come_in_both_forms_and_say_the_same() {
+fn documents_are_equal_in_both_encodings() {
     let catalogue = Arc::new(catalogue(2));
     let hash = &catalogue.contracts()[0].schema().sha256;
     let in_order: Vec<Document> = Documents::of(catalogue.clone()).collect();
@@ -93,7 +93,7 @@ fn pages_follow_each_other_until_the_last() {
 }
 
 #[test]
-fn requests_come_in_both_forms_and_may_be_empty() {
+fn requests_accept_both_encodings_and_may_be_empty() {
     let catalogue = catalogue(1);
     let all = answer(&catalogue, Format::Json, b"");
     assert_eq!(all, answer(&catalogue, Format::Json, b"{}"));

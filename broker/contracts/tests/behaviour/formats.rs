@@ -99,7 +99,7 @@ fn payloads_nested_too_deep_are_refused_in_every_format() {
 }
 
 #[test]
-fn what_has_no_other_form_is_not_made_by_half() {
+fn a_failed_transcoding_produces_no_output() {
     const SCHEMA: (&str, &str) = (
         "s.proto",
         "syntax = \"proto3\";\nimport \"google/protobuf/timestamp.proto\";\nimport \"google/protobuf/struct.proto\";\n\
@@ -121,9 +121,9 @@ fn what_has_no_other_form_is_not_made_by_half() {
             assert_eq!(out, b"before");
         }
     }
-    assert!(contract.can_become(Format::MessagePack));
+    assert!(contract.can_transcode_to(Format::MessagePack));
     let schema = crate::contract("topics = 't'\nformat = 'json'", ("s.json", "true"));
-    assert!(!schema.can_become(Format::Protobuf));
+    assert!(!schema.can_transcode_to(Format::Protobuf));
     assert!(schema.transcode(Format::Json, Format::Protobuf, b"1", &mut out, usize::MAX).is_err());
     assert_eq!(out, b"before");
 }
@@ -138,7 +138,7 @@ const WIDE: (&str, &str) = (
 );
 
 #[test]
-fn a_form_is_no_larger_than_it_may_be() {
+fn a_transcoding_respects_the_size_limit() {
     const ITEMS: usize = 1 << 20;
     const LIMIT_BYTES: usize = 64 << 10;
     let contract = contract("topics = 't'\nformat = ['protobuf', 'json', 'messagepack']\nmessage = 'M'", WIDE);
@@ -160,7 +160,7 @@ fn a_form_is_no_larger_than_it_may_be() {
 }
 
 #[test]
-fn a_form_that_is_exactly_as_large_as_it_may_be_is_made() {
+fn a_transcoding_of_exactly_the_size_limit_succeeds() {
     let both = contract("topics = 't'\nformat = ['protobuf', 'json', 'messagepack']\nmessage = 'M'", WIDE);
     let schema = crate::contract("topics = 't'\nformat = ['json', 'messagepack']", ("s.json", "true"));
     let long = format!("\"{}\"", "\\u0001".repeat(5_000));

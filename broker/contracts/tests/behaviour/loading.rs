@@ -56,7 +56,7 @@ fn each_fault_has_its_code_line_and_column() {
 }
 
 #[test]
-fn schemas_with_faults_are_told_of_at_their_place() {
+fn schema_errors_are_reported_with_their_position() {
     let said = errors(&[("a.proto", "syntax = \"proto3\";\nmessage A {\n  strin id = 1;\n}\n")]);
     assert!(said.starts_with("a.proto:3:3: ") && said.ends_with("[contract_schema]"), "{said}");
     let said = errors(&[("a.proto", "syntax = \"proto3\";\nmessage A {\n  string id = ;\n}\n")]);

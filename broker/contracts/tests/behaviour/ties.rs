@@ -36,7 +36,7 @@ fn fits(field: &str, level: &str, json: &str) -> bool {
 }
 
 #[test]
-fn a_level_and_its_field_say_the_same_in_every_format() {
+fn a_bound_level_and_field_must_match_in_every_format() {
     for (field, level, json, same) in [
         ("id", "a", r#"{"id":"a"}"#, true),
         ("id", "a", r#"{"id":"b"}"#, false),
@@ -96,7 +96,7 @@ fn what_a_payload_says_twice_counts_as_readers_count_it() {
 }
 
 #[test]
-fn properties_of_a_json_schema_are_tied_too() {
+fn json_schema_properties_can_be_bound() {
     let contract = contract(
         "topics = 't/{level}'\nformat = ['json', 'messagepack']\nties = { level = 'a.b' }",
         ("s.json", r#"{"type":"object"}"#),

@@ -90,7 +90,7 @@ impl Both {
 }
 
 #[test]
-fn every_way_through_the_formats_keeps_the_message() {
+fn every_transcoding_path_preserves_the_message() {
     let mut choices = Choices::new(number("DIFFERENTIAL_SEED", 1));
     for _ in 0..number("DIFFERENTIAL_ROUNDS", 60) {
         let both = Both::new(&mut choices);

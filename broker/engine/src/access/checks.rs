@@ -1,6 +1,6 @@
 //! Checks of subscriptions, counted by what they cost.
 
-use tautwire_access::{Permissions, SubscribeCheck, Verdict};
+use tautwire_access::{AccessDecision, Permissions, SubscribeCheck};
 use tautwire_protocol::{QoS, TopicFilter};
 
 /// Nodes of the rules' trees that are looked at in one step of a job, which takes about a microsecond.
@@ -39,15 +39,20 @@ impl Checks {
     }
 
     /// Whether a subscription is allowed; `None` where too few steps are left to know. Asked about the same filter, it goes on.
-    pub(crate) fn check(&mut self, permissions: &Permissions, filter: TopicFilter<'_>, qos: QoS) -> Option<Verdict> {
+    pub(crate) fn check(
+        &mut self,
+        permissions: &Permissions,
+        filter: TopicFilter<'_>,
+        qos: QoS,
+    ) -> Option<AccessDecision> {
         let held = self.unfinished.take();
         let held = held.filter(|held| *held.filter == *filter.as_str() && held.check.is_for(permissions, qos));
         let Some(mut held) = held else {
-            let begun = permissions.begin_subscribe(filter, qos, &mut self.left);
+            let begun = permissions.start_subscribe(filter, qos, &mut self.left);
             let hold = |check| self.unfinished = Some(Box::new(Unfinished { filter: filter.as_str().into(), check }));
             return begun.map_err(hold).ok();
         };
-        let verdict = held.check.go_on(filter, &mut self.left);
+        let verdict = held.check.resume(filter, &mut self.left);
         if verdict.is_none() {
             self.unfinished = Some(held);
         }

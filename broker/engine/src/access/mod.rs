@@ -10,7 +10,7 @@ mod visitor;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use tautwire_access::{Identity, Permissions, Policy, PublishGate, Subject, TopicStamp};
+use tautwire_access::{Identity, Permissions, Policy, PublishCache, Subject, TopicStamp};
 use tautwire_message::MessageRef;
 use tautwire_protocol::{QoS, TopicFilter};
 use tautwire_session::{Journal, KeptWill, PendingMessage};
@@ -119,7 +119,7 @@ impl Access {
     }
 }
 
-/// Numbers for the entries of a shard's match cache, so that a [`PublishGate`] knows topics again.
+/// Numbers for the entries of a shard's match cache, so that a [`PublishCache`] knows topics again.
 #[derive(Debug, Default)]
 pub(crate) struct Stamps(u64);
 
@@ -163,7 +163,7 @@ impl<J: Journal> Hub<J> {
     }
 
     /// The gate of a connection that serves a session, by the rules that hold now; `None` where there are none.
-    fn gate_of(&mut self, index: ConnectionIndex) -> Option<&mut PublishGate> {
+    fn gate_of(&mut self, index: ConnectionIndex) -> Option<&mut PublishCache> {
         if !self.regime.access().is_closed() {
             return None;
         }
@@ -172,7 +172,7 @@ impl<J: Journal> Hub<J> {
             held.is_some_and(|gate| Arc::ptr_eq(gate.permissions().policy(), &self.regime.access().policy));
         if !is_current {
             let client_id = self.connections[index].session().map_or("", |session| self.sessions[session].client_id());
-            let gate = self.permissions_of(index, client_id).map(PublishGate::new);
+            let gate = self.permissions_of(index, client_id).map(PublishCache::new);
             self.connections[index].standing_or_new().set_gate(gate);
         }
         self.connections[index].standing_mut()?.gate_mut()

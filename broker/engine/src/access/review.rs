@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use std::sync::Arc;
 
-use tautwire_access::{Changes, Permissions, Policy, PublishGate, Verdict};
+use tautwire_access::{AccessDecision, Changes, Permissions, Policy, PublishCache};
 use tautwire_protocol::{DisconnectReason, TopicFilter};
 use tautwire_router::SessionKey;
 use tautwire_session::{Change, Journal};
@@ -175,13 +175,13 @@ impl<J: Journal> Shard<J> {
             }
             return 0;
         };
-        let held = connection.standing().and_then(Standing::gate).map(PublishGate::permissions);
+        let held = connection.standing().and_then(Standing::gate).map(PublishCache::permissions);
         // A gate that is newer than the rules of before says nothing of them.
         let concerns = held
             .filter(|held| Arc::ptr_eq(held.policy(), was))
-            .is_none_or(|held| changes.may_concern(held, &permissions));
+            .is_none_or(|held| changes.can_affect(held, &permissions));
         let standing = self.hub.connections[index].standing_or_new();
-        standing.set_gate(Some(PublishGate::new(permissions.clone())));
+        standing.set_gate(Some(PublishCache::new(permissions.clone())));
         if !concerns {
             return 0;
         }
@@ -257,7 +257,7 @@ impl<J: Journal> Shard<J> {
         for (filter, record) in self.hub.sessions[session].subscriptions().after(&after) {
             let has_steps = filters + checks.steps_taken() < SLICE_STEPS;
             let allowed = match TopicFilter::new(filter).ok().filter(|_| has_steps) {
-                Some(filter) => checks.check(&permissions, filter, record.options.qos).map(Verdict::is_allowed),
+                Some(filter) => checks.check(&permissions, filter, record.options.qos).map(AccessDecision::is_allowed),
                 None => Some(false).filter(|_| has_steps),
             };
             let Some(allowed) = allowed else {
@@ -308,7 +308,7 @@ impl<J: Journal> Shard<J> {
         let client_id = self.hub.sessions[session].client_id();
         let Some(permissions) = self.hub.permissions_of(index, client_id) else { return };
         let standing = self.hub.connections[index].standing_or_new();
-        standing.set_gate(Some(PublishGate::new(permissions.clone())));
+        standing.set_gate(Some(PublishCache::new(permissions.clone())));
         standing.doubt_queue();
         self.review_will(session);
         self.review_subscriptions(session, index, permissions);

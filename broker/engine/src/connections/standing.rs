@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use tautwire_access::{Identity, PublishGate};
+use tautwire_access::{Identity, PublishCache};
 use tautwire_memory::{Charge, Kind, Ledger};
 use tautwire_protocol::{ConnectReason, ProtocolVersion};
 
@@ -88,7 +88,7 @@ pub struct Standing {
     last_data: Option<Box<[u8]>>,
     /// Bytes behind CONNECT that have been heard already.
     heard_ahead_bytes: usize,
-    gate: Option<PublishGate>,
+    gate: Option<PublishCache>,
     /// What waits for the client is looked at again before it is sent.
     doubts_queue: bool,
     /// The session's subscriptions have been looked at by these rules: how often the rules had been changed before.
@@ -194,15 +194,15 @@ impl Standing {
         self.last_data.take()
     }
 
-    pub(crate) fn gate(&self) -> Option<&PublishGate> {
+    pub(crate) fn gate(&self) -> Option<&PublishCache> {
         self.gate.as_ref()
     }
 
-    pub(crate) fn gate_mut(&mut self) -> Option<&mut PublishGate> {
+    pub(crate) fn gate_mut(&mut self) -> Option<&mut PublishCache> {
         self.gate.as_mut()
     }
 
-    pub(crate) fn set_gate(&mut self, gate: Option<PublishGate>) {
+    pub(crate) fn set_gate(&mut self, gate: Option<PublishCache>) {
         self.gate = gate;
     }
 

@@ -367,7 +367,7 @@ impl Walk {
                 }
             }
             if let (Some(format), Some(contract)) = (record.format, &contract)
-                && !contract.can_become(format)
+                && !contract.can_transcode_to(format)
             {
                 findings.push(Finding::CannotBecome(format));
                 continue;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tautwire_durable::{NoColdStore, Recovery, SessionNumbers, ShardLog, SnapshotHead, compact, read_snapshot};
-use tautwire_journal::disk::{Faults, LyingDisk};
+use tautwire_durable::{NoSpillStore, Recovery, SessionNumbers, ShardLog, SnapshotHead, compact, read_snapshot};
+use tautwire_journal::disk::{Faults, FaultyDisk};
 use tautwire_journal::{Epoch, Log, LogError, LogId, SEGMENT_MIN_BYTES, Settings, ShardNumber, SteppedWriter};
 use tautwire_memory::Ledger;
 use tautwire_session::Replay;
@@ -24,14 +24,14 @@ pub(crate) enum Crash {
 }
 
 pub(crate) struct Machine {
-    disk: LyingDisk,
+    disk: FaultyDisk,
     random: Random,
     running: Option<Running>,
 }
 
 /// The log of one life of the broker.
 struct Running {
-    writer: SteppedWriter<LyingDisk>,
+    writer: SteppedWriter<FaultyDisk>,
     log: LogId,
     now_ms: Arc<AtomicU64>,
     /// Shards that the writer has woken.
@@ -42,7 +42,7 @@ struct Running {
 
 impl Machine {
     pub(crate) fn new(seed: u64) -> Machine {
-        Machine { disk: LyingDisk::new(seed), random: Random::new(!seed), running: None }
+        Machine { disk: FaultyDisk::new(seed), random: Random::new(!seed), running: None }
     }
 
     /// Opens the log. Gives the journals of so many shards, and what they are to go on with.
@@ -77,9 +77,12 @@ impl Machine {
         (ports.into_iter().enumerate().map(journal).collect(), replay)
     }
 
-    fn open(&mut self, now_ms: u64, ledger: Option<&Arc<Ledger>>) -> Result<(Log<LyingDisk>, Replay), LogError> {
-        let settings =
-            Settings { segment_bytes: SEGMENT_MIN_BYTES, writes_first: self.random.chance(50), ..Settings::default() };
+    fn open(&mut self, now_ms: u64, ledger: Option<&Arc<Ledger>>) -> Result<(Log<FaultyDisk>, Replay), LogError> {
+        let settings = Settings {
+            segment_bytes: SEGMENT_MIN_BYTES,
+            write_before_sync: self.random.chance(50),
+            ..Settings::default()
+        };
         let mut recovery = Recovery::new(ledger.cloned());
         let snapshot = read_snapshot(&self.disk, &mut recovery)?;
         let (epoch, id) = (self.epoch(), LogId(self.random.below(1 << 40) as u64));
@@ -142,8 +145,8 @@ impl Machine {
         let Some(running) = &mut self.running else { return };
         let Some(head) = running.snapshot.take() else { return };
         let handle = running.writer.handle();
-        if let Ok(Some(bytes)) = compact(&self.disk, head, &mut NoColdStore, || true) {
-            handle.note_snapshot(bytes);
+        if let Ok(Some(bytes)) = compact(&self.disk, head, &mut NoSpillStore, || true) {
+            handle.set_snapshot_bytes(bytes);
             handle.release(head.covered);
         }
     }

@@ -59,8 +59,8 @@ impl SlowStore {
         let mut inner = self.inner();
         let Inner { store, ways } = &mut *inner;
         self.freed.take(Vec::new()).into_iter().for_each(|slot| store.free(slot));
-        let _ = store.tend();
-        store.tidy();
+        let _ = store.compact_step();
+        store.remove_dead_files();
         let waiting: Vec<usize> = (0..ways.len()).filter(|shard| !ways[*shard].orders.is_empty()).collect();
         let shard = *waiting.get(choices.below(waiting.len().max(1)))?;
         let order = ways[shard].orders.pop_front()?;

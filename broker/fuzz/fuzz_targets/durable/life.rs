@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use tautwire_durable::{CompactError, FrameWriter, NoColdStore, Recovery, SessionNumbers, SnapshotHead, compact};
-use tautwire_journal::disk::LyingDisk;
+use tautwire_durable::{CompactError, FrameWriter, NoSpillStore, Recovery, SessionNumbers, SnapshotHead, compact};
+use tautwire_journal::disk::FaultyDisk;
 use tautwire_journal::{
     AppendError, Epoch, Log, LogId, Position, Reader, SEGMENT_MIN_BYTES, Settings, ShardNumber, SnapshotReader, Step,
     TurnNumber,
@@ -18,7 +18,7 @@ const BEHIND_FRAMES: u64 = 20;
 
 /// What all shards write to.
 pub(crate) struct Life {
-    log: Log<LyingDisk>,
+    log: Log<FaultyDisk>,
     /// By shard: frames taken by the log, and those that are durable.
     taken: [u64; SHARDS_MAX],
     durable: [u64; SHARDS_MAX],
@@ -37,10 +37,10 @@ impl Life {
     }
 
     /// Makes a snapshot of what is durable, and lets go of what it covers. It may fail where the power goes meanwhile.
-    pub(crate) fn compact(&mut self, disk: &LyingDisk, power_goes: bool) {
+    pub(crate) fn compact(&mut self, disk: &FaultyDisk, power_goes: bool) {
         let (log, covered) = (self.log.id(), self.log.durable());
         let head = SnapshotHead { log, epoch: epoch(u64::MAX), covered, now_ms: 0 };
-        match compact(disk, head, &mut NoColdStore, || true) {
+        match compact(disk, head, &mut NoSpillStore, || true) {
             Ok(_) => self.has_failed |= self.log.release(covered).is_err(),
             Err(CompactError::Log(_)) if power_goes => {}
             Err(error) => panic!("what has been written cannot be read: {error}"),
@@ -104,7 +104,7 @@ impl Journal for DiskJournal {
                     }
                     return;
                 }
-                Err(AppendError::GroupFull) => life.commit(),
+                Err(AppendError::BatchFull) => life.commit(),
                 Err(_) => life.has_failed = true,
             }
         }
@@ -133,7 +133,7 @@ impl Journal for DiskJournal {
 }
 
 /// Opens the log; gives what is in it.
-pub(crate) fn open(disk: &LyingDisk, number: u64, now_ms: u64) -> (Rc<RefCell<Life>>, Replay) {
+pub(crate) fn open(disk: &FaultyDisk, number: u64, now_ms: u64) -> (Rc<RefCell<Life>>, Replay) {
     let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, ..Settings::default() };
     let mut recovery = Recovery::new(None);
     let covered = read_snapshot(disk, &mut recovery);
@@ -148,7 +148,7 @@ pub(crate) fn open(disk: &LyingDisk, number: u64, now_ms: u64) -> (Rc<RefCell<Li
 }
 
 /// What is on the disk while it is written: the newest snapshot, and the log behind it.
-pub(crate) fn replay(disk: &LyingDisk) -> Replay {
+pub(crate) fn replay(disk: &FaultyDisk) -> Replay {
     let mut recovery = Recovery::new(None);
     let covered = read_snapshot(disk, &mut recovery);
     let mut reader = Reader::open(disk, covered).unwrap_or_else(|error| panic!("the log cannot be read: {error}"));
@@ -162,7 +162,7 @@ pub(crate) fn replay(disk: &LyingDisk) -> Replay {
 }
 
 /// Takes the newest snapshot; gives what it covers.
-fn read_snapshot(disk: &LyingDisk, recovery: &mut Recovery<'_>) -> Position {
+fn read_snapshot(disk: &FaultyDisk, recovery: &mut Recovery<'_>) -> Position {
     let newest = SnapshotReader::newest(disk).unwrap_or_else(|error| panic!("the disk reads: {error}"));
     let Some(mut snapshot) = newest else { return Position::START };
     while let Some(frame) = snapshot.step().unwrap_or_else(|error| panic!("the disk reads: {error}")) {

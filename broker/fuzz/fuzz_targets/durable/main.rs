@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 use libfuzzer_sys::fuzz_target;
 use tautwire_engine::Settings;
-use tautwire_journal::disk::{Faults, LyingDisk};
+use tautwire_journal::disk::{Faults, FaultyDisk};
 use tautwire_protocol::QoS;
 use tautwire_router::RetainedLimits;
 use tautwire_session::{Change, Session};
@@ -52,7 +52,7 @@ fuzz_target!(|input: &[u8]| {
 
 struct World {
     broker: SimulatedBroker<DiskJournal>,
-    disk: LyingDisk,
+    disk: FaultyDisk,
     life: Rc<RefCell<Life>>,
     lives: u64,
     clients: Vec<Client>,
@@ -64,7 +64,7 @@ struct World {
 
 impl World {
     fn new(how: u8, seed: u8) -> World {
-        let disk = LyingDisk::new(seed.into());
+        let disk = FaultyDisk::new(seed.into());
         let (life, empty) = life::open(&disk, 1, 0);
         let settings = Settings {
             max_session_expiry_s: u32::MAX,

@@ -166,7 +166,7 @@ fn has_flag(field: &Field) -> bool {
     match field.kind {
         Kind::Record(_) => false,
         Kind::List(_) | Kind::Map(..) => field.presence == Presence::Optional || field.is_nullable,
-        _ => field.may_be_missing(),
+        _ => field.is_optional(),
     }
 }
 
@@ -186,7 +186,7 @@ fn scalar_type(scalar: Scalar) -> &'static str {
 }
 
 /// Whether a value without presence is written.
-fn is_something(kind: &Kind, value: &str) -> String {
+fn presence_condition(kind: &Kind, value: &str) -> String {
     match kind {
         Kind::Scalar(Scalar::Bool) => value.to_owned(),
         Kind::Scalar(Scalar::String | Scalar::Bytes) => format!("{value}.len > 0"),
@@ -203,7 +203,7 @@ fn condition(field: &Field, value: &str, member: &str) -> Option<String> {
     match field.kind {
         Kind::Record(_) => Some(format!("{value} != NULL")),
         _ if has_flag(field) => Some(format!("m->has_{member}")),
-        _ if field.presence == Presence::Implicit => Some(is_something(&field.kind, value)),
+        _ if field.presence == Presence::Implicit => Some(presence_condition(&field.kind, value)),
         _ => None,
     }
 }

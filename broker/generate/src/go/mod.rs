@@ -112,7 +112,7 @@ fn is_pointer(field: &Field) -> bool {
         Kind::Record(_) => true,
         // A slice says by itself whether it is there.
         Kind::Scalar(Scalar::Bytes) => false,
-        _ => field.may_be_missing(),
+        _ => field.is_optional(),
     }
 }
 
@@ -145,7 +145,7 @@ fn scalar_type(scalar: Scalar) -> &'static str {
 }
 
 /// Whether a value without presence is written.
-fn is_something(kind: &Kind, value: &str) -> String {
+fn presence_condition(kind: &Kind, value: &str) -> String {
     match kind.scalar() {
         Some(Scalar::Bool) => value.to_owned(),
         Some(Scalar::String) => format!("{value} != \"\""),
@@ -164,7 +164,7 @@ fn condition(field: &Field, value: &str) -> Option<String> {
         (Kind::List(_) | Kind::Map(..), Presence::Implicit) => Some(format!("len({value}) > 0")),
         (Kind::Record(_), Presence::Required) if field.number == 0 && !field.is_nullable => None,
         (_, Presence::Required) if !is_pointer(field) => None,
-        (_, Presence::Implicit) => Some(is_something(&field.kind, value)),
+        (_, Presence::Implicit) => Some(presence_condition(&field.kind, value)),
         _ => Some(format!("{value} != nil")),
     }
 }

@@ -359,7 +359,7 @@ impl Field {
     }
 
     /// Whether a value may be missing, so that its type says so.
-    pub(crate) fn may_be_missing(&self) -> bool {
+    pub(crate) fn is_optional(&self) -> bool {
         let is_message = matches!(self.kind, Kind::Record(_)) && self.number > 0;
         self.presence == Presence::Optional || self.is_nullable || is_message
     }

@@ -1,7 +1,7 @@
 //! Functions for the forms with names, JSON and MessagePack.
 
 use super::types::gap;
-use super::{Members, doc, is_something, may_be_none, string, suffix};
+use super::{Members, doc, may_be_none, presence_condition, string, suffix};
 use crate::code::Code;
 use crate::model::{Api, Family, Field, Kind, Presence, Record, Repr, Scalar};
 use crate::names;
@@ -67,7 +67,7 @@ fn write_field(code: &mut Code, api: &Api, field: &Field, member: &str) {
         }
         _ if may_be_none(field) => Some(format!("{value} is not None")),
         Presence::Required => None,
-        Presence::Optional | Presence::Implicit => Some(is_something(&field.kind, &value)),
+        Presence::Optional | Presence::Implicit => Some(presence_condition(&field.kind, &value)),
     };
     match condition {
         Some(condition) => {

@@ -205,7 +205,7 @@ impl Api {
 
 /// Whether an attribute may be `None`.
 fn may_be_none(field: &Field) -> bool {
-    field.kind != Kind::Raw && field.may_be_missing()
+    field.kind != Kind::Raw && field.is_optional()
 }
 
 fn scalar_type(scalar: Scalar) -> &'static str {
@@ -234,7 +234,7 @@ fn zero(scalar: Scalar) -> &'static str {
 }
 
 /// Whether a value without presence is written.
-fn is_something(kind: &Kind, value: &str) -> String {
+fn presence_condition(kind: &Kind, value: &str) -> String {
     match kind {
         // Minus zero is not the default.
         Kind::Scalar(Scalar::Double | Scalar::Float) => format!("_payload.is_something({value})"),

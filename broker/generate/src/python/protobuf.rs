@@ -1,7 +1,7 @@
 //! Functions for the binary form.
 
 use super::types::gap;
-use super::{Members, doc, is_something, may_be_none, string, suffix, zero};
+use super::{Members, doc, may_be_none, presence_condition, string, suffix, zero};
 use crate::code::Code;
 use crate::model::{Api, Field, Kind, Presence, Record, Repr, Scalar};
 
@@ -66,7 +66,7 @@ fn write_field(code: &mut Code, api: &Api, field: &Field, member: &str) {
         (kind, None) => {
             let condition = match field.presence {
                 _ if may_be_none(field) => Some(format!("{value} is not None")),
-                Presence::Implicit => Some(is_something(kind, &value)),
+                Presence::Implicit => Some(presence_condition(kind, &value)),
                 _ => None,
             };
             if let Some(condition) = &condition {

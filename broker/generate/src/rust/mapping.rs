@@ -2,7 +2,7 @@
 
 use tautwire_contracts::Format;
 
-use super::{Members, WIDTH, argument, is_something, place, string};
+use super::{Members, WIDTH, argument, place, presence_condition, string};
 use crate::code::Code;
 use crate::model::{Api, Family, Field, Kind, Presence, Record, Repr, Scalar};
 
@@ -60,7 +60,7 @@ fn write(code: &mut Code, api: &Api, record: &Record, members: &Members) {
             code.line(key);
             write_value(code, api, &field.kind, "item", true, 0);
             code.close("}");
-        } else if field.may_be_missing() {
+        } else if field.is_optional() {
             let is_null_said = field.presence == Presence::Required && field.is_nullable;
             if is_null_said {
                 code.line(&key);
@@ -77,7 +77,7 @@ fn write(code: &mut Code, api: &Api, record: &Record, members: &Members) {
             code.close("}");
         } else if field.presence == Presence::Implicit {
             let (value, is_reference) = place(code, &field.kind, &members.fields[at]);
-            code.open(format!("if {} {{", is_something(&field.kind, &value)));
+            code.open(format!("if {} {{", presence_condition(&field.kind, &value)));
             code.line(key);
             write_value(code, api, &field.kind, &value, is_reference, 0);
             code.close("}");
@@ -233,7 +233,7 @@ fn read_field(code: &mut Code, api: &Api, record: &Record, members: &Members, fi
             let target = format!("value.{}", members.fields[at]);
             let set = |item: &str| {
                 let item = boxed(item, field.is_recursive);
-                if field.may_be_missing() { format!("{target} = Some({item});") } else { format!("{target} = {item};") }
+                if field.is_optional() { format!("{target} = Some({item});") } else { format!("{target} = {item};") }
             };
             read_into(code, api, &field.kind, &set, 0);
         }

@@ -81,7 +81,7 @@ impl Api {
     fn rust_field_type(&self, field: &Field) -> String {
         let inner = self.rust_type(&field.kind);
         let inner = if field.is_recursive { format!("Box<{inner}>") } else { inner };
-        if field.may_be_missing() { format!("Option<{inner}>") } else { inner }
+        if field.is_optional() { format!("Option<{inner}>") } else { inner }
     }
 
     fn is_closed(&self, kind: &Kind) -> bool {
@@ -157,7 +157,7 @@ fn place_mut(code: &mut Code, member: &str) -> String {
 }
 
 /// Whether a value without presence is written.
-fn is_something(kind: &Kind, value: &str) -> String {
+fn presence_condition(kind: &Kind, value: &str) -> String {
     match kind {
         Kind::Scalar(Scalar::Bool) => value.to_owned(),
         Kind::Scalar(Scalar::String | Scalar::Bytes) | Kind::List(_) | Kind::Map(..) => format!("!{value}.is_empty()"),

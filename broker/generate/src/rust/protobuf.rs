@@ -1,6 +1,6 @@
 //! Methods for the binary form.
 
-use super::{Members, argument, is_something, place, place_mut};
+use super::{Members, argument, place, place_mut, presence_condition};
 use crate::code::Code;
 use crate::model::{Api, Field, Kind, Presence, Record, Scalar};
 
@@ -76,14 +76,14 @@ fn write_field(code: &mut Code, record: &Record, members: &Members, at: usize) {
             write_tagged(code, kind, field.tag(kind.wire_type()), "item", true);
             code.close("}");
         }
-        (kind, None) if field.may_be_missing() => {
+        (kind, None) if field.is_optional() => {
             code.open(format!("if let Some(item) = &{value} {{"));
             write_tagged(code, kind, field.tag(kind.wire_type()), "item", true);
             code.close("}");
         }
         (kind, None) if field.presence == Presence::Implicit => {
             let (value, is_reference) = place(code, kind, &members.fields[at]);
-            code.open(format!("if {} {{", is_something(kind, &value)));
+            code.open(format!("if {} {{", presence_condition(kind, &value)));
             write_tagged(code, kind, field.tag(kind.wire_type()), &value, is_reference);
             code.close("}");
         }
@@ -213,7 +213,7 @@ fn read_field(code: &mut Code, api: &Api, record: &Record, members: &Members, at
                     let chosen = format!("self.{}", members.choices[choice]);
                     set(code, api, kind, |item| format!("{chosen} = Some({ty}::{variant}({item}));"));
                 }
-                (kind, None) if field.may_be_missing() => {
+                (kind, None) if field.is_optional() => {
                     set(code, api, kind, |item| format!("{value} = Some({item});"));
                 }
                 // A number that a closed enumeration does not know is as good as none.

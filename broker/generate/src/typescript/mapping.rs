@@ -1,6 +1,6 @@
 //! Functions for the forms with names, JSON and MessagePack.
 
-use super::types::{constant, is_always_there, is_something, value_of};
+use super::types::{constant, is_always_there, presence_condition, value_of};
 use super::{choice_name, member, property, string};
 use crate::code::Code;
 use crate::model::{Api, Family, Field, Kind, Presence, Record, Repr, Scalar};
@@ -144,7 +144,7 @@ fn write_field(code: &mut Code, api: &Api, record: &Record, field: &Field) {
     let condition = match (&field.kind, field.presence) {
         (Kind::List(_), _) => Some(format!("{value}.length > 0")),
         (Kind::Map(..), _) => Some(format!("{value}.size > 0")),
-        (kind, Presence::Implicit) => Some(is_something(kind, &value)),
+        (kind, Presence::Implicit) => Some(presence_condition(kind, &value)),
         _ if is_always_there(field) => None,
         _ => Some(format!("{value} !== undefined")),
     };

@@ -1,6 +1,6 @@
 //! Functions for the binary form.
 
-use super::types::{constant, empty, is_always_there, is_something, value_of};
+use super::types::{constant, empty, is_always_there, presence_condition, value_of};
 use super::{choice_name, member, string};
 use crate::code::Code;
 use crate::model::{Api, Field, Kind, Presence, Record, Repr, Scalar};
@@ -76,7 +76,7 @@ fn write_fields(code: &mut Code, api: &Api, record: &Record) {
             }
             (kind, None) => {
                 let condition = match (field.presence, kind) {
-                    (Presence::Implicit, kind) => Some(is_something(kind, &value)),
+                    (Presence::Implicit, kind) => Some(presence_condition(kind, &value)),
                     _ if is_always_there(field) => None,
                     _ => Some(format!("{value} !== undefined")),
                 };

@@ -200,7 +200,7 @@ pub(super) fn empty(api: &Api, kind: &Kind) -> String {
 }
 
 /// Whether a value without presence is written.
-pub(super) fn is_something(kind: &Kind, value: &str) -> String {
+pub(super) fn presence_condition(kind: &Kind, value: &str) -> String {
     match kind.scalar() {
         Some(Scalar::Bool) => value.to_owned(),
         Some(Scalar::String) => format!("{value} !== \"\""),

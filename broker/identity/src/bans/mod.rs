@@ -4,6 +4,6 @@ mod failures;
 mod network;
 mod table;
 
-pub use failures::{By, FailureRule};
+pub use failures::{FailureKey, FailureRule};
 pub use network::Network;
-pub use table::{Ban, BanCounters, BanError, Banned, Bans};
+pub use table::{Ban, BanCounters, BanError, BanTarget, Bans};

@@ -9,11 +9,11 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use super::failures::{FailureRule, Failures};
 use super::network::{Network, PREFIX_MAX};
 use crate::limits::{BAN_REASON_BYTES_MAX, BANS_MAX};
-use crate::{Attempt, Now};
+use crate::{AuthAttempt, Now};
 
 /// Who is banned.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Banned {
+pub enum BanTarget {
     /// A Client Identifier.
     ClientId(Box<str>),
     /// A user: who says that it is one, and who has been authenticated as one.
@@ -26,7 +26,7 @@ pub enum Banned {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ban {
     /// Who is banned.
-    pub who: Banned,
+    pub who: BanTarget,
     /// When it ends, in seconds since 1970; `None`: when it is taken back.
     pub until_unix_s: Option<u64>,
     /// Why, for operators; clients are not told.
@@ -50,41 +50,41 @@ pub struct BanCounters {
     /// Bans that rules have made.
     pub by_rule: u64,
     /// Bans and failures that were not noted, because a table was full.
-    pub not_noted: u64,
+    pub not_recorded: u64,
 }
 
 /// All bans, and the failures that may become bans. It outlives chains, and threads share it.
 #[derive(Debug, Default)]
 pub struct Bans {
     rules: RwLock<Vec<FailureRule>>,
-    by_rule_told: Told,
+    rule_ban_callback: BanCallback,
     table: Mutex<Table>,
     /// How many bans there are, so that nobody takes the lock where there is none.
     count: AtomicUsize,
     refused: AtomicU64,
     by_rule: AtomicU64,
-    not_noted: AtomicU64,
+    not_recorded: AtomicU64,
 }
 
 /// Who is told of bans by rule.
 #[derive(Default)]
-struct Told(OnceLock<Box<dyn Fn() + Send + Sync>>);
+struct BanCallback(OnceLock<Box<dyn Fn() + Send + Sync>>);
 
-impl fmt::Debug for Told {
+impl fmt::Debug for BanCallback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Told")
+        f.write_str("BanCallback")
     }
 }
 
 #[derive(Debug, Default)]
 struct Table {
-    bans: HashMap<Banned, (Option<u64>, Box<str>)>,
+    bans: HashMap<BanTarget, (Option<u64>, Box<str>)>,
     /// Those of them that hold on several brokers, and are kept elsewhere.
-    shared: HashSet<Banned>,
+    shared: HashSet<BanTarget>,
     /// Bans of networks, by the length of their prefix.
     prefixes: Prefixes,
     /// When bans that are over were last looked for, because the table was full.
-    swept_at_s: Option<u64>,
+    last_cleanup_s: Option<u64>,
     failures: Failures,
 }
 
@@ -98,10 +98,10 @@ impl Bans {
         Bans { rules: RwLock::new(rules), ..Bans::default() }
     }
 
-    /// Calls `told` after each attempt by which a rule has banned somebody, so that who is there already can be looked at. It must take no
+    /// Calls `callback` after each attempt by which a rule has banned somebody, so that who is there already can be looked at. It must take no
     /// time: a thread that serves clients may call it. The first one counts.
-    pub fn tell_of_bans_by_rule(&self, told: impl Fn() + Send + Sync + 'static) {
-        let _ = self.by_rule_told.0.set(Box::new(told));
+    pub fn on_rule_ban(&self, callback: impl Fn() + Send + Sync + 'static) {
+        let _ = self.rule_ban_callback.0.set(Box::new(callback));
     }
 
     /// From now on these are the rules. Where they are others, failures of before do not count; bans stay.
@@ -123,7 +123,7 @@ impl Bans {
         }
         let added = self.table().add(ban, now);
         if added.is_err() {
-            self.not_noted.fetch_add(1, Ordering::Relaxed);
+            self.not_recorded.fetch_add(1, Ordering::Relaxed);
         }
         added
     }
@@ -134,14 +134,14 @@ impl Bans {
         for who in std::mem::take(&mut table.shared) {
             table.remove(&who);
         }
-        for ban in bans.into_iter().filter(|ban| holds(ban.until_unix_s, now)) {
+        for ban in bans.into_iter().filter(|ban| is_active(ban.until_unix_s, now)) {
             table.shared.insert(ban.who.clone());
             table.insert(ban);
         }
     }
 
     /// Takes a ban back. Whether there was one.
-    pub fn remove(&self, who: &Banned) -> bool {
+    pub fn remove(&self, who: &BanTarget) -> bool {
         self.table().remove(who)
     }
 
@@ -157,10 +157,10 @@ impl Bans {
         self.list_of(now, |table, who| !table.shared.contains(who))
     }
 
-    fn list_of(&self, now: Now, is_meant: impl Fn(&Table, &Banned) -> bool) -> Vec<Ban> {
+    fn list_of(&self, now: Now, is_meant: impl Fn(&Table, &BanTarget) -> bool) -> Vec<Ban> {
         let table = self.table();
-        let holding = table.bans.iter().filter(|(who, (until, _))| holds(*until, now) && is_meant(&table, who));
-        let ban = |(who, (until, why)): (&Banned, &(Option<u64>, Box<str>))| Ban {
+        let holding = table.bans.iter().filter(|(who, (until, _))| is_active(*until, now) && is_meant(&table, who));
+        let ban = |(who, (until, why)): (&BanTarget, &(Option<u64>, Box<str>))| Ban {
             who: who.clone(),
             until_unix_s: *until,
             why: why.clone(),
@@ -175,7 +175,7 @@ impl Bans {
     /// Whether nobody from this address is let in: known as soon as a connection is accepted.
     #[must_use]
     pub fn has_address(&self, address: IpAddr, now: Now) -> bool {
-        self.is_any() && self.told(self.table().has_address(address, now))
+        self.is_any() && self.callback(self.table().has_address(address, now))
     }
 
     /// Whether any network is banned.
@@ -186,41 +186,41 @@ impl Bans {
 
     /// Whether a user or a Client Identifier is banned.
     #[must_use]
-    pub fn has(&self, who: &Banned, now: Now) -> bool {
-        self.told(self.would_refuse(who, now))
+    pub fn has(&self, who: &BanTarget, now: Now) -> bool {
+        self.callback(self.is_banned(who, now))
     }
 
     /// The same for somebody who asks and does not connect: it does not count as a refusal.
     #[must_use]
-    pub fn would_refuse(&self, who: &Banned, now: Now) -> bool {
+    pub fn is_banned(&self, who: &BanTarget, now: Now) -> bool {
         self.is_any() && self.table().has(who, now)
     }
 
     /// Who of those that an attempt names is banned.
-    pub(crate) fn find(&self, attempt: &Attempt, now: Now) -> Option<Banned> {
+    pub(crate) fn find(&self, attempt: &AuthAttempt, now: Now) -> Option<BanTarget> {
         if !self.is_any() {
             return None;
         }
         let mut table = self.table();
-        let address = attempt.provenance.address.filter(|address| table.has_address(*address, now));
-        let found = address.map(|address| Banned::Network(Network::of(address))).or_else(|| {
+        let address = attempt.origin.address.filter(|address| table.has_address(*address, now));
+        let found = address.map(|address| BanTarget::Network(Network::of(address))).or_else(|| {
             let named =
-                [Some(Banned::ClientId(attempt.client_id.clone())), attempt.user_name.clone().map(Banned::User)];
+                [Some(BanTarget::ClientId(attempt.client_id.clone())), attempt.user_name.clone().map(BanTarget::User)];
             named.into_iter().flatten().find(|who| table.has(who, now))
         });
         drop(table);
-        self.told(found.is_some());
+        self.callback(found.is_some());
         found
     }
 
     /// Notes that an attempt has failed, and bans who fails too often. Who has been banned by it.
-    pub(crate) fn failed(&self, attempt: &Attempt, now: Now) -> Vec<Banned> {
+    pub(crate) fn failed(&self, attempt: &AuthAttempt, now: Now) -> Vec<BanTarget> {
         let mut banned = Vec::new();
         let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
         for (index, rule) in rules.iter().enumerate() {
             let Some(who) = rule.by.subject(attempt) else { continue };
             let mut table = self.table();
-            let noted = table.failures.note(index, rule, who.clone(), now);
+            let noted = table.failures.record(index, rule, who.clone(), now);
             let added = match noted {
                 Some(false) => continue,
                 Some(true) => {
@@ -237,13 +237,13 @@ impl Bans {
                     banned.push(who);
                 }
                 Err(_) => {
-                    self.not_noted.fetch_add(1, Ordering::Relaxed);
+                    self.not_recorded.fetch_add(1, Ordering::Relaxed);
                 }
             }
         }
         drop(rules);
-        if let Some(told) = self.by_rule_told.0.get().filter(|_| !banned.is_empty()) {
-            told();
+        if let Some(callback) = self.rule_ban_callback.0.get().filter(|_| !banned.is_empty()) {
+            callback();
         }
         banned
     }
@@ -254,7 +254,7 @@ impl Bans {
         BanCounters {
             refused: self.refused.load(Ordering::Relaxed),
             by_rule: self.by_rule.load(Ordering::Relaxed),
-            not_noted: self.not_noted.load(Ordering::Relaxed),
+            not_recorded: self.not_recorded.load(Ordering::Relaxed),
         }
     }
 
@@ -264,23 +264,23 @@ impl Bans {
         self.count.load(Ordering::Acquire) > 0
     }
 
-    fn told(&self, is_banned: bool) -> bool {
+    fn callback(&self, is_banned: bool) -> bool {
         self.refused.fetch_add(u64::from(is_banned), Ordering::Relaxed);
         is_banned
     }
 
-    fn table(&self) -> Guard<'_> {
-        Guard { table: self.table.lock().unwrap_or_else(PoisonError::into_inner), count: &self.count }
+    fn table(&self) -> LockedTable<'_> {
+        LockedTable { table: self.table.lock().unwrap_or_else(PoisonError::into_inner), count: &self.count }
     }
 }
 
 /// The table, whose size is told when the lock is given back.
-struct Guard<'b> {
+struct LockedTable<'b> {
     table: MutexGuard<'b, Table>,
     count: &'b AtomicUsize,
 }
 
-impl std::ops::Deref for Guard<'_> {
+impl std::ops::Deref for LockedTable<'_> {
     type Target = Table;
 
     fn deref(&self) -> &Table {
@@ -288,13 +288,13 @@ impl std::ops::Deref for Guard<'_> {
     }
 }
 
-impl std::ops::DerefMut for Guard<'_> {
+impl std::ops::DerefMut for LockedTable<'_> {
     fn deref_mut(&mut self) -> &mut Table {
         &mut self.table
     }
 }
 
-impl Drop for Guard<'_> {
+impl Drop for LockedTable<'_> {
     fn drop(&mut self) {
         self.count.store(self.table.bans.len(), Ordering::Release);
     }
@@ -308,11 +308,15 @@ impl Table {
         }
         if !self.bans.contains_key(&ban.who) && self.bans.len() >= BANS_MAX {
             // Once a second, or many who fail would keep a thread busy with it.
-            if self.swept_at_s.replace(now.unix_s) == Some(now.unix_s) {
+            if self.last_cleanup_s.replace(now.unix_s) == Some(now.unix_s) {
                 return Err(BanError::Full);
             }
-            let over: Vec<Banned> =
-                self.bans.iter().filter(|(_, (until, _))| !holds(*until, now)).map(|(who, _)| who.clone()).collect();
+            let over: Vec<BanTarget> = self
+                .bans
+                .iter()
+                .filter(|(_, (until, _))| !is_active(*until, now))
+                .map(|(who, _)| who.clone())
+                .collect();
             for who in over {
                 self.remove(&who);
             }
@@ -333,7 +337,7 @@ impl Table {
         }
     }
 
-    fn remove(&mut self, who: &Banned) -> bool {
+    fn remove(&mut self, who: &BanTarget) -> bool {
         self.shared.remove(who);
         let was_there = self.bans.remove(who).is_some();
         let prefix = prefix(who).filter(|_| was_there);
@@ -344,9 +348,9 @@ impl Table {
     }
 
     /// Whether a ban of exactly this holds. One that is over is taken out.
-    fn has(&mut self, who: &Banned, now: Now) -> bool {
+    fn has(&mut self, who: &BanTarget, now: Now) -> bool {
         match self.bans.get(who) {
-            Some((until, _)) if holds(*until, now) => true,
+            Some((until, _)) if is_active(*until, now) => true,
             Some(_) => {
                 self.remove(who);
                 false
@@ -358,18 +362,18 @@ impl Table {
     fn has_address(&mut self, address: IpAddr, now: Now) -> bool {
         let prefixes = (0..=PREFIX_MAX).filter(|prefix| self.prefixes.0[usize::from(*prefix)] > 0);
         let prefixes: Vec<u8> = prefixes.collect();
-        prefixes.into_iter().any(|prefix| self.has(&Banned::Network(Network::around(address, prefix)), now))
+        prefixes.into_iter().any(|prefix| self.has(&BanTarget::Network(Network::around(address, prefix)), now))
     }
 }
 
-fn prefix(who: &Banned) -> Option<u8> {
+fn prefix(who: &BanTarget) -> Option<u8> {
     match who {
-        Banned::Network(network) => Some(network.prefix()),
+        BanTarget::Network(network) => Some(network.prefix()),
         _ => None,
     }
 }
 
-fn holds(until_unix_s: Option<u64>, now: Now) -> bool {
+fn is_active(until_unix_s: Option<u64>, now: Now) -> bool {
     until_unix_s.is_none_or(|until_s| now.unix_s < until_s)
 }
 
@@ -379,12 +383,12 @@ impl Default for Prefixes {
     }
 }
 
-impl fmt::Display for Banned {
+impl fmt::Display for BanTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Banned::ClientId(id) => write!(f, "client identifier {}", id.escape_debug()),
-            Banned::User(user) => write!(f, "user {}", user.escape_debug()),
-            Banned::Network(network) => write!(f, "address {network}"),
+            BanTarget::ClientId(id) => write!(f, "client identifier {}", id.escape_debug()),
+            BanTarget::User(user) => write!(f, "user {}", user.escape_debug()),
+            BanTarget::Network(network) => write!(f, "address {network}"),
         }
     }
 }

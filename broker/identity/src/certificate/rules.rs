@@ -77,7 +77,7 @@ impl CertificateRules {
             Refusal::new(RefusalCode::Certificate, "the client's certificate is valid, but its names cannot be read")
         })?;
         self.rules.iter().find_map(|rule| rule.principal(&fields)).ok_or_else(|| {
-            let log = format!("no certificate rule is for the client's certificate{}", Shown(&fields));
+            let log = format!("no certificate rule is for the client's certificate{}", RuleDisplay(&fields));
             Refusal::new(RefusalCode::NoRule, log)
         })
     }
@@ -102,7 +102,7 @@ impl CertificateRule {
             claims: fields.iter().map(|(name, value)| (name.into(), value.into())).collect(),
             roles: self.roles.clone().into(),
             expires_at_unix_s: None,
-            link: "certificate",
+            backend: "certificate",
         })
     }
 }
@@ -183,9 +183,9 @@ fn named(name: &str) -> Result<Field, RuleError> {
 }
 
 /// The first common name, for the log.
-struct Shown<'f>(&'f CertificateFields);
+struct RuleDisplay<'f>(&'f CertificateFields);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for RuleDisplay<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.values(Field::CommonName).next() {
             Some(name) => write!(f, " of {}", name.escape_debug()),

@@ -13,7 +13,7 @@ pub(super) struct Breaker {
 
 impl Breaker {
     /// Whether this request may be sent.
-    pub(super) fn may_ask(&mut self, settings: &HookSettings, now: Now) -> bool {
+    pub(super) fn allows_request(&mut self, settings: &HookSettings, now: Now) -> bool {
         match self.open_until_ms {
             None => true,
             Some(until_ms) if now.steady_ms < until_ms => false,
@@ -25,11 +25,11 @@ impl Breaker {
         }
     }
 
-    pub(super) fn has_answered(&mut self) {
+    pub(super) fn record_success(&mut self) {
         *self = Breaker::default();
     }
 
-    pub(super) fn has_failed(&mut self, settings: &HookSettings, now: Now) {
+    pub(super) fn record_failure(&mut self, settings: &HookSettings, now: Now) {
         self.failures = self.failures.saturating_add(1);
         if self.failures >= settings.failures {
             self.open_until_ms = Some(now.steady_ms.saturating_add(settings.open_s * 1_000));

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::document::Verdict;
+use super::document::HookDecision;
 use crate::Now;
 
 /// What stands for an attempt.
@@ -12,7 +12,7 @@ pub(super) type CacheKey = [u8; 32];
 #[derive(Debug)]
 pub(super) struct Cache {
     entries_max: usize,
-    entries: HashMap<CacheKey, (u64, Verdict)>,
+    entries: HashMap<CacheKey, (u64, HookDecision)>,
     /// Keys in the order in which they came, with when they end; a key that has come again is here twice.
     order: VecDeque<(CacheKey, u64)>,
 }
@@ -22,12 +22,12 @@ impl Cache {
         Cache { entries_max, entries: HashMap::new(), order: VecDeque::new() }
     }
 
-    pub(super) fn get(&mut self, key: &CacheKey, now: Now) -> Option<Verdict> {
+    pub(super) fn get(&mut self, key: &CacheKey, now: Now) -> Option<HookDecision> {
         let (until_ms, verdict) = self.entries.get(key)?;
         (now.steady_ms < *until_ms).then(|| verdict.clone())
     }
 
-    pub(super) fn put(&mut self, key: CacheKey, verdict: Verdict, for_s: u64, now: Now) {
+    pub(super) fn put(&mut self, key: CacheKey, verdict: HookDecision, for_s: u64, now: Now) {
         if self.entries_max == 0 {
             return;
         }

@@ -5,11 +5,11 @@ use tautwire_json::{Value, push_string};
 
 use crate::chain::checked_name;
 use crate::limits::{CLAIM_BYTES_MAX, CLAIMS_MAX, CLIENT_ID_BYTES_MAX, ROLES_MAX, USER_NAME_BYTES_MAX};
-use crate::{Attempt, CertificateFields, Claims, Principal, Secret};
+use crate::{AuthAttempt, CertificateFields, Claims, Principal, Secret};
 
 /// What a hook says of a client.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum HookDecision {
     Allow(Principal),
     /// With a reason, for the log.
     Deny(Option<Box<str>>),
@@ -17,33 +17,33 @@ pub(super) enum Verdict {
     Ignore,
 }
 
-impl std::fmt::Debug for Verdict {
+impl std::fmt::Debug for HookDecision {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Verdict::Allow(principal) => principal.fmt(f),
-            Verdict::Deny(_) => f.write_str("Deny"),
-            Verdict::Ignore => f.write_str("Ignore"),
+            HookDecision::Allow(principal) => principal.fmt(f),
+            HookDecision::Deny(_) => f.write_str("Deny"),
+            HookDecision::Ignore => f.write_str("Ignore"),
         }
     }
 }
 
-impl Verdict {
+impl HookDecision {
     /// The same. A reason with the client's password in it is not for the log.
-    pub(super) fn without_password(self, attempt: &Attempt) -> Verdict {
+    pub(super) fn without_password(self, attempt: &AuthAttempt) -> HookDecision {
         let has_password = |why: &str| {
             let password = attempt.password.as_ref().map(|password| password.expose()).filter(|it| !it.is_empty());
             password.is_some_and(|password| why.as_bytes().windows(password.len()).any(|part| part == password))
         };
         match self {
-            Verdict::Deny(Some(why)) if has_password(&why) => Verdict::Deny(None),
+            HookDecision::Deny(Some(why)) if has_password(&why) => HookDecision::Deny(None),
             verdict => verdict,
         }
     }
 }
 
 /// The document for an attempt.
-pub(super) fn request(attempt: &Attempt) -> Secret {
-    let provenance = &attempt.provenance;
+pub(super) fn request(attempt: &AuthAttempt) -> Secret {
+    let origin = &attempt.origin;
     // With room for all, so that no copy of the password stays behind when it grows.
     let length = attempt.password.as_ref().map_or(0, |password| password.expose().len());
     let mut text = String::with_capacity(4_096 + 6 * length);
@@ -58,17 +58,17 @@ pub(super) fn request(attempt: &Attempt) -> Secret {
             Err(_) => field(&mut text, "password_base64", &Base64::encode_string(password.expose())),
         }
     }
-    field(&mut text, "listener", &provenance.listener);
-    if let Some(address) = provenance.address {
+    field(&mut text, "listener", &origin.listener);
+    if let Some(address) = origin.address {
         field(&mut text, "address", &address.to_canonical().to_string());
     }
-    if let Some(uid) = provenance.peer_uid {
+    if let Some(uid) = origin.peer_uid {
         text.push_str(&format!(",\"peer_uid\":{uid}"));
     }
-    let encrypted = if provenance.is_encrypted { "true" } else { "false" };
+    let encrypted = if origin.is_encrypted { "true" } else { "false" };
     let mqtt = if attempt.is_v5 { "5" } else { "3" };
     text.push_str(&format!(",\"encrypted\":{encrypted},\"mqtt\":{mqtt}"));
-    if let Some(fields) = provenance.certificate.as_ref().and_then(CertificateFields::of) {
+    if let Some(fields) = origin.certificate.as_ref().and_then(CertificateFields::of) {
         push_certificate(&mut text, &fields);
     }
     text.push('}');
@@ -99,7 +99,7 @@ fn push_certificate(text: &mut String, fields: &CertificateFields) {
 }
 
 /// Reads an answer: what it says, and for how many seconds it may be kept at most.
-pub(super) fn answer(body: &[u8], user_name: Option<&str>) -> Result<(Verdict, Option<u64>), String> {
+pub(super) fn answer(body: &[u8], user_name: Option<&str>) -> Result<(HookDecision, Option<u64>), String> {
     let text = str::from_utf8(body).map_err(|_| "it is not UTF-8")?;
     let value = tautwire_json::parse(text).map_err(|error| format!("it is not JSON: {}", error.message))?;
     if value.has_duplicates() {
@@ -107,9 +107,9 @@ pub(super) fn answer(body: &[u8], user_name: Option<&str>) -> Result<(Verdict, O
     }
     let cache_s = number(&value, "cache_s")?;
     let verdict = match value.get("result").and_then(Value::as_text) {
-        Some("allow") => Verdict::Allow(principal(&value, user_name)?),
-        Some("deny") => Verdict::Deny(value.get("reason").and_then(Value::as_text).map(Into::into)),
-        Some("ignore") => Verdict::Ignore,
+        Some("allow") => HookDecision::Allow(principal(&value, user_name)?),
+        Some("deny") => HookDecision::Deny(value.get("reason").and_then(Value::as_text).map(Into::into)),
+        Some("ignore") => HookDecision::Ignore,
         _ => return Err("its result is none of allow, deny, ignore".to_owned()),
     };
     Ok((verdict, cache_s))
@@ -137,7 +137,7 @@ fn principal(value: &Value, user_name: Option<&str>) -> Result<Principal, String
         claims: claims(value)?,
         roles: roles(value)?,
         expires_at_unix_s: number(value, "expires_at")?,
-        link: "hook",
+        backend: "hook",
     })
 }
 

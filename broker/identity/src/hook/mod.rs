@@ -10,13 +10,13 @@ use std::sync::{Mutex, PoisonError};
 
 use ring::hmac;
 
-use crate::chain::Answer;
+use crate::chain::BackendResponse;
+use crate::http_client::{is_safe_url, shown_url};
 use crate::limits::{HOOK_ANSWER_BYTES_MAX, HOOK_CACHED_ANSWER_BYTES_MAX, HOOK_CACHED_PASSWORD_BYTES_MAX};
-use crate::outside::{is_safe_url, shown_url};
-use crate::{Attempt, Certificate, HttpRequest, Now, Outside, Refusal, RefusalCode};
+use crate::{AuthAttempt, Certificate, HttpClient, HttpRequest, Now, Refusal, RefusalCode};
 use breaker::Breaker;
 use cache::{Cache, CacheKey};
-use document::Verdict;
+use document::HookDecision;
 pub use settings::{HookError, HookSettings, Unreachable};
 
 /// The hook, with what it has answered and whether it can be reached. It outlives chains, and threads share it.
@@ -78,7 +78,7 @@ impl Hook {
     }
 
     /// What the hook has said of the same attempt before, if that still holds.
-    pub(crate) fn remembered(&self, attempt: &Attempt, now: Now) -> Option<Answer> {
+    pub(crate) fn cached(&self, attempt: &AuthAttempt, now: Now) -> Option<BackendResponse> {
         let key = self.name(attempt)?;
         let verdict = self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(&key, now)?;
         self.answered_from_cache.fetch_add(1, Ordering::Relaxed);
@@ -86,14 +86,14 @@ impl Hook {
     }
 
     /// Asks the hook. Takes long.
-    pub(crate) fn ask(&self, attempt: &Attempt, outside: &dyn Outside, now: Now) -> Answer {
-        let Some(_place) = Place::take(&self.in_flight, self.settings.concurrency) else {
+    pub(crate) fn ask(&self, attempt: &AuthAttempt, http_client: &dyn HttpClient, now: Now) -> BackendResponse {
+        let Some(_place) = RequestPermit::take(&self.in_flight, self.settings.concurrency) else {
             self.busy.fetch_add(1, Ordering::Relaxed);
             let log = format!("{} requests to the hook are on their way", self.settings.concurrency);
-            return Answer::No(Refusal::new(RefusalCode::HookBusy, log));
+            return BackendResponse::No(Refusal::new(RefusalCode::HookBusy, log));
         };
-        if !self.breaker().may_ask(&self.settings, now) {
-            return self.stated("it is not asked for a while, after too many failures");
+        if !self.breaker().allows_request(&self.settings, now) {
+            return self.configured_response("it is not asked for a while, after too many failures");
         }
         let body = document::request(attempt);
         let request = HttpRequest {
@@ -101,34 +101,34 @@ impl Hook {
             fields: &self.settings.fields,
             body: Some(&body),
             timeout_ms: self.settings.timeout_ms,
-            answer_bytes_max: HOOK_ANSWER_BYTES_MAX,
+            response_bytes_max: HOOK_ANSWER_BYTES_MAX,
         };
         self.asked.fetch_add(1, Ordering::Relaxed);
-        let told = match outside.request(&request) {
-            Err(failure) => Err((Fault::OfService, failure.to_string())),
+        let told = match http_client.request(&request) {
+            Err(failure) => Err((Fault::Service, failure.to_string())),
             Ok(answer) if answer.status != 200 => {
                 Err((Fault::of_status(answer.status), format!("its answer has status {}", answer.status)))
             }
             Ok(answer) => match document::answer(&answer.body, attempt.user_name.as_deref()) {
                 Ok((verdict, cache_s)) => Ok(((verdict.without_password(attempt), cache_s), answer.body.len())),
-                Err(why) => Err((Fault::OfService, format!("its answer is not understood: {why}"))),
+                Err(why) => Err((Fault::Service, format!("its answer is not understood: {why}"))),
             },
         };
         match told {
             Ok(((verdict, cache_s), bytes)) => {
-                self.breaker().has_answered();
+                self.breaker().record_success();
                 if bytes <= HOOK_CACHED_ANSWER_BYTES_MAX {
-                    self.remember(attempt, &verdict, cache_s, now);
+                    self.store_response(attempt, &verdict, cache_s, now);
                 }
                 answer(verdict, now)
             }
             Err((fault, why)) => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
                 match fault {
-                    Fault::OfService => self.breaker().has_failed(&self.settings, now),
-                    Fault::OfQuestion => self.breaker().has_answered(),
+                    Fault::Service => self.breaker().record_failure(&self.settings, now),
+                    Fault::Request => self.breaker().record_success(),
                 }
-                self.stated(&why)
+                self.configured_response(&why)
             }
         }
     }
@@ -147,22 +147,22 @@ impl Hook {
     }
 
     /// What is said of clients that the hook cannot be asked about.
-    fn stated(&self, why: &str) -> Answer {
+    fn configured_response(&self, why: &str) -> BackendResponse {
         self.unreachable.fetch_add(1, Ordering::Relaxed);
         let refusal = Refusal::new(RefusalCode::HookUnreachable, format!("the hook gives no answer: {why}"));
         match self.settings.when_unreachable {
-            Unreachable::Refuse => Answer::No(refusal),
-            Unreachable::AskNext => Answer::NotMineBecause(refusal),
+            Unreachable::Refuse => BackendResponse::No(refusal),
+            Unreachable::TryNext => BackendResponse::UnknownBecause(refusal),
         }
     }
 
-    fn remember(&self, attempt: &Attempt, verdict: &Verdict, cache_s: Option<u64>, now: Now) {
+    fn store_response(&self, attempt: &AuthAttempt, verdict: &HookDecision, cache_s: Option<u64>, now: Now) {
         let own_s = match verdict {
-            Verdict::Allow(_) => self.settings.positive_s,
-            Verdict::Deny(_) | Verdict::Ignore => self.settings.negative_s,
+            HookDecision::Allow(_) => self.settings.positive_s,
+            HookDecision::Deny(_) | HookDecision::Ignore => self.settings.negative_s,
         };
         let mut for_s = cache_s.map_or(own_s, |cache_s| cache_s.min(own_s));
-        if let Verdict::Allow(principal) = verdict
+        if let HookDecision::Allow(principal) = verdict
             && let Some(until_s) = principal.expires_at_unix_s
         {
             for_s = for_s.min(until_s.saturating_sub(now.unix_s));
@@ -175,23 +175,23 @@ impl Hook {
     }
 
     /// What stands for an attempt: the same for all that the hook would be asked the same about.
-    fn name(&self, attempt: &Attempt) -> Option<CacheKey> {
+    fn name(&self, attempt: &AuthAttempt) -> Option<CacheKey> {
         let password = attempt.password.as_ref().map(|password| password.expose());
         if password.is_some_and(|password| password.len() > HOOK_CACHED_PASSWORD_BYTES_MAX) {
             return None;
         }
         let mut context = hmac::Context::with_key(&self.key);
-        let address = attempt.provenance.address.map(|address| address.to_canonical().to_string());
-        let peer_uid = attempt.provenance.peer_uid.map(u32::to_le_bytes);
+        let address = attempt.origin.address.map(|address| address.to_canonical().to_string());
+        let peer_uid = attempt.origin.peer_uid.map(u32::to_le_bytes);
         for field in [
             Some(attempt.client_id.as_bytes()),
             attempt.user_name.as_ref().map(|name| name.as_bytes()),
             password,
-            Some(attempt.provenance.listener.as_bytes()),
+            Some(attempt.origin.listener.as_bytes()),
             address.as_ref().map(|address| address.as_bytes()),
             peer_uid.as_ref().map(|uid| &uid[..]),
-            attempt.provenance.certificate.as_ref().map(Certificate::as_bytes),
-            Some(&[u8::from(attempt.is_v5), u8::from(attempt.provenance.is_encrypted)]),
+            attempt.origin.certificate.as_ref().map(Certificate::as_bytes),
+            Some(&[u8::from(attempt.is_v5), u8::from(attempt.origin.is_encrypted)]),
         ] {
             // With its length, or two fields could be taken for two others.
             let length = field.map_or(u64::MAX, |field| field.len() as u64);
@@ -209,9 +209,9 @@ impl Hook {
 /// Why there is no verdict.
 enum Fault {
     /// The next question would probably fail, too.
-    OfService,
+    Service,
     /// The service does not take this question. A client chooses much of what is in one, and must not keep the broker from asking about others.
-    OfQuestion,
+    Request,
 }
 
 impl Fault {
@@ -220,38 +220,41 @@ impl Fault {
         const REQUEST_TIMEOUT: u16 = 408;
         const TOO_MANY_REQUESTS: u16 = 429;
         match status {
-            REQUEST_TIMEOUT | TOO_MANY_REQUESTS => Fault::OfService,
-            400..=499 => Fault::OfQuestion,
-            _ => Fault::OfService,
+            REQUEST_TIMEOUT | TOO_MANY_REQUESTS => Fault::Service,
+            400..=499 => Fault::Request,
+            _ => Fault::Service,
         }
     }
 }
 
-fn answer(verdict: Verdict, now: Now) -> Answer {
+fn answer(verdict: HookDecision, now: Now) -> BackendResponse {
     match verdict {
-        Verdict::Allow(principal) if principal.expires_at_unix_s.is_some_and(|until_s| until_s <= now.unix_s) => {
-            Answer::No(Refusal::new(RefusalCode::HookDenied, "the hook's answer has expired already (expires_at)"))
+        HookDecision::Allow(principal) if principal.expires_at_unix_s.is_some_and(|until_s| until_s <= now.unix_s) => {
+            BackendResponse::No(Refusal::new(
+                RefusalCode::HookDenied,
+                "the hook's answer has expired already (expires_at)",
+            ))
         }
-        Verdict::Allow(principal) => Answer::Yes { principal, data: None },
-        Verdict::Deny(why) => {
+        HookDecision::Allow(principal) => BackendResponse::Yes { principal, data: None },
+        HookDecision::Deny(why) => {
             let why = why.map_or_else(String::new, |why| format!(": {}", crate::chain::shown(&why)));
-            Answer::No(Refusal::new(RefusalCode::HookDenied, format!("the hook says no{why}")))
+            BackendResponse::No(Refusal::new(RefusalCode::HookDenied, format!("the hook says no{why}")))
         }
-        Verdict::Ignore => Answer::NotMine(None),
+        HookDecision::Ignore => BackendResponse::Unknown(None),
     }
 }
 
 /// One of the requests that may be on their way.
-struct Place<'h>(&'h AtomicUsize);
+struct RequestPermit<'h>(&'h AtomicUsize);
 
-impl Place<'_> {
-    fn take(in_flight: &AtomicUsize, max: usize) -> Option<Place<'_>> {
-        let place = Place(in_flight);
+impl RequestPermit<'_> {
+    fn take(in_flight: &AtomicUsize, max: usize) -> Option<RequestPermit<'_>> {
+        let place = RequestPermit(in_flight);
         (in_flight.fetch_add(1, Ordering::AcqRel) < max).then_some(place)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for RequestPermit<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }

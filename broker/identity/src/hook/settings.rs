@@ -37,7 +37,7 @@ pub enum Unreachable {
     #[default]
     Refuse,
     /// The next link is asked, and where none knows the client, it is refused so.
-    AskNext,
+    TryNext,
 }
 
 /// What is wrong with a hook's settings, and what to do.

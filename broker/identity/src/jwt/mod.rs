@@ -1,17 +1,17 @@
 //! Tokens: JWT (RFC 7519), signed (RFC 7515), with keys from a file or a JWKS (RFC 7517).
 
 mod algorithm;
+mod backend;
 mod claims;
 mod key;
 mod keys;
-mod link;
 mod pem;
 mod source;
 mod token;
 
 pub use algorithm::Algorithm;
+pub use backend::{Jwt, JwtSettings};
 pub use keys::KeySet;
-pub use link::{Jwt, JwtSettings};
 pub use source::{Jwks, JwksSettings, JwksState, Keys};
 pub(crate) use token::looks_like_a_token;
 

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{JwtError, KeySet};
+use crate::http_client::{is_safe_url, shown_url};
 use crate::limits::JWKS_BYTES_MAX;
-use crate::outside::{is_safe_url, shown_url};
-use crate::{HttpRequest, Now, Outside};
+use crate::{HttpClient, HttpRequest, Now};
 
 /// Keys that stay, or that are fetched.
 #[derive(Debug, Clone)]
@@ -48,7 +48,7 @@ pub struct Jwks {
 struct State {
     keys: Option<Arc<KeySet>>,
     fetched_at_ms: u64,
-    tried_at_ms: Option<u64>,
+    last_attempt_ms: Option<u64>,
     why: Option<String>,
 }
 
@@ -89,19 +89,24 @@ impl Jwks {
         }
     }
 
-    /// The keys, fetched if they are old, or if `lacks_a_key` and they may be fetched again. While somebody fetches, the others go on with those
+    /// The keys, fetched if they are old, or if `is_key_missing` and they may be fetched again. While somebody fetches, the others go on with those
     /// that there are, and wait where there are none.
-    pub(super) fn keys(&self, outside: &dyn Outside, now: Now, lacks_a_key: bool) -> Result<Arc<KeySet>, String> {
+    pub(super) fn keys(
+        &self,
+        http_client: &dyn HttpClient,
+        now: Now,
+        is_key_missing: bool,
+    ) -> Result<Arc<KeySet>, String> {
         // Who fetches needs the state, so nobody may wait with it.
         let has_keys = self.locked().keys.is_some();
         let turn = match has_keys {
-            true if !self.is_due(now, lacks_a_key) => None,
+            true if !self.is_due(now, is_key_missing) => None,
             true => self.fetching.try_lock().ok(),
             false => Some(self.fetching.lock().unwrap_or_else(PoisonError::into_inner)),
         };
         // Somebody may have fetched them meanwhile.
-        if turn.is_some() && self.is_due(now, lacks_a_key) {
-            self.fetch(outside, now);
+        if turn.is_some() && self.is_due(now, is_key_missing) {
+            self.fetch(http_client, now);
         }
         drop(turn);
         let state = self.locked();
@@ -112,24 +117,24 @@ impl Jwks {
         }
     }
 
-    fn is_due(&self, now: Now, lacks_a_key: bool) -> bool {
+    fn is_due(&self, now: Now, is_key_missing: bool) -> bool {
         let state = self.locked();
         let since = |at_ms: u64| now.steady_ms.saturating_sub(at_ms);
         let is_old = since(state.fetched_at_ms) >= self.settings.refresh_s.saturating_mul(1_000);
-        let may_try = state.tried_at_ms.is_none_or(|at_ms| since(at_ms) >= RETRY_MS);
-        may_try && (state.keys.is_none() || is_old || lacks_a_key)
+        let may_try = state.last_attempt_ms.is_none_or(|at_ms| since(at_ms) >= RETRY_MS);
+        may_try && (state.keys.is_none() || is_old || is_key_missing)
     }
 
-    fn fetch(&self, outside: &dyn Outside, now: Now) {
-        self.locked().tried_at_ms = Some(now.steady_ms);
+    fn fetch(&self, http_client: &dyn HttpClient, now: Now) {
+        self.locked().last_attempt_ms = Some(now.steady_ms);
         let request = HttpRequest {
             url: &self.settings.url,
             fields: &[],
             body: None,
             timeout_ms: self.settings.timeout_ms,
-            answer_bytes_max: JWKS_BYTES_MAX,
+            response_bytes_max: JWKS_BYTES_MAX,
         };
-        let fetched = match outside.request(&request) {
+        let fetched = match http_client.request(&request) {
             Err(failure) => Err(failure.to_string()),
             Ok(answer) if answer.status != 200 => Err(format!("the answer has status {}", answer.status)),
             Ok(answer) => String::from_utf8(answer.body)

@@ -74,20 +74,20 @@ impl PasswordFile {
     /// What is computed for a name that the file does not have, so that it takes as long as for one that it has: the cost of some
     /// user of the file, of the same one each time.
     pub(crate) fn decoy(&self, key: &[u8; 32], name: &str) -> PasswordHash {
-        let some = picked(key, name, self.users.len()).and_then(|index| self.users.get(index));
+        let some = pick(key, name, self.users.len()).and_then(|index| self.users.get(index));
         some.map_or_else(PasswordHash::default_decoy, |(_, account)| account.password.decoy())
     }
 
     /// Keys that no password has, for an exchange that cannot be told from that of a user of the file.
     pub(crate) fn scram_decoy(&self, key: &[u8; 32], hash: ScramHash, name: &str) -> ScramKeys {
         let iterations = &self.scram_iterations[hash as usize];
-        let some = picked(key, name, iterations.len()).and_then(|index| iterations.get(index));
+        let some = pick(key, name, iterations.len()).and_then(|index| iterations.get(index));
         ScramKeys::decoy(hash, some.copied(), key, name)
     }
 }
 
 /// A number below `count`, always the same for a name.
-fn picked(key: &[u8; 32], name: &str, count: usize) -> Option<usize> {
+fn pick(key: &[u8; 32], name: &str, count: usize) -> Option<usize> {
     let [a, b, c, d, ..] = keyed_number(key, "decoy", name);
     (u32::from_le_bytes([a, b, c, d]) as usize).checked_rem(count)
 }

@@ -6,14 +6,14 @@ use base64ct::{Base64, Encoding as _};
 
 use super::message::{ClientFinal, ClientFirst};
 use super::{ScramHash, ScramKeys, prepared};
-use crate::chain::{Answer, Case, Chain, Decoy, Step};
+use crate::chain::{AuthStep, BackendResponse, Chain, Decoy, PendingAuth};
 use crate::{Now, PasswordFile, Principal, Refusal, RefusalCode};
 
 /// A client that has been challenged, and what it must prove.
-pub struct Exchange(Box<(Arc<Chain>, Case, Proving)>);
+pub struct Exchange(Box<(Arc<Chain>, PendingAuth, ScramServer)>);
 
 /// What is kept of a client's first message, and what it must prove.
-pub(crate) struct Proving {
+pub(crate) struct ScramServer {
     hash: ScramHash,
     keys: ScramKeys,
     user: Arc<str>,
@@ -28,21 +28,21 @@ pub(crate) struct Proving {
 }
 
 impl Exchange {
-    pub(crate) fn new(chain: Arc<Chain>, case: Case, proving: Proving) -> Exchange {
-        Exchange(Box::new((chain, case, proving)))
+    pub(crate) fn new(chain: Arc<Chain>, progress: PendingAuth, scram_server: ScramServer) -> Exchange {
+        Exchange(Box::new((chain, progress, scram_server)))
     }
 
     /// Goes on with the client's answer: the Authentication Data of its AUTH.
     #[must_use]
-    pub fn go_on(self, data: &[u8], now: Now) -> Step {
-        let (chain, mut case, proving) = *self.0;
-        case.says(&proving.user);
-        let answer = proving.finish(data);
-        chain.go_on_with(case, answer, now, None)
+    pub fn go_on(self, data: &[u8], now: Now) -> AuthStep {
+        let (chain, mut progress, scram_server) = *self.0;
+        progress.set_user(&scram_server.user);
+        let answer = scram_server.finish(data);
+        chain.continue_with(progress, answer, now, None)
     }
 }
 
-impl Proving {
+impl ScramServer {
     /// Takes the client's first message. Where the file does not have the user, or no keys of it, there is an exchange all the same,
     /// which ends with a refusal.
     pub(crate) fn begin(
@@ -52,7 +52,7 @@ impl Proving {
         user_name: Option<&str>,
         server_nonce: &str,
         key: &[u8; 32],
-    ) -> Answer {
+    ) -> BackendResponse {
         let first = match ClientFirst::parse(data) {
             Ok(first) if user_name.is_none_or(|name| prepared::are_same(name, &first.user)) => first,
             Ok(_) => return malformed("the user name of CONNECT is another"),
@@ -77,7 +77,7 @@ impl Proving {
         let keys = keys.unwrap_or_else(|| file.scram_decoy(key, hash, &user));
         let nonce = format!("{}{server_nonce}", first.nonce);
         let challenge = format!("r={nonce},s={},i={}", Base64::encode_string(&keys.salt), keys.iterations);
-        let proving = Box::new(Proving {
+        let scram_server = Box::new(ScramServer {
             hash,
             keys,
             user: (&*user).into(),
@@ -87,13 +87,13 @@ impl Proving {
             refusal,
         });
         if is_unknown {
-            return Answer::NotMine(Some(Decoy::Exchange { data: challenge.into_bytes(), proving }));
+            return BackendResponse::Unknown(Some(Decoy::Exchange { data: challenge.into_bytes(), scram_server }));
         }
-        Answer::Challenge { data: challenge.into_bytes(), proving }
+        BackendResponse::Challenge { data: challenge.into_bytes(), scram_server }
     }
 
     /// Takes the client's last message.
-    fn finish(self, data: &[u8]) -> Answer {
+    fn finish(self, data: &[u8]) -> BackendResponse {
         let last = match ClientFinal::parse(data) {
             Ok(last) => last,
             Err(why) => return malformed(why),
@@ -107,22 +107,22 @@ impl Proving {
         let message = format!("{},{}", self.messages, last.without_proof);
         let is_proof = self.keys.is_proof(self.hash, message.as_bytes(), &last.proof);
         if let Some(refusal) = self.refusal {
-            return Answer::No(refusal);
+            return BackendResponse::No(refusal);
         }
         if !is_proof {
             let log = format!("the password of user {} is another", self.user.escape_debug());
-            return Answer::No(Refusal::new(RefusalCode::WrongPassword, log));
+            return BackendResponse::No(Refusal::new(RefusalCode::WrongPassword, log));
         }
         let signature = self.keys.server_signature(self.hash, message.as_bytes());
-        Answer::Yes {
-            principal: Principal { user: Some(self.user), link: "password_file", ..Principal::default() },
+        BackendResponse::Yes {
+            principal: Principal { user: Some(self.user), backend: "password_file", ..Principal::default() },
             data: Some(format!("v={}", Base64::encode_string(&signature)).into_bytes()),
         }
     }
 }
 
-fn malformed(why: &'static str) -> Answer {
-    Answer::No(Refusal::new(RefusalCode::Scram, format!("the messages of SCRAM are wrong: {why}")))
+fn malformed(why: &'static str) -> BackendResponse {
+    BackendResponse::No(Refusal::new(RefusalCode::Scram, format!("the messages of SCRAM are wrong: {why}")))
 }
 
 /// It has keys.
@@ -150,22 +150,23 @@ mod tests {
         PasswordFile::parse("users", &format!("user:{hash}:{}\nother:{hash}", keys.join(":"))).expect("a file")
     }
 
-    fn begin(hash: ScramHash, message: &str) -> Answer {
-        Proving::begin(hash, &file(), message.as_bytes(), None, SERVER_NONCE, &[7; 32])
+    fn begin(hash: ScramHash, message: &str) -> BackendResponse {
+        ScramServer::begin(hash, &file(), message.as_bytes(), None, SERVER_NONCE, &[7; 32])
     }
 
-    fn challenged(answer: Answer) -> (String, Box<Proving>) {
+    fn challenged(answer: BackendResponse) -> (String, Box<ScramServer>) {
         match answer {
-            Answer::Challenge { data, proving } | Answer::NotMine(Some(Decoy::Exchange { data, proving })) => {
-                (String::from_utf8(data).expect("text"), proving)
+            BackendResponse::Challenge { data, scram_server }
+            | BackendResponse::Unknown(Some(Decoy::Exchange { data, scram_server })) => {
+                (String::from_utf8(data).expect("text"), scram_server)
             }
             _ => panic!("no challenge"),
         }
     }
 
-    fn refused(answer: Answer) -> RefusalCode {
+    fn refused(answer: BackendResponse) -> RefusalCode {
         match answer {
-            Answer::No(refusal) => refusal.code,
+            BackendResponse::No(refusal) => refusal.code,
             _ => panic!("not refused"),
         }
     }
@@ -185,10 +186,12 @@ mod tests {
                 "ZQnYEgWQMFmmsM8aQMF0nDDCy/AgCzkwk8CmMZYcMg0vSVlKDanekLtifDSeVGT4+5ZxXnJq199RVG2rR7N7Zw==",
             ),
         ] {
-            let (challenge, proving) = challenged(begin(hash, &format!("n,,n=user,r={CLIENT_NONCE}")));
+            let (challenge, scram_server) = challenged(begin(hash, &format!("n,,n=user,r={CLIENT_NONCE}")));
             assert_eq!(challenge, format!("r={CLIENT_NONCE}{SERVER_NONCE},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"));
             let last = format!("c=biws,r={CLIENT_NONCE}{SERVER_NONCE},p={proof}");
-            let Answer::Yes { principal, data } = proving.finish(last.as_bytes()) else { panic!("refused") };
+            let BackendResponse::Yes { principal, data } = scram_server.finish(last.as_bytes()) else {
+                panic!("refused")
+            };
             assert_eq!(principal.user.as_deref(), Some("user"));
             assert_eq!(data, Some(format!("v={signature}").into_bytes()));
         }
@@ -210,8 +213,8 @@ mod tests {
             (format!("c=biws,r={nonce}"), RefusalCode::Scram),
             (String::new(), RefusalCode::Scram),
         ] {
-            let (_, proving) = challenged(begin(ScramHash::Sha256, &format!("n,,n=user,r={CLIENT_NONCE}")));
-            assert_eq!(refused(proving.finish(last.as_bytes())), expected, "{last}");
+            let (_, scram_server) = challenged(begin(ScramHash::Sha256, &format!("n,,n=user,r={CLIENT_NONCE}")));
+            assert_eq!(refused(scram_server.finish(last.as_bytes())), expected, "{last}");
         }
     }
 
@@ -221,13 +224,13 @@ mod tests {
         let mut salts = Vec::new();
         for (user, expected) in [("mallory", RefusalCode::UnknownUser), ("other", RefusalCode::NoScramKeys)] {
             let message = format!("n,,n={user},r=x");
-            let (first, proving) = challenged(begin(ScramHash::Sha512, &message));
+            let (first, scram_server) = challenged(begin(ScramHash::Sha512, &message));
             let (again, _) = challenged(begin(ScramHash::Sha512, &message));
             assert_eq!(first, again);
             assert!(first.ends_with(",i=4096"), "{first}");
             let proof = Base64::encode_string(&[0; 64]);
             let last = format!("c=biws,r=x{SERVER_NONCE},p={proof}");
-            assert_eq!(refused(proving.finish(last.as_bytes())), expected);
+            assert_eq!(refused(scram_server.finish(last.as_bytes())), expected);
             salts.push(salt(&first));
         }
         assert_ne!(salts[0], salts[1]);
@@ -246,10 +249,10 @@ mod tests {
         for (name, in_connect) in [("us\u{e9}r", None), ("use\u{301}r", None), ("use\u{301}r", Some("us\u{e9}r"))] {
             let message = format!("n,,n={name},r=x");
             let begun =
-                Proving::begin(ScramHash::Sha256, &file, message.as_bytes(), in_connect, SERVER_NONCE, &[7; 32]);
-            let (_, proving) = challenged(begun);
-            assert_eq!(&*proving.user, "us\u{e9}r");
-            assert!(proving.refusal.is_none(), "{name:?}");
+                ScramServer::begin(ScramHash::Sha256, &file, message.as_bytes(), in_connect, SERVER_NONCE, &[7; 32]);
+            let (_, scram_server) = challenged(begun);
+            assert_eq!(&*scram_server.user, "us\u{e9}r");
+            assert!(scram_server.refusal.is_none(), "{name:?}");
         }
     }
 
@@ -257,7 +260,7 @@ mod tests {
     fn the_user_name_of_connect_is_the_same() {
         let begin = |name| {
             let message = b"n,,n=user,r=x";
-            Proving::begin(ScramHash::Sha256, &file(), message, Some(name), SERVER_NONCE, &[7; 32])
+            ScramServer::begin(ScramHash::Sha256, &file(), message, Some(name), SERVER_NONCE, &[7; 32])
         };
         challenged(begin("user"));
         assert_eq!(refused(begin("admin")), RefusalCode::Scram);

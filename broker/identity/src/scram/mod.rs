@@ -6,7 +6,7 @@ mod message;
 mod prepared;
 
 pub use exchange::Exchange;
-pub(crate) use exchange::Proving;
+pub(crate) use exchange::ScramServer;
 pub(crate) use keys::ScramKeys;
 pub(crate) use prepared::password as prepared_password;
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tautwire_identity::{
-    Attempt, Ban, BanError, Banned, Bans, By, Certificate, CertificateRules, FailureRule, Link, Network, Now,
-    RefusalCode, limits,
+    AuthAttempt, AuthBackend, Ban, BanError, BanTarget, Bans, Certificate, CertificateRules, FailureKey, FailureRule,
+    Network, Now, RefusalCode, limits,
 };
 use tautwire_protocol::ConnectReason;
 
 use super::support::{NOW, chain_with, ends_at, from, nobody, user, users};
 
-fn ban(who: Banned, until_unix_s: Option<u64>) -> Ban {
+fn ban(who: BanTarget, until_unix_s: Option<u64>) -> Ban {
     Ban { who, until_unix_s, why: "test".into() }
 }
 
@@ -24,20 +24,22 @@ fn at(seconds: u64) -> Now {
     Now { unix_s: NOW.unix_s + seconds, steady_ms: NOW.steady_ms + seconds * 1_000 }
 }
 
-fn coming_from(attempt: Attempt, address: &str) -> Attempt {
+fn coming_from(attempt: AuthAttempt, address: &str) -> AuthAttempt {
     let address: IpAddr = address.parse().expect("an address");
-    from(attempt, |provenance| (provenance.address, provenance.is_encrypted) = (Some(address), true))
+    from(attempt, |origin| (origin.address, origin.is_encrypted) = (Some(address), true))
 }
 
 #[test]
-fn a_ban_holds_until_it_is_over_or_taken_back() {
+fn a_ban_is_active_until_it_expires_or_is_removed() {
     let bans = Arc::new(Bans::default());
     let chain = chain_with(vec![users()], &bans);
     let code = |seconds| match ends_at(&chain, user("dave", "password"), at(seconds)).0 {
         Ok(_) => None,
         Err(refusal) => Some((refusal.code, refusal.reason)),
     };
-    for who in [Banned::ClientId("c".into()), Banned::User("dave".into()), Banned::Network(network("127.0.0.0/8"))] {
+    for who in
+        [BanTarget::ClientId("c".into()), BanTarget::User("dave".into()), BanTarget::Network(network("127.0.0.0/8"))]
+    {
         assert_eq!(code(0), None);
         bans.add(ban(who.clone(), Some(at(10).unix_s)), NOW).expect("banned");
         assert_eq!(code(9), Some((RefusalCode::Banned, ConnectReason::Banned)));
@@ -53,20 +55,20 @@ fn a_ban_holds_until_it_is_over_or_taken_back() {
 #[test]
 fn a_banned_user_is_refused_by_whatever_name_it_comes() {
     let bans = Arc::new(Bans::default());
-    let chain = chain_with(vec![Link::Certificate(Arc::new(CertificateRules::common_name()))], &bans);
+    let chain = chain_with(vec![AuthBackend::Certificate(Arc::new(CertificateRules::common_name()))], &bans);
     let key = rcgen::KeyPair::generate().expect("a key");
     let mut params = rcgen::CertificateParams::default();
     params.distinguished_name.push(rcgen::DnType::CommonName, "dave");
     let certificate = params.self_signed(&key).expect("a certificate").der().to_vec();
-    let attempt = from(nobody(), |provenance| provenance.certificate = Some(Certificate::Der(certificate.into())));
+    let attempt = from(nobody(), |origin| origin.certificate = Some(Certificate::Der(certificate.into())));
     assert!(ends_at(&chain, attempt.clone(), NOW).0.is_ok());
-    bans.add(ban(Banned::User("dave".into()), None), NOW).expect("banned");
+    bans.add(ban(BanTarget::User("dave".into()), None), NOW).expect("banned");
     assert_eq!(ends_at(&chain, attempt, NOW).0.expect_err("refused").code, RefusalCode::Banned);
 }
 
 #[test]
-fn who_fails_too_often_is_banned_for_a_while() {
-    let rule = FailureRule { by: By::Address, count: 3, within_s: 60, ban_s: 300 };
+fn repeated_failures_lead_to_a_temporary_ban() {
+    let rule = FailureRule { by: FailureKey::Address, count: 3, within_s: 60, ban_s: 300 };
     let bans = Arc::new(Bans::new(vec![rule]));
     let chain = chain_with(vec![users()], &bans);
     let outcome =
@@ -94,7 +96,9 @@ fn who_fails_too_often_is_banned_for_a_while() {
 
 #[test]
 fn rules_can_count_by_user_and_by_client() {
-    for (by, who) in [(By::User, Banned::User("dave".into())), (By::ClientId, Banned::ClientId("c".into()))] {
+    for (by, who) in
+        [(FailureKey::User, BanTarget::User("dave".into())), (FailureKey::ClientId, BanTarget::ClientId("c".into()))]
+    {
         let bans = Arc::new(Bans::new(vec![FailureRule { by, count: 1, within_s: 1, ban_s: 5 }]));
         let chain = chain_with(vec![users()], &bans);
         let _ = ends_at(&chain, user("dave", "wrong"), NOW);
@@ -104,14 +108,14 @@ fn rules_can_count_by_user_and_by_client() {
 }
 
 #[test]
-fn tables_have_an_end() {
+fn tables_are_bounded() {
     let bans = Bans::default();
-    let user = |number: usize| Banned::User(number.to_string().into());
+    let user = |number: usize| BanTarget::User(number.to_string().into());
     for number in 0..limits::BANS_MAX {
         bans.add(ban(user(number), Some(at(5).unix_s)), NOW).expect("banned");
     }
     assert_eq!(bans.add(ban(user(limits::BANS_MAX), None), NOW), Err(BanError::Full));
-    assert_eq!(bans.counters().not_noted, 1);
+    assert_eq!(bans.counters().not_recorded, 1);
     // Those that are over make room.
     bans.add(ban(user(limits::BANS_MAX), None), at(5)).expect("banned");
     assert_eq!(bans.list(at(5)).len(), 1);
@@ -120,8 +124,8 @@ fn tables_have_an_end() {
 }
 
 #[test]
-fn failures_of_very_many_addresses_do_not_pile_up() {
-    let rule = FailureRule { by: By::Address, count: 2, within_s: 60, ban_s: 300 };
+fn the_failure_table_is_bounded() {
+    let rule = FailureRule { by: FailureKey::Address, count: 2, within_s: 60, ban_s: 300 };
     let bans = Arc::new(Bans::new(vec![rule]));
     // Without links, an unknown user costs nothing.
     let chain = chain_with(vec![], &bans);
@@ -131,7 +135,7 @@ fn failures_of_very_many_addresses_do_not_pile_up() {
     };
     let many = u32::try_from(limits::FAILURES_KEYS_MAX).expect("a number");
     (0..many + 10).for_each(|number| fails(number, 0));
-    assert_eq!(bans.counters().not_noted, 10);
+    assert_eq!(bans.counters().not_recorded, 10);
     fails(many, 60);
     fails(many, 60);
     assert_eq!(bans.list(at(60)).len(), 1);
@@ -139,11 +143,11 @@ fn failures_of_very_many_addresses_do_not_pile_up() {
 
 #[test]
 fn shared_bans_take_the_place_of_those_before_and_leave_its_own_to_a_broker() {
-    let (bans, shared) = (Bans::default(), |name: &str| ban(Banned::ClientId(name.into()), None));
-    let own = ban(Banned::User("own".into()), None);
+    let (bans, shared) = (Bans::default(), |name: &str| ban(BanTarget::ClientId(name.into()), None));
+    let own = ban(BanTarget::User("own".into()), None);
     bans.add(own.clone(), NOW).expect("banned");
-    let over = ban(Banned::User("over".into()), Some(at(0).unix_s));
-    bans.share(vec![shared("a"), shared("b"), ban(Banned::Network(network("10.0.0.0/8")), None), over], NOW);
+    let over = ban(BanTarget::User("over".into()), Some(at(0).unix_s));
+    bans.share(vec![shared("a"), shared("b"), ban(BanTarget::Network(network("10.0.0.0/8")), None), over], NOW);
     assert_eq!((bans.list(NOW).len(), bans.list_own(NOW)), (4, vec![own.clone()]));
     assert!(bans.has_networks() && bans.has(&shared("a").who, NOW));
     // A rule cannot make a ban shorter that others have agreed on.
@@ -174,7 +178,7 @@ proptest! {
         let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
         let text = format!("{}/{prefix}", std::net::Ipv4Addr::from_bits(a & mask));
         let (bans, near) = (Bans::default(), (a & mask) | (b & !mask));
-        bans.add(ban(Banned::Network(network(&text)), None), NOW).expect("banned");
+        bans.add(ban(BanTarget::Network(network(&text)), None), NOW).expect("banned");
         for address in [a, b, near] {
             let address = std::net::Ipv4Addr::from_bits(address);
             let is_in = address.to_bits() & mask == a & mask;
@@ -187,8 +191,8 @@ proptest! {
 /// Strangers choose names and prefixes as they like: what they fill with one rule takes nothing from another.
 #[test]
 fn a_rule_that_is_full_does_not_make_another_one_forget() {
-    let by_address = FailureRule { by: By::Address, count: 2, within_s: 3_600, ban_s: 60 };
-    let by_user = FailureRule { by: By::User, count: 2, within_s: 10, ban_s: 60 };
+    let by_address = FailureRule { by: FailureKey::Address, count: 2, within_s: 3_600, ban_s: 60 };
+    let by_user = FailureRule { by: FailureKey::User, count: 2, within_s: 10, ban_s: 60 };
     let bans = Arc::new(Bans::new(vec![by_address, by_user]));
     // It has no users, so that failing costs nothing.
     let chain = chain_with(vec![], &bans);
@@ -196,7 +200,7 @@ fn a_rule_that_is_full_does_not_make_another_one_forget() {
         let attempt = user(name, "wrong");
         let attempt = match address {
             Some(address) => coming_from(attempt, address),
-            None => from(attempt, |provenance| provenance.address = None),
+            None => from(attempt, |origin| origin.address = None),
         };
         ends_at(&chain, attempt, at(seconds)).0.expect_err("refused").code
     };
@@ -205,20 +209,20 @@ fn a_rule_that_is_full_does_not_make_another_one_forget() {
     for number in 0..=limits::FAILURES_KEYS_MAX {
         fails(&format!("user-{number}"), None, 20);
     }
-    assert!(bans.counters().not_noted > 0);
+    assert!(bans.counters().not_recorded > 0);
     assert_eq!(fails("second", Some("192.0.2.7"), 40), RefusalCode::UnknownUser);
     assert!(bans.has_address(IpAddr::from([192, 0, 2, 7]), at(40)), "the second failure within an hour");
 }
 
 /// A name may be as long as a packet allows, and nobody has such a one.
 #[test]
-fn names_that_nobody_can_have_are_not_kept() {
-    for by in [By::User, By::ClientId] {
+fn invalid_names_are_not_stored() {
+    for by in [FailureKey::User, FailureKey::ClientId] {
         let bans = Arc::new(Bans::new(vec![FailureRule { by, count: 1, within_s: 1, ban_s: 5 }]));
         let chain = chain_with(vec![users()], &bans);
         let fails = |length: usize| {
             let name = "x".repeat(length);
-            let _ = ends_at(&chain, Attempt { client_id: (&*name).into(), ..user(&name, "wrong") }, NOW);
+            let _ = ends_at(&chain, AuthAttempt { client_id: (&*name).into(), ..user(&name, "wrong") }, NOW);
             bans.list(NOW).len()
         };
         assert_eq!([fails(limits::USER_NAME_BYTES_MAX + 1), fails(limits::USER_NAME_BYTES_MAX)], [0, 1]);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use rcgen::{CertificateParams, DnType, KeyPair, SanType};
 use tautwire_identity::{
-    Attempt, Certificate, CertificateFields, CertificateRule, CertificateRules, Link, Pattern, RefusalCode, Template,
+    AuthAttempt, AuthBackend, Certificate, CertificateFields, CertificateRule, CertificateRules, Pattern, RefusalCode,
+    Template,
 };
 
 use super::support::{admitted, chain, chain as chain_of, ends, from, nobody, refused, user, users};
@@ -29,14 +30,14 @@ fn name(text: &str) -> rcgen::string::Ia5String {
     text.try_into().expect("ASCII")
 }
 
-fn holder(certificate: &Arc<[u8]>) -> Attempt {
-    from(nobody(), |provenance| {
-        (provenance.certificate, provenance.is_encrypted) = (Some(Certificate::Der(certificate.clone())), true)
+fn holder(certificate: &Arc<[u8]>) -> AuthAttempt {
+    from(nobody(), |origin| {
+        (origin.certificate, origin.is_encrypted) = (Some(Certificate::Der(certificate.clone())), true)
     })
 }
 
-fn rules(rules: Vec<CertificateRule>) -> Link {
-    Link::Certificate(Arc::new(CertificateRules { rules }))
+fn rules(rules: Vec<CertificateRule>) -> AuthBackend {
+    AuthBackend::Certificate(Arc::new(CertificateRules { rules }))
 }
 
 fn template(text: &str) -> Option<Template> {
@@ -45,16 +46,16 @@ fn template(text: &str) -> Option<Template> {
 
 #[test]
 fn the_common_name_is_the_user() {
-    let chain = chain(vec![Link::Certificate(Arc::new(CertificateRules::common_name())), users()]);
+    let chain = chain(vec![AuthBackend::Certificate(Arc::new(CertificateRules::common_name())), users()]);
     let principal = admitted(&chain, holder(&certificate("gerät-7", vec![])));
     assert_eq!(
-        (principal.user.as_deref(), principal.client_id, principal.link),
+        (principal.user.as_deref(), principal.client_id, principal.backend),
         (Some("gerät-7"), None, "certificate")
     );
     let claim = |name: &str| principal.claims.iter().find(|(known, _)| &**known == name).map(|(_, value)| value.len());
     assert_eq!((claim("o"), claim("fingerprint")), (Some(5), Some(64)));
     // Who has no certificate is somebody else's.
-    assert_eq!(admitted(&chain, user("dave", "password")).link, "password_file");
+    assert_eq!(admitted(&chain, user("dave", "password")).backend, "password_file");
 }
 
 #[test]
@@ -121,8 +122,8 @@ fn the_first_rule_that_fits_names_user_and_client() {
 }
 
 #[test]
-fn names_by_which_one_could_be_taken_for_another_are_nobodys() {
-    let chain = chain(vec![Link::Certificate(Arc::new(CertificateRules::common_name()))]);
+fn ambiguous_names_match_no_user() {
+    let chain = chain(vec![AuthBackend::Certificate(Arc::new(CertificateRules::common_name()))]);
     for wrong in ["admin\0.evil", "", "a\nb", &"n".repeat(2_000)] {
         assert_eq!(refused(&chain, holder(&certificate(wrong, vec![]))).code, RefusalCode::NoRule);
     }
@@ -139,7 +140,7 @@ fn a_client_identifier_that_is_too_long_is_refused() {
 }
 
 #[test]
-fn rules_that_mean_nothing_are_refused() {
+fn invalid_rules_are_refused() {
     for (text, expected) in [
         ("", "a name is not empty"),
         ("{cn", "a brace is not closed"),
@@ -154,15 +155,15 @@ fn rules_that_mean_nothing_are_refused() {
 
 /// Whoever resumes a session of TLS shows no certificate again, and gets a new ticket each time.
 #[test]
-fn a_certificate_that_has_expired_since_it_was_shown_lets_nobody_in() {
+fn a_certificate_that_expired_after_the_handshake_is_refused() {
     // NOW is 2027-01-15.
     let until = |day| certificate_with("c", vec![], |params| params.not_after = rcgen::date_time_ymd(2027, 1, day));
-    let by_name = chain(vec![Link::Certificate(Arc::new(CertificateRules::common_name()))]);
+    let by_name = chain(vec![AuthBackend::Certificate(Arc::new(CertificateRules::common_name()))]);
     // Where it says nothing of the client, TLS relies on it all the same.
     let by_password = chain(vec![users()]);
     for (day, is_over) in [(14, true), (16, false)] {
         let certificate = until(day);
-        let with_password = Attempt { provenance: holder(&certificate).provenance, ..user("dave", "password") };
+        let with_password = AuthAttempt { origin: holder(&certificate).origin, ..user("dave", "password") };
         for (chain, attempt) in [(&by_name, holder(&certificate)), (&by_password, with_password)] {
             let code = ends(chain, attempt).0.err().map(|refusal| refusal.code);
             assert_eq!(code, is_over.then_some(RefusalCode::CertificateExpired), "{day}");

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use tautwire_identity::{
-    Attempt, Chain, Hook, HookSettings, HttpAnswer, HttpFailure, HttpRequest, Link, Now, Outside, Principal,
-    RefusalCode, Secret, Step, Unreachable,
+    AuthAttempt, AuthBackend, AuthStep, Chain, Hook, HookSettings, HttpClient, HttpRequest, HttpRequestError,
+    HttpResponse, Now, Principal, RefusalCode, Secret, Unreachable,
 };
 use tautwire_json::{Value, parse};
 use tautwire_protocol::ConnectReason;
@@ -17,7 +17,7 @@ const URL: &str = "https://hook.example/auth";
 /// Answers that are given in turn, and what has been asked.
 #[derive(Default)]
 struct Service {
-    answers: Mutex<VecDeque<Result<(u16, String), HttpFailure>>>,
+    answers: Mutex<VecDeque<Result<(u16, String), HttpRequestError>>>,
     asked: Mutex<Vec<Value>>,
 }
 
@@ -32,8 +32,8 @@ impl Service {
     }
 }
 
-impl Outside for Service {
-    fn request(&self, request: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure> {
+impl HttpClient for Service {
+    fn request(&self, request: &HttpRequest<'_>) -> Result<HttpResponse, HttpRequestError> {
         let (name, value) = request.fields.first().expect("a field");
         assert_eq!(
             (request.url, &**name, value.expose(), request.timeout_ms),
@@ -41,8 +41,8 @@ impl Outside for Service {
         );
         let body = str::from_utf8(request.body.expect("a body").expose()).expect("text");
         self.asked.lock().expect("a lock").push(parse(body).expect("JSON"));
-        let answer = self.answers.lock().expect("a lock").pop_front().unwrap_or(Err(HttpFailure::Timeout));
-        answer.map(|(status, body)| HttpAnswer::new(status, body))
+        let answer = self.answers.lock().expect("a lock").pop_front().unwrap_or(Err(HttpRequestError::Timeout));
+        answer.map(|(status, body)| HttpResponse::new(status, body))
     }
 }
 
@@ -56,27 +56,27 @@ fn hook(settings: HookSettings) -> Arc<Hook> {
 }
 
 fn of(hook: &Arc<Hook>) -> Arc<Chain> {
-    chain(vec![Link::Hook(hook.clone())])
+    chain(vec![AuthBackend::Hook(hook.clone())])
 }
 
 fn at(seconds: u64) -> Now {
     Now { unix_s: NOW.unix_s + seconds, steady_ms: seconds * 1_000 }
 }
 
-fn ends(chain: &Arc<Chain>, attempt: Attempt, service: &Service, seconds: u64) -> Result<Principal, RefusalCode> {
+fn ends(chain: &Arc<Chain>, attempt: AuthAttempt, service: &Service, seconds: u64) -> Result<Principal, RefusalCode> {
     let mut step = chain.begin(attempt, at(seconds), &mut |bytes| {
         bytes.fill(9);
         Ok(())
     });
     loop {
         step = match step {
-            Step::Admit { principal, .. } => return Ok(principal),
-            Step::Refuse(refusal) => {
+            AuthStep::Admit { principal, .. } => return Ok(principal),
+            AuthStep::Refuse(refusal) => {
                 assert!(!refusal.log.contains("s3cret"), "{refusal}");
                 return Err(refusal.code);
             }
-            Step::Work(work) => work.run(service, at(seconds)),
-            Step::Challenge { .. } => panic!("a challenge"),
+            AuthStep::AuthWork(work) => work.run(service, at(seconds)),
+            AuthStep::Challenge { .. } => panic!("a challenge"),
         };
     }
 }
@@ -90,17 +90,17 @@ fn the_hook_is_asked_in_the_form_that_is_documented() {
     };
     let post = ["paths", "/", "post"];
     let example = at(&[&post[..], &["requestBody", "content", "application/json", "example"]].concat());
-    let attempt = from(user("ann", "s3cret"), |provenance| {
-        (provenance.listener, provenance.is_encrypted) = ("tls".into(), true);
-        provenance.address = Some([192, 0, 2, 7].into());
+    let attempt = from(user("ann", "s3cret"), |origin| {
+        (origin.listener, origin.is_encrypted) = ("tls".into(), true);
+        origin.address = Some([192, 0, 2, 7].into());
     });
     let service = Service::answering(&[r#"{"result":"allow"}"#]);
     let chain = of(&hook(settings()));
-    assert!(ends(&chain, Attempt { client_id: "sensor-7".into(), ..attempt }, &service, 0).is_ok());
+    assert!(ends(&chain, AuthAttempt { client_id: "sensor-7".into(), ..attempt }, &service, 0).is_ok());
     assert_eq!(service.asked.lock().expect("a lock").first(), Some(example));
 
     // Who is at the other end of a Unix socket.
-    let local = from(nobody(), |provenance| (provenance.address, provenance.peer_uid) = (None, Some(1_000)));
+    let local = from(nobody(), |origin| (origin.address, origin.peer_uid) = (None, Some(1_000)));
     assert!(ends(&chain, local, &service, 0).is_err());
     let asked = service.asked.lock().expect("a lock").pop().expect("it is asked");
     assert!(matches!(asked.get("peer_uid"), Some(Value::Number(uid)) if uid == "1000"), "{asked:?}");
@@ -157,7 +157,7 @@ fn json(value: &Value) -> String {
 }
 
 #[test]
-fn what_the_hook_says_is_kept_for_a_while() {
+fn hook_responses_are_cached() {
     let hook = hook(settings());
     let chain = of(&hook);
     let service = Service::answering(&[
@@ -182,7 +182,7 @@ fn what_the_hook_says_is_kept_for_a_while() {
     let counters = hook.counters(at(68));
     assert_eq!((counters.asked, counters.answered_from_cache, counters.failed), (4, 3, 0));
     // What is kept is answered at once.
-    assert!(matches!(chain.begin(right(), at(68), &mut |_| Ok(())), Step::Refuse(_)));
+    assert!(matches!(chain.begin(right(), at(68), &mut |_| Ok(())), AuthStep::Refuse(_)));
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn an_answer_is_for_the_same_question_alone() {
     let chain = of(&hook);
     let service = Service::answering(&[r#"{"result":"allow"}"#]);
     assert!(ends(&chain, user("ann", "s3cret"), &service, 0).is_ok());
-    let other = |change: &dyn Fn(&mut Attempt)| {
+    let other = |change: &dyn Fn(&mut AuthAttempt)| {
         let mut attempt = user("ann", "s3cret");
         change(&mut attempt);
         attempt
@@ -203,21 +203,21 @@ fn an_answer_is_for_the_same_question_alone() {
         other(&|attempt| attempt.client_id = "d".into()),
         other(&|attempt| attempt.is_v5 = false),
         other(&|attempt| attempt.password = None),
-        from(user("ann", "s3cret"), |provenance| provenance.listener = "other".into()),
-        from(user("ann", "s3cret"), |provenance| provenance.address = Some([127, 0, 0, 2].into())),
-        from(user("ann", "s3cret"), |provenance| provenance.is_encrypted = true),
-        from(user("ann", "s3cret"), |provenance| provenance.peer_uid = Some(7)),
+        from(user("ann", "s3cret"), |origin| origin.listener = "other".into()),
+        from(user("ann", "s3cret"), |origin| origin.address = Some([127, 0, 0, 2].into())),
+        from(user("ann", "s3cret"), |origin| origin.is_encrypted = true),
+        from(user("ann", "s3cret"), |origin| origin.peer_uid = Some(7)),
     ] {
-        assert!(matches!(chain.begin(attempt, at(0), &mut |_| Ok(())), Step::Work(_)));
+        assert!(matches!(chain.begin(attempt, at(0), &mut |_| Ok(())), AuthStep::AuthWork(_)));
     }
 }
 
 #[test]
-fn the_cache_has_an_end() {
+fn the_cache_is_bounded() {
     let hook = hook(HookSettings { cache_entries: 2, ..settings() });
     let chain = of(&hook);
     let service = Service::answering(&[r#"{"result":"allow"}"#; 5]);
-    let is_kept = |name: &str| matches!(chain.begin(user(name, "x"), at(1), &mut |_| Ok(())), Step::Admit { .. });
+    let is_kept = |name: &str| matches!(chain.begin(user(name, "x"), at(1), &mut |_| Ok(())), AuthStep::Admit { .. });
     for name in ["a", "b", "c"] {
         assert!(ends(&chain, user(name, "x"), &service, 0).is_ok());
     }
@@ -225,21 +225,21 @@ fn the_cache_has_an_end() {
     let long = "x".repeat(5_000);
     assert!(ends(&chain, user("d", &long), &service, 0).is_ok());
     assert!(
-        matches!(chain.begin(user("d", &long), at(1), &mut |_| Ok(())), Step::Work(_)),
+        matches!(chain.begin(user("d", &long), at(1), &mut |_| Ok(())), AuthStep::AuthWork(_)),
         "a long password is not kept"
     );
 }
 
 #[test]
-fn after_failures_the_hook_is_left_alone_for_a_while() {
+fn the_circuit_breaker_opens_after_failures() {
     let hook = hook(HookSettings { negative_s: 0, ..settings() });
     let chain = of(&hook);
     let failing = [
-        Err(HttpFailure::Timeout),
+        Err(HttpRequestError::Timeout),
         Ok((200, r#"{"result":"deny"}"#.to_owned())),
         Ok((500, String::new())),
         Ok((200, "{}".to_owned())),
-        Err(HttpFailure::Unreachable("refused".to_owned())),
+        Err(HttpRequestError::Unreachable("refused".to_owned())),
         Ok((200, r#"{"result":"deny"}"#.to_owned())),
     ];
     let service = Service { answers: Mutex::new(failing.into()), asked: Mutex::default() };
@@ -277,43 +277,43 @@ fn a_question_that_the_service_does_not_take_says_nothing_about_the_next() {
 }
 
 #[test]
-fn operators_say_what_holds_while_the_hook_cannot_be_asked() {
+fn when_unreachable_decides_while_the_hook_is_down() {
     let service = Service::default();
     let refuse = hook(settings());
     let refusal = match of(&refuse).begin(user("dave", "password"), at(0), &mut |_| Ok(())) {
-        Step::Work(work) => match work.run(&service, at(0)) {
-            Step::Refuse(refusal) => refusal,
+        AuthStep::AuthWork(work) => match work.run(&service, at(0)) {
+            AuthStep::Refuse(refusal) => refusal,
             other => panic!("{other:?}"),
         },
         other => panic!("{other:?}"),
     };
     assert_eq!((refusal.code, refusal.reason), (RefusalCode::HookUnreachable, ConnectReason::ServerUnavailable));
-    let next = hook(HookSettings { when_unreachable: Unreachable::AskNext, ..settings() });
-    let chain = chain(vec![Link::Hook(next), users()]);
-    assert_eq!(ends(&chain, user("dave", "password"), &service, 0).expect("admitted").link, "password_file");
+    let next = hook(HookSettings { when_unreachable: Unreachable::TryNext, ..settings() });
+    let chain = chain(vec![AuthBackend::Hook(next), users()]);
+    assert_eq!(ends(&chain, user("dave", "password"), &service, 0).expect("admitted").backend, "password_file");
     assert_eq!(ends(&chain, user("mallory", "x"), &service, 0), Err(RefusalCode::HookUnreachable));
 }
 
 #[test]
-fn there_are_not_more_requests_at_a_time_than_may_be() {
+fn concurrent_requests_are_limited() {
     /// Connects another client while it is asked about one.
     struct Nested(Arc<Chain>, Service);
-    impl Outside for Nested {
-        fn request(&self, _: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure> {
+    impl HttpClient for Nested {
+        fn request(&self, _: &HttpRequest<'_>) -> Result<HttpResponse, HttpRequestError> {
             assert_eq!(ends(&self.0, user("b", "x"), &self.1, 0), Err(RefusalCode::HookBusy));
-            Ok(HttpAnswer::new(200, br#"{"result":"allow"}"#))
+            Ok(HttpResponse::new(200, br#"{"result":"allow"}"#))
         }
     }
     let hook = hook(HookSettings { concurrency: 1, ..settings() });
     let nested = Nested(of(&hook), Service::answering(&[r#"{"result":"allow"}"#]));
-    let Step::Work(work) = nested.0.begin(user("a", "x"), at(0), &mut |_| Ok(())) else { panic!("no work") };
-    assert!(matches!(work.run(&nested, at(0)), Step::Admit { .. }));
+    let AuthStep::AuthWork(work) = nested.0.begin(user("a", "x"), at(0), &mut |_| Ok(())) else { panic!("no work") };
+    assert!(matches!(work.run(&nested, at(0)), AuthStep::Admit { .. }));
     assert_eq!((nested.1.asked(), hook.counters(at(0)).busy), (0, 1));
     assert!(ends(&nested.0, user("b", "x"), &nested.1, 0).is_ok());
 }
 
 #[test]
-fn answers_that_are_not_understood_let_nobody_in() {
+fn invalid_hook_responses_are_refused() {
     for body in [
         "",
         "allow",

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tautwire_identity::edit::{self, Derived};
 use tautwire_identity::{
-    Ban, Banned, Bans, Chain, Link, PasswordCost, PasswordFile, RefusalCode, ScramHash, Secret, Settings,
+    AuthBackend, Ban, BanTarget, Bans, Chain, PasswordCost, PasswordFile, RefusalCode, ScramHash, Secret, Settings,
     VerifiedPasswords,
 };
 use tautwire_protocol::ConnectReason;
 
-use super::support::{NOW, USERS, admitted, chain, ends, refused, remembering_chain, user, users};
+use super::support::{NOW, USERS, admitted, chain, chain_with_cache, ends, refused, user, users};
 
 #[test]
 fn hashes_of_mosquitto_and_of_argon2id_are_understood() {
@@ -17,7 +17,7 @@ fn hashes_of_mosquitto_and_of_argon2id_are_understood() {
     for (name, password) in [("alice", "pass-one"), ("bob", "pass-two"), ("dave", "password"), ("erin", "password")] {
         let (principal, work) = ends(&chain, user(name, password));
         let principal = principal.expect("admitted");
-        assert_eq!((principal.user.as_deref(), principal.link, work), (Some(name), "password_file", 1));
+        assert_eq!((principal.user.as_deref(), principal.backend, work), (Some(name), "password_file", 1));
         for wrong in ["", "pass", "pass-one ", "\0pass-two", "Password"] {
             let refusal = refused(&chain, user(name, wrong));
             assert_eq!(
@@ -29,7 +29,7 @@ fn hashes_of_mosquitto_and_of_argon2id_are_understood() {
 }
 
 #[test]
-fn an_unknown_user_is_told_the_same_and_costs_the_same() {
+fn an_unknown_user_gets_the_same_response_at_the_same_cost() {
     let chain = chain(vec![users()]);
     let (known, work) = ends(&chain, user("dave", "wrong"));
     let (unknown, work_unknown) = ends(&chain, user("mallory", "wrong"));
@@ -47,7 +47,7 @@ fn a_user_of_the_second_file_costs_one_hash_too() {
         "first",
         "zoe:$6$AAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA==",
     );
-    let chain = chain(vec![Link::PasswordFile(Arc::new(first.expect("a file"))), users()]);
+    let chain = chain(vec![AuthBackend::PasswordFile(Arc::new(first.expect("a file"))), users()]);
     assert_eq!(admitted(&chain, user("dave", "password")).user.as_deref(), Some("dave"));
     for name in ["dave", "mallory"] {
         assert_eq!(ends(&chain, user(name, "wrong")).1, 1, "{name}");
@@ -75,7 +75,7 @@ fn a_new_user_can_log_in_and_the_file_has_no_password() {
     assert!(ScramHash::ALL.into_iter().all(|hash| frank.has_scram(hash)));
     assert!(!file.user("bob").expect("bob").has_scram(ScramHash::Sha256));
     assert!(!format!("{account:?} {file:?} {password:?}").contains("correct"));
-    let chain = chain(vec![Link::PasswordFile(Arc::new(file))]);
+    let chain = chain(vec![AuthBackend::PasswordFile(Arc::new(file))]);
     assert_eq!(admitted(&chain, user("frank", "correct horse")).user.as_deref(), Some("frank"));
     assert_eq!(refused(&chain, user("frank", "correct horsf")).code, RefusalCode::WrongPassword);
 }
@@ -83,7 +83,7 @@ fn a_new_user_can_log_in_and_the_file_has_no_password() {
 #[test]
 fn a_password_that_has_been_verified_needs_no_hash_until_the_user_has_another_one() {
     let verified = Arc::new(VerifiedPasswords::new(&[3; 32], 10));
-    let chain = remembering_chain(vec![users()], &verified);
+    let chain = chain_with_cache(vec![users()], &verified);
     for expected in [1, 0, 0] {
         let (principal, work) = ends(&chain, user("dave", "password"));
         assert_eq!((principal.expect("admitted").user.as_deref(), work), (Some("dave"), expected));
@@ -105,10 +105,10 @@ fn a_password_that_has_been_verified_needs_no_hash_until_the_user_has_another_on
         let account =
             edit::account(&Secret::new("password"), derived, &mut |bytes| bytes.fill(salt)).expect("an account");
         let text = edit::add("", "dave", &account).expect("added");
-        Link::PasswordFile(Arc::new(PasswordFile::parse("users", &text).expect("a file")))
+        AuthBackend::PasswordFile(Arc::new(PasswordFile::parse("users", &text).expect("a file")))
     };
     for (salt, expected) in [(1, 1), (1, 0), (2, 1), (1, 0)] {
-        let chain = remembering_chain(vec![file(salt)], &verified);
+        let chain = chain_with_cache(vec![file(salt)], &verified);
         assert_eq!(ends(&chain, user("dave", "password")).1, expected, "{salt}");
     }
     verified.clear(10);
@@ -122,7 +122,7 @@ fn a_user_who_is_banned_is_refused_although_the_password_is_known() {
     let settings = Settings { allows_plain_passwords: false, key: [7; 32], bans: bans.clone(), verified };
     let chain = Arc::new(Chain::new(vec![users()], settings).expect("a chain"));
     admitted(&chain, user("dave", "password"));
-    let ban = Ban { who: Banned::User("dave".into()), until_unix_s: None, why: "".into() };
+    let ban = Ban { who: BanTarget::User("dave".into()), until_unix_s: None, why: "".into() };
     bans.add(ban, NOW).expect("it fits");
     assert_eq!(refused(&chain, user("dave", "password")).code, RefusalCode::Banned);
 }

@@ -7,8 +7,8 @@ use base64ct::{Base64, Encoding as _};
 use ring::{digest, hmac, pbkdf2};
 use tautwire_identity::edit::{self, Derived};
 use tautwire_identity::{
-    Attempt, Banned, Bans, By, Chain, FailureRule, Link, NoRandomBytes, PasswordCost, PasswordFile, Principal,
-    RefusalCode, ScramHash, Secret, Step,
+    AuthAttempt, AuthBackend, AuthStep, BanTarget, Bans, Chain, FailureKey, FailureRule, PasswordCost, PasswordFile,
+    Principal, RandomUnavailable, RefusalCode, ScramHash, Secret,
 };
 use tautwire_protocol::ConnectReason;
 
@@ -22,9 +22,9 @@ struct Client {
 }
 
 impl Client {
-    fn first(&self) -> Attempt {
+    fn first(&self) -> AuthAttempt {
         let data = format!("n,,n={},r=nonce", self.name.replace('=', "=3D").replace(',', "=2C"));
-        Attempt { method: Some(self.hash.method().into()), data: Some(Secret::new(data)), ..nobody() }
+        AuthAttempt { method: Some(self.hash.method().into()), data: Some(Secret::new(data)), ..nobody() }
     }
 
     /// The last message, and the signature that the server must give.
@@ -60,39 +60,39 @@ impl Client {
             bytes.fill(3);
             Ok(())
         }) {
-            Step::Challenge { data, exchange } => (data, exchange),
-            Step::Refuse(refusal) => return Err(refusal.code),
+            AuthStep::Challenge { data, exchange } => (data, exchange),
+            AuthStep::Refuse(refusal) => return Err(refusal.code),
             other => panic!("{other:?}"),
         };
         let (last, signature) = self.last(&data);
         match exchange.go_on(last.as_bytes(), NOW) {
-            Step::Admit { principal, data } => {
+            AuthStep::Admit { principal, data } => {
                 assert_eq!(data.as_deref(), Some(signature.as_bytes()));
                 Ok(principal)
             }
-            Step::Refuse(refusal) => Err(refusal.code),
+            AuthStep::Refuse(refusal) => Err(refusal.code),
             other => panic!("{other:?}"),
         }
     }
 }
 
 /// The users of both brokers, and `a,b=c` with the password `pencil`.
-fn with_keys() -> Link {
+fn with_keys() -> AuthBackend {
     let account =
         edit::account(&Secret::new("pencil"), Derived { scram: true, cost: PasswordCost::default() }, &mut |bytes| {
             bytes.fill(5)
         });
     let text = edit::add(USERS, "a,b=c", &account.expect("an account")).expect("added");
-    Link::PasswordFile(Arc::new(PasswordFile::parse("users", &text).expect("a file")))
+    AuthBackend::PasswordFile(Arc::new(PasswordFile::parse("users", &text).expect("a file")))
 }
 
 #[test]
-fn who_has_the_password_gets_in_and_nobody_else() {
+fn only_the_correct_password_authenticates() {
     let chain = chain(vec![with_keys()]);
     for hash in ScramHash::ALL {
         let client = |name, password| Client { hash, name, password };
         let principal = client("a,b=c", "pencil").connects(&chain).expect("admitted");
-        assert_eq!((principal.user.as_deref(), principal.link), (Some("a,b=c"), "password_file"));
+        assert_eq!((principal.user.as_deref(), principal.backend), (Some("a,b=c"), "password_file"));
         assert_eq!(client("a,b=c", "pencils").connects(&chain), Err(RefusalCode::WrongPassword));
         assert_eq!(client("mallory", "pencil").connects(&chain), Err(RefusalCode::UnknownUser));
         // Of mosquitto's file: the password is right, but there are no keys.
@@ -110,15 +110,15 @@ fn a_user_of_the_second_file_is_found() {
 }
 
 #[test]
-fn who_fails_is_counted_by_the_user_in_its_message() {
-    let rule = FailureRule { by: By::User, count: 2, within_s: 60, ban_s: 60 };
+fn failures_are_counted_for_the_scram_user() {
+    let rule = FailureRule { by: FailureKey::User, count: 2, within_s: 60, ban_s: 60 };
     let bans = Arc::new(Bans::new(vec![rule]));
     let chain = chain_with(vec![with_keys()], &bans);
     let client = |password| Client { hash: ScramHash::Sha256, name: "a,b=c", password };
     for _ in 0..2 {
         assert_eq!(client("pencils").connects(&chain), Err(RefusalCode::WrongPassword));
     }
-    assert!(bans.has(&Banned::User("a,b=c".into()), NOW));
+    assert!(bans.has(&BanTarget::User("a,b=c".into()), NOW));
     assert_eq!(client("pencil").connects(&chain), Err(RefusalCode::Banned));
 }
 
@@ -126,8 +126,8 @@ fn who_fails_is_counted_by_the_user_in_its_message() {
 fn a_method_that_is_not_there_is_refused() {
     let chain = chain(vec![with_keys()]);
     for method in ["SCRAM-SHA-1", "SCRAM-SHA-256-PLUS", "scram-sha-256", ""] {
-        let attempt = Attempt { method: Some(method.into()), ..user("dave", "password") };
-        let Step::Refuse(refusal) = chain.begin(attempt, NOW, &mut |_| Ok(())) else {
+        let attempt = AuthAttempt { method: Some(method.into()), ..user("dave", "password") };
+        let AuthStep::Refuse(refusal) = chain.begin(attempt, NOW, &mut |_| Ok(())) else {
             panic!("{method} is not refused")
         };
         // [MQTT-4.12.0-1]
@@ -149,7 +149,7 @@ fn each_exchange_has_a_nonce_of_its_own() {
             bytes.fill(byte);
             Ok(())
         }) {
-            Step::Challenge { data, exchange } => (data, exchange),
+            AuthStep::Challenge { data, exchange } => (data, exchange),
             other => panic!("{other:?}"),
         }
     };
@@ -157,19 +157,19 @@ fn each_exchange_has_a_nonce_of_its_own() {
     assert_ne!(first, second);
     // What proves the password in one exchange proves nothing in another.
     let (replayed, _) = client.last(&first);
-    let Step::Refuse(refusal) = exchange.go_on(replayed.as_bytes(), NOW) else { panic!("a replay is taken") };
+    let AuthStep::Refuse(refusal) = exchange.go_on(replayed.as_bytes(), NOW) else { panic!("a replay is taken") };
     assert_eq!(refusal.code, RefusalCode::Scram);
 }
 
 #[test]
 fn without_random_bytes_there_is_no_challenge() {
-    let attempt = Attempt {
+    let attempt = AuthAttempt {
         method: Some("SCRAM-SHA-256".into()),
         data: Some(Secret::new("n,,n=user,r=rOprNGfwEbeRWgbNEkqO")),
         ..nobody()
     };
     let chain = chain(vec![users()]);
-    let Step::Refuse(refusal) = chain.begin(attempt, NOW, &mut |_| Err(NoRandomBytes)) else {
+    let AuthStep::Refuse(refusal) = chain.begin(attempt, NOW, &mut |_| Err(RandomUnavailable)) else {
         panic!("it is not refused")
     };
     assert_eq!((refusal.code, refusal.reason), (RefusalCode::NoRandom, ConnectReason::ServerUnavailable));

@@ -4,40 +4,40 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tautwire_identity::{
-    Attempt, Bans, Chain, Link, Now, PasswordFile, Principal, Provenance, Refusal, Secret, Settings, Step,
-    VerifiedPasswords,
+    AuthAttempt, AuthBackend, AuthStep, Bans, Chain, ClientOrigin, Now, PasswordFile, Principal, Refusal, Secret,
+    Settings, VerifiedPasswords,
 };
 
 pub(crate) const NOW: Now = Now { unix_s: 1_800_000_000, steady_ms: 1_000 };
 
-pub(crate) fn chain(links: Vec<Link>) -> Arc<Chain> {
+pub(crate) fn chain(links: Vec<AuthBackend>) -> Arc<Chain> {
     chain_with(links, &Arc::default())
 }
 
 /// A chain that keeps what has been verified.
-pub(crate) fn remembering_chain(links: Vec<Link>, verified: &Arc<VerifiedPasswords>) -> Arc<Chain> {
+pub(crate) fn chain_with_cache(links: Vec<AuthBackend>, verified: &Arc<VerifiedPasswords>) -> Arc<Chain> {
     let settings =
         Settings { allows_plain_passwords: false, key: [7; 32], bans: Arc::default(), verified: verified.clone() };
     Arc::new(Chain::new(links, settings).expect("a chain"))
 }
 
-pub(crate) fn chain_with(links: Vec<Link>, bans: &Arc<Bans>) -> Arc<Chain> {
+pub(crate) fn chain_with(links: Vec<AuthBackend>, bans: &Arc<Bans>) -> Arc<Chain> {
     let settings =
         Settings { allows_plain_passwords: false, key: [7; 32], bans: bans.clone(), verified: Arc::default() };
     Arc::new(Chain::new(links, settings).expect("a chain"))
 }
 
 /// A client of this machine that says nothing of itself.
-pub(crate) fn nobody() -> Attempt {
-    let provenance = Provenance {
+pub(crate) fn nobody() -> AuthAttempt {
+    let origin = ClientOrigin {
         listener: "tcp".into(),
         address: Some(IpAddr::from([127, 0, 0, 1])),
         is_encrypted: false,
         certificate: None,
         peer_uid: None,
     };
-    Attempt {
-        provenance: Arc::new(provenance),
+    AuthAttempt {
+        origin: Arc::new(origin),
         client_id: "c".into(),
         user_name: None,
         password: None,
@@ -47,22 +47,22 @@ pub(crate) fn nobody() -> Attempt {
     }
 }
 
-pub(crate) fn user(name: &str, password: &str) -> Attempt {
-    Attempt { user_name: Some(name.into()), password: Some(Secret::new(password)), ..nobody() }
+pub(crate) fn user(name: &str, password: &str) -> AuthAttempt {
+    AuthAttempt { user_name: Some(name.into()), password: Some(Secret::new(password)), ..nobody() }
 }
 
-pub(crate) fn from(attempt: Attempt, change: impl FnOnce(&mut Provenance)) -> Attempt {
-    let mut provenance = (*attempt.provenance).clone();
-    change(&mut provenance);
-    Attempt { provenance: Arc::new(provenance), ..attempt }
+pub(crate) fn from(attempt: AuthAttempt, change: impl FnOnce(&mut ClientOrigin)) -> AuthAttempt {
+    let mut origin = (*attempt.origin).clone();
+    change(&mut origin);
+    AuthAttempt { origin: Arc::new(origin), ..attempt }
 }
 
 /// What comes of it in the end, and how many times a thread that may wait was needed.
-pub(crate) fn ends(chain: &Arc<Chain>, attempt: Attempt) -> (Result<Principal, Refusal>, usize) {
+pub(crate) fn ends(chain: &Arc<Chain>, attempt: AuthAttempt) -> (Result<Principal, Refusal>, usize) {
     ends_at(chain, attempt, NOW)
 }
 
-pub(crate) fn ends_at(chain: &Arc<Chain>, attempt: Attempt, now: Now) -> (Result<Principal, Refusal>, usize) {
+pub(crate) fn ends_at(chain: &Arc<Chain>, attempt: AuthAttempt, now: Now) -> (Result<Principal, Refusal>, usize) {
     let mut work = 0;
     let mut step = chain.begin(attempt, now, &mut |bytes| {
         bytes.fill(9);
@@ -70,22 +70,22 @@ pub(crate) fn ends_at(chain: &Arc<Chain>, attempt: Attempt, now: Now) -> (Result
     });
     loop {
         step = match step {
-            Step::Admit { principal, .. } => return (Ok(principal), work),
-            Step::Refuse(refusal) => return (Err(refusal), work),
-            Step::Work(next) => {
+            AuthStep::Admit { principal, .. } => return (Ok(principal), work),
+            AuthStep::Refuse(refusal) => return (Err(refusal), work),
+            AuthStep::AuthWork(next) => {
                 work += 1;
                 next.run(&(), now)
             }
-            Step::Challenge { exchange, .. } => exchange.go_on(b"", now),
+            AuthStep::Challenge { exchange, .. } => exchange.go_on(b"", now),
         };
     }
 }
 
-pub(crate) fn admitted(chain: &Arc<Chain>, attempt: Attempt) -> Principal {
+pub(crate) fn admitted(chain: &Arc<Chain>, attempt: AuthAttempt) -> Principal {
     ends(chain, attempt).0.expect("admitted")
 }
 
-pub(crate) fn refused(chain: &Arc<Chain>, attempt: Attempt) -> Refusal {
+pub(crate) fn refused(chain: &Arc<Chain>, attempt: AuthAttempt) -> Refusal {
     ends(chain, attempt).0.expect_err("refused")
 }
 
@@ -99,6 +99,6 @@ dave:$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U
 erin:$argon2id$v=19$m=256,t=2,p=2$c29tZXNhbHQ$bQk8UB/VmZZF4Oo79iDXuL5/0ttZwg2f/5U52iv1cDc
 ";
 
-pub(crate) fn users() -> Link {
-    Link::PasswordFile(Arc::new(PasswordFile::parse("users", USERS).expect("a password file")))
+pub(crate) fn users() -> AuthBackend {
+    AuthBackend::PasswordFile(Arc::new(PasswordFile::parse("users", USERS).expect("a password file")))
 }

@@ -8,8 +8,8 @@ use rcgen::KeyPair;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair};
 use tautwire_identity::{
-    Algorithm, Attempt, Chain, HttpAnswer, HttpFailure, HttpRequest, JWT_METHOD, Jwks, JwksSettings, Jwt, JwtSettings,
-    KeySet, Keys, Link, Now, Outside, Refusal, RefusalCode, Secret, Step,
+    Algorithm, AuthAttempt, AuthBackend, AuthStep, Chain, HttpClient, HttpRequest, HttpRequestError, HttpResponse,
+    JWT_METHOD, Jwks, JwksSettings, Jwt, JwtSettings, KeySet, Keys, Now, Refusal, RefusalCode, Secret,
 };
 use tautwire_protocol::ConnectReason;
 
@@ -38,16 +38,16 @@ fn hs256() -> JwtSettings {
     JwtSettings { algorithms: vec![Algorithm::Hs256], ..JwtSettings::default() }
 }
 
-fn link(settings: JwtSettings, keys: KeySet) -> Link {
-    Link::Jwt(Arc::new(Jwt::new(settings, Keys::Fixed(Arc::new(keys))).expect("settings")))
+fn backend(settings: JwtSettings, keys: KeySet) -> AuthBackend {
+    AuthBackend::Jwt(Arc::new(Jwt::new(settings, Keys::Fixed(Arc::new(keys))).expect("settings")))
 }
 
 fn of_secret(settings: JwtSettings) -> Arc<Chain> {
-    chain(vec![link(settings, KeySet::of_secret(Secret::new(SECRET)).expect("a key"))])
+    chain(vec![backend(settings, KeySet::of_secret(Secret::new(SECRET)).expect("a key"))])
 }
 
 /// As most clients give it: in the password, with some user name.
-fn with(token: &str) -> Attempt {
+fn with(token: &str) -> AuthAttempt {
     user("token", token)
 }
 
@@ -72,11 +72,11 @@ fn tokens_of_the_standard_are_understood() {
         ),
     ] {
         let settings = JwtSettings { algorithms: vec![algorithm], user_claim: "iss".into(), ..JwtSettings::default() };
-        let chain = chain(vec![link(settings, KeySet::of_file(keys).expect("keys"))]);
+        let chain = chain(vec![backend(settings, KeySet::of_file(keys).expect("keys"))]);
         let attempt = with(&format!("{header}.{claims}.{signature}"));
         let early = Now { unix_s: 1_300_819_000, steady_ms: 0 };
         let principal = ends_at(&chain, attempt.clone(), early).0.expect("admitted");
-        assert_eq!((principal.user.as_deref(), principal.link), (Some("joe"), "jwt"));
+        assert_eq!((principal.user.as_deref(), principal.backend), (Some("joe"), "jwt"));
         assert_eq!(principal.expires_at_unix_s, Some(1_300_819_380 + 30));
         assert!(principal.claims.contains(&("http://example.com/is_root".into(), "true".into())));
         assert_eq!(refused(&chain, attempt).code, RefusalCode::TokenExpired);
@@ -88,7 +88,7 @@ fn tokens_by_rsa_are_understood_with_both_kinds_of_keys() {
     let jwks =
         |more: &str| format!(r#"{{"keys":[{{"kty":"RSA","kid":"r1","e":"AQAB","n":"{}"{more}}}]}}"#, rsa::MODULUS);
     let user = |keys: &str, token: &str| {
-        let chain = chain(vec![link(JwtSettings::default(), KeySet::of_file(keys).expect("keys"))]);
+        let chain = chain(vec![backend(JwtSettings::default(), KeySet::of_file(keys).expect("keys"))]);
         ends_at(&chain, with(token), NOW)
             .0
             .map(|principal| principal.user.expect("a user"))
@@ -133,13 +133,13 @@ fn curves_work_and_a_key_checks_its_own_tokens_alone() {
     };
     let tokens = [sign(0, "ES256"), sign(1, "ES384"), sign(2, "EdDSA"), sign(2, "Ed25519")];
     for (key, pem) in keys.iter().map(KeyPair::public_key_pem).enumerate() {
-        let chain = chain(vec![link(JwtSettings::default(), KeySet::of_pem(&pem).expect("a key"))]);
+        let chain = chain(vec![backend(JwtSettings::default(), KeySet::of_pem(&pem).expect("a key"))]);
         for (index, token) in tokens.iter().enumerate() {
             assert_eq!(ends_at(&chain, with(token), NOW).0.is_ok(), index.min(2) == key, "{key} {index}");
         }
     }
     let all: String = keys.iter().map(KeyPair::public_key_pem).collect();
-    let chain = chain(vec![link(JwtSettings::default(), KeySet::of_pem(&all).expect("keys"))]);
+    let chain = chain(vec![backend(JwtSettings::default(), KeySet::of_pem(&all).expect("keys"))]);
     assert!(tokens.iter().all(|token| ends_at(&chain, with(token), NOW).0.is_ok()));
 }
 
@@ -148,7 +148,7 @@ fn no_key_can_be_used_for_what_it_is_not() {
     let refusal = |keys: KeySet, token: &str| {
         // Even if somebody allows everything.
         let settings = JwtSettings { algorithms: Algorithm::ALL.to_vec(), ..JwtSettings::default() };
-        refused(&chain(vec![link(settings, keys)]), with(token))
+        refused(&chain(vec![backend(settings, keys)]), with(token))
     };
     let none = format!("{}.{}.", encoded(r#"{"alg":"none"}"#), encoded(r#"{"sub":"u","exp":1900000000}"#));
     let told = refusal(KeySet::of_pem(rsa::PEM).expect("a key"), &none);
@@ -174,7 +174,7 @@ fn no_key_can_be_used_for_what_it_is_not() {
     let told = KeySet::of_pem(&private).expect_err("refused").to_string();
     assert!(told.contains("this is a private key"), "{told}");
     // What is right and not allowed.
-    let chain = chain(vec![link(JwtSettings::default(), KeySet::of_secret(Secret::new(SECRET)).expect("a key"))]);
+    let chain = chain(vec![backend(JwtSettings::default(), KeySet::of_secret(Secret::new(SECRET)).expect("a key"))]);
     let told = refused(&chain, with(&token(r#"{"sub":"u","exp":1900000000}"#)));
     assert!(told.log.contains("HS256 is not allowed"), "{told}");
 }
@@ -225,7 +225,7 @@ fn claims_are_checked() {
 }
 
 #[test]
-fn what_is_no_token_is_refused() {
+fn invalid_tokens_are_refused() {
     let claims = r#"{"sub":"u","exp":1900000000}"#;
     for (text, expected) in [
         (signed(r#"{"alg":"HS256","crit":["exp"],"exp":1}"#, claims), "(crit)"),
@@ -237,15 +237,16 @@ fn what_is_no_token_is_refused() {
         (format!("{}x", token(claims)), "its signature is wrong"),
         (format!("{}A", &token(claims)[..token(claims).len() - 1]), ""),
     ] {
-        let attempt = Attempt { method: Some(JWT_METHOD.into()), data: Some(Secret::new(text.clone())), ..nobody() };
+        let attempt =
+            AuthAttempt { method: Some(JWT_METHOD.into()), data: Some(Secret::new(text.clone())), ..nobody() };
         let refusal = refused(&of_secret(hs256()), attempt);
         assert_eq!(refusal.code, RefusalCode::Token);
         assert!(refusal.log.contains(expected), "{text}: {refusal}");
     }
     // A password that does not look like one is for others, and so is a token of another issuer.
     let settings = JwtSettings { issuers: vec!["https://id".into()], ..hs256() };
-    let both = chain(vec![link(settings, KeySet::of_secret(Secret::new(SECRET)).expect("a key")), users()]);
-    assert_eq!(admitted(&both, user("dave", "password")).link, "password_file");
+    let both = chain(vec![backend(settings, KeySet::of_secret(Secret::new(SECRET)).expect("a key")), users()]);
+    assert_eq!(admitted(&both, user("dave", "password")).backend, "password_file");
     let told = refused(&both, user("dave", &token(claims)));
     assert_eq!(told.code, RefusalCode::WrongPassword);
     let told = refused(&both, user("nobody", &token(claims)));
@@ -276,11 +277,11 @@ fn claims_name_user_client_and_roles() {
 /// A server of keys, and how often it has been asked.
 struct Server {
     asked: AtomicUsize,
-    answer: Result<(u16, String), HttpFailure>,
+    answer: Result<(u16, String), HttpRequestError>,
 }
 
 impl Server {
-    fn new(answer: Result<(u16, String), HttpFailure>) -> Server {
+    fn new(answer: Result<(u16, String), HttpRequestError>) -> Server {
         Server { asked: AtomicUsize::new(0), answer }
     }
 
@@ -289,12 +290,12 @@ impl Server {
     }
 }
 
-impl Outside for Server {
-    fn request(&self, request: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure> {
+impl HttpClient for Server {
+    fn request(&self, request: &HttpRequest<'_>) -> Result<HttpResponse, HttpRequestError> {
         assert_eq!((request.url, request.body.is_none(), request.timeout_ms), ("https://id/keys", true, 500));
         self.asked.fetch_add(1, Ordering::Relaxed);
         let (status, body) = self.answer.clone()?;
-        Ok(HttpAnswer::new(status, body))
+        Ok(HttpResponse::new(status, body))
     }
 }
 
@@ -307,15 +308,15 @@ fn fetched() -> (Arc<Jwks>, Arc<Chain>) {
     let jwks = Arc::new(Jwks::new(settings).expect("a URL"));
     let settings = JwtSettings { leeway_s: 0, ..JwtSettings::default() };
     let jwt = Jwt::new(settings, Keys::Url(jwks.clone())).expect("settings");
-    (jwks, chain(vec![Link::Jwt(Arc::new(jwt))]))
+    (jwks, chain(vec![AuthBackend::Jwt(Arc::new(jwt))]))
 }
 
 fn outcome(chain: &Arc<Chain>, server: &Server, seconds: u64) -> Result<(), RefusalCode> {
     let now = Now { unix_s: NOW.unix_s, steady_ms: seconds * 1_000 };
     match chain.begin(with(rsa::RS256), now, &mut |_| Ok(())) {
-        Step::Work(work) => match work.run(server, now) {
-            Step::Admit { .. } => Ok(()),
-            Step::Refuse(refusal) => Err(refusal.code),
+        AuthStep::AuthWork(work) => match work.run(server, now) {
+            AuthStep::Admit { .. } => Ok(()),
+            AuthStep::Refuse(refusal) => Err(refusal.code),
             other => panic!("{other:?}"),
         },
         other => panic!("{other:?}"),
@@ -325,7 +326,7 @@ fn outcome(chain: &Arc<Chain>, server: &Server, seconds: u64) -> Result<(), Refu
 #[test]
 fn keys_of_a_url_are_kept_refreshed_and_honoured_while_it_is_down() {
     let (jwks, chain) = fetched();
-    let (up, down) = (Server::new(Ok((200, rsa_set("r1")))), Server::new(Err(HttpFailure::Timeout)));
+    let (up, down) = (Server::new(Ok((200, rsa_set("r1")))), Server::new(Err(HttpRequestError::Timeout)));
     // Before there are any, nobody is let in, and the URL is not asked for each client.
     for seconds in [0, 1, 9] {
         assert_eq!(outcome(&chain, &down, seconds), Err(RefusalCode::TokenKeys));
@@ -351,8 +352,8 @@ fn all_who_wait_for_the_first_keys_get_them_by_one_request() {
 
     /// Answers when all clients are there.
     struct Slow(AtomicUsize, Server);
-    impl Outside for Slow {
-        fn request(&self, request: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure> {
+    impl HttpClient for Slow {
+        fn request(&self, request: &HttpRequest<'_>) -> Result<HttpResponse, HttpRequestError> {
             while self.0.load(Ordering::Acquire) < CLIENTS {
                 std::thread::yield_now();
             }
@@ -366,9 +367,11 @@ fn all_who_wait_for_the_first_keys_get_them_by_one_request() {
     std::thread::scope(|scope| {
         for _ in 0..CLIENTS {
             scope.spawn(|| {
-                let Step::Work(work) = chain.begin(with(rsa::RS256), NOW, &mut |_| Ok(())) else { panic!("no work") };
+                let AuthStep::AuthWork(work) = chain.begin(with(rsa::RS256), NOW, &mut |_| Ok(())) else {
+                    panic!("no work")
+                };
                 slow.0.fetch_add(1, Ordering::AcqRel);
-                assert!(matches!(work.run(&slow, NOW), Step::Admit { .. }));
+                assert!(matches!(work.run(&slow, NOW), AuthStep::Admit { .. }));
             });
         }
     });
@@ -412,7 +415,7 @@ fn a_wrong_signature_by_a_key_with_the_name_fetches_nothing() {
 }
 
 #[test]
-fn answers_that_are_no_keys_are_not_taken() {
+fn invalid_jwks_responses_are_ignored() {
     for answer in [
         (404, rsa_set("r1")),
         (200, "{}".to_owned()),
@@ -426,7 +429,7 @@ fn answers_that_are_no_keys_are_not_taken() {
 }
 
 #[test]
-fn keys_come_by_a_way_that_nobody_can_change() {
+fn jwks_urls_must_be_secure() {
     for (url, is_right) in [
         ("https://id.example/keys", true),
         ("http://localhost:8080/keys", true),

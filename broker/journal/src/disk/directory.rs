@@ -14,8 +14,8 @@ use crate::format::BLOCK_BYTES;
 /// A new file is filled in pieces of so many bytes.
 const FILL_BYTES: usize = 1 << 20;
 /// What clients publish is nobody else's business, in a directory that others may look into either.
-const PRIVATE: u32 = 0o700;
-const PRIVATE_FILE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
 
 /// A directory of the file system.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ impl Directory {
 
     /// A file of this directory, whose pages the system is to forget.
     fn file(&self, name: &str, file: File) -> io::Result<DirectoryFile> {
-        forget_pages(&file)?;
+        evict_page_cache(&file)?;
         Ok(DirectoryFile { name: name.into(), direct: direct(&self.at(name)), file })
     }
 }
@@ -100,7 +100,7 @@ fn make(path: &Path) -> io::Result<()> {
     if let Some(parent) = parent {
         make(parent)?;
     }
-    match DirBuilder::new().mode(PRIVATE).create(path) {
+    match DirBuilder::new().mode(DIRECTORY_MODE).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         // Another process may have made it meanwhile.
         Err(_) if !path.is_dir() => return Err(rustix::io::Errno::NOTDIR.into()),
@@ -110,9 +110,9 @@ fn make(path: &Path) -> io::Result<()> {
 }
 
 /// A file that is made if it is not there, for this user alone.
-fn created_private() -> OpenOptions {
+fn create_private() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.create(true).mode(PRIVATE_FILE);
+    options.create(true).mode(FILE_MODE);
     options
 }
 
@@ -138,17 +138,17 @@ fn direct(_path: &Path) -> Option<File> {
 
 /// A page whose writing has failed counts as written afterwards, and is only in memory: the disk's own is wanted.
 #[cfg(target_os = "linux")]
-fn forget_pages(file: &File) -> io::Result<()> {
+fn evict_page_cache(file: &File) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn forget_pages(_file: &File) -> io::Result<()> {
+fn evict_page_cache(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
 /// The names of all files of a directory.
-pub(super) fn names_in(path: &Path) -> Result<Vec<String>, DiskError> {
+pub(super) fn list_names(path: &Path) -> Result<Vec<String>, DiskError> {
     let failed = |error: io::Error| DiskError::new(Operation::List, "", &error);
     let mut names = Vec::new();
     for entry in fs::read_dir(path).map_err(failed)? {
@@ -182,17 +182,17 @@ impl Disk for Directory {
 
     fn lock(&self, name: &str) -> Result<DirectoryLock, DiskError> {
         let failed = |error: io::Error| DiskError::new(Operation::Lock, name, &error);
-        let file = created_private().write(true).truncate(false).open(self.at(name)).map_err(failed)?;
+        let file = create_private().write(true).truncate(false).open(self.at(name)).map_err(failed)?;
         DirectoryLock::take(file, FlockOperation::NonBlockingLockExclusive).map_err(failed)
     }
 
     fn list(&self) -> Result<Vec<String>, DiskError> {
-        names_in(&self.path)
+        list_names(&self.path)
     }
 
     fn create(&self, name: &str, bytes: u64) -> Result<DirectoryFile, DiskError> {
         let failed = |error: io::Error| DiskError::new(Operation::Create, name, &error);
-        let mut options = created_private();
+        let mut options = create_private();
         let file = options.read(true).write(true).truncate(true).open(self.at(name)).map_err(failed)?;
         // Filling what is left to see that it is too little would take it from everybody else for that time.
         if bytes > 0 && self.free_bytes()? < bytes {

@@ -3,7 +3,7 @@
 mod blocks;
 mod directory;
 #[cfg(any(test, feature = "lying-disk"))]
-mod lying;
+mod faulty;
 mod read_only;
 
 use std::fmt;
@@ -12,7 +12,7 @@ use std::io;
 pub(crate) use blocks::BlockBuffer;
 pub use directory::{Directory, replace_directory};
 #[cfg(any(test, feature = "lying-disk"))]
-pub use lying::{Faults, LyingDisk, Random};
+pub use faulty::{Faults, FaultyDisk, Random};
 pub use read_only::ReadOnlyDirectory;
 
 /// One directory of files. Clones are the same directory, and may be used by several threads.

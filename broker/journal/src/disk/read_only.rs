@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustix::fs::FlockOperation;
 
-use crate::disk::directory::{DirectoryLock, names_in};
+use crate::disk::directory::{DirectoryLock, list_names};
 use crate::disk::{Disk, DiskError, DiskFile, Operation};
 use crate::format::LOCK_NAME;
 
@@ -63,7 +63,7 @@ impl Disk for ReadOnlyDirectory {
     }
 
     fn list(&self) -> Result<Vec<String>, DiskError> {
-        names_in(&self.path)
+        list_names(&self.path)
     }
 
     fn create(&self, name: &str, _bytes: u64) -> Result<ReadOnlyFile, DiskError> {

@@ -33,7 +33,7 @@ pub(crate) enum FrameKind {
 
 /// A frame's header, and where its body lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Placed {
+pub(crate) struct FrameLocation {
     pub(crate) position: Position,
     /// The last frame before its group. All up to it was durable when this one was written.
     pub(crate) durable: Position,
@@ -46,7 +46,7 @@ pub(crate) struct Placed {
     pub(crate) body_bytes: usize,
 }
 
-impl Placed {
+impl FrameLocation {
     /// Bytes to the next frame of the group.
     pub(crate) fn bytes(&self) -> usize {
         frame_bytes(self.body_bytes)
@@ -66,7 +66,7 @@ pub(crate) fn frame_bytes(body_bytes: usize) -> usize {
 }
 
 /// Writes the header in front of a body that lies at its place already. `bytes`: header and body, without padding.
-pub(crate) fn stamp(bytes: &mut [u8], placed: &Placed) {
+pub(crate) fn stamp(bytes: &mut [u8], placed: &FrameLocation) {
     let Some((header, body)) = bytes.split_at_mut_checked(FRAME_HEADER_BYTES) else { return };
     // A body is no longer than FRAME_BODY_MAX_BYTES.
     header[0..4].copy_from_slice(&(body.len() as u32).to_le_bytes());
@@ -78,18 +78,18 @@ pub(crate) fn stamp(bytes: &mut [u8], placed: &Placed) {
     header[38] = placed.kind as u8;
     header[39] = 0;
     header[40..48].copy_from_slice(&placed.turn.0.to_le_bytes());
-    let check = check_of(header, body);
+    let check = frame_checksum(header, body);
     header[4..8].copy_from_slice(&check.to_le_bytes());
 }
 
-fn check_of(header: &[u8], body: &[u8]) -> u32 {
+fn frame_checksum(header: &[u8], body: &[u8]) -> u32 {
     let check = crc32c::crc32c_append(crc32c::crc32c(&header[0..4]), &header[8..FRAME_HEADER_BYTES]);
     crc32c::crc32c_append(check, body)
 }
 
 /// The frame at `offset` of `bytes`, if there is one that is whole and says that it belongs there.
-pub(crate) fn parse(bytes: &[u8], offset: usize, position: Position, epoch: Epoch) -> Option<Placed> {
-    if !looks_begun(bytes, offset, position, epoch) {
+pub(crate) fn parse(bytes: &[u8], offset: usize, position: Position, epoch: Epoch) -> Option<FrameLocation> {
+    if !is_frame_start(bytes, offset, position, epoch) {
         return None;
     }
     let bytes = bytes.get(offset..)?;
@@ -99,10 +99,10 @@ pub(crate) fn parse(bytes: &[u8], offset: usize, position: Position, epoch: Epoc
         return None;
     }
     let body = rest.get(..body_bytes)?;
-    if u32_at(header, 4)? != check_of(header, body) {
+    if u32_at(header, 4)? != frame_checksum(header, body) {
         return None;
     }
-    Some(Placed {
+    Some(FrameLocation {
         position,
         durable: Position(u64_at(header, 24)?),
         index: u32_at(header, 32)?,
@@ -120,7 +120,7 @@ pub(crate) fn parse(bytes: &[u8], offset: usize, position: Position, epoch: Epoc
 
 /// Whether a frame that belongs to `offset` was begun there, be it whole or not.
 #[inline]
-pub(crate) fn looks_begun(bytes: &[u8], offset: usize, position: Position, epoch: Epoch) -> bool {
+pub(crate) fn is_frame_start(bytes: &[u8], offset: usize, position: Position, epoch: Epoch) -> bool {
     let Some(header) = bytes.get(offset..).and_then(|bytes| bytes.get(..FRAME_HEADER_BYTES)) else { return false };
     header[16..24] == position.0.to_le_bytes()
         && (header[8..16] == epoch.get().to_le_bytes() || is(Mutant::TakesOtherEpochs))
@@ -132,8 +132,8 @@ mod tests {
 
     const AT: usize = 16;
 
-    fn stamped(body: &[u8]) -> (Placed, Vec<u8>) {
-        let placed = Placed {
+    fn stamped(body: &[u8]) -> (FrameLocation, Vec<u8>) {
+        let placed = FrameLocation {
             position: Position(9_000),
             durable: Position(8_192),
             index: 3,

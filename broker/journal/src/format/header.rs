@@ -1,6 +1,6 @@
 //! The header of a segment or a snapshot.
 
-use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, FORMAT_OLDEST, FORMAT_VERSION, u32_at, u64_at};
+use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, FORMAT_MIN_VERSION, FORMAT_VERSION, u32_at, u64_at};
 use crate::numbers::{Epoch, LogId, Position, SegmentNumber};
 
 const MAGIC: &[u8; 8] = b"TAUTWIRE";
@@ -34,7 +34,7 @@ pub(crate) enum HeaderFault {
     /// No header, or one that has been changed.
     Damaged,
     /// A version that this program does not know.
-    Newer(u32),
+    UnsupportedVersion(u32),
 }
 
 impl Header {
@@ -64,7 +64,7 @@ impl Header {
         for block in copies.into_iter().flatten() {
             match Header::parse_block(block) {
                 Ok(header) => return Ok(header),
-                Err(newer @ HeaderFault::Newer(_)) => fault = newer,
+                Err(newer @ HeaderFault::UnsupportedVersion(_)) => fault = newer,
                 Err(HeaderFault::Damaged) => {}
             }
         }
@@ -80,9 +80,9 @@ impl Header {
         // A newer version may keep its check elsewhere, so it is told before the check is looked at.
         let version = short(8)?;
         if version > FORMAT_VERSION {
-            return Err(HeaderFault::Newer(version));
+            return Err(HeaderFault::UnsupportedVersion(version));
         }
-        if version < FORMAT_OLDEST || short(CHECKED_BYTES)? != crc32c::crc32c(&block[..CHECKED_BYTES]) {
+        if version < FORMAT_MIN_VERSION || short(CHECKED_BYTES)? != crc32c::crc32c(&block[..CHECKED_BYTES]) {
             return Err(HeaderFault::Damaged);
         }
         let header = Header {
@@ -98,7 +98,7 @@ impl Header {
             after: Position(number(48)?),
             log: LogId(number(56)?),
             written_at_ms: number(64)?,
-            place: if version > FORMAT_OLDEST { Some(short(72)?) } else { None },
+            place: if version > FORMAT_MIN_VERSION { Some(short(72)?) } else { None },
         };
         header.end().map(|_| header).ok_or(HeaderFault::Damaged)
     }
@@ -155,6 +155,6 @@ mod tests {
         for copy in [0, BLOCK_BYTES] {
             bytes[copy + 8] = 9;
         }
-        assert_eq!(Header::parse(&bytes), Err(HeaderFault::Newer(9)));
+        assert_eq!(Header::parse(&bytes), Err(HeaderFault::UnsupportedVersion(9)));
     }
 }

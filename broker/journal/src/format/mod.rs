@@ -8,7 +8,7 @@ mod version;
 
 pub use frame::Frame;
 pub(crate) use frame::{
-    EPOCH_OFFSET, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameKind, Placed, frame_bytes, looks_begun, parse, stamp,
+    EPOCH_OFFSET, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameKind, FrameLocation, frame_bytes, is_frame_start, parse, stamp,
 };
 pub(crate) use header::{FileKind, Header, HeaderFault};
 pub use names::{LOCK_NAME, RESERVE_NAME};
@@ -19,7 +19,7 @@ pub(crate) use version::{Version, VersionFault};
 /// The version of the format that is written.
 pub const FORMAT_VERSION: u32 = 2;
 /// The oldest version of the format that is read.
-pub(crate) const FORMAT_OLDEST: u32 = 1;
+pub(crate) const FORMAT_MIN_VERSION: u32 = 1;
 /// Groups of frames begin and end at multiples of this.
 pub const BLOCK_BYTES: usize = 4096;
 /// The largest body of a frame in bytes. An MQTT packet has less than half of it.

@@ -1,6 +1,6 @@
 //! The file `VERSION`.
 
-use crate::format::{FORMAT_OLDEST, FORMAT_VERSION};
+use crate::format::{FORMAT_MIN_VERSION, FORMAT_VERSION};
 use crate::numbers::{LogId, SegmentNumber};
 
 /// What `VERSION` says.
@@ -18,7 +18,7 @@ pub(crate) enum VersionFault {
     /// Not what was written.
     Damaged,
     /// A version that this program does not know.
-    Newer(u32),
+    UnsupportedVersion(u32),
 }
 
 impl Version {
@@ -29,7 +29,7 @@ impl Version {
     pub(crate) fn to_text(self) -> String {
         let Version { format, .. } = self;
         let mut text = format!("tautwire-journal\nformat {format}\nlog {:016x}\n", self.log.0);
-        if format > FORMAT_OLDEST {
+        if format > FORMAT_MIN_VERSION {
             text += &format!("segments {:016x}\n", self.made.0);
         }
         let check = crc32c::crc32c(text.as_bytes());
@@ -44,11 +44,11 @@ impl Version {
             _ => return Err(VersionFault::Damaged),
         };
         if format > FORMAT_VERSION {
-            return Err(VersionFault::Newer(format));
+            return Err(VersionFault::UnsupportedVersion(format));
         }
         let mut number = |name| u64::from_str_radix(lines.next()?.strip_prefix(name)?, 16).ok();
         let log = number("log ").map(LogId).ok_or(VersionFault::Damaged)?;
-        let made = if format > FORMAT_OLDEST { number("segments ") } else { Some(0) };
+        let made = if format > FORMAT_MIN_VERSION { number("segments ") } else { Some(0) };
         let version = Version { format, log, made: SegmentNumber(made.ok_or(VersionFault::Damaged)?) };
         if text == version.to_text() { Ok(version) } else { Err(VersionFault::Damaged) }
     }
@@ -80,6 +80,6 @@ mod tests {
 
     #[test]
     fn a_newer_version_is_named_whatever_follows() {
-        assert_eq!(Version::parse(b"tautwire-journal\nformat 12\nelse\n"), Err(VersionFault::Newer(12)));
+        assert_eq!(Version::parse(b"tautwire-journal\nformat 12\nelse\n"), Err(VersionFault::UnsupportedVersion(12)));
     }
 }

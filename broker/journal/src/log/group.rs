@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::disk::BlockBuffer;
-use crate::format::{BLOCK_BYTES, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameKind, Placed, frame_bytes, stamp};
+use crate::format::{BLOCK_BYTES, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameKind, FrameLocation, frame_bytes, stamp};
 use crate::log::GROUP_MAX_BYTES;
 use crate::numbers::{Epoch, Position, ShardNumber, TurnNumber};
 
@@ -11,11 +11,11 @@ use crate::numbers::{Epoch, Position, ShardNumber, TurnNumber};
 pub(crate) struct Group {
     /// Frames as they will be written, with room for their headers.
     buffer: BlockBuffer,
-    frames: Vec<Waiting>,
+    frames: Vec<GroupFrame>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct GroupFrame {
     /// Header and body in the buffer.
     range: Range<usize>,
     kind: FrameKind,
@@ -44,7 +44,7 @@ impl Group {
         self.buffer.extend(body);
         let end = self.buffer.len();
         self.buffer.fill_to(end.next_multiple_of(FRAME_ALIGN));
-        self.frames.push(Waiting { range: start..end, kind, shard, turn });
+        self.frames.push(GroupFrame { range: start..end, kind, shard, turn });
     }
 
     /// Writes the headers for the place at which the group will stand; gives the position of the last frame.
@@ -53,7 +53,7 @@ impl Group {
         let mut last = durable;
         for (index, waiting) in self.frames.iter().enumerate() {
             last = Position(start.0 + waiting.range.start as u64);
-            let placed = Placed {
+            let placed = FrameLocation {
                 position: last,
                 durable,
                 index: index as u32,

@@ -13,10 +13,10 @@ use crate::format::{FIRST_FRAME_OFFSET, FRAME_BODY_MAX_BYTES, FrameKind, Name};
 use crate::mutant::{Mutant, is};
 use crate::numbers::{Epoch, LogId, Position, SegmentNumber, ShardNumber, TurnNumber};
 pub(crate) use group::Group;
-pub use open::{HeldDirectory, OnDamage, Recovery};
+pub use open::{LockedDirectory, OnDamage, OpenReport};
 pub use reserve::RESERVE_BYTES;
-pub use segment::{Order, Prepared};
-use segment::{Retired, Segment};
+pub use segment::{PreparedSegment, SegmentRequest};
+use segment::{RetiredSegment, Segment};
 
 /// The size of a segment by default, in bytes.
 pub const SEGMENT_DEFAULT_BYTES: u64 = 16 << 20;
@@ -27,7 +27,7 @@ pub const SEGMENT_MAX_BYTES: u64 = 1 << 30;
 /// Frames join a group up to so many bytes; one that is larger is a group of its own.
 pub const GROUP_MAX_BYTES: usize = 8 << 20;
 /// So many files are kept to be used again; others are removed.
-pub const SPARES_MAX: usize = 2;
+pub const SPARE_SEGMENTS_MAX: usize = 2;
 
 /// How a log is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,9 +38,9 @@ pub struct Settings {
     pub on_damage: OnDamage,
     /// A group is handed to the system first and made durable after that, in two steps, since somebody waits for the first alone.
     /// One step is faster.
-    pub writes_first: bool,
-    /// [`RESERVE_BYTES`] are held back for a start on a full disk, see [`HeldDirectory::give_up_reserve`].
-    pub keeps_reserve: bool,
+    pub write_before_sync: bool,
+    /// [`RESERVE_BYTES`] are held back for a start on a full disk, see [`LockedDirectory::release_reserve`].
+    pub has_reserve: bool,
 }
 
 impl Default for Settings {
@@ -48,8 +48,8 @@ impl Default for Settings {
         Settings {
             segment_bytes: SEGMENT_DEFAULT_BYTES,
             on_damage: OnDamage::Refuse,
-            writes_first: false,
-            keeps_reserve: false,
+            write_before_sync: false,
+            has_reserve: false,
         }
     }
 }
@@ -65,22 +65,22 @@ pub struct Log<D: Disk> {
     id: LogId,
     epoch: Epoch,
     /// The last frame before this epoch.
-    began_after: Position,
+    epoch_start: Position,
     segment_bytes: u64,
-    writes_first: bool,
+    write_before_sync: bool,
     group: Group,
     current: Segment<D::File>,
     next: Next<D::File>,
     /// There was no space for the next segment, and there is none yet.
-    is_short_of_space: bool,
+    is_low_on_space: bool,
     /// Segments before the current one, the oldest first.
-    retired: Vec<Retired>,
+    retired: Vec<RetiredSegment>,
     /// Files to be used again, which stand under the names of their former segments.
     spares: Vec<SegmentNumber>,
     durable: Position,
     /// Something that is durable names the last frame.
     is_sealed: bool,
-    lacks_reserve: bool,
+    needs_reserve: bool,
     failure: Option<LogError>,
 }
 
@@ -89,9 +89,9 @@ pub struct Log<D: Disk> {
 enum Next<F> {
     None,
     /// There was no space for it.
-    NoSpace,
+    DiskFull,
     /// Somebody prepares it.
-    Ordered,
+    Requested,
     Ready(Segment<F>),
 }
 
@@ -99,7 +99,7 @@ enum Next<F> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AppendError {
     /// The group is full: [`Log::commit`] first.
-    GroupFull,
+    BatchFull,
     /// The body has more than [`FRAME_BODY_MAX_BYTES`].
     TooLarge,
     /// The log has failed, see [`Log::failure`].
@@ -120,7 +120,7 @@ impl<D: Disk> Log<D> {
         }
         let room = self.segment_bytes - FIRST_FRAME_OFFSET as u64;
         if !self.group.is_empty() && self.group.bytes_with(body.len()) as u64 > room.min(GROUP_MAX_BYTES as u64) {
-            return Err(AppendError::GroupFull);
+            return Err(AppendError::BatchFull);
         }
         self.group.push(FrameKind::Turn, shard, turn, body);
         Ok(())
@@ -131,19 +131,19 @@ impl<D: Disk> Log<D> {
     /// # Errors
     /// That of the disk, now and at every later call. None of the frames may be taken for durable, nor for lost.
     pub fn commit(&mut self) -> Result<Position, LogError> {
-        self.commit_and_tell(|| {})
+        self.commit_with_callback(|| {})
     }
 
-    /// The same. Where [`Settings::writes_first`] says so, `written` is called as soon as the system has the frames: they survive the
+    /// The same. Where [`Settings::write_before_sync`] says so, `written` is called as soon as the system has the frames: they survive the
     /// end of the process then, and not yet that of the system.
     ///
     /// # Errors
     /// As for [`Log::commit`].
-    pub fn commit_and_tell(&mut self, written: impl FnOnce()) -> Result<Position, LogError> {
+    pub fn commit_with_callback(&mut self, written: impl FnOnce()) -> Result<Position, LogError> {
         self.check()?;
         if !self.group.is_empty() {
             let result = self.write(written);
-            self.keep_failure(result)?;
+            self.record_failure(result)?;
         }
         Ok(self.durable)
     }
@@ -158,7 +158,7 @@ impl<D: Disk> Log<D> {
         if is(Mutant::ForgetsToSync) {
             self.current.file.write_at(self.current.at, bytes)?;
             written();
-        } else if self.writes_first {
+        } else if self.write_before_sync {
             self.current.file.write_at(self.current.at, bytes)?;
             written();
             self.current.file.sync_data()?;
@@ -183,7 +183,7 @@ impl<D: Disk> Log<D> {
             return Ok(());
         }
         let result = self.current.seal(self.durable);
-        self.keep_failure(result)?;
+        self.record_failure(result)?;
         self.is_sealed = true;
         Ok(())
     }
@@ -198,13 +198,13 @@ impl<D: Disk> Log<D> {
         loop {
             let segment = match std::mem::replace(&mut self.next, Next::None) {
                 Next::Ready(segment) => segment,
-                Next::None | Next::NoSpace => {
-                    let segment = self.make_order(bytes, 0).carry_out()?.segment;
-                    self.is_short_of_space = false;
+                Next::None | Next::DiskFull => {
+                    let segment = self.segment_request(bytes, 0).execute()?.segment;
+                    self.is_low_on_space = false;
                     segment
                 }
-                Next::Ordered => {
-                    self.next = Next::Ordered;
+                Next::Requested => {
+                    self.next = Next::Requested;
                     return Err(LogError::Settings("a segment was ordered, and has to be delivered before the commit"));
                 }
             };
@@ -217,20 +217,20 @@ impl<D: Disk> Log<D> {
         }
     }
 
-    /// Whether [`Log::commit`] needs the segment that was ordered, so that [`Log::deliver`] has to come first.
-    pub fn needs_delivery(&self) -> bool {
-        matches!(self.next, Next::Ordered) && !self.current.fits(self.group.padded_bytes())
+    /// Whether [`Log::commit`] needs the segment that was ordered, so that [`Log::install_segment`] has to come first.
+    pub fn needs_segment(&self) -> bool {
+        matches!(self.next, Next::Requested) && !self.current.fits(self.group.padded_bytes())
     }
 
     /// What has to be done so that the next segment is ready before this one is full; `None` where it is ready, or ordered
     /// already. Carrying it out takes long, and may be done by another thread, but never after the log has been closed or
     /// dropped: the directory is another's then. `now_ms`: Unix time.
-    pub fn order(&mut self, now_ms: u64) -> Option<Order<D>> {
+    pub fn request(&mut self, now_ms: u64) -> Option<SegmentRequest<D>> {
         if self.failure.is_some() || !matches!(self.next, Next::None) {
             return None;
         }
-        let order = self.make_order(0, now_ms);
-        self.next = Next::Ordered;
+        let order = self.segment_request(0, now_ms);
+        self.next = Next::Requested;
         Some(order)
     }
 
@@ -238,29 +238,29 @@ impl<D: Disk> Log<D> {
     ///
     /// # Errors
     /// The log has failed, or fails now, because it cannot be known what the disk has done of it.
-    pub fn deliver(&mut self, prepared: Result<Prepared<D>, LogError>) -> Result<(), LogError> {
+    pub fn install_segment(&mut self, prepared: Result<PreparedSegment<D>, LogError>) -> Result<(), LogError> {
         self.check()?;
         if let Err(LogError::Disk(error)) = &prepared
             && matches!(error.kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
         {
-            (self.next, self.is_short_of_space) = (Next::NoSpace, true);
+            (self.next, self.is_low_on_space) = (Next::DiskFull, true);
             return Ok(());
         }
-        let prepared = self.keep_failure(prepared)?;
-        (self.next, self.is_short_of_space) = (Next::Ready(prepared.segment), false);
-        self.lacks_reserve &= !prepared.made_reserve;
+        let prepared = self.record_failure(prepared)?;
+        (self.next, self.is_low_on_space) = (Next::Ready(prepared.segment), false);
+        self.needs_reserve &= !prepared.reserve_created;
         Ok(())
     }
 
     /// Whether there was no space for the next segment, and none has been made since. The log goes on to the end of the present one,
     /// and fails there unless there is space by then.
-    pub fn is_short_of_space(&self) -> bool {
-        self.is_short_of_space
+    pub fn is_low_on_space(&self) -> bool {
+        self.is_low_on_space
     }
 
-    /// There may be space now: the next [`Log::order`] tries again.
-    pub fn look_for_space(&mut self) {
-        if matches!(self.next, Next::NoSpace) {
+    /// There may be space now: the next [`Log::request`] tries again.
+    pub fn retry_allocation(&mut self) {
+        if matches!(self.next, Next::DiskFull) {
             self.next = Next::None;
         }
     }
@@ -268,10 +268,10 @@ impl<D: Disk> Log<D> {
     /// Prepares the next segment on this thread.
     ///
     /// # Errors
-    /// As for [`Log::deliver`].
+    /// As for [`Log::install_segment`].
     pub fn prepare(&mut self, now_ms: u64) -> Result<(), LogError> {
-        match self.order(now_ms) {
-            Some(order) => self.deliver(order.carry_out()),
+        match self.request(now_ms) {
+            Some(order) => self.install_segment(order.execute()),
             None => self.check(),
         }
     }
@@ -283,24 +283,24 @@ impl<D: Disk> Log<D> {
     /// The log has failed, or fails now.
     pub fn release(&mut self, position: Position) -> Result<(), LogError> {
         self.check()?;
-        let result = self.let_go(position);
-        self.keep_failure(result)
+        let result = self.release_up_to(position);
+        self.record_failure(result)
     }
 
     /// Lets go of all segments of earlier epochs: a snapshot covers all that was in the log when it was opened.
     ///
     /// # Errors
     /// The log has failed, or fails now.
-    pub fn release_earlier_epochs(&mut self) -> Result<(), LogError> {
-        let is_earlier = |segment: &&Retired| segment.epoch != self.epoch;
+    pub fn release_previous_epochs(&mut self) -> Result<(), LogError> {
+        let is_earlier = |segment: &&RetiredSegment| segment.epoch != self.epoch;
         match self.retired.iter().rev().find(is_earlier).map(|segment| segment.end) {
             Some(end) => self.release(end),
             None => self.check(),
         }
     }
 
-    fn let_go(&mut self, position: Position) -> Result<(), LogError> {
-        let is_covered = |segment: &&Retired| {
+    fn release_up_to(&mut self, position: Position) -> Result<(), LogError> {
+        let is_covered = |segment: &&RetiredSegment| {
             segment.end <= position || is(Mutant::ReleasesTooMuch) && segment.end.0 <= position.0 + segment.bytes
         };
         while let Some(oldest) = self.retired.first().filter(is_covered) {
@@ -309,7 +309,7 @@ impl<D: Disk> Log<D> {
             let is_usual = oldest.bytes == self.segment_bytes;
             if oldest.is_damaged {
                 self.disk.rename(&name, &Name::Damaged(number).to_string())?;
-            } else if is_usual && self.spares.len() < SPARES_MAX {
+            } else if is_usual && self.spares.len() < SPARE_SEGMENTS_MAX {
                 self.disk.rename(&name, &Name::Spare(number).to_string())?;
                 self.spares.push(number);
             } else {
@@ -317,7 +317,7 @@ impl<D: Disk> Log<D> {
             }
             self.retired.remove(0);
         }
-        self.look_for_space();
+        self.retry_allocation();
         Ok(())
     }
 
@@ -326,14 +326,14 @@ impl<D: Disk> Log<D> {
     /// # Errors
     /// The log has failed, or fails now.
     pub fn close(mut self) -> Result<(), LogError> {
-        self.close_in_order()
+        self.close_cleanly()
     }
 
-    pub(crate) fn close_in_order(&mut self) -> Result<(), LogError> {
+    pub(crate) fn close_cleanly(&mut self) -> Result<(), LogError> {
         self.commit()?;
         self.group.push(FrameKind::Closed, ShardNumber(0), TurnNumber(0), &[]);
         // A few bytes are not worth waiting for a segment; without them the log was not closed in order, no more.
-        if self.needs_delivery() {
+        if self.needs_segment() {
             self.group.clear();
         }
         self.commit()?;
@@ -369,7 +369,7 @@ impl<D: Disk> Log<D> {
         self.failure.clone().map_or(Ok(()), Err)
     }
 
-    fn keep_failure<T>(&mut self, result: Result<T, LogError>) -> Result<T, LogError> {
+    fn record_failure<T>(&mut self, result: Result<T, LogError>) -> Result<T, LogError> {
         if let Err(error) = &result {
             self.failure = Some(error.clone());
         }

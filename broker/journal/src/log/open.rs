@@ -1,14 +1,14 @@
 //! Opening a log: its frames are read, and a new epoch begins behind the last.
 
-use crate::check::hold;
+use crate::check::lock_directory;
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
 use crate::format::{BLOCK_BYTES, FileKind, Frame, Header, NEW_SUFFIX, Name, RESERVE_NAME, VERSION_NAME, Version};
 use crate::log::group::Group;
-use crate::log::segment::{Order, Retired};
-use crate::log::{Log, Next, SEGMENT_MAX_BYTES, SEGMENT_MIN_BYTES, SPARES_MAX, Settings};
+use crate::log::segment::{RetiredSegment, SegmentRequest};
+use crate::log::{Log, Next, SEGMENT_MAX_BYTES, SEGMENT_MIN_BYTES, SPARE_SEGMENTS_MAX, Settings};
 use crate::numbers::{Epoch, LogId, Position, SegmentNumber};
-use crate::reader::{Damage, End, Reader, SegmentFile, Segments, Step, read_names};
+use crate::reader::{Damage, LogEnd, Reader, SegmentFile, Segments, Step, read_names};
 
 /// What to do where something durable is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,9 +22,9 @@ pub enum OnDamage {
 
 /// What was found when a log was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recovery {
+pub struct OpenReport {
     /// How the log ended.
-    pub end: End,
+    pub end: LogEnd,
     /// What is gone; empty unless damage was to be skipped. Every opening finds it again until the segments that it is in
     /// have been released, so a snapshot should follow.
     pub damage: Vec<Damage>,
@@ -34,18 +34,18 @@ pub struct Recovery {
 
 /// A directory that this process has for itself.
 #[derive(Debug)]
-pub struct HeldDirectory<D: Disk> {
+pub struct LockedDirectory<D: Disk> {
     pub(super) disk: D,
     lock: D::Lock,
 }
 
-impl<D: Disk> HeldDirectory<D> {
+impl<D: Disk> LockedDirectory<D> {
     /// Takes the directory, so that whatever is changed in it before the log is opened is no other process's.
     ///
     /// # Errors
     /// [`LogError::Locked`], or those of the disk.
     pub fn take(disk: &D) -> Result<Self, LogError> {
-        Ok(HeldDirectory { lock: hold(disk)?, disk: disk.clone() })
+        Ok(LockedDirectory { lock: lock_directory(disk)?, disk: disk.clone() })
     }
 }
 
@@ -64,25 +64,25 @@ impl<D: Disk> Log<D> {
         new_id: LogId,
         now_ms: u64,
         visit: impl FnMut(Frame<'_>) -> Result<(), Box<str>>,
-    ) -> Result<(Log<D>, Recovery), LogError> {
-        Log::open_held(HeldDirectory::take(disk)?, settings, covered, epoch, new_id, now_ms, visit)
+    ) -> Result<(Log<D>, OpenReport), LogError> {
+        Log::open_locked(LockedDirectory::take(disk)?, settings, covered, epoch, new_id, now_ms, visit)
     }
 
     /// The same, in a directory that has been taken before.
     ///
     /// # Errors
     /// As for [`Log::open`].
-    pub fn open_held(
-        directory: HeldDirectory<D>,
+    pub fn open_locked(
+        directory: LockedDirectory<D>,
         settings: Settings,
         covered: Position,
         epoch: Epoch,
         new_id: LogId,
         now_ms: u64,
         mut visit: impl FnMut(Frame<'_>) -> Result<(), Box<str>>,
-    ) -> Result<(Log<D>, Recovery), LogError> {
+    ) -> Result<(Log<D>, OpenReport), LogError> {
         check_settings(&settings)?;
-        let HeldDirectory { disk, lock } = directory;
+        let LockedDirectory { disk, lock } = directory;
         let disk = &disk;
         // A process that has ended may have left names that are not durable.
         disk.sync_directory()?;
@@ -103,13 +103,13 @@ impl<D: Disk> Log<D> {
                 Step::Damage(found) => damage.push(found),
             }
         }
-        let end = reader.end().cloned().unwrap_or(End { last: covered, closed: false, torn: None });
+        let end = reader.end().cloned().unwrap_or(LogEnd { last: covered, closed: false, torn: None });
         let id = known.map_or(new_id, |version| version.log);
         let segments = reader.into_segments();
         // Before others are removed: those that stay are the last ones that must be there.
         let made = segments
             .iter()
-            .filter(|segment| holds_frames(segment, end.last))
+            .filter(|segment| contains_frames(segment, end.last))
             .map(|segment| segment.header.number)
             .max();
         write_version(disk, Version::new(id, made.unwrap_or(SegmentNumber(0))))?;
@@ -132,27 +132,27 @@ impl<D: Disk> Log<D> {
             written_at_ms: now_ms,
             place: Some(0),
         };
-        let current = Order::new(disk.clone(), header, spares.pop()).carry_out()?.segment;
+        let current = SegmentRequest::new(disk.clone(), header, spares.pop()).execute()?.segment;
         let log = Log {
             disk: disk.clone(),
             _lock: lock,
             id,
             epoch,
-            began_after: end.last,
+            epoch_start: end.last,
             segment_bytes: settings.segment_bytes,
-            writes_first: settings.writes_first,
+            write_before_sync: settings.write_before_sync,
             group: Group::default(),
             current,
             next: Next::None,
-            is_short_of_space: false,
+            is_low_on_space: false,
             retired,
             spares,
             durable: end.last,
             is_sealed: true,
-            lacks_reserve: settings.keeps_reserve && !names.iter().any(|name| name == RESERVE_NAME),
+            needs_reserve: settings.has_reserve && !names.iter().any(|name| name == RESERVE_NAME),
             failure: None,
         };
-        Ok((log, Recovery { end, damage, written_at_ms }))
+        Ok((log, OpenReport { end, damage, written_at_ms }))
     }
 }
 
@@ -165,7 +165,7 @@ fn check_settings(settings: &Settings) -> Result<(), LogError> {
 }
 
 /// Whether a segment has frames that count, or something that is lost.
-fn holds_frames(segment: &SegmentFile, last: Position) -> bool {
+fn contains_frames(segment: &SegmentFile, last: Position) -> bool {
     segment.header.base < last || segment.is_damaged
 }
 
@@ -186,11 +186,11 @@ fn sort_files<D: Disk>(
     segments: Segments,
     last: Position,
     segment_bytes: u64,
-) -> Result<(Vec<Retired>, Vec<SegmentNumber>), LogError> {
+) -> Result<(Vec<RetiredSegment>, Vec<SegmentNumber>), LogError> {
     let mut spares = Vec::new();
     for name in names {
         let Some(Name::Spare(number)) = Name::parse(name) else { continue };
-        if spares.len() < SPARES_MAX && disk.open(name)?.size_bytes()? == segment_bytes {
+        if spares.len() < SPARE_SEGMENTS_MAX && disk.open(name)?.size_bytes()? == segment_bytes {
             spares.push(number);
         } else {
             disk.remove(name)?;
@@ -200,10 +200,10 @@ fn sort_files<D: Disk>(
     for segment in segments.iter() {
         let Header { number, base, bytes, epoch, .. } = segment.header;
         let name = segment.name();
-        if holds_frames(segment, last) {
+        if contains_frames(segment, last) {
             let end = Position(base.0.saturating_add(bytes));
-            retired.push(Retired { number, epoch, end, bytes, is_damaged: segment.is_damaged });
-        } else if bytes == segment_bytes && spares.len() < SPARES_MAX {
+            retired.push(RetiredSegment { number, epoch, end, bytes, is_damaged: segment.is_damaged });
+        } else if bytes == segment_bytes && spares.len() < SPARE_SEGMENTS_MAX {
             disk.rename(&name, &Name::Spare(number).to_string())?;
             spares.push(number);
         } else {
@@ -211,7 +211,7 @@ fn sort_files<D: Disk>(
         }
     }
     // A segment without a header holds nothing that can be read, and may be of use to people.
-    for &(number, _) in &segments.headless {
+    for &(number, _) in &segments.lost_headers {
         disk.rename(&Name::Segment(number).to_string(), &Name::Damaged(number).to_string())?;
     }
     Ok((retired, spares))

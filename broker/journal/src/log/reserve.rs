@@ -5,17 +5,17 @@ use std::io::ErrorKind;
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
 use crate::format::{NEW_SUFFIX, Name, RESERVE_NAME};
-use crate::log::open::HeldDirectory;
+use crate::log::open::LockedDirectory;
 
 /// The size of the reserve in bytes: some of the smallest segments that a broker begins with.
 pub const RESERVE_BYTES: u64 = 4 << 20;
 
-impl<D: Disk> HeldDirectory<D> {
+impl<D: Disk> LockedDirectory<D> {
     /// Bytes that a log may still take here: those that are free, and those of files that would be used again.
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn room_bytes(&self) -> Result<u64, LogError> {
+    pub fn available_bytes(&self) -> Result<u64, LogError> {
         let mut bytes = self.disk.free_bytes()?;
         for name in self.disk.list()? {
             if let Some(Name::Spare(_)) = Name::parse(&name) {
@@ -29,7 +29,7 @@ impl<D: Disk> HeldDirectory<D> {
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn give_up_reserve(&self) -> Result<bool, LogError> {
+    pub fn release_reserve(&self) -> Result<bool, LogError> {
         match self.disk.remove(RESERVE_NAME) {
             Ok(()) => self.disk.sync_directory()?,
             Err(error) if error.kind == ErrorKind::NotFound => return Ok(false),
@@ -41,7 +41,7 @@ impl<D: Disk> HeldDirectory<D> {
 
 /// Makes the reserve where there is much more space than that; says whether it is there now. Nothing depends on it, so what fails is tried
 /// again with the next segment.
-pub(super) fn make_reserve<D: Disk>(disk: &D) -> bool {
+pub(super) fn create_reserve<D: Disk>(disk: &D) -> bool {
     let half_made = format!("{RESERVE_NAME}{NEW_SUFFIX}");
     let make = || {
         disk.create(&half_made, RESERVE_BYTES)?;

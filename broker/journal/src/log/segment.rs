@@ -5,7 +5,7 @@ use crate::error::LogError;
 use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, FileKind, Header, Name, Version, sealed_block};
 use crate::log::Log;
 use crate::log::open::write_version;
-use crate::log::reserve::make_reserve;
+use crate::log::reserve::create_reserve;
 use crate::numbers::{Epoch, Position, SegmentNumber};
 
 /// A segment that is open to write.
@@ -29,15 +29,15 @@ impl<F: DiskFile> Segment<F> {
         Ok(self.file.write_durably(BLOCK_BYTES as u64, block.bytes())?)
     }
 
-    pub(super) fn retire(self) -> Retired {
+    pub(super) fn retire(self) -> RetiredSegment {
         let Header { number, base, bytes, epoch, .. } = self.header;
-        Retired { number, epoch, end: Position(base.0 + bytes), bytes, is_damaged: false }
+        RetiredSegment { number, epoch, end: Position(base.0 + bytes), bytes, is_damaged: false }
     }
 }
 
 /// A segment that is not written to any more.
 #[derive(Debug)]
-pub(super) struct Retired {
+pub(super) struct RetiredSegment {
     pub(super) number: SegmentNumber,
     pub(super) epoch: Epoch,
     /// The base of the next.
@@ -48,35 +48,35 @@ pub(super) struct Retired {
 
 /// What has to be done so that a segment is ready: a new file written, or a spare given a new header.
 #[derive(Debug)]
-pub struct Order<D: Disk> {
+pub struct SegmentRequest<D: Disk> {
     disk: D,
     header: Header,
     spare: Option<SegmentNumber>,
     /// The reserve is to be made as well.
-    makes_reserve: bool,
+    creates_reserve: bool,
 }
 
 /// A segment that is ready.
 #[derive(Debug)]
-pub struct Prepared<D: Disk> {
+pub struct PreparedSegment<D: Disk> {
     pub(super) segment: Segment<D::File>,
-    pub(super) made_reserve: bool,
+    pub(super) reserve_created: bool,
 }
 
-impl<D: Disk> Order<D> {
-    pub(super) fn new(disk: D, header: Header, spare: Option<SegmentNumber>) -> Order<D> {
-        Order { disk, header, spare, makes_reserve: false }
+impl<D: Disk> SegmentRequest<D> {
+    pub(super) fn new(disk: D, header: Header, spare: Option<SegmentNumber>) -> SegmentRequest<D> {
+        SegmentRequest { disk, header, spare, creates_reserve: false }
     }
 
-    pub(super) fn with_reserve(self, makes_reserve: bool) -> Order<D> {
-        Order { makes_reserve, ..self }
+    pub(super) fn with_reserve(self, creates_reserve: bool) -> SegmentRequest<D> {
+        SegmentRequest { creates_reserve, ..self }
     }
 
     /// Does it. Takes as long as writing and syncing a segment, or without a new file some syncs.
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn carry_out(self) -> Result<Prepared<D>, LogError> {
+    pub fn execute(self) -> Result<PreparedSegment<D>, LogError> {
         let made = self
             .spare
             .map_or_else(|| Name::Segment(self.header.number).new_name(), |number| Name::Spare(number).to_string());
@@ -90,8 +90,8 @@ impl<D: Disk> Order<D> {
         prepared
     }
 
-    fn make(self, made: &str) -> Result<Prepared<D>, LogError> {
-        let Order { disk, header, spare, makes_reserve } = self;
+    fn make(self, made: &str) -> Result<PreparedSegment<D>, LogError> {
+        let SegmentRequest { disk, header, spare, creates_reserve } = self;
         let name = Name::Segment(header.number);
         let file = match spare {
             Some(_) => {
@@ -106,14 +106,14 @@ impl<D: Disk> Order<D> {
         disk.sync_directory()?;
         // From here on the file is missed if it is not there.
         write_version(&disk, Version::new(header.log, header.number))?;
-        let made_reserve = makes_reserve && make_reserve(&disk);
-        Ok(Prepared { segment: Segment { header, file, at: FIRST_FRAME_OFFSET as u64 }, made_reserve })
+        let reserve_created = creates_reserve && create_reserve(&disk);
+        Ok(PreparedSegment { segment: Segment { header, file, at: FIRST_FRAME_OFFSET as u64 }, reserve_created })
     }
 }
 
 impl<D: Disk> Log<D> {
     /// The order for the segment behind the current one, with room for a group of `bytes`.
-    pub(super) fn make_order(&mut self, bytes: u64, now_ms: u64) -> Order<D> {
+    pub(super) fn segment_request(&mut self, bytes: u64, now_ms: u64) -> SegmentRequest<D> {
         let needed = bytes.next_multiple_of(BLOCK_BYTES as u64) + FIRST_FRAME_OFFSET as u64;
         let is_usual = needed <= self.segment_bytes;
         let header = Header {
@@ -122,12 +122,12 @@ impl<D: Disk> Log<D> {
             base: Position(self.current.header.base.0 + self.current.header.bytes),
             bytes: needed.max(self.segment_bytes),
             epoch: self.epoch,
-            after: self.began_after,
+            after: self.epoch_start,
             log: self.id,
             written_at_ms: now_ms,
             place: Some(self.current.header.place.unwrap_or(0) + 1),
         };
         let spare = if is_usual { self.spares.pop() } else { None };
-        Order::new(self.disk.clone(), header, spare).with_reserve(self.lacks_reserve)
+        SegmentRequest::new(self.disk.clone(), header, spare).with_reserve(self.needs_reserve)
     }
 }

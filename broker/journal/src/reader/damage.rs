@@ -19,7 +19,7 @@ pub struct Damage {
     /// The first frame behind it; `None` where there is none.
     pub before: Option<Position>,
     /// Whom it may concern.
-    pub suspects: Suspects,
+    pub possibly_affected: PossiblyAffected,
 }
 
 /// In what way something is gone.
@@ -37,7 +37,7 @@ pub enum DamageKind {
 
 /// What can still be decoded of damaged frames: hints, since nothing vouches for these bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Suspects {
+pub struct PossiblyAffected {
     /// Sessions that are named there.
     pub sessions: Vec<SessionId>,
     /// Topics and filters that are named there.
@@ -48,20 +48,20 @@ pub struct Suspects {
 
 /// The end of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct End {
+pub struct LogEnd {
     /// The last frame that counts.
     pub last: Position,
     /// Whether the log was closed in order. Otherwise a group behind the last frame that the disk has lost without a trace would not
     /// be missed, unless it was sealed.
     pub closed: bool,
     /// Something was begun behind it that is not whole.
-    pub torn: Option<Torn>,
+    pub torn: Option<TornWrite>,
 }
 
 /// What follows the last frame of a log, and is not whole. Nothing says whether it ever was: it may be a write that did not come
 /// to its end, which nobody has been told of, or one that was durable and has been damaged since.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Torn {
+pub struct TornWrite {
     /// The segment it is in.
     pub segment: SegmentNumber,
     /// Where in the file the first trace of it is.
@@ -69,7 +69,7 @@ pub struct Torn {
     /// How many bytes it has, as far as that can still be told.
     pub bytes: u64,
     /// Whom it may concern.
-    pub suspects: Suspects,
+    pub possibly_affected: PossiblyAffected,
 }
 
 impl Damage {
@@ -80,7 +80,7 @@ impl Damage {
             bytes: 0..0,
             after,
             before: None,
-            suspects: Suspects::default(),
+            possibly_affected: PossiblyAffected::default(),
         }
     }
 }
@@ -102,7 +102,7 @@ impl fmt::Display for Damage {
         if let Some(before) = self.before {
             write!(f, " and before {before}")?;
         }
-        let Suspects { sessions, topics, more } = &self.suspects;
+        let PossiblyAffected { sessions, topics, more } = &self.possibly_affected;
         if !sessions.is_empty() || !topics.is_empty() {
             let more = if *more { ", and more" } else { "" };
             let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });

@@ -3,8 +3,8 @@
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
 use crate::format::{
-    BLOCK_BYTES, FIRST_FRAME_OFFSET, FRAME_BODY_MAX_BYTES, FRAME_HEADER_BYTES, Frame, FrameKind, Placed, frame_bytes,
-    u32_at,
+    BLOCK_BYTES, FIRST_FRAME_OFFSET, FRAME_BODY_MAX_BYTES, FRAME_HEADER_BYTES, Frame, FrameKind, FrameLocation,
+    frame_bytes, u32_at,
 };
 use crate::numbers::Position;
 use crate::reader::file::read_names;
@@ -74,7 +74,7 @@ impl<D: Disk> DurableFrames<D> {
     }
 
     /// The next frame behind the last: right there, at the next block, or in the next segment.
-    fn next(&mut self) -> Result<Option<(u64, Placed)>, LogError> {
+    fn next(&mut self) -> Result<Option<(u64, FrameLocation)>, LogError> {
         while self.segment < self.segments.len() && !self.segments.is_damaged() {
             if self.segments.is_wanted(self.segment, self.covered) {
                 for at in [self.at, self.at.next_multiple_of(BLOCK_BYTES as u64)] {
@@ -90,7 +90,7 @@ impl<D: Disk> DurableFrames<D> {
         Ok(None)
     }
 
-    fn follows(&self, frame: &Placed) -> bool {
+    fn follows(&self, frame: &FrameLocation) -> bool {
         if frame.position <= self.covered {
             return true;
         }
@@ -100,7 +100,7 @@ impl<D: Disk> DurableFrames<D> {
         }
     }
 
-    fn frame_at(&mut self, at: u64) -> Result<Option<Placed>, LogError> {
+    fn frame_at(&mut self, at: u64) -> Result<Option<FrameLocation>, LogError> {
         let DurableFrames { disk, window, segments, .. } = self;
         let segment = &segments[self.segment];
         if window.file.is_none() {

@@ -9,21 +9,21 @@ use crate::format::{FIRST_FRAME_OFFSET, Header, HeaderFault, Name, VERSION_NAME,
 use crate::mutant::{Mutant, is};
 use crate::numbers::Position;
 
-/// Bytes that are read at once. Where that fails, so many are tried in [`RETRY_BYTES`].
+/// Bytes that are read at once. Where that fails, so many are tried in [`RETRY_CHUNK_BYTES`].
 const READ_BYTES: usize = 1 << 20;
 /// What the disk cannot read is found to this precision.
-const RETRY_BYTES: usize = 4096;
+const RETRY_CHUNK_BYTES: usize = 4096;
 /// `VERSION` is a few lines.
 const VERSION_MAX_BYTES: u64 = 1024;
 
 /// The bytes of a segment. What cannot be read is 0, which is no frame.
 #[derive(Debug)]
-pub(super) struct Content {
+pub(super) struct FileContent {
     pub(crate) segment: usize,
     pub(crate) bytes: Vec<u8>,
 }
 
-impl Content {
+impl FileContent {
     /// Reads a file of which `expected_bytes` are of interest. `memory` is used again.
     pub(crate) fn load<D: Disk>(
         disk: &D,
@@ -31,7 +31,7 @@ impl Content {
         name: &str,
         expected_bytes: u64,
         memory: Vec<u8>,
-    ) -> Result<(Content, Vec<Range<u64>>), LogError> {
+    ) -> Result<(FileContent, Vec<Range<u64>>), LogError> {
         let file = disk.open(name)?;
         let bytes = file.size_bytes()?.min(expected_bytes);
         let mut memory = memory;
@@ -41,20 +41,20 @@ impl Content {
         for start in (0..memory.len()).step_by(READ_BYTES) {
             let end = (start + READ_BYTES).min(memory.len());
             if file.read_at(start as u64, &mut memory[start..end]).is_err() {
-                read_in_pieces(&file, &mut memory[start..end], start as u64, &mut unreadable);
+                read_in_chunks(&file, &mut memory[start..end], start as u64, &mut unreadable);
             }
         }
         if bytes < expected_bytes {
             unreadable.push(bytes..expected_bytes);
         }
-        Ok((Content { segment, bytes: memory }, unreadable))
+        Ok((FileContent { segment, bytes: memory }, unreadable))
     }
 }
 
 /// Reads what can be read from `start` on; the rest is 0, and listed.
-pub(crate) fn read_in_pieces(file: &impl DiskFile, memory: &mut [u8], start: u64, unreadable: &mut Vec<Range<u64>>) {
-    for (n, piece) in memory.chunks_mut(RETRY_BYTES).enumerate() {
-        let at = start + (n * RETRY_BYTES) as u64;
+pub(crate) fn read_in_chunks(file: &impl DiskFile, memory: &mut [u8], start: u64, unreadable: &mut Vec<Range<u64>>) {
+    for (n, piece) in memory.chunks_mut(RETRY_CHUNK_BYTES).enumerate() {
+        let at = start + (n * RETRY_CHUNK_BYTES) as u64;
         if file.read_at(at, piece).is_err() {
             piece.fill(0);
             let end = at + piece.len() as u64;
@@ -80,14 +80,16 @@ pub(crate) fn read_header_and_seal<D: Disk>(
     let bytes = file.size_bytes()?;
     let mut start = vec![0; FIRST_FRAME_OFFSET.min(usize::try_from(bytes).unwrap_or(FIRST_FRAME_OFFSET))];
     if file.read_at(0, &mut start).is_err() {
-        read_in_pieces(&file, &mut start, 0, &mut Vec::new());
+        read_in_chunks(&file, &mut start, 0, &mut Vec::new());
     }
     match Header::parse(&start) {
         Ok(header) => {
             let sealed = read_seal(&start, &header).filter(|_| !is(Mutant::ForgetsSeals));
             Ok(Ok((header, sealed)))
         }
-        Err(HeaderFault::Newer(version)) => Err(LogError::Newer { file: name.into(), version }),
+        Err(HeaderFault::UnsupportedVersion(version)) => {
+            Err(LogError::UnsupportedVersion { file: name.into(), version })
+        }
         Err(HeaderFault::Damaged) => Ok(Err(bytes)),
     }
 }
@@ -119,7 +121,9 @@ fn read_version_file<D: Disk>(disk: &D) -> Result<Option<Version>, LogError> {
     file.read_at(0, &mut text).map_err(unreadable)?;
     match Version::parse(&text) {
         Ok(version) => Ok(Some(version)),
-        Err(VersionFault::Newer(version)) => Err(LogError::Newer { file: VERSION_NAME.into(), version }),
+        Err(VersionFault::UnsupportedVersion(version)) => {
+            Err(LogError::UnsupportedVersion { file: VERSION_NAME.into(), version })
+        }
         Err(VersionFault::Damaged) => Err(LogError::VersionDamaged),
     }
 }

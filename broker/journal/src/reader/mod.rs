@@ -3,22 +3,22 @@
 mod damage;
 mod durable;
 mod file;
+mod possibly_affected;
 mod segments;
-mod suspects;
 
-pub use damage::{Damage, DamageKind, End, Suspects, Torn};
+pub use damage::{Damage, DamageKind, LogEnd, PossiblyAffected, TornWrite};
 pub use durable::DurableFrames;
-use file::Content;
+use file::FileContent;
 #[cfg(test)]
 pub(crate) use file::read_header_and_seal;
-pub(crate) use file::{read_header, read_in_pieces, read_names};
+pub(crate) use file::{read_header, read_in_chunks, read_names};
 pub(crate) use segments::{SegmentFile, Segments};
 
 use crate::disk::Disk;
 use crate::error::LogError;
 use crate::format::{
-    BLOCK_BYTES, FIRST_FRAME_OFFSET, FRAME_ALIGN, FRAME_BODY_MAX_BYTES, Frame, FrameKind, Placed, Version, frame_bytes,
-    u32_at,
+    BLOCK_BYTES, FIRST_FRAME_OFFSET, FRAME_ALIGN, FRAME_BODY_MAX_BYTES, Frame, FrameKind, FrameLocation, Version,
+    frame_bytes, u32_at,
 };
 use crate::mutant::{Mutant, is};
 use crate::numbers::Position;
@@ -36,12 +36,12 @@ pub struct Reader<D: Disk> {
     last: Position,
     /// What that frame says of its group: the frame before the group, and its own place.
     link: Option<(Position, u32)>,
-    last_was_closing: bool,
-    content: Option<Content>,
-    at: Place,
+    last_is_close_frame: bool,
+    content: Option<FileContent>,
+    at: SegmentOffset,
     /// A frame that lies behind damage and is next.
-    next: Option<Found>,
-    end: Option<End>,
+    next: Option<LocatedFrame>,
+    end: Option<LogEnd>,
     /// Somebody writes to the log.
     is_in_use: bool,
 }
@@ -57,15 +57,15 @@ pub enum Step<'a> {
 
 /// An offset in a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct SegmentOffset {
     segment: usize,
     offset: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Found {
-    at: Place,
-    frame: Placed,
+struct LocatedFrame {
+    at: SegmentOffset,
+    frame: FrameLocation,
 }
 
 impl<D: Disk> Reader<D> {
@@ -73,7 +73,7 @@ impl<D: Disk> Reader<D> {
     /// [`Position::START`] for all frames.
     ///
     /// # Errors
-    /// [`LogError::Newer`], [`LogError::VersionMissing`], [`LogError::VersionDamaged`], [`LogError::Disk`].
+    /// [`LogError::UnsupportedVersion`], [`LogError::VersionMissing`], [`LogError::VersionDamaged`], [`LogError::Disk`].
     pub fn open(disk: &D, covered: Position) -> Result<Reader<D>, LogError> {
         let (version, names) = read_names(disk)?;
         Reader::of_log(disk, &names, version, covered)
@@ -86,14 +86,14 @@ impl<D: Disk> Reader<D> {
     /// As for [`Reader::open`].
     pub fn open_in_use(disk: &D, covered: Position) -> Result<Reader<D>, LogError> {
         let mut reader = Reader::open(disk, covered)?;
-        let durable = reader.durable_by_now()?;
-        reader.segments.must_have(durable);
+        let durable = reader.find_durable()?;
+        reader.segments.require_durable(durable);
         reader.is_in_use = true;
         Ok(reader)
     }
 
     /// A frame says up to where the log was durable when it was written, and so does the header of a segment.
-    fn durable_by_now(&mut self) -> Result<Position, LogError> {
+    fn find_durable(&mut self) -> Result<Position, LogError> {
         let mut durable = self.segments.last_known();
         for at in (0..self.segments.len()).rev() {
             self.load(at)?;
@@ -101,7 +101,7 @@ impl<D: Disk> Reader<D> {
             let mut has_frames = false;
             let segment = &self.segments[at];
             let bytes = self.content.as_ref().map_or(&[][..], |content| &content.bytes);
-            while let Some(begun) = segment.first_begun(bytes, offset) {
+            while let Some(begun) = segment.next_frame_start(bytes, offset) {
                 offset = begun + FRAME_ALIGN;
                 if let Some(frame) = segment.frame_at(bytes, begun) {
                     durable = durable.max(frame.durable);
@@ -115,7 +115,7 @@ impl<D: Disk> Reader<D> {
         }
         // What was loaded may be older than what counts now.
         self.content = None;
-        self.segments.tell_anew();
+        self.segments.reset_reported();
         Ok(durable)
     }
 
@@ -131,9 +131,9 @@ impl<D: Disk> Reader<D> {
             covered,
             last: covered,
             link: None,
-            last_was_closing: false,
+            last_is_close_frame: false,
             content: None,
-            at: Place { segment: 0, offset: FIRST_FRAME_OFFSET },
+            at: SegmentOffset { segment: 0, offset: FIRST_FRAME_OFFSET },
             next: None,
             end: None,
             is_in_use: false,
@@ -147,11 +147,11 @@ impl<D: Disk> Reader<D> {
     pub fn step(&mut self) -> Result<Option<Step<'_>>, LogError> {
         let found = loop {
             match self.advance()? {
-                Ahead::Damage(damage) => return Ok(Some(Step::Damage(damage))),
-                Ahead::End => return Ok(None),
-                Ahead::Found(found) => {
+                LookAhead::Damage(damage) => return Ok(Some(Step::Damage(damage))),
+                LookAhead::LogEnd => return Ok(None),
+                LookAhead::LocatedFrame(found) => {
                     let is_behind = found.frame.position > self.covered;
-                    let is_missed = is(Mutant::BeginsOneFrameLate) && self.has_just_begun();
+                    let is_missed = is(Mutant::BeginsOneFrameLate) && self.is_at_start();
                     self.pass(&found);
                     if is_behind && found.frame.kind == FrameKind::Turn && !is_missed {
                         break found;
@@ -165,35 +165,35 @@ impl<D: Disk> Reader<D> {
     }
 
     /// Whether there is a snapshot, and nothing behind it has been read.
-    fn has_just_begun(&self) -> bool {
+    fn is_at_start(&self) -> bool {
         self.covered > Position::START && self.last <= self.covered
     }
 
-    fn advance(&mut self) -> Result<Ahead, LogError> {
+    fn advance(&mut self) -> Result<LookAhead, LogError> {
         loop {
             if let Some(damage) = self.segments.take_damage() {
-                return Ok(Ahead::Damage(damage));
+                return Ok(LookAhead::Damage(damage));
             }
             if let Some(found) = self.next.take() {
-                return Ok(Ahead::Found(found));
+                return Ok(LookAhead::LocatedFrame(found));
             }
             if self.end.is_some() {
-                return Ok(self.segments.take_missing().map_or(Ahead::End, Ahead::Damage));
+                return Ok(self.segments.take_missing().map_or(LookAhead::LogEnd, LookAhead::Damage));
             }
-            self.look()?;
+            self.scan()?;
         }
     }
 
-    fn pass(&mut self, found: &Found) {
+    fn pass(&mut self, found: &LocatedFrame) {
         let frame = &found.frame;
-        self.at = Place { offset: found.at.offset + frame.bytes(), ..found.at };
+        self.at = SegmentOffset { offset: found.at.offset + frame.bytes(), ..found.at };
         self.last = self.last.max(frame.position);
         self.link = Some((frame.durable, frame.index));
-        self.last_was_closing = frame.kind == FrameKind::Closed;
+        self.last_is_close_frame = frame.kind == FrameKind::Closed;
     }
 
     /// How the log ends, once [`Reader::step`] has given `None`.
-    pub fn end(&self) -> Option<&End> {
+    pub fn end(&self) -> Option<&LogEnd> {
         self.end.as_ref()
     }
 
@@ -202,7 +202,7 @@ impl<D: Disk> Reader<D> {
     }
 
     /// Finds the next frame, and damage before it, or the end.
-    fn look(&mut self) -> Result<(), LogError> {
+    fn scan(&mut self) -> Result<(), LogError> {
         let hole = self.at;
         self.next = self.find(hole, |_| true)?;
         if self.next.is_some_and(|found| self.follows(&found.frame)) {
@@ -219,8 +219,8 @@ impl<D: Disk> Reader<D> {
         };
         if known <= last && later.is_none() {
             self.next = None;
-            let torn = if self.last_was_closing || self.is_in_use { None } else { self.torn(hole)? };
-            self.end = Some(End { last, closed: self.last_was_closing, torn });
+            let torn = if self.last_is_close_frame || self.is_in_use { None } else { self.torn(hole)? };
+            self.end = Some(LogEnd { last, closed: self.last_is_close_frame, torn });
             return Ok(());
         }
         let damage = self.damage(hole, self.next)?;
@@ -231,7 +231,7 @@ impl<D: Disk> Reader<D> {
         Ok(())
     }
 
-    fn follows(&self, frame: &Placed) -> bool {
+    fn follows(&self, frame: &FrameLocation) -> bool {
         if frame.position <= self.covered {
             return true;
         }
@@ -242,49 +242,53 @@ impl<D: Disk> Reader<D> {
     }
 
     /// The first frame from a place on that counts, and for which `wanted` holds.
-    fn find(&mut self, from: Place, wanted: impl Fn(&Placed) -> bool) -> Result<Option<Found>, LogError> {
+    fn find(
+        &mut self,
+        from: SegmentOffset,
+        wanted: impl Fn(&FrameLocation) -> bool,
+    ) -> Result<Option<LocatedFrame>, LogError> {
         let mut at = from;
         while at.segment < self.segments.len() {
             if !self.segments.is_wanted(at.segment, self.covered) {
-                at = Place { segment: at.segment + 1, offset: FIRST_FRAME_OFFSET };
+                at = SegmentOffset { segment: at.segment + 1, offset: FIRST_FRAME_OFFSET };
                 continue;
             }
             self.load(at.segment)?;
             let segment = &self.segments[at.segment];
             if let Some(content) = &self.content {
-                while let Some(offset) = segment.first_begun(&content.bytes, at.offset) {
+                while let Some(offset) = segment.next_frame_start(&content.bytes, at.offset) {
                     at.offset = offset;
                     if let Some(frame) = segment.frame_at(&content.bytes, at.offset).filter(&wanted) {
-                        return Ok(Some(Found { at, frame }));
+                        return Ok(Some(LocatedFrame { at, frame }));
                     }
                     at.offset += FRAME_ALIGN;
                 }
             }
-            at = Place { segment: at.segment + 1, offset: FIRST_FRAME_OFFSET };
+            at = SegmentOffset { segment: at.segment + 1, offset: FIRST_FRAME_OFFSET };
         }
         Ok(None)
     }
 
     /// What was begun behind the last frame, and is not whole.
-    fn torn(&mut self, hole: Place) -> Result<Option<Torn>, LogError> {
+    fn torn(&mut self, hole: SegmentOffset) -> Result<Option<TornWrite>, LogError> {
         let mut at = hole;
         while at.segment < self.segments.len() {
             self.load(at.segment)?;
             let segment = &self.segments[at.segment];
             let bytes = self.content.as_ref().map_or(&[][..], |content| &content.bytes);
-            if let Some(offset) = segment.first_begun(bytes, at.offset) {
-                let end = end_of_begun(segment, bytes, offset);
-                let suspects = suspects::in_hole(segment, bytes, offset..end);
+            if let Some(offset) = segment.next_frame_start(bytes, at.offset) {
+                let end = torn_write_end(segment, bytes, offset);
+                let possibly_affected = possibly_affected::in_gap(segment, bytes, offset..end);
                 let (offset, bytes) = (offset as u64, (end - offset) as u64);
-                return Ok(Some(Torn { segment: segment.header.number, offset, bytes, suspects }));
+                return Ok(Some(TornWrite { segment: segment.header.number, offset, bytes, possibly_affected }));
             }
-            at = Place { segment: at.segment + 1, offset: FIRST_FRAME_OFFSET };
+            at = SegmentOffset { segment: at.segment + 1, offset: FIRST_FRAME_OFFSET };
         }
         Ok(None)
     }
 
-    fn damage(&mut self, hole: Place, behind: Option<Found>) -> Result<Damage, LogError> {
-        let hole = self.where_traces_are(hole, behind)?;
+    fn damage(&mut self, hole: SegmentOffset, behind: Option<LocatedFrame>) -> Result<Damage, LogError> {
+        let hole = self.locate_damage(hole, behind)?;
         let Some(segment) = self.segments.get(hole.segment) else {
             return Ok(Damage::at_end(self.segments.last_number(), self.last));
         };
@@ -293,32 +297,32 @@ impl<D: Disk> Reader<D> {
         let end = behind.filter(|found| found.at.segment == hole.segment).map(|found| found.at.offset as u64);
         let range = hole.offset as u64..end.unwrap_or(bytes);
         self.load(hole.segment)?;
-        let suspects = self.content.as_ref().map_or_else(Suspects::default, |content| {
+        let possibly_affected = self.content.as_ref().map_or_else(PossiblyAffected::default, |content| {
             let until = (range.end as usize).min(content.bytes.len());
-            suspects::in_hole(&self.segments[hole.segment], &content.bytes, hole.offset..until)
+            possibly_affected::in_gap(&self.segments[hole.segment], &content.bytes, hole.offset..until)
         });
         let before = behind.map(|found| found.frame.position);
         let after = self.last;
         if let Some((segment, bytes)) = self.segments.missing_between(hole, behind.map(|found| found.at.segment)) {
-            self.segments.told_missing(segment);
-            return Ok(Damage { kind: DamageKind::SegmentMissing, segment, bytes, after, before, suspects });
+            self.segments.mark_missing_reported(segment);
+            return Ok(Damage { kind: DamageKind::SegmentMissing, segment, bytes, after, before, possibly_affected });
         }
-        Ok(Damage { kind: DamageKind::FramesLost, segment: number, bytes: range, after, before, suspects })
+        Ok(Damage { kind: DamageKind::FramesLost, segment: number, bytes: range, after, before, possibly_affected })
     }
 
     /// A hole may begin in the unused rest of a segment: what is lost was in a later one then.
-    fn where_traces_are(&mut self, hole: Place, behind: Option<Found>) -> Result<Place, LogError> {
+    fn locate_damage(&mut self, hole: SegmentOffset, behind: Option<LocatedFrame>) -> Result<SegmentOffset, LogError> {
         let mut at = hole;
         while at.segment < self.segments.len() {
             self.load(at.segment)?;
             let bytes = self.content.as_ref().map_or(&[][..], |content| &content.bytes);
-            let begun = self.segments[at.segment].first_begun(bytes, at.offset);
+            let begun = self.segments[at.segment].next_frame_start(bytes, at.offset);
             match behind.map(|found| found.at) {
                 Some(found) if found.segment == at.segment => {
                     return Ok(if found.offset > at.offset { at } else { hole });
                 }
                 _ if begun.is_some() => return Ok(at),
-                _ => at = Place { segment: at.segment + 1, offset: FIRST_FRAME_OFFSET },
+                _ => at = SegmentOffset { segment: at.segment + 1, offset: FIRST_FRAME_OFFSET },
             }
         }
         Ok(hole)
@@ -330,7 +334,7 @@ impl<D: Disk> Reader<D> {
         }
         let memory = self.content.take().map(|content| content.bytes).unwrap_or_default();
         let Some(file) = self.segments.get(segment) else { return Ok(()) };
-        let (content, unreadable) = Content::load(&self.disk, segment, &file.name(), file.header.bytes, memory)?;
+        let (content, unreadable) = FileContent::load(&self.disk, segment, &file.name(), file.header.bytes, memory)?;
         let wanted_from = self.covered;
         self.content = Some(content);
         self.segments.add_unreadable(segment, unreadable, wanted_from);
@@ -339,19 +343,19 @@ impl<D: Disk> Reader<D> {
 }
 
 /// Where what was begun at `offset` and behind it ends, as far as its frames say.
-fn end_of_begun(segment: &SegmentFile, bytes: &[u8], offset: usize) -> usize {
+fn torn_write_end(segment: &SegmentFile, bytes: &[u8], offset: usize) -> usize {
     let (mut begun, mut end) = (Some(offset), offset);
     while let Some(offset) = begun {
         let body_bytes = u32_at(bytes, offset).unwrap_or(0) as usize;
         let body_bytes = if body_bytes > FRAME_BODY_MAX_BYTES { 0 } else { body_bytes };
         end = end.max(offset + frame_bytes(body_bytes));
-        begun = segment.first_begun(bytes, offset + FRAME_ALIGN);
+        begun = segment.next_frame_start(bytes, offset + FRAME_ALIGN);
     }
     end.next_multiple_of(BLOCK_BYTES).min(bytes.len())
 }
 
-enum Ahead {
-    Found(Found),
+enum LookAhead {
+    LocatedFrame(LocatedFrame),
     Damage(Damage),
-    End,
+    LogEnd,
 }

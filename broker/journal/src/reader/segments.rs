@@ -6,13 +6,13 @@ use std::ops::{Index, Range};
 use crate::disk::Disk;
 use crate::error::LogError;
 use crate::format::{
-    BLOCK_BYTES, EPOCH_OFFSET, FIRST_FRAME_OFFSET, FRAME_ALIGN, FileKind, Header, Name, Placed, Version, looks_begun,
-    parse,
+    BLOCK_BYTES, EPOCH_OFFSET, FIRST_FRAME_OFFSET, FRAME_ALIGN, FileKind, FrameLocation, Header, Name, Version,
+    is_frame_start, parse,
 };
 use crate::mutant::{Mutant, is};
 use crate::numbers::{Position, SegmentNumber};
 use crate::reader::file::read_header_and_seal;
-use crate::reader::{Damage, DamageKind, Place, Suspects};
+use crate::reader::{Damage, DamageKind, PossiblyAffected, SegmentOffset};
 
 #[derive(Debug)]
 pub(crate) struct Segments {
@@ -22,7 +22,7 @@ pub(crate) struct Segments {
     /// Files that are missing and have not been missed by any frame. They are told last.
     missing: VecDeque<Damage>,
     /// Segments whose header is lost, and the sizes of their files.
-    pub(crate) headless: Vec<(SegmentNumber, u64)>,
+    pub(crate) lost_headers: Vec<(SegmentNumber, u64)>,
     /// All up to here was durable, whatever the segments say.
     known: Position,
 }
@@ -34,7 +34,7 @@ pub(crate) struct SegmentFile {
     limit: Position,
     pub(crate) is_damaged: bool,
     /// The disk has been asked for its bytes, and what it did not read has been told.
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl SegmentFile {
@@ -47,31 +47,31 @@ impl SegmentFile {
     }
 
     /// The frame at `offset` of the segment's bytes, if one counts there.
-    pub(crate) fn frame_at(&self, bytes: &[u8], offset: usize) -> Option<Placed> {
+    pub(crate) fn frame_at(&self, bytes: &[u8], offset: usize) -> Option<FrameLocation> {
         let position = self.position(offset).filter(|position| *position <= self.limit)?;
         parse(bytes, offset, position, self.header.epoch)
     }
 
     /// The frame at `at` of the segment, if one counts there, of which a piece has been read: it begins at `offset` of that.
-    pub(super) fn frame_in(&self, piece: &[u8], offset: usize, at: u64) -> Option<Placed> {
+    pub(super) fn frame_in(&self, piece: &[u8], offset: usize, at: u64) -> Option<FrameLocation> {
         let position = self.position(usize::try_from(at).ok()?).filter(|position| *position <= self.limit)?;
         parse(piece, offset, position, self.header.epoch)
     }
 
     /// Whether a frame was begun at `offset` that would count, be it whole or not.
-    pub(crate) fn looks_begun(&self, bytes: &[u8], offset: usize) -> bool {
+    pub(crate) fn is_frame_start(&self, bytes: &[u8], offset: usize) -> bool {
         let position = self.position(offset).filter(|position| *position <= self.limit);
-        position.is_some_and(|position| looks_begun(bytes, offset, position, self.header.epoch))
+        position.is_some_and(|position| is_frame_start(bytes, offset, position, self.header.epoch))
     }
 
     /// The first offset from `from` on at which a frame was begun that would count.
-    pub(crate) fn first_begun(&self, bytes: &[u8], from: usize) -> Option<usize> {
+    pub(crate) fn next_frame_start(&self, bytes: &[u8], from: usize) -> Option<usize> {
         let epoch = self.header.epoch.get().to_le_bytes();
         let mut offset = from;
         while offset < bytes.len() {
             let may_be = bytes.get(offset + EPOCH_OFFSET..offset + EPOCH_OFFSET + epoch.len()) == Some(&epoch)
                 || is(Mutant::TakesOtherEpochs);
-            if may_be && self.looks_begun(bytes, offset) {
+            if may_be && self.is_frame_start(bytes, offset) {
                 return Some(offset);
             }
             offset += FRAME_ALIGN;
@@ -103,7 +103,7 @@ impl Segments {
             .collect();
         numbers.sort_unstable();
         let mut list: Vec<SegmentFile> = Vec::with_capacity(numbers.len());
-        let mut headless = Vec::new();
+        let mut lost_headers = Vec::new();
         let log = version.map(|version| version.log);
         let mut known = Position::START;
         for number in numbers {
@@ -118,16 +118,16 @@ impl Segments {
             match read_header_and_seal(disk, &Name::Segment(number).to_string())? {
                 Ok((header, sealed)) if fits(&header) => {
                     known = known.max(sealed.unwrap_or_default());
-                    list.push(SegmentFile { header, limit: Position(u64::MAX), is_damaged: false, is_told: false });
+                    list.push(SegmentFile { header, limit: Position(u64::MAX), is_damaged: false, is_reported: false });
                 }
-                Ok((header, _)) => headless.push((number, header.bytes)),
-                Err(bytes) => headless.push((number, bytes)),
+                Ok((header, _)) => lost_headers.push((number, header.bytes)),
+                Err(bytes) => lost_headers.push((number, bytes)),
             }
         }
         let (damage, missing) = (VecDeque::new(), VecDeque::new());
-        let mut segments = Segments { list, damage, missing, headless, known };
+        let mut segments = Segments { list, damage, missing, lost_headers, known };
         segments.set_limits();
-        segments.tell_headless(covered);
+        segments.report_lost_headers(covered);
         segments.find_missing(version.map_or(SegmentNumber(0), |version| version.made), covered);
         Ok(segments)
     }
@@ -147,8 +147,8 @@ impl Segments {
     }
 
     /// A segment without a header is damage, unless it lies before what is wanted.
-    fn tell_headless(&mut self, covered: Position) {
-        for &(number, bytes) in &self.headless {
+    fn report_lost_headers(&mut self, covered: Position) {
+        for &(number, bytes) in &self.lost_headers {
             let next = self.list.iter().find(|segment| segment.header.number > number);
             if next.is_some_and(|segment| segment.header.base <= covered) {
                 continue;
@@ -160,7 +160,7 @@ impl Segments {
                 bytes: 0..bytes,
                 after: before.map_or(Position::START, |segment| segment.header.base),
                 before: next.map(|segment| segment.header.base),
-                suspects: Suspects::default(),
+                possibly_affected: PossiblyAffected::default(),
             });
         }
     }
@@ -195,13 +195,13 @@ impl Segments {
             bytes: 0..0,
             after: before.and_then(|before| before.header.end()).unwrap_or_default(),
             before: behind.map(|behind| behind.header.base),
-            suspects: Suspects::default(),
+            possibly_affected: PossiblyAffected::default(),
         }
     }
 
     fn numbers(&self) -> impl Iterator<Item = u64> {
         let listed = self.list.iter().map(|segment| segment.header.number.0);
-        listed.chain(self.headless.iter().map(|(number, _)| number.0))
+        listed.chain(self.lost_headers.iter().map(|(number, _)| number.0))
     }
 
     /// The next file that is missing, once there are no more frames.
@@ -210,7 +210,7 @@ impl Segments {
     }
 
     /// A frame has missed this file: what was in it is told.
-    pub(super) fn told_missing(&mut self, segment: SegmentNumber) {
+    pub(super) fn mark_missing_reported(&mut self, segment: SegmentNumber) {
         self.missing.retain(|damage| damage.segment != segment);
     }
 
@@ -229,8 +229,8 @@ impl Segments {
 
     /// What the disk did not read of a segment, told once and only as far as it is wanted.
     pub(super) fn add_unreadable(&mut self, at: usize, ranges: Vec<Range<u64>>, covered: Position) {
-        let Some(segment) = self.list.get_mut(at).filter(|segment| !segment.is_told) else { return };
-        segment.is_told = true;
+        let Some(segment) = self.list.get_mut(at).filter(|segment| !segment.is_reported) else { return };
+        segment.is_reported = true;
         let Header { number, base, .. } = segment.header;
         for bytes in ranges {
             // Of the header there is another copy.
@@ -249,7 +249,7 @@ impl Segments {
                 after: Position(base.0.saturating_add(bytes.start)),
                 bytes,
                 before: None,
-                suspects: Suspects::default(),
+                possibly_affected: PossiblyAffected::default(),
             });
         }
     }
@@ -285,19 +285,23 @@ impl Segments {
     }
 
     /// All up to `durable` must be there.
-    pub(super) fn must_have(&mut self, durable: Position) {
+    pub(super) fn require_durable(&mut self, durable: Position) {
         self.known = durable;
     }
 
     /// Forgets what has been said of bytes that the disk does not read: they are read again.
-    pub(super) fn tell_anew(&mut self) {
-        self.list.iter_mut().for_each(|segment| (segment.is_told, segment.is_damaged) = (false, false));
+    pub(super) fn reset_reported(&mut self) {
+        self.list.iter_mut().for_each(|segment| (segment.is_reported, segment.is_damaged) = (false, false));
         self.damage.retain(|damage| damage.kind != DamageKind::Unreadable);
     }
 
     /// The first segment that is missing where a hole begins, with the bytes that are missing, where numbers and bases show
     /// that there was one. `behind`: the segment in which the log goes on.
-    pub(super) fn missing_between(&self, hole: Place, behind: Option<usize>) -> Option<(SegmentNumber, Range<u64>)> {
+    pub(super) fn missing_between(
+        &self,
+        hole: SegmentOffset,
+        behind: Option<usize>,
+    ) -> Option<(SegmentNumber, Range<u64>)> {
         let behind = self.list.get(behind?)?.header;
         let (number, end) = if behind.number == self.list.get(hole.segment)?.header.number {
             // Nothing of the first segment has been read: what is missing lies before it.
@@ -321,7 +325,7 @@ impl Segments {
     pub(crate) fn next(&self) -> (SegmentNumber, Position) {
         let number = self.numbers().max().unwrap_or(0) + 1;
         // What the sizes of lost headers were is not known; their files say how large they may have been.
-        let lost: u64 = self.headless.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
+        let lost: u64 = self.lost_headers.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
         let base = self.list.last().and_then(|segment| segment.header.end()).unwrap_or_default();
         (SegmentNumber(number), Position(base.0.saturating_add(lost)))
     }

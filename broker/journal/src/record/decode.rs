@@ -108,7 +108,7 @@ impl<'a> Cursor<'a> {
         let start = self.at;
         let (seconds, has_expiry) = (self.u32()?, self.flag()?);
         if !has_expiry && seconds != 0 {
-            return Err(impossible(start));
+            return Err(invalid_value(start));
         }
         let message_expiry_s = has_expiry.then_some(seconds);
         Ok(Record::Will { session, delay_s, message_expiry_s, message: self.message()? })
@@ -165,7 +165,7 @@ impl<'a> Cursor<'a> {
             message,
             qos,
             retain: flags & number::DELIVERY_RETAIN != 0,
-            subscription_ids: Ids::stored(ids).ok_or(impossible(start))?,
+            subscription_ids: Ids::stored(ids).ok_or(invalid_value(start))?,
             share: if flags & number::DELIVERY_SHARE != 0 { Some(self.text()?) } else { None },
         })
     }
@@ -178,7 +178,7 @@ impl<'a> Cursor<'a> {
         let len = self.u32()? as usize;
         let offset = self.at;
         let stored = self.take(len)?;
-        MessageRef::read_stored(stored).ok_or(RecordError { fault: RecordFault::NotAMessage, offset })
+        MessageRef::read_stored(stored).ok_or(RecordError { fault: RecordFault::InvalidMessage, offset })
     }
 
     fn id(&mut self) -> Result<MessageId, RecordError> {
@@ -188,7 +188,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn text(&mut self) -> Result<&'a str, RecordError> {
         let len = self.u32()? as usize;
         let offset = self.at;
-        std::str::from_utf8(self.take(len)?).map_err(|_| RecordError { fault: RecordFault::NotText, offset })
+        std::str::from_utf8(self.take(len)?).map_err(|_| RecordError { fault: RecordFault::InvalidUtf8, offset })
     }
 
     fn checked<V: Copy, T>(
@@ -198,7 +198,7 @@ impl<'a> Cursor<'a> {
     ) -> Result<T, RecordError> {
         let start = self.at;
         let value = read(self)?;
-        check(value).ok_or(impossible(start))
+        check(value).ok_or(invalid_value(start))
     }
 
     fn u8(&mut self) -> Result<u8, RecordError> {
@@ -220,17 +220,17 @@ impl<'a> Cursor<'a> {
     fn array<const N: usize>(&mut self) -> Result<[u8; N], RecordError> {
         let offset = self.at;
         let bytes = self.take(N)?;
-        bytes.try_into().map_err(|_| RecordError { fault: RecordFault::CutShort, offset })
+        bytes.try_into().map_err(|_| RecordError { fault: RecordFault::Truncated, offset })
     }
 
     fn take(&mut self, len: usize) -> Result<&'a [u8], RecordError> {
         let bytes = self.bytes.get(self.at..).and_then(|rest| rest.get(..len));
-        let bytes = bytes.ok_or(RecordError { fault: RecordFault::CutShort, offset: self.at })?;
+        let bytes = bytes.ok_or(RecordError { fault: RecordFault::Truncated, offset: self.at })?;
         self.at += len;
         Ok(bytes)
     }
 }
 
-fn impossible(offset: usize) -> RecordError {
-    RecordError { fault: RecordFault::ImpossibleValue, offset }
+fn invalid_value(offset: usize) -> RecordError {
+    RecordError { fault: RecordFault::InvalidValue, offset }
 }

@@ -18,13 +18,13 @@ pub enum RecordFault {
     /// There is no record of this number.
     UnknownRecord,
     /// The frame ends within a field.
-    CutShort,
+    Truncated,
     /// A text is not UTF-8.
-    NotText,
+    InvalidUtf8,
     /// A number is 0 that cannot be, or has a bit that means nothing, or is too large.
-    ImpossibleValue,
+    InvalidValue,
     /// A stored message is none.
-    NotAMessage,
+    InvalidMessage,
 }
 
 impl RecordFault {
@@ -32,10 +32,10 @@ impl RecordFault {
     pub fn code(self) -> &'static str {
         match self {
             RecordFault::UnknownRecord => "record_unknown",
-            RecordFault::CutShort => "record_cut_short",
-            RecordFault::NotText => "record_not_text",
-            RecordFault::ImpossibleValue => "record_impossible_value",
-            RecordFault::NotAMessage => "record_not_a_message",
+            RecordFault::Truncated => "record_cut_short",
+            RecordFault::InvalidUtf8 => "record_not_text",
+            RecordFault::InvalidValue => "record_impossible_value",
+            RecordFault::InvalidMessage => "record_not_a_message",
         }
     }
 }
@@ -44,10 +44,10 @@ impl fmt::Display for RecordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.fault {
             RecordFault::UnknownRecord => "there is no such record",
-            RecordFault::CutShort => "the frame ends within a field",
-            RecordFault::NotText => "a text is not UTF-8",
-            RecordFault::ImpossibleValue => "a number cannot be",
-            RecordFault::NotAMessage => "a stored message is none",
+            RecordFault::Truncated => "the frame ends within a field",
+            RecordFault::InvalidUtf8 => "a text is not UTF-8",
+            RecordFault::InvalidValue => "a number cannot be",
+            RecordFault::InvalidMessage => "a stored message is none",
         };
         write!(f, "byte {} of the frame: {what} [{}]", self.offset, self.fault.code())
     }

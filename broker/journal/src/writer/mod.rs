@@ -1,11 +1,11 @@
 //! The thread that writes the log for all shards.
 
-mod bell;
-mod port;
+mod frame_sender;
 mod preparer;
 #[cfg(feature = "lying-disk")]
 mod stepped;
 mod thread;
+mod waker;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, OnceLock};
@@ -18,20 +18,20 @@ use crate::disk::{Disk, DiskError, Operation};
 use crate::error::LogError;
 use crate::log::Log;
 use crate::numbers::{Position, ShardNumber, TurnNumber};
-use bell::Bell;
-pub use port::{Port, PostError};
+pub use frame_sender::{FrameSender, PostError};
 #[cfg(feature = "lying-disk")]
 pub use stepped::SteppedWriter;
 use thread::{Source, Writer};
+use waker::Waker;
 
 /// Frames of one shard that may wait to be written.
 pub const RING_FRAMES: usize = 256;
 /// Bytes of one shard's frames that may wait to be written; a larger frame is taken when nothing waits.
 pub const RING_MAX_BYTES: usize = 16 << 20;
 /// So long at most a frame waits for company that nobody waits for, in milliseconds.
-pub const PUT_OFF_MS: u64 = 2;
+pub const GROUP_COMMIT_DELAY_MS: u64 = 2;
 /// The log is sealed when nothing has been posted for so long, in milliseconds, see [`Log::seal`].
-pub const SEAL_AFTER_MS: u64 = 50;
+pub const SEAL_IDLE_MS: u64 = 50;
 
 /// Writes what shards post, with one write and one sync for all that waits, and tells each shard up to which turn it is durable.
 ///
@@ -49,7 +49,7 @@ pub struct WriterThread {
 /// What the writer and everybody else look at.
 #[derive(Debug)]
 struct Shared {
-    bell: Bell,
+    waker: Waker,
     state: AtomicU8,
     failure: OnceLock<LogError>,
     closing: AtomicBool,
@@ -63,11 +63,11 @@ struct Shared {
     /// The next frame's place in the order of all shards.
     next_ticket: AtomicU64,
     /// Frames before this one are not put off.
-    urgent_end: AtomicU64,
+    flush_up_to: AtomicU64,
     /// The writer sleeps for a little while, and then writes what is there.
-    is_putting_off: AtomicBool,
+    is_delaying_flush: AtomicBool,
     /// Frames that nobody waits for have been posted since the writer last had none.
-    is_at_leisure: AtomicBool,
+    has_deferred_frames: AtomicBool,
     /// Bytes of the last snapshot.
     snapshot_bytes: AtomicU64,
     /// Times no snapshot could be made.
@@ -75,7 +75,7 @@ struct Shared {
     /// Log and snapshot are to have no more bytes than this.
     limit_bytes: AtomicU64,
     /// There was no space for the next segment.
-    has_no_space: AtomicBool,
+    is_disk_full: AtomicBool,
     /// Segments up to this position may be released.
     covered: AtomicU64,
     shards: Box<[ShardState]>,
@@ -109,16 +109,16 @@ impl WriterThread {
         shards: u16,
         wake: impl Fn(ShardNumber) + Send + 'static,
         now_ms: impl Fn() -> u64 + Send + 'static,
-    ) -> Result<(WriterThread, Vec<Port>), LogError> {
+    ) -> Result<(WriterThread, Vec<FrameSender>), LogError> {
         let shared = Arc::new(Shared::of(&log, shards));
-        let (ports, sources) = ways(&shared, RING_FRAMES);
+        let (frame_senders, sources) = channels(&shared, RING_FRAMES);
         let spawn = |name: &str, run: Box<dyn FnOnce() -> Result<(), LogError> + Send>| {
             let builder = std::thread::Builder::new().name(name.to_owned());
             builder.spawn(run).map_err(|error| LogError::Disk(DiskError::new(Operation::Write, "", &error)))
         };
         let writer = Writer::new(log, sources, Box::new(wake), Box::new(now_ms), shared.clone());
         let thread = spawn("journal", Box::new(move || writer.run()))?;
-        Ok((WriterThread { shared, thread: Some(thread) }, ports))
+        Ok((WriterThread { shared, thread: Some(thread) }, frame_senders))
     }
 
     /// For those who look at the log while it is written.
@@ -137,8 +137,8 @@ impl WriterThread {
     fn end(&mut self) -> Result<(), LogError> {
         let Some(thread) = self.thread.take() else { return Ok(()) };
         self.shared.closing.store(true, Ordering::SeqCst);
-        self.shared.bell.ring();
-        thread.join().unwrap_or(Err(LogError::WriterGone))
+        self.shared.waker.wake();
+        thread.join().unwrap_or(Err(LogError::WriterStopped))
     }
 }
 
@@ -175,7 +175,7 @@ impl WriterHandle {
     }
 
     /// From now on there is a snapshot of so many bytes.
-    pub fn note_snapshot(&self, bytes: u64) {
+    pub fn set_snapshot_bytes(&self, bytes: u64) {
         self.shared.snapshot_bytes.store(bytes, Ordering::Relaxed);
     }
 
@@ -194,7 +194,7 @@ impl WriterHandle {
         self.shared.snapshot_failures.load(Ordering::Relaxed)
     }
 
-    /// Has [`Port::is_full`] say so when log and snapshot together have more bytes than this.
+    /// Has [`FrameSender::is_full`] say so when log and snapshot together have more bytes than this.
     pub fn set_limit(&self, bytes: u64) {
         self.shared.limit_bytes.store(bytes, Ordering::Relaxed);
     }
@@ -212,7 +212,7 @@ impl WriterHandle {
     /// Lets the log release segments whose frames a durable snapshot covers, up to `position`.
     pub fn release(&self, position: Position) {
         self.shared.covered.fetch_max(position.0, Ordering::AcqRel);
-        self.shared.bell.ring();
+        self.shared.waker.wake();
     }
 }
 
@@ -225,11 +225,11 @@ impl Drop for WriterThread {
 }
 
 /// A port and the writer's end of it for each shard, with room for so many frames between them.
-fn ways(shared: &Arc<Shared>, ring_frames: usize) -> (Vec<Port>, Vec<Source>) {
+fn channels(shared: &Arc<Shared>, ring_frames: usize) -> (Vec<FrameSender>, Vec<Source>) {
     let way = |shard| {
-        let (posts, frames) = RingBuffer::new(ring_frames);
-        let (empties, buffers) = RingBuffer::new(ring_frames);
-        (Port::new(shard, posts, buffers, shared.clone()), Source::new(shard, frames, empties))
+        let (frames_in, frames) = RingBuffer::new(ring_frames);
+        let (free_buffers, buffers) = RingBuffer::new(ring_frames);
+        (FrameSender::new(shard, frames_in, buffers, shared.clone()), Source::new(shard, frames, free_buffers))
     };
     (0..shared.shards.len() as u16).map(ShardNumber).map(way).unzip()
 }
@@ -237,7 +237,7 @@ fn ways(shared: &Arc<Shared>, ring_frames: usize) -> (Vec<Port>, Vec<Source>) {
 impl Shared {
     fn of<D: Disk>(log: &Log<D>, shards: u16) -> Shared {
         Shared {
-            bell: Bell::default(),
+            waker: Waker::default(),
             state: AtomicU8::new(RUNNING),
             failure: OnceLock::new(),
             closing: AtomicBool::new(false),
@@ -248,23 +248,23 @@ impl Shared {
             snapshot_bytes: AtomicU64::new(0),
             snapshot_failures: AtomicU64::new(0),
             limit_bytes: AtomicU64::new(u64::MAX),
-            has_no_space: AtomicBool::new(false),
+            is_disk_full: AtomicBool::new(false),
             next_ticket: AtomicU64::new(0),
-            urgent_end: AtomicU64::new(0),
-            is_putting_off: AtomicBool::new(false),
-            is_at_leisure: AtomicBool::new(false),
+            flush_up_to: AtomicU64::new(0),
+            is_delaying_flush: AtomicBool::new(false),
+            has_deferred_frames: AtomicBool::new(false),
             covered: AtomicU64::new(0),
             shards: (0..shards).map(|_| ShardState::default()).collect(),
         }
     }
 
     /// A frame has been posted that nobody waits for.
-    fn announce_at_leisure(&self) {
-        self.is_at_leisure.store(true, Ordering::Relaxed);
+    fn notify_deferred(&self) {
+        self.has_deferred_frames.store(true, Ordering::Relaxed);
         // Between posting and looking, as the writer says that it has woken before it looks what has been posted.
         fence(Ordering::SeqCst);
-        if !self.is_putting_off.load(Ordering::Relaxed) {
-            self.bell.ring();
+        if !self.is_delaying_flush.load(Ordering::Relaxed) {
+            self.waker.wake();
         }
     }
 
@@ -274,7 +274,7 @@ impl Shared {
 
     fn is_full(&self) -> bool {
         let held_bytes = self.held_bytes.load(Ordering::Relaxed) + self.snapshot_bytes.load(Ordering::Relaxed);
-        held_bytes > self.limit_bytes.load(Ordering::Relaxed) || self.has_no_space.load(Ordering::Relaxed)
+        held_bytes > self.limit_bytes.load(Ordering::Relaxed) || self.is_disk_full.load(Ordering::Relaxed)
     }
 
     fn shard(&self, shard: ShardNumber) -> &ShardState {

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use crate::disk::Disk;
 use crate::error::LogError;
-use crate::log::{Log, Order, Prepared};
+use crate::log::{Log, PreparedSegment, SegmentRequest};
 use crate::numbers::ShardNumber;
-use crate::writer::preparer::Prepare;
+use crate::writer::preparer::PrepareSegments;
 use crate::writer::thread::Writer;
-use crate::writer::{Port, RUNNING, Shared, WriterHandle, ways};
+use crate::writer::{FrameSender, RUNNING, Shared, WriterHandle, channels};
 
 /// Does what [`WriterThread`](crate::WriterThread) does, a group at a time. Dropped, it is as if the process had been killed.
 pub struct SteppedWriter<D: Disk> {
     writer: Writer<D>,
-    bench: Bench<D>,
+    bench: InlinePreparer<D>,
     shared: Arc<Shared>,
 }
 
@@ -26,11 +26,11 @@ impl<D: Disk> SteppedWriter<D> {
         ring_frames: usize,
         wake: impl Fn(ShardNumber) + Send + 'static,
         now_ms: impl Fn() -> u64 + Send + 'static,
-    ) -> (SteppedWriter<D>, Vec<Port>) {
+    ) -> (SteppedWriter<D>, Vec<FrameSender>) {
         let shared = Arc::new(Shared::of(&log, shards));
-        let (ports, sources) = ways(&shared, ring_frames);
+        let (frame_senders, sources) = channels(&shared, ring_frames);
         let writer = Writer::new(log, sources, Box::new(wake), Box::new(now_ms), shared.clone());
-        (SteppedWriter { writer, bench: Bench { order: None, made: None }, shared }, ports)
+        (SteppedWriter { writer, bench: InlinePreparer { order: None, made: None }, shared }, frame_senders)
     }
 
     /// Writes all that waits, and makes it durable; false where nothing waits, or the log has failed.
@@ -58,7 +58,7 @@ impl<D: Disk> SteppedWriter<D> {
 
     /// Makes the segment ready that was ordered; false where there is no order.
     pub fn prepare(&mut self) -> bool {
-        self.bench.carry_out()
+        self.bench.execute()
     }
 
     /// Makes durable what has been posted, and closes the log in order.
@@ -78,30 +78,30 @@ impl<D: Disk> SteppedWriter<D> {
 }
 
 /// Orders lie here until they are carried out.
-struct Bench<D: Disk> {
-    order: Option<Order<D>>,
-    made: Option<Result<Prepared<D>, LogError>>,
+struct InlinePreparer<D: Disk> {
+    order: Option<SegmentRequest<D>>,
+    made: Option<Result<PreparedSegment<D>, LogError>>,
 }
 
-impl<D: Disk> Bench<D> {
-    fn carry_out(&mut self) -> bool {
+impl<D: Disk> InlinePreparer<D> {
+    fn execute(&mut self) -> bool {
         let Some(order) = self.order.take() else { return false };
-        self.made = Some(order.carry_out());
+        self.made = Some(order.execute());
         true
     }
 }
 
-impl<D: Disk> Prepare<D> for Bench<D> {
-    fn order(&mut self, order: Order<D>) {
+impl<D: Disk> PrepareSegments<D> for InlinePreparer<D> {
+    fn request(&mut self, order: SegmentRequest<D>) {
         self.order = Some(order);
     }
 
-    fn take(&mut self) -> Option<Result<Prepared<D>, LogError>> {
+    fn take(&mut self) -> Option<Result<PreparedSegment<D>, LogError>> {
         self.made.take()
     }
 
-    fn wait(&mut self) -> Result<Prepared<D>, LogError> {
-        self.carry_out();
-        self.made.take().unwrap_or(Err(LogError::WriterGone))
+    fn wait(&mut self) -> Result<PreparedSegment<D>, LogError> {
+        self.execute();
+        self.made.take().unwrap_or(Err(LogError::WriterStopped))
     }
 }

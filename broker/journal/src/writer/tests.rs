@@ -6,14 +6,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::disk::{Faults, LyingDisk};
+use crate::disk::{Faults, FaultyDisk};
 use crate::log::{SEGMENT_MIN_BYTES, Settings};
 use crate::numbers::{Epoch, LogId};
 use crate::reader::{Reader, Step, read_header_and_seal};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
-fn open(disk: &LyingDisk) -> Log<LyingDisk> {
+fn open(disk: &FaultyDisk) -> Log<FaultyDisk> {
     let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, ..Settings::default() };
     let epoch = Epoch::new(9).expect("not 0");
     let opened = Log::open(disk, settings, Position::START, epoch, LogId(1), 0, |_| Ok(()));
@@ -21,7 +21,7 @@ fn open(disk: &LyingDisk) -> Log<LyingDisk> {
 }
 
 /// Shard, turn and body of every frame.
-fn frames(disk: &LyingDisk) -> Vec<(u16, u64, Vec<u8>)> {
+fn frames(disk: &FaultyDisk) -> Vec<(u16, u64, Vec<u8>)> {
     let mut reader = Reader::open(disk, Position::START).expect("no faults");
     let mut frames = Vec::new();
     while let Some(step) = reader.step().expect("no faults") {
@@ -42,25 +42,25 @@ fn wait_until(mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn what_several_shards_post_is_durable_in_the_order_of_each() {
+fn frames_of_several_shards_become_durable_in_order() {
     const TURNS: u64 = 2_000;
-    let disk = LyingDisk::new(1);
-    let (writer, ports) = WriterThread::start(open(&disk), 3, |_| {}, || 0).expect("has threads");
+    let disk = FaultyDisk::new(1);
+    let (writer, frame_senders) = WriterThread::start(open(&disk), 3, |_| {}, || 0).expect("has threads");
     thread::scope(|scope| {
-        for mut port in ports {
+        for mut frame_sender in frame_senders {
             scope.spawn(move || {
-                while port.posted() < TurnNumber(TURNS) {
-                    let mut body = port.buffer();
+                while frame_sender.posted() < TurnNumber(TURNS) {
+                    let mut body = frame_sender.buffer();
                     assert!(body.is_empty());
-                    body.extend_from_slice(&port.posted().0.to_le_bytes());
-                    match port.post(body) {
-                        Ok(turn) => assert_eq!(turn, port.posted()),
+                    body.extend_from_slice(&frame_sender.posted().0.to_le_bytes());
+                    match frame_sender.post(body) {
+                        Ok(turn) => assert_eq!(turn, frame_sender.posted()),
                         Err(PostError::Full(_)) => thread::yield_now(),
                         Err(error) => panic!("{error:?}"),
                     }
-                    assert!(port.durable() <= port.posted());
+                    assert!(frame_sender.durable() <= frame_sender.posted());
                 }
-                wait_until(|| port.durable() == TurnNumber(TURNS));
+                wait_until(|| frame_sender.durable() == TurnNumber(TURNS));
             });
         }
     });
@@ -79,8 +79,8 @@ fn what_several_shards_post_is_durable_in_the_order_of_each() {
 /// Each idle period takes one write, and what follows at once takes none.
 #[test]
 fn an_idle_writer_seals_what_it_has_written() {
-    let disk = LyingDisk::new(3);
-    let (writer, mut ports) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("has threads");
+    let disk = FaultyDisk::new(3);
+    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("has threads");
     let handle = writer.handle();
     let sealed = || match read_header_and_seal(&disk, "segment-0000000000000001") {
         Ok(Ok((_, sealed))) => sealed,
@@ -88,8 +88,8 @@ fn an_idle_writer_seals_what_it_has_written() {
     };
     assert_eq!(sealed(), None);
     for turn in 1..=3 {
-        ports[0].post(vec![turn; 10]).expect("there is room");
-        wait_until(|| ports[0].durable() == TurnNumber(turn.into()));
+        frame_senders[0].post(vec![turn; 10]).expect("there is room");
+        wait_until(|| frame_senders[0].durable() == TurnNumber(turn.into()));
         wait_until(|| sealed() == Some(handle.durable()));
     }
     writer.close().expect("no faults");
@@ -97,18 +97,18 @@ fn an_idle_writer_seals_what_it_has_written() {
 }
 
 #[test]
-fn what_a_shard_posts_after_it_has_heard_from_another_comes_later_in_the_log() {
+fn frames_posted_after_a_message_from_another_shard_come_later_in_the_log() {
     const TURNS: u64 = 3_000;
-    let disk = LyingDisk::new(6);
-    let (writer, mut ports) = WriterThread::start(open(&disk), 2, |_| {}, || 0).expect("has threads");
+    let disk = FaultyDisk::new(6);
+    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 2, |_| {}, || 0).expect("has threads");
     let (tell, heard) = channel::<u64>();
-    let post = |port: &mut Port, number: u64| {
-        while port.post(number.to_le_bytes().to_vec()).is_err() {
+    let post = |frame_sender: &mut FrameSender, number: u64| {
+        while frame_sender.post(number.to_le_bytes().to_vec()).is_err() {
             thread::yield_now();
         }
     };
     // The receiver is looked at last: it must not overtake what the sender posts in the meantime.
-    let (mut receiver, mut sender) = (ports.remove(1), ports.remove(0));
+    let (mut receiver, mut sender) = (frame_senders.remove(1), frame_senders.remove(0));
     thread::scope(|scope| {
         scope.spawn(move || {
             for number in 0..TURNS {
@@ -134,7 +134,7 @@ fn what_a_shard_posts_after_it_has_heard_from_another_comes_later_in_the_log() {
 }
 
 /// A writer that has made one frame durable, and stands still in waking its shard until it is told to go on.
-fn standing_still(disk: &LyingDisk) -> (WriterThread, Port, Sender<()>) {
+fn standing_still(disk: &FaultyDisk) -> (WriterThread, FrameSender, Sender<()>) {
     let (go_on, held) = channel::<()>();
     let first = AtomicBool::new(true);
     let wake = move |_| {
@@ -142,67 +142,67 @@ fn standing_still(disk: &LyingDisk) -> (WriterThread, Port, Sender<()>) {
             let _ = held.recv();
         }
     };
-    let (writer, mut ports) = WriterThread::start(open(disk), 1, wake, || 0).expect("has threads");
-    let mut port = ports.remove(0);
-    port.post(vec![1]).expect("fits");
-    wait_until(|| port.durable() == TurnNumber(1));
-    (writer, port, go_on)
+    let (writer, mut frame_senders) = WriterThread::start(open(disk), 1, wake, || 0).expect("has threads");
+    let mut frame_sender = frame_senders.remove(0);
+    frame_sender.post(vec![1]).expect("fits");
+    wait_until(|| frame_sender.durable() == TurnNumber(1));
+    (writer, frame_sender, go_on)
 }
 
 #[test]
 fn a_full_ring_says_so_and_loses_nothing() {
-    let disk = LyingDisk::new(2);
-    let (writer, mut port, go_on) = standing_still(&disk);
+    let disk = FaultyDisk::new(2);
+    let (writer, mut frame_sender, go_on) = standing_still(&disk);
     let full = loop {
-        match port.post(vec![2]) {
+        match frame_sender.post(vec![2]) {
             Ok(_) => {}
             Err(error) => break error,
         }
     };
     assert_eq!(full, PostError::Full(vec![2]));
-    assert!(!port.has_room(1));
-    let posted = port.posted();
+    assert!(!frame_sender.has_room(1));
+    let posted = frame_sender.posted();
     assert_eq!(posted, TurnNumber(1 + RING_FRAMES as u64));
     go_on.send(()).expect("the writer waits");
-    wait_until(|| port.durable() == posted);
+    wait_until(|| frame_sender.durable() == posted);
     assert_eq!(writer.handle().groups(), 2, "all that waited was one group");
-    assert!(port.has_room(1));
+    assert!(frame_sender.has_room(1));
     writer.close().expect("no faults");
     assert_eq!(frames(&disk).len() as u64, posted.0);
 }
 
 #[test]
 fn bytes_that_wait_are_limited_and_one_large_frame_is_taken() {
-    let disk = LyingDisk::new(3);
-    let (writer, mut port, go_on) = standing_still(&disk);
-    port.post(vec![2; RING_MAX_BYTES + 1]).expect("nothing else waits");
-    assert!(matches!(port.post(vec![3]), Err(PostError::Full(_))));
+    let disk = FaultyDisk::new(3);
+    let (writer, mut frame_sender, go_on) = standing_still(&disk);
+    frame_sender.post(vec![2; RING_MAX_BYTES + 1]).expect("nothing else waits");
+    assert!(matches!(frame_sender.post(vec![3]), Err(PostError::Full(_))));
     go_on.send(()).expect("the writer waits");
-    wait_until(|| port.durable() == TurnNumber(2));
-    port.post(vec![3]).expect("there is room again");
+    wait_until(|| frame_sender.durable() == TurnNumber(2));
+    frame_sender.post(vec![3]).expect("there is room again");
     writer.close().expect("no faults");
     assert_eq!(frames(&disk).len(), 3);
 }
 
 #[test]
-fn after_a_failed_sync_nothing_becomes_durable_and_all_shards_are_told() {
-    let disk = LyingDisk::new(4);
+fn after_a_failed_sync_nothing_becomes_durable_and_all_shards_are_notified() {
+    let disk = FaultyDisk::new(4);
     let log = open(&disk);
     let woken = Arc::new(AtomicU64::new(0));
     let count = woken.clone();
     let wake = move |_| {
         count.fetch_add(1, Ordering::SeqCst);
     };
-    let (writer, mut ports) = WriterThread::start(log, 2, wake, || 0).expect("has threads");
-    ports[0].post(vec![1]).expect("fits");
-    wait_until(|| ports[0].durable() == TurnNumber(1));
+    let (writer, mut frame_senders) = WriterThread::start(log, 2, wake, || 0).expect("has threads");
+    frame_senders[0].post(vec![1]).expect("fits");
+    wait_until(|| frame_senders[0].durable() == TurnNumber(1));
     disk.set_faults(Faults { power_lost_at: Some(0), ..Faults::default() });
-    ports[0].post(vec![2]).expect("nobody knows yet");
-    wait_until(|| ports[1].failure().is_some());
+    frame_senders[0].post(vec![2]).expect("nobody knows yet");
+    wait_until(|| frame_senders[1].failure().is_some());
     // The failure is known a moment before posts are refused.
-    wait_until(|| matches!(ports[1].post(vec![3]), Err(PostError::Failed(_))));
-    assert!(matches!(ports[0].post(vec![3]), Err(PostError::Failed(_))));
-    assert_eq!((ports[0].durable(), ports[1].durable()), (TurnNumber(1), TurnNumber(0)));
+    wait_until(|| matches!(frame_senders[1].post(vec![3]), Err(PostError::Failed(_))));
+    assert!(matches!(frame_senders[0].post(vec![3]), Err(PostError::Failed(_))));
+    assert_eq!((frame_senders[0].durable(), frame_senders[1].durable()), (TurnNumber(1), TurnNumber(0)));
     wait_until(|| woken.load(Ordering::SeqCst) == 3);
     let failure = writer.handle().failure();
     assert!(matches!(failure, Some(LogError::Disk(_))));
@@ -211,15 +211,15 @@ fn after_a_failed_sync_nothing_becomes_durable_and_all_shards_are_told() {
 
 /// Whether a frame is there after a power cut at the moment when the system had it.
 fn survives_a_power_cut_when_written(seed: u64) -> bool {
-    let disk = LyingDisk::new(seed);
-    let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, writes_first: true, ..Settings::default() };
+    let disk = FaultyDisk::new(seed);
+    let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, write_before_sync: true, ..Settings::default() };
     let epoch = Epoch::new(7).expect("not 0");
     let (mut log, _) = Log::open(&disk, settings, Position::START, epoch, LogId(1), 0, |_| Ok(())).expect("no faults");
     log.append(ShardNumber(0), TurnNumber(1), &[1]).expect("fits");
     log.commit().expect("no faults");
     log.append(ShardNumber(0), TurnNumber(2), &[2]).expect("fits");
     let cut = || disk.set_faults(Faults { power_lost_at: Some(0), ..Faults::default() });
-    assert!(log.commit_and_tell(cut).is_err(), "it is not durable");
+    assert!(log.commit_with_callback(cut).is_err(), "it is not durable");
     disk.crash();
     let count = frames(&disk).len();
     assert!(count >= 1, "what was durable is there");
@@ -227,18 +227,18 @@ fn survives_a_power_cut_when_written(seed: u64) -> bool {
 }
 
 #[test]
-fn what_the_system_has_and_the_disk_has_not_may_be_lost_with_the_power() {
+fn unsynced_data_may_be_lost_in_a_power_failure() {
     let survived: Vec<bool> = (0..20).map(survives_a_power_cut_when_written).collect();
     assert!(survived.contains(&true) && survived.contains(&false), "{survived:?}");
 }
 
 #[test]
 fn segments_that_a_snapshot_covers_are_used_again() {
-    let disk = LyingDisk::new(5);
-    let (writer, mut ports) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("has threads");
+    let disk = FaultyDisk::new(5);
+    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("has threads");
     for _ in 0..100 {
-        let turn = ports[0].post(vec![7; 10_000]).expect("fits");
-        wait_until(|| ports[0].durable() == turn);
+        let turn = frame_senders[0].post(vec![7; 10_000]).expect("fits");
+        wait_until(|| frame_senders[0].durable() == turn);
         writer.handle().release(writer.handle().durable());
     }
     assert!(writer.handle().held_bytes() < 4 * SEGMENT_MIN_BYTES, "{} bytes", writer.handle().held_bytes());
@@ -249,41 +249,41 @@ fn segments_that_a_snapshot_covers_are_used_again() {
 }
 
 #[test]
-fn a_frame_that_nobody_waits_for_goes_with_the_next_one_or_after_a_little_while() {
-    let disk = LyingDisk::new(1);
-    let (writer, mut ports) = WriterThread::start(open(&disk), 2, |_| {}, || 0).expect("has threads");
+fn a_deferred_frame_is_written_with_the_next_one_or_after_a_delay() {
+    let disk = FaultyDisk::new(1);
+    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 2, |_| {}, || 0).expect("has threads");
     let groups = writer.handle();
     let begun = Instant::now();
-    let turn = ports[0].post_at_leisure(vec![1]).expect("fits");
-    wait_until(|| ports[0].durable() == turn);
-    assert!(begun.elapsed() >= Duration::from_millis(PUT_OFF_MS), "nobody else has hurried the writer");
+    let turn = frame_senders[0].post_deferred(vec![1]).expect("fits");
+    wait_until(|| frame_senders[0].durable() == turn);
+    assert!(begun.elapsed() >= Duration::from_millis(GROUP_COMMIT_DELAY_MS), "nobody else has hurried the writer");
     // Both go at once, however long the first would have waited.
     for body in 2..200 {
         let before = groups.groups();
-        let at_leisure = ports[0].post_at_leisure(vec![body]).expect("fits");
-        let awaited = ports[1].post(vec![body]).expect("fits");
-        wait_until(|| ports[1].durable() == awaited);
-        assert!(ports[0].durable() == at_leisure, "it was posted before");
+        let at_leisure = frame_senders[0].post_deferred(vec![body]).expect("fits");
+        let awaited = frame_senders[1].post(vec![body]).expect("fits");
+        wait_until(|| frame_senders[1].durable() == awaited);
+        assert!(frame_senders[0].durable() == at_leisure, "it was posted before");
         assert!(groups.groups() - before <= 2);
     }
     writer.close().expect("no faults");
 }
 
 #[test]
-fn frames_that_nobody_waits_for_do_not_fill_the_ring() {
+fn deferred_frames_do_not_fill_the_ring() {
     const TURNS: u64 = 5_000;
-    let disk = LyingDisk::new(1);
-    let (writer, mut ports) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("has threads");
+    let disk = FaultyDisk::new(1);
+    let (writer, mut frame_senders) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("has threads");
     let groups = writer.handle();
-    while ports[0].posted() < TurnNumber(TURNS) {
-        match ports[0].post_at_leisure(vec![0; 100]) {
+    while frame_senders[0].posted() < TurnNumber(TURNS) {
+        match frame_senders[0].post_deferred(vec![0; 100]) {
             Ok(_) => {}
             Err(PostError::Full(_)) => thread::yield_now(),
             Err(error) => panic!("{error:?}"),
         }
     }
     writer.close().expect("no faults");
-    assert_eq!(ports[0].durable(), TurnNumber(TURNS));
+    assert_eq!(frame_senders[0].durable(), TurnNumber(TURNS));
     assert!(groups.groups() < TURNS / 4, "{} groups", groups.groups());
     disk.crash();
     assert_eq!(frames(&disk).len() as u64, TURNS);

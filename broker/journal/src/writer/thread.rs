@@ -10,17 +10,17 @@ use crate::disk::Disk;
 use crate::error::LogError;
 use crate::log::{AppendError, Log};
 use crate::numbers::{Position, ShardNumber, TurnNumber};
-use crate::writer::port::Posted;
-use crate::writer::preparer::{Prepare, Preparer};
-use crate::writer::{CLOSED, FAILED, PUT_OFF_MS, SEAL_AFTER_MS, Shared};
+use crate::writer::frame_sender::PostedFrame;
+use crate::writer::preparer::{PrepareSegments, SegmentPreparer};
+use crate::writer::{CLOSED, FAILED, GROUP_COMMIT_DELAY_MS, SEAL_IDLE_MS, Shared};
 
 /// A buffer that has grown beyond this is not given back.
 const BUFFER_KEPT_BYTES: usize = 256 << 10;
 /// After there was no space for a segment, so long is waited before the next attempt.
 const SPACE_RETRY_MS: u64 = 1_000;
 /// So long nothing must have been posted before the log is sealed.
-const SEAL_AFTER: Duration = Duration::from_millis(SEAL_AFTER_MS);
-const PUT_OFF: Duration = Duration::from_millis(PUT_OFF_MS);
+const SEAL_AFTER: Duration = Duration::from_millis(SEAL_IDLE_MS);
+const PUT_OFF: Duration = Duration::from_millis(GROUP_COMMIT_DELAY_MS);
 
 pub(super) struct Writer<D: Disk> {
     log: Log<D>,
@@ -41,15 +41,15 @@ pub(super) struct Writer<D: Disk> {
 /// Where the frames of one shard come from.
 pub(super) struct Source {
     shard: ShardNumber,
-    frames: Consumer<Posted>,
-    empties: Producer<Vec<u8>>,
+    frames: Consumer<PostedFrame>,
+    free_buffers: Producer<Vec<u8>>,
     /// The last turn in the group.
     taken: TurnNumber,
 }
 
 impl Source {
-    pub(super) fn new(shard: ShardNumber, frames: Consumer<Posted>, empties: Producer<Vec<u8>>) -> Source {
-        Source { shard, frames, empties, taken: TurnNumber(0) }
+    pub(super) fn new(shard: ShardNumber, frames: Consumer<PostedFrame>, free_buffers: Producer<Vec<u8>>) -> Source {
+        Source { shard, frames, free_buffers, taken: TurnNumber(0) }
     }
 
     fn has(&self, ticket: u64) -> bool {
@@ -80,8 +80,8 @@ impl<D: Disk> Writer<D> {
     }
 
     pub(super) fn run(mut self) -> Result<(), LogError> {
-        self.shared.bell.own();
-        let result = Preparer::start(self.shared.clone()).and_then(|mut preparer| self.write_all(&mut preparer));
+        self.shared.waker.register_thread();
+        let result = SegmentPreparer::start(self.shared.clone()).and_then(|mut preparer| self.write_all(&mut preparer));
         self.end(&result);
         result
     }
@@ -103,7 +103,7 @@ impl<D: Disk> Writer<D> {
         }
     }
 
-    fn write_all(&mut self, preparer: &mut impl Prepare<D>) -> Result<(), LogError> {
+    fn write_all(&mut self, preparer: &mut impl PrepareSegments<D>) -> Result<(), LogError> {
         loop {
             let is_closing = self.shared.closing.load(Ordering::SeqCst);
             if (is_closing || !self.puts_off()) && self.write_group(preparer)? {
@@ -120,14 +120,14 @@ impl<D: Disk> Writer<D> {
     /// Whether nobody waits for any of the frames that are there, and they have not been there for long: one that somebody waits for may
     /// come at any moment and take them along, with one write and one sync for all.
     fn puts_off(&mut self) -> bool {
-        let is_urgent = self.shared.urgent_end.load(Ordering::Acquire) > self.next_ticket;
+        let is_urgent = self.shared.flush_up_to.load(Ordering::Acquire) > self.next_ticket;
         if is_urgent {
             self.put_off_since = None;
             return false;
         }
         if !self.has_next() {
             // Where there have been some, there will be more: nobody need wake us for the next one if we wake by ourselves.
-            self.put_off_since = self.shared.is_at_leisure.swap(false, Ordering::Relaxed).then(Instant::now);
+            self.put_off_since = self.shared.has_deferred_frames.swap(false, Ordering::Relaxed).then(Instant::now);
             return false;
         }
         let since = *self.put_off_since.get_or_insert_with(Instant::now);
@@ -156,14 +156,14 @@ impl<D: Disk> Writer<D> {
     }
 
     /// Writes all that waits, and makes it durable; false where nothing waits.
-    pub(super) fn write_group(&mut self, preparer: &mut impl Prepare<D>) -> Result<bool, LogError> {
+    pub(super) fn write_group(&mut self, preparer: &mut impl PrepareSegments<D>) -> Result<bool, LogError> {
         self.look_ahead(preparer)?;
         let took = self.take_frames()?;
         if took {
             self.take_delivery(preparer)?;
             let Writer { log, sources, shared, wake, .. } = self;
             let began = Instant::now();
-            let position = log.commit_and_tell(|| tell_written(sources, shared, wake))?;
+            let position = log.commit_with_callback(|| tell_written(sources, shared, wake))?;
             let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
             self.shared.sync_times.count(took_us, 1);
             self.unsealed_since = Some(began);
@@ -172,28 +172,28 @@ impl<D: Disk> Writer<D> {
         Ok(took)
     }
 
-    pub(super) fn close(&mut self, preparer: &mut impl Prepare<D>) -> Result<(), LogError> {
+    pub(super) fn close(&mut self, preparer: &mut impl PrepareSegments<D>) -> Result<(), LogError> {
         self.take_delivery(preparer)?;
-        self.log.close_in_order()
+        self.log.close_cleanly()
     }
 
-    fn take_delivery(&mut self, preparer: &mut impl Prepare<D>) -> Result<(), LogError> {
-        if self.log.needs_delivery() { self.log.deliver(preparer.wait()) } else { Ok(()) }
+    fn take_delivery(&mut self, preparer: &mut impl PrepareSegments<D>) -> Result<(), LogError> {
+        if self.log.needs_segment() { self.log.install_segment(preparer.wait()) } else { Ok(()) }
     }
 
     /// Takes what was prepared, orders what is needed next, and lets go of what is not needed any more.
-    fn look_ahead(&mut self, preparer: &mut impl Prepare<D>) -> Result<(), LogError> {
+    fn look_ahead(&mut self, preparer: &mut impl PrepareSegments<D>) -> Result<(), LogError> {
         if let Some(prepared) = preparer.take() {
-            self.log.deliver(prepared)?;
+            self.log.install_segment(prepared)?;
         }
         let covered = Position(self.shared.covered.load(Ordering::Acquire));
         if covered > self.released {
             self.released = covered;
             self.log.release(covered)?;
         }
-        self.shared.has_no_space.store(self.log.is_short_of_space(), Ordering::Relaxed);
+        self.shared.is_disk_full.store(self.log.is_low_on_space(), Ordering::Relaxed);
         self.shared.held_bytes.store(self.log.held_bytes(), Ordering::Relaxed);
-        if self.log.is_short_of_space() {
+        if self.log.is_low_on_space() {
             let now_ms = (self.now_ms)();
             match self.no_space_at_ms {
                 Some(at_ms) if now_ms < at_ms.saturating_add(SPACE_RETRY_MS) => return Ok(()),
@@ -203,12 +203,12 @@ impl<D: Disk> Writer<D> {
                 ),
             }
             self.no_space_at_ms = Some(now_ms);
-            self.log.look_for_space();
+            self.log.retry_allocation();
         } else if self.no_space_at_ms.take().is_some() {
             log::info!("there is space for the journal again");
         }
-        if let Some(order) = self.log.order((self.now_ms)()) {
-            preparer.order(order);
+        if let Some(order) = self.log.request((self.now_ms)()) {
+            preparer.request(order);
         }
         Ok(())
     }
@@ -225,9 +225,9 @@ impl<D: Disk> Writer<D> {
             let Ok(posted) = source.frames.peek() else { break };
             match self.log.append(source.shard, posted.turn, &posted.body) {
                 Ok(()) => {}
-                Err(AppendError::GroupFull) => break,
+                Err(AppendError::BatchFull) => break,
                 Err(AppendError::TooLarge | AppendError::Failed) => {
-                    return Err(self.log.failure().cloned().unwrap_or(LogError::WriterGone));
+                    return Err(self.log.failure().cloned().unwrap_or(LogError::WriterStopped));
                 }
             }
             self.next_ticket += 1;
@@ -235,7 +235,7 @@ impl<D: Disk> Writer<D> {
                 source.taken = posted.turn;
                 let waiting = &self.shared.shard(source.shard).waiting_bytes;
                 waiting.fetch_sub(posted.body.len(), Ordering::AcqRel);
-                give_back(&mut source.empties, posted.body);
+                give_back(&mut source.free_buffers, posted.body);
             }
         }
         Ok(self.next_ticket > first)
@@ -256,23 +256,23 @@ impl<D: Disk> Writer<D> {
     }
 
     fn sleep(&self) {
-        let Shared { closing, covered, urgent_end, is_putting_off, .. } = &*self.shared;
+        let Shared { closing, covered, flush_up_to, is_delaying_flush, .. } = &*self.shared;
         let has_work = || {
             closing.load(Ordering::SeqCst)
                 || covered.load(Ordering::Acquire) > self.released.0
                 || match self.put_off_since {
-                    Some(_) => urgent_end.load(Ordering::Acquire) > self.next_ticket,
+                    Some(_) => flush_up_to.load(Ordering::Acquire) > self.next_ticket,
                     None => self.has_next(),
                 }
         };
         // Who is refused posts nothing, so nobody else would have it look whether there is space again.
-        let retry = self.log.is_short_of_space().then_some(Duration::from_millis(SPACE_RETRY_MS));
+        let retry = self.log.is_low_on_space().then_some(Duration::from_millis(SPACE_RETRY_MS));
         let put_off = self.put_off_since.map(|since| PUT_OFF.saturating_sub(since.elapsed()));
-        is_putting_off.store(put_off.is_some(), Ordering::Relaxed);
+        is_delaying_flush.store(put_off.is_some(), Ordering::Relaxed);
         let seal = self.unsealed_since.map(|since| SEAL_AFTER.saturating_sub(since.elapsed()));
-        self.shared.bell.sleep_unless(has_work, put_off.or_else(|| retry.into_iter().chain(seal).min()));
-        is_putting_off.store(false, Ordering::Relaxed);
-        // See `Shared::announce_at_leisure`.
+        self.shared.waker.sleep_unless(has_work, put_off.or_else(|| retry.into_iter().chain(seal).min()));
+        is_delaying_flush.store(false, Ordering::Relaxed);
+        // See `Shared::notify_deferred`.
         fence(Ordering::SeqCst);
     }
 }
@@ -288,11 +288,11 @@ fn tell_written(sources: &[Source], shared: &Shared, wake: &dyn Fn(ShardNumber))
     }
 }
 
-fn give_back(empties: &mut Producer<Vec<u8>>, mut body: Vec<u8>) {
+fn give_back(free_buffers: &mut Producer<Vec<u8>>, mut body: Vec<u8>) {
     if body.capacity() <= BUFFER_KEPT_BYTES {
         body.clear();
         // Where the ring is full the shard has enough of them.
-        let _ = empties.push(body);
+        let _ = free_buffers.push(body);
     }
 }
 
@@ -300,7 +300,7 @@ impl<D: Disk> Drop for Writer<D> {
     fn drop(&mut self) {
         // Only a panic leaves it running.
         if self.shared.state() == super::RUNNING {
-            let _ = self.shared.failure.set(LogError::WriterGone);
+            let _ = self.shared.failure.set(LogError::WriterStopped);
             self.shared.state.store(FAILED, Ordering::SeqCst);
             for source in &self.sources {
                 (self.wake)(source.shard);

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tautwire_journal::disk::{Disk, DiskError, DiskFile, LyingDisk};
+use tautwire_journal::disk::{Disk, DiskError, DiskFile, FaultyDisk};
 use tautwire_journal::{
     Epoch, Log, LogId, OnDamage, Position, SEGMENT_MIN_BYTES, Settings, ShardNumber, SnapshotWriter, TurnNumber,
 };
@@ -22,14 +22,14 @@ pub(crate) enum Between {
 
 #[derive(Clone)]
 pub(crate) struct Busy {
-    disk: LyingDisk,
+    disk: FaultyDisk,
     writer: Arc<Mutex<Writer>>,
     reads: Arc<AtomicU64>,
     listings: Arc<AtomicUsize>,
 }
 
 struct Writer {
-    log: Log<LyingDisk>,
+    log: Log<FaultyDisk>,
     written: u64,
     between: Between,
     epochs: u64,
@@ -55,7 +55,7 @@ impl Writer {
     }
 
     /// Makes a snapshot of all that is there, and lets go of the segments before.
-    fn release(&mut self, disk: &LyingDisk) {
+    fn release(&mut self, disk: &FaultyDisk) {
         // So many frames fill more than one segment.
         let position = (0..20).map(|_| self.append()).max().expect("there are some");
         self.epochs += 1;
@@ -68,7 +68,7 @@ impl Writer {
 impl Busy {
     /// A log with so many frames, each of which was durable before the next one was written.
     pub(crate) fn new(seed: u64, frames: u64) -> Busy {
-        let disk = LyingDisk::new(seed);
+        let disk = FaultyDisk::new(seed);
         let settings =
             Settings { segment_bytes: SEGMENT_MIN_BYTES, on_damage: OnDamage::Refuse, ..Settings::default() };
         let epoch = Epoch::new(0x7777).expect("not 0");
@@ -80,7 +80,7 @@ impl Busy {
         Busy { disk, writer: Arc::new(Mutex::new(writer)), reads: Arc::default(), listings: Arc::default() }
     }
 
-    pub(crate) fn disk(&self) -> &LyingDisk {
+    pub(crate) fn disk(&self) -> &FaultyDisk {
         &self.disk
     }
 
@@ -161,7 +161,7 @@ impl Disk for Busy {
 }
 
 pub(crate) struct BusyFile {
-    file: <LyingDisk as Disk>::File,
+    file: <FaultyDisk as Disk>::File,
     busy: Busy,
 }
 

@@ -2,10 +2,10 @@
 
 mod busy;
 
-use tautwire_journal::disk::{Disk, DiskFile, LyingDisk};
+use tautwire_journal::disk::{Disk, DiskFile, FaultyDisk};
 use tautwire_journal::{
-    COPY_TRIES, CopyError, DamageKind, Epoch, LogError, Position, READ_TRIES, Reader, SnapshotReader, SnapshotWriter,
-    Snapshots, Step, check, copy, read_steadily, verify,
+    COPY_ATTEMPTS, CopyError, DamageKind, Epoch, LogError, Position, READ_ATTEMPTS, Reader, SnapshotReader,
+    SnapshotWriter, Snapshots, Step, check, copy, read_consistently, verify,
 };
 
 use crate::busy::{Between, Busy};
@@ -27,7 +27,7 @@ fn a_copy_of_a_log_that_grows_is_whole_and_has_all_that_was_there_before() {
         let busy = Busy::new(seed, 3 + seed % 37);
         let before = busy.written();
         busy.between_reads(Between::Append);
-        let target = LyingDisk::new(1);
+        let target = FaultyDisk::new(1);
         let copied = copy(&busy, &target).expect("is whole");
         assert!(busy.written() > before, "nothing was written meanwhile");
         assert_eq!(busy.listings(), 2, "seed {seed}: it was made again, although nothing was released");
@@ -45,7 +45,7 @@ fn a_copy_of_a_log_that_grows_is_whole_and_has_all_that_was_there_before() {
 #[test]
 fn a_copy_is_durable() {
     let busy = Busy::new(3, 40);
-    let target = LyingDisk::new(1);
+    let target = FaultyDisk::new(1);
     copy(&busy, &target).expect("is whole");
     target.crash();
     assert_eq!(numbers(&target, Position::START).len() as u64, busy.written());
@@ -55,7 +55,7 @@ fn a_copy_is_durable() {
 fn a_copy_is_made_again_where_segments_were_released_meanwhile() {
     let busy = Busy::new(5, 40);
     busy.between_reads(Between::ReleaseSometimes);
-    let target = LyingDisk::new(1);
+    let target = FaultyDisk::new(1);
     let copied = copy(&busy, &target).expect("is whole in the end");
     let numbers = numbers(&target, copied.covered);
     assert!(copied.covered > Position::START && numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "{numbers:?}");
@@ -65,9 +65,9 @@ fn a_copy_is_made_again_where_segments_were_released_meanwhile() {
 fn a_copy_is_given_up_where_segments_are_released_all_the_time() {
     let busy = Busy::new(5, 40);
     busy.between_reads(Between::ReleaseAlways);
-    let target = LyingDisk::new(1);
-    assert_eq!(copy(&busy, &target).map(|_| ()), Err(CopyError::Source(LogError::Unsteady)));
-    assert!(busy.listings() >= COPY_TRIES);
+    let target = FaultyDisk::new(1);
+    assert_eq!(copy(&busy, &target).map(|_| ()), Err(CopyError::Source(LogError::ChangedWhileReading)));
+    assert!(busy.listings() >= COPY_ATTEMPTS);
     let names = target.list().expect("no faults");
     assert!(names.is_empty(), "what is left is not to be taken for a copy: {names:?}");
 }
@@ -76,7 +76,7 @@ fn a_copy_is_given_up_where_segments_are_released_all_the_time() {
 fn damage_is_not_copied() {
     let busy = Busy::new(5, 40);
     busy.disk().flip_bit("segment-0000000000000002", 8_192 + 60, 1);
-    let target = LyingDisk::new(1);
+    let target = FaultyDisk::new(1);
     let refused = copy(&busy, &target).map(|_| ());
     let Err(CopyError::Source(LogError::Damaged(damage))) = refused else { panic!("{refused:?}") };
     assert_eq!((damage.segment.0, damage.bytes.start), (2, 8_192), "not the unused rest of the segment before");
@@ -103,12 +103,12 @@ fn a_log_that_grows_is_read_without_false_damage_and_with_what_is_damaged() {
 }
 
 #[test]
-fn what_is_released_while_it_is_read_is_read_again() {
+fn segments_released_during_a_read_are_read_again() {
     let busy = Busy::new(1, 40);
     let mut tries = 0;
     let mut read = |releases: usize| {
         tries = 0;
-        read_steadily(&busy, || {
+        read_consistently(&busy, || {
             tries += 1;
             if tries <= releases {
                 busy.release();
@@ -116,8 +116,8 @@ fn what_is_released_while_it_is_read_is_read_again() {
             Ok(tries)
         })
     };
-    assert_eq!((read(0), read(2), read(usize::MAX)), (Ok(1), Ok(3), Err(LogError::Unsteady)));
-    assert_eq!(tries, READ_TRIES);
+    assert_eq!((read(0), read(2), read(usize::MAX)), (Ok(1), Ok(3), Err(LogError::ChangedWhileReading)));
+    assert_eq!(tries, READ_ATTEMPTS);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_segment_that_is_missing_is_named() {
     let busy = Busy::new(1, 40);
     let whole = numbers(busy.disk(), Position::START).len();
     for missing in [1, 3] {
-        let target = LyingDisk::new(1);
+        let target = FaultyDisk::new(1);
         copy(&busy, &target).expect("is whole");
         target.remove(&format!("segment-{missing:016x}")).expect("is there");
         let Err(LogError::Damaged(damage)) = verify(&target).map(|_| ()) else { panic!("a segment is missing") };

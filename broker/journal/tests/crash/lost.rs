@@ -9,7 +9,7 @@ use tautwire_journal::disk::{Disk, DiskFile};
 use tautwire_journal::{BLOCK_BYTES, LogError, OnDamage};
 
 use crate::seeds;
-use crate::world::World;
+use crate::world::CrashTest;
 
 const SEEDS: u64 = 1_000;
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -47,7 +47,7 @@ pub(crate) enum Outcome {
 }
 
 /// A log with some lives, of which the last was stopped or killed.
-fn leave_a_directory(world: &mut World) -> bool {
+fn create_log_directory(world: &mut CrashTest) -> bool {
     let lives = 1 + world.random.below(3);
     for life in 1..=lives {
         world.open_and_look().expect("no faults");
@@ -76,7 +76,7 @@ fn leave_a_directory(world: &mut World) -> bool {
     is_stopped
 }
 
-fn harm(world: &mut World) -> (String, Harm) {
+fn harm(world: &mut CrashTest) -> (String, Harm) {
     let names = world.disk.list().expect("no faults");
     let is_state = |name: &&String| name.starts_with("segment-") || *name == "VERSION";
     let names: Vec<&String> = names.iter().filter(is_state).collect();
@@ -103,21 +103,21 @@ fn harm(world: &mut World) -> (String, Harm) {
     (name, harm)
 }
 
-pub(crate) fn live_and_lose(seed: u64) -> Outcome {
-    let mut world = World::new(seed);
-    let is_stopped = leave_a_directory(&mut world);
+pub(crate) fn run_with_data_loss(seed: u64) -> Outcome {
+    let mut world = CrashTest::new(seed);
+    let is_stopped = create_log_directory(&mut world);
     // The last group may be whole although nobody was told.
     let harms: Vec<_> = (0..1 + world.random.below(3)).map(|_| harm(&mut world)).collect();
     let story = format!("seed {seed}, stopped {is_stopped}: {harms:?}");
     let (read, recovery) = match world.open(OnDamage::Refuse) {
         Ok(opened) => opened,
         Err(LogError::Damaged(_)) => {
-            go_on_without(&mut world, &story);
+            continue_without(&mut world, &story);
             return Outcome::Refused;
         }
         Err(LogError::VersionDamaged | LogError::VersionMissing) => return Outcome::Refused,
         // Flipped digits may make another version of it.
-        Err(LogError::Newer { .. }) => return Outcome::Refused,
+        Err(LogError::UnsupportedVersion { .. }) => return Outcome::Refused,
         Err(error) => panic!("{story}: {error}"),
     };
     let is_as_written = read.iter().map(|(_, read)| read).eq(world.history.iter().take(read.len()));
@@ -138,7 +138,7 @@ pub(crate) fn live_and_lose(seed: u64) -> Outcome {
 }
 
 /// The damage is named, and what is left is what was written, in its order.
-fn go_on_without(world: &mut World, story: &str) {
+fn continue_without(world: &mut CrashTest, story: &str) {
     let opened = world.open(OnDamage::Skip);
     let (read, recovery) = opened.unwrap_or_else(|error| panic!("{story}: {error}"));
     assert!(!recovery.damage.is_empty(), "{story}: it was refused for nothing");
@@ -148,11 +148,11 @@ fn go_on_without(world: &mut World, story: &str) {
 }
 
 #[test]
-fn what_was_acknowledged_is_there_or_its_loss_is_told() {
+fn acknowledged_frames_survive_or_their_loss_is_reported() {
     let (mut whole, mut refused, mut warned) = (0, 0, 0);
     let seeds = seeds(SEEDS);
     for seed in seeds.clone() {
-        match live_and_lose(seed) {
+        match run_with_data_loss(seed) {
             Outcome::Whole => whole += 1,
             Outcome::Refused => refused += 1,
             Outcome::LostWithWarning => warned += 1,

@@ -9,7 +9,7 @@ mod world;
 
 use tautwire_journal::disk::{Disk, Faults};
 use tautwire_journal::{LogError, SEGMENT_MIN_BYTES};
-use world::World;
+use world::CrashTest;
 
 const SEEDS: u64 = 2_000;
 /// How often a log is opened in one life.
@@ -22,13 +22,13 @@ fn seeds(by_default: u64) -> std::ops::Range<u64> {
 }
 
 #[test]
-fn what_was_durable_is_there_after_a_crash_and_nothing_else() {
+fn durable_frames_survive_a_crash_and_nothing_else_does() {
     let (mut failures, mut recycled, mut rolled) = (0, 0, 0);
     let seeds = seeds(SEEDS);
     for seed in seeds.clone() {
-        let mut world = World::new(seed);
+        let mut world = CrashTest::new(seed);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            live_several_times(&mut world, &mut failures);
+            run_with_crashes(&mut world, &mut failures);
             let names = world.disk.list().expect("no faults");
             recycled += usize::from(names.iter().any(|name| name.starts_with("spare-")));
             rolled += names.iter().filter(|name| name.starts_with("segment-")).count();
@@ -40,24 +40,24 @@ fn what_was_durable_is_there_after_a_crash_and_nothing_else() {
     assert!(failures > lives / 2 && recycled > lives / 10 && rolled > lives, "{failures} {recycled} {rolled}");
 }
 
-fn live_several_times(world: &mut World, failures: &mut usize) {
+fn run_with_crashes(world: &mut CrashTest, failures: &mut usize) {
     for _ in 0..OPENINGS {
-        live(world, failures);
+        run_workload(world, failures);
     }
 }
 
 /// Opens the log, works until something goes wrong, and crashes.
-fn live(world: &mut World, failures: &mut usize) {
+fn run_workload(world: &mut CrashTest, failures: &mut usize) {
     let fails = world.random.one_in(3);
     if fails {
-        world.let_something_go_wrong();
+        world.inject_fault();
     }
     match world.open_and_look() {
         Ok(()) => {
             let names = world.disk.list().unwrap_or_default();
             assert!(!names.iter().any(|name| name.ends_with(".new")), "half-made files are gone: {names:?}");
             if world.random.one_in(2) {
-                world.let_something_go_wrong();
+                world.inject_fault();
             }
             for _ in 0..world.random.below(STEPS_MAX) {
                 if let Err(error) = world.step() {
@@ -78,7 +78,7 @@ fn live(world: &mut World, failures: &mut usize) {
 #[test]
 fn an_opening_that_failed_anywhere_can_be_repeated() {
     for seed in 0..16 * 16 * 16 {
-        let mut world = World::new(seed);
+        let mut world = CrashTest::new(seed);
         let fails_at = Some(1 + seed % 16);
         world.disk.set_faults(Faults { fails_at, ..Faults::default() });
         let _ = world.open_and_look();
@@ -93,7 +93,7 @@ fn an_opening_that_failed_anywhere_can_be_repeated() {
     }
 }
 
-fn fails_for_ever(world: &mut World, error: &LogError) {
+fn fails_for_ever(world: &mut CrashTest, error: &LogError) {
     world.disk.set_faults(Faults::default());
     let log = world.log.as_mut().expect("is open");
     assert_eq!(log.failure(), Some(error));
@@ -104,7 +104,7 @@ fn fails_for_ever(world: &mut World, error: &LogError) {
 
 #[test]
 fn a_log_that_releases_what_it_does_not_need_takes_no_more_space() {
-    let mut world = World::new(1);
+    let mut world = CrashTest::new(1);
     world.open_and_look().expect("no faults");
     for _ in 0..2_000 {
         world.append().expect("no faults");
@@ -119,8 +119,8 @@ fn a_log_that_releases_what_it_does_not_need_takes_no_more_space() {
 }
 
 #[test]
-fn all_that_waits_is_durable_with_one_sync() {
-    let mut world = World::new(2);
+fn pending_frames_become_durable_with_one_sync() {
+    let mut world = CrashTest::new(2);
     world.open_and_look().expect("no faults");
     let log = world.log.as_mut().expect("is open");
     log.prepare(0).expect("no faults");

@@ -5,26 +5,26 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tautwire_journal::disk::Faults;
 use tautwire_journal::mutant::{Mutant, mutate};
 
-use crate::live_several_times;
-use crate::lost::live_and_lose;
-use crate::world::World;
+use crate::lost::run_with_data_loss;
+use crate::run_with_crashes;
+use crate::world::CrashTest;
 
 /// Whether one of so many seeds makes a log with this fault lose something, or have something that it should not have.
-fn is_found(mutant: Mutant, seeds_max: u64, live: impl Fn(&mut World)) -> bool {
+fn is_found(mutant: Mutant, seeds_max: u64, run_workload: impl Fn(&mut CrashTest)) -> bool {
     mutate(Some(mutant));
-    let fails = |seed| catch_unwind(AssertUnwindSafe(|| live(&mut World::new(seed)))).is_err();
+    let fails = |seed| catch_unwind(AssertUnwindSafe(|| run_workload(&mut CrashTest::new(seed)))).is_err();
     let is_found = (0..seeds_max).any(fails);
     mutate(None);
     is_found
 }
 
-fn live(world: &mut World) {
-    live_several_times(world, &mut 0);
+fn run_workload(world: &mut CrashTest) {
+    run_with_crashes(world, &mut 0);
 }
 
 /// The first group of a log is torn; the next opening makes its segment a spare, and goes no further; the one after that
 /// uses the spare at the same place, and writes one frame.
-fn use_a_place_again(world: &mut World) {
+fn recycle_segment(world: &mut CrashTest) {
     world.open_and_look().expect("no faults");
     let first_bytes = 4_000 + world.random.below(4_000) as usize;
     for bytes in [first_bytes, 10] {
@@ -48,7 +48,7 @@ fn use_a_place_again(world: &mut World) {
     }
 }
 
-fn lose_power_at(world: &World, operation: u64) {
+fn lose_power_at(world: &CrashTest, operation: u64) {
     let power_lost_at = Some(world.disk.operations() + operation);
     world.disk.set_faults(Faults { power_lost_at, ..Faults::default() });
 }
@@ -56,41 +56,41 @@ fn lose_power_at(world: &World, operation: u64) {
 /// A power cut takes what was reported durable.
 #[test]
 fn a_sync_that_is_forgotten_is_found() {
-    assert!(is_found(Mutant::ForgetsToSync, 20, live));
+    assert!(is_found(Mutant::ForgetsToSync, 20, run_workload));
 }
 
 #[test]
-fn a_place_that_is_used_again_has_nothing_of_the_time_before() {
-    (0..300).for_each(|seed| use_a_place_again(&mut World::new(seed)));
+fn a_recycled_segment_has_no_old_frames() {
+    (0..300).for_each(|seed| recycle_segment(&mut CrashTest::new(seed)));
 }
 
 /// Behind the frame that is written there is another one, of the group that was torn.
 #[test]
 fn a_stale_frame_of_another_epoch_is_found() {
-    assert!(is_found(Mutant::TakesOtherEpochs, 300, use_a_place_again));
+    assert!(is_found(Mutant::TakesOtherEpochs, 300, recycle_segment));
 }
 
 /// Frames behind a hole in the last group of a run come back in the next run but one.
 #[test]
 fn a_tail_that_comes_back_is_found() {
-    assert!(is_found(Mutant::TakesWhatWasCutOff, 200, live));
+    assert!(is_found(Mutant::TakesWhatWasCutOff, 200, run_workload));
 }
 
 /// The first frame behind the snapshot is not there.
 #[test]
 fn a_reader_that_begins_one_frame_late_is_found() {
-    assert!(is_found(Mutant::BeginsOneFrameLate, 20, live));
+    assert!(is_found(Mutant::BeginsOneFrameLate, 20, run_workload));
 }
 
 /// A file is missing that has durable frames.
 #[test]
 fn a_segment_that_is_released_too_early_is_found() {
-    assert!(is_found(Mutant::ReleasesTooMuch, 200, live));
+    assert!(is_found(Mutant::ReleasesTooMuch, 200, run_workload));
 }
 
 fn is_found_by_losses(mutant: Mutant) -> bool {
     mutate(Some(mutant));
-    let is_found = (0..1_000).any(|seed| catch_unwind(|| live_and_lose(seed)).is_err());
+    let is_found = (0..1_000).any(|seed| catch_unwind(|| run_with_data_loss(seed)).is_err());
     mutate(None);
     is_found
 }

@@ -4,13 +4,13 @@ use tautwire_journal::disk::Faults;
 use tautwire_journal::{DamageKind, LogError, OnDamage, Position, SEGMENT_MIN_BYTES};
 
 use crate::seeds;
-use crate::world::{World, Written};
+use crate::world::{CrashTest, Written};
 
 const SEEDS: u64 = 300;
 
 /// A log of some segments that was closed in order, as it is read.
-fn closed_log(seed: u64) -> (World, Vec<(Position, Written)>) {
-    let mut world = World::new(seed);
+fn closed_log(seed: u64) -> (CrashTest, Vec<(Position, Written)>) {
+    let mut world = CrashTest::new(seed);
     for _ in 0..2 {
         world.open_and_look().expect("no faults");
         for _ in 0..40 {
@@ -64,7 +64,7 @@ fn no_frame_is_missing_without_being_reported() {
 }
 
 #[test]
-fn what_the_disk_does_not_read_is_reported() {
+fn unreadable_data_is_reported() {
     for seed in seeds(100) {
         let (mut world, whole) = closed_log(seed);
         let (position, _) = whole[whole.len() / 2];

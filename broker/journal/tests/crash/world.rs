@@ -1,8 +1,8 @@
 //! A log on a lying disk, and what must be in it.
 
-use tautwire_journal::disk::{Faults, LyingDisk, Random};
+use tautwire_journal::disk::{Faults, FaultyDisk, Random};
 use tautwire_journal::{
-    AppendError, Epoch, Log, LogError, LogId, OnDamage, Position, Recovery, SEGMENT_MIN_BYTES, Settings, ShardNumber,
+    AppendError, Epoch, Log, LogError, LogId, OnDamage, OpenReport, Position, SEGMENT_MIN_BYTES, Settings, ShardNumber,
     TurnNumber,
 };
 
@@ -14,8 +14,8 @@ pub(crate) struct Written {
     pub(crate) body: Vec<u8>,
 }
 
-pub(crate) struct World {
-    pub(crate) disk: LyingDisk,
+pub(crate) struct CrashTest {
+    pub(crate) disk: FaultyDisk,
     pub(crate) random: Random,
     /// All frames behind `covered` that may be in the log, in order.
     pub(crate) history: Vec<Written>,
@@ -26,15 +26,15 @@ pub(crate) struct World {
     /// Positions that were reported durable, each with the frames of the history up to it.
     pub(crate) marks: Vec<(usize, Position)>,
     pub(crate) covered: Position,
-    pub(crate) log: Option<Log<LyingDisk>>,
+    pub(crate) log: Option<Log<FaultyDisk>>,
     turns: [u64; 4],
     bodies: u64,
 }
 
-impl World {
-    pub(crate) fn new(seed: u64) -> World {
-        World {
-            disk: LyingDisk::new(seed),
+impl CrashTest {
+    pub(crate) fn new(seed: u64) -> CrashTest {
+        CrashTest {
+            disk: FaultyDisk::new(seed),
             random: Random::new(!seed),
             history: Vec::new(),
             durable: 0,
@@ -48,7 +48,7 @@ impl World {
     }
 
     /// Opens the log and gives what was read.
-    pub(crate) fn open(&mut self, on_damage: OnDamage) -> Result<(Vec<(Position, Written)>, Recovery), LogError> {
+    pub(crate) fn open(&mut self, on_damage: OnDamage) -> Result<(Vec<(Position, Written)>, OpenReport), LogError> {
         self.log = None;
         let mut read = Vec::new();
         let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, on_damage, ..Settings::default() };
@@ -98,7 +98,7 @@ impl World {
                 self.history.push(Written { shard, turn, body });
                 Ok(())
             }
-            Err(AppendError::GroupFull) => self.commit(),
+            Err(AppendError::BatchFull) => self.commit(),
             Err(AppendError::TooLarge | AppendError::Failed) => Err(log.failure().cloned().expect("has failed")),
         }
     }
@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    pub(crate) fn let_something_go_wrong(&mut self) {
+    pub(crate) fn inject_fault(&mut self) {
         let at = Some(self.disk.operations() + 1 + self.random.below(40));
         let faults = match self.random.below(4) {
             0 => Faults { fails_at: at, ..Faults::default() },

@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tautwire_journal::disk::{Disk, DiskFile, Faults, LyingDisk};
+use tautwire_journal::disk::{Disk, DiskFile, Faults, FaultyDisk};
 use tautwire_journal::record::Record;
 use tautwire_journal::{
-    DamageKind, Directory, DurableFrames, Epoch, Log, LogError, LogId, OnDamage, Position, Reader, Recovery,
+    DamageKind, Directory, DurableFrames, Epoch, Log, LogError, LogId, OnDamage, OpenReport, Position, Reader,
     SEGMENT_MIN_BYTES, SessionId, Settings, ShardNumber, SnapshotReader, SnapshotWriter, Step, TurnNumber,
     WriterThread, check,
 };
@@ -23,7 +23,7 @@ fn settings(on_damage: OnDamage) -> Settings {
     Settings { segment_bytes: SEGMENT_MIN_BYTES, on_damage, ..Settings::default() }
 }
 
-type Opened<D> = (Log<D>, Recovery, Vec<Vec<u8>>);
+type Opened<D> = (Log<D>, OpenReport, Vec<Vec<u8>>);
 
 fn open<D: Disk>(disk: &D, number: u64, covered: Position, on_damage: OnDamage) -> Result<Opened<D>, LogError> {
     let mut bodies = Vec::new();
@@ -100,8 +100,8 @@ fn when_the_writer_has_been_closed_nobody_makes_files_any_more() {
     }
 }
 
-fn with_three_frames() -> LyingDisk {
-    let disk = LyingDisk::new(1);
+fn with_three_frames() -> FaultyDisk {
+    let disk = FaultyDisk::new(1);
     let (mut log, ..) = open(&disk, 1, Position::START, OnDamage::Refuse).expect("no faults");
     for turn in 1..=3 {
         let mut body = Vec::new();
@@ -126,7 +126,7 @@ fn damage_in_the_middle_is_refused_named_and_skipped_on_demand() {
     assert_eq!((damage.kind, damage.segment.0), (DamageKind::FramesLost, 1));
     assert_eq!((damage.after, damage.before), (Position(8_192), Some(Position(16_384))));
     assert!(damage.bytes.contains(&12_288) && damage.bytes.end == 16_384);
-    assert_eq!(damage.suspects.sessions, [SessionId::new(2).expect("not 0")]);
+    assert_eq!(damage.possibly_affected.sessions, [SessionId::new(2).expect("not 0")]);
     let text = LogError::Damaged(damage).to_string();
     assert!(text.starts_with("segment 1, bytes ") && text.ends_with("[journal_damaged]"), "{text}");
 
@@ -140,7 +140,7 @@ fn damage_in_the_middle_is_refused_named_and_skipped_on_demand() {
 }
 
 #[test]
-fn what_was_read_at_an_earlier_opening_and_is_gone_is_damage() {
+fn missing_frames_that_an_earlier_open_read_are_damage() {
     let disk = with_three_frames();
     drop(open(&disk, 2, Position::START, OnDamage::Refuse).expect("is whole"));
     // The last frames of the log: alone they would look like a torn tail.
@@ -175,7 +175,7 @@ fn a_newer_version_is_refused_and_named() {
         let flip = || offsets.iter().for_each(|offset| disk.flip_bit(file, *offset, 0));
         flip();
         let refused = open(&disk, 2, Position::START, OnDamage::Skip).map(|_| ());
-        assert_eq!(refused, Err(LogError::Newer { file: file.into(), version: 3 }));
+        assert_eq!(refused, Err(LogError::UnsupportedVersion { file: file.into(), version: 3 }));
         flip();
     }
     open(&disk, 2, Position::START, OnDamage::Refuse).expect("is as it was");
@@ -193,17 +193,17 @@ fn a_frame_that_the_caller_refuses_leaves_the_log_as_it_is() {
 #[test]
 fn without_space_for_a_segment_the_log_goes_on_to_the_end_of_the_present_one() {
     for space_comes in [true, false] {
-        let disk = LyingDisk::new(1);
+        let disk = FaultyDisk::new(1);
         let (mut log, ..) = open(&disk, 1, Position::START, OnDamage::Refuse).expect("no faults");
         disk.set_faults(Faults { capacity_bytes: Some(SEGMENT_MIN_BYTES + 10_000), ..Faults::default() });
         log.prepare(0).expect("is no failure");
-        assert!(log.is_short_of_space());
+        assert!(log.is_low_on_space());
         // Looking for space is not having it.
-        log.look_for_space();
-        let order = log.order(0).expect("it is tried again");
-        assert!(log.is_short_of_space());
-        log.deliver(order.carry_out()).expect("is no failure");
-        assert!(log.is_short_of_space());
+        log.retry_allocation();
+        let order = log.request(0).expect("it is tried again");
+        assert!(log.is_low_on_space());
+        log.install_segment(order.execute()).expect("is no failure");
+        assert!(log.is_low_on_space());
         let mut append = |turn| {
             log.append(ShardNumber(0), TurnNumber(turn), &[0; 4_000]).expect("fits");
             let result = log.commit();
@@ -231,7 +231,7 @@ fn without_space_for_a_segment_the_log_goes_on_to_the_end_of_the_present_one() {
 
 #[test]
 fn frames_that_are_covered_do_not_matter_even_in_the_midst_of_a_group() {
-    let disk = LyingDisk::new(1);
+    let disk = FaultyDisk::new(1);
     let (mut log, ..) = open(&disk, 1, Position::START, OnDamage::Refuse).expect("no faults");
     for turn in 1..=6 {
         log.append(ShardNumber(0), TurnNumber(turn), &[turn as u8]).expect("fits");
@@ -261,7 +261,7 @@ fn frames_that_are_covered_do_not_matter_even_in_the_midst_of_a_group() {
 
 #[test]
 fn what_is_durable_is_read_in_pieces_as_it_is_in_whole_segments() {
-    let disk = LyingDisk::new(11);
+    let disk = FaultyDisk::new(11);
     for life in 1..=4 {
         let (mut log, ..) = open(&disk, life, Position::START, OnDamage::Refuse).expect("is whole");
         for turn in 1..=40 {

@@ -1,6 +1,6 @@
 //! The bytes of each version, written by hand and never by the code under test.
 
-use tautwire_journal::disk::{Disk, DiskFile, LyingDisk};
+use tautwire_journal::disk::{Disk, DiskFile, FaultyDisk};
 use tautwire_journal::record::{Ids, Member, PendingRecord, Record, Records};
 use tautwire_journal::{Epoch, Log, LogId, Position, SEGMENT_MIN_BYTES, SessionId, Settings, ShardNumber, TurnNumber};
 use tautwire_message::{Format, MessageId, MessageRef};
@@ -128,7 +128,7 @@ fn segment_of(text: &str) -> Vec<u8> {
 /// A program of version 1 left the directory. It is read, written on, and read again.
 #[test]
 fn a_directory_of_version_1_is_read_and_goes_on() {
-    let disk = LyingDisk::new(0);
+    let disk = FaultyDisk::new(0);
     let files = [("VERSION", VERSION_1.as_bytes().to_vec()), ("segment-0000000000000001", segment_of(SEGMENT_1))];
     for (name, bytes) in files {
         let file = disk.create(name, bytes.len() as u64).expect("no faults");
@@ -157,7 +157,7 @@ fn a_directory_of_version_1_is_read_and_goes_on() {
 
 #[test]
 fn a_segment_has_the_bytes_that_were_agreed_on() {
-    let disk = LyingDisk::new(0);
+    let disk = FaultyDisk::new(0);
     let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, ..Settings::default() };
     let epoch = Epoch::new(0x3333_3333_3333_3333).expect("not 0");
     let id = LogId(0x4444_4444_4444_4444);

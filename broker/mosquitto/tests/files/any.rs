@@ -1,15 +1,15 @@
 //! Whatever is in a file: it is read or refused, and what comes of it can be written down and read again.
 
 use proptest::prelude::*;
-use tautwire_mosquitto::{Database, MountPoints, take_over};
+use tautwire_mosquitto::{Database, MountPoints, import_database};
 use tautwire_session::{Record, Replay};
 
-use crate::MOMENT;
-use crate::writer::{How, Writer};
+use crate::IMPORT_TIME;
+use crate::writer::{MessageOptions, Writer};
 
 fn check(bytes: &[u8]) {
     let Ok(database) = Database::read(bytes) else { return };
-    let taken = take_over(&database, MOMENT, &MountPoints::new());
+    let taken = import_database(&database, IMPORT_TIME, &MountPoints::new());
     let mut again = Replay::default();
     let records = told(&taken.state, |record| again.apply(record).expect("the records belong together"));
     assert_eq!(told(&again, |_| {}), records);
@@ -64,7 +64,12 @@ fn write(chunks: &[Chunk]) -> Vec<u8> {
         match chunk {
             Chunk::Client(id, interval, at, last) => file.client(id, *interval, *at, *last),
             Chunk::Message(number, topic, qos, retain) => {
-                file.message(*number, topic, b"payload", How { qos: *qos, retain: *retain, ..How::default() });
+                file.message(
+                    *number,
+                    topic,
+                    b"payload",
+                    MessageOptions { qos: *qos, retain: *retain, ..MessageOptions::default() },
+                );
             }
             Chunk::Delivery(client, message, id, numbers) => file.delivery(client, *message, *id, *numbers, &[]),
             Chunk::Retained(number) => file.retained(*number),
@@ -78,7 +83,7 @@ fn write(chunks: &[Chunk]) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn whatever_the_chunks_are_the_state_is_whole(chunks in prop::collection::vec(chunk(), 0..40)) {
+    fn any_chunks_give_a_consistent_state(chunks in prop::collection::vec(chunk(), 0..40)) {
         check(&write(&chunks));
     }
 

@@ -4,20 +4,20 @@ mod any;
 mod real;
 mod writer;
 
-use tautwire_mosquitto::{Database, Fault, Moment, MountPoints, Reason, TakenOver, take_over};
+use tautwire_mosquitto::{Database, Fault, Import, ImportTime, MountPoints, Reason, import_database};
 use tautwire_protocol::{PacketId, QoS};
 use tautwire_session::{Replayed, Resend, Session, parts_of_name};
-use writer::{How, Writer};
+use writer::{MessageOptions, Writer};
 
 const NOW_MS: u64 = 2_000_000_000;
-const MOMENT: Moment = Moment { now_ms: NOW_MS, written_at_ms: NOW_MS - 5_000, run: 7 };
+const IMPORT_TIME: ImportTime = ImportTime { now_ms: NOW_MS, written_at_ms: NOW_MS - 5_000, run: 7 };
 const NEVER: u32 = u32::MAX;
 
-fn taken_over(writer: &Writer) -> TakenOver {
-    take_over(&Database::read(&writer.bytes).expect("is such a file"), MOMENT, &MountPoints::new())
+fn import_file(writer: &Writer) -> Import {
+    import_database(&Database::read(&writer.bytes).expect("is such a file"), IMPORT_TIME, &MountPoints::new())
 }
 
-fn finished(taken: TakenOver) -> Replayed {
+fn finished(taken: Import) -> Replayed {
     taken.state.finish()
 }
 
@@ -51,16 +51,16 @@ fn queued(session: &Session) -> Vec<String> {
 }
 
 #[test]
-fn sessions_come_with_subscriptions_and_with_the_time_since_they_are_away() {
+fn sessions_are_imported_with_subscriptions_and_offline_time() {
     for version in [5, 6] {
         let mut file = Writer::new(version);
         file.client("old", NEVER, 0, 0);
         file.client("new", 3_600, NOW_MS / 1000 + 600, 0);
         file.subscription("old", "a/#", 0, 1, 0);
         file.subscription("new", "/b/+", 268_435_455, 2, 0x2C);
-        let taken = taken_over(&file);
+        let taken = import_file(&file);
         assert_eq!((taken.report.sessions, taken.report.subscriptions), (2, 2));
-        assert_eq!(taken.report.left().count(), 0);
+        assert_eq!(taken.report.skipped().count(), 0);
         let sessions = finished(taken).sessions;
         let [old, new] = &sessions[..] else { panic!("{sessions:?}") };
         assert_eq!((old.session.client_id(), old.session.expiry_interval_s()), ("old", NEVER));
@@ -82,7 +82,7 @@ fn a_session_belongs_to_the_mount_point_of_its_listener() {
     file.subscription("c", "factory-1/a", 0, 1, 0);
     let database = Database::read(&file.bytes).expect("is such a file");
     let names = |mount_points| {
-        let sessions = finished(take_over(&database, MOMENT, &mount_points)).sessions;
+        let sessions = finished(import_database(&database, IMPORT_TIME, &mount_points)).sessions;
         let named: Vec<_> = sessions.iter().map(|found| parts_of_name(found.session.name())).collect();
         assert!(sessions[0].session.subscriptions().get("factory-1/a").is_some());
         named.iter().map(|(mount_point, id)| (mount_point.map(str::to_owned), (*id).to_owned())).collect::<Vec<_>>()
@@ -94,7 +94,7 @@ fn a_session_belongs_to_the_mount_point_of_its_listener() {
 }
 
 #[test]
-fn sessions_that_are_over_stay_behind() {
+fn expired_sessions_are_skipped() {
     let mut file = Writer::new(6);
     file.client("with-its-connection", 0, 0, 0);
     file.client("expired", 60, NOW_MS / 1000, 0);
@@ -102,23 +102,23 @@ fn sessions_that_are_over_stay_behind() {
     file.client("bounded", NEVER, 0, 0);
     file.client("", NEVER, 0, 0);
     file.subscription("expired", "a", 0, 1, 0);
-    let taken = taken_over(&file);
+    let taken = import_file(&file);
     let report = &taken.report;
-    assert_eq!(report.count(Reason::SessionEnds), 1);
+    assert_eq!(report.count(Reason::CleanSession), 1);
     assert_eq!(report.count(Reason::SessionExpired), 1);
-    assert_eq!(report.count(Reason::ClientWrong), 2);
-    assert_eq!(report.count(Reason::NoSession), 1);
+    assert_eq!(report.count(Reason::InvalidClient), 2);
+    assert_eq!(report.count(Reason::SessionMissing), 1);
     let sessions = finished(taken).sessions;
     let [bounded] = &sessions[..] else { panic!("{sessions:?}") };
     assert_eq!(bounded.session.expiry_interval_s(), 105, "from when the file was written");
 }
 
 #[test]
-fn what_was_sent_is_sent_again_with_its_identifier_and_what_waited_waits() {
+fn in_flight_messages_keep_their_packet_ids_and_queued_messages_stay_queued() {
     let mut file = Writer::new(6);
     for number in 1..=9 {
         let payload = number.to_string();
-        file.message(number, "t", payload.as_bytes(), How { qos: 2, ..How::default() });
+        file.message(number, "t", payload.as_bytes(), MessageOptions { qos: 2, ..MessageOptions::default() });
     }
     file.client("c", NEVER, 0, 20);
     let mut deliver = |message, id, numbers| file.delivery("c", message, id, numbers, &[]);
@@ -132,10 +132,10 @@ fn what_was_sent_is_sent_again_with_its_identifier_and_what_waited_waits() {
     deliver(8, 10, [0, 11, 0, 1]); // QoS 0
     deliver(9, 11, [1, 12, 0, 1]); // no such state
     deliver(10, 12, [1, 11, 0, 1]); // no such message
-    let taken = taken_over(&file);
+    let taken = import_file(&file);
     let report = taken.report.clone();
     assert_eq!((report.in_flight, report.queued), (4, 3));
-    for reason in [Reason::AtMostOnce, Reason::StateUnknown, Reason::MessageMissing] {
+    for reason in [Reason::AtMostOnce, Reason::UnknownState, Reason::MessageMissing] {
         assert_eq!(report.count(reason), 1, "{reason}");
     }
     let mut sessions = finished(taken).sessions;
@@ -149,7 +149,7 @@ fn what_was_sent_is_sent_again_with_its_identifier_and_what_waited_waits() {
 #[test]
 fn a_qos_2_message_that_was_not_released_reaches_whoever_has_subscribed_and_is_remembered() {
     let mut file = Writer::new(6);
-    let retained = How { qos: 2, retain: true, ..How::default() };
+    let retained = MessageOptions { qos: 2, retain: true, ..MessageOptions::default() };
     file.message(1, "a/b", b"held", retained);
     file.message(2, "a/b", b"not answered", retained);
     for client in ["publisher", "plain", "twice", "other", "at-most-once", "m1", "m2"] {
@@ -166,9 +166,9 @@ fn a_qos_2_message_that_was_not_released_reaches_whoever_has_subscribed_and_is_r
     file.delivery("publisher", 1, 40, [2, 7, 0, 0], &[]);
     file.delivery("publisher", 2, 41, [2, 11, 0, 0], &[]);
     file.delivery("publisher", 2, 42, [2, 8, 0, 0], &[]);
-    let taken = taken_over(&file);
+    let taken = import_file(&file);
     assert_eq!((taken.report.unreleased, taken.report.queued, taken.report.retained), (1, 3, 1));
-    assert_eq!(taken.report.count(Reason::Unanswered), 1);
+    assert_eq!(taken.report.count(Reason::Unacknowledged), 1);
     let Replayed { sessions, retained, .. } = finished(taken);
     let session = |name: &str| &sessions.iter().find(|found| found.session.client_id() == name).expect(name).session;
     let held: Vec<u16> = session("publisher").held().expect("one").iter().map(PacketId::get).collect();
@@ -192,15 +192,15 @@ fn retained_messages_come_with_their_properties_and_their_expiry() {
     let mut file = Writer::new(6);
     // User property k=v, and an alias that no file should have.
     let properties = [0x0A, 0x26, 0, 1, b'k', 0, 1, b'v', 0x23, 0, 9];
-    let how = How { qos: 1, retain: true, ..How::default() };
-    file.message(1, "kept", b"1", How { properties: &properties, expires_at_s: NOW_MS / 1000 + 9, ..how });
-    file.message(2, "expired", b"2", How { expires_at_s: NOW_MS / 1000, ..how });
+    let how = MessageOptions { qos: 1, retain: true, ..MessageOptions::default() };
+    file.message(1, "kept", b"1", MessageOptions { properties: &properties, expires_at_s: NOW_MS / 1000 + 9, ..how });
+    file.message(2, "expired", b"2", MessageOptions { expires_at_s: NOW_MS / 1000, ..how });
     file.message(3, "wrong/#", b"3", how);
-    file.message(4, "wrong properties", b"4", How { properties: &[3, 0x11, 0, 0], ..how });
+    file.message(4, "wrong properties", b"4", MessageOptions { properties: &[3, 0x11, 0, 0], ..how });
     (1..=5).for_each(|number| file.retained(number));
-    let taken = taken_over(&file);
+    let taken = import_file(&file);
     let report = &taken.report;
-    assert_eq!((report.retained, report.count(Reason::MessageWrong)), (1, 2));
+    assert_eq!((report.retained, report.count(Reason::InvalidMessage)), (1, 2));
     assert_eq!((report.count(Reason::MessageExpired), report.count(Reason::MessageMissing)), (1, 1));
     let retained = finished(taken).retained;
     let (_, _, body) = retained.iter().next().expect("it is retained");
@@ -211,7 +211,7 @@ fn retained_messages_come_with_their_properties_and_their_expiry() {
 }
 
 #[test]
-fn what_is_no_such_file_is_refused_with_the_reason() {
+fn invalid_files_are_refused_with_a_reason() {
     let fault = |bytes: &[u8]| Database::read(bytes).expect_err("is refused");
     assert_eq!(fault(b"").fault, Fault::NotADatabase);
     assert_eq!(fault(b"SQLite format 3\0rest").fault, Fault::Sqlite);
@@ -222,7 +222,7 @@ fn what_is_no_such_file_is_refused_with_the_reason() {
     file.retained(1);
     for end in at + 1..file.bytes.len() {
         let error = fault(&file.bytes[..end]);
-        assert_eq!((error.fault, error.at), (Fault::CutOff, at));
+        assert_eq!((error.fault, error.at), (Fault::Truncated, at));
     }
     file.bytes.truncate(at);
     file.chunk(5, &[0; 11]);
@@ -241,18 +241,18 @@ fn what_is_no_such_file_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_chunk_of_a_kind_that_is_not_known_is_passed_over() {
+fn unknown_chunks_are_skipped() {
     let mut file = Writer::new(6);
     file.chunk(77, b"whatever");
     file.client("c", NEVER, 0, 0);
-    let taken = taken_over(&file);
-    assert_eq!((taken.report.sessions, taken.report.count(Reason::ChunkUnknown)), (1, 1));
+    let taken = import_file(&file);
+    assert_eq!((taken.report.sessions, taken.report.count(Reason::UnknownChunk)), (1, 1));
 }
 
 #[test]
 fn debug_output_holds_no_payload() {
     let mut file = Writer::new(6);
-    file.message(1, "t", b"secret", How::default());
+    file.message(1, "t", b"secret", MessageOptions::default());
     let shown = format!("{:?}", Database::read(&file.bytes));
     assert!(!shown.contains("secret") && !shown.contains("115, 101, 99"), "{shown}");
 }

@@ -1,9 +1,9 @@
 //! A file that Mosquitto itself has written.
 
-use tautwire_mosquitto::{Database, MountPoints, State, take_over};
+use tautwire_mosquitto::{Database, MountPoints, State, import_database};
 use tautwire_protocol::PacketId;
 
-use crate::{MOMENT, queued, resent};
+use crate::{IMPORT_TIME, queued, resent};
 
 const WRITTEN: &str = include_str!("../golden/mosquitto-2.0.11.txt");
 
@@ -35,11 +35,11 @@ fn a_file_of_mosquitto_is_read_to_its_last_byte() {
 }
 
 #[test]
-fn what_mosquitto_has_kept_is_there() {
+fn all_mosquitto_state_is_imported() {
     let bytes = bytes();
-    let taken = take_over(&Database::read(&bytes).expect("is whole"), MOMENT, &MountPoints::new());
+    let taken = import_database(&Database::read(&bytes).expect("is whole"), IMPORT_TIME, &MountPoints::new());
     let report = &taken.report;
-    assert_eq!(report.left().count(), 0, "{report:?}");
+    assert_eq!(report.skipped().count(), 0, "{report:?}");
     assert_eq!((report.sessions, report.subscriptions), (3, 2));
     assert_eq!((report.in_flight, report.queued, report.unreleased, report.retained), (3, 5, 1, 1));
     let mut sessions = taken.state.finish().sessions;

@@ -38,7 +38,7 @@ impl Writer {
         self.chunk(6, &body);
     }
 
-    pub(crate) fn message(&mut self, number: u64, topic: &str, payload: &[u8], how: How) {
+    pub(crate) fn message(&mut self, number: u64, topic: &str, payload: &[u8], how: MessageOptions) {
         let mut body = number.to_le_bytes().to_vec();
         body.extend_from_slice(&how.expires_at_s.to_le_bytes());
         body.extend_from_slice(&(payload.len() as u32).to_be_bytes());
@@ -80,7 +80,7 @@ impl Writer {
 
 /// How a message was published.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct How<'a> {
+pub(crate) struct MessageOptions<'a> {
     pub(crate) qos: u8,
     pub(crate) retain: bool,
     pub(crate) expires_at_s: u64,

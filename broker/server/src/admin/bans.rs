@@ -1,7 +1,7 @@
 //! Bans, by the admin API.
 
 use tautwire_identity::limits::BAN_REASON_BYTES_MAX;
-use tautwire_identity::{Ban, BanError, Banned, Now};
+use tautwire_identity::{Ban, BanError, BanTarget, Now};
 
 use super::Admin;
 use super::response::{JSON, Response, Status};
@@ -74,7 +74,7 @@ fn share(call: &Call<'_, '_>, ban: &Ban, now: Now) -> Result<(), Response> {
 }
 
 /// It is none of them any more. Whether it was.
-fn share_no_more(call: &Call<'_, '_>, who: &Banned) -> Result<bool, Response> {
+fn share_no_more(call: &Call<'_, '_>, who: &BanTarget) -> Result<bool, Response> {
     let now = call.admin.reloader.porter().now();
     let is_shared = |parts: &Parts| Ok::<_, Response>(shared_bans(parts, now)?.iter().any(|held| held.who == *who));
     let node = call.admin.reloader.node();
@@ -105,7 +105,7 @@ fn kept(admin: &Admin, done: Response) -> Result<Response, Response> {
 }
 
 /// Who is meant by the body of a request.
-fn asked(call: &mut Call<'_, '_>) -> Result<(Banned, Value), Response> {
+fn asked(call: &mut Call<'_, '_>) -> Result<(BanTarget, Value), Response> {
     let text = str::from_utf8(call.body()?).map_err(|_| wrong("the body is not UTF-8"))?;
     let value = json::parse(text).map_err(|error| {
         let message = format!("the body is no JSON: {} at byte {}", error.message, error.offset);

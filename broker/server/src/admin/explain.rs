@@ -1,6 +1,6 @@
 //! Which access rule decides, and why.
 
-use tautwire_access::{Request, RoleReason, RuleText, Subject, Verdict};
+use tautwire_access::{AccessDecision, Request, RoleReason, RuleText, Subject};
 use tautwire_protocol::{QoS, TopicFilter, TopicName};
 
 use super::clients::ok;
@@ -44,8 +44,8 @@ pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
         .with(
             "verdict",
             match explanation.verdict {
-                Verdict::Allowed => "allowed",
-                Verdict::Denied(denial) => denial.as_str(),
+                AccessDecision::Allowed => "allowed",
+                AccessDecision::Denied(denial) => denial.as_str(),
             },
         )
         .with("request", &*explanation.request)

@@ -2,7 +2,7 @@
 
 use tautwire_contracts::OnViolation;
 use tautwire_engine::{Finding, Hypothesis, OtherTurns, Outcome, PublishRefusal, QueueLimit, SlowConsumer, WhyQuery};
-use tautwire_identity::Banned;
+use tautwire_identity::BanTarget;
 use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, QoS, RetainHandling, TopicName};
 use tautwire_reactor::counted;
 use tautwire_router::TURNS_MAX;
@@ -77,13 +77,13 @@ fn is_banned(call: &Call<'_, '_>, name: &str) -> Result<bool, Response> {
     if !porter.bans().is_any() {
         return Ok(false);
     }
-    let refuses = |who: &Banned| porter.bans().would_refuse(who, porter.now());
-    if refuses(&Banned::ClientId(parts_of_name(name).1.into())) {
+    let refuses = |who: &BanTarget| porter.bans().is_banned(who, porter.now());
+    if refuses(&BanTarget::ClientId(parts_of_name(name).1.into())) {
         return Ok(true);
     }
     let session = call.admin.control.client(name, call.patience()).map_err(unanswered)?;
     let user = session.and_then(|session| session.summary.user);
-    Ok(user.is_some_and(|user| refuses(&Banned::User((*user).into()))))
+    Ok(user.is_some_and(|user| refuses(&BanTarget::User((*user).into()))))
 }
 
 fn banned(code: &'static str, client_id: &str) -> Words {

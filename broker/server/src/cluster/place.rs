@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use tautwire_cluster::names::Incarnation;
-use tautwire_journal::{Directory, Disk as _, HeldDirectory};
+use tautwire_journal::{Directory, Disk as _, LockedDirectory};
 
 /// The number of the last life, in hexadecimal, in a file of this name.
 const LIFE_FILE: &str = "cluster-life";
@@ -20,7 +20,7 @@ pub(super) struct NodePlace(Option<Kept>);
 struct Kept {
     path: PathBuf,
     /// Nobody else has it.
-    _held: HeldDirectory<Directory>,
+    _held: LockedDirectory<Directory>,
 }
 
 impl NodePlace {
@@ -32,7 +32,7 @@ impl NodePlace {
         let Some(path) = path else { return Ok(NodePlace(None)) };
         let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
         let directory = Directory::open(path).map_err(|error| failed(&error))?;
-        let held = HeldDirectory::take(&directory).map_err(|error| failed(&error))?;
+        let held = LockedDirectory::take(&directory).map_err(|error| failed(&error))?;
         let names = directory.list().map_err(|error| failed(&error))?;
         if names.iter().any(|name| name.starts_with(SEGMENT_PREFIX)) {
             return Err(failed(

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use tautwire_identity::{Algorithm, By, FailureRule, PasswordCost, Unreachable};
+use tautwire_identity::{Algorithm, FailureKey, FailureRule, PasswordCost, Unreachable};
 use toml::de::DeValue;
 
 use super::listener::Listener;
@@ -140,7 +140,8 @@ impl Setting for Algorithms {
 }
 
 /// What failures are counted by, as it is written.
-const COUNTED_BY: [(&str, By); 3] = [("address", By::Address), ("client_id", By::ClientId), ("user", By::User)];
+const COUNTED_BY: [(&str, FailureKey); 3] =
+    [("address", FailureKey::Address), ("client_id", FailureKey::ClientId), ("user", FailureKey::User)];
 
 impl Setting for FailureRules {
     fn takes(_: Option<&RangeInclusive<u64>>) -> String {
@@ -175,7 +176,7 @@ impl Setting for FailureRules {
 
 impl Choice for Unreachable {
     const CHOICES: &'static [(&'static str, Unreachable)] =
-        &[("refuse", Unreachable::Refuse), ("ask_next", Unreachable::AskNext)];
+        &[("refuse", Unreachable::Refuse), ("ask_next", Unreachable::TryNext)];
 }
 
 impl Choice for CertificateNames {

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tautwire_identity::limits::BAN_REASON_BYTES_MAX;
-use tautwire_identity::{Ban, Banned};
+use tautwire_identity::{Ban, BanTarget};
 
 use crate::contracts::write_file;
 use crate::json::{self, Value, push_string};
@@ -19,9 +19,9 @@ pub(crate) fn to_json(bans: &[Ban]) -> String {
     for (at, Ban { who, until_unix_s, why }) in bans.iter().enumerate() {
         body.push_str(if at > 0 { ",{" } else { "{" });
         let (kind, name) = match who {
-            Banned::ClientId(name) => ("client_id", name.to_string()),
-            Banned::User(name) => ("user", name.to_string()),
-            Banned::Network(network) => ("network", network.to_string()),
+            BanTarget::ClientId(name) => ("client_id", name.to_string()),
+            BanTarget::User(name) => ("user", name.to_string()),
+            BanTarget::Network(network) => ("network", network.to_string()),
         };
         push_string(&mut body, kind);
         body.push(':');
@@ -42,12 +42,12 @@ pub(crate) fn to_json(bans: &[Ban]) -> String {
 ///
 /// # Errors
 /// `None` where it has not; why the network is none.
-pub(crate) fn banned(value: &Value) -> Result<Banned, Option<String>> {
+pub(crate) fn banned(value: &Value) -> Result<BanTarget, Option<String>> {
     let named = |name: &str| value.get(name).and_then(Value::as_text).filter(|text| !text.is_empty());
     match (named("client_id"), named("user"), named("network")) {
-        (Some(name), None, None) => Ok(Banned::ClientId(name.into())),
-        (None, Some(name), None) => Ok(Banned::User(name.into())),
-        (None, None, Some(network)) => network.parse().map(Banned::Network).map_err(Some),
+        (Some(name), None, None) => Ok(BanTarget::ClientId(name.into())),
+        (None, Some(name), None) => Ok(BanTarget::User(name.into())),
+        (None, None, Some(network)) => network.parse().map(BanTarget::Network).map_err(Some),
         _ => Err(None),
     }
 }
@@ -131,9 +131,9 @@ mod tests {
         assert_eq!(read(&path), Ok(Vec::new()));
         let ban = |who, until_unix_s| Ban { who, until_unix_s, why: "a \"reason\"\n".into() };
         let bans = vec![
-            ban(Banned::ClientId("c\u{7}".into()), None),
-            ban(Banned::User("ü".into()), Some(u64::MAX)),
-            ban(Banned::Network("2001:db8::/32".parse().expect("a network")), Some(7)),
+            ban(BanTarget::ClientId("c\u{7}".into()), None),
+            ban(BanTarget::User("ü".into()), Some(u64::MAX)),
+            ban(BanTarget::Network("2001:db8::/32".parse().expect("a network")), Some(7)),
         ];
         let mut file = BanFile::new(path.clone());
         file.write(&bans, 1).expect("it is written");

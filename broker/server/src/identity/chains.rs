@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tautwire_access::Identity;
 use tautwire_identity::{
-    Algorithm, Anonymous, Bans, CertificateRule, CertificateRules, Chain, Hook, HookSettings, Jwks, JwksSettings, Jwt,
-    JwtSettings, KeySet, Keys, Link, PasswordFile, Secret, Settings, Template, VerifiedPasswords,
+    Algorithm, Anonymous, AuthBackend, Bans, CertificateRule, CertificateRules, Chain, Hook, HookSettings, Jwks,
+    JwksSettings, Jwt, JwtSettings, KeySet, Keys, PasswordFile, Secret, Settings, Template, VerifiedPasswords,
     limits::{JWKS_BYTES_MAX, PASSWORD_FILE_BYTES_MAX},
 };
 
@@ -79,7 +79,7 @@ impl Lasting {
     pub(crate) fn chain_of(&self, file: Arc<PasswordFile>) -> Arc<Chain> {
         let (bans, verified) = (self.bans.clone(), self.verified.clone());
         let settings = Settings { allows_plain_passwords: true, key: self.key, bans, verified };
-        Arc::new(Chain::new(vec![Link::PasswordFile(file)], settings).expect("one link is fewer than may be"))
+        Arc::new(Chain::new(vec![AuthBackend::PasswordFile(file)], settings).expect("one link is fewer than may be"))
     }
 
     /// The hook, anew if it is another one.
@@ -205,15 +205,19 @@ impl Common {
     fn chain(&self, listener: &Listener, passwords: Option<Arc<PasswordFile>>) -> Arc<Chain> {
         let mut links = Vec::new();
         if listener.takes_certificates() {
-            links.push(Link::Certificate(Arc::new(certificate_rules(&listener.auth))));
+            links.push(AuthBackend::Certificate(Arc::new(certificate_rules(&listener.auth))));
         }
-        links.extend(self.tokens.clone().map(Link::Jwt));
-        links.extend(passwords.map(Link::PasswordFile));
-        links.extend(self.hook.clone().map(Link::Hook));
+        links.extend(self.tokens.clone().map(AuthBackend::Jwt));
+        links.extend(passwords.map(AuthBackend::PasswordFile));
+        links.extend(self.hook.clone().map(AuthBackend::Hook));
         let is_open = !listener.knows_clients();
         if listener.lets_in_anonymous() {
             // Where nobody can show who it is, it does not matter what clients say.
-            links.push(Link::Anonymous(if is_open { Anonymous::Everybody } else { Anonymous::WithoutCredentials }));
+            links.push(AuthBackend::Anonymous(if is_open {
+                Anonymous::Everybody
+            } else {
+                Anonymous::WithoutCredentials
+            }));
         }
         let allows_plain_passwords = listener.auth.plain_passwords || is_open;
         let (bans, verified) = (self.bans.clone(), self.verified.clone());

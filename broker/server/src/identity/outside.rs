@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
-use tautwire_identity::{HttpAnswer, HttpFailure, HttpRequest, Outside};
+use tautwire_identity::{HttpClient, HttpRequest, HttpRequestError, HttpResponse};
 use ureq::http::HeaderValue;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Body, Error, http};
@@ -110,26 +110,26 @@ pub(crate) fn read_authorities<'p>(key: &str, paths: impl Iterator<Item = &'p Pa
     Ok(authorities)
 }
 
-impl Outside for Http {
-    fn request(&self, request: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure> {
+impl HttpClient for Http {
+    fn request(&self, request: &HttpRequest<'_>) -> Result<HttpResponse, HttpRequestError> {
         let mut answer = self.send(request).map_err(failure)?;
         let mut body = Vec::new();
-        let limit = request.answer_bytes_max as u64;
+        let limit = request.response_bytes_max as u64;
         let read = answer.body_mut().as_reader().take(limit + 1).read_to_end(&mut body);
         read.map_err(|error| failure(Error::from(error)))?;
         if body.len() as u64 > limit {
-            return Err(HttpFailure::TooLarge);
+            return Err(HttpRequestError::TooLarge);
         }
         let retry_after = answer.headers().get("retry-after").and_then(|value| value.to_str().ok());
         let retry_after_s = retry_after.and_then(|text| text.trim().parse().ok());
-        Ok(HttpAnswer { status: answer.status().as_u16(), body, retry_after_s })
+        Ok(HttpResponse { status: answer.status().as_u16(), body, retry_after_s })
     }
 }
 
-fn failure(error: Error) -> HttpFailure {
+fn failure(error: Error) -> HttpRequestError {
     match error {
-        Error::Timeout(_) => HttpFailure::Timeout,
-        error => HttpFailure::Unreachable(error.to_string()),
+        Error::Timeout(_) => HttpRequestError::Timeout,
+        error => HttpRequestError::Unreachable(error.to_string()),
     }
 }
 
@@ -172,7 +172,7 @@ mod tests {
     }
 
     fn request<'r>(url: &'r str, body: Option<&'r Secret>, fields: &'r [(Box<str>, Secret)]) -> HttpRequest<'r> {
-        HttpRequest { url, fields, body, timeout_ms: 5_000, answer_bytes_max: 16 }
+        HttpRequest { url, fields, body, timeout_ms: 5_000, response_bytes_max: 16 }
     }
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
         let fields = [("Authorization".into(), Secret::new("Bearer x"))];
         let body = Secret::new("{\"version\":1}");
         let answer = Http::new(&[]).request(&request(&url, Some(&body), &fields));
-        assert_eq!(answer, Ok(HttpAnswer::new(200, b"{}")));
+        assert_eq!(answer, Ok(HttpResponse::new(200, b"{}")));
         let asked = asked.join().expect("a question").to_ascii_lowercase();
         assert!(asked.starts_with("post /auth http/1.1\r\n") && asked.ends_with("\r\n\r\n{\"version\":1}"), "{asked}");
         assert!(
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(Http::new(&[]).request(&request(&url, None, &[])).map(|answer| answer.status), Ok(302));
         assert!(asked.join().expect("a question").starts_with("GET /auth"));
         let (url, _) = serve(b"HTTP/1.1 200 OK\r\ncontent-length: 17\r\n\r\n0123456789abcdefg");
-        assert_eq!(Http::new(&[]).request(&request(&url, None, &[])), Err(HttpFailure::TooLarge));
+        assert_eq!(Http::new(&[]).request(&request(&url, None, &[])), Err(HttpRequestError::TooLarge));
     }
 
     #[test]
@@ -214,9 +214,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/", listener.local_addr().expect("an address"));
         let short = HttpRequest { timeout_ms: 50, ..request(&url, None, &[]) };
-        assert_eq!(Http::new(&[]).request(&short), Err(HttpFailure::Timeout));
+        assert_eq!(Http::new(&[]).request(&short), Err(HttpRequestError::Timeout));
         drop(listener);
-        assert!(matches!(Http::new(&[]).request(&request(&url, None, &[])), Err(HttpFailure::Unreachable(_))));
+        assert!(matches!(Http::new(&[]).request(&request(&url, None, &[])), Err(HttpRequestError::Unreachable(_))));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tautwire_access::Identity;
 use tautwire_engine::{Attempt, AuthProgress, Certificate, Origin, Peer, Question, Verdict};
 use tautwire_identity::{
-    self as identity, Ban, Bans, Exchange, FailureRule, NoRandomBytes, Now, PasswordFile, Secret, Step,
+    self as identity, AuthStep, Ban, Bans, Exchange, FailureRule, Now, PasswordFile, RandomUnavailable, Secret,
     VerifiedPasswords,
 };
 use tautwire_protocol::{ConnectReason, ProtocolVersion};
@@ -231,15 +231,15 @@ impl Porter {
         let chain = self.lasting.lock().unwrap_or_else(PoisonError::into_inner).chain_of(file.clone());
         // A proxy on this machine is not who fails.
         let address = Some(address).filter(|address| !address.to_canonical().is_loopback());
-        let provenance = identity::Provenance {
+        let origin = identity::ClientOrigin {
             listener: Arc::from("admin"),
             address,
             is_encrypted: false,
             certificate: None,
             peer_uid: None,
         };
-        let attempt = identity::Attempt {
-            provenance: Arc::new(provenance),
+        let attempt = identity::AuthAttempt {
+            origin: Arc::new(origin),
             client_id: "".into(),
             user_name: Some(name.into()),
             password: Some(password.clone()),
@@ -248,13 +248,13 @@ impl Porter {
             is_v5: true,
         };
         let mut step = chain.begin(attempt, self.now(), &mut |_| Ok(()));
-        while let Step::Work(work) = step {
+        while let AuthStep::AuthWork(work) = step {
             step = work.run(&(), self.now());
         }
-        if let Step::Refuse(refusal) = &step {
+        if let AuthStep::Refuse(refusal) = &step {
             log::info!("admin: nobody is let in: {refusal}");
         }
-        matches!(step, Step::Admit { .. })
+        matches!(step, AuthStep::Admit { .. })
     }
 
     /// Passwords that need no hash.
@@ -284,7 +284,7 @@ impl Told for Asked {
         self.ticket.is_wanted()
     }
 
-    fn tell(self: Box<Self>, step: Step) {
+    fn tell(self: Box<Self>, step: AuthStep) {
         // Of work that has been run, nothing is left.
         if let Ok(verdict) = verdict(&self.listener, step) {
             self.ticket.decide(verdict);
@@ -315,7 +315,7 @@ impl Doorkeeper for Porter {
                 let Some(chain) = self.chains().of(&listener) else {
                     return Some(refused(ConnectReason::ServerUnavailable, "nobody knows clients of this listener"));
                 };
-                let mut fill = |bytes: &mut [u8]| random(bytes).map_err(|_| NoRandomBytes);
+                let mut fill = |bytes: &mut [u8]| random(bytes).map_err(|_| RandomUnavailable);
                 chain.begin(attempt_of(origin, attempt), now, &mut fill)
             }
             Question::Continue { data, state } => match state.downcast::<Exchange>() {
@@ -336,9 +336,9 @@ impl Doorkeeper for Porter {
 }
 
 /// What comes of a step, or what there is to do first.
-fn verdict(listener: &Arc<str>, step: Step) -> Result<Verdict, identity::Work> {
+fn verdict(listener: &Arc<str>, step: AuthStep) -> Result<Verdict, identity::AuthWork> {
     match step {
-        Step::Admit { principal, data } => {
+        AuthStep::Admit { principal, data } => {
             let identity = Identity {
                 listener: listener.clone(),
                 user: principal.user,
@@ -346,16 +346,18 @@ fn verdict(listener: &Arc<str>, step: Step) -> Result<Verdict, identity::Work> {
                 claims: principal.claims,
                 roles: principal.roles,
                 ends_at_ms: principal.expires_at_unix_s.map(|seconds| seconds.saturating_mul(1_000)),
-                by: principal.link,
+                by: principal.backend,
             };
             Ok(Verdict::Admitted { identity: Arc::new(identity), data: data.map(Vec::into_boxed_slice) })
         }
-        Step::Refuse(refusal) => {
+        AuthStep::Refuse(refusal) => {
             let detail = Some(refusal.to_string().into());
             Ok(Verdict::Refused { reason: refusal.reason, why: refusal.client.into(), detail })
         }
-        Step::Challenge { data, exchange } => Ok(Verdict::Challenge { data: data.into(), state: Box::new(exchange) }),
-        Step::Work(work) => Err(work),
+        AuthStep::Challenge { data, exchange } => {
+            Ok(Verdict::Challenge { data: data.into(), state: Box::new(exchange) })
+        }
+        AuthStep::AuthWork(work) => Err(work),
     }
 }
 
@@ -363,10 +365,10 @@ fn refused(reason: ConnectReason, why: &'static str) -> Verdict {
     Verdict::Refused { reason, why: why.into(), detail: None }
 }
 
-fn attempt_of(origin: &Origin, attempt: Attempt) -> identity::Attempt {
+fn attempt_of(origin: &Origin, attempt: Attempt) -> identity::AuthAttempt {
     let Attempt { version, client_id, user_name, password, method, data } = attempt;
-    identity::Attempt {
-        provenance: Arc::new(provenance_of(origin)),
+    identity::AuthAttempt {
+        origin: Arc::new(provenance_of(origin)),
         client_id,
         user_name,
         password: password.map(|bytes| Secret::new(bytes.into_vec())),
@@ -376,7 +378,7 @@ fn attempt_of(origin: &Origin, attempt: Attempt) -> identity::Attempt {
     }
 }
 
-fn provenance_of(origin: &Origin) -> identity::Provenance {
+fn provenance_of(origin: &Origin) -> identity::ClientOrigin {
     let (address, peer_uid) = match origin.peer() {
         Some(Peer::Network { ip, .. }) => (Some(ip), None),
         Some(Peer::Local { uid }) => (None, uid),
@@ -387,7 +389,7 @@ fn provenance_of(origin: &Origin) -> identity::Provenance {
         Some(Certificate::CommonName(name)) => Some(identity::Certificate::CommonName(name.clone())),
         None => None,
     };
-    identity::Provenance {
+    identity::ClientOrigin {
         listener: origin.listener().clone(),
         address,
         is_encrypted: origin.is_encrypted(),

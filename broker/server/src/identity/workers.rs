@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use crate::time::since_epoch;
 use tautwire_engine::AuthProgress;
-use tautwire_identity::{Kind, Now, Outside, Refusal, RefusalCode, Step, Work};
+use tautwire_identity::{AuthStep, AuthWork, HttpClient, Now, Refusal, RefusalCode, WorkKind};
 
 /// How many threads there are, and how many attempts wait for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,11 +65,11 @@ pub(crate) trait Told: Send {
         true
     }
 
-    fn tell(self: Box<Self>, step: Step);
+    fn tell(self: Box<Self>, step: AuthStep);
 }
 
-impl<F: FnOnce(Step) + Send> Told for F {
-    fn tell(self: Box<Self>, step: Step) {
+impl<F: FnOnce(AuthStep) + Send> Told for F {
+    fn tell(self: Box<Self>, step: AuthStep) {
         self(step);
     }
 }
@@ -79,7 +79,7 @@ pub(crate) struct Workers(Arc<Shared>);
 
 struct Shared {
     limits: WorkerLimits,
-    outside: Box<dyn Outside + Send + Sync>,
+    outside: Box<dyn HttpClient + Send + Sync>,
     clock: Clock,
     hashes: Queue,
     signatures: Queue,
@@ -115,7 +115,7 @@ struct Queue {
 
 #[derive(Default)]
 struct QueueState {
-    waiting: VecDeque<(Work, Box<dyn Told>)>,
+    waiting: VecDeque<(AuthWork, Box<dyn Told>)>,
     is_closed: bool,
 }
 
@@ -127,7 +127,7 @@ impl Workers {
     pub(crate) fn start(
         limits: WorkerLimits,
         clock: Clock,
-        outside: Box<dyn Outside + Send + Sync>,
+        outside: Box<dyn HttpClient + Send + Sync>,
         tally: Arc<WorkerTally>,
     ) -> io::Result<Workers> {
         let workers = Workers(Arc::new(Shared {
@@ -140,9 +140,9 @@ impl Workers {
             tally,
         }));
         for (count, kind, name) in [
-            (limits.computing_threads, Kind::Hash, "auth-hash"),
-            (limits.computing_threads, Kind::Signature, "auth-sign"),
-            (limits.waiting_threads, Kind::Network, "auth-wait"),
+            (limits.computing_threads, WorkKind::Hash, "auth-hash"),
+            (limits.computing_threads, WorkKind::Signature, "auth-sign"),
+            (limits.waiting_threads, WorkKind::Network, "auth-wait"),
         ] {
             for _ in 0..count {
                 let shared = workers.0.clone();
@@ -154,7 +154,7 @@ impl Workers {
 
     /// Has a thread do it, and all that follows, and tells what becomes of the attempt: who it is, a refusal, or a challenge. Does
     /// not block.
-    pub(crate) fn submit(&self, work: Work, told: impl Told + 'static) {
+    pub(crate) fn submit(&self, work: AuthWork, told: impl Told + 'static) {
         self.0.submit(work, Box::new(told));
     }
 }
@@ -169,8 +169,8 @@ impl Drop for Workers {
 }
 
 impl Shared {
-    fn run(&self, kind: Kind) {
-        if kind == Kind::Hash {
+    fn run(&self, kind: WorkKind) {
+        if kind == WorkKind::Hash {
             give_way();
         }
         while let Some((work, told)) = self.queue(kind).next() {
@@ -182,12 +182,12 @@ impl Shared {
         }
     }
 
-    fn go_on(&self, mut work: Work, mut told: Box<dyn Told>) {
+    fn go_on(&self, mut work: AuthWork, mut told: Box<dyn Told>) {
         loop {
             let step = work.run(&*self.outside, self.clock.now());
             self.tally.progress.note();
             let more = match step {
-                Step::Work(more) => more,
+                AuthStep::AuthWork(more) => more,
                 step => return told.tell(step),
             };
             match self.queue(more.kind()).push(more, told, self.limits.queue) {
@@ -204,17 +204,17 @@ impl Shared {
         told.tell(busy("too many attempts wait for a thread"));
     }
 
-    fn submit(&self, work: Work, told: Box<dyn Told>) {
+    fn submit(&self, work: AuthWork, told: Box<dyn Told>) {
         if let Err(Unplaced { told, .. }) = self.queue(work.kind()).push(work, told, self.limits.queue) {
             self.refuse(told);
         }
     }
 
-    fn queue(&self, kind: Kind) -> &Queue {
+    fn queue(&self, kind: WorkKind) -> &Queue {
         match kind {
-            Kind::Hash => &self.hashes,
-            Kind::Signature => &self.signatures,
-            Kind::Network => &self.network,
+            WorkKind::Hash => &self.hashes,
+            WorkKind::Signature => &self.signatures,
+            WorkKind::Network => &self.network,
         }
     }
 }
@@ -222,12 +222,12 @@ impl Shared {
 /// An attempt for which there is no place.
 struct Unplaced {
     is_closed: bool,
-    work: Work,
+    work: AuthWork,
     told: Box<dyn Told>,
 }
 
 impl Queue {
-    fn push(&self, work: Work, told: Box<dyn Told>, max: usize) -> Result<(), Unplaced> {
+    fn push(&self, work: AuthWork, told: Box<dyn Told>, max: usize) -> Result<(), Unplaced> {
         let mut state = self.locked();
         if state.is_closed || state.waiting.len() >= max {
             return Err(Unplaced { is_closed: state.is_closed, work, told });
@@ -239,7 +239,7 @@ impl Queue {
     }
 
     /// The next; waits for it. `None` when there will be none.
-    fn next(&self) -> Option<(Work, Box<dyn Told>)> {
+    fn next(&self) -> Option<(AuthWork, Box<dyn Told>)> {
         let mut state = self.locked();
         loop {
             if let Some(next) = state.waiting.pop_front() {
@@ -265,8 +265,8 @@ fn give_way() {
     }
 }
 
-fn busy(why: &'static str) -> Step {
-    Step::Refuse(Refusal::new(RefusalCode::Busy, why))
+fn busy(why: &'static str) -> AuthStep {
+    AuthStep::Refuse(Refusal::new(RefusalCode::Busy, why))
 }
 
 #[cfg(test)]
@@ -275,8 +275,8 @@ mod tests {
     use std::time::Duration;
 
     use tautwire_identity::{
-        Algorithm, Attempt, Chain, Hook, HookSettings, HttpAnswer, HttpFailure, HttpRequest, Jwt, JwtSettings, KeySet,
-        Keys, Link, PasswordFile, Provenance, Secret, Settings,
+        Algorithm, AuthAttempt, AuthBackend, Chain, ClientOrigin, Hook, HookSettings, HttpRequest, HttpRequestError,
+        HttpResponse, Jwt, JwtSettings, KeySet, Keys, PasswordFile, Secret, Settings,
     };
 
     use super::*;
@@ -288,28 +288,28 @@ mod tests {
     /// Answers when it is told to.
     struct Gate(Mutex<mpsc::Receiver<&'static str>>, Mutex<mpsc::Sender<()>>);
 
-    impl Outside for Gate {
-        fn request(&self, _: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure> {
+    impl HttpClient for Gate {
+        fn request(&self, _: &HttpRequest<'_>) -> Result<HttpResponse, HttpRequestError> {
             self.1.lock().expect("a lock").send(()).expect("a test");
             let body = self.0.lock().expect("a lock").recv().expect("an answer");
-            Ok(HttpAnswer::new(200, body))
+            Ok(HttpResponse::new(200, body))
         }
     }
 
-    fn work(chain: &Arc<Chain>, user: &str) -> Work {
+    fn work(chain: &Arc<Chain>, user: &str) -> AuthWork {
         work_with(chain, user, Secret::new("password"))
     }
 
-    fn work_with(chain: &Arc<Chain>, user: &str, password: Secret) -> Work {
-        let provenance = Provenance {
+    fn work_with(chain: &Arc<Chain>, user: &str, password: Secret) -> AuthWork {
+        let origin = ClientOrigin {
             listener: "tcp".into(),
             address: None,
             is_encrypted: false,
             certificate: None,
             peer_uid: None,
         };
-        let attempt = Attempt {
-            provenance: Arc::new(provenance),
+        let attempt = AuthAttempt {
+            origin: Arc::new(origin),
             client_id: "c".into(),
             user_name: Some(user.into()),
             password: Some(password),
@@ -318,23 +318,23 @@ mod tests {
             is_v5: true,
         };
         match chain.begin(attempt, Now::default(), &mut |_| Ok(())) {
-            Step::Work(work) => work,
+            AuthStep::AuthWork(work) => work,
             other => panic!("{other:?}"),
         }
     }
 
     fn chain() -> Arc<Chain> {
         let hook = Hook::new(HookSettings { negative_s: 0, ..HookSettings::new("https://hook/") }, &[0; 32]);
-        chain_with(Some(Link::Hook(Arc::new(hook.expect("settings")))))
+        chain_with(Some(AuthBackend::Hook(Arc::new(hook.expect("settings")))))
     }
 
     fn chain_of_users() -> Arc<Chain> {
         chain_with(None)
     }
 
-    fn chain_with(first: Option<Link>) -> Arc<Chain> {
+    fn chain_with(first: Option<AuthBackend>) -> Arc<Chain> {
         let file = PasswordFile::parse("users", USERS).expect("a file");
-        let links = first.into_iter().chain([Link::PasswordFile(Arc::new(file))]).collect();
+        let links = first.into_iter().chain([AuthBackend::PasswordFile(Arc::new(file))]).collect();
         let settings =
             Settings { allows_plain_passwords: false, key: [0; 32], bans: Arc::default(), verified: Arc::default() };
         Arc::new(Chain::new(links, settings).expect("a chain"))
@@ -342,12 +342,12 @@ mod tests {
 
     type Outcome = Result<Option<Arc<str>>, RefusalCode>;
 
-    fn telling(sender: &mpsc::Sender<Outcome>) -> impl FnOnce(Step) + Send + 'static {
+    fn telling(sender: &mpsc::Sender<Outcome>) -> impl FnOnce(AuthStep) + Send + 'static {
         let sender = sender.clone();
         move |step| {
             let outcome = match step {
-                Step::Admit { principal, .. } => Ok(principal.user),
-                Step::Refuse(refusal) => Err(refusal.code),
+                AuthStep::Admit { principal, .. } => Ok(principal.user),
+                AuthStep::Refuse(refusal) => Err(refusal.code),
                 other => panic!("{other:?}"),
             };
             // The test may be over.
@@ -404,7 +404,7 @@ mod tests {
             false
         }
 
-        fn tell(self: Box<Self>, step: Step) {
+        fn tell(self: Box<Self>, step: AuthStep) {
             telling(&self.0)(step);
         }
     }
@@ -425,11 +425,11 @@ mod tests {
     /// By HS256 with that secret, for `carol`, without an end.
     const TOKEN: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYXJvbCJ9.GXx8ZiFeFCC7oOUbgmnVNfE65zEw1lfXIdR8iLcjL8s";
 
-    fn tokens() -> Link {
+    fn tokens() -> AuthBackend {
         let keys = Keys::Fixed(Arc::new(KeySet::of_secret(Secret::new(SECRET)).expect("a key")));
         let settings =
             JwtSettings { algorithms: vec![Algorithm::Hs256], needs_expiry: false, ..JwtSettings::default() };
-        Link::Jwt(Arc::new(Jwt::new(settings, keys).expect("settings")))
+        AuthBackend::Jwt(Arc::new(Jwt::new(settings, keys).expect("settings")))
     }
 
     #[test]
@@ -457,17 +457,17 @@ mod tests {
     }
 
     /// Keeps its thread until it is told to go on.
-    struct Holding(Arc<std::sync::Barrier>, Mutex<mpsc::Receiver<()>>, Box<dyn FnOnce(Step) + Send>);
+    struct Holding(Arc<std::sync::Barrier>, Mutex<mpsc::Receiver<()>>, Box<dyn FnOnce(AuthStep) + Send>);
 
     impl Told for Holding {
-        fn tell(self: Box<Self>, step: Step) {
+        fn tell(self: Box<Self>, step: AuthStep) {
             self.0.wait();
             self.1.lock().expect("a lock").recv().expect("an end");
             (self.2)(step);
         }
     }
 
-    fn telling_boxed(sender: &mpsc::Sender<Outcome>) -> Box<dyn FnOnce(Step) + Send> {
+    fn telling_boxed(sender: &mpsc::Sender<Outcome>) -> Box<dyn FnOnce(AuthStep) + Send> {
         Box::new(telling(sender))
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{Fate, Known, Visitor};
-use tautwire_identity::{Ban, Banned};
+use tautwire_identity::{Ban, BanTarget};
 use tautwire_reactor::{Change, Control, Place, StartError, counted};
 
 use super::notify;
@@ -257,7 +257,7 @@ impl Reloader {
                 reloader.porter.keep_bans_by_rule();
             }
         });
-        self.porter.bans().tell_of_bans_by_rule(move || enforcement.note());
+        self.porter.bans().on_rule_ban(move || enforcement.note());
     }
 
     /// Whether clients have to be asked anything.
@@ -274,8 +274,8 @@ impl Reloader {
             let is_banned = || {
                 let now = porter.now();
                 let user = identity.and_then(|identity| identity.user.as_deref());
-                user.is_some_and(|user| bans.has(&Banned::User(user.into()), now))
-                    || bans.has(&Banned::ClientId(client_id.into()), now)
+                user.is_some_and(|user| bans.has(&BanTarget::User(user.into()), now))
+                    || bans.has(&BanTarget::ClientId(client_id.into()), now)
                     || address.is_some_and(|address| bans.has_address(address, now))
             };
             // Each CONNECT comes by here, and mostly nobody is banned.

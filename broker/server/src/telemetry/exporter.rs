@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use tautwire_identity::{HttpAnswer, HttpRequest, Outside as _, Secret};
+use tautwire_identity::{HttpClient as _, HttpRequest, HttpResponse, Secret};
 
 use super::logs::{self, LogRecord};
 use super::metrics::{self, Span};
@@ -250,7 +250,7 @@ impl Exporter {
             fields: &running.plan.headers,
             body: Some(&body),
             timeout_ms: left.min(REQUEST_TIMEOUT).as_millis() as u64,
-            answer_bytes_max: ANSWER_BYTES_MAX,
+            response_bytes_max: ANSWER_BYTES_MAX,
         };
         match running.http.request(&request) {
             Ok(answer) => outcome(&answer),
@@ -312,7 +312,7 @@ impl Outcome {
     }
 }
 
-fn outcome(answer: &HttpAnswer) -> Outcome {
+fn outcome(answer: &HttpResponse) -> Outcome {
     match answer.status {
         200..=299 => Outcome::Taken { refused: refused(&answer.body) },
         status if RETRYABLE.contains(&status) => Outcome::Later {
@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     fn outcome_of(status: u16, body: &str) -> Outcome {
-        outcome(&HttpAnswer::new(status, body))
+        outcome(&HttpResponse::new(status, body))
     }
 
     #[test]
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(outcome_of(200, "{}"), Outcome::Taken { refused: 0 });
         for status in RETRYABLE {
             assert!(matches!(outcome_of(status, ""), Outcome::Later { asked: None, .. }), "{status}");
-            let answer = HttpAnswer { retry_after_s: Some(7), ..HttpAnswer::new(status, "") };
+            let answer = HttpResponse { retry_after_s: Some(7), ..HttpResponse::new(status, "") };
             let asked = Some(Duration::from_secs(7));
             assert!(matches!(outcome(&answer), Outcome::Later { asked: found, .. } if found == asked), "{status}");
         }

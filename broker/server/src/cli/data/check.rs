@@ -91,8 +91,8 @@ fn as_text(path: &Path, found: &Inspection, is_in_use: bool) -> String {
     let (sessions, retained) = (found.state.sessions().count() as u64, found.state.retained().count() as u64);
     let (sessions, retained) = (grouped_count(sessions, "session"), grouped_count(retained, "retained message"));
     let _ = writeln!(text, "state      {sessions} and {retained}");
-    if found.files.put_aside > 0 {
-        let _ = writeln!(text, "put aside  {} damaged segments that nobody reads any more", found.files.put_aside);
+    if found.files.quarantined > 0 {
+        let _ = writeln!(text, "put aside  {} damaged segments that nobody reads any more", found.files.quarantined);
     }
     told::push_losses(&mut text, found);
     text
@@ -118,7 +118,7 @@ fn as_json(path: &Path, found: &Inspection, is_in_use: bool) -> String {
         .with("damaged_snapshots", found.snapshot.damaged.clone())
         .with("segments", found.files.segments)
         .with("segment_bytes", found.files.segment_bytes)
-        .with("put_aside", found.files.put_aside)
+        .with("put_aside", found.files.quarantined)
         .with("frames", found.frames)
         .with("records", found.records)
         .with("last_position", found.end.last.0)
@@ -127,7 +127,7 @@ fn as_json(path: &Path, found: &Inspection, is_in_use: bool) -> String {
         .with("sessions", found.state.sessions().count() as u64)
         .with("retained_messages", found.state.retained().count() as u64)
         .with("damage", found.damage.iter().map(|damage| told::damage(damage, &found.state)).collect::<Vec<_>>())
-        .with("passed_over", told::passed_over(&found.passed_over));
+        .with("passed_over", told::skipped_records(&found.skipped_records));
     let mut text = String::new();
     fields.push_json(&mut text);
     text.push('\n');

@@ -5,7 +5,9 @@ use std::io::{self, BufWriter, StdoutLock, Write as _};
 use std::process::ExitCode;
 
 use tautwire_journal::record::{Record, Records};
-use tautwire_journal::{Disk, Files, Frame, LogError, Position, Reader, SessionId, SnapshotReader, Snapshots, Step};
+use tautwire_journal::{
+    DirectoryUsage, Disk, Frame, LogError, Position, Reader, SessionId, SnapshotReader, Snapshots, Step,
+};
 use tautwire_message::MessageId;
 use tautwire_protocol::{TopicFilter, topic_matches};
 use tautwire_session::parts_of_name;
@@ -121,7 +123,7 @@ struct Dump {
 
 impl Dump {
     fn all<D: Disk>(&mut self, disk: &D, is_in_use: bool) -> Result<(), Ended> {
-        if Files::of(disk)? == Files::default() {
+        if DirectoryUsage::of(disk)? == DirectoryUsage::default() {
             return Err(LogError::Empty.into());
         }
         let Snapshots { whole, damaged } = Snapshots::of(disk)?;

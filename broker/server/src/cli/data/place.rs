@@ -5,7 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use tautwire_journal::{Copied, CopyError, Directory, ReadOnlyDirectory, copy, replace_directory};
+use tautwire_journal::{CopyError, CopySummary, Directory, ReadOnlyDirectory, copy, replace_directory};
 
 use super::super::{Exit, Stop};
 use super::source::failed;
@@ -23,7 +23,7 @@ pub(in crate::cli) fn is_free(path: &Path) -> Result<bool, Stop> {
 
 /// What has become of a copy.
 pub(super) struct Placed {
-    pub(super) copied: Copied,
+    pub(super) copied: CopySummary,
     /// Where that is which was there before.
     pub(super) replaced: Option<PathBuf>,
 }
@@ -66,7 +66,7 @@ pub(in crate::cli) fn put<T>(
 }
 
 /// Copies `from` to the directory `to`.
-fn copy_into(from_path: &Path, from: &ReadOnlyDirectory, to: &Path) -> Result<Copied, Stop> {
+fn copy_into(from_path: &Path, from: &ReadOnlyDirectory, to: &Path) -> Result<CopySummary, Stop> {
     let directory = Directory::open(to).map_err(|error| failed(to, &error.into()))?;
     copy_bans(from_path, to)?;
     copy(from, &directory).map_err(|error| match error {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use tautwire_durable::Inspection;
-use tautwire_journal::{Directory, Files, LogError, hold};
+use tautwire_journal::{Directory, DirectoryUsage, LogError, lock_directory};
 
 use super::super::arguments::{Argument, Arguments, Command, OptionGroup, flag};
 use super::super::{Exit, Stop, print};
@@ -90,14 +90,14 @@ fn take(path: &Path, force: bool) -> Result<Option<impl Send + use<>>, Stop> {
     if is_in_use {
         return Err(refused(in_use));
     }
-    if Files::of(&there).map_err(|error| source::failed(path, &error))? == Files::default() {
+    if DirectoryUsage::of(&there).map_err(|error| source::failed(path, &error))? == DirectoryUsage::default() {
         return Err(refused("is not empty, and is no data directory"));
     }
     if !force {
         return Err(refused("is not empty; --force puts the backup in its place, and what is there beside it"));
     }
     let directory = Directory::open(path).map_err(|error| source::failed(path, &error.into()))?;
-    let held = hold(&directory).map_err(|error| match error {
+    let held = lock_directory(&directory).map_err(|error| match error {
         LogError::Locked => refused(in_use),
         other => source::failed(path, &other),
     })?;

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use tautwire_durable::Inspection;
-use tautwire_journal::{LogError, READ_TRIES, ReadOnlyDirectory};
+use tautwire_journal::{LogError, READ_ATTEMPTS, ReadOnlyDirectory};
 
 use super::super::arguments::{Arguments, OptionSpec, value};
 use super::super::serve::configuration_failure;
@@ -75,8 +75,8 @@ pub(super) fn open(path: &Path) -> Result<(ReadOnlyDirectory, bool), Stop> {
 
 /// All that a directory has, and whether a broker is writing to it. Where one starts or ends meanwhile, the directory is read again.
 pub(super) fn inspect(path: &Path) -> Result<(Inspection, bool), Stop> {
-    let mut result = Err(LogError::Unsteady);
-    for _ in 0..READ_TRIES {
+    let mut result = Err(LogError::ChangedWhileReading);
+    for _ in 0..READ_ATTEMPTS {
         let (disk, is_in_use) = open(path)?;
         result = Inspection::of(&disk, is_in_use).map(|found| (found, is_in_use));
         if open(path)?.1 == is_in_use {

@@ -51,7 +51,7 @@ fn as_text(path: &Path, found: &Inspection, stats: &Stats, is_in_use: bool) -> S
         ("retained", stats.retained_messages, Some(stats.retained_bytes)),
         ("segments", found.files.segments, Some(found.files.segment_bytes)),
         ("spares", found.files.spares, Some(found.files.spare_bytes)),
-        ("damaged, put aside", found.files.put_aside, Some(found.files.put_aside_bytes)),
+        ("damaged, put aside", found.files.quarantined, Some(found.files.quarantined_bytes)),
     ];
     for (name, count, bytes) in counted {
         let _ = write!(text, "{name:<20}{:>15}", grouped(count));
@@ -114,8 +114,8 @@ fn as_json(path: &Path, found: &Inspection, stats: &Stats, is_in_use: bool) -> S
         .with("segment_bytes", found.files.segment_bytes)
         .with("spares", found.files.spares)
         .with("spare_bytes", found.files.spare_bytes)
-        .with("put_aside", found.files.put_aside)
-        .with("put_aside_bytes", found.files.put_aside_bytes)
+        .with("put_aside", found.files.quarantined)
+        .with("put_aside_bytes", found.files.quarantined_bytes)
         .with("frames", found.frames)
         .with("frame_bytes", found.frame_bytes)
         .with("live_bytes", stats.live_bytes)

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use tautwire_durable::{Inspection, PassedOver};
-use tautwire_journal::{Damage, DamageKind, Suspects};
+use tautwire_durable::{Inspection, SkippedRecords};
+use tautwire_journal::{Damage, DamageKind, PossiblyAffected};
 use tautwire_session::{Replay, SessionNumber};
 
 use super::grouped::grouped;
@@ -46,7 +46,7 @@ pub(super) fn push_losses(out: &mut String, found: &Inspection) {
     }
     for damage in &found.damage {
         let _ = writeln!(out, "damage: {damage}");
-        push_suspects(out, &damage.suspects, &found.state);
+        push_possibly_affected(out, &damage.possibly_affected, &found.state);
     }
     if let Some(torn) = &found.end.torn {
         let _ = writeln!(
@@ -54,9 +54,9 @@ pub(super) fn push_losses(out: &mut String, found: &Inspection) {
             "last write: if the broker was ended during it, nothing in it had been acknowledged; if the disk has damaged it since, it \
              may have been"
         );
-        push_suspects(out, &torn.suspects, &found.state);
+        push_possibly_affected(out, &torn.possibly_affected, &found.state);
     }
-    let passed = &found.passed_over;
+    let passed = &found.skipped_records;
     if let Some(first) = &passed.first {
         let _ = writeln!(
             out,
@@ -65,7 +65,7 @@ pub(super) fn push_losses(out: &mut String, found: &Inspection) {
             passed.unknown_session,
             passed.message_missing,
             passed.undecodable,
-            passed.other_identifier,
+            passed.mismatched_packet_id,
             passed.replaced
         );
         let sessions: Vec<String> =
@@ -74,12 +74,15 @@ pub(super) fn push_losses(out: &mut String, found: &Inspection) {
     }
 }
 
-fn push_suspects(out: &mut String, suspects: &Suspects, state: &Replay) {
-    let sessions: Vec<String> =
-        suspects.sessions.iter().map(|session| shown(session.get(), client_id(state, session.get()))).collect();
-    push_list(out, "sessions", &sessions, suspects.more);
-    let topics: Vec<String> = suspects.topics.iter().map(|topic| format!("{topic:?}")).collect();
-    push_list(out, "topics", &topics, suspects.more);
+fn push_possibly_affected(out: &mut String, possibly_affected: &PossiblyAffected, state: &Replay) {
+    let sessions: Vec<String> = possibly_affected
+        .sessions
+        .iter()
+        .map(|session| shown(session.get(), client_id(state, session.get())))
+        .collect();
+    push_list(out, "sessions", &sessions, possibly_affected.more);
+    let topics: Vec<String> = possibly_affected.topics.iter().map(|topic| format!("{topic:?}")).collect();
+    push_list(out, "topics", &topics, possibly_affected.more);
 }
 
 fn push_list(out: &mut String, what: &str, items: &[String], has_more: bool) {
@@ -106,12 +109,12 @@ pub(super) fn damage(damage: &Damage, state: &Replay) -> Fields {
         DamageKind::Unreadable => "unreadable",
     };
     let sessions: Vec<Fields> = damage
-        .suspects
+        .possibly_affected
         .sessions
         .iter()
         .map(|session| session_fields(session.get(), client_id(state, session.get())))
         .collect();
-    let topics: Vec<&str> = damage.suspects.topics.iter().map(String::as_str).collect();
+    let topics: Vec<&str> = damage.possibly_affected.topics.iter().map(String::as_str).collect();
     Fields::default()
         .with("kind", kind)
         .with("segment", damage.segment.0)
@@ -121,7 +124,7 @@ pub(super) fn damage(damage: &Damage, state: &Replay) -> Fields {
         .with("before_position", damage.before.map(|before| before.0))
         .with("sessions", sessions)
         .with("topics", topics)
-        .with("more", damage.suspects.more)
+        .with("more", damage.possibly_affected.more)
 }
 
 fn session_fields(number: u64, client_id: Option<&str>) -> Fields {
@@ -129,14 +132,14 @@ fn session_fields(number: u64, client_id: Option<&str>) -> Fields {
 }
 
 /// What does not fit, as JSON.
-pub(super) fn passed_over(passed: &PassedOver) -> Fields {
+pub(super) fn skipped_records(passed: &SkippedRecords) -> Fields {
     let sessions: Vec<Fields> =
         passed.sessions.iter().map(|(number, client_id)| session_fields(*number, client_id.as_deref())).collect();
     Fields::default()
         .with("unknown_session", passed.unknown_session)
         .with("message_missing", passed.message_missing)
         .with("undecodable", passed.undecodable)
-        .with("other_identifier", passed.other_identifier)
+        .with("other_identifier", passed.mismatched_packet_id)
         .with("replaced", passed.replaced)
         .with("sessions", sessions)
         .with("more", passed.more_sessions)

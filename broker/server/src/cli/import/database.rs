@@ -5,9 +5,9 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use tautwire_durable::begin_with;
+use tautwire_durable::create_log_with;
 use tautwire_journal::{Directory, LogId};
-use tautwire_mosquitto::{Database, Moment, MountPoints, Report, TakenOver, is_database, is_sqlite, take_over};
+use tautwire_mosquitto::{Database, Import, ImportTime, MountPoints, Report, import_database, is_database, is_sqlite};
 
 use super::super::data::compact::epoch;
 use super::super::data::grouped::grouped;
@@ -24,7 +24,7 @@ const BEGINNING_BYTES: u64 = 16;
 
 /// A file that has been read.
 pub(super) struct Taken {
-    state: TakenOver,
+    state: Import,
     now_ms: u64,
     /// Where Mosquitto has not been stopped in order, when it has saved the file.
     saved: Option<UtcTime>,
@@ -45,9 +45,9 @@ pub(super) fn read(path: &Path, mount_points: &MountPoints) -> Result<Taken, Str
     let now = since_epoch();
     let modified = fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
     let written = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or(now);
-    let moment = Moment { now_ms: ms(now), written_at_ms: ms(written.min(now)), run: tautwire_router::random() };
+    let moment = ImportTime { now_ms: ms(now), written_at_ms: ms(written.min(now)), run: tautwire_router::random() };
     let saved = (!database.is_final).then(|| UtcTime::from_unix(written.as_secs(), 0));
-    Ok(Taken { state: take_over(&database, moment, mount_points), now_ms: moment.now_ms, saved })
+    Ok(Taken { state: import_database(&database, moment, mount_points), now_ms: moment.now_ms, saved })
 }
 
 /// That a data directory can be made at a path.
@@ -63,7 +63,7 @@ pub(super) fn write(taken: &Taken, folder: &Path) -> Result<(), Stop> {
     let ((), _) = put(folder, |made| {
         let disk = Directory::open(made).map_err(|error| failed(made, &error.into()))?;
         let id = LogId(tautwire_router::random());
-        begin_with(&disk, &taken.state.state, id, [epoch(), epoch()], taken.now_ms)
+        create_log_with(&disk, &taken.state.state, id, [epoch(), epoch()], taken.now_ms)
             .map_err(|error| failed(made, &error))
     })?;
     Ok(())
@@ -92,7 +92,7 @@ pub(super) fn notes(taken: &Taken, path: &Path) -> Vec<String> {
             "{shown}: Mosquitto was not stopped in order. What came after {at}Z, when it saved the file, is not there"
         )
     });
-    let left = taken.state.report.left().map(|(reason, count, examples)| {
+    let left = taken.state.report.skipped().map(|(reason, count, examples)| {
         let mut names: Vec<String> = examples.iter().map(|name| format!("{name:?}")).collect();
         if count > names.len() as u64 && !names.is_empty() {
             names.push("…".to_owned());

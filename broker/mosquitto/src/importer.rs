@@ -15,7 +15,7 @@ use crate::unreleased::Unreleased;
 
 /// When a file is taken over.
 #[derive(Debug, Clone, Copy)]
-pub struct Moment {
+pub struct ImportTime {
     /// Now, in milliseconds of Unix time.
     pub now_ms: u64,
     /// When the file was written: since then, clients are away that were connected.
@@ -26,7 +26,7 @@ pub struct Moment {
 
 /// What has come of a file.
 #[derive(Debug)]
-pub struct TakenOver {
+pub struct Import {
     /// The state, for a data directory without any.
     pub state: Replay,
     /// What it is, and what stays behind.
@@ -38,75 +38,75 @@ pub type MountPoints = BTreeMap<u16, String>;
 
 /// Makes sessions and retained messages of what Mosquitto has left. What cannot be taken over stays behind and is reported; that is never an
 /// error.
-pub fn take_over(database: &Database<'_>, moment: Moment, mount_points: &MountPoints) -> TakenOver {
-    let mut takeover = Takeover {
+pub fn import_database(database: &Database<'_>, import_time: ImportTime, mount_points: &MountPoints) -> Import {
+    let mut importer = Importer {
         state: Replay::default(),
         report: Report::default(),
         sessions: HashMap::new(),
-        messages: Messages::new(&database.messages, moment.now_ms, moment.run),
-        moment,
+        messages: Messages::new(&database.messages, import_time.now_ms, import_time.run),
+        import_time,
         last_sequence: 0,
     };
-    takeover.report.leave_unnamed(Reason::ChunkUnknown, database.unknown_chunks);
+    importer.report.skip_unnamed(Reason::UnknownChunk, database.unknown_chunks);
     for client in &database.clients {
-        takeover.client(client, mount_points);
+        importer.client(client, mount_points);
     }
     let mut unreleased = Unreleased::default();
     for subscription in &database.subscriptions {
-        if let Some((session, filter, record)) = takeover.subscription(subscription) {
-            unreleased.may_match(session, filter, record);
+        if let Some((session, filter, record)) = importer.subscription(subscription) {
+            unreleased.add_candidate(session, filter, record);
         }
     }
     for delivery in &database.deliveries {
         match delivery.direction {
-            Direction::ToClient => takeover.outgoing(delivery),
-            Direction::FromClient => takeover.incoming(delivery, &mut unreleased),
+            Direction::ToClient => importer.outgoing(delivery),
+            Direction::FromClient => importer.incoming(delivery, &mut unreleased),
         }
     }
     for number in &database.retained {
-        takeover.retain(*number);
+        importer.retain(*number);
     }
-    unreleased.publish(&mut takeover);
+    unreleased.publish(&mut importer);
     for client in &database.clients {
-        takeover.leave(client);
+        importer.skip(client);
     }
-    TakenOver { state: takeover.state, report: takeover.report }
+    Import { state: importer.state, report: importer.report }
 }
 
 /// A state in making.
-pub(crate) struct Takeover<'d, 'a> {
+pub(crate) struct Importer<'d, 'a> {
     state: Replay,
     pub(crate) report: Report,
     /// By Client Identifier: those that are taken over.
     sessions: HashMap<&'a [u8], SessionNumber>,
     messages: Messages<'d, 'a>,
-    moment: Moment,
+    import_time: ImportTime,
     /// Counts the changes of what is retained.
     last_sequence: u64,
 }
 
-impl<'a> Takeover<'_, 'a> {
+impl<'a> Importer<'_, 'a> {
     fn client(&mut self, client: &Client<'a>, mount_points: &MountPoints) {
         let name = text(client.id).filter(|id| !id.is_empty() && !self.sessions.contains_key(client.id));
-        let Some(client_id) = name else { return self.report.leave(Reason::ClientWrong, client.id) };
+        let Some(client_id) = name else { return self.report.skip(Reason::InvalidClient, client.id) };
         // Where the interval is not bounded, a moment is there if persistent_client_expiration bounds it.
         let expiry_interval_s = match client.expires_at_s {
             0 => client.expiry_interval_s,
-            at_s if at_s.saturating_mul(1000) <= self.moment.now_ms => {
-                return self.report.leave(Reason::SessionExpired, client.id);
+            at_s if at_s.saturating_mul(1000) <= self.import_time.now_ms => {
+                return self.report.skip(Reason::SessionExpired, client.id);
             }
             at_s if client.expiry_interval_s == u32::MAX => {
-                u32::try_from(at_s.saturating_sub(self.away_since_ms(client) / 1000)).unwrap_or(u32::MAX)
+                u32::try_from(at_s.saturating_sub(self.offline_since_ms(client) / 1000)).unwrap_or(u32::MAX)
             }
             _ => client.expiry_interval_s,
         };
         if expiry_interval_s == 0 {
-            return self.report.leave(Reason::SessionEnds, client.id);
+            return self.report.skip(Reason::CleanSession, client.id);
         }
         let number = SessionNumber(self.sessions.len() as u64 + 1);
         let mount_point = mount_points.get(&client.port).map(String::as_str);
         let client_id = &*session_name(mount_point, client_id);
-        let opened = Record::Opened { session: number, client_id, at_ms: self.moment.written_at_ms };
+        let opened = Record::Opened { session: number, client_id, at_ms: self.import_time.written_at_ms };
         if self.state.apply(&opened).is_ok() {
             self.sessions.insert(client.id, number);
             self.change(number, Change::ExpiryInterval(expiry_interval_s));
@@ -115,10 +115,10 @@ impl<'a> Takeover<'_, 'a> {
     }
 
     /// Since when a client is away, as far as that can be told.
-    fn away_since_ms(&self, client: &Client<'a>) -> u64 {
+    fn offline_since_ms(&self, client: &Client<'a>) -> u64 {
         let is_bounded = client.expires_at_s > 0 && client.expiry_interval_s < u32::MAX;
         let left_at_s = client.expires_at_s.saturating_sub(u64::from(client.expiry_interval_s));
-        if is_bounded { left_at_s.saturating_mul(1000) } else { self.moment.written_at_ms }
+        if is_bounded { left_at_s.saturating_mul(1000) } else { self.import_time.written_at_ms }
     }
 
     fn subscription(
@@ -127,7 +127,7 @@ impl<'a> Takeover<'_, 'a> {
     ) -> Option<(SessionNumber, &'a str, SubscriptionRecord)> {
         let session = self.session(subscription.client)?;
         let Some((filter, record)) = record_of(subscription) else {
-            self.report.leave(Reason::SubscriptionWrong, subscription.filter);
+            self.report.skip(Reason::InvalidSubscription, subscription.filter);
             return None;
         };
         self.change(session, Change::Subscribed(filter.into(), record));
@@ -140,16 +140,16 @@ impl<'a> Takeover<'_, 'a> {
         let id = PacketId::new(delivery.packet_id).filter(|id| !self.is_taken(session, *id));
         match (delivery.state, id) {
             (None | Some(State::Unreleased | State::Complete), _) => {
-                self.report.leave(Reason::StateUnknown, delivery.client);
+                self.report.skip(Reason::UnknownState, delivery.client);
             }
             (Some(State::Released), Some(id)) => {
-                self.go_on_with(session, id);
+                self.set_next_packet_id(session, id);
                 if self.change_with(session, Change::Awaited(id), Some(id)) {
                     self.report.in_flight += 1;
                 }
             }
             // The client knows the message by another identifier, if it does. There is nothing to go on with.
-            (Some(State::Released), None) => self.report.leave(Reason::StateUnknown, delivery.client),
+            (Some(State::Released), None) => self.report.skip(Reason::UnknownState, delivery.client),
             (Some(state), id) => {
                 let Some(pending) = self.pending(delivery) else { return };
                 let was_sent = state == State::Sent || state == State::Publish && delivery.duplicate;
@@ -162,7 +162,7 @@ impl<'a> Takeover<'_, 'a> {
     }
 
     fn sent(&mut self, session: SessionNumber, id: PacketId, pending: PendingMessage) {
-        self.go_on_with(session, id);
+        self.set_next_packet_id(session, id);
         if self.change_with(session, Change::Started(pending), Some(id)) {
             self.report.in_flight += 1;
         }
@@ -179,9 +179,9 @@ impl<'a> Takeover<'_, 'a> {
         let qos = match QoS::from_u8(delivery.qos) {
             Some(QoS::AtMostOnce) => Err(Reason::AtMostOnce),
             Some(qos) => Ok(qos),
-            None => Err(Reason::MessageWrong),
+            None => Err(Reason::InvalidMessage),
         };
-        let ids = subscription_ids(delivery.properties).ok_or(Reason::MessageWrong);
+        let ids = subscription_ids(delivery.properties).ok_or(Reason::InvalidMessage);
         let made = qos.and_then(|qos| Ok((qos, ids?, self.messages.get(delivery.message)?)));
         match made {
             Ok((qos, ids, message)) => Some(PendingMessage {
@@ -192,7 +192,7 @@ impl<'a> Takeover<'_, 'a> {
                 share: None,
             }),
             Err(reason) => {
-                self.report.leave(reason, topic);
+                self.report.skip(reason, topic);
                 None
             }
         }
@@ -204,20 +204,20 @@ impl<'a> Takeover<'_, 'a> {
             (Some(State::Unreleased), Some(id)) => {
                 let held = self.state.session_of(session).and_then(|replayed| replayed.session.held());
                 if held.is_some_and(|held| held.contains(id)) {
-                    return self.report.leave(Reason::StateUnknown, delivery.client);
+                    return self.report.skip(Reason::UnknownState, delivery.client);
                 }
                 // Whatever becomes of the message, it has been acknowledged.
                 self.change(session, Change::Taken(id));
                 self.report.unreleased += 1;
                 match self.messages.get(delivery.message) {
                     Ok(message) => unreleased.add(session, message),
-                    Err(reason) => self.report.leave(reason, self.messages.topic(delivery.message)),
+                    Err(reason) => self.report.skip(reason, self.messages.topic(delivery.message)),
                 }
             }
-            (Some(State::Queued), _) => self.report.leave(Reason::Unanswered, delivery.client),
+            (Some(State::Queued), _) => self.report.skip(Reason::Unacknowledged, delivery.client),
             // PUBREL that is sent again is answered without it.
             (Some(State::Complete), _) => {}
-            _ => self.report.leave(Reason::StateUnknown, delivery.client),
+            _ => self.report.skip(Reason::UnknownState, delivery.client),
         }
     }
 
@@ -227,7 +227,7 @@ impl<'a> Takeover<'_, 'a> {
                 self.report.retained += 1;
                 self.set_retained(RetainedChange::Set(message));
             }
-            Err(reason) => self.report.leave(reason, self.messages.topic(number)),
+            Err(reason) => self.report.skip(reason, self.messages.topic(number)),
         }
     }
 
@@ -239,15 +239,15 @@ impl<'a> Takeover<'_, 'a> {
     }
 
     /// The client is away, and its next message gets the identifier behind the last one, since it may still hold that.
-    fn leave(&mut self, client: &Client<'a>) {
+    fn skip(&mut self, client: &Client<'a>) {
         let Some(session) = self.sessions.get(client.id).copied() else { return };
         if client.last_packet_id > 0 {
             let ids = (client.last_packet_id..=u16::MAX).skip(1).chain(1..=client.last_packet_id);
             let free = ids.filter_map(PacketId::new).find(|id| !self.is_taken(session, *id));
-            free.into_iter().for_each(|id| self.go_on_with(session, id));
+            free.into_iter().for_each(|id| self.set_next_packet_id(session, id));
         }
         // A moment that has not come is by another clock.
-        let at_ms = self.away_since_ms(client).min(self.moment.now_ms);
+        let at_ms = self.offline_since_ms(client).min(self.import_time.now_ms);
         let is_applied = self.state.apply(&Record::Left { session, at_ms }).is_ok();
         debug_assert!(is_applied, "the session is there");
     }
@@ -256,7 +256,7 @@ impl<'a> Takeover<'_, 'a> {
     fn session(&mut self, client: &[u8]) -> Option<SessionNumber> {
         let session = self.sessions.get(client).copied();
         if session.is_none() {
-            self.report.leave(Reason::NoSession, client);
+            self.report.skip(Reason::SessionMissing, client);
         }
         session
     }
@@ -267,7 +267,7 @@ impl<'a> Takeover<'_, 'a> {
     }
 
     /// Identifiers go on with `id`, which is free.
-    fn go_on_with(&mut self, session: SessionNumber, id: PacketId) {
+    fn set_next_packet_id(&mut self, session: SessionNumber, id: PacketId) {
         let next = self.state.session_of(session).and_then(|replayed| replayed.session.next_packet_id());
         if next != Some(id) {
             self.change(session, Change::GoOnWith(id));

@@ -6,10 +6,10 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::reader::Reader;
+use crate::assignment::{Assignment, Condition};
 use crate::error::ErrorCode;
 use crate::glob::Glob;
 use crate::limits::ASSIGNMENTS_MAX;
-use crate::membership::{Assignment, Condition};
 
 const KEYS: [&str; 7] = ["roles", "everyone", "anonymous", "client_id", "user", "listener", "claims"];
 

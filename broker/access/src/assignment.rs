@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::glob::Glob;
-use crate::rule::Quoted;
+use crate::rule::TomlString;
 use crate::subject::Subject;
 
 /// Roles for everybody for whom all of the conditions hold.
@@ -57,7 +57,7 @@ impl fmt::Display for Condition {
             [one] => one.clone(),
             items => format!("[{}]", items.join(", ")),
         };
-        let patterns = |globs: &[Glob]| list(globs.iter().map(|glob| Quoted(glob.as_str()).to_string()).collect());
+        let patterns = |globs: &[Glob]| list(globs.iter().map(|glob| TomlString(glob.as_str()).to_string()).collect());
         match self {
             Self::Everyone => f.write_str("everyone = true"),
             Self::Anonymous(wanted) => write!(f, "anonymous = {wanted}"),
@@ -65,8 +65,8 @@ impl fmt::Display for Condition {
             Self::User(globs) => write!(f, "user = {}", patterns(globs)),
             Self::Listener(globs) => write!(f, "listener = {}", patterns(globs)),
             Self::Claim(name, values) => {
-                let values = values.iter().map(|value| Quoted(value).to_string()).collect();
-                write!(f, "claim {} = {}", Quoted(name), list(values))
+                let values = values.iter().map(|value| TomlString(value).to_string()).collect();
+                write!(f, "claim {} = {}", TomlString(name), list(values))
             }
         }
     }

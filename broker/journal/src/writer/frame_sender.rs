@@ -12,7 +12,7 @@ use crate::writer::{RING_MAX_BYTES, RUNNING, Shared};
 
 /// A frame on its way to the writer.
 #[derive(Debug)]
-pub(super) struct Posted {
+pub(super) struct PostedFrame {
     /// Its place in the order of all shards.
     pub(super) ticket: u64,
     pub(super) turn: TurnNumber,
@@ -21,11 +21,11 @@ pub(super) struct Posted {
 
 /// By which one shard posts its frames. Nothing here waits or takes a lock.
 #[derive(Debug)]
-pub struct Port {
+pub struct FrameSender {
     shard: ShardNumber,
-    posts: Producer<Posted>,
+    frames_in: Producer<PostedFrame>,
     /// Buffers that the writer has done with.
-    empties: Consumer<Vec<u8>>,
+    free_buffers: Consumer<Vec<u8>>,
     posted: TurnNumber,
     shared: Arc<Shared>,
 }
@@ -41,53 +41,53 @@ pub enum PostError {
     Failed(Vec<u8>),
 }
 
-impl Port {
+impl FrameSender {
     pub(super) fn new(
         shard: ShardNumber,
-        posts: Producer<Posted>,
-        empties: Consumer<Vec<u8>>,
+        frames_in: Producer<PostedFrame>,
+        free_buffers: Consumer<Vec<u8>>,
         shared: Arc<Shared>,
-    ) -> Port {
-        Port { shard, posts, empties, posted: TurnNumber(0), shared }
+    ) -> FrameSender {
+        FrameSender { shard, frames_in, free_buffers, posted: TurnNumber(0), shared }
     }
 
-    /// Hands a frame over, and gives the number that it got. It is durable once [`Port::durable`] has reached it.
+    /// Hands a frame over, and gives the number that it got. It is durable once [`FrameSender::durable`] has reached it.
     ///
     /// # Errors
     /// See [`PostError`]: the frame has not been taken, and no number was used.
     pub fn post(&mut self, body: Vec<u8>) -> Result<TurnNumber, PostError> {
-        let turn = self.hand_over(body)?;
-        self.hurry();
+        let turn = self.enqueue(body)?;
+        self.request_flush();
         Ok(turn)
     }
 
     /// The same for a frame whose durability nobody waits for: it goes to the disk with the next one that somebody waits for, and within
-    /// [`PUT_OFF_MS`](crate::PUT_OFF_MS) by itself.
+    /// [`GROUP_COMMIT_DELAY_MS`](crate::GROUP_COMMIT_DELAY_MS) by itself.
     ///
     /// # Errors
-    /// As for [`Port::post`].
-    pub fn post_at_leisure(&mut self, body: Vec<u8>) -> Result<TurnNumber, PostError> {
-        let turn = self.hand_over(body)?;
+    /// As for [`FrameSender::post`].
+    pub fn post_deferred(&mut self, body: Vec<u8>) -> Result<TurnNumber, PostError> {
+        let turn = self.enqueue(body)?;
         if self.is_half_full() {
-            self.hurry();
+            self.request_flush();
         } else {
-            self.shared.announce_at_leisure();
+            self.shared.notify_deferred();
         }
         Ok(turn)
     }
 
     /// The writer puts nothing off that has been posted so far.
-    fn hurry(&self) {
-        self.shared.urgent_end.fetch_max(self.shared.next_ticket.load(Ordering::Acquire), Ordering::AcqRel);
-        self.shared.bell.ring();
+    fn request_flush(&self) {
+        self.shared.flush_up_to.fetch_max(self.shared.next_ticket.load(Ordering::Acquire), Ordering::AcqRel);
+        self.shared.waker.wake();
     }
 
     fn is_half_full(&self) -> bool {
         let waiting_bytes = self.shared.shard(self.shard).waiting_bytes.load(Ordering::Acquire);
-        self.posts.slots() < self.posts.buffer().capacity() / 2 || waiting_bytes > RING_MAX_BYTES / 2
+        self.frames_in.slots() < self.frames_in.buffer().capacity() / 2 || waiting_bytes > RING_MAX_BYTES / 2
     }
 
-    fn hand_over(&mut self, body: Vec<u8>) -> Result<TurnNumber, PostError> {
+    fn enqueue(&mut self, body: Vec<u8>) -> Result<TurnNumber, PostError> {
         if self.shared.state() != RUNNING {
             return Err(PostError::Failed(body));
         }
@@ -101,7 +101,7 @@ impl Port {
         self.shared.shard(self.shard).waiting_bytes.fetch_add(body.len(), Ordering::AcqRel);
         // From here on the writer waits for this frame, so nothing may come between that can fail.
         let ticket = self.shared.next_ticket.fetch_add(1, Ordering::AcqRel);
-        match self.posts.push(Posted { ticket, turn, body }) {
+        match self.frames_in.push(PostedFrame { ticket, turn, body }) {
             Ok(()) => {
                 self.posted = turn;
                 Ok(turn)
@@ -132,7 +132,7 @@ impl Port {
     /// Whether a frame of `bytes` would be taken now.
     pub fn has_room(&self, bytes: usize) -> bool {
         let waiting_bytes = self.shared.shard(self.shard).waiting_bytes.load(Ordering::Acquire);
-        !self.posts.is_full() && (waiting_bytes == 0 || waiting_bytes.saturating_add(bytes) <= RING_MAX_BYTES)
+        !self.frames_in.is_full() && (waiting_bytes == 0 || waiting_bytes.saturating_add(bytes) <= RING_MAX_BYTES)
     }
 
     /// Whether log and snapshot have as many bytes as they may, or the disk has no space for more. Frames are taken all the same:
@@ -143,7 +143,7 @@ impl Port {
 
     /// An empty buffer for the next frame, one that was used before where there is one.
     pub fn buffer(&mut self) -> Vec<u8> {
-        self.empties.pop().unwrap_or_default()
+        self.free_buffers.pop().unwrap_or_default()
     }
 
     /// Why nothing becomes durable any more, if so.

@@ -9,7 +9,7 @@ use super::Random;
 const SECTOR_BYTES: usize = 512;
 
 #[derive(Debug)]
-pub(super) struct Content {
+pub(super) struct FileContent {
     durable: Vec<u8>,
     /// What programs see.
     seen: Vec<u8>,
@@ -19,10 +19,10 @@ pub(super) struct Content {
     lost: BTreeSet<usize>,
 }
 
-impl Content {
-    pub(super) fn zeros(bytes: u64) -> Content {
+impl FileContent {
+    pub(super) fn zeros(bytes: u64) -> FileContent {
         let zeros = vec![0; bytes as usize];
-        Content { durable: zeros.clone(), seen: zeros, written: BTreeSet::new(), lost: BTreeSet::new() }
+        FileContent { durable: zeros.clone(), seen: zeros, written: BTreeSet::new(), lost: BTreeSet::new() }
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -68,7 +68,7 @@ impl Content {
     }
 
     /// What was lost in a failed sync is read from the disk again.
-    pub(super) fn drop_lost(&mut self) {
+    pub(super) fn drop_unsynced(&mut self) {
         for sector in std::mem::take(&mut self.lost) {
             let range = self.sector(sector);
             self.seen[range.clone()].copy_from_slice(&self.durable[range]);

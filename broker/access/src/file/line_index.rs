@@ -2,12 +2,12 @@
 
 /// Where the lines of a text begin.
 #[derive(Debug)]
-pub(super) struct Places<'t> {
+pub(super) struct LineIndex<'t> {
     text: &'t str,
     line_starts: Vec<u32>,
 }
 
-impl<'t> Places<'t> {
+impl<'t> LineIndex<'t> {
     /// `text` is shorter than 4 GiB.
     pub(super) fn of(text: &'t str) -> Self {
         let behind = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at as u32 + 1);
@@ -29,11 +29,11 @@ impl<'t> Places<'t> {
 
 #[cfg(test)]
 mod tests {
-    use super::Places;
+    use super::LineIndex;
 
     #[test]
     fn lines_and_columns_count_from_one() {
-        let places = Places::of("ab\n\nüc\n");
+        let places = LineIndex::of("ab\n\nüc\n");
         let positions = [0, 1, 2, 3, 4, 6, 7, 8, 99].map(|offset| places.position(offset));
         assert_eq!(positions, [(1, 1), (1, 2), (1, 3), (2, 1), (3, 1), (3, 2), (3, 3), (4, 1), (4, 1)]);
     }

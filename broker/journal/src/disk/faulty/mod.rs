@@ -8,7 +8,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::disk::{Disk, DiskError, DiskFile, Operation};
-use file::Content;
+use file::FileContent;
 pub use random::Random;
 
 /// What goes wrong before the next crash. Operations are counted from the last crash or from the beginning.
@@ -27,11 +27,11 @@ pub struct Faults {
 /// A disk for tests. The same seed and the same calls give the same disk.
 ///
 /// Clones are the same disk. A write is kept when the file is synced, a name when the directory is. After
-/// [`LyingDisk::crash`], each sector of 512 bytes that was written and not synced is as before, or new, or torn in its
+/// [`FaultyDisk::crash`], each sector of 512 bytes that was written and not synced is as before, or new, or torn in its
 /// midst, or with a bit flipped; and each name that was made, changed or removed and not synced has changed or has not.
 /// After a failed sync the disk says that all is well and has lost what was to be synced.
 #[derive(Debug, Clone)]
-pub struct LyingDisk(Arc<Mutex<State>>);
+pub struct FaultyDisk(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
@@ -39,28 +39,28 @@ struct State {
     faults: Faults,
     operations: u64,
     syncs: u64,
-    files: BTreeMap<u64, Content>,
+    files: BTreeMap<u64, FileContent>,
     next_file: u64,
     /// The names that programs see.
     names: BTreeMap<String, u64>,
     /// The names that will be there after a crash.
     durable_names: BTreeMap<String, u64>,
     /// What was done to the names since.
-    renamed: Vec<Renamed>,
+    renamed: Vec<DirectoryChange>,
     locked: bool,
 }
 
 #[derive(Debug)]
-enum Renamed {
+enum DirectoryChange {
     Set(String, u64),
     Moved(String, String, u64),
     Removed(String),
 }
 
-impl LyingDisk {
+impl FaultyDisk {
     /// An empty disk.
-    pub fn new(seed: u64) -> LyingDisk {
-        LyingDisk(Arc::new(Mutex::new(State {
+    pub fn new(seed: u64) -> FaultyDisk {
+        FaultyDisk(Arc::new(Mutex::new(State {
             random: Random::new(seed),
             faults: Faults::default(),
             operations: 0,
@@ -103,12 +103,12 @@ impl LyingDisk {
         for content in files.values_mut() {
             content.crash(random);
         }
-        state.begin_anew();
+        state.restart();
     }
 
     /// The process ends, and the machine goes on: what was written is there, be it on the disk or in memory.
     pub fn end_process(&self) {
-        self.state().begin_anew();
+        self.state().restart();
     }
 
     /// Changes one bit of what is durable, as time does.
@@ -156,7 +156,7 @@ impl LyingDisk {
 }
 
 impl State {
-    fn begin_anew(&mut self) {
+    fn restart(&mut self) {
         self.operations = 0;
         self.faults = Faults::default();
         self.locked = false;
@@ -166,79 +166,79 @@ impl State {
         self.names.get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    fn content(&mut self, id: u64) -> io::Result<&mut Content> {
+    fn content(&mut self, id: u64) -> io::Result<&mut FileContent> {
         self.files.get_mut(&id).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    fn change_names(&mut self, change: Renamed) {
+    fn change_names(&mut self, change: DirectoryChange) {
         change.apply(&mut self.names);
         self.renamed.push(change);
     }
 }
 
-impl Renamed {
+impl DirectoryChange {
     /// Does nothing where an earlier change that it rests on has been lost.
     fn apply(&self, names: &mut BTreeMap<String, u64>) {
         match self {
-            Renamed::Set(name, id) => {
+            DirectoryChange::Set(name, id) => {
                 names.insert(name.clone(), *id);
             }
-            Renamed::Moved(from, to, id) => {
+            DirectoryChange::Moved(from, to, id) => {
                 names.remove(from);
                 names.insert(to.clone(), *id);
             }
-            Renamed::Removed(name) => {
+            DirectoryChange::Removed(name) => {
                 names.remove(name);
             }
         }
     }
 }
 
-impl Disk for LyingDisk {
-    type File = LyingFile;
-    type Lock = LyingLock;
+impl Disk for FaultyDisk {
+    type File = FaultyDiskFile;
+    type Lock = FaultyDiskLock;
 
-    fn lock(&self, name: &str) -> Result<LyingLock, DiskError> {
+    fn lock(&self, name: &str) -> Result<FaultyDiskLock, DiskError> {
         self.change(Operation::Lock, name, |state| {
             if std::mem::replace(&mut state.locked, true) { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
         })?;
-        Ok(LyingLock(self.clone()))
+        Ok(FaultyDiskLock(self.clone()))
     }
 
     fn list(&self) -> Result<Vec<String>, DiskError> {
         self.change(Operation::List, "", |state| Ok(state.names.keys().cloned().collect()))
     }
 
-    fn create(&self, name: &str, bytes: u64) -> Result<LyingFile, DiskError> {
+    fn create(&self, name: &str, bytes: u64) -> Result<FaultyDiskFile, DiskError> {
         let id = self.change(Operation::Create, name, |state| {
-            let used: u64 = state.files.values().map(Content::len).sum();
+            let used: u64 = state.files.values().map(FileContent::len).sum();
             if state.faults.capacity_bytes.is_some_and(|capacity| used + bytes > capacity) {
                 return Err(io::ErrorKind::StorageFull.into());
             }
             let id = state.next_file;
             state.next_file += 1;
-            state.files.insert(id, Content::zeros(bytes));
-            state.change_names(Renamed::Set(name.to_owned(), id));
+            state.files.insert(id, FileContent::zeros(bytes));
+            state.change_names(DirectoryChange::Set(name.to_owned(), id));
             Ok(id)
         })?;
-        Ok(LyingFile { disk: self.clone(), name: name.into(), id })
+        Ok(FaultyDiskFile { disk: self.clone(), name: name.into(), id })
     }
 
-    fn open(&self, name: &str) -> Result<LyingFile, DiskError> {
+    fn open(&self, name: &str) -> Result<FaultyDiskFile, DiskError> {
         let id = self.change(Operation::Open, name, |state| {
             let id = state.id(name)?;
             let content = state.content(id)?;
             content.sync();
-            content.drop_lost();
+            content.drop_unsynced();
             Ok(id)
         })?;
-        Ok(LyingFile { disk: self.clone(), name: name.into(), id })
+        Ok(FaultyDiskFile { disk: self.clone(), name: name.into(), id })
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
         self.change(Operation::Rename, from, |state| {
             let id = state.id(from)?;
-            state.change_names(Renamed::Moved(from.to_owned(), to.to_owned(), id));
+            state.change_names(DirectoryChange::Moved(from.to_owned(), to.to_owned(), id));
             Ok(())
         })
     }
@@ -246,7 +246,7 @@ impl Disk for LyingDisk {
     fn remove(&self, name: &str) -> Result<(), DiskError> {
         self.change(Operation::Remove, name, |state| {
             state.id(name)?;
-            state.change_names(Renamed::Removed(name.to_owned()));
+            state.change_names(DirectoryChange::Removed(name.to_owned()));
             Ok(())
         })
     }
@@ -261,31 +261,31 @@ impl Disk for LyingDisk {
 
     fn free_bytes(&self) -> Result<u64, DiskError> {
         self.change(Operation::FreeBytes, "", |state| {
-            let used: u64 = state.files.values().map(Content::len).sum();
+            let used: u64 = state.files.values().map(FileContent::len).sum();
             Ok(state.faults.capacity_bytes.map_or(u64::MAX, |capacity| capacity.saturating_sub(used)))
         })
     }
 }
 
-/// Holds a [`LyingDisk`] until it is dropped.
+/// Holds a [`FaultyDisk`] until it is dropped.
 #[derive(Debug)]
-pub struct LyingLock(LyingDisk);
+pub struct FaultyDiskLock(FaultyDisk);
 
-impl Drop for LyingLock {
+impl Drop for FaultyDiskLock {
     fn drop(&mut self) {
         self.0.state().locked = false;
     }
 }
 
-/// A file of a [`LyingDisk`].
+/// A file of a [`FaultyDisk`].
 #[derive(Debug)]
-pub struct LyingFile {
-    disk: LyingDisk,
+pub struct FaultyDiskFile {
+    disk: FaultyDisk,
     name: Box<str>,
     id: u64,
 }
 
-impl DiskFile for LyingFile {
+impl DiskFile for FaultyDiskFile {
     fn size_bytes(&self) -> Result<u64, DiskError> {
         self.disk.change(Operation::Size, &self.name, |state| Ok(state.content(self.id)?.len()))
     }

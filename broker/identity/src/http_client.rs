@@ -2,13 +2,13 @@
 
 use crate::Secret;
 
-/// The world outside, as a thread that runs [`crate::Work`] has it.
-pub trait Outside {
+/// The world outside, as a thread that runs [`crate::AuthWork`] has it.
+pub trait HttpClient {
     /// Sends a request by HTTP and waits for the answer. Redirections are not followed.
     ///
     /// # Errors
     /// No whole answer came.
-    fn request(&self, request: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure>;
+    fn request(&self, request: &HttpRequest<'_>) -> Result<HttpResponse, HttpRequestError>;
 }
 
 /// A request. With a body it is a POST, else a GET.
@@ -23,12 +23,12 @@ pub struct HttpRequest<'r> {
     /// How long all of it may take.
     pub timeout_ms: u64,
     /// Longest body of an answer.
-    pub answer_bytes_max: usize,
+    pub response_bytes_max: usize,
 }
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HttpAnswer {
+pub struct HttpResponse {
     /// The status code.
     pub status: u16,
     /// The body.
@@ -37,17 +37,17 @@ pub struct HttpAnswer {
     pub retry_after_s: Option<u32>,
 }
 
-impl HttpAnswer {
+impl HttpResponse {
     /// One that says no more than this.
     #[must_use]
-    pub fn new(status: u16, body: impl Into<Vec<u8>>) -> HttpAnswer {
-        HttpAnswer { status, body: body.into(), retry_after_s: None }
+    pub fn new(status: u16, body: impl Into<Vec<u8>>) -> HttpResponse {
+        HttpResponse { status, body: body.into(), retry_after_s: None }
     }
 }
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HttpFailure {
+pub enum HttpRequestError {
     /// It took too long.
     Timeout,
     /// The body is longer than it may be.
@@ -56,20 +56,20 @@ pub enum HttpFailure {
     Unreachable(String),
 }
 
-impl std::fmt::Display for HttpFailure {
+impl std::fmt::Display for HttpRequestError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            HttpFailure::Timeout => f.write_str("no answer in time"),
-            HttpFailure::TooLarge => f.write_str("the answer is too large"),
-            HttpFailure::Unreachable(why) => f.write_str(why),
+            HttpRequestError::Timeout => f.write_str("no answer in time"),
+            HttpRequestError::TooLarge => f.write_str("the answer is too large"),
+            HttpRequestError::Unreachable(why) => f.write_str(why),
         }
     }
 }
 
 /// Nothing can be reached.
-impl Outside for () {
-    fn request(&self, _: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure> {
-        Err(HttpFailure::Unreachable("nothing can be reached".to_owned()))
+impl HttpClient for () {
+    fn request(&self, _: &HttpRequest<'_>) -> Result<HttpResponse, HttpRequestError> {
+        Err(HttpRequestError::Unreachable("nothing can be reached".to_owned()))
     }
 }
 

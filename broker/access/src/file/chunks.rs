@@ -9,13 +9,13 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 use super::compile;
-use super::reader::{Reader, Shift};
+use super::reader::{LineShift, Reader};
 use super::users;
 use crate::policy::Compiled;
 use crate::users::UsersBuilder;
 
 /// A piece is at least so long, but for the last. A file that is not longer is parsed as a whole.
-pub(super) const PIECE_BYTES: usize = 256 << 10;
+pub(super) const CHUNK_BYTES: usize = 256 << 10;
 
 /// What the file says; `None` where it must be parsed as a whole, and with a new reader.
 pub(super) fn read(reader: &mut Reader<'_>, text: &str, piece_bytes: usize) -> Option<Compiled> {
@@ -32,13 +32,13 @@ pub(super) fn read(reader: &mut Reader<'_>, text: &str, piece_bytes: usize) -> O
         DeValue::Table(table) if table.is_empty() => {}
         _ => return None,
     }
-    reader.shift(Shift { from: body.start, by: body.len() });
+    reader.shift(LineShift { from: body.start, by: body.len() });
     let mut compiled = compile(reader, root.get_ref());
     drop(root);
     let mut found = UsersBuilder::default();
-    for piece in pieces(text, body, piece_bytes) {
+    for piece in chunks(text, body, piece_bytes) {
         let table = DeTable::parse(&text[piece.clone()]).ok()?;
-        reader.shift(Shift { from: 0, by: piece.start });
+        reader.shift(LineShift { from: 0, by: piece.start });
         users::add(reader, &compiled.role_numbers, table.get_ref(), &mut found);
     }
     compiled.users = found.finish();
@@ -61,7 +61,7 @@ fn users_body(text: &str) -> Option<Range<usize>> {
 }
 
 /// Whole lines of the body.
-fn pieces(text: &str, body: Range<usize>, piece_bytes: usize) -> impl Iterator<Item = Range<usize>> {
+fn chunks(text: &str, body: Range<usize>, piece_bytes: usize) -> impl Iterator<Item = Range<usize>> {
     let mut start = body.start;
     std::iter::from_fn(move || {
         let rest = text.get(start..body.end).filter(|rest| !rest.is_empty())?;
@@ -76,7 +76,7 @@ fn pieces(text: &str, body: Range<usize>, piece_bytes: usize) -> impl Iterator<I
 
 #[cfg(test)]
 mod tests {
-    use super::super::place::Places;
+    use super::super::line_index::LineIndex;
     use super::super::whole;
     use super::*;
     use crate::error::AccessError;
@@ -91,7 +91,7 @@ mod tests {
 
     /// In pieces, where that can be, and as a whole.
     fn both(text: &str, piece_bytes: usize) -> (Option<Read>, Read) {
-        let places = Places::of(text);
+        let places = LineIndex::of(text);
         let mut reader = Reader::new("f", &places);
         let in_pieces = read(&mut reader, text, piece_bytes).map(|compiled| summary(reader, compiled));
         let mut reader = Reader::new("f", &places);

@@ -12,34 +12,34 @@ use tautwire_message::Format;
 
 /// One tie.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Tie {
+pub(crate) struct FieldBinding {
     /// The name of the level.
     pub(crate) level: Box<str>,
     /// The field, as it was written: `device.id`.
     pub(crate) path: Box<str>,
-    way: Way,
+    way: FieldPath,
 }
 
 /// How to get to the field.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Way {
+enum FieldPath {
     /// The messages on the way, and the field.
     Fields(Box<[FieldIndex]>),
     /// The names of properties.
     Names(Box<[Box<str>]>),
 }
 
-impl Tie {
+impl FieldBinding {
     /// The tie of `level` to the field at `path`.
     ///
     /// # Errors
     /// Why the field cannot be tied.
-    pub(crate) fn new(types: &Types, level: &str, path: &str) -> Result<Tie, String> {
+    pub(crate) fn new(types: &Types, level: &str, path: &str) -> Result<FieldBinding, String> {
         let plan = match types {
             Types::Message(plan) => plan,
             Types::Schema(_) => {
-                let way = Way::Names(path.split('.').map(Into::into).collect());
-                return Ok(Tie { level: level.into(), path: path.into(), way });
+                let way = FieldPath::Names(path.split('.').map(Into::into).collect());
+                return Ok(FieldBinding { level: level.into(), path: path.into(), way });
             }
         };
         let mut message = Some(plan.root);
@@ -67,7 +67,11 @@ impl Tie {
             Some(Kind::Double | Kind::Float | Kind::Bytes | Kind::Message(_)) | None => {
                 Err(format!("{path}: only text, whole numbers, booleans and enumerations can be compared with a level"))
             }
-            _ => Ok(Tie { level: level.into(), path: path.into(), way: Way::Fields(steps.into_boxed_slice()) }),
+            _ => Ok(FieldBinding {
+                level: level.into(),
+                path: path.into(),
+                way: FieldPath::Fields(steps.into_boxed_slice()),
+            }),
         }
     }
 
@@ -82,18 +86,18 @@ impl Tie {
     ) -> Checked {
         let level = topics.level(&self.level, topic).unwrap_or_default();
         let same = match (types, &self.way, format) {
-            (Types::Message(plan), Way::Fields(steps), Format::Protobuf) => {
+            (Types::Message(plan), FieldPath::Fields(steps), Format::Protobuf) => {
                 protobuf::field_is(plan, steps, payload, level)?
             }
-            (Types::Message(plan), Way::Fields(steps), Format::Json) => {
+            (Types::Message(plan), FieldPath::Fields(steps), Format::Json) => {
                 in_message(plan, plan.root, &mut JsonSource::new(payload)?, steps, level)?
             }
-            (Types::Message(plan), Way::Fields(steps), Format::MessagePack) => {
+            (Types::Message(plan), FieldPath::Fields(steps), Format::MessagePack) => {
                 in_message(plan, plan.root, &mut MessagePackSource::new(payload), steps, level)?
             }
-            (_, Way::Names(names), Format::Json) => in_map(&mut JsonSource::new(payload)?, names, level)?,
-            (_, Way::Names(names), _) => in_map(&mut MessagePackSource::new(payload), names, level)?,
-            (Types::Schema(_), Way::Fields(_), _) => false,
+            (_, FieldPath::Names(names), Format::Json) => in_map(&mut JsonSource::new(payload)?, names, level)?,
+            (_, FieldPath::Names(names), _) => in_map(&mut MessagePackSource::new(payload), names, level)?,
+            (Types::Schema(_), FieldPath::Fields(_), _) => false,
         };
         if same {
             return Ok(());

@@ -8,9 +8,9 @@ use super::claims::{at_path, flat, texts, time};
 use super::source::Keys;
 use super::token::Token;
 use super::{Algorithm, JwtError};
-use crate::chain::{Answer, checked_name};
+use crate::chain::{BackendResponse, checked_name};
 use crate::limits::{CLIENT_ID_BYTES_MAX, LEEWAY_S_MAX, ROLES_MAX, USER_NAME_BYTES_MAX};
-use crate::{Now, Outside, Principal, Refusal, RefusalCode};
+use crate::{HttpClient, Now, Principal, Refusal, RefusalCode};
 
 /// Which tokens are taken, and whom they name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,12 +72,12 @@ impl Jwt {
     }
 
     /// Whether a network may have to be waited for.
-    pub(crate) fn may_fetch(&self) -> bool {
+    pub(crate) fn can_fetch(&self) -> bool {
         matches!(self.keys, Keys::Url(_))
     }
 
     /// Whose token it is. Takes long: a signature is checked, and keys may have to be fetched.
-    pub(crate) fn judge(&self, token: &[u8], outside: &dyn Outside, now: Now) -> Answer {
+    pub(crate) fn verify_token(&self, token: &[u8], http_client: &dyn HttpClient, now: Now) -> BackendResponse {
         let token = match Token::parse(token) {
             Ok(token) => token,
             Err(why) => return wrong(RefusalCode::Token, &why),
@@ -85,26 +85,26 @@ impl Jwt {
         let issuer = token.claims.get("iss").and_then(Value::as_text);
         if !self.settings.issuers.is_empty() && !self.settings.issuers.iter().any(|known| Some(&**known) == issuer) {
             let why = format!("its issuer {} is not known", shown(issuer));
-            return Answer::NotMineBecause(Refusal::new(RefusalCode::Token, told(&why)));
+            return BackendResponse::UnknownBecause(Refusal::new(RefusalCode::Token, told(&why)));
         }
         if !self.settings.algorithms.contains(&token.algorithm) {
             return wrong(RefusalCode::Token, &format!("{} is not allowed", token.algorithm.name()));
         }
-        if let Err(refusal) = self.check_signature(&token, outside, now) {
-            return Answer::No(refusal);
+        if let Err(refusal) = self.check_signature(&token, http_client, now) {
+            return BackendResponse::No(refusal);
         }
         match self.principal(&token.claims, now) {
-            Ok(principal) => Answer::Yes { principal, data: None },
+            Ok(principal) => BackendResponse::Yes { principal, data: None },
             Err((code, why)) => wrong(code, &why),
         }
     }
 
-    fn check_signature(&self, token: &Token<'_>, outside: &dyn Outside, now: Now) -> Result<(), Refusal> {
-        let mut lacks_a_key = false;
+    fn check_signature(&self, token: &Token<'_>, http_client: &dyn HttpClient, now: Now) -> Result<(), Refusal> {
+        let mut is_key_missing = false;
         loop {
             let keys = match &self.keys {
                 Keys::Fixed(keys) => Arc::clone(keys),
-                Keys::Url(jwks) => jwks.keys(outside, now, lacks_a_key).map_err(|why| {
+                Keys::Url(jwks) => jwks.keys(http_client, now, is_key_missing).map_err(|why| {
                     Refusal::new(RefusalCode::TokenKeys, format!("there are no keys for tokens: {why}"))
                 })?,
             };
@@ -112,13 +112,13 @@ impl Jwt {
             match keys.verify(token.algorithm, kid, token.signed, &token.signature) {
                 Some(true) => return Ok(()),
                 // Where keys have no names, a new one cannot be told from a wrong signature.
-                Some(false) if !lacks_a_key && self.may_fetch() && !keys.has(kid) => lacks_a_key = true,
+                Some(false) if !is_key_missing && self.can_fetch() && !keys.has(kid) => is_key_missing = true,
                 Some(false) => return Err(Refusal::new(RefusalCode::Token, told("its signature is wrong"))),
                 // Whoever issues tokens may have begun with a new key.
-                None if !lacks_a_key && self.may_fetch() => lacks_a_key = true,
+                None if !is_key_missing && self.can_fetch() => is_key_missing = true,
                 None => {
                     let why = format!("there is no key {} for {}", shown(kid), token.algorithm.name());
-                    let code = if self.may_fetch() { RefusalCode::TokenKey } else { RefusalCode::Token };
+                    let code = if self.can_fetch() { RefusalCode::TokenKey } else { RefusalCode::Token };
                     return Err(Refusal::new(code, told(&why)));
                 }
             }
@@ -164,13 +164,13 @@ impl Jwt {
             claims: flat(claims),
             roles: roles.unwrap_or_default().into_iter().take(ROLES_MAX).map(Into::into).collect(),
             expires_at_unix_s: until_s,
-            link: "jwt",
+            backend: "jwt",
         })
     }
 }
 
-fn wrong(code: RefusalCode, why: &str) -> Answer {
-    Answer::No(Refusal::new(code, told(why)))
+fn wrong(code: RefusalCode, why: &str) -> BackendResponse {
+    BackendResponse::No(Refusal::new(code, told(why)))
 }
 
 fn told(why: &str) -> String {

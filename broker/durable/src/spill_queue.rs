@@ -12,10 +12,10 @@ use crate::recovery::ById;
 /// So much is written at a time.
 const BATCH_BYTES: usize = 1 << 20;
 /// A message that takes less stays in memory: its record would take as much.
-const COLD_MIN_BYTES: usize = 192;
+const SPILL_MIN_BYTES: usize = 192;
 
 /// Where messages go that need not be in memory, before there are threads.
-pub trait ColdStore {
+pub trait SpillStore {
     /// Writes messages; `None` for those that stay in memory.
     fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>>;
 
@@ -23,7 +23,7 @@ pub trait ColdStore {
     fn read(&mut self, cold: &Cold) -> Option<Message>;
 
     /// Whether so much is in memory that more should leave it.
-    fn is_wanted(&self) -> bool;
+    fn should_spill(&self) -> bool;
 
     /// In which messages are entered while they are in memory, where that is asked for.
     fn ledger(&self) -> Option<Arc<Ledger>> {
@@ -31,14 +31,14 @@ pub trait ColdStore {
     }
 
     /// So many bytes are in memory now besides messages.
-    fn note_held(&mut self, _bytes: usize) {}
+    fn set_held_bytes(&mut self, _bytes: usize) {}
 }
 
 /// A store for states that fit into memory: nothing goes there.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct NoColdStore;
+pub struct NoSpillStore;
 
-impl ColdStore for NoColdStore {
+impl SpillStore for NoSpillStore {
     fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>> {
         messages.iter().map(|_| None).collect()
     }
@@ -47,38 +47,38 @@ impl ColdStore for NoColdStore {
         None
     }
 
-    fn is_wanted(&self) -> bool {
+    fn should_spill(&self) -> bool {
         false
     }
 }
 
 /// Messages that are about to leave memory, and who holds them.
 #[derive(Default)]
-pub(crate) struct Cooling<'s> {
-    store: Option<&'s mut dyn ColdStore>,
+pub(crate) struct SpillQueue<'s> {
+    store: Option<&'s mut dyn SpillStore>,
     batch: Vec<Message>,
     bytes: usize,
     /// Places in the batch.
     by_id: ById<usize>,
-    holders: Vec<(usize, Holder)>,
+    holders: Vec<(usize, SpillHolder)>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Holder {
+enum SpillHolder {
     Queue(SessionNumber, u64),
     /// Where its topic stands.
     Retained(usize),
 }
 
-impl fmt::Debug for Cooling<'_> {
+impl fmt::Debug for SpillQueue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cooling").field("bytes", &self.bytes).finish_non_exhaustive()
+        f.debug_struct("SpillQueue").field("bytes", &self.bytes).finish_non_exhaustive()
     }
 }
 
-impl<'s> Cooling<'s> {
-    pub(crate) fn into(store: &'s mut dyn ColdStore) -> Cooling<'s> {
-        Cooling { store: Some(store), ..Cooling::default() }
+impl<'s> SpillQueue<'s> {
+    pub(crate) fn into(store: &'s mut dyn SpillStore) -> SpillQueue<'s> {
+        SpillQueue { store: Some(store), ..SpillQueue::default() }
     }
 
     pub(crate) fn read(&mut self, cold: &Cold) -> Option<Message> {
@@ -86,16 +86,16 @@ impl<'s> Cooling<'s> {
     }
 
     /// So many bytes are in memory now besides messages, and what is here.
-    pub(crate) fn note_held(&mut self, bytes: usize) {
-        let own_bytes = self.holders.capacity() * size_of::<(usize, Holder)>()
+    pub(crate) fn set_held_bytes(&mut self, bytes: usize) {
+        let own_bytes = self.holders.capacity() * size_of::<(usize, SpillHolder)>()
             + self.by_id.capacity() * size_of::<(MessageId, usize)>();
         if let Some(store) = &mut self.store {
-            store.note_held(bytes + own_bytes);
+            store.set_held_bytes(bytes + own_bytes);
         }
     }
 
     /// Nobody holds what has come together.
-    pub(crate) fn forget_all(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.batch.clear();
         self.by_id.clear();
         self.holders.clear();
@@ -103,25 +103,25 @@ impl<'s> Cooling<'s> {
     }
 
     /// A message has joined the end of a session's queue.
-    pub(crate) fn note_queued(&mut self, message: Option<&Message>, session: SessionNumber, replay: &Replay) {
+    pub(crate) fn add_queued(&mut self, message: Option<&Message>, session: SessionNumber, replay: &Replay) {
         if let Some(message) = message
             && let Some(number) = replay.last_queued(session)
         {
-            self.note(message, Holder::Queue(session, number));
+            self.add(message, SpillHolder::Queue(session, number));
         }
     }
 
     /// A message is what its topic retains, by the last change of all topics.
-    pub(crate) fn note_retained(&mut self, message: &Message, replay: &Replay) {
-        self.note(message, Holder::Retained(replay.last_retained()));
+    pub(crate) fn add_retained(&mut self, message: &Message, replay: &Replay) {
+        self.add(message, SpillHolder::Retained(replay.last_retained()));
     }
 
-    fn note(&mut self, message: &Message, holder: Holder) {
+    fn add(&mut self, message: &Message, holder: SpillHolder) {
         let Some(store) = &self.store else { return };
         let known = self.by_id.get(&message.id()).copied();
         let at = match known {
             Some(at) => at,
-            None if message.kept_bytes() < COLD_MIN_BYTES || !store.is_wanted() => return,
+            None if message.kept_bytes() < SPILL_MIN_BYTES || !store.should_spill() => return,
             None => {
                 self.by_id.insert(message.id(), self.batch.len());
                 self.bytes += message.kept_bytes();
@@ -144,8 +144,8 @@ impl<'s> Cooling<'s> {
         for (at, holder) in self.holders.drain(..) {
             let Some(Some(cold)) = written.get(at) else { continue };
             match holder {
-                Holder::Queue(session, number) => replay.cool_queued(session, number, cold),
-                Holder::Retained(place) => replay.cool_retained(place, cold),
+                SpillHolder::Queue(session, number) => replay.cool_queued(session, number, cold),
+                SpillHolder::Retained(place) => replay.cool_retained(place, cold),
             }
         }
         for (message, cold) in self.batch.drain(..).zip(written) {
@@ -169,12 +169,12 @@ mod tests {
 
     /// A store in memory that wants everything.
     #[derive(Default)]
-    struct Shelves {
+    struct TestSlots {
         messages: Vec<Message>,
         loses: bool,
     }
 
-    impl ColdStore for Shelves {
+    impl SpillStore for TestSlots {
         fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>> {
             let shelf = Arc::new(Shelf::new(Arc::default(), Arc::default()));
             let first = self.messages.len();
@@ -187,7 +187,7 @@ mod tests {
             self.messages.get(cold.slot().0 as usize).cloned().filter(|_| !self.loses)
         }
 
-        fn is_wanted(&self) -> bool {
+        fn should_spill(&self) -> bool {
             true
         }
     }
@@ -250,15 +250,15 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_memory_while_a_log_is_read_is_the_same_state() {
+    fn spilling_during_recovery_does_not_change_the_state() {
         let mut plain = Recovery::new(None);
-        let mut shelves = Shelves::default();
-        let mut cooling = Recovery::new(None).cooling_into(&mut shelves);
+        let mut shelves = TestSlots::default();
+        let mut spill_queue = Recovery::new(None).spill_into(&mut shelves);
         for body in frames() {
             plain.frame(&body).expect("it is whole");
-            cooling.frame(&body).expect("it is whole");
+            spill_queue.frame(&body).expect("it is whole");
         }
-        let (plain, cold) = (plain.finish(), cooling.finish());
+        let (plain, cold) = (plain.finish(), spill_queue.finish());
         assert!(shelves.messages.len() >= 30, "{} have left", shelves.messages.len());
         assert_eq!(described(&plain, |_| None), described(&cold, |cold| shelves.read(cold)));
         let outbound = |replay: Replay| {
@@ -297,8 +297,8 @@ mod tests {
 
     #[test]
     fn a_state_whose_messages_cannot_be_read_is_not_described() {
-        let mut shelves = Shelves::default();
-        let mut recovery = Recovery::new(None).cooling_into(&mut shelves);
+        let mut shelves = TestSlots::default();
+        let mut recovery = Recovery::new(None).spill_into(&mut shelves);
         frames().iter().for_each(|body| recovery.frame(body).expect("it is whole"));
         let replay = recovery.finish();
         shelves.loses = true;
