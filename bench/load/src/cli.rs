@@ -9,7 +9,7 @@ use lexopt::prelude::*;
 
 use crate::broker::{BrokerKind, Programs, become_program, repository_root};
 use crate::compare::{Definition, Options, compare, load_definitions, run_once, validate_result};
-use crate::failure::{Failure, Result, While};
+use crate::failure::{ErrorContext, Failure, Result};
 use crate::mqtt::ProtocolVersion;
 use crate::nats::serve_nats_publisher;
 use crate::net::{serve_echo, serve_relay, serve_tls_relay};
@@ -178,7 +178,7 @@ fn run_single(kind: &str, mut parser: lexopt::Parser) -> Result<ExitCode> {
         }
     }
     let scenario: Scenario = parameters.try_into().map_err(|error: toml::de::Error| Failure::new(error.message()))?;
-    if let Some(reason) = scenario.lacks(broker, version) {
+    if let Some(reason) = scenario.missing_feature(broker, version) {
         return Err(Failure::new(reason));
     }
     raise_open_files_limit()?;

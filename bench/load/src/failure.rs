@@ -40,11 +40,11 @@ impl From<lexopt::Error> for Failure {
 }
 
 /// Adds "while doing what" to an error.
-pub(crate) trait While<T> {
+pub(crate) trait ErrorContext<T> {
     fn during(self, what: impl FnOnce() -> String) -> Result<T>;
 }
 
-impl<T, E: fmt::Display> While<T> for std::result::Result<T, E> {
+impl<T, E: fmt::Display> ErrorContext<T> for std::result::Result<T, E> {
     fn during(self, what: impl FnOnce() -> String) -> Result<T> {
         self.map_err(|error| Failure(format!("{}: {error}", what())))
     }

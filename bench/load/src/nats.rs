@@ -9,8 +9,8 @@ use async_nats::{Client, Request};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
-use crate::broker::dying_with_us;
-use crate::failure::{Failure, Result, While};
+use crate::broker::command_killed_with_parent;
+use crate::failure::{ErrorContext, Failure, Result};
 use crate::system::CpuClock;
 
 /// As many streams as the log of a cluster has, so that as many leaders have something to do.
@@ -51,7 +51,7 @@ pub(crate) struct NatsPublisher {
 
 impl NatsPublisher {
     pub(crate) fn start(servers: &[&str], window: usize, payload_bytes: usize) -> Result<Self> {
-        let mut command = dying_with_us(&std::env::current_exe()?)?;
+        let mut command = command_killed_with_parent(&std::env::current_exe()?)?;
         command.arg("nats-publisher").arg(servers.join(","));
         command.args([window.to_string(), payload_bytes.to_string()]);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;

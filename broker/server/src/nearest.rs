@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn nearest_names_a_slip_and_stays_silent_about_strangers() {
+    fn nearest_suggests_close_names_only() {
         let names = ["mqtt.max_qos", "limits.connections", "listen"];
         assert_eq!(nearest("mqtt.maxqos", names), Some("mqtt.max_qos"));
         assert_eq!(nearest("limit.connection", names), Some("limits.connections"));

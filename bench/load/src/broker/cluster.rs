@@ -13,9 +13,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
 use super::kind::{in_path, repository_root};
-use super::process::{RunningProcess, await_answer, dying_with_us};
+use super::process::{RunningProcess, await_answer, command_killed_with_parent};
 use super::{BrokerKind, Programs};
-use crate::failure::{Failure, Result, While};
+use crate::failure::{ErrorContext, Failure, Result};
 
 /// The tool that starts all of it.
 const TOOL: &str = "tools/cluster";
@@ -79,7 +79,7 @@ impl Cluster {
             BrokerKind::TautwireCluster { nodes } => (nodes, Self::SPARE),
             _ => (0, 0),
         };
-        let mut command = dying_with_us(&python)?;
+        let mut command = command_killed_with_parent(&python)?;
         command.arg("-B").arg(tool.join(TOOL)).arg("--describe");
         command.arg("--folder").arg(folder.join("cluster")).args(["--servers", &Self::SERVERS.to_string()]);
         command.args(["--brokers", &brokers.to_string(), "--spare", &spare.to_string()]);
@@ -100,7 +100,7 @@ impl Cluster {
     }
 
     /// Those that clients connect to.
-    pub(crate) fn doors(&self) -> &[Member] {
+    pub(crate) fn client_nodes(&self) -> &[Member] {
         if self.brokers.is_empty() { &self.servers } else { &self.brokers }
     }
 
@@ -176,7 +176,7 @@ impl Member {
         let (program, arguments) =
             self.command.split_first().ok_or_else(|| Failure::new(format!("{} has no command", self.name)))?;
         let log = File::options().create(true).append(true).open(self.folder.join("log"))?;
-        let mut command = dying_with_us(Path::new(program))?;
+        let mut command = command_killed_with_parent(Path::new(program))?;
         command.args(arguments).current_dir(&self.folder);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let process = RunningProcess::of(command.spawn()?);

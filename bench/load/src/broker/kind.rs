@@ -80,7 +80,7 @@ const NAMES: [(BrokerKind, &str); 20] = [
 
 impl BrokerKind {
     /// Why this scenario cannot be had from this broker; `None` when it can.
-    pub(crate) fn lacks(self, version: ProtocolVersion) -> Option<&'static str> {
+    pub(crate) fn missing_feature(self, version: ProtocolVersion) -> Option<&'static str> {
         match self {
             Self::Nats | Self::NatsTls | Self::NatsDurable | Self::NatsCluster if version.is_v5() => {
                 Some("nats-server speaks MQTT 3.1.1 only")

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use super::BrokerKind;
 use super::kind::in_path;
-use super::process::{RunningProcess, dying_with_us, free_port, start_announcing, start_probed};
+use super::process::{RunningProcess, command_killed_with_parent, free_port, start_announcing, start_probed};
 use crate::failure::{Failure, Result};
 use crate::scenario::write_contracts;
 
@@ -23,7 +23,7 @@ const CERTIFICATE: &str = "tls/server.pem";
 const KEY: &str = "tls/server.key";
 
 /// A million retained messages of 1 KB do not fit into the default limits, nor does a million that wait.
-const ROOM_FOR_MANY: [&str; 5] = [
+const LARGE_LIMITS: [&str; 5] = [
     "limits.retained_messages=2000000",
     "limits.retained_bytes=4294967296",
     "limits.buffered_bytes=4294967296",
@@ -36,7 +36,7 @@ pub(super) fn start_process(kind: BrokerKind, program: &Path, folder: &Path) -> 
     let log = File::create(folder.join("log"))?;
     let run = interpreter_of(kind, program)?;
     drop_from_page_cache(&run);
-    let mut command = dying_with_us(&run)?;
+    let mut command = command_killed_with_parent(&run)?;
     command.stdin(Stdio::null()).stderr(log.try_clone()?).current_dir(folder);
     match kind {
         BrokerKind::Tautwire { .. }
@@ -135,7 +135,7 @@ fn our_arguments(kind: BrokerKind, folder: &Path) -> Result<Vec<String>> {
     }
     if matches!(kind, BrokerKind::TautwireDurable | BrokerKind::TautwireAckMemory) {
         let path = format!("data.path={}", folder.join(DATA_FOLDER).display());
-        for setting in std::iter::once(path.as_str()).chain(ROOM_FOR_MANY) {
+        for setting in std::iter::once(path.as_str()).chain(LARGE_LIMITS) {
             arguments.extend(["--set".to_owned(), setting.to_owned()]);
         }
     }
@@ -148,7 +148,7 @@ fn our_arguments(kind: BrokerKind, folder: &Path) -> Result<Vec<String>> {
 fn mosquitto_configuration(port: u16, kind: BrokerKind) -> String {
     let is_persistent = kind == BrokerKind::MosquittoPersistent;
     let tls = if kind.speaks_tls() { format!("certfile {CERTIFICATE}\nkeyfile {KEY}\n") } else { String::new() };
-    // A change of user would undo `dying_with_us`; without root's rights the line has no effect.
+    // A change of user would undo `command_killed_with_parent`; without root's rights the line has no effect.
     // With the default of 20 in flight, 2.0.11 stops delivering at QoS 2 when more wait in its queue. Nagle's
     // algorithm would let it wait for others where all others send at once.
     // Its persistence has no setting that makes an acknowledgement wait for the disk.

@@ -7,4 +7,4 @@ mod process;
 
 pub(crate) use cluster::{Cluster, Member};
 pub(crate) use kind::{BrokerKind, Programs, repository_root, versions_of_tools};
-pub(crate) use process::{Broker, Helper, RunningProcess, become_program, dying_with_us};
+pub(crate) use process::{Broker, Helper, RunningProcess, become_program, command_killed_with_parent};

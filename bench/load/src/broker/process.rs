@@ -14,7 +14,7 @@ use rustls::ClientConfig;
 
 use super::launch::{DATA_FOLDER, make_certificate, start_process};
 use super::{BrokerKind, Cluster, Programs};
-use crate::failure::{Failure, Result, While};
+use crate::failure::{ErrorContext, Failure, Result};
 use crate::mqtt;
 use crate::net::{Stream, client_config};
 use crate::system::{Placement, pin_process, pin_self, resident_bytes};
@@ -82,9 +82,9 @@ impl Broker {
         placement: &Placement,
     ) -> Result<Self> {
         let cluster = Cluster::start(kind, programs, &folder.path)?;
-        let first = cluster.doors().first().ok_or_else(|| Failure::new("a cluster of nothing"))?;
+        let first = cluster.client_nodes().first().ok_or_else(|| Failure::new("a cluster of nothing"))?;
         let (address, pid) = (first.mqtt()?, first.pid()?);
-        for door in cluster.doors() {
+        for door in cluster.client_nodes() {
             await_answer(door.mqtt()?)?;
         }
         let broker = Self {
@@ -106,9 +106,9 @@ impl Broker {
 
     /// Where subscriber `number` connects to: of several, never where publishers do, and to each of the others in turn.
     pub(crate) fn address_of_subscriber(&self, number: usize) -> Result<SocketAddr> {
-        match self.cluster.as_ref().map(Cluster::doors) {
+        match self.cluster.as_ref().map(Cluster::client_nodes) {
             None | Some([]) => Ok(self.address),
-            Some(doors) => doors[(number + 1) % doors.len()].mqtt(),
+            Some(client_nodes) => client_nodes[(number + 1) % client_nodes.len()].mqtt(),
         }
     }
 
@@ -116,12 +116,12 @@ impl Broker {
     pub(crate) fn pids(&self) -> Vec<u32> {
         match &self.cluster {
             None => vec![self.pid],
-            Some(cluster) => cluster.doors().iter().filter_map(|door| door.pid).collect(),
+            Some(cluster) => cluster.client_nodes().iter().filter_map(|door| door.pid).collect(),
         }
     }
 
     /// The nats-servers between several of our brokers.
-    pub(crate) fn pids_between(&self) -> Vec<u32> {
+    pub(crate) fn nats_server_pids(&self) -> Vec<u32> {
         self.cluster.iter().flat_map(Cluster::between).filter_map(|server| server.pid).collect()
     }
 
@@ -182,7 +182,7 @@ impl Broker {
     pub(crate) fn pin_all_threads(&self) -> Result<()> {
         if self.cluster.is_some() {
             // What was killed and started again is placed by whoever did that.
-            let mut running = self.pids().into_iter().chain(self.pids_between()).filter(|pid| is_running(*pid));
+            let mut running = self.pids().into_iter().chain(self.nats_server_pids()).filter(|pid| is_running(*pid));
             return running.try_for_each(|pid| pin_process(pid, &self.placement.broker));
         }
         if self.is_killed() {
@@ -201,7 +201,8 @@ pub(crate) struct Helper {
 impl Helper {
     pub(crate) fn start(command: &str, placement: &Placement) -> Result<Self> {
         pin_self(&placement.broker)?;
-        let spawned = dying_with_us(&std::env::current_exe()?)?.arg(command).stdout(Stdio::piped()).spawn();
+        let spawned =
+            command_killed_with_parent(&std::env::current_exe()?)?.arg(command).stdout(Stdio::piped()).spawn();
         pin_self(&placement.generator)?;
         let mut process = RunningProcess(spawned?);
         let address = process.read_ready_line()?;
@@ -211,13 +212,13 @@ impl Helper {
 
 /// A command for `program` that ends when this process does, however that happens. It starts as this program, which asks
 /// the kernel for that and becomes the other.
-pub(crate) fn dying_with_us(program: &Path) -> Result<Command> {
+pub(crate) fn command_killed_with_parent(program: &Path) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("become").arg(program);
     Ok(command)
 }
 
-/// The other half of [`dying_with_us`]: returns only when `program` cannot be started.
+/// The other half of [`command_killed_with_parent`]: returns only when `program` cannot be started.
 pub(crate) fn become_program(program: &OsStr, arguments: &[OsString]) -> Failure {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::TERM)) {
         return error.into();
@@ -237,9 +238,9 @@ pub(super) fn start_probed(
     mut command: Command,
     folder: &Path,
     port: u16,
-    by_tls: bool,
+    is_tls: bool,
 ) -> Result<(RunningProcess, SocketAddr)> {
-    let tls = by_tls.then(|| client_config(false)).transpose()?;
+    let tls = is_tls.then(|| client_config(false)).transpose()?;
     let mut process = RunningProcess(command.spawn()?);
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let deadline = Instant::now() + START_TIMEOUT;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::threshold::{Threshold, load_thresholds};
 use crate::broker::BrokerKind;
-use crate::failure::{Failure, Result, While};
+use crate::failure::{ErrorContext, Failure, Result};
 use crate::mqtt::ProtocolVersion;
 use crate::scenario::Scenario;
 use crate::system::Placement;
@@ -144,7 +144,7 @@ impl Shape {
     }
 
     /// Whether the definition says that this step takes this broker too long.
-    pub(super) fn is_spared(&self, kind: BrokerKind, step: &str) -> bool {
+    pub(super) fn is_skipped(&self, kind: BrokerKind, step: &str) -> bool {
         self.curve.as_ref().is_some_and(|curve| curve.is_beyond(&kind.to_string(), step))
     }
 

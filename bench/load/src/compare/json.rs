@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
 
-use crate::failure::{Result, While};
+use crate::failure::{ErrorContext, Result};
 
 /// Values this deep stand on one line: metrics in a summary, histograms.
 const INLINE_FROM_DEPTH: usize = 4;
@@ -14,18 +14,18 @@ const INLINE_FROM_DEPTH: usize = 4;
 pub(super) fn to_json(value: &impl Serialize) -> Result<String> {
     let mut bytes = Vec::new();
     value
-        .serialize(&mut Serializer::with_formatter(&mut bytes, Shallow { depth: 0, is_empty: true }))
+        .serialize(&mut Serializer::with_formatter(&mut bytes, ShallowFormatter { depth: 0, is_empty: true }))
         .during(|| "writing JSON".to_owned())?;
     bytes.push(b'\n');
     String::from_utf8(bytes).during(|| "writing JSON".to_owned())
 }
 
-struct Shallow {
+struct ShallowFormatter {
     depth: usize,
     is_empty: bool,
 }
 
-impl Shallow {
+impl ShallowFormatter {
     fn begin<W: ?Sized + Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
         self.depth += 1;
         self.is_empty = true;
@@ -63,7 +63,7 @@ impl Shallow {
     }
 }
 
-impl Formatter for Shallow {
+impl Formatter for ShallowFormatter {
     fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
         self.begin(writer, b"[")
     }

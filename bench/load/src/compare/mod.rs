@@ -15,10 +15,10 @@ pub(crate) use definition::{Definition, load_definitions};
 pub(crate) use schema::validate_result;
 
 use self::definition::Shape;
-use self::report::{Report, Sample, Turn};
+use self::report::{Report, RunPosition, Sample};
 use self::threshold::Verdict;
 use crate::broker::{Broker, BrokerKind, Programs};
-use crate::failure::{Failure, Result, While};
+use crate::failure::{ErrorContext, Failure, Result};
 use crate::measure::Measurement;
 use crate::mqtt::ProtocolVersion;
 use crate::scenario::{Context, Scenario};
@@ -49,7 +49,7 @@ const QUICK_BROKERS: usize = 3;
 
 impl Options {
     /// Whether the result stands as one of the suite: all brokers and placements of the definition, enough rounds.
-    fn is_of_record(&self) -> bool {
+    fn is_complete_run(&self) -> bool {
         !self.quick && self.brokers.is_empty() && self.placements.is_empty() && self.rounds.is_none_or(|n| n >= ROUNDS)
     }
 }
@@ -63,7 +63,7 @@ pub(crate) fn compare(definitions: &[Definition], options: &Options) -> Result<b
     }
     let folder = match &options.out {
         Some(folder) => folder.clone(),
-        None => report::default_folder(&machine, options.is_of_record())?,
+        None => report::default_folder(&machine, options.is_complete_run())?,
     };
     fs::create_dir_all(&folder).during(|| format!("creating {}", folder.display()))?;
     let mut verdicts = Vec::new();
@@ -121,7 +121,7 @@ fn run_all_steps(
 ) -> Result<Measurement> {
     let mut whole = Measurement::default();
     for (step, scenario) in &shape.scenarios {
-        if step.as_ref().is_some_and(|step| shape.is_spared(kind, step)) {
+        if step.as_ref().is_some_and(|step| shape.is_skipped(kind, step)) {
             continue;
         }
         let outcome = run_once(scenario, kind, version, placement, programs);
@@ -140,11 +140,11 @@ fn measure(definition: &Definition, options: &Options, machine: &Machine) -> Res
     let rounds = options.rounds.unwrap_or(if options.quick { 1 } else { ROUNDS });
 
     let mut report = Report::begin(definition, &shape, machine, options, rounds);
-    leave_out_impossible_steps(&mut shape, &mut report, machine);
+    skip_impossible_steps(&mut shape, &mut report, machine);
     let present = brokers_present(definition, options, &shape, &mut report);
     for (&kind, step) in present.iter().flat_map(|kind| shape.steps().map(move |step| (kind, step))) {
-        if shape.is_spared(kind, step) {
-            report.leave_out_step(&format!("{step} of {kind}"), "it takes this broker too long".to_owned());
+        if shape.is_skipped(kind, step) {
+            report.skip_step(&format!("{step} of {kind}"), "it takes this broker too long".to_owned());
         }
     }
     let started = Instant::now();
@@ -170,7 +170,7 @@ fn measure(definition: &Definition, options: &Options, machine: &Machine) -> Res
                     "  {done}/{total} round {} {kind} [{placement}] {took_s:.1} s, about {left_s:.0} s left{problem}",
                     round + 1
                 );
-                report.add(Sample::new(Turn { kind, placement, round, load_average, took_s }, outcome));
+                report.add(Sample::new(RunPosition { kind, placement, round, load_average, took_s }, outcome));
             }
         }
     }
@@ -178,11 +178,11 @@ fn measure(definition: &Definition, options: &Options, machine: &Machine) -> Res
     Ok(report)
 }
 
-fn leave_out_impossible_steps(shape: &mut Shape, report: &mut Report, machine: &Machine) {
+fn skip_impossible_steps(shape: &mut Shape, report: &mut Report, machine: &Machine) {
     shape.scenarios.retain(|(step, scenario)| {
-        let obstacle = scenario.impossible(machine);
+        let obstacle = scenario.unsupported_reason(machine);
         if let (Some(step), Some(reason)) = (step, &obstacle) {
-            report.leave_out_step(step, reason.clone());
+            report.skip_step(step, reason.clone());
         }
         // Without steps the run itself says what is wrong.
         step.is_none() || obstacle.is_none()
@@ -194,15 +194,15 @@ fn brokers_present(definition: &Definition, options: &Options, shape: &Shape, re
     let brokers = if options.brokers.is_empty() { &definition.brokers } else { &options.brokers };
     let mut present = Vec::new();
     for &kind in brokers {
-        let lack = shape.parameters.lacks(kind, definition.version);
+        let lack = shape.parameters.missing_feature(kind, definition.version);
         if let Some(reason) = lack {
-            report.leave_out(kind, reason);
+            report.skip_broker(kind, reason);
             continue;
         }
         match options.programs.version(kind) {
-            Err(error) => report.leave_out(kind, &error.to_string()),
+            Err(error) => report.skip_broker(kind, &error.to_string()),
             Ok(_) if options.quick && options.brokers.is_empty() && present.len() == QUICK_BROKERS => {
-                report.leave_out(kind, "not in quick runs; --brokers names others");
+                report.skip_broker(kind, "not in quick runs; --brokers names others");
             }
             Ok(version) => {
                 report.add_version(kind, version);

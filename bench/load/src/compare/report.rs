@@ -11,7 +11,7 @@ use super::summary::Summary;
 use super::threshold::{Threshold, Verdict};
 use super::{Definition, Options};
 use crate::broker::{BrokerKind, repository_root, versions_of_tools};
-use crate::failure::{Failure, Result, While};
+use crate::failure::{ErrorContext, Failure, Result};
 use crate::measure::{Histogram, Measurement, WrittenHistogram};
 use crate::scenario::Scenario;
 use crate::system::{Machine, Placement, date, revision};
@@ -83,7 +83,7 @@ struct Check {
 
 /// Where a run stands in the comparison.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Turn<'a> {
+pub(super) struct RunPosition<'a> {
     pub kind: BrokerKind,
     pub placement: &'a Placement,
     pub round: u32,
@@ -98,7 +98,7 @@ pub(super) fn default_folder(machine: &Machine, of_record: bool) -> Result<PathB
 }
 
 impl Sample {
-    pub(super) fn new(turn: Turn<'_>, outcome: Result<Measurement>) -> Self {
+    pub(super) fn new(turn: RunPosition<'_>, outcome: Result<Measurement>) -> Self {
         let (measurement, error) = match outcome {
             Ok(measurement) => (Some(measurement), None),
             Err(error) => (None, Some(error.to_string())),
@@ -161,7 +161,7 @@ impl Report {
         self.versions.insert(kind.to_string(), version);
     }
 
-    pub(super) fn leave_out(&mut self, kind: BrokerKind, reason: &str) {
+    pub(super) fn skip_broker(&mut self, kind: BrokerKind, reason: &str) {
         self.left_out.insert(kind.to_string(), reason.to_owned());
     }
 
@@ -169,7 +169,7 @@ impl Report {
         self.samples.push(sample);
     }
 
-    pub(super) fn leave_out_step(&mut self, step: &str, reason: String) {
+    pub(super) fn skip_step(&mut self, step: &str, reason: String) {
         self.left_out_steps.insert(step.to_owned(), reason);
     }
 
@@ -376,7 +376,7 @@ mod tests {
         let mut report = Report::begin(&definition, &shape, &machine, &Options::default(), 1);
         for (round, (kind, measurement)) in samples.into_iter().enumerate() {
             let placement = Placement::default();
-            let turn = Turn { kind, placement: &placement, round: round as u32, load_average: 0.0, took_s: 1.0 };
+            let turn = RunPosition { kind, placement: &placement, round: round as u32, load_average: 0.0, took_s: 1.0 };
             report.add(Sample::new(turn, Ok(measurement)));
         }
         report.conclude(&definition, 3.0);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::failure::{Failure, Result, While};
+use crate::failure::{ErrorContext, Failure, Result};
 
 const RESULT_SCHEMA: &str = include_str!("../../../schema/result.json");
 

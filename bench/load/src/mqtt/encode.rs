@@ -5,7 +5,7 @@ use tautwire_protocol::{
     RetainHandling, Subscribe, SubscriptionOptions, SubscriptionRequest, TopicFilter,
 };
 
-use crate::failure::{Failure, Result, While};
+use crate::failure::{ErrorContext, Failure, Result};
 
 /// Longer than any run is silent. Not 0: rumqttd closes a connection without keep alive.
 pub(crate) const KEEP_ALIVE_S: u16 = 3600;
@@ -16,7 +16,7 @@ pub(crate) fn connect(version: ProtocolVersion, client_id: &str, keep_alive_s: u
 }
 
 /// A client who has a session already, or whose session outlives its connection.
-pub(crate) fn connect_to_last(version: ProtocolVersion, client_id: &str, keep_alive_s: u16) -> Result<Vec<u8>> {
+pub(crate) fn connect_persistent(version: ProtocolVersion, client_id: &str, keep_alive_s: u16) -> Result<Vec<u8>> {
     let for_ever = [Property::SessionExpiryInterval(u32::MAX)];
     let properties = if version.is_v5() { Properties::from_list(&for_ever) } else { Properties::EMPTY };
     connect_as(version, client_id, keep_alive_s, false, properties)

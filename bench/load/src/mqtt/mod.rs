@@ -8,7 +8,7 @@ mod publishes;
 mod reading;
 mod scan;
 
-pub(crate) use encode::{KEEP_ALIVE_S, connect, connect_to_last, disconnect, subscribe};
+pub(crate) use encode::{KEEP_ALIVE_S, connect, connect_persistent, disconnect, subscribe};
 pub(crate) use packet_ids::PacketIds;
 pub(crate) use payload::{PayloadForm, PayloadStamp, SMALLEST_PAYLOAD_BYTES};
 pub(crate) use publishes::Publishes;

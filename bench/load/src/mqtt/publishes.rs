@@ -3,7 +3,7 @@ use std::ops::Range;
 use tautwire_protocol::{Delivery, PacketId, Properties, ProtocolVersion, Publish, QoS, TopicName};
 
 use super::payload::{PayloadForm, PayloadStamp};
-use crate::failure::{Failure, Result, While};
+use crate::failure::{ErrorContext, Failure, Result};
 
 /// PUBLISH packets encoded once, back to back in one buffer; sending a batch is stamping payloads and packet ids, and
 /// one write.

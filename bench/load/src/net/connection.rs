@@ -7,7 +7,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto
 use rustls::{ClientConfig, ClientConnection};
 
 use super::tls::{self, Tls};
-use crate::failure::{Failure, Result, While};
+use crate::failure::{ErrorContext, Failure, Result};
 use crate::mqtt::{Frame, Frames};
 
 /// A non-blocking connection. Input is read through one [`ReadBuffer`] shared by all connections; only the beginning of
@@ -65,7 +65,7 @@ impl Connection {
     }
 
     /// The same by TLS, where that has begun already.
-    pub(crate) fn by_tls(stream: TcpStream, tls: ClientConnection) -> Result<Self> {
+    pub(crate) fn is_tls(stream: TcpStream, tls: ClientConnection) -> Result<Self> {
         Ok(Self { tls: Some(Box::new(Tls::new(tls))), ..Self::new(stream)? })
     }
 
@@ -74,7 +74,7 @@ impl Connection {
     pub(crate) fn begin(stream: TcpStream, tls: Option<&Arc<ClientConfig>>) -> Result<Self> {
         match tls {
             None => Self::new(stream),
-            Some(config) => Self::by_tls(stream, tls::connection(config)?),
+            Some(config) => Self::is_tls(stream, tls::connection(config)?),
         }
     }
 

@@ -115,7 +115,7 @@ struct Peer {
     role: Option<(Role, usize)>,
     /// Bytes of a hello or of a frame that has not wholly arrived.
     held: Vec<u8>,
-    waits_for_room: bool,
+    waits_for_writable: bool,
 }
 
 impl Relay {
@@ -145,7 +145,7 @@ impl Relay {
         stream.set_nodelay(true)?;
         self.poller.add(&stream, self.peers.len())?;
         let connection = Connection::new(stream)?;
-        self.peers.push(Some(Peer { connection, role: None, held: Vec::new(), waits_for_room: false }));
+        self.peers.push(Some(Peer { connection, role: None, held: Vec::new(), waits_for_writable: false }));
         Ok(())
     }
 
@@ -209,14 +209,14 @@ impl Relay {
         let Some(peer) = self.peers[index].as_mut() else {
             return Ok(());
         };
-        if !peer.connection.has_unsent() && !peer.waits_for_room {
+        if !peer.connection.has_unsent() && !peer.waits_for_writable {
             return Ok(());
         }
         let broken = peer.connection.flush().is_err();
-        let waits_for_room = peer.connection.has_unsent();
-        if waits_for_room != peer.waits_for_room {
-            peer.waits_for_room = waits_for_room;
-            self.poller.set_writable_interest(peer.connection.stream(), index, waits_for_room)?;
+        let waits_for_writable = peer.connection.has_unsent();
+        if waits_for_writable != peer.waits_for_writable {
+            peer.waits_for_writable = waits_for_writable;
+            self.poller.set_writable_interest(peer.connection.stream(), index, waits_for_writable)?;
         }
         if broken {
             self.subscribers.retain(|&subscriber| subscriber != index);

@@ -26,7 +26,7 @@ impl Stream {
     pub(crate) fn into_connection(self) -> Result<Connection> {
         match self {
             Self::Plain(stream) => Connection::new(stream),
-            Self::Tls(stream) => Connection::by_tls(stream.sock, stream.conn),
+            Self::Tls(stream) => Connection::is_tls(stream.sock, stream.conn),
         }
     }
 }

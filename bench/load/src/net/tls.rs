@@ -13,7 +13,7 @@ use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, ServerConfig, SignatureScheme, version,
 };
 
-use crate::failure::{Result, While};
+use crate::failure::{ErrorContext, Result};
 
 const SERVER_NAME: &str = "localhost";
 /// As much as rustls has room for when a record of the largest size has begun.
@@ -27,7 +27,7 @@ pub(crate) fn client_config(resumes: bool) -> Result<Arc<ClientConfig>> {
     let provider = Arc::new(one_suite());
     let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&version::TLS13]);
     let builder = builder.during(|| "TLS 1.3".to_owned())?;
-    let verifier = Arc::new(Believes);
+    let verifier = Arc::new(AcceptAnyCertificate);
     let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
     if !resumes {
         config.resumption = Resumption::disabled();
@@ -100,9 +100,9 @@ impl Tls {
 
 /// Takes every certificate and every signature for right.
 #[derive(Debug)]
-struct Believes;
+struct AcceptAnyCertificate;
 
-impl ServerCertVerifier for Believes {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

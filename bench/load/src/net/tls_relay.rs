@@ -12,7 +12,7 @@ use rustls::unbuffered::{ConnectionState, EncodeError, InsufficientSizeError, Un
 
 use super::floor::{Role, announce};
 use super::{Poller, tls};
-use crate::failure::{Failure, Result, While};
+use crate::failure::{ErrorContext, Failure, Result};
 
 const LISTENER: usize = usize::MAX;
 const BUFFER_BYTES: usize = 256 << 10;
@@ -54,7 +54,7 @@ struct Peer {
     /// The beginning of a hello or of a frame.
     held: Vec<u8>,
     unsent: Vec<u8>,
-    waits_for_room: bool,
+    waits_for_writable: bool,
 }
 
 impl Relay {
@@ -79,7 +79,7 @@ impl Relay {
         self.poller.add(&stream, self.peers.len())?;
         let tls = UnbufferedServerConnection::new(config.clone()).during(|| "TLS".to_owned())?;
         let (partial, held, unsent) = (Vec::new(), Vec::new(), Vec::new());
-        self.peers.push(Some(Peer { stream, tls, partial, role: None, held, unsent, waits_for_room: false }));
+        self.peers.push(Some(Peer { stream, tls, partial, role: None, held, unsent, waits_for_writable: false }));
         Ok(())
     }
 
@@ -127,9 +127,9 @@ impl Relay {
 
     fn watch(&mut self, token: usize) -> Result<()> {
         match self.peers[token].as_mut() {
-            Some(peer) if peer.waits_for_room == peer.unsent.is_empty() => {
-                peer.waits_for_room = !peer.unsent.is_empty();
-                self.poller.set_writable_interest(&peer.stream, token, peer.waits_for_room)
+            Some(peer) if peer.waits_for_writable == peer.unsent.is_empty() => {
+                peer.waits_for_writable = !peer.unsent.is_empty();
+                self.poller.set_writable_interest(&peer.stream, token, peer.waits_for_writable)
             }
             _ => Ok(()),
         }

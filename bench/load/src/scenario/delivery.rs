@@ -48,7 +48,7 @@ impl Delivery {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
         let bytes = self.payload.form(self.payload_bytes)?.bytes();
         if context.broker.kind == BrokerKind::TautwireContracts {
-            self.expect_a_contract(context)?;
+            self.expect_contract_enforced(context)?;
         }
         let flood = Flood {
             qos: self.qos,
@@ -79,7 +79,7 @@ impl Delivery {
     }
 
     /// Errs when a broken payload is delivered: the figures would be those of no contract.
-    fn expect_a_contract(&self, context: &Context<'_>) -> Result<()> {
+    fn expect_contract_enforced(&self, context: &Context<'_>) -> Result<()> {
         // No format begins so: neither a tag, nor a map, nor a brace.
         const BROKEN: u8 = 0xFF;
         let form = self.payload.form(self.payload_bytes)?;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::bystanders::beside;
-use super::crowd::{Crowd, Patience};
+use super::client_group::{ClientGroup, StallTimer};
 use super::session::{STALL_TIMEOUT, open_as};
 use super::session_mill::{SessionMill, Steps, Topic};
 use super::{Context, plain_payload};
@@ -129,14 +129,14 @@ impl SlowConsumer {
                 break;
             }
         }
-        let heard = stream.account(sent);
+        let received = stream.account(sent);
         // Missing messages are the policy of the broker and no fault; all else is one.
         let account = Account {
             published: sent,
-            expected: heard.delivered,
-            delivered: heard.delivered,
-            duplicated: heard.duplicated,
-            reordered: heard.reordered,
+            expected: received.delivered,
+            delivered: received.delivered,
+            duplicated: received.duplicated,
+            reordered: received.reordered,
             corrupted,
             violations,
             ..Account::default()
@@ -146,7 +146,7 @@ impl SlowConsumer {
         measurement.set("sent", sent as f64);
         measurement.set("sent_per_s", sent as f64 / duration.as_secs_f64());
         measurement.set("held_back_by_the_broker", held_back as f64);
-        measurement.set("reached_slow_consumer_percent", 100.0 * heard.delivered as f64 / sent.max(1) as f64);
+        measurement.set("reached_slow_consumer_percent", 100.0 * received.delivered as f64 / sent.max(1) as f64);
         measurement.set("slow_consumer_was_disconnected", f64::from(u8::from(was_ended)));
         measurement.set("peak_rss_growth_bytes", peak.saturating_sub(rss_before) as f64);
         Ok(measurement)
@@ -215,7 +215,7 @@ impl FanOut {
             return Err(Failure::new("a fan-out needs subscribers and messages"));
         }
         let form = plain_payload(self.payload_bytes)?;
-        let (mut crowd, _) = Crowd::gather(context, self.subscribers, TOPIC, form.clone())?;
+        let (mut client_group, _) = ClientGroup::connect_all(context, self.subscribers, TOPIC, form.clone())?;
         let mut publisher = open_as(context, Role::Publisher, "bench-fan-out", TOPIC, QoS::AtMostOnce, 0)?;
         let mut publish = Publishes::encode(context.version, QoS::AtMostOnce, &form, [TOPIC])?;
         beside(context, Duration::from_millis(self.calm_ms), || {
@@ -227,11 +227,11 @@ impl FanOut {
                 let sent_at = Instant::now();
                 publisher.send(publish.bytes(0..1))?;
                 let mut delivered = 0;
-                let mut patience = Patience::new(STALL_TIMEOUT);
+                let mut stall_timer = StallTimer::new(STALL_TIMEOUT);
                 while delivered < self.subscribers {
-                    let news = crowd.turn(Duration::from_millis(100), |_, _| Ok(()))?;
+                    let news = client_group.turn(Duration::from_millis(100), |_, _| Ok(()))?;
                     delivered += news;
-                    if patience.is_over(news) {
+                    if stall_timer.is_over(news) {
                         break;
                     }
                 }
@@ -241,11 +241,11 @@ impl FanOut {
             let load = meter.end(context.broker)?;
             let mut account = Account {
                 published: self.messages,
-                corrupted: crowd.corrupted,
-                violations: crowd.violations,
+                corrupted: client_group.corrupted,
+                violations: client_group.violations,
                 ..Account::default()
             };
-            crowd.members.iter().for_each(|member| account.add(&member.heard.account(self.messages)));
+            client_group.members.iter().for_each(|member| account.add(&member.received.account(self.messages)));
             let mut measurement = Measurement::of(account);
             load.describe(context.broker, &mut measurement)?;
             let deliveries = (self.subscribers * self.messages) as f64;

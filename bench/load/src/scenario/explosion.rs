@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::crowd::Patience;
+use super::client_group::StallTimer;
 use super::session::{STALL_TIMEOUT, Session, open_as};
 use super::{Context, plain_payload};
 use crate::failure::{Failure, Result};
@@ -31,7 +31,7 @@ impl Default for Explosion {
 }
 
 /// The publisher whose messages `sensor/1/#` matches.
-const SINGLED_OUT: usize = 1;
+const MATCHED_PUBLISHER: usize = 1;
 
 impl Explosion {
     pub(super) fn connections(&self) -> u64 {
@@ -39,7 +39,7 @@ impl Explosion {
     }
 
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
-        if self.subscribers == 0 || self.publishers <= SINGLED_OUT || self.messages_each == 0 {
+        if self.subscribers == 0 || self.publishers <= MATCHED_PUBLISHER || self.messages_each == 0 {
             return Err(Failure::new("it takes subscribers, two publishers and messages"));
         }
         let mut run = Run::open(self, context)?;
@@ -86,7 +86,7 @@ impl Explosion {
     }
 
     fn is_due(&self, subscriber: usize, publisher: usize) -> bool {
-        publisher == SINGLED_OUT || self.filter_of(subscriber) != "sensor/1/#"
+        publisher == MATCHED_PUBLISHER || self.filter_of(subscriber) != "sensor/1/#"
     }
 }
 
@@ -163,7 +163,7 @@ impl<'a> Run<'a> {
             })
             .collect();
         let (last, mut next) = (self.publishers.len() as u64 * count, 0);
-        let mut patience = Patience::new(STALL_TIMEOUT);
+        let mut stall_timer = StallTimer::new(STALL_TIMEOUT);
         while next < last || self.delivered < self.expected {
             while next < last && self.expected.saturating_sub(self.delivered) < self.parameters.outstanding {
                 let publisher = (next % self.publishers.len() as u64) as usize;
@@ -184,7 +184,7 @@ impl<'a> Run<'a> {
             for (connection, _) in self.publishers.iter_mut().filter(|(connection, _)| connection.has_unsent()) {
                 connection.flush()?;
             }
-            if patience.is_over(self.delivered - before) {
+            if stall_timer.is_over(self.delivered - before) {
                 break;
             }
         }

@@ -123,7 +123,7 @@ struct Group {
 struct Publisher {
     connection: Connection,
     publishes: Publishes,
-    waits_for_room: bool,
+    waits_for_writable: bool,
     sent: u64,
     in_flight: PacketIds,
     awaiting_completion: PacketIds,
@@ -134,7 +134,7 @@ struct Subscriber {
     connection: Connection,
     group: usize,
     first_publisher: usize,
-    waits_for_room: bool,
+    waits_for_writable: bool,
     streams: Vec<Sequence>,
     unreleased: PacketIds,
     corrupted: u64,
@@ -166,7 +166,7 @@ impl<'a> Run<'a> {
                 let id = format!("bench-sub-{}", run.subscribers.len());
                 let address = context.broker.address_of_subscriber(run.subscribers.len())?;
                 let connection = if flood.lasting {
-                    let mut session = Session::open_to_last(context, address, &id)?;
+                    let mut session = Session::open_persistent(context, address, &id)?;
                     session.subscribe(context, &[&topic], flood.qos.0)?;
                     session.into_connection()?
                 } else {
@@ -176,7 +176,7 @@ impl<'a> Run<'a> {
                     connection,
                     group,
                     first_publisher,
-                    waits_for_room: false,
+                    waits_for_writable: false,
                     streams: (0..publishers_each).map(|_| Sequence::default()).collect(),
                     unreleased: PacketIds::new(),
                     corrupted: 0,
@@ -210,7 +210,7 @@ impl<'a> Run<'a> {
         self.publishers.push(Publisher {
             connection,
             publishes,
-            waits_for_room: false,
+            waits_for_writable: false,
             sent: 0,
             in_flight: PacketIds::new(),
             awaiting_completion: PacketIds::new(),
@@ -256,7 +256,7 @@ impl<'a> Run<'a> {
 
     fn publish(&mut self) -> Result<()> {
         let flood = self.flood;
-        let patience = (flood.batch as u64).min(flood.outstanding.div_ceil(2));
+        let stall_timer = (flood.batch as u64).min(flood.outstanding.div_ceil(2));
         let window_patience = flood.batch.min(flood.window.div_ceil(2));
         for group in &mut self.groups {
             let fan = group.subscribers.len() as u64;
@@ -264,7 +264,7 @@ impl<'a> Run<'a> {
             while idle_publishers < group.publishers.len() {
                 let undelivered = (group.published * fan).saturating_sub(group.deliveries);
                 let credit = (flood.outstanding * fan).saturating_sub(undelivered) / fan;
-                if credit < patience {
+                if credit < stall_timer {
                     break;
                 }
                 let index = group.next_publisher;
@@ -278,7 +278,7 @@ impl<'a> Run<'a> {
                     let room = flood.window - publisher.in_flight.len();
                     count = if room < window_patience { 0 } else { count.min(room) };
                 }
-                if count == 0 || publisher.waits_for_room {
+                if count == 0 || publisher.waits_for_writable {
                     idle_publishers += 1;
                     continue;
                 }
@@ -303,17 +303,17 @@ impl<'a> Run<'a> {
 
     fn flush_dirty(&mut self) -> Result<()> {
         for token in self.dirty.drain(..) {
-            let (connection, waits_for_room) = match self.publishers.get_mut(token) {
-                Some(publisher) => (&mut publisher.connection, &mut publisher.waits_for_room),
+            let (connection, waits_for_writable) = match self.publishers.get_mut(token) {
+                Some(publisher) => (&mut publisher.connection, &mut publisher.waits_for_writable),
                 None => {
                     let subscriber = &mut self.subscribers[token - self.publishers.len()];
-                    (&mut subscriber.connection, &mut subscriber.waits_for_room)
+                    (&mut subscriber.connection, &mut subscriber.waits_for_writable)
                 }
             };
             connection.flush()?;
-            if connection.has_unsent() != *waits_for_room {
-                *waits_for_room = connection.has_unsent();
-                self.poller.set_writable_interest(connection.stream(), token, *waits_for_room)?;
+            if connection.has_unsent() != *waits_for_writable {
+                *waits_for_writable = connection.has_unsent();
+                self.poller.set_writable_interest(connection.stream(), token, *waits_for_writable)?;
             }
         }
         Ok(())
@@ -385,7 +385,7 @@ impl Publisher {
 impl Subscriber {
     /// Returns how many deliveries came.
     fn read(&mut self, buffer: &mut ReadBuffer, shape: Shape<'_>) -> Result<u64> {
-        let mut intake = Intake {
+        let mut intake = BatchReader {
             streams: &mut self.streams,
             unreleased: &mut self.unreleased,
             acks: Vec::new(),
@@ -395,7 +395,7 @@ impl Subscriber {
             shape,
         };
         self.connection.read_frames(buffer, |frame| intake.take(frame))?;
-        let Intake { acks, deliveries, corrupted, violations, .. } = intake;
+        let BatchReader { acks, deliveries, corrupted, violations, .. } = intake;
         self.corrupted += corrupted;
         self.violations += violations;
         self.connection.queue(&acks);
@@ -404,7 +404,7 @@ impl Subscriber {
 }
 
 /// The work on one read of a subscriber.
-struct Intake<'a> {
+struct BatchReader<'a> {
     streams: &'a mut [Sequence],
     unreleased: &'a mut PacketIds,
     acks: Vec<u8>,
@@ -414,7 +414,7 @@ struct Intake<'a> {
     shape: Shape<'a>,
 }
 
-impl Intake<'_> {
+impl BatchReader<'_> {
     #[inline]
     fn take(&mut self, frame: Frame<'_>) -> Result<()> {
         match frame.read(self.shape.v5)? {

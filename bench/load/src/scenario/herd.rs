@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::crowd::{Crowd, Patience};
+use super::client_group::{ClientGroup, StallTimer};
 use super::session::{STALL_TIMEOUT, Session, open_as};
 use super::{Context, plain_payload};
 use crate::failure::{Failure, Result};
@@ -40,7 +40,7 @@ impl Herd {
         }
         let form = plain_payload(SMALLEST_PAYLOAD_BYTES)?;
         let connecting = Meter::begin(context.broker)?;
-        let (mut crowd, connect_time) = Crowd::gather(context, self.clients, TRIGGER, form.clone())?;
+        let (mut client_group, connect_time) = ClientGroup::connect_all(context, self.clients, TRIGGER, form.clone())?;
         let connect_load = connecting.end(context.broker)?;
         let mut collector = Session::open(context, "bench-herd-collector")?;
         collector.subscribe(context, &[REPLIES], QoS::AtMostOnce)?;
@@ -62,9 +62,9 @@ impl Herd {
             let begun = Instant::now();
             publisher.send(trigger.bytes(0..1))?;
             let (mut triggered, mut collected) = (0, 0);
-            let mut patience = Patience::new(STALL_TIMEOUT);
+            let mut stall_timer = StallTimer::new(STALL_TIMEOUT);
             while collected < self.clients {
-                let news = crowd.turn(Duration::from_millis(1), |member, connection| {
+                let news = client_group.turn(Duration::from_millis(1), |member, connection| {
                     reply.stamp(0, PayloadStamp { seq, publisher: member as u32, run }, None);
                     connection.send(reply.bytes(0..1))
                 })?;
@@ -88,7 +88,7 @@ impl Herd {
                         Ok(())
                     })?;
                 }
-                if patience.is_over(news + collected - before) {
+                if stall_timer.is_over(news + collected - before) {
                     break;
                 }
             }
@@ -98,10 +98,10 @@ impl Herd {
 
         let mut account =
             Account { published: self.triggers * (1 + self.clients), corrupted, violations, ..Account::default() };
-        account.corrupted += crowd.corrupted;
-        account.violations += crowd.violations;
-        for (member, replies) in crowd.members.iter().zip(&replies) {
-            account.add(&member.heard.account(self.triggers));
+        account.corrupted += client_group.corrupted;
+        account.violations += client_group.violations;
+        for (member, replies) in client_group.members.iter().zip(&replies) {
+            account.add(&member.received.account(self.triggers));
             account.add(&replies.account(self.triggers));
         }
         let mut measurement = Measurement::of(account);

@@ -18,7 +18,7 @@ const SETTLE: Duration = Duration::from_millis(300);
 const FIRST_CLIENTS: u64 = 20;
 
 /// Their records are written before they are forgotten.
-const ALL_GO: Duration = Duration::from_secs(60);
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Memory that does not become less in so long stays.
 const MEMORY_PAUSE: Duration = Duration::from_secs(2);
@@ -66,7 +66,7 @@ impl Idle {
         }
         let steps = Steps {
             subscribe: match (self.lasting, self.subscribe) {
-                (true, _) => Some(Topic::OwnForLater),
+                (true, _) => Some(Topic::OwnPersistent),
                 (false, true) => Some(Topic::Own),
                 (false, false) => None,
             },
@@ -111,16 +111,16 @@ impl Idle {
         mill.expect_silence()?;
         if self.lasting && matches!(context.broker.kind, BrokerKind::TautwireCluster { .. }) {
             drop(mill);
-            self.see_them_go(context, rss_before, &mut measurement)?;
+            self.measure_disconnects(context, rss_before, &mut measurement)?;
         }
         Ok(measurement)
     }
 
     /// What the node still has of sessions whose clients have gone.
-    fn see_them_go(&self, context: &Context<'_>, rss_before: u64, measurement: &mut Measurement) -> Result<()> {
+    fn measure_disconnects(&self, context: &Context<'_>, rss_before: u64, measurement: &mut Measurement) -> Result<()> {
         let node = &context.broker.cluster()?.brokers[0];
         let begun = Instant::now();
-        while node.metric("tautwire_sessions")? > 0.0 && begun.elapsed() < ALL_GO {
+        while node.metric("tautwire_sessions")? > 0.0 && begun.elapsed() < DISCONNECT_TIMEOUT {
             thread::sleep(SETTLE);
         }
         // What belongs to their filters goes behind them, and memory goes back to the system last.
@@ -128,7 +128,7 @@ impl Idle {
         loop {
             thread::sleep(MEMORY_PAUSE);
             let now = resident_bytes(context.broker.pid)?;
-            if now >= rss || begun.elapsed() > ALL_GO {
+            if now >= rss || begun.elapsed() > DISCONNECT_TIMEOUT {
                 break;
             }
             rss = now;

@@ -2,8 +2,8 @@
 
 mod bystanders;
 mod churn;
+mod client_group;
 mod cluster;
-mod crowd;
 mod delivery;
 mod disturbances;
 mod explosion;
@@ -20,7 +20,7 @@ mod session;
 mod session_mill;
 mod snapshots;
 mod steady;
-mod storer;
+mod store_client;
 mod sync_latency;
 mod wildcards;
 
@@ -30,7 +30,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::broker::{Broker, BrokerKind};
-use crate::failure::{Failure, Result, While};
+use crate::failure::{ErrorContext, Failure, Result};
 use crate::measure::Measurement;
 use crate::mqtt::{PayloadForm, ProtocolVersion, QoS, READING_PROTO, ReadingFormat, contracts_manifest};
 use crate::system::{Machine, Placement};
@@ -154,7 +154,7 @@ impl Scenario {
     }
 
     /// Why the scenario cannot be had from this broker; `None` when it can.
-    pub(crate) fn lacks(&self, kind: BrokerKind, version: ProtocolVersion) -> Option<&'static str> {
+    pub(crate) fn missing_feature(&self, kind: BrokerKind, version: ProtocolVersion) -> Option<&'static str> {
         let possible_without_mqtt = match self {
             Self::Rtt(rtt) => rtt.qos == QosLevel::default(),
             Self::Flood(flood) => flood.qos == QosLevel::default() && flood.pairs == 0,
@@ -182,11 +182,11 @@ impl Scenario {
         if matches!(self, Self::Kills(_)) && !kind.is_cluster() {
             return Some("where there is one broker alone, a kill leaves nobody");
         }
-        kind.lacks(version)
+        kind.missing_feature(version)
     }
 
     /// Why this machine cannot do it; `None` when it can.
-    pub(crate) fn impossible(&self, machine: &Machine) -> Option<String> {
+    pub(crate) fn unsupported_reason(&self, machine: &Machine) -> Option<String> {
         let connections = match self {
             Self::Idle(idle) => idle.connections,
             Self::Steady(steady) => steady.connections(),
@@ -295,10 +295,10 @@ mod tests {
     fn only_a_broker_whose_directory_is_known_is_killed_and_started_again() {
         let scenarios = [Scenario::Recovery(Recovery::default()), Scenario::RetainedOnDisk(RetainedOnDisk::default())];
         for scenario in scenarios {
-            assert_eq!(scenario.lacks(BrokerKind::TautwireDurable, ProtocolVersion::V3_1_1), None);
+            assert_eq!(scenario.missing_feature(BrokerKind::TautwireDurable, ProtocolVersion::V3_1_1), None);
             for kind in [BrokerKind::Tautwire { threads: 1 }, BrokerKind::NatsDurable, BrokerKind::MosquittoPersistent]
             {
-                assert!(scenario.lacks(kind, ProtocolVersion::V3_1_1).is_some(), "{kind}");
+                assert!(scenario.missing_feature(kind, ProtocolVersion::V3_1_1).is_some(), "{kind}");
             }
         }
     }
@@ -306,16 +306,16 @@ mod tests {
     #[test]
     fn snapshots_are_looked_for_where_it_is_known_how_they_are_named() {
         let scenario = Scenario::Snapshots(Snapshots::default());
-        assert_eq!(scenario.lacks(BrokerKind::TautwireDurable, ProtocolVersion::V3_1_1), None);
-        assert!(scenario.lacks(BrokerKind::NatsDurable, ProtocolVersion::V3_1_1).is_some());
+        assert_eq!(scenario.missing_feature(BrokerKind::TautwireDurable, ProtocolVersion::V3_1_1), None);
+        assert!(scenario.missing_feature(BrokerKind::NatsDurable, ProtocolVersion::V3_1_1).is_some());
     }
 
     #[test]
     fn more_connections_than_open_files_are_impossible() {
         let idle = |connections| Scenario::Idle(Idle { connections, ..Idle::default() });
         let machine = Machine::describe(20_000);
-        assert_eq!(idle(19_900).impossible(&machine), None);
-        assert!(idle(100_000).impossible(&machine).is_some_and(|reason| reason.contains("19900")));
-        assert_eq!(idle(0).impossible(&machine), None);
+        assert_eq!(idle(19_900).unsupported_reason(&machine), None);
+        assert!(idle(100_000).unsupported_reason(&machine).is_some_and(|reason| reason.contains("19900")));
+        assert_eq!(idle(0).unsupported_reason(&machine), None);
     }
 }

@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::measure::{Account, Histogram, Measurement, Sequence};
 use crate::mqtt::{Incoming, PacketIds, PayloadForm, PayloadStamp, Publishes, QoS, ack};
 use crate::net::{Connection, Poller, ReadBuffer};
-use crate::system::sharpen_timers;
+use crate::system::set_timer_slack;
 
 /// Messages sent in a row, when late, before anything is read.
 const CATCH_UP: usize = 64;
@@ -61,7 +61,7 @@ pub(super) struct OpenLoad {
     windows: Vec<Histogram>,
     lag: Histogram,
     /// How long nothing may come, at the end of a phase, before what is missing counts as lost.
-    patience: Duration,
+    stall_timer: Duration,
 }
 
 /// What a phase gave.
@@ -76,7 +76,7 @@ pub(super) struct OpenLoadOutcome {
 /// One connection: a publisher, a subscriber or both.
 struct End {
     connection: Connection,
-    waits_for_room: bool,
+    waits_for_writable: bool,
     publishes: Option<Publishes>,
     sent: u64,
     in_flight: Option<PacketIds>,
@@ -91,7 +91,7 @@ impl OpenLoad {
         if plan.publishers == 0 || plan.rate_per_s <= 0.0 || plan.qos.0 == QoS::ExactlyOnce {
             return Err(Failure::new("load at a rate needs publishers, a rate, and QoS 0 or 1"));
         }
-        sharpen_timers()?;
+        set_timer_slack()?;
         let form = plan.payload.form(plan.payload_bytes)?;
         let mut ends = Vec::new();
         let end_count = match plan.wiring {
@@ -101,8 +101,8 @@ impl OpenLoad {
         let poller = Poller::new()?;
         for index in 0..end_count {
             let mut session = Session::open(context, &format!("bench-{}-{index}", plan.name))?;
-            let heard = plan.heard_by(index);
-            if let Some(publisher) = heard {
+            let received = plan.publisher_of(index);
+            if let Some(publisher) = received {
                 session.subscribe(context, &[&plan.topic(publisher)], plan.qos.0)?;
             }
             let publishes = match index < plan.publishers {
@@ -113,11 +113,11 @@ impl OpenLoad {
             poller.add(connection.stream(), index)?;
             ends.push(End {
                 connection,
-                waits_for_room: false,
+                waits_for_writable: false,
                 in_flight: (publishes.is_some() && plan.qos.0 != QoS::AtMostOnce).then(PacketIds::new),
                 publishes,
                 sent: 0,
-                stream: heard.map(|publisher| (publisher as u32, Sequence::default())),
+                stream: received.map(|publisher| (publisher as u32, Sequence::default())),
                 corrupted: 0,
                 violations: 0,
             });
@@ -136,7 +136,7 @@ impl OpenLoad {
             phase_first: 0,
             windows: Vec::new(),
             lag: Histogram::default(),
-            patience: STALL_TIMEOUT,
+            stall_timer: STALL_TIMEOUT,
         })
     }
 
@@ -171,7 +171,9 @@ impl OpenLoad {
                 None => until_next,
                 Some(_) if until_next == Duration::ZERO => until_next,
                 Some(_) if self.is_drained() => break,
-                Some(ended) if now.duration_since(last_progress) > self.patience || elapsed > ended + DRAIN_TIMEOUT => {
+                Some(ended)
+                    if now.duration_since(last_progress) > self.stall_timer || elapsed > ended + DRAIN_TIMEOUT =>
+                {
                     break;
                 }
                 Some(_) => Duration::from_millis(20),
@@ -255,9 +257,9 @@ impl OpenLoad {
 
     fn settle(&mut self, token: usize) -> Result<()> {
         let end = &mut self.ends[token];
-        if end.connection.has_unsent() != end.waits_for_room {
-            end.waits_for_room = end.connection.has_unsent();
-            self.poller.set_writable_interest(end.connection.stream(), token, end.waits_for_room)?;
+        if end.connection.has_unsent() != end.waits_for_writable {
+            end.waits_for_writable = end.connection.has_unsent();
+            self.poller.set_writable_interest(end.connection.stream(), token, end.waits_for_writable)?;
         }
         Ok(())
     }
@@ -276,7 +278,7 @@ impl OpenLoadPlan {
     }
 
     /// Whose messages the connection of this number is subscribed to.
-    fn heard_by(&self, index: usize) -> Option<usize> {
+    fn publisher_of(&self, index: usize) -> Option<usize> {
         match self.wiring {
             Wiring::Ring => Some((index + self.publishers - 1) % self.publishers),
             Wiring::Pairs => index.checked_sub(self.publishers),

@@ -11,7 +11,7 @@ use crate::system::Placement;
 
 /// What the broker does to the message of a number.
 #[derive(Clone, Copy)]
-enum Trick {
+enum Fault {
     None,
     Pause { at: u64, lasting: Duration },
     Drop { at: u64 },
@@ -20,7 +20,7 @@ enum Trick {
 }
 
 /// Serves one client that publishes to itself.
-fn broker(trick: Trick) -> SocketAddr {
+fn broker(trick: Fault) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");
     thread::spawn(move || {
@@ -32,7 +32,7 @@ fn broker(trick: Trick) -> SocketAddr {
     address
 }
 
-fn serve(mut stream: TcpStream, trick: Trick) -> std::io::Result<()> {
+fn serve(mut stream: TcpStream, trick: Fault) -> std::io::Result<()> {
     let (mut input, mut chunk, mut number) = (Vec::new(), [0; 65_536], 0);
     loop {
         let read = stream.read(&mut chunk)?;
@@ -50,7 +50,7 @@ fn serve(mut stream: TcpStream, trick: Trick) -> std::io::Result<()> {
     }
 }
 
-fn answer(frame: Frame<'_>, trick: Trick, number: &mut u64, output: &mut Vec<u8>) {
+fn answer(frame: Frame<'_>, trick: Fault, number: &mut u64, output: &mut Vec<u8>) {
     match frame.first_byte >> 4 {
         1 => output.extend([0x20, 2, 0, 0]),
         8 => output.extend([0x90, 3, frame.body[0], frame.body[1], 0]),
@@ -58,16 +58,16 @@ fn answer(frame: Frame<'_>, trick: Trick, number: &mut u64, output: &mut Vec<u8>
             let packet = [&[frame.first_byte, frame.body.len() as u8][..], frame.body].concat();
             let is_at = |at: u64| at == *number;
             match trick {
-                Trick::Pause { at, lasting } if is_at(at) => thread::sleep(lasting),
-                Trick::Repeat { at } if is_at(at) => output.extend(&packet),
+                Fault::Pause { at, lasting } if is_at(at) => thread::sleep(lasting),
+                Fault::Repeat { at } if is_at(at) => output.extend(&packet),
                 _ => {}
             }
             let whole = output.len()..output.len() + packet.len();
             match trick {
-                Trick::Drop { at } if is_at(at) => {}
+                Fault::Drop { at } if is_at(at) => {}
                 _ => output.extend(packet),
             }
-            if let Trick::Damage { at } = trick
+            if let Fault::Damage { at } = trick
                 && is_at(at)
             {
                 output[whole.end - 1] ^= 1;
@@ -90,22 +90,22 @@ fn plan(wiring: Wiring, publishers: usize) -> OpenLoadPlan {
     }
 }
 
-fn run(trick: Trick) -> (OpenLoadOutcome, Account) {
+fn run(trick: Fault) -> (OpenLoadOutcome, Account) {
     // What is missing at the end is waited for in full.
-    let patience =
-        if matches!(trick, Trick::Drop { .. }) { Duration::from_millis(300) } else { Duration::from_secs(20) };
+    let stall_timer =
+        if matches!(trick, Fault::Drop { .. }) { Duration::from_millis(300) } else { Duration::from_secs(20) };
     let broker = Broker::within(broker(trick));
     let placement = Placement::default();
     let context = Context { broker: &broker, version: ProtocolVersion::V3_1_1, placement: &placement, run: 7 };
     let mut load = OpenLoad::open(plan(Wiring::Ring, 1), &context).expect("a client");
-    load.patience = patience;
+    load.stall_timer = stall_timer;
     let outcome = load.run_for(Duration::from_millis(500), 1).expect("a run");
     (outcome, load.account())
 }
 
 #[test]
 fn everything_that_is_due_is_sent_and_accounted_for() {
-    let (outcome, account) = run(Trick::None);
+    let (outcome, account) = run(Fault::None);
     assert!(account.is_exact(), "{account:?}");
     assert_eq!((account.published, outcome.latencies().count()), (outcome.deliveries, outcome.deliveries));
     // In half a second at 1,000 a second, however busy the machine is.
@@ -114,7 +114,7 @@ fn everything_that_is_due_is_sent_and_accounted_for() {
 
 #[test]
 fn a_pause_counts_for_every_message_that_falls_into_it() {
-    let (outcome, account) = run(Trick::Pause { at: 100, lasting: Duration::from_millis(200) });
+    let (outcome, account) = run(Fault::Pause { at: 100, lasting: Duration::from_millis(200) });
     assert!(account.is_exact(), "{account:?}");
     // At 1,000 a second, 100 messages are due in its first half, and wait for 100 ms or more. Closed loop would see one.
     let late = outcome.latencies().written();
@@ -125,25 +125,25 @@ fn a_pause_counts_for_every_message_that_falls_into_it() {
 
 #[test]
 fn losses_repeats_and_damage_are_told_apart() {
-    let (_, dropped) = run(Trick::Drop { at: 50 });
+    let (_, dropped) = run(Fault::Drop { at: 50 });
     assert_eq!((dropped.lost, dropped.duplicated, dropped.corrupted, dropped.is_exact()), (1, 0, 0, false));
-    let (_, repeated) = run(Trick::Repeat { at: 50 });
+    let (_, repeated) = run(Fault::Repeat { at: 50 });
     assert_eq!((repeated.lost, repeated.duplicated, repeated.corrupted, repeated.is_exact()), (0, 1, 0, false));
-    let (_, damaged) = run(Trick::Damage { at: 50 });
+    let (_, damaged) = run(Fault::Damage { at: 50 });
     assert_eq!((damaged.lost, damaged.duplicated, damaged.corrupted, damaged.is_exact()), (1, 0, 1, false));
 }
 
 #[test]
-fn everyone_in_a_ring_hears_the_one_before() {
-    let heard: Vec<_> = (0..3).map(|index| plan(Wiring::Ring, 3).heard_by(index)).collect();
-    assert_eq!(heard, [Some(2), Some(0), Some(1)]);
-    assert_eq!(plan(Wiring::Ring, 1).heard_by(0), Some(0));
+fn in_a_ring_each_client_receives_from_the_previous() {
+    let received: Vec<_> = (0..3).map(|index| plan(Wiring::Ring, 3).publisher_of(index)).collect();
+    assert_eq!(received, [Some(2), Some(0), Some(1)]);
+    assert_eq!(plan(Wiring::Ring, 1).publisher_of(0), Some(0));
 }
 
 #[test]
-fn in_pairs_the_second_half_hears_the_first() {
-    let heard: Vec<_> = (0..4).map(|index| plan(Wiring::Pairs, 2).heard_by(index)).collect();
-    assert_eq!(heard, [None, None, Some(0), Some(1)]);
+fn in_pairs_the_second_half_receives_from_the_first() {
+    let received: Vec<_> = (0..4).map(|index| plan(Wiring::Pairs, 2).publisher_of(index)).collect();
+    assert_eq!(received, [None, None, Some(0), Some(1)]);
 }
 
 fn outcome(latencies_us: &[u64], lags_us: &[u64]) -> OpenLoadOutcome {

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::crowd::Patience;
+use super::client_group::StallTimer;
 use super::session::STALL_TIMEOUT;
 use super::session_mill::{SessionMill, Steps, Topic, own_topic};
-use super::storer::Storer;
+use super::store_client::StoreClient;
 use super::{Context, plain_payload};
-use crate::failure::{Failure, Result, While};
+use crate::failure::{ErrorContext, Failure, Result};
 use crate::measure::{Account, ExpectedOrder, Measurement};
 use crate::mqtt::{self, Incoming, PayloadForm, Publishes, QoS, ack};
 use crate::net::{Connection, Poller, ReadBuffer, connect_from};
@@ -66,12 +66,12 @@ impl Recovery {
         let ready_s = begun.elapsed().as_secs_f64();
         let context = Context { broker: &broker, ..*context };
         let mut account = Account { published: self.messages, violations, ..Account::default() };
-        account.add(&self.come_back(&context, &form, 0)?);
+        account.add(&self.reconnect(&context, &form, 0)?);
         let first_served_s = begun.elapsed().as_secs_f64();
         let after = Memory::read(broker.pid)?;
         let restarted_directory_bytes = allocated_bytes(&broker.data_folder()?)?;
         for number in 1..COUNTED_SESSIONS.min(self.sessions) {
-            account.add(&self.come_back(&context, &form, number)?);
+            account.add(&self.reconnect(&context, &form, number)?);
         }
         // Messages of the sessions that stay away are neither expected nor lost.
         let live = self.live_bytes() as f64;
@@ -102,14 +102,14 @@ impl Recovery {
     /// Message `m` is for session `m` modulo their number. Returns how many answers were wrong.
     fn fill(&self, context: &Context<'_>, form: &PayloadForm) -> Result<u64> {
         let steps = Steps {
-            subscribe: Some(Topic::OwnForLater),
+            subscribe: Some(Topic::OwnPersistent),
             publish: false,
             disconnect: true,
             keep_alive_s: mqtt::KEEP_ALIVE_S,
             client_ids: CLIENT_IDS,
         };
         SessionMill::new(context, steps)?.run(PARALLEL, self.sessions)?;
-        let mut storer = Storer::open(context, "bench-fill", self.window)?;
+        let mut store_client = StoreClient::open(context, "bench-fill", self.window)?;
         let mut violations = 0;
         let mut first = 0;
         while first < self.messages {
@@ -117,25 +117,25 @@ impl Recovery {
             let topics: Vec<String> = (first..until).map(|message| own_topic(message % self.sessions)).collect();
             let topics = topics.iter().map(String::as_str);
             let mut publishes = Publishes::encode(context.version, QoS::AtLeastOnce, form, topics)?;
-            violations += storer.store(context, &mut publishes, first)?.violations;
+            violations += store_client.store(context, &mut publishes, first)?.violations;
             first = until;
         }
         Ok(violations)
     }
 
     /// A client comes back for what waits for it.
-    fn come_back(&self, context: &Context<'_>, form: &PayloadForm, number: u64) -> Result<Account> {
-        let mut heard = ExpectedOrder::default();
+    fn reconnect(&self, context: &Context<'_>, form: &PayloadForm, number: u64) -> Result<Account> {
+        let mut received = ExpectedOrder::default();
         for message in (number..self.messages).step_by(self.sessions as usize) {
-            heard.expect(message);
+            received.expect(message);
         }
         let due = self.messages / self.sessions;
         let (mut delivered, mut violations) = (0, 0);
         let mut connection = Connection::new(connect_from(None, context.broker.address)?)?;
         let (mut poller, mut buffer) = (Poller::new()?, ReadBuffer::new());
         poller.add(connection.stream(), 0)?;
-        connection.send(&mqtt::connect_to_last(context.version, &client_id(number), mqtt::KEEP_ALIVE_S)?)?;
-        let mut patience = Patience::new(STALL_TIMEOUT);
+        connection.send(&mqtt::connect_persistent(context.version, &client_id(number), mqtt::KEEP_ALIVE_S)?)?;
+        let mut stall_timer = StallTimer::new(STALL_TIMEOUT);
         while delivered < due {
             poller.wait(Some(Duration::from_millis(100)))?;
             let before = delivered;
@@ -146,7 +146,7 @@ impl Recovery {
                         Incoming::ConnAck { refusal: 0, .. } => {}
                         Incoming::Publish { qos: 1, packet_id, payload } => {
                             let stamp = form.read(payload, context.run);
-                            delivered += u64::from(stamp.is_some_and(|stamp| heard.arrive(stamp.seq)));
+                            delivered += u64::from(stamp.is_some_and(|stamp| received.arrive(stamp.seq)));
                             answer.extend_from_slice(&ack(0x40, packet_id));
                         }
                         _ => violations += 1,
@@ -155,11 +155,11 @@ impl Recovery {
                 })?;
                 connection.send(&answer)?;
             }
-            if patience.is_over(delivered - before) {
+            if stall_timer.is_over(delivered - before) {
                 break;
             }
         }
-        Ok(Account { violations, ..heard.account() })
+        Ok(Account { violations, ..received.account() })
     }
 }
 

@@ -3,9 +3,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::crowd::Patience;
+use super::client_group::StallTimer;
 use super::session::{STALL_TIMEOUT, Session};
-use super::storer::{Stored, Storer};
+use super::store_client::{StoreClient, StoreResult};
 use super::{Context, plain_payload};
 use crate::failure::{Failure, Result};
 use crate::measure::{Account, Histogram, Measurement};
@@ -83,11 +83,11 @@ impl Retained {
     }
 }
 
-fn store(context: &Context<'_>, form: &PayloadForm, topics: &[String], window: usize) -> Result<Stored> {
+fn store(context: &Context<'_>, form: &PayloadForm, topics: &[String], window: usize) -> Result<StoreResult> {
     let topics = topics.iter().map(String::as_str);
     let mut publishes = Publishes::encode(context.version, QoS::AtLeastOnce, form, topics)?;
     publishes.retain();
-    Storer::open(context, "bench-retain", window)?.store(context, &mut publishes, 0)
+    StoreClient::open(context, "bench-retain", window)?.store(context, &mut publishes, 0)
 }
 
 /// Message `number` of those that are looked up by site.
@@ -130,7 +130,7 @@ impl Lookups {
         self.account.expected += DEVICES_PER_SITE;
         let first = site * DEVICES_PER_SITE;
         let (mut seen, mut delivered, mut is_answered) = (0u128, 0, false);
-        let mut patience = Patience::new(STALL_TIMEOUT);
+        let mut stall_timer = StallTimer::new(STALL_TIMEOUT);
         while delivered < DEVICES_PER_SITE || !is_answered {
             self.poller.wait(Some(Duration::from_millis(100)))?;
             let before = delivered;
@@ -161,7 +161,7 @@ impl Lookups {
                 })?;
                 self.connection.send(&acks)?;
             }
-            if patience.is_over(delivered - before) {
+            if stall_timer.is_over(delivered - before) {
                 break;
             }
         }

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::bystanders;
-use super::crowd::Patience;
+use super::client_group::StallTimer;
 use super::recovery::allocated_bytes;
 use super::retained::retained_topic;
 use super::session::STALL_TIMEOUT;
-use super::storer::{Stored, Storer};
+use super::store_client::{StoreClient, StoreResult};
 use super::{Context, plain_payload};
-use crate::failure::{Failure, Result, While};
+use crate::failure::{ErrorContext, Failure, Result};
 use crate::measure::{Account, Measurement};
 use crate::mqtt::{self, Incoming, PacketId, PayloadForm, Publishes, QoS};
 use crate::net::{Connection, Poller, ReadBuffer, connect_from};
@@ -64,7 +64,7 @@ impl RetainedOnDisk {
         let context = Context { broker: &broker, ..*context };
         let meter = Meter::begin(&broker)?;
         let calm = Duration::from_millis(self.calm_ms);
-        let mut measurement = bystanders::beside(&context, calm, || self.subscribe_out_of_the_way(&context, &form))?;
+        let mut measurement = bystanders::beside(&context, calm, || self.subscribe_at_low_priority(&context, &form))?;
         let load = meter.end(&broker)?;
         measurement.account.published += self.messages;
         measurement.account.violations += violations;
@@ -78,7 +78,7 @@ impl RetainedOnDisk {
     }
 
     /// With low priority: the other clients are to wait for the broker, not for the client that reads everything.
-    fn subscribe_out_of_the_way(&self, context: &Context<'_>, form: &PayloadForm) -> Result<Measurement> {
+    fn subscribe_at_low_priority(&self, context: &Context<'_>, form: &PayloadForm) -> Result<Measurement> {
         thread::scope(|scope| {
             let reading = scope.spawn(|| {
                 rustix::process::nice(NICENESS).during(|| "lowering the priority".to_owned())?;
@@ -95,16 +95,16 @@ pub(super) fn store_retained(
     form: &PayloadForm,
     messages: u64,
     window: usize,
-) -> Result<Stored> {
-    let mut storer = Storer::open(context, "bench-retain", window)?;
-    let (mut first, mut all) = (0, Stored::default());
+) -> Result<StoreResult> {
+    let mut store_client = StoreClient::open(context, "bench-retain", window)?;
+    let (mut first, mut all) = (0, StoreResult::default());
     while first < messages {
         let until = (first + CHUNK).min(messages);
         let topics: Vec<String> = (first..until).map(retained_topic).collect();
         let topics = topics.iter().map(String::as_str);
         let mut publishes = Publishes::encode(context.version, QoS::AtLeastOnce, form, topics)?;
         publishes.retain();
-        let stored = storer.store(context, &mut publishes, first)?;
+        let stored = store_client.store(context, &mut publishes, first)?;
         all.violations += stored.violations;
         all.elapsed += stored.elapsed;
         first = until;
@@ -129,7 +129,7 @@ pub(super) fn subscribe_to_all(
     request.extend(mqtt::subscribe(context.version, id, [TOPIC_FILTER], QoS::AtMostOnce)?);
     let begun = Instant::now();
     connection.send(&request)?;
-    let mut patience = Patience::new(STALL_TIMEOUT);
+    let mut stall_timer = StallTimer::new(STALL_TIMEOUT);
     while account.delivered < messages {
         poller.wait(Some(Duration::from_millis(100)))?;
         let before = account.delivered;
@@ -154,7 +154,7 @@ pub(super) fn subscribe_to_all(
             })?;
             connection.flush()?;
         }
-        if patience.is_over(account.delivered - before) {
+        if stall_timer.is_over(account.delivered - before) {
             break;
         }
     }

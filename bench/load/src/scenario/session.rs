@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::Context;
-use crate::failure::{Failure, Result, While};
+use crate::failure::{ErrorContext, Failure, Result};
 use crate::mqtt::{self, Frames, Incoming, PacketId, QoS};
 use crate::net::{Connection, Role, Stream, connect_from};
 
@@ -77,8 +77,8 @@ impl Session {
     }
 
     /// A session that outlives its connection, and that nothing waits in yet.
-    pub(super) fn open_to_last(context: &Context<'_>, address: SocketAddr, client_id: &str) -> Result<Self> {
-        Self::open_with(context, address, &mqtt::connect_to_last(context.version, client_id, mqtt::KEEP_ALIVE_S)?)
+    pub(super) fn open_persistent(context: &Context<'_>, address: SocketAddr, client_id: &str) -> Result<Self> {
+        Self::open_with(context, address, &mqtt::connect_persistent(context.version, client_id, mqtt::KEEP_ALIVE_S)?)
     }
 
     fn open_with(context: &Context<'_>, address: SocketAddr, packet: &[u8]) -> Result<Self> {

@@ -38,7 +38,7 @@ pub(super) enum Topic {
     /// Each to a topic that no other has.
     Own,
     /// The same at QoS 1, in a session that outlives the connection.
-    OwnForLater,
+    OwnPersistent,
     Shared(&'static str),
 }
 
@@ -65,11 +65,11 @@ struct Session {
     number: u64,
     /// The CONNECT waits for the handshake of TCP.
     is_connecting: bool,
-    awaits: Awaits,
+    awaits: AwaitedPacket,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Awaits {
+enum AwaitedPacket {
     ConnAck,
     SubAck,
     OwnMessage,
@@ -163,15 +163,15 @@ impl<'a> SessionMill<'a> {
         let mut connection = Connection::begin(stream, self.tls.as_ref())?;
         self.poller.add(connection.stream(), token)?;
         let id = format!("{}-{number}", self.steps.client_ids);
-        let lasts = matches!(self.steps.subscribe, Some(Topic::OwnForLater));
-        let connect = if lasts { mqtt::connect_to_last } else { mqtt::connect };
+        let lasts = matches!(self.steps.subscribe, Some(Topic::OwnPersistent));
+        let connect = if lasts { mqtt::connect_persistent } else { mqtt::connect };
         connection.send(&connect(self.context.version, &id, self.steps.keep_alive_s)?)?;
         // Usually the handshake is over by now, and nothing is left unsent.
         let is_connecting = connection.has_unsent();
         if is_connecting {
             self.poller.set_writable_interest(connection.stream(), token, true)?;
         }
-        let session = Some(Session { connection, number, is_connecting, awaits: Awaits::ConnAck });
+        let session = Some(Session { connection, number, is_connecting, awaits: AwaitedPacket::ConnAck });
         match self.sessions.get_mut(token) {
             Some(place) => *place = session,
             None => self.sessions.push(session),
@@ -202,7 +202,7 @@ impl<'a> SessionMill<'a> {
             Ok(())
         })?;
         session.connection.send(&output)?;
-        if awaits != Awaits::Nothing || session.awaits == Awaits::Nothing {
+        if awaits != AwaitedPacket::Nothing || session.awaits == AwaitedPacket::Nothing {
             session.awaits = awaits;
             return Ok(false);
         }
@@ -232,30 +232,30 @@ fn next_step(
     context: &Context<'_>,
     steps: Steps,
     number: u64,
-    awaits: Awaits,
+    awaits: AwaitedPacket,
     frame: Frame<'_>,
     account: &mut Account,
     output: &mut Vec<u8>,
-) -> Result<Awaits> {
+) -> Result<AwaitedPacket> {
     let incoming = frame.read(context.version.is_v5())?;
     let topic = || match steps.subscribe {
         Some(Topic::Shared(topic)) => topic.to_owned(),
-        Some(Topic::Own | Topic::OwnForLater) | None => own_topic(number),
+        Some(Topic::Own | Topic::OwnPersistent) | None => own_topic(number),
     };
     match (awaits, incoming) {
-        (Awaits::ConnAck, Incoming::ConnAck { refusal: 0, .. }) => {
+        (AwaitedPacket::ConnAck, Incoming::ConnAck { refusal: 0, .. }) => {
             if steps.subscribe.is_none() {
-                return Ok(Awaits::Nothing);
+                return Ok(AwaitedPacket::Nothing);
             }
             let id = PacketId::new(1).ok_or_else(|| Failure::new("packet id 0"))?;
-            let lasts = matches!(steps.subscribe, Some(Topic::OwnForLater));
+            let lasts = matches!(steps.subscribe, Some(Topic::OwnPersistent));
             let qos = if lasts { QoS::AtLeastOnce } else { QoS::AtMostOnce };
             output.extend_from_slice(&mqtt::subscribe(context.version, id, [topic().as_str()], qos)?);
-            Ok(Awaits::SubAck)
+            Ok(AwaitedPacket::SubAck)
         }
-        (Awaits::SubAck, Incoming::SubAck { refused: false, .. }) => {
+        (AwaitedPacket::SubAck, Incoming::SubAck { refused: false, .. }) => {
             if !steps.publish {
-                return Ok(Awaits::Nothing);
+                return Ok(AwaitedPacket::Nothing);
             }
             let topic = topic();
             let form = plain_payload(SMALLEST_PAYLOAD_BYTES)?;
@@ -264,15 +264,15 @@ fn next_step(
             output.extend_from_slice(publish.bytes(0..1));
             account.published += 1;
             account.expected += 1;
-            Ok(Awaits::OwnMessage)
+            Ok(AwaitedPacket::OwnMessage)
         }
-        (Awaits::OwnMessage, Incoming::Publish { qos, payload, .. }) => {
+        (AwaitedPacket::OwnMessage, Incoming::Publish { qos, payload, .. }) => {
             let stamp = plain_payload(SMALLEST_PAYLOAD_BYTES)?.read(payload, context.run);
             let is_own = stamp.is_some_and(|stamp| stamp.seq == number);
             account.delivered += u64::from(is_own);
             account.corrupted += u64::from(!is_own);
             account.violations += u64::from(qos != 0);
-            Ok(if is_own { Awaits::Nothing } else { awaits })
+            Ok(if is_own { AwaitedPacket::Nothing } else { awaits })
         }
         (_, incoming) => Err(Failure::new(format!("session {number} awaited {awaits:?} and got {incoming:?}"))),
     }

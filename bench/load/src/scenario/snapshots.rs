@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::bystanders;
 use super::retained::retained_topic;
 use super::retained_on_disk::{NICENESS, store_retained};
-use super::storer::Storer;
+use super::store_client::StoreClient;
 use super::{Context, plain_payload};
-use crate::failure::{Failure, Result, While};
+use crate::failure::{ErrorContext, Failure, Result};
 use crate::measure::{Account, Measurement};
 use crate::mqtt::{PayloadForm, Publishes, QoS};
 use crate::system::{Memory, Meter};
@@ -60,7 +60,7 @@ impl Snapshots {
         let violations = store_retained(context, &form, self.messages, self.window)?.violations;
         let meter = Meter::begin(context.broker)?;
         let calm = Duration::from_millis(self.calm_ms);
-        let mut measurement = bystanders::beside(context, calm, || self.replace_out_of_the_way(context, &form))?;
+        let mut measurement = bystanders::beside(context, calm, || self.replace_at_low_priority(context, &form))?;
         let load = meter.end(context.broker)?;
         measurement.account.published += self.messages;
         measurement.account.violations += violations;
@@ -70,7 +70,7 @@ impl Snapshots {
     }
 
     /// With low priority: the other clients are to wait for the broker, not for the client that publishes.
-    fn replace_out_of_the_way(&self, context: &Context<'_>, form: &PayloadForm) -> Result<Measurement> {
+    fn replace_at_low_priority(&self, context: &Context<'_>, form: &PayloadForm) -> Result<Measurement> {
         thread::scope(|scope| {
             let replacing = scope.spawn(|| {
                 rustix::process::nice(NICENESS).during(|| "lowering the priority".to_owned())?;
@@ -81,9 +81,9 @@ impl Snapshots {
     }
 
     fn replace(&self, context: &Context<'_>, form: &PayloadForm) -> Result<Measurement> {
-        let mut storer = Storer::open(context, "bench-replace", self.window)?;
-        let mut seen = Seen::default();
-        seen.look(context)?;
+        let mut store_client = StoreClient::open(context, "bench-replace", self.window)?;
+        let mut seen = SnapshotLog::default();
+        seen.scan(context)?;
         let before = seen.names.len();
         let (mut published, mut violations) = (0, 0);
         let duration = Duration::from_millis(self.duration_ms);
@@ -94,9 +94,9 @@ impl Snapshots {
             let mut publishes =
                 Publishes::encode(context.version, QoS::AtLeastOnce, form, topics.iter().map(String::as_str))?;
             publishes.retain();
-            violations += storer.store(context, &mut publishes, published)?.violations;
+            violations += store_client.store(context, &mut publishes, published)?.violations;
             published += CHUNK;
-            seen.look(context)?;
+            seen.scan(context)?;
             let due = Duration::from_secs_f64(published as f64 / self.rate_per_s as f64);
             thread::sleep(due.saturating_sub(begun.elapsed()));
         }
@@ -115,15 +115,15 @@ impl Snapshots {
 
 /// The snapshots that there have been.
 #[derive(Debug, Default)]
-struct Seen {
+struct SnapshotLog {
     names: HashSet<OsString>,
     looks: u64,
     /// Looks that found one which was being made.
     under_way: u64,
 }
 
-impl Seen {
-    fn look(&mut self, context: &Context<'_>) -> Result<()> {
+impl SnapshotLog {
+    fn scan(&mut self, context: &Context<'_>) -> Result<()> {
         let folder = context.broker.data_folder()?;
         self.looks += 1;
         for entry in fs::read_dir(&folder).during(|| format!("reading {}", folder.display()))? {

@@ -56,7 +56,7 @@ impl SyncLatency {
             load.add(&meter.end(context.broker)?);
             disk.sync(slice * each, each, &mut synced)?;
         }
-        let mut account = pair.heard.account(pair.sent);
+        let mut account = pair.received.account(pair.sent);
         account.published = pair.sent;
         account.violations += pair.violations;
         let mut measurement = Measurement::of(account);
@@ -78,14 +78,14 @@ struct Pair {
     buffer: ReadBuffer,
     publishes: Publishes,
     packet_ids: PacketIds,
-    heard: Sequence,
+    received: Sequence,
     sent: u64,
     violations: u64,
 }
 
 impl Pair {
     fn open(context: &Context<'_>, form: &PayloadForm) -> Result<Self> {
-        let mut session = Session::open_to_last(context, context.broker.address, "bench-one-sub")?;
+        let mut session = Session::open_persistent(context, context.broker.address, "bench-one-sub")?;
         session.subscribe(context, &[TOPIC], QoS::AtLeastOnce)?;
         let subscriber = session.into_connection()?;
         let publisher = Session::open(context, "bench-one-pub")?.into_connection()?;
@@ -99,7 +99,7 @@ impl Pair {
             buffer: ReadBuffer::new(),
             publishes: Publishes::encode(context.version, QoS::AtLeastOnce, form, [TOPIC])?,
             packet_ids: PacketIds::new(),
-            heard: Sequence::default(),
+            received: Sequence::default(),
             sent: 0,
             violations: 0,
         })
@@ -148,13 +148,13 @@ impl Pair {
     }
 
     fn read_delivery(&mut self, context: &Context<'_>, form: &PayloadForm) -> Result<bool> {
-        let (heard, violations) = (&mut self.heard, &mut self.violations);
+        let (received, violations) = (&mut self.received, &mut self.violations);
         let (mut is_there, mut answer) = (false, Vec::new());
         self.subscriber.read_frames(&mut self.buffer, |frame| {
             match frame.read(context.version.is_v5())? {
                 Incoming::Publish { qos: 1, packet_id, payload } => {
                     let stamp = form.read(payload, context.run);
-                    is_there |= stamp.is_some_and(|stamp| heard.arrive(stamp.seq));
+                    is_there |= stamp.is_some_and(|stamp| received.arrive(stamp.seq));
                     answer.extend_from_slice(&ack(0x40, packet_id));
                 }
                 _ => *violations += 1,

@@ -166,7 +166,7 @@ struct Run<'a> {
     subscribers: Vec<(Connection, ExpectedOrder)>,
     run: u32,
     v5: bool,
-    waits_for_room: bool,
+    waits_for_writable: bool,
     published: u64,
     expected: u64,
     deliveries: u64,
@@ -208,7 +208,7 @@ impl<'a> Run<'a> {
             subscribers,
             run: context.run,
             v5: context.version.is_v5(),
-            waits_for_room: false,
+            waits_for_writable: false,
             published: 0,
             expected: 0,
             deliveries: 0,
@@ -233,9 +233,9 @@ impl<'a> Run<'a> {
                 self.read(self.poller.ready(index).token)?;
             }
             self.publisher.flush()?;
-            if self.publisher.has_unsent() != self.waits_for_room {
-                self.waits_for_room = self.publisher.has_unsent();
-                self.poller.set_writable_interest(self.publisher.stream(), PUBLISHER, self.waits_for_room)?;
+            if self.publisher.has_unsent() != self.waits_for_writable {
+                self.waits_for_writable = self.publisher.has_unsent();
+                self.poller.set_writable_interest(self.publisher.stream(), PUBLISHER, self.waits_for_writable)?;
             }
             if self.poller.ready_count() > 0 {
                 last_progress = now;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::ops::Sub;
 
-use crate::failure::{Result, While};
+use crate::failure::{ErrorContext, Result};
 
 /// Counts since the process began, over all threads that live. A thread that ends takes its counts along.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -34,14 +34,14 @@ pub(crate) struct Load {
 impl Meter {
     pub(crate) fn begin(broker: &Broker) -> Result<Self> {
         let switches = switches_of(broker)?;
-        let (between, own) = (clocks(&broker.pids_between())?, CpuClock::read(std::process::id())?);
+        let (between, own) = (clocks(&broker.nats_server_pids())?, CpuClock::read(std::process::id())?);
         Ok(Self { started: Instant::now(), switches, broker: clocks(&broker.pids())?, between, own })
     }
 
     pub(crate) fn end(&self, broker: &Broker) -> Result<Load> {
         let elapsed_s = self.started.elapsed().as_secs_f64();
         let broker_cpu_s = seconds_since(&clocks(&broker.pids())?, &self.broker);
-        let servers_cpu_s = seconds_since(&clocks(&broker.pids_between())?, &self.between);
+        let servers_cpu_s = seconds_since(&clocks(&broker.nats_server_pids())?, &self.between);
         let generator_cpu_s = CpuClock::read(std::process::id())?.seconds_since(&self.own);
         let switches = switches_of(broker)? - self.switches;
         Ok(Load { elapsed_s, broker_cpu_s, servers_cpu_s, generator_cpu_s, switches })
@@ -87,7 +87,7 @@ impl Load {
             memory.peak_rss_bytes += of_process.peak_rss_bytes;
         }
         measurement.set("broker_cores", self.broker_cpu_s / self.elapsed_s);
-        if !broker.pids_between().is_empty() {
+        if !broker.nats_server_pids().is_empty() {
             measurement.set("servers_cores", self.servers_cpu_s / self.elapsed_s);
         }
         measurement.set("generator_cores", self.generator_cpu_s / self.elapsed_s);

@@ -29,6 +29,6 @@ pub(crate) fn raise_open_files_limit() -> Result<u64> {
 }
 
 /// Has timeouts of this thread end when they are due, and not up to 50 µs later: latency counts from when a message is due.
-pub(crate) fn sharpen_timers() -> Result<()> {
+pub(crate) fn set_timer_slack() -> Result<()> {
     Ok(rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?)
 }

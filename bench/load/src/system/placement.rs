@@ -8,7 +8,7 @@ use std::str::FromStr;
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, Pid, sched_setaffinity};
 
-use crate::failure::{Failure, Result, While};
+use crate::failure::{ErrorContext, Failure, Result};
 
 /// A list of CPU numbers, written as `0` or `0+2`; empty means all that this process was started with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -11,7 +11,7 @@ const WAIT_FIRST: Duration = Duration::from_secs(1);
 /// No wait is longer. A stranger who fails on purpose keeps a user out no longer than this, and nobody who has a token.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// After so long without a failure, those before are forgotten.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(900);
+const EXPIRY: Duration = Duration::from_secs(900);
 /// Names that are remembered. Beyond it, the one that has waited enough the longest is forgotten.
 const NAMES_MAX: usize = 1_024;
 
@@ -45,14 +45,14 @@ impl Attempts {
     pub(super) fn failed(&self, name: &str, now: Instant) {
         let mut names = self.locked();
         if names.len() >= NAMES_MAX && !names.contains_key(name) {
-            names.retain(|_, failures| now.saturating_duration_since(failures.last) < FORGOTTEN_AFTER);
+            names.retain(|_, failures| now.saturating_duration_since(failures.last) < EXPIRY);
             let first = names.iter().min_by_key(|(_, failures)| failures.last + failures.wait());
             if let Some(first) = first.map(|(name, _)| name.clone()).filter(|_| names.len() >= NAMES_MAX) {
                 names.remove(&first);
             }
         }
         let failures = names.entry(name.into()).or_insert(Failures { count: 0, last: now });
-        if now.saturating_duration_since(failures.last) >= FORGOTTEN_AFTER {
+        if now.saturating_duration_since(failures.last) >= EXPIRY {
             failures.count = 0;
         }
         *failures = Failures { count: failures.count.saturating_add(1), last: now };
@@ -84,15 +84,15 @@ mod tests {
         assert_eq!(attempts.wait("bob", start), None);
         assert_eq!(attempts.wait("ann", start + Duration::from_secs(59)), Some(Duration::from_secs(1)));
         assert_eq!(attempts.wait("ann", start + WAIT_MAX), None);
-        attempts.failed("ann", start + FORGOTTEN_AFTER);
-        assert_eq!(attempts.wait("ann", start + FORGOTTEN_AFTER), None, "it begins anew");
+        attempts.failed("ann", start + EXPIRY);
+        assert_eq!(attempts.wait("ann", start + EXPIRY), None, "it begins anew");
         attempts.failed("bob", start);
         attempts.succeeded("bob");
         assert_eq!(attempts.locked().len(), 1);
     }
 
     #[test]
-    fn names_are_bounded_and_those_that_wait_are_kept() {
+    fn tracked_names_are_bounded_and_delayed_names_are_retained() {
         let (attempts, start) = (Attempts::default(), Instant::now());
         for _ in 0..10 {
             attempts.failed("waits", start);

@@ -5,7 +5,7 @@ use tautwire_identity::{Ban, BanError, BanTarget, Now};
 
 use super::Admin;
 use super::response::{JSON, Response, Status};
-use super::routes::{Call, not_found};
+use super::routes::{RequestContext, not_found};
 use super::shared;
 use crate::identity::ban_file;
 use crate::json::{self, Value};
@@ -15,23 +15,23 @@ use crate::shared::Parts;
 const KINDS: &str = "client_id, user or network";
 
 /// All bans that hold.
-pub(super) fn list(call: &mut Call<'_, '_>) -> Result<Response, Response> {
-    let porter = call.admin.reloader.porter();
-    let body = ban_file::to_json(&porter.bans().list(porter.now()));
+pub(super) fn list(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
+    let authenticator = call.admin.reloader.authenticator();
+    let body = ban_file::to_json(&authenticator.bans().list(authenticator.now()));
     Ok(Response::new(Status::OK, JSON, body))
 }
 
 /// Bans somebody, or changes the ban; who is connected under that name is disconnected.
-pub(super) fn add(call: &mut Call<'_, '_>) -> Result<Response, Response> {
-    let (who, value) = asked(call)?;
+pub(super) fn add(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
+    let (who, value) = parse_target(call)?;
     let whole = |text: &str| text.parse::<u64>().ok();
     let seconds = match value.get("seconds") {
         None | Some(Value::Null) => None,
-        Some(Value::Number(text)) => Some(whole(text).ok_or_else(|| wrong("seconds: expected a whole number"))?),
-        Some(_) => return Err(wrong("seconds: expected a whole number")),
+        Some(Value::Number(text)) => Some(whole(text).ok_or_else(|| bad_request("seconds: expected a whole number"))?),
+        Some(_) => return Err(bad_request("seconds: expected a whole number")),
     };
-    let porter = call.admin.reloader.porter();
-    let now = porter.now();
+    let authenticator = call.admin.reloader.authenticator();
+    let now = authenticator.now();
     let until_unix_s = seconds.map(|seconds| now.unix_s.saturating_add(seconds));
     let ban = Ban { who: who.clone(), until_unix_s, why: value.text("why").into() };
     if call.admin.reloader.node().is_some() {
@@ -39,29 +39,29 @@ pub(super) fn add(call: &mut Call<'_, '_>) -> Result<Response, Response> {
         log::info!("admin: {who} is banned on all nodes");
         return Ok(Response::new(Status::CREATED, JSON, "{}\n"));
     }
-    porter.bans().add(ban, now).map_err(|error| match error {
+    authenticator.bans().add(ban, now).map_err(|error| match error {
         BanError::Full => Response::error(Status::CONFLICT, "bans_full", "there are as many bans as may be"),
         BanError::Reason => too_long(),
     })?;
     log::info!("admin: {who} is banned");
     call.admin.reloader.enforce_bans();
-    kept(call.admin, Response::new(Status::CREATED, JSON, "{}\n"))
+    persist(call.admin, Response::new(Status::CREATED, JSON, "{}\n"))
 }
 
 /// Takes a ban back.
-pub(super) fn remove(call: &mut Call<'_, '_>) -> Result<Response, Response> {
-    let (who, _) = asked(call)?;
-    let was_shared = call.admin.reloader.node().is_some() && share_no_more(call, &who)?;
+pub(super) fn remove(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
+    let (who, _) = parse_target(call)?;
+    let was_shared = call.admin.reloader.node().is_some() && remove_shared(call, &who)?;
     // A rule may have made one here.
-    if call.admin.reloader.porter().bans().remove(&who) || was_shared {
+    if call.admin.reloader.authenticator().bans().remove(&who) || was_shared {
         log::info!("admin: {who} is not banned any more");
-        return kept(call.admin, Response::new(Status::NO_CONTENT, JSON, ""));
+        return persist(call.admin, Response::new(Status::NO_CONTENT, JSON, ""));
     }
     Err(not_found("there is no such ban"))
 }
 
 /// The ban is one of those that all nodes of the cluster share. They look at their clients when they take it on.
-fn share(call: &Call<'_, '_>, ban: &Ban, now: Now) -> Result<(), Response> {
+fn share(call: &RequestContext<'_, '_>, ban: &Ban, now: Now) -> Result<(), Response> {
     if ban.why.len() > BAN_REASON_BYTES_MAX {
         return Err(too_long());
     }
@@ -74,8 +74,8 @@ fn share(call: &Call<'_, '_>, ban: &Ban, now: Now) -> Result<(), Response> {
 }
 
 /// It is none of them any more. Whether it was.
-fn share_no_more(call: &Call<'_, '_>, who: &BanTarget) -> Result<bool, Response> {
-    let now = call.admin.reloader.porter().now();
+fn remove_shared(call: &RequestContext<'_, '_>, who: &BanTarget) -> Result<bool, Response> {
+    let now = call.admin.reloader.authenticator().now();
     let is_shared = |parts: &Parts| Ok::<_, Response>(shared_bans(parts, now)?.iter().any(|held| held.who == *who));
     let node = call.admin.reloader.node();
     if !node.map_or(Ok(false), |node| is_shared(&node.sharing().latest.parts))? {
@@ -96,8 +96,8 @@ fn shared_bans(parts: &Parts, now: Now) -> Result<Vec<Ban>, Response> {
 }
 
 /// Writes down what holds now, where there is a file for it.
-fn kept(admin: &Admin, done: Response) -> Result<Response, Response> {
-    admin.reloader.porter().keep_bans().map(|()| done).map_err(|error| {
+fn persist(admin: &Admin, done: Response) -> Result<Response, Response> {
+    admin.reloader.authenticator().persist_bans().map(|()| done).map_err(|error| {
         log::error!("bans are not kept: {error}");
         let message = format!("it is so until the broker ends, and not after a restart: {error}");
         Response::error(Status::INTERNAL, "bans_not_written", &message)
@@ -105,23 +105,23 @@ fn kept(admin: &Admin, done: Response) -> Result<Response, Response> {
 }
 
 /// Who is meant by the body of a request.
-fn asked(call: &mut Call<'_, '_>) -> Result<(BanTarget, Value), Response> {
-    let text = str::from_utf8(call.body()?).map_err(|_| wrong("the body is not UTF-8"))?;
+fn parse_target(call: &mut RequestContext<'_, '_>) -> Result<(BanTarget, Value), Response> {
+    let text = str::from_utf8(call.body()?).map_err(|_| bad_request("the body is not UTF-8"))?;
     let value = json::parse(text).map_err(|error| {
         let message = format!("the body is no JSON: {} at byte {}", error.message, error.offset);
         Response::error(Status::BAD_REQUEST, "bad_json", &message)
     })?;
     let who = ban_file::banned(&value).map_err(|why| match why {
-        Some(why) => wrong(&why),
-        None => wrong(&format!("say who is meant by one of {KINDS}")),
+        Some(why) => bad_request(&why),
+        None => bad_request(&format!("say who is meant by one of {KINDS}")),
     })?;
     Ok((who, value))
 }
 
 fn too_long() -> Response {
-    wrong("why: the reason is too long")
+    bad_request("why: the reason is too long")
 }
 
-fn wrong(message: &str) -> Response {
+fn bad_request(message: &str) -> Response {
     Response::error(Status::UNPROCESSABLE, "ban_value", message)
 }

@@ -5,9 +5,9 @@ use tautwire_protocol::ProtocolVersion;
 use tautwire_reactor::AskError;
 use tautwire_session::{SubscriptionRecord, session_name};
 
+use super::query::{Query, bad_request, decoded};
 use super::response::{JSON, Response, Status};
-use super::routes::{Call, not_found};
-use super::spelled::{Query, bad, decoded};
+use super::routes::{RequestContext, not_found};
 use crate::fields::Fields;
 
 /// Rows where the request does not say how many.
@@ -26,23 +26,23 @@ const ORDERS: [(&str, ClientOrder); 8] = [
 ];
 
 /// A client that a request means.
-pub(super) struct Named {
+pub(super) struct ClientSelector {
     /// Of its session.
     pub(super) name: String,
     /// What else the query says.
     pub(super) query: Query,
 }
 
-impl Named {
-    pub(super) fn by(call: &Call<'_, '_>) -> Result<Named, Response> {
+impl ClientSelector {
+    pub(super) fn from_request(call: &RequestContext<'_, '_>) -> Result<ClientSelector, Response> {
         let mut query = Query::parse(&call.head.query)?;
-        let client_id = decoded(call.name(0)).map_err(|why| bad(&format!("the Client Identifier: {why}")))?;
+        let client_id = decoded(call.name(0)).map_err(|why| bad_request(&format!("the Client Identifier: {why}")))?;
         let mount_point = query.take("mount_point");
-        Ok(Named { name: session_name(mount_point.as_deref(), &client_id).into_owned(), query })
+        Ok(ClientSelector { name: session_name(mount_point.as_deref(), &client_id).into_owned(), query })
     }
 }
 
-pub(super) fn list(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn list(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let mut query = Query::parse(&call.head.query)?;
     let truth = |text: &str| text.parse::<bool>().ok();
     let orders = ORDERS.map(|(name, _)| name).join(", ");
@@ -61,10 +61,10 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Result<Response, Response> {
         limit: limit(&mut query)?,
     };
     query.finish("search, connected, neglected, listener, sort, descending, after, limit")?;
-    let page = call.admin.control.clients(&wanted, call.patience()).map_err(unanswered)?;
+    let page = call.admin.control.clients(&wanted, call.patience()).map_err(query_error)?;
     let is_full = page.clients.len() == wanted.limit;
     let next = page.clients.last().filter(|_| is_full).map(|(rank, _)| cursor(rank));
-    let clients = page.clients.iter().map(|(_, summary)| described(summary)).collect::<Vec<_>>();
+    let clients = page.clients.iter().map(|(_, summary)| to_fields(summary)).collect::<Vec<_>>();
     let body = Fields::default().with("matched", page.matched).with("clients", clients);
     Ok(ok(body.with("next", next.as_deref())))
 }
@@ -75,19 +75,19 @@ pub(super) fn limit(query: &mut Query) -> Result<usize, Response> {
     Ok(limit.unwrap_or(PAGE_DEFAULT))
 }
 
-pub(super) fn one(call: &mut Call<'_, '_>) -> Result<Response, Response> {
-    let named = Named::by(call)?;
+pub(super) fn one(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
+    let named = ClientSelector::from_request(call)?;
     named.query.finish("mount_point")?;
-    let found = call.admin.control.client(&named.name, call.patience()).map_err(unanswered)?;
+    let found = call.admin.control.client(&named.name, call.patience()).map_err(query_error)?;
     let detail = found.ok_or_else(no_client)?;
     Ok(ok(detailed(&detail)))
 }
 
-pub(super) fn subscriptions(call: &mut Call<'_, '_>) -> Result<Response, Response> {
-    let Named { name, mut query } = Named::by(call)?;
+pub(super) fn subscriptions(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
+    let ClientSelector { name, mut query } = ClientSelector::from_request(call)?;
     let (after, limit) = (query.take("after").unwrap_or_default(), limit(&mut query)?);
     query.finish("mount_point, after, limit")?;
-    let found = call.admin.control.subscriptions(&name, &after, limit, call.patience()).map_err(unanswered)?;
+    let found = call.admin.control.subscriptions(&name, &after, limit, call.patience()).map_err(query_error)?;
     let found = found.ok_or_else(no_client)?;
     let next = found.last().filter(|_| found.len() == limit).map(|(filter, _)| &**filter);
     let list = found.iter().map(|(filter, record)| subscription(filter, record)).collect::<Vec<_>>();
@@ -95,18 +95,18 @@ pub(super) fn subscriptions(call: &mut Call<'_, '_>) -> Result<Response, Respons
 }
 
 /// Disconnects it; its session stays.
-pub(super) fn end_connection(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn end_connection(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     end(call, false)
 }
 
-pub(super) fn end_session(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn end_session(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     end(call, true)
 }
 
-fn end(call: &Call<'_, '_>, ends_session: bool) -> Result<Response, Response> {
-    let named = Named::by(call)?;
+fn end(call: &RequestContext<'_, '_>, ends_session: bool) -> Result<Response, Response> {
+    let named = ClientSelector::from_request(call)?;
     named.query.finish("mount_point")?;
-    let found = call.admin.control.disconnect(&named.name, ends_session, call.time_left()).map_err(unanswered)?;
+    let found = call.admin.control.disconnect(&named.name, ends_session, call.time_left()).map_err(query_error)?;
     if !found {
         let message = if ends_session { "there is no such session" } else { "no such client is connected" };
         return Err(not_found(message));
@@ -114,7 +114,7 @@ fn end(call: &Call<'_, '_>, ends_session: bool) -> Result<Response, Response> {
     Ok(Response::new(Status::NO_CONTENT, JSON, ""))
 }
 
-fn described(summary: &ClientSummary) -> Fields {
+fn to_fields(summary: &ClientSummary) -> Fields {
     let mut object = Fields::default()
         .with("client_id", &*summary.client_id)
         .with("mount_point", summary.mount_point.as_deref())
@@ -147,7 +147,7 @@ fn described(summary: &ClientSummary) -> Fields {
 }
 
 fn detailed(detail: &ClientDetail) -> Fields {
-    described(&detail.summary)
+    to_fields(&detail.summary)
         .with("resumed", detail.resumed)
         .with("send_maximum", detail.send_maximum)
         .with("maximum_packet_size_bytes", detail.maximum_packet_size_bytes)
@@ -211,7 +211,7 @@ pub(super) fn ok(body: Fields) -> Response {
     Response::new(Status::OK, JSON, json)
 }
 
-pub(super) fn unanswered(error: AskError) -> Response {
+pub(super) fn query_error(error: AskError) -> Response {
     let (status, code) = match error {
         AskError::Busy => (Status::SERVICE_UNAVAILABLE, "busy"),
         AskError::Stopping => (Status::SERVICE_UNAVAILABLE, "stopping"),

@@ -1,20 +1,20 @@
 //! This broker as one of several.
 
 use super::clients::ok;
+use super::query::Query;
 use super::response::{Response, Status};
-use super::routes::Call;
-use super::spelled::Query;
+use super::routes::RequestContext;
 use crate::cluster::{Node, NotDrained};
 use crate::fields::Fields;
 
 /// `GET /v1/cluster`.
-pub(super) fn show(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let node = node(call)?;
-    node.told().map(ok).ok_or_else(not_there)
+    node.told().map(ok).ok_or_else(not_clustered)
 }
 
 /// `POST /v1/cluster/drain`. Without a name, or with its own, this node is drained; else the one of that name is told to.
-pub(super) fn drain(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn drain(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let mut query = Query::parse(&call.head.query)?;
     let is_for_good = query.take_as("for_good", "true or false", |text| text.parse().ok())?.unwrap_or(false);
     let name = query.take("node");
@@ -30,15 +30,15 @@ pub(super) fn drain(call: &mut Call<'_, '_>) -> Result<Response, Response> {
         ""
     );
     if name != node.name() {
-        return node.drain_other(name, is_for_good, &by).map(|()| begun()).map_err(|why| not_drained(name, why));
+        return node.drain_other(name, is_for_good, &by).map(|()| accepted()).map_err(|why| not_drained(name, why));
     }
-    if node.drain(is_for_good) { Ok(begun()) } else { Err(not_there()) }
+    if node.drain(is_for_good) { Ok(accepted()) } else { Err(not_clustered()) }
 }
 
 fn not_drained(name: &str, why: NotDrained) -> Response {
     let refused = |status, code, why: String| Response::error(status, code, &why);
     match why {
-        NotDrained::NoLife => not_there(),
+        NotDrained::NoLife => not_clustered(),
         NotDrained::Unknown => refused(
             Status::NOT_FOUND,
             "cluster_node_unknown",
@@ -69,20 +69,20 @@ fn not_drained(name: &str, why: NotDrained) -> Response {
 }
 
 /// `POST /v1/cluster/rebalance`.
-pub(super) fn rebalance(call: &mut Call<'_, '_>) -> Result<Response, Response> {
-    if node(call)?.rebalance() { Ok(begun()) } else { Err(not_there()) }
+pub(super) fn rebalance(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
+    if node(call)?.rebalance() { Ok(accepted()) } else { Err(not_clustered()) }
 }
 
-pub(super) fn node<'c>(call: &Call<'c, '_>) -> Result<&'c Node, Response> {
+pub(super) fn node<'c>(call: &RequestContext<'c, '_>) -> Result<&'c Node, Response> {
     let why = "this broker is alone: cluster.servers names no NATS servers";
     call.admin.reloader.node().ok_or_else(|| Response::error(Status::NOT_FOUND, "no_cluster", why))
 }
 
-fn begun() -> Response {
+fn accepted() -> Response {
     ok(Fields::default().with("begun", true))
 }
 
-pub(super) fn not_there() -> Response {
+pub(super) fn not_clustered() -> Response {
     let why = "the node has no life now: the log of the broker says why, and it tries again by itself";
     Response::error(Status::SERVICE_UNAVAILABLE, "cluster_not_joined", why)
 }

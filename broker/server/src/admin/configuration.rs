@@ -1,28 +1,28 @@
 //! The configuration that holds, and reading it again.
 
 use super::response::{JSON, Response, Status, TOML};
-use super::routes::Call;
-use crate::serve::reload::Reloaded;
+use super::routes::RequestContext;
+use crate::serve::reload::ReloadReport;
 
-pub(super) fn show(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     Ok(Response::new(Status::OK, TOML, call.admin.reloader.running_toml()))
 }
 
-pub(super) fn diff(call: &mut Call<'_, '_>) -> Result<Response, Response> {
-    told(call.admin.reloader.compare())
+pub(super) fn diff(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
+    to_response(call.admin.reloader.compare())
 }
 
 /// Has the broker read its configuration again.
-pub(super) fn reload(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn reload(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let result = call.admin.reloader.reload();
     match &result {
         Ok(reloaded) => log::info!("admin: {reloaded}"),
         Err(errors) => log::warn!("admin: a reload was refused, and nothing has changed: {}", errors.join("; ")),
     }
-    told(result)
+    to_response(result)
 }
 
-fn told(result: Result<Reloaded, Vec<String>>) -> Result<Response, Response> {
+fn to_response(result: Result<ReloadReport, Vec<String>>) -> Result<Response, Response> {
     match result {
         Ok(reloaded) => Ok(Response::new(Status::OK, JSON, reloaded.to_json())),
         Err(errors) => Err(Response::wrong_configuration(&errors)),

@@ -121,14 +121,14 @@ struct Open {
 
 /// The place of a connection, which it gives up when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ConnectionSlot {
     connections: Arc<Connections>,
     number: u64,
 }
 
 impl Connections {
     /// Gives the connection a place, where need be that of the one that has waited longest for its client. `None` if all are being served.
-    pub(super) fn admit(self: &Arc<Self>, activity: Arc<Activity>) -> Option<Place> {
+    pub(super) fn admit(self: &Arc<Self>, activity: Arc<Activity>) -> Option<ConnectionSlot> {
         let mut open = self.open();
         if open.len() >= CONNECTIONS_MAX {
             let evictable = open.iter().filter_map(|(number, open)| {
@@ -146,7 +146,7 @@ impl Connections {
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         open.insert(number, Open { activity, task: None });
-        Some(Place { connections: self.clone(), number })
+        Some(ConnectionSlot { connections: self.clone(), number })
     }
 
     /// The connection is served by this task.
@@ -176,13 +176,13 @@ impl Connections {
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.connections.open().remove(&self.number);
     }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_connection_that_has_waited_longest_for_its_client_gives_up_its_place() {
+    fn the_longest_idle_connection_is_evicted() {
         let runtime = runtime();
         let connections = Arc::new(Connections::default());
         let enter = |phase| {

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use tautwire_contracts::{Catalogue, discovery};
 
 use super::response::{JSON, Response, Status};
-use super::routes::{Call, not_found};
+use super::routes::{RequestContext, not_found};
 use super::shared;
 use crate::contracts::{Change, Entry, StoreError};
 use crate::json;
 
-pub(super) fn put(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let name = call.name(0);
     let body = call.body()?;
-    let bad = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
-    let text = str::from_utf8(body).map_err(|_| bad("the body is not UTF-8"))?;
+    let bad_request = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
+    let text = str::from_utf8(body).map_err(|_| bad_request("the body is not UTF-8"))?;
     let value = json::parse(text)
-        .map_err(|error| bad(&format!("the body is no JSON: {} at byte {}", error.message, error.offset)))?;
+        .map_err(|error| bad_request(&format!("the body is no JSON: {} at byte {}", error.message, error.offset)))?;
     let entry = Entry::from_json(&value)
         .map_err(|message| Response::error(Status::UNPROCESSABLE, "contract_value", &message))?;
     let (catalogue, is_new) = match call.admin.store.put(name, &entry) {
-        Err(StoreError::Shared) => put_for_all(call, name, &entry)?,
+        Err(StoreError::Shared) => put_shared(call, name, &entry)?,
         result => result.map_err(|error| not_changed(name, &error))?,
     };
     log::info!("the contract {name} is {}", if is_new { "added" } else { "replaced" });
@@ -30,7 +30,7 @@ pub(super) fn put(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     shown(if is_new { Status::CREATED } else { Status::OK }, &catalogue, name)
 }
 
-pub(super) fn delete(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn delete(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let name = call.name(0);
     match call.admin.store.remove(name) {
         Err(StoreError::Shared) => shared::change_contracts(call, name, |files| {
@@ -43,7 +43,7 @@ pub(super) fn delete(call: &mut Call<'_, '_>) -> Result<Response, Response> {
 }
 
 /// The contract is added or replaced in the next revision of what the cluster shares.
-fn put_for_all(call: &Call<'_, '_>, name: &str, entry: &Entry) -> Result<(Arc<Catalogue>, bool), Response> {
+fn put_shared(call: &RequestContext<'_, '_>, name: &str, entry: &Entry) -> Result<(Arc<Catalogue>, bool), Response> {
     let is_new = call.admin.control.contracts().named(name).is_none();
     shared::change_contracts(call, name, |files| Ok(Change::put(files.clone(), name, entry)?))?;
     Ok((call.admin.control.contracts(), is_new))

@@ -31,7 +31,7 @@ pub(crate) struct Credentials {
 
 /// Somebody who has shown who it is, and by what.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) enum Holder {
+pub(super) enum Principal {
     /// The token of `admin.token_file`.
     OnlyToken(Token),
     Token(Box<str>, Token),
@@ -39,23 +39,23 @@ pub(super) enum Holder {
     User(Box<str>, Account),
 }
 
-impl Holder {
+impl Principal {
     /// What it is called.
     pub(super) fn name(&self) -> &str {
         match self {
-            Holder::OnlyToken(_) => ONLY_TOKEN,
-            Holder::Token(name, _) | Holder::User(name, _) => name,
+            Principal::OnlyToken(_) => ONLY_TOKEN,
+            Principal::Token(name, _) | Principal::User(name, _) => name,
         }
     }
 
     /// Who it is for the audit log.
     pub(super) fn by(&self) -> String {
-        let kind = if matches!(self, Holder::User(..)) { "user" } else { "token" };
+        let kind = if matches!(self, Principal::User(..)) { "user" } else { "token" };
         format!("{kind} {}", self.name())
     }
 }
 
-impl fmt::Debug for Holder {
+impl fmt::Debug for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.by())
     }
@@ -63,7 +63,7 @@ impl fmt::Debug for Holder {
 
 /// What a holder may do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct CurrentGrant {
     pub(super) grant: Grant,
     /// When it ends, where it does.
     pub(super) expires_unix_s: Option<u64>,
@@ -116,34 +116,34 @@ impl Credentials {
     }
 
     /// Whose token it is. Looks at all of them, so that the time does not tell which is like it.
-    pub(super) fn holder_of(&self, given: &[u8]) -> Option<(Holder, Held)> {
-        let mut found = self.token.as_ref().filter(|token| token.is(given)).cloned().map(Holder::OnlyToken);
+    pub(super) fn principal_of_token(&self, given: &[u8]) -> Option<(Principal, CurrentGrant)> {
+        let mut found = self.token.as_ref().filter(|token| token.is(given)).cloned().map(Principal::OnlyToken);
         for named in &self.tokens {
             if named.token.is(given) {
-                found = Some(Holder::Token(named.name.clone(), named.token.clone()));
+                found = Some(Principal::Token(named.name.clone(), named.token.clone()));
             }
         }
-        let holder = found?;
-        self.held_by(&holder).map(|held| (holder, held))
+        let principal = found?;
+        self.current_grant(&principal).map(|current_grant| (principal, current_grant))
     }
 
     /// What a holder may do now: `None` where it is not known any more, or has expired.
-    pub(super) fn held_by(&self, holder: &Holder) -> Option<Held> {
-        match holder {
-            Holder::OnlyToken(token) => {
+    pub(super) fn current_grant(&self, principal: &Principal) -> Option<CurrentGrant> {
+        match principal {
+            Principal::OnlyToken(token) => {
                 let grant = Grant { role: Role::Administer, payloads: true };
-                (self.token.as_ref() == Some(token)).then_some(Held { grant, expires_unix_s: None })
+                (self.token.as_ref() == Some(token)).then_some(CurrentGrant { grant, expires_unix_s: None })
             }
-            Holder::Token(name, token) => {
+            Principal::Token(name, token) => {
                 let named = self.tokens.iter().find(|known| known.name == *name && known.token == *token)?;
                 let now_unix_s = since_epoch().as_secs();
                 let is_over = named.expires_unix_s.is_some_and(|expires_unix_s| expires_unix_s <= now_unix_s);
-                (!is_over).then_some(Held { grant: named.grant, expires_unix_s: named.expires_unix_s })
+                (!is_over).then_some(CurrentGrant { grant: named.grant, expires_unix_s: named.expires_unix_s })
             }
-            Holder::User(name, account) => {
+            Principal::User(name, account) => {
                 let is_known = self.passwords.as_ref().is_some_and(|file| file.user(name) == Some(account));
                 let grant = self.users.iter().find(|(known, _)| known == name).filter(|_| is_known)?.1;
-                Some(Held { grant, expires_unix_s: None })
+                Some(CurrentGrant { grant, expires_unix_s: None })
             }
         }
     }
@@ -154,10 +154,10 @@ impl Credentials {
     }
 
     /// A user who has shown to be it.
-    pub(super) fn user(&self, name: &str) -> Option<(Holder, Held)> {
+    pub(super) fn user(&self, name: &str) -> Option<(Principal, CurrentGrant)> {
         let account = self.passwords.as_ref()?.user(name)?.clone();
-        let holder = Holder::User(name.into(), account);
-        self.held_by(&holder).map(|held| (holder, held))
+        let principal = Principal::User(name.into(), account);
+        self.current_grant(&principal).map(|current_grant| (principal, current_grant))
     }
 }
 
@@ -200,19 +200,24 @@ mod tests {
             ],
             ..Credentials::default()
         };
-        let role = |given: &str| before.holder_of(given.as_bytes()).map(|(_, held)| held.grant.role);
+        let role = |given: &str| {
+            before.principal_of_token(given.as_bytes()).map(|(_, current_grant)| current_grant.grant.role)
+        };
         assert_eq!(role("the only token"), Some(Role::Administer));
         assert_eq!(role("token-of-a"), Some(Role::Read));
         assert_eq!(role("token-of-b"), None, "it has expired");
         assert_eq!(role("token-of-c"), Some(Role::Operate));
         assert_eq!(role("token-of-d"), None);
-        let (holder, _) = before.holder_of(b"token-of-a").expect("it is known");
+        let (principal, _) = before.principal_of_token(b"token-of-a").expect("it is known");
         let mut other = named("a", Role::Administer, None);
         let after = |token: NamedToken| Credentials { tokens: vec![token], ..Credentials::default() };
-        assert_eq!(after(other.clone()).held_by(&holder).map(|held| held.grant.role), Some(Role::Administer));
+        assert_eq!(
+            after(other.clone()).current_grant(&principal).map(|current_grant| current_grant.grant.role),
+            Some(Role::Administer)
+        );
         other.token = Token::of_text("another token of the same name");
-        assert_eq!(after(other).held_by(&holder), None);
-        let (only, _) = before.holder_of(b"the only token").expect("it is known");
-        assert_eq!(Credentials::default().held_by(&only), None);
+        assert_eq!(after(other).current_grant(&principal), None);
+        let (only, _) = before.principal_of_token(b"the only token").expect("it is known");
+        assert_eq!(Credentials::default().current_grant(&only), None);
     }
 }

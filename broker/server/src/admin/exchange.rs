@@ -20,10 +20,10 @@ use tokio::time::{timeout, timeout_at};
 
 use super::caller::Caller;
 use super::connections::{Activity, HEAD_TIMEOUT, Phase};
-use super::request::{BODY_MAX_BYTES, FIELDS_MAX, HEAD_MAX_BYTES, Head, Received, timed_out};
+use super::request::{BODY_MAX_BYTES, FIELDS_MAX, HEAD_MAX_BYTES, Head, RequestBody, timed_out};
 use super::response::{Body, Response, Status};
 use super::routes::{self, Class, Route};
-use super::transport::{Client, Stream, Wire, until};
+use super::transport::{Client, MonitoredStream, Stream, until};
 use super::{Admin, login};
 
 /// Time from the head of a request to the end of its body, and the time a handler has to answer.
@@ -42,15 +42,15 @@ pub(super) const HANDLERS_MAX: usize = GENERAL_MAX + METRICS_MAX + LOGINS_MAX;
 
 /// How many requests may be handled at once, by their class: strangers who log in cannot take the handlers of others.
 #[derive(Debug)]
-pub(super) struct Handlers {
+pub(super) struct HandlerLimits {
     general: Semaphore,
     metrics: Semaphore,
     logins: Semaphore,
 }
 
-impl Default for Handlers {
-    fn default() -> Handlers {
-        Handlers {
+impl Default for HandlerLimits {
+    fn default() -> HandlerLimits {
+        HandlerLimits {
             general: Semaphore::new(GENERAL_MAX),
             metrics: Semaphore::new(METRICS_MAX),
             logins: Semaphore::new(LOGINS_MAX),
@@ -58,7 +58,7 @@ impl Default for Handlers {
     }
 }
 
-impl Handlers {
+impl HandlerLimits {
     /// Waits for a handler until the deadline.
     async fn acquire(&self, class: Class, deadline: Instant) -> Result<SemaphorePermit<'_>, Response> {
         let free = match class {
@@ -73,7 +73,7 @@ impl Handlers {
 
 /// What all requests of a connection have in common.
 #[derive(Clone)]
-struct Link {
+struct ConnectionContext {
     admin: Arc<Admin>,
     peer: SocketAddr,
     client: Client,
@@ -87,13 +87,13 @@ pub(super) async fn serve(
     (tcp, peer): (TcpStream, SocketAddr),
     activity: Arc<Activity>,
     tls: Option<Arc<Server>>,
-    stage: watch::Receiver<super::serving::Stage>,
+    stage: watch::Receiver<super::server::AcceptState>,
 ) {
     // An answer is one write as a rule, and what follows must not wait for its acknowledgement.
     let _ = tcp.set_nodelay(true);
     let client = Client::new(tcp);
     let Ok(Some(stream)) = timeout(HEAD_TIMEOUT, open(&admin, &client, peer, tls.as_deref())).await else { return };
-    let link = Link { admin, peer, client, is_tls: stream.is_tls(), activity };
+    let link = ConnectionContext { admin, peer, client, is_tls: stream.is_tls(), activity };
     let (error, stream) = link.exchange(stream, stage).await;
     let last = error.map_or_else(Vec::new, |error| {
         link.admin.count(&error);
@@ -121,15 +121,15 @@ async fn open(admin: &Admin, client: &Client, peer: SocketAddr, tls: Option<&Ser
     None
 }
 
-impl Link {
+impl ConnectionContext {
     /// Answers the requests of the connection until it ends. Gives back the stream, and the error that is still to be said on it.
     async fn exchange(
         &self,
         stream: Stream,
-        mut stage: watch::Receiver<super::serving::Stage>,
+        mut stage: watch::Receiver<super::server::AcceptState>,
     ) -> (Option<Response>, Stream) {
         let service = service_fn(|request| self.answer(request));
-        let wire = TokioIo::new(Wire::new(stream, self.activity.clone()));
+        let wire = TokioIo::new(MonitoredStream::new(stream, self.activity.clone()));
         let mut connection = Builder::new()
             .half_close(true)
             .title_case_headers(true)
@@ -159,17 +159,17 @@ impl Link {
         };
         let Parts { io, read_buf, .. } = connection.into_parts();
         let is_cut = self.activity.phase() == Phase::Head || !read_buf.is_empty();
-        let bad = |message: &str| Some(Response::error(Status::BAD_REQUEST, "bad_request", message));
+        let bad_request = |message: &str| Some(Response::error(Status::BAD_REQUEST, "bad_request", message));
         let error = match ended {
             Some(Err(error)) if error.is_parse_too_large() && self.activity.was_replaced() => {
                 let message = format!("the head is larger than {HEAD_MAX_BYTES} bytes or {FIELDS_MAX} fields");
                 Some(Response::error(Status::HEAD_TOO_LARGE, "head_too_large", &message))
             }
             Some(Err(error)) if error.is_parse() && (self.activity.was_replaced() || error.is_parse_version_h2()) => {
-                bad(&format!("no HTTP: {error}"))
+                bad_request(&format!("no HTTP: {error}"))
             }
             Some(Err(error)) if error.is_incomplete_message() && self.activity.phase() == Phase::Head => {
-                bad("the request ends in its head")
+                bad_request("the request ends in its head")
             }
             None if is_cut => Some(timed_out()),
             _ => None,
@@ -205,7 +205,7 @@ impl Link {
         // Who looks changes nothing.
         if !head.is_safe() || matches!(response.status(), Status::UNAUTHORIZED | Status::FORBIDDEN) {
             let (address, status) = (self.peer.to_string(), response.status().code());
-            let by = caller.as_ref().map_or_else(String::new, |caller| caller.holder.by());
+            let by = caller.as_ref().map_or_else(String::new, |caller| caller.principal.by());
             log::error!(
                 target: crate::log::audit::TARGET,
                 event = "admin", method = &*head.method, path = &*head.path, by = &*by, address = &*address, status = status;
@@ -226,7 +226,7 @@ impl Link {
         let class = route.class();
         let (_permit, received) = match class {
             Class::Immediate => {
-                let received = Received::without_body(deadline);
+                let received = RequestBody::without_body(deadline);
                 return Ok(route.answer(
                     (&self.admin, head, &received),
                     caller.map(|caller| &**caller),
@@ -235,12 +235,12 @@ impl Link {
             }
             // Nobody knows who sends it: a handler waits for no stranger.
             Class::Login => {
-                let received = Received::read(head, body, login::BODY_BYTES_MAX, deadline).await?;
+                let received = RequestBody::read(head, body, login::BODY_BYTES_MAX, deadline).await?;
                 (self.admin.handlers.acquire(class, deadline).await?, received)
             }
             Class::Metrics | Class::General => {
                 let permit = self.admin.handlers.acquire(class, deadline).await?;
-                (permit, Received::read(head, body, BODY_MAX_BYTES, deadline).await?)
+                (permit, RequestBody::read(head, body, BODY_MAX_BYTES, deadline).await?)
             }
         };
         self.activity.enter(Phase::Handling);

@@ -2,22 +2,22 @@
 
 use super::Admin;
 use super::response::{JSON, Response, Status};
-use super::routes::Call;
+use super::routes::RequestContext;
 
 /// `GET /health`: whether the broker does all that it is there for. One whose disk has failed goes on for those who ask for nothing
 /// lasting. One that cannot read some messages back goes on for all but the clients who wait for them.
-pub(super) fn whole(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn whole(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     Ok(whole_of(call.admin))
 }
 
 /// `GET /health/live`: whether the process answers. If it does not, starting it anew may help.
-pub(super) fn live(_: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn live(_: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     Ok(Response::new(Status::OK, JSON, "{\"status\":\"ok\"}\n"))
 }
 
 /// `GET /health/ready`: whether clients should be sent here. Not while the broker stops, nor once its disk has failed, nor while its cluster
 /// does not let it serve clients, or shares a configuration that it cannot take on.
-pub(super) fn ready(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn ready(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     if call.admin.reloader.is_stopping() {
         return Ok(Response::new(Status::SERVICE_UNAVAILABLE, JSON, "{\"status\":\"stopping\"}\n"));
     }

@@ -19,7 +19,7 @@ const ROWS_MAX: usize = 360;
 const RECENT_STEPS: usize = 6;
 
 /// The series in the order of a row. Those that are rates count in tenths.
-const SERIES: [(&str, bool); 8 + Timed::COUNT] = [
+const SERIES: [(&str, bool); 8 + LatencyTotals::COUNT] = [
     ("connections", false),
     ("messages_received", true),
     ("messages_sent", true),
@@ -28,7 +28,7 @@ const SERIES: [(&str, bool); 8 + Timed::COUNT] = [
     ("memory_bytes", false),
     ("disk_bytes", false),
     ("dropped", true),
-    // Of what is timed, in the order of `Timed`.
+    // Of what is timed, in the order of `LatencyTotals`.
     ("log_sync_p99_us", false),
     ("delivery_p99_us", false),
     ("acknowledgement_p99_us", false),
@@ -41,12 +41,12 @@ type Row = [Option<u64>; SERIES.len()];
 pub(super) struct Sample {
     pub(super) at_ms: u64,
     pub(super) values: Row,
-    pub(super) timed: Timed,
+    pub(super) latencies: LatencyTotals,
 }
 
 /// What is timed, as it has been so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Timed {
+pub(super) struct LatencyTotals {
     /// Until what was written to the log was durable, where there is one.
     pub(super) syncs: Option<Durations>,
     /// Until messages of whichever QoS were written to clients.
@@ -55,38 +55,38 @@ pub(super) struct Timed {
     pub(super) acknowledgement: Durations,
 }
 
-impl Timed {
+impl LatencyTotals {
     const COUNT: usize = 3;
 
-    pub(super) fn now(control: &Control, syncs: Option<Durations>) -> Timed {
+    pub(super) fn now(control: &Control, syncs: Option<Durations>) -> LatencyTotals {
         let Latencies { delivery, acknowledgement } = control.latencies();
         let together = |parts: &[Durations]| parts.iter().fold(Durations::default(), |sum, part| sum.and(part));
-        Timed { syncs, delivery: together(&delivery), acknowledgement: together(&acknowledgement) }
+        LatencyTotals { syncs, delivery: together(&delivery), acknowledgement: together(&acknowledgement) }
     }
 
-    fn since(&self, earlier: &Timed) -> Timed {
-        Timed {
+    fn since(&self, earlier: &LatencyTotals) -> LatencyTotals {
+        LatencyTotals {
             syncs: self.syncs.zip(earlier.syncs).map(|(now, earlier)| now.since(&earlier)),
             delivery: self.delivery.since(&earlier.delivery),
             acknowledgement: self.acknowledgement.since(&earlier.acknowledgement),
         }
     }
 
-    fn p99_us(&self) -> [Option<u64>; Timed::COUNT] {
+    fn p99_us(&self) -> [Option<u64>; LatencyTotals::COUNT] {
         [self.syncs, Some(self.delivery), Some(self.acknowledgement)].map(|durations| durations?.percentile_us(99))
     }
 }
 
 /// The rows.
 #[derive(Debug, Default)]
-pub(super) struct History(Mutex<Kept>);
+pub(super) struct History(Mutex<HistoryRows>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct HistoryRows {
     rows: VecDeque<Row>,
     last: Option<Sample>,
     /// What was timed in the last minute, the oldest first.
-    timed: VecDeque<Timed>,
+    latencies: VecDeque<LatencyTotals>,
 }
 
 impl History {
@@ -94,7 +94,7 @@ impl History {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub(super) fn keep(self: &Arc<History>, control: &Control) -> std::io::Result<()> {
+    pub(super) fn start_recording(self: &Arc<History>, control: &Control) -> std::io::Result<()> {
         let (history, control) = (self.clone(), control.clone());
         history.add(sample(&control));
         let run = move || loop {
@@ -105,43 +105,43 @@ impl History {
     }
 
     fn add(&self, sample: Sample) {
-        let mut kept = self.kept();
-        if let Some(last) = kept.last.take() {
+        let mut lock_rows = self.lock_rows();
+        if let Some(last) = lock_rows.last.take() {
             let elapsed_ms = sample.at_ms.saturating_sub(last.at_ms);
             // The machine may have slept.
             let missed = ((elapsed_ms + STEP_MS / 2) / STEP_MS).saturating_sub(1).min(ROWS_MAX as u64);
-            kept.rows.extend((0..missed).map(|_| Row::default()));
-            kept.rows.push_back(row(&sample, &last, elapsed_ms));
+            lock_rows.rows.extend((0..missed).map(|_| Row::default()));
+            lock_rows.rows.push_back(row(&sample, &last, elapsed_ms));
         }
-        let surplus = kept.rows.len().saturating_sub(ROWS_MAX);
-        kept.rows.drain(..surplus);
-        kept.timed.push_back(sample.timed);
-        let surplus = kept.timed.len().saturating_sub(RECENT_STEPS);
-        kept.timed.drain(..surplus);
-        kept.last = Some(sample);
+        let surplus = lock_rows.rows.len().saturating_sub(ROWS_MAX);
+        lock_rows.rows.drain(..surplus);
+        lock_rows.latencies.push_back(sample.latencies);
+        let surplus = lock_rows.latencies.len().saturating_sub(RECENT_STEPS);
+        lock_rows.latencies.drain(..surplus);
+        lock_rows.last = Some(sample);
     }
 
     /// What has been timed since at most a minute, up to `now`.
-    pub(super) fn recent(&self, now: &Timed) -> Timed {
-        self.kept().timed.front().map_or(*now, |before| now.since(before))
+    pub(super) fn recent(&self, now: &LatencyTotals) -> LatencyTotals {
+        self.lock_rows().latencies.front().map_or(*now, |before| now.since(before))
     }
 
     /// The last hour, as it is answered.
-    pub(super) fn told(&self) -> Fields {
-        let kept = self.kept();
+    pub(super) fn to_fields(&self) -> Fields {
+        let lock_rows = self.lock_rows();
         let mut series = Fields::default();
         for (at, (name, is_rate)) in SERIES.into_iter().enumerate() {
             let value = |row: &Row| match row[at] {
                 Some(tenths) if is_rate => Value::Json(format!("{}.{}", tenths / 10, tenths % 10)),
                 value => Value::from(value),
             };
-            series.add(name, kept.rows.iter().map(value).collect::<Vec<Value>>());
+            series.add(name, lock_rows.rows.iter().map(value).collect::<Vec<Value>>());
         }
-        let ends_ms = kept.last.as_ref().map(|last| last.at_ms);
+        let ends_ms = lock_rows.last.as_ref().map(|last| last.at_ms);
         Fields::default().with("step_ms", STEP_MS).with("ends_ms", ends_ms).with("series", series)
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn lock_rows(&self) -> MutexGuard<'_, HistoryRows> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -158,7 +158,7 @@ fn row(sample: &Sample, last: &Sample, elapsed_ms: u64) -> Row {
             *value = value.zip(before).and_then(|(now, before)| rate(now, before));
         }
     }
-    row[SERIES.len() - Timed::COUNT..].copy_from_slice(&sample.timed.since(&last.timed).p99_us());
+    row[SERIES.len() - LatencyTotals::COUNT..].copy_from_slice(&sample.latencies.since(&last.latencies).p99_us());
     row
 }
 
@@ -178,7 +178,7 @@ fn sample(control: &Control) -> Sample {
         None,
         None,
     ];
-    Sample { at_ms: now_ms(), values, timed: Timed::now(control, data.map(|data| data.sync_times)) }
+    Sample { at_ms: now_ms(), values, latencies: LatencyTotals::now(control, data.map(|data| data.sync_times)) }
 }
 
 pub(super) fn now_ms() -> u64 {
@@ -192,35 +192,38 @@ mod tests {
     fn sample(step: u64, received: u64, connections: u64) -> Sample {
         let mut values = Row::default();
         (values[0], values[1]) = (Some(connections), Some(received));
-        Sample { at_ms: 1_000_000 + step * STEP_MS, values, timed: Timed::default() }
+        Sample { at_ms: 1_000_000 + step * STEP_MS, values, latencies: LatencyTotals::default() }
     }
 
-    fn told(history: &History) -> String {
+    fn to_fields(history: &History) -> String {
         let mut text = String::new();
-        history.told().push_json(&mut text);
+        history.to_fields().push_json(&mut text);
         text
     }
 
     #[test]
     fn rates_are_per_second_and_what_is_missing_is_null() {
         let history = History::default();
-        assert!(told(&history).starts_with("{\"step_ms\":10000,\"ends_ms\":null,\"series\":{\"connections\":[],"));
+        assert!(to_fields(&history).starts_with("{\"step_ms\":10000,\"ends_ms\":null,\"series\":{\"connections\":[],"));
         history.add(sample(0, 5, 1));
         history.add(sample(1, 30, 2));
         history.add(sample(4, 35, 3));
-        let told = told(&history);
-        assert!(told.contains("\"connections\":[2,null,null,3],\"messages_received\":[2.5,null,null,0.1],"), "{told}");
-        assert!(told.contains("\"disk_bytes\":[null,null,null,null]"), "{told}");
-        assert!(told.starts_with("{\"step_ms\":10000,\"ends_ms\":1040000,"), "{told}");
+        let to_fields = to_fields(&history);
+        assert!(
+            to_fields.contains("\"connections\":[2,null,null,3],\"messages_received\":[2.5,null,null,0.1],"),
+            "{to_fields}"
+        );
+        assert!(to_fields.contains("\"disk_bytes\":[null,null,null,null]"), "{to_fields}");
+        assert!(to_fields.starts_with("{\"step_ms\":10000,\"ends_ms\":1040000,"), "{to_fields}");
     }
 
     #[test]
     fn no_more_than_an_hour_is_kept() {
         let history = History::default();
         (0..500).for_each(|step| history.add(sample(step, step, step)));
-        assert_eq!(history.kept().rows.len(), ROWS_MAX);
+        assert_eq!(history.lock_rows().rows.len(), ROWS_MAX);
         history.add(sample(1_000_000, 0, 0));
-        let kept = history.kept();
-        assert_eq!((kept.rows.len(), kept.rows[0]), (ROWS_MAX, Row::default()));
+        let lock_rows = history.lock_rows();
+        assert_eq!((lock_rows.rows.len(), lock_rows.rows[0]), (ROWS_MAX, Row::default()));
     }
 }

@@ -2,14 +2,14 @@
 
 use super::clients::ok;
 use super::response::Response;
-use super::routes::Call;
+use super::routes::RequestContext;
 use crate::fields::Fields;
 
 /// `GET /v1/listeners`.
-pub(super) fn list(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn list(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let control = &call.admin.control;
     let certificates = call.admin.reloader.certificates();
-    let described = control.listeners().into_iter().map(|listener| {
+    let to_fields = control.listeners().into_iter().map(|listener| {
         let address = control.address_of(&listener.name).map(|address| address.to_string());
         let tls = certificates.iter().find(|(name, _)| **name == *listener.name).map(|(_, certificates)| {
             let certificates = certificates.iter().map(|certificate| {
@@ -27,5 +27,5 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Result<Response, Response> {
             .with("refused", listener.refused)
             .with("tls", tls)
     });
-    Ok(ok(Fields::default().with("listeners", described.collect::<Vec<_>>())))
+    Ok(ok(Fields::default().with("listeners", to_fields.collect::<Vec<_>>())))
 }

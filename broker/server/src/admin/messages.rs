@@ -6,17 +6,17 @@ use tautwire_engine::Publication;
 use tautwire_protocol::{QoS, ReasonCode, TopicName};
 use tautwire_reactor::PublishError;
 
+use super::query::decoded;
 use super::request::{Head, time_left};
 use super::response::{JSON, Response, Status};
-use super::routes::Call;
-use super::spelled::decoded;
+use super::routes::RequestContext;
 
 /// What a form of a web page has. `curl` says so of every body unless told otherwise, so it says nothing of this one.
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Publishes the body to the topic that the path names.
-pub(super) fn publish(call: &mut Call<'_, '_>) -> Result<Response, Response> {
-    let Call { admin, head, .. } = *call;
+pub(super) fn publish(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
+    let RequestContext { admin, head, .. } = *call;
     let topic = topic(call.name(0))?;
     let topic = TopicName::new(&topic).map_err(|error| invalid_topic(&error.to_string()))?;
     let Options { qos, retain } = options(&head.query)?;
@@ -46,7 +46,7 @@ struct Options {
 }
 
 fn options(query: &str) -> Result<Options, Response> {
-    let bad = |message: &str| Response::error(Status::BAD_REQUEST, "bad_query", message);
+    let bad_request = |message: &str| Response::error(Status::BAD_REQUEST, "bad_query", message);
     let (mut qos, mut retain) = (None, None);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -56,12 +56,12 @@ fn options(query: &str) -> Result<Options, Response> {
             ("qos", "2") => qos.replace(QoS::ExactlyOnce).is_none(),
             ("retain", "false") => retain.replace(false).is_none(),
             ("retain", "true") => retain.replace(true).is_none(),
-            ("qos", _) => return Err(bad(&format!("qos is 0, 1 or 2, not {value:?}"))),
-            ("retain", _) => return Err(bad(&format!("retain is true or false, not {value:?}"))),
-            _ => return Err(bad(&format!("there is no {key:?}; there are qos and retain"))),
+            ("qos", _) => return Err(bad_request(&format!("qos is 0, 1 or 2, not {value:?}"))),
+            ("retain", _) => return Err(bad_request(&format!("retain is true or false, not {value:?}"))),
+            _ => return Err(bad_request(&format!("there is no {key:?}; there are qos and retain"))),
         };
         if !is_first {
-            return Err(bad(&format!("{key} stands there twice")));
+            return Err(bad_request(&format!("{key} stands there twice")));
         }
     }
     Ok(Options { qos: qos.unwrap_or(QoS::AtMostOnce), retain: retain.unwrap_or(false) })

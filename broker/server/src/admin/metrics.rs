@@ -9,7 +9,7 @@ use tautwire_memory::Kind;
 use tautwire_reactor::{DataState, Durations, ListenerState};
 
 use super::response::{JSON, Response, Status};
-use super::routes::Call;
+use super::routes::RequestContext;
 use super::{Admin, process, topic_metrics};
 use crate::cluster::{Node, Sharing};
 use crate::identity::WorkerCounters;
@@ -41,7 +41,7 @@ struct Metric {
     value: u64,
 }
 
-pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let metrics = collect(call.admin);
     if wants_json(&call.head.accept) {
         let members: Vec<String> =
@@ -210,8 +210,8 @@ fn collect(admin: &Admin) -> Vec<Metric> {
         is_gauge: true,
         value: admin.control.memory().held(*kind),
     }));
-    let WorkerCounters { done, refused, abandoned } = admin.reloader.porter().counters();
-    let verified = admin.reloader.porter().verified();
+    let WorkerCounters { done, refused, abandoned } = admin.reloader.authenticator().counters();
+    let verified = admin.reloader.authenticator().verified();
     metrics.push(Metric {
         name: "auth_cached_passwords",
         meaning: "Passwords in the cache of verified passwords.",

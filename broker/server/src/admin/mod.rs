@@ -1,6 +1,6 @@
 //! The HTTP API for those who run the broker: health, metrics, contracts at run time, messages.
 //!
-//! hyper speaks HTTP/1.1 with all clients on one thread for each address ([`serving`], [`exchange`]), so that a client that is slow or
+//! hyper speaks HTTP/1.1 with all clients on one thread for each address ([`server`], [`exchange`]), so that a client that is slow or
 //! silent holds no thread. Handlers may wait; they run on threads of their own, of which there are few ([`routes::Class`]).
 
 mod attempts;
@@ -24,16 +24,16 @@ mod openapi;
 mod overview;
 mod payload;
 mod process;
+mod query;
 mod request;
 mod response;
 mod retained;
 mod roles;
 mod routes;
 mod rules;
-mod serving;
+mod server;
 mod sessions;
 mod shared;
-mod spelled;
 mod tap;
 mod token;
 mod tokens_file;
@@ -54,11 +54,11 @@ use crate::serve::reload::Reloader;
 use attempts::Attempts;
 use connections::Connections;
 pub(crate) use credentials::{Credentials, CurrentCredentials};
-use exchange::Handlers;
+use exchange::HandlerLimits;
 pub(crate) use roles::{Grant, Role};
-pub(crate) use serving::Serving;
+pub(crate) use server::AdminServer;
 use sessions::Sessions;
-pub(crate) use token::{Token, read_text as read_token, unguessable};
+pub(crate) use token::{Token, generate_token, read_text as read_token};
 pub(crate) use tokens_file::NamedToken;
 pub(crate) mod tokens {
     pub(crate) use super::tokens_file::{FILE_BYTES_MAX, add, is_name, parse, read_moment, remove};
@@ -77,7 +77,7 @@ pub(crate) struct Admin {
     reloader: Arc<Reloader>,
     counters: Counters,
     connections: Arc<Connections>,
-    handlers: Handlers,
+    handlers: HandlerLimits,
     history: Arc<history::History>,
     started: Instant,
 }
@@ -119,7 +119,7 @@ impl Admin {
             reloader,
             counters: Counters::default(),
             connections: Arc::default(),
-            handlers: Handlers::default(),
+            handlers: HandlerLimits::default(),
             history: Arc::default(),
             started: Instant::now(),
         }

@@ -1,13 +1,13 @@
 //! The description of this API, for programs.
 
 use super::response::{JSON, Response, Status};
-use super::routes::Call;
+use super::routes::RequestContext;
 
 /// OpenAPI 3.1.
 const DOCUMENT: &str = include_str!("../../../../docs/reference/admin-api.openapi.json");
 
 /// `GET /openapi.json`.
-pub(super) fn document(_: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn document(_: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     Ok(Response::new(Status::OK, JSON, DOCUMENT))
 }
 
@@ -21,20 +21,20 @@ mod tests {
     fn the_document_has_every_route_and_no_other_and_says_what_each_needs() {
         let document = json::parse(DOCUMENT).expect("JSON");
         let Some(Value::Object(paths)) = document.get("paths") else { panic!("there are no paths") };
-        let mut described = Vec::new();
+        let mut to_fields = Vec::new();
         for (path, methods) in paths {
             let Value::Object(methods) = methods else { panic!("{path} has no methods") };
             for (method, operation) in methods.iter().filter(|(name, _)| name != "parameters") {
-                described.push((method.to_uppercase(), path.clone(), operation.text("x-needs").to_owned()));
+                to_fields.push((method.to_uppercase(), path.clone(), operation.text("x-needs").to_owned()));
             }
         }
         let served =
             ROUTES.iter().map(|route| (route.0.to_owned(), route.1.replace("{+", "{"), route.2.name().to_owned()));
         let mut served: Vec<_> = served.collect();
-        described.sort();
+        to_fields.sort();
         served.sort();
-        let missing: Vec<_> = served.iter().filter(|route| !described.contains(route)).collect();
-        let unknown: Vec<_> = described.iter().filter(|route| !served.contains(route)).collect();
+        let missing: Vec<_> = served.iter().filter(|route| !to_fields.contains(route)).collect();
+        let unknown: Vec<_> = to_fields.iter().filter(|route| !served.contains(route)).collect();
         assert!(missing.is_empty() && unknown.is_empty(), "not in the document: {missing:?}; only there: {unknown:?}");
     }
 }

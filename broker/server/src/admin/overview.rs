@@ -6,20 +6,20 @@ use tautwire_engine::Totals;
 use tautwire_reactor::{DataState, Durations};
 
 use super::clients::ok;
-use super::history::{Timed, now_ms};
+use super::history::{LatencyTotals, now_ms};
 use super::response::Response;
-use super::routes::Call;
+use super::routes::RequestContext;
 use crate::fields::Fields;
 
 /// `GET /v1/overview`.
-pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let admin = call.admin;
     let control = &admin.control;
     let totals = control.totals();
     let settings = control.settings();
     let (retained, retained_bytes) = control.retained();
     let data = control.data();
-    let recent = admin.history.recent(&Timed::now(control, data.as_ref().map(|data| data.sync_times)));
+    let recent = admin.history.recent(&LatencyTotals::now(control, data.as_ref().map(|data| data.sync_times)));
     let now_ms = now_ms();
     let up = u64::try_from(Duration::as_millis(&admin.started.elapsed())).unwrap_or(u64::MAX);
     let limit = |limit: u64| (limit != u64::MAX).then_some(limit);
@@ -50,8 +50,8 @@ pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
 }
 
 /// `GET /v1/overview/history`.
-pub(super) fn history(call: &mut Call<'_, '_>) -> Result<Response, Response> {
-    Ok(ok(call.admin.history.told()))
+pub(super) fn history(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
+    Ok(ok(call.admin.history.to_fields()))
 }
 
 /// The log in the last minute.
@@ -67,7 +67,7 @@ fn log(recent: Option<&Durations>, data: Option<&DataState>) -> Fields {
 }
 
 /// How long messages took through the broker in the last minute, and their acknowledgements.
-fn latency(recent: &Timed) -> Fields {
+fn latency(recent: &LatencyTotals) -> Fields {
     Fields::default()
         .with("delivery_p50_us", recent.delivery.percentile_us(50))
         .with("delivery_p99_us", recent.delivery.percentile_us(99))

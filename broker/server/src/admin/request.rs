@@ -49,17 +49,17 @@ pub(super) struct Head {
 
 /// What a handler has of a request beside its head.
 #[derive(Debug)]
-pub(super) struct Received {
+pub(super) struct RequestBody {
     /// `None` where the request does not say that it has one.
     body: Option<Vec<u8>>,
     /// When the response is to be there.
     pub(super) deadline: Instant,
 }
 
-impl Received {
+impl RequestBody {
     /// A request without a body.
-    pub(super) fn without_body(deadline: Instant) -> Received {
-        Received { body: None, deadline }
+    pub(super) fn without_body(deadline: Instant) -> RequestBody {
+        RequestBody { body: None, deadline }
     }
 
     /// Reads the body of the request with this head. GET and HEAD have none that counts.
@@ -71,9 +71,9 @@ impl Received {
         mut incoming: Incoming,
         max_bytes: usize,
         deadline: Instant,
-    ) -> Result<Received, Response> {
+    ) -> Result<RequestBody, Response> {
         let Some(length) = head.body_bytes.filter(|_| !head.is_safe()) else {
-            return Ok(Received::without_body(deadline));
+            return Ok(RequestBody::without_body(deadline));
         };
         if length > max_bytes {
             let message = format!("the body has {length} bytes; the limit is {max_bytes}");
@@ -87,7 +87,7 @@ impl Received {
                 Ok(Some(Err(_))) => {
                     return Err(Response::error(Status::BAD_REQUEST, "bad_request", "the request ends in its body"));
                 }
-                Ok(None) => return Ok(Received { body: Some(body), deadline }),
+                Ok(None) => return Ok(RequestBody { body: Some(body), deadline }),
                 Err(_) => return Err(timed_out()),
             }
         }
@@ -131,7 +131,7 @@ impl Head {
             return Err(Response::error(Status::EXPECTATION_FAILED, "expectation_failed", "only 100-continue"));
         }
         let length = one(fields, "content-length")?;
-        let length = length.map(|digits| digits.parse().map_err(|_| bad("Content-Length is no number")));
+        let length = length.map(|digits| digits.parse().map_err(|_| bad_request("Content-Length is no number")));
         let authorization = one_value(fields, "authorization")?.map(HeaderValue::as_bytes);
         let (scheme, token) = authorization.and_then(|value| value.split_at_checked(7)).unwrap_or_default();
         let cookies = all(fields, "cookie")?.into_iter().flat_map(|cookies| cookies.split(';'));
@@ -182,7 +182,7 @@ fn all<'f>(fields: &'f HeaderMap, name: &str) -> Result<Vec<&'f str>, Response> 
 }
 
 fn text(value: &HeaderValue) -> Result<&str, Response> {
-    str::from_utf8(value.as_bytes()).map(str::trim).map_err(|_| bad("a header field is not text"))
+    str::from_utf8(value.as_bytes()).map(str::trim).map_err(|_| bad_request("a header field is not text"))
 }
 
 /// The value of a field that may be there once.
@@ -191,7 +191,7 @@ fn one_value<'f>(fields: &'f HeaderMap, name: &'static str) -> Result<Option<&'f
     let value = values.next();
     match values.next() {
         None => Ok(value),
-        Some(_) => Err(bad(&format!("duplicate header field {name}"))),
+        Some(_) => Err(bad_request(&format!("duplicate header field {name}"))),
     }
 }
 
@@ -199,7 +199,7 @@ fn one<'f>(fields: &'f HeaderMap, name: &'static str) -> Result<Option<&'f str>,
     one_value(fields, name)?.map(text).transpose()
 }
 
-fn bad(message: &str) -> Response {
+fn bad_request(message: &str) -> Response {
     Response::error(Status::BAD_REQUEST, "bad_request", message)
 }
 

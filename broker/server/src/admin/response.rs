@@ -59,7 +59,7 @@ pub(super) struct Response {
     status: Status,
     content_type: &'static str,
     /// Whether a browser may keep it, if it asks each time whether it still holds.
-    is_kept: bool,
+    is_revalidated: bool,
     /// Further header fields.
     fields: Vec<(HeaderName, HeaderValue)>,
     body: Body,
@@ -78,7 +78,7 @@ pub(super) const TOML: &str = "application/toml";
 
 impl Response {
     pub(super) fn new(status: Status, content_type: &'static str, body: impl Into<Bytes>) -> Response {
-        Response { status, content_type, is_kept: false, fields: Vec::new(), body: Body::Whole(body.into()) }
+        Response { status, content_type, is_revalidated: false, fields: Vec::new(), body: Body::Whole(body.into()) }
     }
 
     /// A response whose body comes in parts, until their sender is dropped. The connection ends with it, for clients that read to its end.
@@ -132,8 +132,8 @@ impl Response {
     }
 
     /// The same, which a browser may keep, if it asks each time whether it still holds.
-    pub(super) fn kept_if_unchanged(mut self) -> Response {
-        self.is_kept = true;
+    pub(super) fn must_revalidate(mut self) -> Response {
+        self.is_revalidated = true;
         self
     }
 
@@ -151,10 +151,10 @@ impl Response {
 
     /// The same as hyper sends it; without its body where HEAD was asked.
     pub(super) fn into_http(self, is_head: bool) -> hyper::Response<Body> {
-        let Response { status, content_type, is_kept, fields: further, mut body } = self;
+        let Response { status, content_type, is_revalidated, fields: further, mut body } = self;
         let mut fields = HeaderMap::new();
         further.into_iter().for_each(|(name, value)| _ = fields.append(name, value));
-        fields.insert(CACHE_CONTROL, HeaderValue::from_static(if is_kept { "no-cache" } else { "no-store" }));
+        fields.insert(CACHE_CONTROL, HeaderValue::from_static(if is_revalidated { "no-cache" } else { "no-store" }));
         fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         fields.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
         if !matches!(status, Status::NO_CONTENT | Status::NOT_MODIFIED) {

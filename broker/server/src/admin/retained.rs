@@ -5,12 +5,12 @@ use tautwire_engine::{Fetched, RetainedQuery, TopicsQuery};
 use tautwire_message::Body;
 use tautwire_protocol::{TopicFilter, TopicName};
 
-use super::clients::{limit, ok, unanswered};
+use super::clients::{limit, ok, query_error};
 use super::messages::refused;
 use super::payload::{Readable, base64, content_type};
+use super::query::{Query, bad_request, decoded};
 use super::response::{Response, Status};
-use super::routes::{Call, not_found};
-use super::spelled::{Query, bad, decoded};
+use super::routes::{RequestContext, not_found};
 use crate::fields::Fields;
 
 /// Payload bytes of one message that are shown.
@@ -19,27 +19,27 @@ const SHOWN_MAX_BYTES: usize = 8 * 1024 * 1024;
 const RESERVED: [&str; 4] = ["$SYS", "$share", "$as", "$quarantine"];
 
 /// `GET /v1/retained`.
-pub(super) fn list(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn list(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let (admin, mut query) = (call.admin, Query::parse(&call.head.query)?);
     let filter = filter(&query.take("filter").unwrap_or_else(|| "#".to_owned()))?;
     let after = query.take("after").map(Box::from);
     let limit = limit(&mut query)?;
     query.finish("filter, limit, after")?;
     let wanted = RetainedQuery { filter, after, limit };
-    let page = admin.control.retained_messages(wanted, call.patience()).map_err(unanswered)?;
+    let page = admin.control.retained_messages(wanted, call.patience()).map_err(query_error)?;
     let contracts = admin.control.contracts();
     let next = page.messages.last().filter(|_| page.messages.len() == limit).map(|(topic, _)| &**topic);
-    let messages = page.messages.iter().map(|(topic, body)| described(&contracts, topic, body)).collect::<Vec<_>>();
+    let messages = page.messages.iter().map(|(topic, body)| to_fields(&contracts, topic, body)).collect::<Vec<_>>();
     Ok(ok(Fields::default().with("matched", page.matched).with("messages", messages).with("next", next)))
 }
 
 /// `GET /v1/retained/{+topic}`.
-pub(super) fn show(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let admin = call.admin;
     Query::parse(&call.head.query)?.finish("none")?;
-    let topic = decoded(call.name(0)).map_err(|why| bad(&format!("the topic: {why}")))?;
-    TopicName::new(&topic).map_err(|error| bad(&format!("the topic: {error}")))?;
-    let fetched = admin.control.retained_message(&topic, call.patience()).map_err(unanswered)?;
+    let topic = decoded(call.name(0)).map_err(|why| bad_request(&format!("the topic: {why}")))?;
+    TopicName::new(&topic).map_err(|error| bad_request(&format!("the topic: {error}")))?;
+    let fetched = admin.control.retained_message(&topic, call.patience()).map_err(query_error)?;
     let message = match fetched {
         Fetched::Message(message) => message,
         Fetched::Nothing => return Err(not_found("nothing is retained on that topic")),
@@ -49,7 +49,7 @@ pub(super) fn show(call: &mut Call<'_, '_>) -> Result<Response, Response> {
         }
     };
     let contracts = admin.control.contracts();
-    let fields = described(&contracts, &topic, &Body::Hot(message.clone()));
+    let fields = to_fields(&contracts, &topic, &Body::Hot(message.clone()));
     let payload = message.payload();
     if payload.len() > SHOWN_MAX_BYTES {
         let why = format!("the payload has {} bytes, and up to {SHOWN_MAX_BYTES} are shown", payload.len());
@@ -66,9 +66,10 @@ pub(super) fn show(call: &mut Call<'_, '_>) -> Result<Response, Response> {
 }
 
 /// `DELETE /v1/retained`.
-pub(super) fn remove(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn remove(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let (admin, mut query) = (call.admin, Query::parse(&call.head.query)?);
-    let given = query.take("filter").ok_or_else(|| bad("filter is needed: the filter of the topics to clear"))?;
+    let given =
+        query.take("filter").ok_or_else(|| bad_request("filter is needed: the filter of the topics to clear"))?;
     let filter = filter(&given)?;
     query.finish("filter")?;
     if filter.split('/').next().is_some_and(|first| RESERVED.contains(&first)) {
@@ -82,17 +83,17 @@ pub(super) fn remove(call: &mut Call<'_, '_>) -> Result<Response, Response> {
 }
 
 /// `GET /v1/topics`.
-pub(super) fn topics(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn topics(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let (admin, mut query) = (call.admin, Query::parse(&call.head.query)?);
     let below = query.take("below");
     if let Some(below) = below.as_deref().filter(|below| !below.is_empty()) {
-        TopicName::new(below).map_err(|error| bad(&format!("below: {error}")))?;
+        TopicName::new(below).map_err(|error| bad_request(&format!("below: {error}")))?;
     }
     let after = query.take("after").map(Box::from);
     let limit = limit(&mut query)?;
     query.finish("below, limit, after")?;
     let wanted = TopicsQuery { below: below.as_deref().map(Box::from), after, limit };
-    let found = admin.control.topics(wanted, call.patience()).map_err(unanswered)?;
+    let found = admin.control.topics(wanted, call.patience()).map_err(query_error)?;
     let next = found.last().filter(|_| found.len() == limit).map(|(level, _)| &**level);
     let levels = found.iter().map(|(level, what)| {
         let topic = below.as_ref().map_or_else(|| level.to_string(), |below| format!("{below}/{level}"));
@@ -103,15 +104,15 @@ pub(super) fn topics(call: &mut Call<'_, '_>) -> Result<Response, Response> {
 }
 
 pub(super) fn filter(text: &str) -> Result<Box<str>, Response> {
-    let filter = TopicFilter::new(text).map_err(|error| bad(&format!("filter: {error}")))?;
+    let filter = TopicFilter::new(text).map_err(|error| bad_request(&format!("filter: {error}")))?;
     if filter.matched() != text {
-        return Err(bad("filter: messages are not found by a shared subscription"));
+        return Err(bad_request("filter: messages are not found by a shared subscription"));
     }
     Ok(text.into())
 }
 
 /// What is told of a message without its payload. The Content Type of a message that is on disk is not known here.
-fn described(contracts: &Catalogue, topic: &str, body: &Body) -> Fields {
+fn to_fields(contracts: &Catalogue, topic: &str, body: &Body) -> Fields {
     let content_type = body.hot().and_then(|message| content_type(message.as_ref().properties).map(str::to_owned));
     Fields::default()
         .with("topic", topic)

@@ -48,7 +48,7 @@ pub(crate) struct Grant {
 
 /// What a route asks of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Needs {
+pub(super) enum Permission {
     /// Nothing: it answers everybody.
     Nothing,
     /// That it is known who asks.
@@ -58,15 +58,15 @@ pub(super) enum Needs {
     Payloads,
 }
 
-impl Needs {
+impl Permission {
     /// As the OpenAPI document calls it.
     #[cfg(test)]
     pub(super) fn name(self) -> &'static str {
         match self {
-            Needs::Nothing => "nothing",
-            Needs::Somebody => "somebody",
-            Needs::Role(role) => role.name(),
-            Needs::Payloads => "payloads",
+            Permission::Nothing => "nothing",
+            Permission::Somebody => "somebody",
+            Permission::Role(role) => role.name(),
+            Permission::Payloads => "payloads",
         }
     }
 
@@ -74,10 +74,12 @@ impl Needs {
     /// The answer to a caller who may not do this; it names what is missing.
     pub(super) fn check(self, grant: Grant) -> Result<(), Response> {
         let missing = match self {
-            Needs::Role(role) if grant.role < role => {
+            Permission::Role(role) if grant.role < role => {
                 format!("this needs the role {role}; the role here is {}", grant.role)
             }
-            Needs::Payloads if !grant.payloads => "this shows payloads, and needs the permission payloads".to_owned(),
+            Permission::Payloads if !grant.payloads => {
+                "this shows payloads, and needs the permission payloads".to_owned()
+            }
             _ => return Ok(()),
         };
         Err(Response::error(Status::FORBIDDEN, "forbidden", &missing))
@@ -94,14 +96,14 @@ mod tests {
             assert_eq!(Role::named(role.name()), Some(role));
             let grant = Grant { role, payloads: false };
             for (needed, needs) in Role::ALL.into_iter().enumerate() {
-                let checked = Needs::Role(needs).check(grant);
+                let checked = Permission::Role(needs).check(grant);
                 assert_eq!(checked.is_ok(), needed <= at, "{role} for {needs}");
                 if let Err(refusal) = checked {
                     assert_eq!(refusal.status(), Status::FORBIDDEN);
                 }
             }
-            assert!(Needs::Payloads.check(grant).is_err());
-            assert!(Needs::Payloads.check(Grant { payloads: true, ..grant }).is_ok());
+            assert!(Permission::Payloads.check(grant).is_err());
+            assert!(Permission::Payloads.check(Grant { payloads: true, ..grant }).is_ok());
         }
         assert_eq!(Role::named("root"), None);
     }

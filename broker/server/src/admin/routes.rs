@@ -7,9 +7,9 @@ use std::time::Duration;
 use tautwire_reactor::Patience;
 
 use super::caller::Caller;
-use super::request::{Head, Received, time_left};
+use super::request::{Head, RequestBody, time_left};
 use super::response::{Response, Status};
-use super::roles::{Needs, Role};
+use super::roles::{Permission, Role};
 use super::transport::Client;
 use super::{
     Admin, bans, clients, cluster, configuration, contracts, explain, health, listeners, login, messages, metrics,
@@ -17,10 +17,10 @@ use super::{
 };
 
 /// A request on its way to its answer.
-pub(super) struct Call<'c, 's> {
+pub(super) struct RequestContext<'c, 's> {
     pub(super) admin: &'c Arc<Admin>,
     pub(super) head: &'c Head,
-    pub(super) received: &'c Received,
+    pub(super) received: &'c RequestBody,
     /// Who asks; `None` where that need not be known and is not.
     pub(super) caller: Option<&'c Caller>,
     /// Where the request comes from.
@@ -30,7 +30,7 @@ pub(super) struct Call<'c, 's> {
     pub(super) names: Vec<&'c str>,
 }
 
-impl<'c> Call<'c, '_> {
+impl<'c> RequestContext<'c, '_> {
     /// What stands for the name in braces with this number.
     pub(super) fn name(&self, number: usize) -> &'c str {
         self.names.get(number).copied().unwrap_or_default()
@@ -46,7 +46,7 @@ impl<'c> Call<'c, '_> {
 
     /// Who asks, as the audit log says it; empty for a request that needs nobody.
     pub(super) fn by(&self) -> String {
-        self.caller.map_or_else(String::new, |caller| caller.holder.by())
+        self.caller.map_or_else(String::new, |caller| caller.principal.by())
     }
 
     /// How long an answer of the shards is waited for: no longer than the client does.
@@ -60,18 +60,18 @@ impl<'c> Call<'c, '_> {
     }
 }
 
-type Handler = fn(&mut Call<'_, '_>) -> Result<Response, Response>;
+type Handler = fn(&mut RequestContext<'_, '_>) -> Result<Response, Response>;
 
 /// A method and a path, what they ask of their caller, and what answers. In a path `{name}` is anything without a slash, and `{+name}`
 /// is all the rest. The paths are those of the OpenAPI document.
-pub(super) struct Route(pub(super) &'static str, pub(super) &'static str, pub(super) Needs, Handler);
+pub(super) struct Route(pub(super) &'static str, pub(super) &'static str, pub(super) Permission, Handler);
 
-const OPEN: Needs = Needs::Nothing;
-const KNOWN: Needs = Needs::Somebody;
-const READ: Needs = Needs::Role(Role::Read);
-const PAYLOADS: Needs = Needs::Payloads;
-const OPERATE: Needs = Needs::Role(Role::Operate);
-const ADMINISTER: Needs = Needs::Role(Role::Administer);
+const OPEN: Permission = Permission::Nothing;
+const KNOWN: Permission = Permission::Somebody;
+const READ: Permission = Permission::Role(Role::Read);
+const PAYLOADS: Permission = Permission::Payloads;
+const OPERATE: Permission = Permission::Role(Role::Operate);
+const ADMINISTER: Permission = Permission::Role(Role::Administer);
 
 /// The version that stands before paths. Without it, the newest answers, which is this one.
 const VERSION: &str = "/v1";
@@ -139,7 +139,7 @@ pub(super) enum Class {
 impl Route {
     pub(super) fn class(&self) -> Class {
         match self {
-            Route("GET", _, Needs::Nothing, _) => Class::Immediate,
+            Route("GET", _, Permission::Nothing, _) => Class::Immediate,
             Route("GET", "/metrics", ..) => Class::Metrics,
             Route("POST", "/session", ..) => Class::Login,
             _ => Class::General,
@@ -149,12 +149,12 @@ impl Route {
     /// Has the request answered.
     pub(super) fn answer(
         &self,
-        (admin, head, received): (&Arc<Admin>, &Head, &Received),
+        (admin, head, received): (&Arc<Admin>, &Head, &RequestBody),
         caller: Option<&Caller>,
         (peer, client): (SocketAddr, &Client),
     ) -> Response {
         let names = names(self.1, without_version(&head.path)).unwrap_or_default();
-        let mut call = Call { admin, head, received, caller, peer, client, names };
+        let mut call = RequestContext { admin, head, received, caller, peer, client, names };
         (self.3)(&mut call).unwrap_or_else(|refusal| refusal)
     }
 }
@@ -168,7 +168,7 @@ pub(super) fn choose(admin: &Admin, head: &Head) -> (Result<&'static Route, Resp
     let matching = || ROUTES.iter().filter(|route| names(route.1, path).is_some());
     let method = if head.is_head() { "GET" } else { &head.method };
     let chosen = matching().find(|route| route.0 == method);
-    let is_open = matching().any(|Route(_, _, needs, _)| *needs == Needs::Nothing);
+    let is_open = matching().any(|Route(_, _, needs, _)| *needs == Permission::Nothing);
     let (caller, unknown) = match admin.caller(head) {
         Ok(caller) => (Some(caller), None),
         Err(refusal) => (None, Some(refusal)),
@@ -177,8 +177,8 @@ pub(super) fn choose(admin: &Admin, head: &Head) -> (Result<&'static Route, Resp
         (Some(route), caller, unknown) => {
             let needs = route.2;
             let checked = match (caller, unknown) {
-                _ if needs == Needs::Nothing => Ok(()),
-                (Some(caller), _) => needs.check(caller.held.grant),
+                _ if needs == Permission::Nothing => Ok(()),
+                (Some(caller), _) => needs.check(caller.current_grant.grant),
                 (None, refusal) => Err(refusal.unwrap_or_else(unauthorized)),
             };
             checked.map(|()| route)
@@ -190,7 +190,7 @@ pub(super) fn choose(admin: &Admin, head: &Head) -> (Result<&'static Route, Resp
             if methods.contains(&"GET") {
                 methods.push("HEAD");
             }
-            Err(if methods.is_empty() { nothing_here() } else { not_allowed(&methods.join(", ")) })
+            Err(if methods.is_empty() { no_such_path() } else { not_allowed(&methods.join(", ")) })
         }
     };
     (chosen, caller)
@@ -227,7 +227,7 @@ pub(super) fn unauthorized() -> Response {
     Response::error(Status::UNAUTHORIZED, "unauthorized", message).with("WWW-Authenticate", "Bearer")
 }
 
-fn nothing_here() -> Response {
+fn no_such_path() -> Response {
     let mut paths: Vec<String> = ROUTES.iter().map(|route| route.1.replace("{+", "{")).collect();
     paths.dedup();
     not_found(&format!("there is nothing here; there are {}", paths.join(", ")))
@@ -285,7 +285,7 @@ mod tests {
             assert!(!is_twice, "{method} {path} stands there twice");
             // A session is one's own, and explaining changes nothing.
             let is_own = *path == "/session" || *path == "/v1/explain";
-            assert!(!changes || is_own || matches!(needs, Needs::Role(_)), "{method} {path}");
+            assert!(!changes || is_own || matches!(needs, Permission::Role(_)), "{method} {path}");
         }
     }
 }

@@ -3,13 +3,13 @@
 use tautwire_access::{ListedRule, RuleText};
 
 use super::clients::{limit, ok};
+use super::query::Query;
 use super::response::Response;
-use super::routes::Call;
-use super::spelled::Query;
+use super::routes::RequestContext;
 use crate::fields::Fields;
 
 /// `GET /v1/rules`.
-pub(super) fn list(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn list(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let mut query = Query::parse(&call.head.query)?;
     let after = query.take_as("after", "`next` of the answer before", |text| text.parse::<usize>().ok())?;
     let role = query.take("role");
@@ -21,11 +21,11 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     Ok(ok(Fields::default()
         .with("open", policy.is_open())
         .with("all", policy.rule_count())
-        .with("rules", rules.into_iter().map(described).collect::<Vec<_>>())
+        .with("rules", rules.into_iter().map(to_fields).collect::<Vec<_>>())
         .with("next", next)))
 }
 
-fn described(listed: ListedRule) -> Fields {
+fn to_fields(listed: ListedRule) -> Fields {
     let ListedRule { number, listener, allows, publish, subscribe, filter, rule } = listed;
     let RuleText { file, line, role, text } = rule;
     let actions = [("publish", publish), ("subscribe", subscribe)];

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::credentials::{Credentials, Held, Holder};
-use super::token::{Token, unguessable};
+use super::credentials::{Credentials, CurrentGrant, Principal};
+use super::token::{Token, generate_token};
 
 /// How many may be logged in, and for how long.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,18 +23,18 @@ pub(super) struct Sessions(Mutex<HashMap<String, Session>>);
 
 #[derive(Debug, Clone)]
 struct Session {
-    holder: Holder,
+    principal: Principal,
     /// What requests carry that change something. No other page can know it.
     csrf: String,
-    began: Instant,
-    asked: Instant,
+    started_at: Instant,
+    last_used: Instant,
 }
 
 /// A session as a request finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) holder: Holder,
-    pub(super) held: Held,
+pub(super) struct ActiveSession {
+    pub(super) principal: Principal,
+    pub(super) current_grant: CurrentGrant,
     pub(super) csrf: String,
     /// Of the cookie.
     pub(super) digest: String,
@@ -43,12 +43,12 @@ pub(super) struct Found {
 }
 
 /// A session that has begun.
-pub(super) struct Begun {
+pub(super) struct NewSession {
     /// What the cookie has.
     pub(super) cookie: String,
-    pub(super) found: Found,
+    pub(super) found: ActiveSession,
     /// Another one had to end for it.
-    pub(super) displaced: bool,
+    pub(super) evicted: bool,
 }
 
 impl Sessions {
@@ -58,24 +58,24 @@ impl Sessions {
     /// The system gives no random bytes.
     pub(super) fn begin(
         &self,
-        holder: Holder,
-        held: Held,
+        principal: Principal,
+        current_grant: CurrentGrant,
         limits: SessionLimits,
         now: Instant,
-    ) -> Result<Begun, String> {
-        let (cookie, csrf) = (unguessable()?, unguessable()?);
+    ) -> Result<NewSession, String> {
+        let (cookie, csrf) = (generate_token()?, generate_token()?);
         let mut sessions = self.locked();
         sessions.retain(|_, session| session.ends_in(limits, now).is_some());
-        let mut displaced = false;
+        let mut evicted = false;
         while sessions.len() >= limits.sessions {
-            let oldest = sessions.iter().min_by_key(|(_, session)| session.asked).map(|(digest, _)| digest.clone());
-            displaced |= oldest.and_then(|digest| sessions.remove(&digest)).is_some();
+            let oldest = sessions.iter().min_by_key(|(_, session)| session.last_used).map(|(digest, _)| digest.clone());
+            evicted |= oldest.and_then(|digest| sessions.remove(&digest)).is_some();
         }
-        let session = Session { holder: holder.clone(), csrf: csrf.clone(), began: now, asked: now };
+        let session = Session { principal: principal.clone(), csrf: csrf.clone(), started_at: now, last_used: now };
         let ends_in = session.ends_in(limits, now).unwrap_or_default();
         let digest = digest(&cookie);
         sessions.insert(digest.clone(), session);
-        Ok(Begun { cookie, found: Found { holder, held, csrf, digest, ends_in }, displaced })
+        Ok(NewSession { cookie, found: ActiveSession { principal, current_grant, csrf, digest, ends_in }, evicted })
     }
 
     /// The session of a cookie, which has just asked for something. It ends where its holder is not known any more.
@@ -85,18 +85,24 @@ impl Sessions {
         credentials: &Credentials,
         limits: SessionLimits,
         now: Instant,
-    ) -> Option<Found> {
+    ) -> Option<ActiveSession> {
         let digest = digest(cookie);
         let mut sessions = self.locked();
         let session = sessions.get_mut(&digest)?;
         let lives = session.ends_in(limits, now).is_some();
-        let Some(held) = credentials.held_by(&session.holder).filter(|_| lives) else {
+        let Some(current_grant) = credentials.current_grant(&session.principal).filter(|_| lives) else {
             sessions.remove(&digest);
             return None;
         };
-        session.asked = now;
+        session.last_used = now;
         let ends_in = session.ends_in(limits, now).unwrap_or_default();
-        Some(Found { holder: session.holder.clone(), held, csrf: session.csrf.clone(), digest, ends_in })
+        Some(ActiveSession {
+            principal: session.principal.clone(),
+            current_grant,
+            csrf: session.csrf.clone(),
+            digest,
+            ends_in,
+        })
     }
 
     /// Whether there is still a session with this digest of its cookie.
@@ -121,8 +127,8 @@ impl Sessions {
 
 impl Session {
     fn ends_in(&self, limits: SessionLimits, now: Instant) -> Option<Duration> {
-        let idle = limits.idle.checked_sub(now.saturating_duration_since(self.asked));
-        let longest = limits.longest.checked_sub(now.saturating_duration_since(self.began));
+        let idle = limits.idle.checked_sub(now.saturating_duration_since(self.last_used));
+        let longest = limits.longest.checked_sub(now.saturating_duration_since(self.started_at));
         idle.min(longest).filter(|left| !left.is_zero())
     }
 }
@@ -141,20 +147,20 @@ mod tests {
     const LIMITS: SessionLimits =
         SessionLimits { sessions: 2, idle: Duration::from_secs(10), longest: Duration::from_secs(25) };
 
-    fn somebody() -> (Credentials, Holder, Held) {
+    fn somebody() -> (Credentials, Principal, CurrentGrant) {
         let grant = Grant { role: Role::Operate, payloads: false };
         let token = NamedToken { name: "a".into(), grant, expires_unix_s: None, token: Token::of_text("token-of-a") };
         let credentials = Credentials::of_tokens(vec![token], LIMITS);
-        let (holder, held) = credentials.holder_of(b"token-of-a").expect("it is known");
-        (credentials, holder, held)
+        let (principal, current_grant) = credentials.principal_of_token(b"token-of-a").expect("it is known");
+        (credentials, principal, current_grant)
     }
 
     #[test]
     fn a_session_ends_when_nothing_is_asked_and_in_any_case_after_the_longest_time() {
-        let (credentials, holder, held) = somebody();
+        let (credentials, principal, current_grant) = somebody();
         let (sessions, start) = (Sessions::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
-        let begin = || sessions.begin(holder.clone(), held, LIMITS, start).expect("it begins").cookie;
+        let begin = || sessions.begin(principal.clone(), current_grant, LIMITS, start).expect("it begins").cookie;
         let find = |cookie: &str, seconds| sessions.find(cookie, &credentials, LIMITS, at(seconds));
         let cookie = begin();
         assert_eq!(find(&cookie, 9).expect("it lives").ends_in, LIMITS.idle);
@@ -168,15 +174,15 @@ mod tests {
 
     #[test]
     fn the_one_that_has_rested_longest_makes_room() {
-        let (credentials, holder, held) = somebody();
+        let (credentials, principal, current_grant) = somebody();
         let (sessions, start) = (Sessions::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
-        let begin = |seconds| sessions.begin(holder.clone(), held, LIMITS, at(seconds)).expect("it begins");
+        let begin = |seconds| sessions.begin(principal.clone(), current_grant, LIMITS, at(seconds)).expect("it begins");
         let lives = |cookie: &str, seconds| sessions.find(cookie, &credentials, LIMITS, at(seconds)).is_some();
         let (first, second) = (begin(0), begin(1));
-        assert!(!second.displaced && lives(&first.cookie, 2));
+        assert!(!second.evicted && lives(&first.cookie, 2));
         let third = begin(3);
-        assert!(third.displaced);
+        assert!(third.evicted);
         assert!(lives(&first.cookie, 4) && lives(&third.cookie, 4) && !lives(&second.cookie, 4));
         assert_eq!(sessions.count(LIMITS, at(4)), 2);
         sessions.end(&first.cookie);
@@ -186,9 +192,9 @@ mod tests {
 
     #[test]
     fn a_session_ends_with_what_it_was_opened_by() {
-        let (_, holder, held) = somebody();
+        let (_, principal, current_grant) = somebody();
         let (sessions, now) = (Sessions::default(), Instant::now());
-        let begun = sessions.begin(holder, held, LIMITS, now).expect("it begins");
+        let begun = sessions.begin(principal, current_grant, LIMITS, now).expect("it begins");
         let others = Credentials::of_tokens(Vec::new(), LIMITS);
         assert_eq!(sessions.find(&begun.cookie, &others, LIMITS, now), None);
     }

@@ -5,27 +5,27 @@ use std::time::{Duration, Instant};
 use tautwire_contracts::Files;
 
 use super::clients::ok;
-use super::cluster::{node, not_there};
+use super::cluster::{node, not_clustered};
 use super::contracts::not_changed;
+use super::query::Query;
 use super::response::{Response, Status};
-use super::routes::Call;
-use super::spelled::Query;
+use super::routes::RequestContext;
 use crate::cluster::{Proposed, Sharing};
 use crate::contracts::{Change, StoreError};
 use crate::fields::Fields;
 use crate::json;
 use crate::log::audit;
-use crate::shared::{self, Changes, Parts};
+use crate::shared::{self, Parts, RevisionChanges};
 
 /// What is left of a request's time for writing its answer.
-const ANSWER: Duration = Duration::from_millis(500);
+const COMMIT_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long a request waits for a revision that it names and that this node has not heard of.
-const HEARSAY: Duration = Duration::from_secs(2);
+const REVISION_TIMEOUT: Duration = Duration::from_secs(2);
 /// A change of one contract is made again so often, on what another one has come to.
 const ATTEMPTS_MAX: usize = 8;
 
 /// `GET /v1/cluster/configuration`.
-pub(super) fn show(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let mut query = Query::parse(&call.head.query)?;
     let has_content = query.take_as("content", "true or false", |text| text.parse().ok())?.unwrap_or(false);
     query.finish("content")?;
@@ -33,20 +33,20 @@ pub(super) fn show(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     let sharing = node.sharing();
     // Before it is one of its cluster, it does not know that nothing is shared.
     if sharing.latest.number == 0 && !node.is_serving() {
-        return Err(not_there());
+        return Err(not_clustered());
     }
-    let mut told = told(&sharing);
+    let mut summary = summary(&sharing);
     if has_content {
         // Whoever looks changes nothing, but hashes of passwords go out.
         let (by, address) = (call.by(), call.peer.to_string());
         log::error!(target: audit::TARGET, event = "configuration_read", number = sharing.latest.number, by = &*by, address = &*address; "");
-        told.add("content", shared::content(&sharing.latest.parts));
+        summary.add("content", shared::content(&sharing.latest.parts));
     }
-    Ok(ok(told))
+    Ok(ok(summary))
 }
 
 /// `PUT /v1/cluster/configuration`: the next revision is the one that is expected, with other parts.
-pub(super) fn put(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn put(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let node = node(call)?;
     let mut query = Query::parse(&call.head.query)?;
     let expected = query.take_as("expect", "the number of a revision", |text| text.parse::<u64>().ok())?;
@@ -57,13 +57,13 @@ pub(super) fn put(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     })?;
     let until = until(call);
     let body = call.body()?;
-    let bad = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
-    let text = str::from_utf8(body).map_err(|_| bad("the body is not UTF-8"))?;
+    let bad_request = |message: &str| Response::error(Status::BAD_REQUEST, "bad_json", message);
+    let text = str::from_utf8(body).map_err(|_| bad_request("the body is not UTF-8"))?;
     let value = json::parse(text)
-        .map_err(|error| bad(&format!("the body is no JSON: {} at byte {}", error.message, error.offset)))?;
-    let changes = Changes::from_json(&value)
+        .map_err(|error| bad_request(&format!("the body is no JSON: {} at byte {}", error.message, error.offset)))?;
+    let changes = RevisionChanges::from_json(&value)
         .map_err(|message| Response::error(Status::UNPROCESSABLE, "configuration_value", &message))?;
-    let latest = node.await_revision(expected, until.min(Instant::now() + HEARSAY));
+    let latest = node.await_revision(expected, until.min(Instant::now() + REVISION_TIMEOUT));
     if latest.number != expected {
         return Err(outdated(latest.number));
     }
@@ -73,18 +73,18 @@ pub(super) fn put(call: &mut Call<'_, '_>) -> Result<Response, Response> {
         Proposed::Accepted(number) => log::info!("admin: revision {number} of the cluster's configuration"),
         outcome => return Err(not_accepted(outcome)),
     }
-    Ok(ok(told(&node.sharing())))
+    Ok(ok(summary(&node.sharing())))
 }
 
 /// Adds, replaces or removes one contract of those that are shared. `change` makes the change of the files that there are.
 /// It is done once this node has it.
 pub(super) fn change_contracts(
-    call: &Call<'_, '_>,
+    call: &RequestContext<'_, '_>,
     name: &str,
     change: impl Fn(&Files) -> Result<Change, StoreError>,
 ) -> Result<(), Response> {
     change_parts(call, |parts| {
-        let files = parts.contracts.as_ref().ok_or_else(not_shared_any_more)?;
+        let files = parts.contracts.as_ref().ok_or_else(no_longer_shared)?;
         let change = change(files).map_err(|error| not_changed(name, &error))?;
         Ok(Parts { contracts: Some(change.applied_to(files.clone())), ..parts.clone() })
     })
@@ -92,7 +92,7 @@ pub(super) fn change_contracts(
 
 /// Makes one change of what is shared, and makes it again where another one has come before it. It is done once this node has it.
 pub(super) fn change_parts(
-    call: &Call<'_, '_>,
+    call: &RequestContext<'_, '_>,
     change: impl Fn(&Parts) -> Result<Parts, Response>,
 ) -> Result<(), Response> {
     let until = until(call);
@@ -110,18 +110,18 @@ pub(super) fn change_parts(
     Err(not_accepted(Proposed::Unavailable))
 }
 
-fn until(call: &Call<'_, '_>) -> Instant {
-    Instant::now() + call.time_left().saturating_sub(ANSWER)
+fn until(call: &RequestContext<'_, '_>) -> Instant {
+    Instant::now() + call.time_left().saturating_sub(COMMIT_TIMEOUT)
 }
 
-fn told(sharing: &Sharing) -> Fields {
+fn summary(sharing: &Sharing) -> Fields {
     let Sharing { latest, held, refused, .. } = sharing;
     Fields::default()
         .with("number", latest.number)
         .with("held", *held)
         .with("behind", !refused.is_empty())
         .with("why", refused.clone())
-        .with("parts", shared::told(&latest.parts))
+        .with("parts", shared::summary(&latest.parts))
 }
 
 fn not_accepted(outcome: Proposed) -> Response {
@@ -154,7 +154,7 @@ fn outdated(number: u64) -> Response {
     Response::error(Status::CONFLICT, "configuration_changed", &why)
 }
 
-fn not_shared_any_more() -> Response {
+fn no_longer_shared() -> Response {
     let why = "the cluster does not share contracts any more: try again, and this broker's own are changed";
     Response::error(Status::CONFLICT, "configuration_changed", why)
 }

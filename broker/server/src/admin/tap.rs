@@ -18,11 +18,11 @@ use tokio::time::timeout_at;
 use super::Admin;
 use super::caller::Caller;
 use super::payload::{Readable, base64};
+use super::query::Query;
 use super::response::{Response, Status};
 use super::retained::filter;
-use super::roles::Needs;
-use super::routes::Call;
-use super::spelled::Query;
+use super::roles::Permission;
+use super::routes::RequestContext;
 use super::transport::Client;
 use crate::fields::Fields;
 
@@ -34,7 +34,7 @@ const RATE_MAX: u32 = 500;
 /// Messages that wait to be written: as many as come in a second.
 const WAITING_MAX: usize = RATE_MAX as usize;
 /// Time between two looks at what was skipped, and whether anybody still reads.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Time after which a line is written that says nothing, so that everybody on the way knows that the connection lives.
 const COMMENT: Duration = Duration::from_secs(10);
 /// After this a tap ends, and whoever wants more has to ask, and to be allowed, again.
@@ -43,7 +43,7 @@ const TAP_MAX: Duration = Duration::from_secs(60 * 60);
 const EVENTS: &str = "text/event-stream";
 
 /// `GET /v1/tap`.
-pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let (admin, mut query) = (call.admin, Query::parse(&call.head.query)?);
     let filter = filter(&query.take("filter").unwrap_or_else(|| "#".to_owned()))?;
     let read = |text: &str| text.parse::<u32>().ok().filter(|rate| (1..=RATE_MAX).contains(rate));
@@ -97,21 +97,26 @@ struct Stream {
 }
 
 /// Nobody reads any more.
-struct Gone;
+struct ClientDisconnected;
 
 impl Stream {
     /// Writes what comes until the end.
-    async fn run(&mut self, watching: Watching, mut messages: Receiver<Tapped>, end: Instant) -> Result<(), Gone> {
+    async fn run(
+        &mut self,
+        watching: Watching,
+        mut messages: Receiver<Tapped>,
+        end: Instant,
+    ) -> Result<(), ClientDisconnected> {
         self.write(": open\n\n".to_owned()).await?;
-        let (mut next_look, mut next_comment) = (Instant::now() + LOOK, Instant::now() + COMMENT);
+        let (mut next_look, mut next_comment) = (Instant::now() + POLL_INTERVAL, Instant::now() + COMMENT);
         loop {
             let now = Instant::now();
             if now >= end {
                 return Ok(());
             }
             if now >= next_look {
-                next_look = now + LOOK;
-                if self.client.has_left() || !self.may_watch() {
+                next_look = now + POLL_INTERVAL;
+                if self.client.is_disconnected() || !self.is_still_allowed() {
                     return Ok(());
                 }
                 let skipped = watching.tap().take_skipped();
@@ -127,8 +132,8 @@ impl Stream {
             }
             match timeout_at(next_look.min(end).into(), messages.recv()).await {
                 Ok(Some(tapped)) => {
-                    let described = described(&self.admin.control.contracts(), &tapped);
-                    self.write_event("message", &described).await?;
+                    let to_fields = to_fields(&self.admin.control.contracts(), &tapped);
+                    self.write_event("message", &to_fields).await?;
                     self.shown += 1;
                     next_comment = now + COMMENT;
                 }
@@ -139,11 +144,11 @@ impl Stream {
         }
     }
 
-    fn may_watch(&self) -> bool {
-        self.caller.as_ref().is_some_and(|caller| self.admin.still_may(caller, Needs::Payloads))
+    fn is_still_allowed(&self) -> bool {
+        self.caller.as_ref().is_some_and(|caller| self.admin.is_still_allowed(caller, Permission::Payloads))
     }
 
-    async fn write_event(&self, name: &str, data: &Fields) -> Result<(), Gone> {
+    async fn write_event(&self, name: &str, data: &Fields) -> Result<(), ClientDisconnected> {
         let mut json = String::new();
         data.push_json(&mut json);
         // A line break would end the event; in JSON it stands between values alone.
@@ -152,8 +157,8 @@ impl Stream {
     }
 
     /// Writes an event, whole: a part of the body is a chunk of HTTP.
-    async fn write(&self, text: String) -> Result<(), Gone> {
-        self.events.send(text.into()).await.map_err(|_| Gone)
+    async fn write(&self, text: String) -> Result<(), ClientDisconnected> {
+        self.events.send(text.into()).await.map_err(|_| ClientDisconnected)
     }
 }
 
@@ -164,7 +169,7 @@ impl Drop for Stream {
     }
 }
 
-fn described(contracts: &Catalogue, tapped: &Tapped) -> Fields {
+fn to_fields(contracts: &Catalogue, tapped: &Tapped) -> Fields {
     let Tapped { at_ms, topic, qos, retain, client_id, properties, payload, payload_bytes } = tapped;
     let fields = Fields::default()
         .with("at_ms", *at_ms)

@@ -67,7 +67,7 @@ impl Token {
 ///
 /// # Errors
 /// The system gives no random bytes.
-pub(crate) fn unguessable() -> Result<String, String> {
+pub(crate) fn generate_token() -> Result<String, String> {
     let mut bytes = [0; 32];
     crate::identity::random(&mut bytes)?;
     Ok(hexadecimal(&bytes))

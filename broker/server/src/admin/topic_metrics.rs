@@ -7,19 +7,19 @@ use tautwire_engine::TopicTotals;
 use super::Admin;
 use super::clients::ok;
 use super::metrics::label;
+use super::query::Query;
 use super::response::Response;
-use super::routes::Call;
-use super::spelled::Query;
+use super::routes::RequestContext;
 use crate::fields::Fields;
 
 /// `GET /v1/topic-metrics`.
-pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     Query::parse(&call.head.query)?.finish("none")?;
-    let topics: Vec<Fields> = call.admin.control.topic_totals().into_iter().map(described).collect();
+    let topics: Vec<Fields> = call.admin.control.topic_totals().into_iter().map(to_fields).collect();
     Ok(ok(Fields::default().with("topics", topics)))
 }
 
-fn described(totals: TopicTotals) -> Fields {
+fn to_fields(totals: TopicTotals) -> Fields {
     let TopicTotals { filter, received, received_bytes, delivered, delivered_bytes, dropped } = totals;
     Fields::default()
         .with("filter", &*filter)

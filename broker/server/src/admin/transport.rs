@@ -37,7 +37,7 @@ impl Client {
 
     /// Whether the client sends nothing more. As in most HTTP servers, that cancels long work for it; a short response
     /// still reaches a client that has only closed its sending side.
-    pub(super) fn has_left(&self) -> bool {
+    pub(super) fn is_disconnected(&self) -> bool {
         #[cfg(target_os = "linux")]
         let closed = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
         #[cfg(not(target_os = "linux"))]
@@ -98,7 +98,7 @@ impl Client {
 
 impl Asker for Client {
     fn is_there(&self) -> bool {
-        !self.has_left()
+        !self.is_disconnected()
     }
 }
 
@@ -210,14 +210,14 @@ impl AsyncWrite for Stream {
 /// hyper answers what is no HTTP by a status without a body; [`Activity::replaces`] finds these answers, and the API sends its own
 /// error object instead. Closing is left to [`Client::close`], which may have such an error to send.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct MonitoredStream {
     stream: Stream,
     activity: Arc<Activity>,
 }
 
-impl Wire {
-    pub(super) fn new(stream: Stream, activity: Arc<Activity>) -> Wire {
-        Wire { stream, activity }
+impl MonitoredStream {
+    pub(super) fn new(stream: Stream, activity: Arc<Activity>) -> MonitoredStream {
+        MonitoredStream { stream, activity }
     }
 
     pub(super) fn into_stream(self) -> Stream {
@@ -225,7 +225,7 @@ impl Wire {
     }
 }
 
-impl AsyncRead for Wire {
+impl AsyncRead for MonitoredStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
@@ -236,7 +236,7 @@ impl AsyncRead for Wire {
     }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for MonitoredStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if self.activity.replaces(bytes) {
             return Poll::Ready(Ok(bytes.len()));

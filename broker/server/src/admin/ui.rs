@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::request::Head;
 use super::response::{Response, Status};
-use super::routes::{Call, not_found};
+use super::routes::{RequestContext, not_found};
 use super::token::Token;
 
 /// A file of the dashboard.
@@ -39,12 +39,12 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// `GET /`.
-pub(super) fn page(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn page(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     Ok(served(&PAGE, call.head))
 }
 
 /// `GET /ui/{name}`.
-pub(super) fn file(call: &mut Call<'_, '_>) -> Result<Response, Response> {
+pub(super) fn file(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
     let file = FILES.iter().find(|file| file.name == call.name(0));
     file.map(|file| served(file, call.head)).ok_or_else(|| not_found("the dashboard has no such file"))
 }
@@ -59,7 +59,7 @@ fn served(file: &File, head: &Head) -> Response {
         (false, false) => Response::new(Status::OK, file.content_type, file.plain),
     };
     answer
-        .kept_if_unchanged()
+        .must_revalidate()
         .with("ETag", &tag)
         .with("Vary", "Accept-Encoding")
         .with("Content-Security-Policy", POLICY)

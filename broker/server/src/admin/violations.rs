@@ -3,25 +3,25 @@
 use tautwire_contracts::discovery;
 use tautwire_engine::{ContractViolations, ViolationSample};
 
-use super::clients::unanswered;
+use super::clients::query_error;
 use super::response::{JSON, Response, Status};
-use super::routes::{Call, not_found};
+use super::routes::{RequestContext, not_found};
 use crate::json::{self, Value};
 
 /// `GET /v1/contracts`.
-pub(super) fn all(call: &mut Call<'_, '_>) -> Result<Response, Response> {
-    told(call, None)
+pub(super) fn all(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
+    to_fields(call, None)
 }
 
 /// `GET /v1/contracts/{+name}`.
-pub(super) fn one(call: &mut Call<'_, '_>) -> Result<Response, Response> {
-    told(call, Some(call.name(0)))
+pub(super) fn one(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
+    to_fields(call, Some(call.name(0)))
 }
 
-fn told(call: &Call<'_, '_>, name: Option<&str>) -> Result<Response, Response> {
+fn to_fields(call: &RequestContext<'_, '_>, name: Option<&str>) -> Result<Response, Response> {
     let admin = call.admin;
     let catalogue = admin.control.contracts();
-    let book = admin.control.violations(call.patience()).map_err(unanswered)?;
+    let book = admin.control.violations(call.patience()).map_err(query_error)?;
     let document = match name {
         Some(name) => {
             let contract = catalogue.named(name).ok_or_else(|| not_found("there is no contract of that name"))?;

@@ -8,18 +8,18 @@ use tautwire_reactor::counted;
 use tautwire_router::TURNS_MAX;
 use tautwire_session::parts_of_name;
 
-use super::clients::{Named, drop_event, ok, unanswered};
+use super::clients::{ClientSelector, drop_event, ok, query_error};
+use super::query::bad_request;
 use super::response::Response;
-use super::routes::Call;
-use super::spelled::bad;
+use super::routes::RequestContext;
 use crate::fields::Fields;
 use crate::time::UtcTime;
 
 /// Answers for the client of a session.
-pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
-    let Named { name, mut query } = Named::by(call)?;
-    let topic = query.take("topic").ok_or_else(|| bad("topic is missing"))?;
-    TopicName::new(&topic).map_err(|error| bad(&format!("topic: {error}")))?;
+pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Response> {
+    let ClientSelector { name, mut query } = ClientSelector::from_request(call)?;
+    let topic = query.take("topic").ok_or_else(|| bad_request("topic is missing"))?;
+    TopicName::new(&topic).map_err(|error| bad_request(&format!("topic: {error}")))?;
     let levels = [("0", QoS::AtMostOnce), ("1", QoS::AtLeastOnce), ("2", QoS::ExactlyOnce)];
     let read = |text: &str| levels.iter().find(|(name, _)| *name == text).map(|(_, qos)| *qos);
     let qos = query.take_as("qos", "0, 1 or 2", read)?.unwrap_or(QoS::AtLeastOnce);
@@ -32,7 +32,9 @@ pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
     let publisher = query.take("publisher");
     query.finish("mount_point, topic, qos, retain, payload, payload_bytes, publisher")?;
     if payload.is_some() && payload_bytes.is_some() {
-        return Err(bad("payload and payload_bytes are given, but the payload has a length: leave payload_bytes out"));
+        return Err(bad_request(
+            "payload and payload_bytes are given, but the payload has a length: leave payload_bytes out",
+        ));
     }
     let message = Hypothesis {
         topic: topic.into(),
@@ -44,9 +46,9 @@ pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
         publisher: publisher.as_deref().map(Box::from),
     };
     let query = WhyQuery { name: name.as_str().into(), message: message.into() };
-    let explained = call.admin.control.why(query, call.patience()).map_err(unanswered)?;
+    let explained = call.admin.control.why(query, call.patience()).map_err(query_error)?;
     let mut outcome = explained.outcome;
-    let mut told: Vec<Words> = explained.findings.iter().map(words).collect();
+    let mut told: Vec<FindingText> = explained.findings.iter().map(words).collect();
     if is_banned(call, &name)? {
         told.push(banned("banned", parts_of_name(&name).1));
     }
@@ -57,14 +59,14 @@ pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
         told.insert(0, banned("publisher_banned", parts_of_name(&publisher).1));
     }
     if call.admin.reloader.node().is_some_and(|node| node.is_draining()) {
-        told.push(Words {
+        told.push(FindingText {
             code: "draining",
             text: "this node of the cluster is drained: its clients are sent to other nodes, and it takes no new ones"
                 .into(),
             change: "ask the other nodes, which `tautwire cluster status` names",
         });
     }
-    let findings = told.into_iter().map(|Words { code, text, change }| {
+    let findings = told.into_iter().map(|FindingText { code, text, change }| {
         Fields::default().with("code", code).with("text", text).with("change", change)
     });
     let body = Fields::default().with("outcome", outcome.code()).with("findings", findings.collect::<Vec<_>>());
@@ -72,22 +74,22 @@ pub(super) fn answer(call: &mut Call<'_, '_>) -> Result<Response, Response> {
 }
 
 /// Whether a ban keeps the client of a session out: one of its identifier, or of the user whose session it is.
-fn is_banned(call: &Call<'_, '_>, name: &str) -> Result<bool, Response> {
-    let porter = call.admin.reloader.porter();
-    if !porter.bans().is_any() {
+fn is_banned(call: &RequestContext<'_, '_>, name: &str) -> Result<bool, Response> {
+    let authenticator = call.admin.reloader.authenticator();
+    if !authenticator.bans().is_any() {
         return Ok(false);
     }
-    let refuses = |who: &BanTarget| porter.bans().is_banned(who, porter.now());
+    let refuses = |who: &BanTarget| authenticator.bans().is_banned(who, authenticator.now());
     if refuses(&BanTarget::ClientId(parts_of_name(name).1.into())) {
         return Ok(true);
     }
-    let session = call.admin.control.client(name, call.patience()).map_err(unanswered)?;
+    let session = call.admin.control.client(name, call.patience()).map_err(query_error)?;
     let user = session.and_then(|session| session.summary.user);
     Ok(user.is_some_and(|user| refuses(&BanTarget::User((*user).into()))))
 }
 
-fn banned(code: &'static str, client_id: &str) -> Words {
-    Words {
+fn banned(code: &'static str, client_id: &str) -> FindingText {
+    FindingText {
         code,
         text: format!("the client {client_id:?}, or its user, is banned, so the broker does not let it connect"),
         change: "`tautwire bans list` shows the bans, `tautwire bans delete` removes one",
@@ -95,7 +97,7 @@ fn banned(code: &'static str, client_id: &str) -> Words {
 }
 
 /// A finding in words.
-struct Words {
+struct FindingText {
     /// Never changes.
     code: &'static str,
     text: String,
@@ -103,8 +105,8 @@ struct Words {
     change: &'static str,
 }
 
-fn words(finding: &Finding) -> Words {
-    let said = |code, text: String, change| Words { code, text, change };
+fn words(finding: &Finding) -> FindingText {
+    let said = |code, text: String, change| FindingText { code, text, change };
     match finding {
         Finding::NoSession => said(
             "no_session",
@@ -170,7 +172,7 @@ fn words(finding: &Finding) -> Words {
             "members that do not acknowledge; mqtt.shared_ack_timeout_s, limits.shared_queue_bytes",
         ),
         Finding::SharedTurns { filter, own, others } => {
-            said("shared_turns", turns_told(filter, *own, others.as_ref()), "")
+            said("shared_turns", describe_turns(filter, *own, others.as_ref()), "")
         }
         Finding::NoLocal => said(
             "no_local",
@@ -262,7 +264,7 @@ fn words(finding: &Finding) -> Words {
 }
 
 /// A queue has no room: by which limit, and what that means for the message.
-fn queue_full(limit: QueueLimit, policy: SlowConsumer) -> Words {
+fn queue_full(limit: QueueLimit, policy: SlowConsumer) -> FindingText {
     let (code, held, change) = match limit {
         QueueLimit::Session => (
             "queue_full",
@@ -287,11 +289,11 @@ fn queue_full(limit: QueueLimit, policy: SlowConsumer) -> Words {
         SlowConsumer::Refuse => "new ones are refused, and nobody gets them",
         SlowConsumer::PausePublisher => "publishers of new ones wait",
     };
-    Words { code, text: format!("{held}: {happens}"), change }
+    FindingText { code, text: format!("{held}: {happens}"), change }
 }
 
 /// Why the broker refuses a message.
-fn refused(refusal: PublishRefusal) -> Words {
+fn refused(refusal: PublishRefusal) -> FindingText {
     let (text, change) = match refusal {
         PublishRefusal::PacketTooLarge => ("it is larger than the broker accepts", "mqtt.maximum_packet_size"),
         PublishRefusal::QoSNotSupported => ("its QoS is above the maximum", "mqtt.max_qos, or a lower QoS"),
@@ -338,11 +340,11 @@ fn refused(refusal: PublishRefusal) -> Words {
             "limits.retained_messages_per_client, limits.retained_bytes_per_client, limits.user_retained_messages, limits.user_retained_bytes",
         ),
     };
-    Words { code: refusal.code(), text: format!("the broker refuses the message: {text}"), change }
+    FindingText { code: refusal.code(), text: format!("the broker refuses the message: {text}"), change }
 }
 
 /// For whom the last messages of a group were.
-fn turns_told(filter: &str, own: Option<(usize, u64)>, others: Option<&OtherTurns>) -> String {
+fn describe_turns(filter: &str, own: Option<(usize, u64)>, others: Option<&OtherTurns>) -> String {
     let at = |ms: u64| UtcTime::from_unix(ms / 1_000, 0).to_rfc3339();
     let own = own.map(|(count, last_ms)| format!("{count} for this client, the last at {}", at(last_ms)));
     let others = others.map(|OtherTurns { count, last_ms, name, .. }| {

@@ -41,7 +41,7 @@ impl Validity {
 }
 
 /// A certificate and its key, in PEM.
-pub(crate) struct Made {
+pub(crate) struct CertifiedKey {
     pub(crate) certificate: String,
     pub(crate) key: String,
 }
@@ -74,16 +74,20 @@ impl Authority {
     }
 
     /// Its certificate and its key.
-    pub(crate) fn certificate(&self, validity: Validity) -> Result<Made, CertificateError> {
+    pub(crate) fn certificate(&self, validity: Validity) -> Result<CertifiedKey, CertificateError> {
         let key = self.issuer.key();
         let mut params = authority_params(key);
-        hold(&mut params, validity);
+        set_validity(&mut params, validity);
         let certificate = params.self_signed(key).map_err(CertificateError::making)?;
         Ok(made(&certificate, key))
     }
 
     /// A certificate for a server of these names.
-    pub(crate) fn issue_to_server(&self, names: &[ServerName], validity: Validity) -> Result<Made, CertificateError> {
+    pub(crate) fn issue_to_server(
+        &self,
+        names: &[ServerName],
+        validity: Validity,
+    ) -> Result<CertifiedKey, CertificateError> {
         let names_of_it = names.iter().map(ServerName::to_alternative_name).collect::<Result<Vec<_>, _>>();
         let mut params = CertificateParams::default();
         params.subject_alt_names = names_of_it.map_err(CertificateError::making)?;
@@ -95,17 +99,21 @@ impl Authority {
     }
 
     /// A certificate for a client.
-    pub(crate) fn issue_to_client(&self, name: &ClientName, validity: Validity) -> Result<Made, CertificateError> {
+    pub(crate) fn issue_to_client(
+        &self,
+        name: &ClientName,
+        validity: Validity,
+    ) -> Result<CertifiedKey, CertificateError> {
         let mut params = CertificateParams::default();
         params.distinguished_name = named(name.as_str());
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.issue(params, validity)
     }
 
-    fn issue(&self, mut params: CertificateParams, validity: Validity) -> Result<Made, CertificateError> {
+    fn issue(&self, mut params: CertificateParams, validity: Validity) -> Result<CertifiedKey, CertificateError> {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.use_authority_key_identifier_extension = true;
-        hold(&mut params, validity);
+        set_validity(&mut params, validity);
         let key = KeyPair::generate().map_err(CertificateError::making)?;
         let certificate = params.signed_by(&key, &self.issuer).map_err(CertificateError::making)?;
         Ok(made(&certificate, &key))
@@ -123,7 +131,7 @@ impl Authority {
     /// A list, in PEM, that revokes its own certificates of these numbers, and no others.
     pub(super) fn revoke(&self, serials: &[Vec<u8>], validity: Validity) -> Result<String, CertificateError> {
         let mut times = CertificateParams::default();
-        hold(&mut times, validity);
+        set_validity(&mut times, validity);
         let revoked = serials.iter().map(|serial| RevokedCertParams {
             serial_number: SerialNumber::from_slice(serial),
             revocation_time: times.not_before,
@@ -164,12 +172,12 @@ fn named(common_name: impl Into<String>) -> DistinguishedName {
     name
 }
 
-fn hold(params: &mut CertificateParams, validity: Validity) {
+fn set_validity(params: &mut CertificateParams, validity: Validity) {
     let epoch = date_time_ymd(1970, 1, 1);
     params.not_before = epoch + Duration::from_secs(validity.from_unix_s);
     params.not_after = epoch + Duration::from_secs(validity.to_unix_s);
 }
 
-fn made(certificate: &Certificate, key: &KeyPair) -> Made {
-    Made { certificate: certificate.pem(), key: key.serialize_pem() }
+fn made(certificate: &Certificate, key: &KeyPair) -> CertifiedKey {
+    CertifiedKey { certificate: certificate.pem(), key: key.serialize_pem() }
 }

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
-use super::authority::{Authority, Made};
+use super::authority::{Authority, CertifiedKey};
 use super::der::{Fields, fields};
 use super::error::CertificateError;
 use crate::files;
@@ -23,14 +23,14 @@ pub(crate) struct Folder(PathBuf);
 
 /// A certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pair {
+pub(crate) struct CertificateFiles {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
 }
 
 /// Whether files that are there are written over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Existing {
+pub(crate) enum ExistingFiles {
     Keep,
     Replace,
 }
@@ -41,8 +41,8 @@ impl Folder {
     }
 
     /// The files of this name.
-    pub(crate) fn pair(&self, name: &str) -> Pair {
-        Pair { certificate: self.file(&format!("{name}.pem")), key: self.file(&format!("{name}.key")) }
+    pub(crate) fn pair(&self, name: &str) -> CertificateFiles {
+        CertificateFiles { certificate: self.file(&format!("{name}.pem")), key: self.file(&format!("{name}.key")) }
     }
 
     pub(crate) fn revoked(&self) -> PathBuf {
@@ -61,7 +61,7 @@ impl Folder {
 
     /// The authority of the folder, if it has one. Its certificate, where it is there, is looked at.
     pub(super) fn authority(&self, now: SystemTime) -> Result<Option<Authority>, CertificateError> {
-        let Pair { certificate, key } = self.pair("ca");
+        let CertificateFiles { certificate, key } = self.pair("ca");
         if !key.exists() {
             return match certificate.exists() {
                 false => Ok(None),
@@ -126,8 +126,8 @@ impl Folder {
     }
 }
 
-impl Pair {
-    pub(super) fn write(&self, made: &Made, existing: Existing) -> Result<(), CertificateError> {
+impl CertificateFiles {
+    pub(super) fn write(&self, made: &CertifiedKey, existing: ExistingFiles) -> Result<(), CertificateError> {
         // A certificate without its key is of no use; the other way round a new one can be made.
         write(&self.key, made.key.as_bytes(), true, existing)?;
         write(&self.certificate, made.certificate.as_bytes(), false, existing)
@@ -151,14 +151,19 @@ fn exists(path: &Path) -> CertificateError {
 }
 
 /// Writes a file as a whole or not at all. A private one can be read by its owner alone.
-pub(super) fn write(path: &Path, bytes: &[u8], is_private: bool, existing: Existing) -> Result<(), CertificateError> {
+pub(super) fn write(
+    path: &Path,
+    bytes: &[u8],
+    is_private: bool,
+    existing: ExistingFiles,
+) -> Result<(), CertificateError> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => exists(path),
         _ => CertificateError::file(path, "cert_write", format!("cannot be written: {error}")),
     };
     match existing {
-        Existing::Keep => create(path, bytes, is_private).map_err(failed),
-        Existing::Replace => {
+        ExistingFiles::Keep => create(path, bytes, is_private).map_err(failed),
+        ExistingFiles::Replace => {
             let mut beside = path.as_os_str().to_owned();
             beside.push(format!(".{}", std::process::id()));
             let beside = PathBuf::from(beside);

@@ -10,6 +10,6 @@ mod request;
 
 pub(crate) use chain::completed_chain;
 pub(crate) use der::not_after_unix_s;
-pub(crate) use folder::{Existing, Folder, Pair};
+pub(crate) use folder::{CertificateFiles, ExistingFiles, Folder};
 pub(crate) use names::{ClientName, ServerName};
 pub(crate) use request::Request;

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use super::authority::{Authority, Validity};
 use super::error::CertificateError;
-use super::folder::{Existing, Folder, Pair, refuse_existing, write};
+use super::folder::{CertificateFiles, ExistingFiles, Folder, refuse_existing, write};
 use super::names::{ClientName, ServerName, default_names};
 
 /// What is asked for.
@@ -19,16 +19,16 @@ pub(crate) struct Request {
     pub(crate) revoke: Vec<PathBuf>,
     pub(crate) days: i32,
     pub(crate) authority_days: i32,
-    pub(crate) existing: Existing,
+    pub(crate) existing: ExistingFiles,
 }
 
 /// What was done, for whoever asked.
 #[derive(Debug, Default)]
-pub(crate) struct Done {
+pub(crate) struct IssueReport {
     /// Files, each with what it is for.
     pub(crate) files: Vec<(PathBuf, String)>,
     /// The broker can be told of these.
-    pub(crate) server: Option<Pair>,
+    pub(crate) server: Option<CertificateFiles>,
 }
 
 impl Request {
@@ -36,7 +36,7 @@ impl Request {
     ///
     /// # Errors
     /// Files that are there, or that do not fit; what the system refuses.
-    pub(crate) fn carry_out(&self, now: SystemTime) -> Result<Done, CertificateError> {
+    pub(crate) fn carry_out(&self, now: SystemTime) -> Result<IssueReport, CertificateError> {
         let Request { folder, .. } = self;
         let known = folder.authority(now)?;
         if known.is_none() && !self.revoke.is_empty() {
@@ -44,23 +44,23 @@ impl Request {
             return Err(CertificateError::file(&path, "cert_no_authority", "there is no authority that could revoke"));
         }
         let serials = self.revoke.iter().map(|path| folder.serial_of_issued(path)).collect::<Result<Vec<_>, _>>()?;
-        let server = self.wanted_server(now)?;
-        if self.existing == Existing::Keep {
+        let server = self.requested_server(now)?;
+        if self.existing == ExistingFiles::Keep {
             let clients = self.clients.iter().map(|name| folder.pair(name.as_str())).collect::<Vec<_>>();
-            refuse_existing(&clients.iter().flat_map(Pair::files).collect::<Vec<_>>())?;
+            refuse_existing(&clients.iter().flat_map(CertificateFiles::files).collect::<Vec<_>>())?;
             if !serials.is_empty() {
                 refuse_existing(&[&folder.revoked()])?;
             }
         }
 
         folder.make()?;
-        let mut done = Done::default();
+        let mut done = IssueReport::default();
         let authority = self.authority(known, now, &mut done)?;
         let validity = Validity::days(now, self.days);
         match server {
-            Server::Unasked => {}
-            Server::Kept { until } => done.keeps(folder.pair("server"), &until),
-            Server::Wanted(names) => {
+            ServerCertificate::NotRequested => {}
+            ServerCertificate::Existing { until } => done.keep_existing(folder.pair("server"), &until),
+            ServerCertificate::Requested(names) => {
                 let pair = folder.pair("server");
                 pair.write(&authority.issue_to_server(&names, validity)?, self.existing)?;
                 let names = names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -85,7 +85,7 @@ impl Request {
         &self,
         known: Option<Authority>,
         now: SystemTime,
-        done: &mut Done,
+        done: &mut IssueReport,
     ) -> Result<Authority, CertificateError> {
         let pair = self.folder.pair("ca");
         let validity = Validity::days(now, self.authority_days);
@@ -94,13 +94,13 @@ impl Request {
             Some(authority) if pair.certificate.exists() => Ok(authority),
             Some(authority) => {
                 let made = authority.certificate(validity)?;
-                write(&pair.certificate, made.certificate.as_bytes(), false, Existing::Keep)?;
+                write(&pair.certificate, made.certificate.as_bytes(), false, ExistingFiles::Keep)?;
                 done.files.push((pair.certificate, what));
                 Ok(authority)
             }
             None => {
                 let authority = Authority::generate()?;
-                pair.write(&authority.certificate(validity)?, Existing::Keep)?;
+                pair.write(&authority.certificate(validity)?, ExistingFiles::Keep)?;
                 done.files.push((pair.certificate, what));
                 done.files.push((pair.key, "its key: whoever has it can be anybody; give it to nobody".to_owned()));
                 Ok(authority)
@@ -108,23 +108,27 @@ impl Request {
         }
     }
 
-    fn wanted_server(&self, now: SystemTime) -> Result<Server, CertificateError> {
+    fn requested_server(&self, now: SystemTime) -> Result<ServerCertificate, CertificateError> {
         let pair = self.folder.pair("server");
         let [certificate, key] = pair.files().map(Path::exists);
         if !certificate && !key {
             let asks_for_it = !self.names.is_empty() || self.revoke.is_empty();
-            return Ok(if asks_for_it { Server::Wanted(self.names_or_default()) } else { Server::Unasked });
+            return Ok(if asks_for_it {
+                ServerCertificate::Requested(self.names_or_default())
+            } else {
+                ServerCertificate::NotRequested
+            });
         }
         if self.names.is_empty() && !(self.clients.is_empty() && self.revoke.is_empty()) {
-            return Ok(Server::Unasked);
+            return Ok(ServerCertificate::NotRequested);
         }
-        if self.existing == Existing::Replace {
-            return Ok(Server::Wanted(self.names_or_default()));
+        if self.existing == ExistingFiles::Replace {
+            return Ok(ServerCertificate::Requested(self.names_or_default()));
         }
         if !self.names.is_empty() || !certificate || !key {
             refuse_existing(&pair.files())?;
         }
-        Ok(Server::Kept { until: self.folder.check(&pair.certificate, now)? })
+        Ok(ServerCertificate::Existing { until: self.folder.check(&pair.certificate, now)? })
     }
 
     fn names_or_default(&self) -> Vec<ServerName> {
@@ -133,19 +137,19 @@ impl Request {
 }
 
 /// What becomes of the server's certificate.
-enum Server {
-    Unasked,
-    Kept { until: String },
-    Wanted(Vec<ServerName>),
+enum ServerCertificate {
+    NotRequested,
+    Existing { until: String },
+    Requested(Vec<ServerName>),
 }
 
-impl Done {
-    fn pair(&mut self, pair: &Pair, what: String) {
+impl IssueReport {
+    fn pair(&mut self, pair: &CertificateFiles, what: String) {
         self.files.push((pair.certificate.clone(), what));
         self.files.push((pair.key.clone(), "its key".to_owned()));
     }
 
-    fn keeps(&mut self, pair: Pair, until: &str) {
+    fn keep_existing(&mut self, pair: CertificateFiles, until: &str) {
         let what = format!("the broker's certificate is there already; until {until}; --force makes a new one");
         self.files.push((pair.certificate.clone(), what));
         self.server = Some(pair);

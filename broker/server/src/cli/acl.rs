@@ -11,7 +11,7 @@ use tautwire_reactor::counted;
 use super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag, value};
 use super::remote::rules as rules_of_broker;
 use super::serve::{configuration_failure, failure};
-use super::{Exit, Stop, parser, print, unknown_command};
+use super::{CommandExit, Exit, parser, print, unknown_command};
 use crate::config::Config;
 use crate::rules;
 use crate::shared::Parts;
@@ -71,7 +71,7 @@ pub(crate) static EXPLAIN: Command = Command {
 /// The file where none is named.
 const DEFAULT_FILE: &str = "access.toml";
 
-pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
+pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
     let mut arguments = arguments.into_iter();
     let action = arguments.next().map(|word| word.to_string_lossy().into_owned());
     let rest = parser(arguments.collect());
@@ -81,16 +81,17 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
         Some("list") => rules_of_broker::list(rest),
         Some("--help") => {
             let commands = [&CHECK, &EXPLAIN, &rules_of_broker::LIST];
-            Err(Stop::Text(commands.map(Command::help).join("\n")))
+            Err(CommandExit::Text(commands.map(Command::help).join("\n")))
         }
         Some(other) => Err(unknown_command(&format!("acl {other}"))),
-        None => {
-            Err(Stop::failure(Exit::Usage, "write `tautwire acl check`, `tautwire acl explain` or `tautwire acl list`"))
-        }
+        None => Err(CommandExit::failure(
+            Exit::Usage,
+            "write `tautwire acl check`, `tautwire acl explain` or `tautwire acl list`",
+        )),
     }
 }
 
-fn check(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+fn check(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(&CHECK, parser);
     let mut file = PathBuf::from(DEFAULT_FILE);
     while let Some(argument) = arguments.next()? {
@@ -113,7 +114,7 @@ fn check(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     Ok(print(&format!("the rules are right: {rules} in {roles}, {users}{said}\n")))
 }
 
-fn explain(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+fn explain(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(&EXPLAIN, parser);
     let (mut file, mut config) = (PathBuf::from(DEFAULT_FILE), None);
     let (mut user, mut listener, mut claims, mut roles) = (None, "mqtt".to_owned(), Vec::new(), Vec::new());

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use lexopt::ValueExt as _;
 
-use super::{Exit, Stop};
+use super::{CommandExit, Exit};
 use crate::nearest::nearest;
 
 /// A command: what it is called, what it does and what it takes.
@@ -53,13 +53,13 @@ pub(crate) const fn value(
 }
 
 /// An option that exists elsewhere and is refused here, with the reason.
-struct Refused {
+struct UnsupportedOption {
     short: char,
     names: &'static [&'static str],
     reason: &'static str,
 }
 
-const REFUSED: &[Refused] = &[Refused {
+const UNSUPPORTED: &[UnsupportedOption] = &[UnsupportedOption {
     short: 'P',
     names: &["password", "pw", "pass"],
     reason: "a password on the command line can be read by every user of this machine; \
@@ -166,8 +166,8 @@ impl Arguments {
     /// The next argument.
     ///
     /// # Errors
-    /// [`Stop::Text`] with the help for `--help`; a usage failure for an option that the command does not have.
-    pub(crate) fn next(&mut self) -> Result<Option<Argument>, Stop> {
+    /// [`CommandExit::Text`] with the help for `--help`; a usage failure for an option that the command does not have.
+    pub(crate) fn next(&mut self) -> Result<Option<Argument>, CommandExit> {
         let (command, current) = (self.command, &mut self.current);
         let found = match self.parser.next() {
             Ok(None) => return Ok(None),
@@ -175,15 +175,15 @@ impl Arguments {
                 let text = text.string().map_err(|error| usage_failure(command, &error.to_string()))?;
                 return Ok(Some(Argument::Positional(text)));
             }
-            Ok(Some(lexopt::Arg::Long("help"))) => return Err(Stop::Text(command.help())),
+            Ok(Some(lexopt::Arg::Long("help"))) => return Err(CommandExit::Text(command.help())),
             Ok(Some(lexopt::Arg::Long(name))) => {
                 *current = format!("--{name}");
-                let refused = REFUSED.iter().find(|refused| refused.names.contains(&name));
+                let refused = UNSUPPORTED.iter().find(|refused| refused.names.contains(&name));
                 command.options().find(|option| option.name == name).ok_or_else(|| (refused, Some(name.to_owned())))
             }
             Ok(Some(lexopt::Arg::Short(short))) => {
                 *current = format!("-{short}");
-                let refused = REFUSED.iter().find(|refused| refused.short == short);
+                let refused = UNSUPPORTED.iter().find(|refused| refused.short == short);
                 command.options().find(|option| option.short == Some(short)).ok_or((refused, None))
             }
             Err(error) => return Err(usage_failure(command, &error.to_string())),
@@ -195,7 +195,7 @@ impl Arguments {
         }
     }
 
-    fn unknown_option(&self, name: Option<&str>) -> Stop {
+    fn unknown_option(&self, name: Option<&str>) -> CommandExit {
         let known = self.command.options().map(|option| option.name);
         let mut message = format!("there is no option {}", self.current);
         if let Some(near) = name.and_then(|name| nearest(name, known)) {
@@ -205,17 +205,17 @@ impl Arguments {
     }
 
     /// The value of the option last read, as text.
-    pub(crate) fn string(&mut self) -> Result<String, Stop> {
+    pub(crate) fn string(&mut self) -> Result<String, CommandExit> {
         self.os_string()?.into_string().map_err(|_| self.failure("expected UTF-8 text"))
     }
 
     /// The value of the option last read, as the system gave it.
-    pub(crate) fn os_string(&mut self) -> Result<OsString, Stop> {
+    pub(crate) fn os_string(&mut self) -> Result<OsString, CommandExit> {
         self.parser.value().map_err(|_| self.failure("expected a value after it"))
     }
 
     /// The value of the option last read, as a whole number in a range that fits the type.
-    pub(crate) fn number<T: TryFrom<u64>>(&mut self, range: RangeInclusive<u64>) -> Result<T, Stop> {
+    pub(crate) fn number<T: TryFrom<u64>>(&mut self, range: RangeInclusive<u64>) -> Result<T, CommandExit> {
         let text = self.string()?;
         u64::from_str(&text)
             .ok()
@@ -231,7 +231,7 @@ impl Arguments {
     }
 
     /// The value of the option last read, as seconds with or without a fraction.
-    pub(crate) fn seconds(&mut self) -> Result<std::time::Duration, Stop> {
+    pub(crate) fn seconds(&mut self) -> Result<std::time::Duration, CommandExit> {
         let text = self.string()?;
         f64::from_str(&text)
             .ok()
@@ -241,7 +241,7 @@ impl Arguments {
     }
 
     /// The value of the option last read, as one of a few words.
-    pub(crate) fn choice<T: Copy>(&mut self, choices: &[(&'static str, T)]) -> Result<T, Stop> {
+    pub(crate) fn choice<T: Copy>(&mut self, choices: &[(&'static str, T)]) -> Result<T, CommandExit> {
         let text = self.string()?;
         if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == text) {
             return Ok(*choice);
@@ -251,12 +251,12 @@ impl Arguments {
     }
 
     /// A usage failure that names the option last read.
-    pub(crate) fn failure(&self, message: &str) -> Stop {
+    pub(crate) fn failure(&self, message: &str) -> CommandExit {
         usage_failure(self.command, &format!("{}: {message}", self.current))
     }
 
     /// A usage failure of the command as a whole.
-    pub(crate) fn command_failure(&self, message: &str) -> Stop {
+    pub(crate) fn command_failure(&self, message: &str) -> CommandExit {
         usage_failure(self.command, message)
     }
 }
@@ -264,9 +264,12 @@ impl Arguments {
 /// Longest time an option may ask for: about 136 years, the range of a session expiry interval.
 const SECONDS_MAX: u64 = u32::MAX as u64;
 
-fn usage_failure(command: &Command, message: &str) -> Stop {
+fn usage_failure(command: &Command, message: &str) -> CommandExit {
     let space = if command.name.is_empty() { "" } else { " " };
-    Stop::Failure { exit: Exit::Usage, message: format!("{message}\nTry `tautwire {}{space}--help`.", command.name) }
+    CommandExit::Failure {
+        exit: Exit::Usage,
+        message: format!("{message}\nTry `tautwire {}{space}--help`.", command.name),
+    }
 }
 
 #[cfg(test)]
@@ -278,9 +281,9 @@ pub(super) mod tests {
         Arguments::new(command, lexopt::Parser::from_args(given.iter().map(OsString::from)))
     }
 
-    pub(in crate::cli) fn message(stop: Stop) -> String {
+    pub(in crate::cli) fn message(stop: CommandExit) -> String {
         match stop {
-            Stop::Failure { exit: Exit::Usage, message } => message,
+            CommandExit::Failure { exit: Exit::Usage, message } => message,
             other => panic!("expected a usage failure, found {other:?}"),
         }
     }
@@ -355,6 +358,6 @@ pub(super) mod tests {
         assert!(help.starts_with("Usage: tautwire demo [OPTION]… TOPIC\n"), "{help}");
         assert!(help.contains("  -h, --host HOST               The host.\n"), "{help}");
         assert!(help.lines().all(|line| line.chars().count() <= HELP_COLUMNS), "{help}");
-        assert!(matches!(arguments(&DEMO, &["--help"]).next(), Err(Stop::Text(text)) if text == help));
+        assert!(matches!(arguments(&DEMO, &["--help"]).next(), Err(CommandExit::Text(text)) if text == help));
     }
 }

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
-use super::{Exit, Stop, print};
-use crate::certificates::{ClientName, Existing, Folder, Pair, Request, ServerName};
+use super::{CommandExit, Exit, print};
+use crate::certificates::{CertificateFiles, ClientName, ExistingFiles, Folder, Request, ServerName};
 
 const FOLDER: &str = "tls";
 const DAYS: i32 = 365;
@@ -58,7 +58,7 @@ pub(crate) static COMMAND: Command = Command {
     ],
 };
 
-pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(&COMMAND, parser);
     let mut folder = PathBuf::from(FOLDER);
     let mut request = Request {
@@ -68,7 +68,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
         revoke: Vec::new(),
         days: DAYS,
         authority_days: AUTHORITY_DAYS,
-        existing: Existing::Keep,
+        existing: ExistingFiles::Keep,
     };
     while let Some(argument) = arguments.next()? {
         match argument {
@@ -83,7 +83,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
             Argument::Option("days") => request.days = days(&mut arguments, -DAYS_MAX)?,
             Argument::Option("ca-days") => request.authority_days = days(&mut arguments, 1)?,
             Argument::Option("revoke") => request.revoke.push(arguments.os_string()?.into()),
-            Argument::Option("force") => request.existing = Existing::Replace,
+            Argument::Option("force") => request.existing = ExistingFiles::Replace,
             Argument::Option(_) => return Err(arguments.failure("is not understood here")),
             Argument::Positional(text) => {
                 let name = ServerName::parse(&text).map_err(|what| arguments.command_failure(&what))?;
@@ -92,7 +92,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
         }
     }
     request.folder = Folder::at(folder);
-    let done = request.carry_out(SystemTime::now()).map_err(|error| Stop::failure(Exit::Usage, error))?;
+    let done = request.carry_out(SystemTime::now()).map_err(|error| CommandExit::failure(Exit::Usage, error))?;
     let mut text = String::new();
     let width = done.files.iter().map(|(path, _)| path.display().to_string().chars().count()).max().unwrap_or(0);
     for (path, what) in &done.files {
@@ -104,7 +104,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     Ok(print(&text))
 }
 
-fn days(arguments: &mut Arguments, least: i32) -> Result<i32, Stop> {
+fn days(arguments: &mut Arguments, least: i32) -> Result<i32, CommandExit> {
     let text = arguments.string()?;
     text.parse().ok().filter(|days| (least..=DAYS_MAX).contains(days)).ok_or_else(|| {
         arguments
@@ -113,7 +113,7 @@ fn days(arguments: &mut Arguments, least: i32) -> Result<i32, Stop> {
 }
 
 /// The lines that start a broker and talk to it.
-fn to_try(folder: &Folder, server: &Pair, client: Option<&ClientName>) -> String {
+fn to_try(folder: &Folder, server: &CertificateFiles, client: Option<&ClientName>) -> String {
     let authority = quoted(&folder.pair("ca").certificate);
     let mut serve = format!(
         "tautwire serve --listen mqtts://127.0.0.1:8883 --set tls.certificate={} --set tls.key={}",

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tautwire_protocol::{Property, PropertyContext, PropertyId, ProtocolVersion, QoS, TopicName};
 
-use super::Stop;
+use super::CommandExit;
 use super::arguments::{Arguments, OptionSpec, flag, value};
 use super::properties::{self, PACKETS, PropertyList};
 use super::server_options::ServerOptions;
@@ -146,7 +146,7 @@ impl Default for ClientOptions {
 
 impl ClientOptions {
     /// Takes the option if it is one of the shared ones.
-    pub(super) fn take(&mut self, name: &str, arguments: &mut Arguments) -> Result<bool, Stop> {
+    pub(super) fn take(&mut self, name: &str, arguments: &mut Arguments) -> Result<bool, CommandExit> {
         match name {
             "protocol-version" => self.version = arguments.choice(VERSIONS)?,
             "id" => self.id = Some(arguments.string()?),
@@ -182,7 +182,7 @@ impl ClientOptions {
         context: PropertyContext,
         property: Property<'static>,
         arguments: &Arguments,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), CommandExit> {
         let list = match context {
             PropertyContext::Will => &mut self.will,
             PropertyContext::Publish => &mut self.publish,
@@ -194,7 +194,7 @@ impl ClientOptions {
         list.add(context, property).map_err(|message| arguments.failure(&message))
     }
 
-    fn take_property(&mut self, arguments: &mut Arguments) -> Result<(), Stop> {
+    fn take_property(&mut self, arguments: &mut Arguments) -> Result<(), CommandExit> {
         let context = arguments.choice(PACKETS)?;
         let id = checked(arguments, properties::id)?;
         let mut values = Vec::new();
@@ -214,7 +214,7 @@ impl ClientOptions {
         arguments: &Arguments,
         purpose: &str,
         environment_password: Option<OsString>,
-    ) -> Result<ConnectOptions, Stop> {
+    ) -> Result<ConnectOptions, CommandExit> {
         self.check(arguments)?;
         let (server, tls) = self.server.resolve(arguments)?;
         let client_id = match (self.id.take(), self.id_prefix.take()) {
@@ -262,7 +262,7 @@ impl ClientOptions {
         })
     }
 
-    fn check(&self, arguments: &Arguments) -> Result<(), Stop> {
+    fn check(&self, arguments: &Arguments) -> Result<(), CommandExit> {
         let fail = |message: &str| Err(arguments.command_failure(message));
         if self.keep_session && self.id.is_none() {
             return fail("-c needs a client identifier (-i), by which the broker finds the session again");
@@ -295,7 +295,7 @@ impl ClientOptions {
         self.version.is_v5()
     }
 
-    fn password(&self, arguments: &Arguments, environment: Option<OsString>) -> Result<Option<Vec<u8>>, Stop> {
+    fn password(&self, arguments: &Arguments, environment: Option<OsString>) -> Result<Option<Vec<u8>>, CommandExit> {
         let fail = |message: String| arguments.command_failure(&message);
         let mut password = match &self.password_file {
             Some(path) => {
@@ -338,18 +338,21 @@ const VERSIONS: &[(&str, ProtocolVersion)] = &[
     ("mqttv31", ProtocolVersion::V3_1),
 ];
 
-pub(super) fn qos(arguments: &mut Arguments) -> Result<QoS, Stop> {
+pub(super) fn qos(arguments: &mut Arguments) -> Result<QoS, CommandExit> {
     arguments.choice(&[("0", QoS::AtMostOnce), ("1", QoS::AtLeastOnce), ("2", QoS::ExactlyOnce)])
 }
 
 /// The value of the option as a topic name. It lives as long as the process, as its arguments do.
-pub(super) fn topic_name(arguments: &mut Arguments) -> Result<TopicName<'static>, Stop> {
+pub(super) fn topic_name(arguments: &mut Arguments) -> Result<TopicName<'static>, CommandExit> {
     let text = arguments.string()?;
     TopicName::new(text.leak()).map_err(|error| arguments.failure(&error.to_string()))
 }
 
 /// The value of the option through a function that says what is wrong with it.
-pub(super) fn checked<T>(arguments: &mut Arguments, check: impl FnOnce(&str) -> Result<T, String>) -> Result<T, Stop> {
+pub(super) fn checked<T>(
+    arguments: &mut Arguments,
+    check: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<T, CommandExit> {
     let text = arguments.string()?;
     check(&text).map_err(|message| arguments.failure(&message))
 }

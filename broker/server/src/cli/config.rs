@@ -8,7 +8,7 @@ use super::arguments::{Argument, Arguments, Command, OptionGroup};
 use super::contract::http::Admin;
 use super::contract::source::{ADMIN, CA, TOKEN_FILE};
 use super::serve::{CONFIG_OPTIONS, configuration_failure, load, prepare};
-use super::{Exit, Stop, parser, print, unknown_command};
+use super::{CommandExit, Exit, parser, print, unknown_command};
 use crate::config::{to_markdown, to_toml};
 use crate::json::{self, Value};
 use crate::stderr;
@@ -50,7 +50,7 @@ pub(crate) static RELOAD: Command = Command {
 const ADMIN_NOTES: &str = "Exit codes: 0 done; 1 the arguments are wrong; 2 the broker could not be asked; 3 something is wrong with what would \
                            be read.";
 
-pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
+pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
     let mut arguments = arguments.into_iter();
     let action = arguments.next().map(|word| word.to_string_lossy().into_owned());
     let rest = parser(arguments.collect());
@@ -70,9 +70,11 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
         Some("diff") => ask(&DIFF, rest, "GET", "/v1/config/diff"),
         Some("reload") => ask(&RELOAD, rest, "POST", "/v1/config/reload"),
         Some("doc") => Ok(print(&to_markdown())),
-        Some("--help") => Err(Stop::Text([&CHECK, &SHOW, &DIFF, &RELOAD].map(|command| command.help()).join("\n"))),
+        Some("--help") => {
+            Err(CommandExit::Text([&CHECK, &SHOW, &DIFF, &RELOAD].map(|command| command.help()).join("\n")))
+        }
         Some(other) => Err(unknown_command(&format!("config {other}"))),
-        None => Err(Stop::failure(
+        None => Err(CommandExit::failure(
             Exit::Usage,
             "write `tautwire config check`, `show`, `diff` or `reload`; `tautwire config --help` explains",
         )),
@@ -80,7 +82,7 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
 }
 
 /// Asks a running broker, and tells what it has answered.
-fn ask(command: &'static Command, parser: lexopt::Parser, method: &str, path: &str) -> Result<ExitCode, Stop> {
+fn ask(command: &'static Command, parser: lexopt::Parser, method: &str, path: &str) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(command, parser);
     let (mut url, mut token_file, mut ca) = (None, None, None);
     while let Some(argument) = arguments.next()? {
@@ -100,7 +102,10 @@ fn ask(command: &'static Command, parser: lexopt::Parser, method: &str, path: &s
     let admin = Admin::open(&url, &file, ca.as_deref()).map_err(|error| arguments.command_failure(&error))?;
     let answer = admin.ask(method, path, "")?;
     let value = json::parse(&answer.body).map_err(|error| {
-        Stop::failure(Exit::Connection, format!("the answer of the admin API is not understood: {}", error.message))
+        CommandExit::failure(
+            Exit::Connection,
+            format!("the answer of the admin API is not understood: {}", error.message),
+        )
     })?;
     let texts = |name: &str| value.list(name).iter().filter_map(Value::as_text).map(str::to_owned).collect::<Vec<_>>();
     match answer.status {
@@ -123,7 +128,7 @@ fn ask(command: &'static Command, parser: lexopt::Parser, method: &str, path: &s
             }
             Ok(print(&text))
         }
-        422 => Err(Stop::failure(Exit::Refused, texts("errors").join("\ntautwire: "))),
+        422 => Err(CommandExit::failure(Exit::Refused, texts("errors").join("\ntautwire: "))),
         _ => Err(answer.refusal()),
     }
 }

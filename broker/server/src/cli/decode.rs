@@ -13,8 +13,8 @@ use tautwire_contracts::{Catalogue, Format};
 use tautwire_protocol::{RetainHandling, TopicFilter, topic_matches};
 
 use super::subscribe::Options;
-use super::{Stop, refused};
-use crate::client::{ConnectOptions, Connection, Message, Woken, discovery};
+use super::{CommandExit, refused};
+use crate::client::{ConnectOptions, Connection, Message, WaitOutcome, discovery};
 use crate::json::is_json;
 use crate::stderr;
 
@@ -23,14 +23,14 @@ pub(super) struct Decoder {
     connect: ConnectOptions,
     catalogue: Catalogue,
     /// Where changes of the contracts are heard of.
-    news: Option<Subscription>,
+    updates: Option<Subscription>,
 }
 
 impl Decoder {
     /// Asks the broker for its contracts.
-    pub(super) fn new(connect: &ConnectOptions) -> Result<Decoder, Stop> {
+    pub(super) fn new(connect: &ConnectOptions) -> Result<Decoder, CommandExit> {
         let catalogue = discovery::contracts(connect, None)?;
-        Ok(Decoder { connect: connect.clone(), catalogue, news: None })
+        Ok(Decoder { connect: connect.clone(), catalogue, updates: None })
     }
 
     /// Subscribes to the changes of the contracts. Not for a session that is kept, which would keep the subscription too, nor
@@ -40,7 +40,7 @@ impl Decoder {
         options: &Options,
         connection: &mut Connection,
         deadline: Option<Instant>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), CommandExit> {
         let is_wanted = |filter: &TopicFilter<'_>| topic_matches(filter.matched(), discovery::INDEX);
         if options.client.keeps_session() || options.filters.iter().any(is_wanted) {
             return Ok(());
@@ -50,9 +50,9 @@ impl Decoder {
             request = request.retain_handling(RetainHandling::DoNotSend);
         }
         let mut subscribing = connection.client.subscribing(request)?;
-        if let Woken::Ready(news) = connection.wait(deadline, |cx| Pin::new(&mut subscribing).poll(cx))? {
-            match news {
-                Ok(news) => self.news = Some(news),
+        if let WaitOutcome::Ready(updates) = connection.wait(deadline, |cx| Pin::new(&mut subscribing).poll(cx))? {
+            match updates {
+                Ok(updates) => self.updates = Some(updates),
                 Err(error @ Error::Refused { .. }) => {
                     if !options.client.quiet {
                         stderr::write_line(format_args!(
@@ -68,13 +68,13 @@ impl Decoder {
     }
 
     /// Ready when the contracts have changed.
-    pub(super) fn poll_news(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while let Some(news) = &mut self.news {
-            match news.poll_next(cx) {
+    pub(super) fn poll_updates(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while let Some(updates) = &mut self.updates {
+            match updates.poll_next(cx) {
                 // What is retained was known before.
                 Poll::Ready(Some(message)) if message.retain() => {}
                 Poll::Ready(Some(_)) => return Poll::Ready(()),
-                Poll::Ready(None) => self.news = None,
+                Poll::Ready(None) => self.updates = None,
                 Poll::Pending => break,
             }
         }
@@ -82,7 +82,7 @@ impl Decoder {
     }
 
     /// Asks for the contracts again.
-    pub(super) fn refresh(&mut self) -> Result<(), Stop> {
+    pub(super) fn refresh(&mut self) -> Result<(), CommandExit> {
         self.catalogue = discovery::contracts(&self.connect, None)?;
         Ok(())
     }

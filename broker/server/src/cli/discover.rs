@@ -6,7 +6,7 @@ use super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
 use super::client_options::{CONNECTION_OPTIONS, ClientOptions, NOTES, environment_password};
 use super::contract::{description, index_json, table};
 use super::server_options::TLS_OPTIONS;
-use super::{Exit, Stop, print};
+use super::{CommandExit, Exit, print};
 use crate::client::discovery;
 
 pub(crate) static COMMAND: Command = Command {
@@ -27,7 +27,7 @@ pub(crate) static COMMAND: Command = Command {
     notes: &[NOTES],
 };
 
-pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(&COMMAND, parser);
     let mut client = ClientOptions::default();
     let (mut topic, mut json, mut name) = (None, false, None);
@@ -47,14 +47,14 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     let connect = client.connect_options(&arguments, "find", environment_password())?;
     let catalogue = match discovery::contracts(&connect, topic.as_deref()) {
         Err(error) if client.quiet => {
-            return match Stop::from(error) {
-                Stop::Failure { exit, .. } => Ok(exit.into()),
+            return match CommandExit::from(error) {
+                CommandExit::Failure { exit, .. } => Ok(exit.into()),
                 stop => Err(stop),
             };
         }
         found => found?,
     };
-    let none = |what: String| Stop::failure(Exit::Usage, format!("the broker has no contract {what}"));
+    let none = |what: String| CommandExit::failure(Exit::Usage, format!("the broker has no contract {what}"));
     Ok(print(&match (&name, &topic) {
         (Some(name), _) => {
             let contract = catalogue.named(name).ok_or_else(|| none(name.escape_debug().to_string()))?;

@@ -9,7 +9,7 @@ use tautwire_contracts::Catalogue;
 use tautwire_generate::{Document, GenerateError, Language, Options, Sources};
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
-use super::{Exit, Stop, print};
+use super::{CommandExit, Exit, print};
 use crate::contracts;
 
 pub(crate) static COMMAND: Command = Command {
@@ -54,7 +54,7 @@ pub(crate) static COMMAND: Command = Command {
 const MARK: &str = "tautwire generate";
 const MARK_WITHIN_BYTES: usize = 200;
 
-struct Wish {
+struct GenerateOptions {
     language: Option<Language>,
     is_asyncapi: bool,
     out: Option<PathBuf>,
@@ -64,11 +64,12 @@ struct Wish {
     is_check: bool,
 }
 
-pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let wish = read(Arguments::new(&COMMAND, parser))?;
-    let catalogue = contracts::load(&wish.path)
-        .map_err(|errors| Stop::failure(Exit::Usage, contracts::told(&wish.path, &errors).join("\n")))?;
-    let failed = |error: GenerateError| Stop::failure(Exit::Usage, error);
+    let catalogue = contracts::load(&wish.path).map_err(|errors| {
+        CommandExit::failure(Exit::Usage, contracts::format_errors(&wish.path, &errors).join("\n"))
+    })?;
+    let failed = |error: GenerateError| CommandExit::failure(Exit::Usage, error);
     match (wish.language, &wish.out) {
         (Some(language), Some(out)) => {
             let sources = tautwire_generate::generate(&catalogue, language, &wish.options).map_err(failed)?;
@@ -78,18 +79,18 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     }
 }
 
-fn asyncapi(catalogue: &Catalogue, wish: &Wish) -> Result<ExitCode, Stop> {
-    let text =
-        tautwire_generate::asyncapi(catalogue, &wish.document).map_err(|error| Stop::failure(Exit::Usage, error))?;
+fn asyncapi(catalogue: &Catalogue, wish: &GenerateOptions) -> Result<ExitCode, CommandExit> {
+    let text = tautwire_generate::asyncapi(catalogue, &wish.document)
+        .map_err(|error| CommandExit::failure(Exit::Usage, error))?;
     let Some(out) = &wish.out else { return Ok(print(&text)) };
     let name = out.file_name().and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| Stop::failure(Exit::Usage, format!("{}: this is no file", out.display())))?;
+    let name = name.ok_or_else(|| CommandExit::failure(Exit::Usage, format!("{}: this is no file", out.display())))?;
     let folder = out.parent().unwrap_or_else(|| Path::new(""));
     write(folder, &Sources::from([(name.to_owned(), text)]), wish.is_check)
 }
 
-fn read(mut arguments: Arguments) -> Result<Wish, Stop> {
-    let mut wish = Wish {
+fn read(mut arguments: Arguments) -> Result<GenerateOptions, CommandExit> {
+    let mut wish = GenerateOptions {
         language: None,
         is_asyncapi: false,
         out: None,
@@ -125,7 +126,7 @@ fn read(mut arguments: Arguments) -> Result<Wish, Stop> {
 }
 
 /// Writes what is not there yet.
-fn write(folder: &Path, sources: &Sources, is_check: bool) -> Result<ExitCode, Stop> {
+fn write(folder: &Path, sources: &Sources, is_check: bool) -> Result<ExitCode, CommandExit> {
     let mut changed = Vec::new();
     for (name, text) in sources {
         let path = folder.join(name);
@@ -140,7 +141,7 @@ fn write(folder: &Path, sources: &Sources, is_check: bool) -> Result<ExitCode, S
                     .any(|part| part == MARK.as_bytes()) =>
             {
                 let message = format!("{}: this file was not generated; choose another --out", path.display());
-                return Err(Stop::failure(Exit::Usage, message));
+                return Err(CommandExit::failure(Exit::Usage, message));
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(cannot("read", &path, &error)),
             _ => changed.push((path, text)),
@@ -149,7 +150,7 @@ fn write(folder: &Path, sources: &Sources, is_check: bool) -> Result<ExitCode, S
     if let (true, Some((path, _))) = (is_check, changed.first()) {
         let more = if changed.len() > 1 { format!(", and {} more", changed.len() - 1) } else { String::new() };
         let message = format!("{}{more}: not what the contracts say; run the command without --check", path.display());
-        return Err(Stop::failure(Exit::Usage, message));
+        return Err(CommandExit::failure(Exit::Usage, message));
     }
     if !changed.is_empty() && !folder.as_os_str().is_empty() {
         fs::create_dir_all(folder).map_err(|error| cannot("make", folder, &error))?;
@@ -160,8 +161,8 @@ fn write(folder: &Path, sources: &Sources, is_check: bool) -> Result<ExitCode, S
     Ok(ExitCode::SUCCESS)
 }
 
-fn cannot(what: &str, path: &Path, error: &io::Error) -> Stop {
-    Stop::failure(Exit::Usage, format!("cannot {what} {}: {error}", path.display()))
+fn cannot(what: &str, path: &Path, error: &io::Error) -> CommandExit {
+    CommandExit::failure(Exit::Usage, format!("cannot {what} {}: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ impl From<Exit> for ExitCode {
 
 /// Why a command ends before its work is done.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum CommandExit {
     /// A text was asked for, such as the help.
     Text(String),
     Failure {
@@ -80,18 +80,18 @@ pub(crate) enum Stop {
     },
 }
 
-impl Stop {
+impl CommandExit {
     pub(crate) fn failure(exit: Exit, message: impl fmt::Display) -> Self {
         Self::Failure { exit, message: message.to_string() }
     }
 
     /// Whether there is still a connection that can be ended cleanly.
-    pub(crate) fn leaves_connection(&self) -> bool {
+    pub(crate) fn is_connection_usable(&self) -> bool {
         !matches!(self, Self::Failure { exit: Exit::Connection, .. })
     }
 }
 
-impl From<Error> for Stop {
+impl From<Error> for CommandExit {
     fn from(error: Error) -> Self {
         let exit = match &error {
             Error::Options(_)
@@ -119,7 +119,7 @@ impl From<Error> for Stop {
     }
 }
 
-impl From<DiscoveryError> for Stop {
+impl From<DiscoveryError> for CommandExit {
     fn from(error: DiscoveryError) -> Self {
         match error {
             DiscoveryError::Client(error) => error.into(),
@@ -139,9 +139,9 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let rest: Vec<OsString> = arguments.collect();
     let name = first.to_string_lossy().into_owned();
     let result = match name.as_str() {
-        "--help" => Err(Stop::Text(overview())),
+        "--help" => Err(CommandExit::Text(overview())),
         "help" => help(&rest),
-        "--version" | "-V" | "version" => Err(Stop::Text(format!("tautwire {}\n", env!("CARGO_PKG_VERSION")))),
+        "--version" | "-V" | "version" => Err(CommandExit::Text(format!("tautwire {}\n", env!("CARGO_PKG_VERSION")))),
         "serve" => serve::run(parser(rest)),
         "acl" => acl::run(rest),
         "bans" => remote::bans::run(rest),
@@ -173,8 +173,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        Err(Stop::Text(text)) => print(&text),
-        Err(Stop::Failure { exit, message }) => {
+        Err(CommandExit::Text(text)) => print(&text),
+        Err(CommandExit::Failure { exit, message }) => {
             // A message of the environment may carry control characters; line breaks are ours.
             let shown: String = message.chars().filter(|c| *c == '\n' || !c.is_control()).collect();
             stderr::write_line(format_args!("tautwire: {shown}"));
@@ -260,11 +260,11 @@ fn overview() -> String {
     text
 }
 
-fn help(topic: &[OsString]) -> Result<ExitCode, Stop> {
+fn help(topic: &[OsString]) -> Result<ExitCode, CommandExit> {
     let words: Vec<_> = topic.iter().map(|word| word.to_string_lossy()).collect();
     let name = words.join(" ");
     if name.is_empty() {
-        return Err(Stop::Text(overview()));
+        return Err(CommandExit::Text(overview()));
     }
     let texts: Vec<String> = COMMANDS
         .iter()
@@ -272,10 +272,10 @@ fn help(topic: &[OsString]) -> Result<ExitCode, Stop> {
         .filter(|command| command.name == name || command.name.split(' ').next() == Some(&name))
         .map(|command| command.help())
         .collect();
-    if texts.is_empty() { Err(unknown_command(&name)) } else { Err(Stop::Text(texts.join("\n"))) }
+    if texts.is_empty() { Err(unknown_command(&name)) } else { Err(CommandExit::Text(texts.join("\n"))) }
 }
 
-fn unknown_command(name: &str) -> Stop {
+fn unknown_command(name: &str) -> CommandExit {
     let mut message = format!("there is no command {name}");
     let groups = COMMANDS.iter().filter_map(|(command, _)| Some(command.name.split_once(' ')?.0)).chain(["help"]);
     let known = COMMANDS.iter().map(|(command, _)| command.name).chain(groups);
@@ -283,7 +283,7 @@ fn unknown_command(name: &str) -> Stop {
         message.push_str(&format!("; did you mean {near}?"));
     }
     message.push_str("\nTry `tautwire --help`.");
-    Stop::failure(Exit::Usage, message)
+    CommandExit::failure(Exit::Usage, message)
 }
 
 fn parser(arguments: Vec<OsString>) -> lexopt::Parser {
@@ -308,8 +308,8 @@ mod tests {
     #[test]
     fn an_unknown_command_is_named_with_the_nearest() {
         let message = |name| match unknown_command(name) {
-            Stop::Failure { message, .. } => message,
-            Stop::Text(text) => text,
+            CommandExit::Failure { message, .. } => message,
+            CommandExit::Text(text) => text,
         };
         assert!(message("serv").contains("did you mean serve?"));
         assert!(message("conifg").contains("did you mean config?"));

@@ -18,8 +18,8 @@ use super::client_options::{
 };
 use super::refused::advice_for_message;
 use super::server_options::TLS_OPTIONS;
-use super::{Exit, Stop, properties};
-use crate::client::{ConnectOptions, Connection, Input, Woken, discovery};
+use super::{CommandExit, Exit, properties};
+use crate::client::{ConnectOptions, Connection, Input, WaitOutcome, discovery};
 use crate::stderr;
 
 pub(crate) static COMMAND: Command = Command {
@@ -102,7 +102,7 @@ enum Source {
     StdinLines,
 }
 
-pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(&COMMAND, parser);
     let mut options = parse(&mut arguments)?;
     let connect = ConnectOptions {
@@ -112,12 +112,12 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     let quiet = options.client.quiet;
     match publish(&options, connect) {
         Ok(exit) => Ok(exit.into()),
-        Err(Stop::Failure { exit, .. }) if quiet => Ok(exit.into()),
+        Err(CommandExit::Failure { exit, .. }) if quiet => Ok(exit.into()),
         Err(stop) => Err(stop),
     }
 }
 
-fn parse(arguments: &mut Arguments) -> Result<Options, Stop> {
+fn parse(arguments: &mut Arguments) -> Result<Options, CommandExit> {
     let mut client = ClientOptions::default();
     let mut topic = None;
     let mut source = None;
@@ -193,19 +193,19 @@ fn parse(arguments: &mut Arguments) -> Result<Options, Stop> {
     Ok(Options { client, topic, source, qos: qos_given, retain, repeat, repeat_delay, max_in_flight })
 }
 
-fn set_source(source: &mut Option<Source>, given: Source, arguments: &Arguments) -> Result<(), Stop> {
+fn set_source(source: &mut Option<Source>, given: Source, arguments: &Arguments) -> Result<(), CommandExit> {
     match source.replace(given) {
         None => Ok(()),
         Some(_) => Err(arguments.command_failure("the message is given more than once")),
     }
 }
 
-fn add(client: &mut ClientOptions, id: PropertyId, arguments: &mut Arguments) -> Result<(), Stop> {
+fn add(client: &mut ClientOptions, id: PropertyId, arguments: &mut Arguments) -> Result<(), CommandExit> {
     let property = checked(arguments, |text| properties::parse(id, vec![text.to_owned()]))?;
     client.add(PropertyContext::Publish, property, arguments)
 }
 
-fn publish(options: &Options, connect: ConnectOptions) -> Result<Exit, Stop> {
+fn publish(options: &Options, connect: ConnectOptions) -> Result<Exit, CommandExit> {
     let mut properties = options.client.publish.clone().into_vec();
     let payload = match &options.source {
         Source::Json(text) => {
@@ -242,7 +242,7 @@ fn publish(options: &Options, connect: ConnectOptions) -> Result<Exit, Stop> {
             Ok(if all_taken { Exit::Success } else { Exit::Refused })
         }
         Err(stop) => {
-            if stop.leaves_connection() || publisher.interrupted {
+            if stop.is_connection_usable() || publisher.interrupted {
                 let _ = publisher.connection.close();
             }
             Err(stop)
@@ -251,14 +251,17 @@ fn publish(options: &Options, connect: ConnectOptions) -> Result<Exit, Stop> {
 }
 
 /// JSON in the first format of the topic's contract, and which one that is.
-fn encoded(connect: &ConnectOptions, topic: &str, text: &str) -> Result<(Vec<u8>, Format), Stop> {
+fn encoded(connect: &ConnectOptions, topic: &str, text: &str) -> Result<(Vec<u8>, Format), CommandExit> {
     let catalogue = discovery::contracts(connect, Some(topic))?;
     let contract = catalogue.find(topic).ok_or_else(|| {
         let topic = topic.escape_debug();
-        Stop::failure(Exit::Usage, format!("the broker has no contract for {topic}; publish JSON as it is with -m"))
+        CommandExit::failure(
+            Exit::Usage,
+            format!("the broker has no contract for {topic}; publish JSON as it is with -m"),
+        )
     })?;
     let breaks = |violation: Box<tautwire_contracts::Violation>| {
-        Stop::failure(Exit::Refused, format!("the message breaks the contract {}: {violation}", contract.name()))
+        CommandExit::failure(Exit::Refused, format!("the message breaks the contract {}: {violation}", contract.name()))
     };
     let format = contract.formats().first().copied().unwrap_or(Format::Json);
     let mut payload = Vec::new();
@@ -268,7 +271,7 @@ fn encoded(connect: &ConnectOptions, topic: &str, text: &str) -> Result<(Vec<u8>
 }
 
 /// The payload, or `None` if there are lines to be read.
-fn read_payload(source: &Source) -> Result<Option<Vec<u8>>, Stop> {
+fn read_payload(source: &Source) -> Result<Option<Vec<u8>>, CommandExit> {
     let mut payload = Vec::new();
     let (name, read) = match source {
         Source::Text(text) | Source::Json(text) => return Ok(Some(text.clone().into_bytes())),
@@ -281,9 +284,9 @@ fn read_payload(source: &Source) -> Result<Option<Vec<u8>>, Stop> {
             std::fs::File::open(path).and_then(|file| file.take(PAYLOAD_MAX_BYTES + 1).read_to_end(&mut payload)),
         ),
     };
-    read.map_err(|error| Stop::failure(Exit::Usage, format!("{name} cannot be read: {error}")))?;
+    read.map_err(|error| CommandExit::failure(Exit::Usage, format!("{name} cannot be read: {error}")))?;
     if payload.len() as u64 > PAYLOAD_MAX_BYTES {
-        return Err(Stop::failure(Exit::Usage, format!("{name} is larger than an MQTT message can be")));
+        return Err(CommandExit::failure(Exit::Usage, format!("{name} is larger than an MQTT message can be")));
     }
     Ok(Some(payload))
 }
@@ -300,7 +303,7 @@ struct Publisher<'a> {
 }
 
 /// What a publisher waits for.
-enum Next {
+enum PublisherEvent {
     /// The oldest message under way is done.
     Done(u64, Result<Published, Error>),
     Input(Input),
@@ -309,7 +312,7 @@ enum Next {
 }
 
 impl Publisher<'_> {
-    fn send_repeatedly(&mut self, payload: &[u8]) -> Result<(), Stop> {
+    fn send_repeatedly(&mut self, payload: &[u8]) -> Result<(), CommandExit> {
         let mut next_at = Instant::now();
         loop {
             let more = self.sent < self.options.repeat;
@@ -320,15 +323,15 @@ impl Publisher<'_> {
             let deadline = (more && !is_due && self.has_room()).then_some(next_at);
             let to_send = (is_due && self.has_room()).then_some(payload);
             match self.wait(deadline, to_send)? {
-                Woken::Ready(Next::Taken) => next_at = Instant::now() + self.options.repeat_delay,
-                Woken::Ready(_) | Woken::Deadline => {}
-                Woken::Interrupted => return self.interrupt(more),
+                WaitOutcome::Ready(PublisherEvent::Taken) => next_at = Instant::now() + self.options.repeat_delay,
+                WaitOutcome::Ready(_) | WaitOutcome::Deadline => {}
+                WaitOutcome::Interrupted => return self.interrupt(more),
             }
         }
     }
 
-    fn send_lines(&mut self) -> Result<(), Stop> {
-        let unreadable = |error| Stop::failure(Exit::Usage, format!("standard input cannot be read: {error}"));
+    fn send_lines(&mut self) -> Result<(), CommandExit> {
+        let unreadable = |error| CommandExit::failure(Exit::Usage, format!("standard input cannot be read: {error}"));
         let (mut asked, mut ended) = (false, false);
         let mut line = None;
         loop {
@@ -340,8 +343,8 @@ impl Publisher<'_> {
                 asked = true;
             }
             match self.wait(None, line.as_deref())? {
-                Woken::Ready(Next::Taken) => line = None,
-                Woken::Ready(Next::Input(input)) => {
+                WaitOutcome::Ready(PublisherEvent::Taken) => line = None,
+                WaitOutcome::Ready(PublisherEvent::Input(input)) => {
                     asked = false;
                     match input {
                         Input::Line(read) => line = Some(read),
@@ -349,8 +352,8 @@ impl Publisher<'_> {
                         Input::Failed(error) => return Err(unreadable(error)),
                     }
                 }
-                Woken::Ready(Next::Done(..)) | Woken::Deadline => {}
-                Woken::Interrupted => return self.interrupt(line.is_some()),
+                WaitOutcome::Ready(PublisherEvent::Done(..)) | WaitOutcome::Deadline => {}
+                WaitOutcome::Interrupted => return self.interrupt(line.is_some()),
             }
         }
     }
@@ -360,7 +363,11 @@ impl Publisher<'_> {
     }
 
     /// Waits for whatever comes next, and takes note of it. `to_send` is published once there is room.
-    fn wait(&mut self, deadline: Option<Instant>, to_send: Option<&[u8]>) -> Result<Woken<Next>, Stop> {
+    fn wait(
+        &mut self,
+        deadline: Option<Instant>,
+        to_send: Option<&[u8]>,
+    ) -> Result<WaitOutcome<PublisherEvent>, CommandExit> {
         let publication = to_send.map(|payload| {
             let publication = Publication::new(self.options.topic.as_str(), payload);
             let publication = publication.qos(self.options.qos).retain(self.options.retain);
@@ -371,23 +378,23 @@ impl Publisher<'_> {
         let mut taken = None;
         let woken = self.connection.wait(deadline, |cx| {
             if let Some((number, outcome)) = poll_oldest(awaited, cx) {
-                return Poll::Ready(Next::Done(number, outcome));
+                return Poll::Ready(PublisherEvent::Done(number, outcome));
             }
             if let Some(publication) = &publication
                 && let Poll::Ready(outcome) = client.poll_publish(publication, cx)
             {
                 taken = Some(outcome);
-                return Poll::Ready(Next::Taken);
+                return Poll::Ready(PublisherEvent::Taken);
             }
-            inputs.poll_input(cx).map(Next::Input)
+            inputs.poll_input(cx).map(PublisherEvent::Input)
         })?;
         match woken {
-            Woken::Ready(Next::Done(number, outcome)) => {
+            WaitOutcome::Ready(PublisherEvent::Done(number, outcome)) => {
                 self.note(number, &outcome);
-                Ok(Woken::Ready(Next::Done(number, outcome)))
+                Ok(WaitOutcome::Ready(PublisherEvent::Done(number, outcome)))
             }
-            Woken::Ready(Next::Taken) => {
-                let Some(taken) = taken else { return Ok(Woken::Deadline) };
+            WaitOutcome::Ready(PublisherEvent::Taken) => {
+                let Some(taken) = taken else { return Ok(WaitOutcome::Deadline) };
                 let publishing = taken?;
                 self.sent += 1;
                 if self.options.client.debug {
@@ -398,7 +405,7 @@ impl Publisher<'_> {
                     ));
                 }
                 self.awaited.push_back((self.sent, publishing));
-                Ok(Woken::Ready(Next::Taken))
+                Ok(WaitOutcome::Ready(PublisherEvent::Taken))
             }
             other => Ok(other),
         }
@@ -423,11 +430,11 @@ impl Publisher<'_> {
     }
 
     /// Ends early; that is a failure if something is left undone.
-    fn interrupt(&mut self, more: bool) -> Result<(), Stop> {
+    fn interrupt(&mut self, more: bool) -> Result<(), CommandExit> {
         self.interrupted = true;
         match self.awaited.len() {
             0 if !more => Ok(()),
-            unacknowledged => Err(Stop::failure(
+            unacknowledged => Err(CommandExit::failure(
                 Exit::Connection,
                 format!("interrupted after {} messages; {unacknowledged} of them are not acknowledged", self.sent),
             )),

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use tautwire_reactor::OnDamage;
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag, value};
-use super::{Exit, Stop};
+use super::{CommandExit, Exit};
 use crate::config::{Config, ConfigError, LISTEN_OPTION, Override};
-use crate::serve::Prepared;
+use crate::serve::LoadedConfig;
 use crate::serve::reload::Source;
 
 pub(crate) static COMMAND: Command = Command {
@@ -67,7 +67,7 @@ const RECOVER: OptionSpec = flag(
      `tautwire data check` says what is lost without changing anything, and a backup may have it.",
 );
 
-pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut on_damage = OnDamage::Refuse;
     let source = source_of(Arguments::new(&COMMAND, parser), |option| {
         let is_ours = option == RECOVER.name;
@@ -79,13 +79,14 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     let source = source.map_err(configuration_failure)?;
     let config = source.load().map_err(configuration_failure)?;
     if on_damage == OnDamage::Skip && config.data.path.is_none() {
-        return Err(Stop::failure(Exit::Usage, "--recover needs data.path: nothing is kept without it"));
+        return Err(CommandExit::failure(Exit::Usage, "--recover needs data.path: nothing is kept without it"));
     }
     let prepared = prepare(&config)?;
     crate::log::init(&config.log);
     if let Some(path) = config.audit.file.get() {
         let failed = |error| format!("audit.file: {}: {error}", path.display());
-        crate::log::audit::start(path, prepared.owner()).map_err(|error| Stop::failure(Exit::Usage, failed(error)))?;
+        crate::log::audit::start(path, prepared.owner())
+            .map_err(|error| CommandExit::failure(Exit::Usage, failed(error)))?;
     }
     for warning in config.warnings().into_iter().chain(prepared.warnings()) {
         log::warn!("{warning}");
@@ -96,7 +97,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
 }
 
 /// The configuration that the arguments describe, or all that is wrong with it.
-pub(super) fn load(arguments: Arguments) -> Result<Result<Config, Vec<ConfigError>>, Stop> {
+pub(super) fn load(arguments: Arguments) -> Result<Result<Config, Vec<ConfigError>>, CommandExit> {
     Ok(source_of(arguments, |_| false)?.and_then(|source| source.load()))
 }
 
@@ -104,7 +105,7 @@ pub(super) fn load(arguments: Arguments) -> Result<Result<Config, Vec<ConfigErro
 pub(super) fn source_of(
     mut arguments: Arguments,
     mut take: impl FnMut(&str) -> bool,
-) -> Result<Result<Source, Vec<ConfigError>>, Stop> {
+) -> Result<Result<Source, Vec<ConfigError>>, CommandExit> {
     let mut file: Option<PathBuf> = None;
     let mut listen = Vec::new();
     let mut overrides = Vec::new();
@@ -146,17 +147,17 @@ pub(super) fn source_of(
 }
 
 /// The files that the configuration names, or all that is wrong with them.
-pub(super) fn prepare(config: &Config) -> Result<Prepared, Stop> {
+pub(super) fn prepare(config: &Config) -> Result<LoadedConfig, CommandExit> {
     crate::serve::prepare(config).map_err(|errors| failure(&errors))
 }
 
-pub(super) fn configuration_failure(errors: Vec<ConfigError>) -> Stop {
+pub(super) fn configuration_failure(errors: Vec<ConfigError>) -> CommandExit {
     failure(&errors.iter().map(ToString::to_string).collect::<Vec<_>>())
 }
 
 /// One line for each thing wrong.
-pub(super) fn failure(errors: &[String]) -> Stop {
-    Stop::failure(Exit::Usage, errors.join("\ntautwire: "))
+pub(super) fn failure(errors: &[String]) -> CommandExit {
+    CommandExit::failure(Exit::Usage, errors.join("\ntautwire: "))
 }
 
 #[cfg(test)]

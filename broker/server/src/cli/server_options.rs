@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use tautwire_client::{Error, Scheme, Server, Tls};
 
-use super::Stop;
+use super::CommandExit;
 use super::arguments::{Arguments, OptionSpec, flag, value};
 
 pub(super) const TLS_OPTIONS: &[OptionSpec] = &[
@@ -41,7 +41,7 @@ pub(super) struct ServerOptions {
     url: Option<Server>,
     host: Option<String>,
     port: Option<u16>,
-    by_tls: bool,
+    is_tls: bool,
     ca: Option<PathBuf>,
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
@@ -53,7 +53,7 @@ pub(super) struct ServerOptions {
 
 impl ServerOptions {
     /// Takes the option if it is one of these.
-    pub(super) fn take(&mut self, name: &str, arguments: &mut Arguments) -> Result<bool, Stop> {
+    pub(super) fn take(&mut self, name: &str, arguments: &mut Arguments) -> Result<bool, CommandExit> {
         match name {
             "url" => {
                 let url = Server::parse(&arguments.string()?);
@@ -61,7 +61,7 @@ impl ServerOptions {
             }
             "host" => self.host = Some(arguments.string()?),
             "port" => self.port = Some(arguments.number(1..=65_535)?),
-            "tls" => self.by_tls = true,
+            "tls" => self.is_tls = true,
             "ca" => self.ca = Some(arguments.os_string()?.into()),
             "cert" => self.certificate = Some(arguments.os_string()?.into()),
             "key" => self.key = Some(arguments.os_string()?.into()),
@@ -78,7 +78,7 @@ impl ServerOptions {
     ///
     /// # Errors
     /// Options that do not go together, or files that cannot be used.
-    pub(super) fn resolve(&self, arguments: &Arguments) -> Result<(Server, Tls), Stop> {
+    pub(super) fn resolve(&self, arguments: &Arguments) -> Result<(Server, Tls), CommandExit> {
         let fail = |message: &str| Err(arguments.command_failure(message));
         if self.url.is_some() && (self.host.is_some() || self.port.is_some()) {
             return fail("--url says host and port already; keep one of them");
@@ -114,7 +114,7 @@ impl ServerOptions {
     }
 
     fn asks_for_tls(&self) -> bool {
-        self.by_tls
+        self.is_tls
             || self.takes_any
             || [&self.ca, &self.certificate, &self.revoked].iter().any(|file| file.is_some())
             || self.server_name.is_some()

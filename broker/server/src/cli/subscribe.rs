@@ -18,8 +18,8 @@ use super::client_options::{
 use super::decode::Decoder;
 use super::format::{self, Format, NotJson};
 use super::server_options::TLS_OPTIONS;
-use super::{Exit, Stop, properties};
-use crate::client::{ConnectOptions, Connection, Message, Woken};
+use super::{CommandExit, Exit, properties};
+use crate::client::{ConnectOptions, Connection, Message, WaitOutcome};
 use crate::stderr;
 use crate::time::UtcTime;
 
@@ -111,7 +111,7 @@ pub(super) struct Options {
     newline: bool,
 }
 
-pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let started = Instant::now();
     let mut arguments = Arguments::new(&COMMAND, parser);
     let mut options = parse(&mut arguments)?;
@@ -122,12 +122,12 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     let quiet = options.client.quiet;
     match subscribe(&mut options, connect, started) {
         Ok(exit) => Ok(exit.into()),
-        Err(Stop::Failure { exit, .. }) if quiet => Ok(exit.into()),
+        Err(CommandExit::Failure { exit, .. }) if quiet => Ok(exit.into()),
         Err(stop) => Err(stop),
     }
 }
 
-fn parse(arguments: &mut Arguments) -> Result<Options, Stop> {
+fn parse(arguments: &mut Arguments) -> Result<Options, CommandExit> {
     let mut options = Options {
         client: ClientOptions::default(),
         filters: Vec::new(),
@@ -204,12 +204,12 @@ const RETAIN_HANDLING: &[(&str, RetainHandling)] = &[
     ("2", RetainHandling::DoNotSend),
 ];
 
-fn topic_filter(arguments: &mut Arguments) -> Result<TopicFilter<'static>, Stop> {
+fn topic_filter(arguments: &mut Arguments) -> Result<TopicFilter<'static>, CommandExit> {
     let text = arguments.string()?;
     TopicFilter::new(text.leak()).map_err(|error| arguments.failure(&error.to_string()))
 }
 
-fn check(options: &Options, arguments: &Arguments) -> Result<(), Stop> {
+fn check(options: &Options, arguments: &Arguments) -> Result<(), CommandExit> {
     let fail = |message: &str| Err(arguments.command_failure(message));
     if options.filters.is_empty() && options.unsubscribe.is_empty() {
         return fail("a topic filter is missing, for example 'demo/#'");
@@ -230,7 +230,7 @@ fn check(options: &Options, arguments: &Arguments) -> Result<(), Stop> {
     Ok(())
 }
 
-fn subscribe(options: &mut Options, connect: ConnectOptions, started: Instant) -> Result<Exit, Stop> {
+fn subscribe(options: &mut Options, connect: ConnectOptions, started: Instant) -> Result<Exit, CommandExit> {
     let deadline = options.timeout.map(|timeout| started + timeout);
     let mut decoder = match options.decode.then(|| Decoder::new(&connect)).transpose() {
         Err(_) if deadline.is_some_and(|deadline| Instant::now() >= deadline) => return Ok(Exit::Timeout),
@@ -263,13 +263,13 @@ fn subscribe(options: &mut Options, connect: ConnectOptions, started: Instant) -
         .subscribe(&mut connection, &mut stream, &subscribe_properties, &unsubscribe_properties, deadline)
         .and_then(|end| match (end, &mut stream) {
             (None, Some(stream)) => printer.run(&mut connection, stream, deadline),
-            (None, None) => Ok(End::Done(Exit::Success)),
+            (None, None) => Ok(StopReason::Done(Exit::Success)),
             (Some(end), _) => Ok(end),
         });
     // What was printed before a failure is worth seeing.
     let read = printer.flush(&connection);
     match (end, read) {
-        (Ok(End::Done(exit)), Ok(true)) => {
+        (Ok(StopReason::Done(exit)), Ok(true)) => {
             connection.close()?;
             Ok(exit)
         }
@@ -279,7 +279,7 @@ fn subscribe(options: &mut Options, connect: ConnectOptions, started: Instant) -
             Ok(Exit::Success)
         }
         (Err(stop), _) | (Ok(_), Err(stop)) => {
-            if stop.leaves_connection() {
+            if stop.is_connection_usable() {
                 let _ = connection.close();
             }
             Err(stop)
@@ -287,16 +287,16 @@ fn subscribe(options: &mut Options, connect: ConnectOptions, started: Instant) -
     }
 }
 
-enum End {
+enum StopReason {
     Done(Exit),
-    NobodyReads,
+    OutputClosed,
 }
 
 /// What a printer waits for.
-enum Next {
+enum SubscriberEvent {
     Message(tautwire_client::Message),
     /// The contracts have changed.
-    News,
+    Update,
     /// Nothing more is there for now.
     Pause,
 }
@@ -324,19 +324,19 @@ impl Printer<'_> {
         subscribe_properties: &[Property<'static>],
         unsubscribe_properties: &[Property<'static>],
         deadline: Option<Instant>,
-    ) -> Result<Option<End>, Stop> {
+    ) -> Result<Option<StopReason>, CommandExit> {
         if let Some(request) = request(self.options, subscribe_properties)? {
             let mut subscribing = connection.client.subscribing(request)?;
             match connection.wait(deadline, |cx| Pin::new(&mut subscribing).poll(cx))? {
-                Woken::Ready(subscribed) => *stream = Some(subscribed?),
-                Woken::Interrupted => return Ok(Some(End::Done(Exit::Success))),
-                Woken::Deadline => return Ok(Some(End::Done(Exit::Timeout))),
+                WaitOutcome::Ready(subscribed) => *stream = Some(subscribed?),
+                WaitOutcome::Interrupted => return Ok(Some(StopReason::Done(Exit::Success))),
+                WaitOutcome::Deadline => return Ok(Some(StopReason::Done(Exit::Timeout))),
             }
         }
         if let Some(stream) = stream {
             self.tell_granted(stream);
             if self.options.exit_when_subscribed && self.options.unsubscribe.is_empty() {
-                return Ok(Some(End::Done(Exit::Success)));
+                return Ok(Some(StopReason::Done(Exit::Success)));
             }
         }
         if self.options.unsubscribe.is_empty() {
@@ -345,12 +345,12 @@ impl Printer<'_> {
         let filters: Vec<&str> = self.options.unsubscribe.iter().map(|filter| filter.as_str()).collect();
         let mut unsubscribing = connection.client.unsubscribing(&filters, unsubscribe_properties)?;
         match connection.wait(deadline, |cx| Pin::new(&mut unsubscribing).poll(cx))? {
-            Woken::Ready(reasons) => self.check_unsubscribed(&reasons?)?,
-            Woken::Interrupted => return Ok(Some(End::Done(Exit::Success))),
-            Woken::Deadline => return Ok(Some(End::Done(Exit::Timeout))),
+            WaitOutcome::Ready(reasons) => self.check_unsubscribed(&reasons?)?,
+            WaitOutcome::Interrupted => return Ok(Some(StopReason::Done(Exit::Success))),
+            WaitOutcome::Deadline => return Ok(Some(StopReason::Done(Exit::Timeout))),
         }
         let is_all = self.options.filters.is_empty() || self.options.exit_when_subscribed;
-        Ok(is_all.then_some(End::Done(Exit::Success)))
+        Ok(is_all.then_some(StopReason::Done(Exit::Success)))
     }
 
     fn run(
@@ -358,44 +358,44 @@ impl Printer<'_> {
         connection: &mut Connection,
         stream: &mut Subscription,
         deadline: Option<Instant>,
-    ) -> Result<End, Stop> {
+    ) -> Result<StopReason, CommandExit> {
         loop {
             let mut is_waiting = false;
             let next = connection.wait(deadline, |cx| {
-                if self.decoder.as_mut().is_some_and(|decoder| decoder.poll_news(cx).is_ready()) {
-                    return Poll::Ready(Next::News);
+                if self.decoder.as_mut().is_some_and(|decoder| decoder.poll_updates(cx).is_ready()) {
+                    return Poll::Ready(SubscriberEvent::Update);
                 }
                 match stream.poll_next(cx) {
                     // Before it sleeps, what is gathered goes out.
                     Poll::Pending if !self.buffer.is_empty() || !self.printed_tokens.is_empty() => {
                         is_waiting = true;
-                        Poll::Ready(Next::Pause)
+                        Poll::Ready(SubscriberEvent::Pause)
                     }
                     // The end of the stream is that of the connection, which says why.
                     Poll::Pending | Poll::Ready(None) => Poll::Pending,
-                    Poll::Ready(Some(message)) => Poll::Ready(Next::Message(message)),
+                    Poll::Ready(Some(message)) => Poll::Ready(SubscriberEvent::Message(message)),
                 }
             })?;
             let end = match next {
-                Woken::Ready(Next::Message(message)) => {
+                WaitOutcome::Ready(SubscriberEvent::Message(message)) => {
                     self.printed_tokens.extend(message.token());
                     self.take(&Message::from(&message))
                 }
-                Woken::Ready(Next::News) => {
+                WaitOutcome::Ready(SubscriberEvent::Update) => {
                     if let Some(decoder) = &mut self.decoder {
                         decoder.refresh()?;
                     }
                     None
                 }
-                Woken::Ready(Next::Pause) => None,
-                Woken::Deadline => return Ok(End::Done(Exit::Timeout)),
-                Woken::Interrupted => return Ok(End::Done(Exit::Success)),
+                WaitOutcome::Ready(SubscriberEvent::Pause) => None,
+                WaitOutcome::Deadline => return Ok(StopReason::Done(Exit::Timeout)),
+                WaitOutcome::Interrupted => return Ok(StopReason::Done(Exit::Success)),
             };
             if (is_waiting || self.buffer.len() >= OUTPUT_BATCH_BYTES) && !self.flush(connection)? {
-                return Ok(End::NobodyReads);
+                return Ok(StopReason::OutputClosed);
             }
             if let Some(exit) = end {
-                return Ok(End::Done(exit));
+                return Ok(StopReason::Done(exit));
             }
         }
     }
@@ -445,7 +445,7 @@ impl Printer<'_> {
     }
 
     /// Writes what is gathered, then acknowledges it. Whether somebody still reads.
-    fn flush(&mut self, connection: &Connection) -> Result<bool, Stop> {
+    fn flush(&mut self, connection: &Connection) -> Result<bool, CommandExit> {
         let written = self.out.write_all(&self.buffer).and_then(|()| self.out.flush());
         self.buffer.clear();
         match written {
@@ -456,7 +456,7 @@ impl Printer<'_> {
                 Ok(true)
             }
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-            Err(error) => Err(Stop::failure(Exit::Usage, format!("standard output cannot be written: {error}"))),
+            Err(error) => Err(CommandExit::failure(Exit::Usage, format!("standard output cannot be written: {error}"))),
         }
     }
 

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag, value};
-use super::{Exit, Stop, parser, print, unknown_command};
-use crate::admin::{Grant, NamedToken, Role, Token, tokens, unguessable};
-use crate::edited::{self, NotChanged};
+use super::{CommandExit, Exit, parser, print, unknown_command};
+use crate::admin::{Grant, NamedToken, Role, Token, generate_token, tokens};
+use crate::file_edit::{self, FileEditError};
 use crate::files;
 use crate::time::UtcTime;
 use crate::time::since_epoch;
@@ -67,7 +67,7 @@ pub(crate) static REMOVE: Command = Command {
     notes: &["A running broker refuses it from its next reload on, and ends the sessions that it has opened.", NOTES],
 };
 
-pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
+pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
     let mut arguments = arguments.into_iter();
     let action = arguments.next().map(|word| word.to_string_lossy().into_owned());
     let rest = parser(arguments.collect());
@@ -75,9 +75,9 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
         Some("add") => add(Arguments::new(&ADD, rest)),
         Some("list") => list(Arguments::new(&LIST, rest)),
         Some("remove") => remove(Arguments::new(&REMOVE, rest)),
-        Some("--help") => Err(Stop::Text([&ADD, &LIST, &REMOVE].map(|command| command.help()).join("\n"))),
+        Some("--help") => Err(CommandExit::Text([&ADD, &LIST, &REMOVE].map(|command| command.help()).join("\n"))),
         Some(other) => Err(unknown_command(&format!("token {other}"))),
-        None => Err(Stop::failure(
+        None => Err(CommandExit::failure(
             Exit::Usage,
             "write `tautwire token add`, `list` or `remove`; `tautwire token --help` explains",
         )),
@@ -85,7 +85,7 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
 }
 
 /// What the arguments say.
-struct Given {
+struct TokenArguments {
     file: PathBuf,
     role: Option<Role>,
     payloads: bool,
@@ -93,10 +93,15 @@ struct Given {
     names: Vec<String>,
 }
 
-impl Given {
-    fn read(arguments: &mut Arguments) -> Result<Given, Stop> {
-        let mut given =
-            Given { file: "tokens.toml".into(), role: None, payloads: false, expires_unix_s: None, names: Vec::new() };
+impl TokenArguments {
+    fn read(arguments: &mut Arguments) -> Result<TokenArguments, CommandExit> {
+        let mut given = TokenArguments {
+            file: "tokens.toml".into(),
+            role: None,
+            payloads: false,
+            expires_unix_s: None,
+            names: Vec::new(),
+        };
         while let Some(argument) = arguments.next()? {
             match argument {
                 Argument::Option("file") => given.file = arguments.os_string()?.into(),
@@ -118,7 +123,7 @@ impl Given {
     }
 
     /// The one name that is given.
-    fn name(&self, arguments: &Arguments) -> Result<&str, Stop> {
+    fn name(&self, arguments: &Arguments) -> Result<&str, CommandExit> {
         let [name] = self.names.as_slice() else {
             return Err(arguments.command_failure("write the name of one token"));
         };
@@ -128,20 +133,24 @@ impl Given {
         Ok(name)
     }
 
-    fn change(&self, makes: bool, change: impl FnOnce(&str, &str) -> Result<String, String>) -> Result<(), Stop> {
+    fn change(
+        &self,
+        makes: bool,
+        change: impl FnOnce(&str, &str) -> Result<String, String>,
+    ) -> Result<(), CommandExit> {
         let file = self.file.display().to_string();
-        edited::change(&self.file, makes, tokens::FILE_BYTES_MAX, |text| change(&file, text)).map_err(|why| {
+        file_edit::change(&self.file, makes, tokens::FILE_BYTES_MAX, |text| change(&file, text)).map_err(|why| {
             let why = match why {
-                NotChanged::Refused(why) => why,
-                NotChanged::File(error) => format!("the file {file} cannot be changed: {error}"),
+                FileEditError::Refused(why) => why,
+                FileEditError::File(error) => format!("the file {file} cannot be changed: {error}"),
             };
-            Stop::failure(Exit::Usage, why)
+            CommandExit::failure(Exit::Usage, why)
         })
     }
 }
 
 /// When a token ends.
-fn end(option: &str, arguments: &mut Arguments) -> Result<u64, Stop> {
+fn end(option: &str, arguments: &mut Arguments) -> Result<u64, CommandExit> {
     let now_unix_s = since_epoch().as_secs();
     let text = arguments.string()?;
     let found = match option {
@@ -158,11 +167,11 @@ fn end(option: &str, arguments: &mut Arguments) -> Result<u64, Stop> {
     })
 }
 
-fn add(mut arguments: Arguments) -> Result<ExitCode, Stop> {
-    let given = Given::read(&mut arguments)?;
+fn add(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
+    let given = TokenArguments::read(&mut arguments)?;
     let name = given.name(&arguments)?;
     let role = given.role.ok_or_else(|| arguments.command_failure("--role is needed: read, operate or administer"))?;
-    let secret = unguessable().map_err(|why| Stop::failure(Exit::Usage, why))?;
+    let secret = generate_token().map_err(|why| CommandExit::failure(Exit::Usage, why))?;
     let text = format!("{PREFIX}{secret}");
     let token = NamedToken {
         name: name.into(),
@@ -174,15 +183,15 @@ fn add(mut arguments: Arguments) -> Result<ExitCode, Stop> {
     Ok(print(&format!("{text}\n")))
 }
 
-fn list(mut arguments: Arguments) -> Result<ExitCode, Stop> {
-    let given = Given::read(&mut arguments)?;
+fn list(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
+    let given = TokenArguments::read(&mut arguments)?;
     if !given.names.is_empty() {
         return Err(arguments.command_failure("it lists all tokens, and takes no name"));
     }
     let file = given.file.display().to_string();
     let text = files::text(&given.file, tokens::FILE_BYTES_MAX);
-    let text = text.map_err(|why| Stop::failure(Exit::Usage, format!("{file} {why}")))?;
-    let tokens = tokens::parse(&file, &text).map_err(|errors| Stop::failure(Exit::Usage, errors.join("\n")))?;
+    let text = text.map_err(|why| CommandExit::failure(Exit::Usage, format!("{file} {why}")))?;
+    let tokens = tokens::parse(&file, &text).map_err(|errors| CommandExit::failure(Exit::Usage, errors.join("\n")))?;
     let width = tokens.iter().map(|token| token.name.len()).max().unwrap_or_default();
     let now_unix_s = since_epoch().as_secs();
     let lines = tokens.iter().map(|NamedToken { name, grant, expires_unix_s, .. }| {
@@ -196,8 +205,8 @@ fn list(mut arguments: Arguments) -> Result<ExitCode, Stop> {
     Ok(print(&lines.collect::<String>()))
 }
 
-fn remove(mut arguments: Arguments) -> Result<ExitCode, Stop> {
-    let given = Given::read(&mut arguments)?;
+fn remove(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
+    let given = TokenArguments::read(&mut arguments)?;
     let name = given.name(&arguments)?;
     given.change(false, |file, text| tokens::remove(file, text, name))?;
     Ok(print(&format!("the token {name} is removed from {}\n", given.file.display())))

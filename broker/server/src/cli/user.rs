@@ -10,7 +10,7 @@ use tautwire_identity::{Account, PasswordCost, PasswordFile, ScramHash, Secret};
 use super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag, value};
 use super::client_options::environment_password;
 use super::serve::configuration_failure;
-use super::{Exit, Stop, parser, print, unknown_command};
+use super::{CommandExit, Exit, parser, print, unknown_command};
 use crate::config::Config;
 use crate::identity;
 
@@ -83,7 +83,7 @@ pub(crate) static LIST: Command = Command {
     notes: &[NOTES],
 };
 
-pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
+pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
     let mut arguments = arguments.into_iter();
     let action = arguments.next().map(|word| word.to_string_lossy().into_owned());
     let rest = parser(arguments.collect());
@@ -92,9 +92,11 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
         Some("passwd") => change(&Options::read(&PASSWD, rest)?),
         Some("remove") => remove(&Options::read(&REMOVE, rest)?),
         Some("list") => list(&Options::read(&LIST, rest)?),
-        Some("--help") => Err(Stop::Text([&ADD, &PASSWD, &REMOVE, &LIST].map(|command| command.help()).join("\n"))),
+        Some("--help") => {
+            Err(CommandExit::Text([&ADD, &PASSWD, &REMOVE, &LIST].map(|command| command.help()).join("\n")))
+        }
         Some(other) => Err(unknown_command(&format!("user {other}"))),
-        None => Err(Stop::failure(
+        None => Err(CommandExit::failure(
             Exit::Usage,
             "write `tautwire user add`, `passwd`, `remove` or `list`; `tautwire user --help` explains",
         )),
@@ -111,7 +113,7 @@ struct Options {
 }
 
 impl Options {
-    fn read(command: &'static Command, parser: lexopt::Parser) -> Result<Options, Stop> {
+    fn read(command: &'static Command, parser: lexopt::Parser) -> Result<Options, CommandExit> {
         let mut arguments = Arguments::new(command, parser);
         let (mut file, mut config, mut cost): (Option<PathBuf>, Option<PathBuf>, Option<PasswordCost>) =
             Default::default();
@@ -151,16 +153,16 @@ impl Options {
         })
     }
 
-    fn password(&self) -> Result<Secret, Stop> {
+    fn password(&self) -> Result<Secret, CommandExit> {
         let password = match (&self.password_file, environment_password().filter(|password| !password.is_empty())) {
             (Some(path), _) => identity::from_file(path),
             (None, Some(password)) => Ok(Secret::new(password.into_encoded_bytes())),
-            (None, None) => identity::ask(&self.name),
+            (None, None) => identity::prompt_password(&self.name),
         };
         password.map_err(failure)
     }
 
-    fn account(&self) -> Result<Account, Stop> {
+    fn account(&self) -> Result<Account, CommandExit> {
         let password = self.password()?;
         let mut failed = None;
         let account = edit::account(&password, Derived { scram: self.has_scram, cost: self.cost }, &mut |bytes| {
@@ -173,7 +175,7 @@ impl Options {
     }
 }
 
-fn add(options: &Options) -> Result<ExitCode, Stop> {
+fn add(options: &Options) -> Result<ExitCode, CommandExit> {
     // Whoever cannot be added need not think of a password.
     let text = identity::read(&options.file).unwrap_or_default();
     edit::can_add(&text, &options.name).map_err(failure)?;
@@ -182,7 +184,7 @@ fn add(options: &Options) -> Result<ExitCode, Stop> {
     Ok(done(options, "added to"))
 }
 
-fn change(options: &Options) -> Result<ExitCode, Stop> {
+fn change(options: &Options) -> Result<ExitCode, CommandExit> {
     let text = identity::read(&options.file).map_err(failure)?;
     edit::remove(&text, &options.name).map_err(failure)?;
     let account = options.account()?;
@@ -190,12 +192,12 @@ fn change(options: &Options) -> Result<ExitCode, Stop> {
     Ok(done(options, "changed in"))
 }
 
-fn remove(options: &Options) -> Result<ExitCode, Stop> {
+fn remove(options: &Options) -> Result<ExitCode, CommandExit> {
     identity::edit(&options.file, false, |text| edit::remove(text, &options.name)).map_err(failure)?;
     Ok(done(options, "removed from"))
 }
 
-fn list(options: &Options) -> Result<ExitCode, Stop> {
+fn list(options: &Options) -> Result<ExitCode, CommandExit> {
     let text = identity::read(&options.file).map_err(failure)?;
     let file = PasswordFile::parse(&options.file.display().to_string(), &text)
         .map_err(|errors| failure(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
@@ -215,6 +217,6 @@ fn done(options: &Options, what: &str) -> ExitCode {
     print(&format!("the user {} is {what} {}\n", options.name, options.file.display()))
 }
 
-fn failure(why: impl std::fmt::Display) -> Stop {
-    Stop::failure(Exit::Usage, why)
+fn failure(why: impl std::fmt::Display) -> CommandExit {
+    CommandExit::failure(Exit::Usage, why)
 }

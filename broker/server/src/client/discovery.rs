@@ -10,7 +10,7 @@ use tautwire_client::{Error, Message, Publication, Published, Subscribe};
 use tautwire_contracts::{Catalogue, Format, discovery};
 use tautwire_protocol::{QoS, ReasonCode};
 
-use super::{ConnectOptions, Connection, Woken};
+use super::{ConnectOptions, Connection, WaitOutcome};
 use crate::json::push_string;
 
 const REQUEST: &str = "$SYS/contracts/request";
@@ -48,7 +48,7 @@ impl From<Error> for DiscoveryError {
 
 impl ConnectOptions {
     /// The same for a connection beside the one that is meant.
-    fn beside(&self) -> ConnectOptions {
+    fn second_connection(&self) -> ConnectOptions {
         ConnectOptions {
             client_id: format!("tautwire-find-{:08x}", tautwire_router::random() as u32),
             clean_start: true,
@@ -67,7 +67,7 @@ impl ConnectOptions {
 /// Those of connecting; no answer in time; an answer that is not understood.
 pub(crate) fn contracts(options: &ConnectOptions, topic: Option<&str>) -> Result<Catalogue, DiscoveryError> {
     let deadline = Instant::now() + options.timeout;
-    let mut connection = Connection::open(options.beside())?;
+    let mut connection = Connection::open(options.second_connection())?;
     // The broker answers the one who asks; the stream is where the client puts it.
     let mut answers = connection.client.listen(Subscribe::to(RESPONSE))?;
     let mut pages: Vec<discovery::Page> = Vec::new();
@@ -82,13 +82,13 @@ pub(crate) fn contracts(options: &ConnectOptions, topic: Option<&str>) -> Result
         push_string(&mut request, topic.unwrap_or_default());
         request.push('}');
         let answer = match ask(&mut connection, &mut answers, &request, deadline)? {
-            Woken::Ready(answer) => answer,
-            Woken::Deadline => {
+            WaitOutcome::Ready(answer) => answer,
+            WaitOutcome::Deadline => {
                 let seconds = options.timeout.as_secs_f32();
                 let why = format!("it did not answer at {REQUEST} within {seconds} s; is it Tautwire?");
                 return Err(DiscoveryError::Answer(why));
             }
-            Woken::Interrupted => return Err(Error::Lost("interrupted".into()).into()),
+            WaitOutcome::Interrupted => return Err(Error::Lost("interrupted".into()).into()),
         };
         pages.push(discovery::read(Format::Json, answer.payload()).map_err(DiscoveryError::Answer)?);
     }
@@ -110,7 +110,7 @@ fn ask(
     answers: &mut Subscription,
     request: &str,
     deadline: Instant,
-) -> Result<Woken<Message>, DiscoveryError> {
+) -> Result<WaitOutcome<Message>, DiscoveryError> {
     // A refusal comes with the acknowledgement.
     let publication = |qos| Publication::new(REQUEST, request.as_bytes()).qos(qos);
     let (publishing, is_acknowledged) = match connection.client.publish(publication(QoS::AtLeastOnce)) {
@@ -128,10 +128,14 @@ fn ask(
         }
     })?;
     match reply {
-        Woken::Ready(Reply::Answer(message)) => Ok(Woken::Ready(message)),
-        Woken::Ready(Reply::Ended) | Woken::Interrupted => Ok(Woken::Interrupted),
-        Woken::Deadline => Ok(Woken::Deadline),
-        Woken::Ready(Reply::Acknowledged(Err(Error::Refused { reason: ReasonCode::NotAuthorized, text, .. }))) => {
+        WaitOutcome::Ready(Reply::Answer(message)) => Ok(WaitOutcome::Ready(message)),
+        WaitOutcome::Ready(Reply::Ended) | WaitOutcome::Interrupted => Ok(WaitOutcome::Interrupted),
+        WaitOutcome::Deadline => Ok(WaitOutcome::Deadline),
+        WaitOutcome::Ready(Reply::Acknowledged(Err(Error::Refused {
+            reason: ReasonCode::NotAuthorized,
+            text,
+            ..
+        }))) => {
             let text = text.map(|text| format!(": {text}")).unwrap_or_default();
             Err(DiscoveryError::Denied(format!(
                 "access to {REQUEST} is denied: {}{text}; the access rules must allow this client to publish to \
@@ -139,9 +143,9 @@ fn ask(
                 ReasonCode::NotAuthorized
             )))
         }
-        Woken::Ready(Reply::Acknowledged(Err(error))) => Err(error.into()),
+        WaitOutcome::Ready(Reply::Acknowledged(Err(error))) => Err(error.into()),
         // MQTT 3.1.1 has no code for a refusal.
-        Woken::Ready(Reply::Acknowledged(Ok(_))) => Err(DiscoveryError::Answer(format!(
+        WaitOutcome::Ready(Reply::Acknowledged(Ok(_))) => Err(DiscoveryError::Answer(format!(
             "it took the request on {REQUEST} and did not answer: the access rules deny this client to publish there, \
              contracts.discovery is false, or it is not Tautwire; with -V 5 a Tautwire broker gives the reason"
         ))),

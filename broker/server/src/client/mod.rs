@@ -16,7 +16,7 @@ pub(crate) use wake::Input;
 use wake::Inputs;
 
 /// Time given at the end to finish QoS 2 handshakes.
-const FAREWELL: Duration = Duration::from_secs(2);
+const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How to connect. Properties count for MQTT 5.0.
 #[derive(Debug, Clone)]
@@ -105,7 +105,7 @@ impl ConnectOptions {
             .keep_alive(Duration::from_secs(self.keep_alive_s.into()))
             .connect_timeout(self.timeout)
             .ping_timeout(Duration::from_secs(self.keep_alive_s.max(1).into()))
-            .disconnect_timeout(FAREWELL)
+            .disconnect_timeout(DISCONNECT_TIMEOUT)
             .reconnect(None)
             .limits(limits(self.max_in_flight));
         if let Some(hash) = self.scram {
@@ -146,7 +146,7 @@ fn limits(max_in_flight: u16) -> Limits {
 
 /// What ended a wait.
 #[derive(Debug)]
-pub(crate) enum Woken<T> {
+pub(crate) enum WaitOutcome<T> {
     /// What was waited for.
     Ready(T),
     /// SIGINT or SIGTERM.
@@ -184,7 +184,7 @@ impl Connection {
             Poll::Pending => Poll::Pending,
         })?;
         match online {
-            Woken::Ready(()) => Ok(connection),
+            WaitOutcome::Ready(()) => Ok(connection),
             _ => Err(Error::Lost("interrupted before CONNACK came".into())),
         }
     }
@@ -202,16 +202,16 @@ impl Connection {
         &mut self,
         deadline: Option<Instant>,
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
-    ) -> Result<Woken<T>, Error> {
+    ) -> Result<WaitOutcome<T>, Error> {
         let Self { inputs, watch, .. } = self;
         let woken = block_on(
             std::future::poll_fn(|cx| {
                 if inputs.poll_interrupted(cx).is_ready() {
-                    return Poll::Ready(Ok(Woken::Interrupted));
+                    return Poll::Ready(Ok(WaitOutcome::Interrupted));
                 }
                 // First what has come, then that nothing more will.
                 if let Poll::Ready(ready) = poll(cx) {
-                    return Poll::Ready(Ok(Woken::Ready(ready)));
+                    return Poll::Ready(Ok(WaitOutcome::Ready(ready)));
                 }
                 while let Poll::Ready(status) = watch.poll_next(cx) {
                     if let Status::Closed(why) = status {
@@ -222,7 +222,7 @@ impl Connection {
             }),
             deadline,
         );
-        woken.unwrap_or(Ok(Woken::Deadline))
+        woken.unwrap_or(Ok(WaitOutcome::Deadline))
     }
 
     /// Asks for the next line of standard input, once; it comes through [`Connection::inputs`].

@@ -26,12 +26,12 @@ pub(crate) enum Input {
 /// What has come from outside of the connection.
 #[derive(Clone)]
 pub(crate) struct Inputs {
-    arrived: Arc<Mutex<Arrived>>,
-    line_asker: Option<SyncSender<()>>,
+    state: Arc<Mutex<InputState>>,
+    line_requester: Option<SyncSender<()>>,
 }
 
 #[derive(Default)]
-struct Arrived {
+struct InputState {
     interrupted: bool,
     /// At most one: lines are read when they are asked for, so that none piles up.
     input: Option<Input>,
@@ -41,71 +41,71 @@ struct Arrived {
 impl Inputs {
     /// Begins to listen to SIGINT and SIGTERM; a second one ends the process.
     pub(super) fn watch_signals() -> io::Result<Inputs> {
-        let arrived = Arc::<Mutex<Arrived>>::default();
+        let state = Arc::<Mutex<InputState>>::default();
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
-        let told = arrived.clone();
+        let told = state.clone();
         spawn("signals", move || {
             let mut interrupted = false;
             for _ in signals.forever() {
                 if std::mem::replace(&mut interrupted, true) {
                     std::process::exit(EXIT_INTERRUPTED);
                 }
-                tell(&told, |arrived| arrived.interrupted = true);
+                update(&told, |state| state.interrupted = true);
             }
         })?;
-        Ok(Inputs { arrived, line_asker: None })
+        Ok(Inputs { state, line_requester: None })
     }
 
     pub(super) fn request_line(&mut self) -> io::Result<()> {
-        let asker = match self.line_asker.take() {
+        let asker = match self.line_requester.take() {
             Some(asker) => asker,
-            None => watch_input(self.arrived.clone())?,
+            None => watch_input(self.state.clone())?,
         };
         // The thread is gone only after it said that the input has ended.
         let _ = asker.send(());
-        self.line_asker = Some(asker);
+        self.line_requester = Some(asker);
         Ok(())
     }
 
     /// Whether there was a signal; each counts once.
     pub(super) fn poll_interrupted(&self, cx: &Context<'_>) -> Poll<()> {
-        let mut arrived = lock(&self.arrived);
-        if std::mem::take(&mut arrived.interrupted) {
+        let mut state = lock(&self.state);
+        if std::mem::take(&mut state.interrupted) {
             return Poll::Ready(());
         }
-        arrived.waker = Some(cx.waker().clone());
+        state.waker = Some(cx.waker().clone());
         Poll::Pending
     }
 
     /// What standard input has given, when it was asked.
     pub(crate) fn poll_input(&self, cx: &Context<'_>) -> Poll<Input> {
-        let mut arrived = lock(&self.arrived);
-        match arrived.input.take() {
+        let mut state = lock(&self.state);
+        match state.input.take() {
             Some(input) => Poll::Ready(input),
             None => {
-                arrived.waker = Some(cx.waker().clone());
+                state.waker = Some(cx.waker().clone());
                 Poll::Pending
             }
         }
     }
 }
 
-fn lock(arrived: &Mutex<Arrived>) -> MutexGuard<'_, Arrived> {
-    arrived.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(state: &Mutex<InputState>) -> MutexGuard<'_, InputState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn tell(arrived: &Mutex<Arrived>, what: impl FnOnce(&mut Arrived)) {
-    let mut arrived = lock(arrived);
-    what(&mut arrived);
-    let waker = arrived.waker.take();
-    drop(arrived);
+fn update(state: &Mutex<InputState>, what: impl FnOnce(&mut InputState)) {
+    let mut state = lock(state);
+    what(&mut state);
+    let waker = state.waker.take();
+    drop(state);
     if let Some(waker) = waker {
         waker.wake();
     }
 }
 
 /// Reads lines of standard input, each when it is asked for.
-fn watch_input(arrived: Arc<Mutex<Arrived>>) -> io::Result<SyncSender<()>> {
+fn watch_input(state: Arc<Mutex<InputState>>) -> io::Result<SyncSender<()>> {
     let (asker, asked): (SyncSender<()>, Receiver<()>) = sync_channel(1);
     spawn("stdin", move || {
         let mut input = io::stdin().lock();
@@ -115,7 +115,7 @@ fn watch_input(arrived: Arc<Mutex<Arrived>>) -> io::Result<SyncSender<()>> {
                 Ok(None) => Input::Ended,
                 Err(error) => Input::Failed(error),
             };
-            tell(&arrived, |arrived| arrived.input = Some(read));
+            update(&state, |state| state.input = Some(read));
         }
     })?;
     Ok(asker)

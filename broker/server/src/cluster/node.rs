@@ -114,16 +114,16 @@ impl Node {
         Ok(())
     }
 
-    /// From now on what the cluster shares is taken on by `take_on`, on a thread of its own. Clients are served once that has been done.
+    /// From now on what the cluster shares is taken on by `apply`, on a thread of its own. Clients are served once that has been done.
     ///
     /// # Errors
     /// The system gives no thread.
     pub(crate) fn take_on_by(
         &self,
-        take_on: impl Fn(&Arc<Shared>) -> Result<(), Vec<String>> + Send + 'static,
+        apply: impl Fn(&Arc<Shared>) -> Result<(), Vec<String>> + Send + 'static,
     ) -> Result<(), String> {
         let relay = self.relay.clone();
-        let run = move || relay.revisions.take_on(take_on, |number, is_taken_on| relay.configured(number, is_taken_on));
+        let run = move || relay.revisions.apply(apply, |number, is_taken_on| relay.configured(number, is_taken_on));
         let thread = std::thread::Builder::new().name("cluster-config".to_owned()).spawn(run);
         let thread = thread.map_err(|error| format!("the system gives no thread: {error}"))?;
         *self.taker.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);

@@ -41,7 +41,7 @@ pub(super) struct Relay {
     listening: AtomicU64,
     is_draining: AtomicBool,
     condition: Mutex<Option<Condition>>,
-    serving: Serving,
+    serving: AdminServer,
     /// What the cluster shares.
     pub(super) revisions: Revisions,
     pub(super) proposals: Proposals,
@@ -58,7 +58,7 @@ struct Clients {
 
 /// Whether clients are served, for those who wait for that.
 #[derive(Default)]
-struct Serving {
+struct AdminServer {
     state: Mutex<bool>,
     changed: Condvar,
 }
@@ -76,7 +76,7 @@ impl Relay {
             listening: AtomicU64::new(0),
             is_draining: AtomicBool::new(false),
             condition: Mutex::default(),
-            serving: Serving::default(),
+            serving: AdminServer::default(),
             revisions: Revisions::default(),
             proposals: Proposals::default(),
             ended,
@@ -117,7 +117,7 @@ impl Relay {
 
     /// Waits for `wait` at most; says whether clients are served.
     pub(super) fn await_service(&self, wait: Duration) -> bool {
-        let Serving { state, changed } = &self.serving;
+        let AdminServer { state, changed } = &self.serving;
         let waited = changed.wait_timeout_while(lock(state), wait, |is_serving| !*is_serving);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
@@ -431,7 +431,7 @@ impl Broker for Relay {
     }
 }
 
-impl Serving {
+impl AdminServer {
     fn set(&self, is_serving: bool) {
         *lock(&self.state) = is_serving;
         self.changed.notify_all();

@@ -96,11 +96,7 @@ impl Revisions {
     }
 
     /// Takes on one after the other until it is over. `answer` tells the cluster which one holds, or does not.
-    pub(super) fn take_on(
-        &self,
-        take_on: impl Fn(&Arc<Shared>) -> Result<(), Vec<String>>,
-        answer: impl Fn(u64, bool),
-    ) {
+    pub(super) fn apply(&self, apply: impl Fn(&Arc<Shared>) -> Result<(), Vec<String>>, answer: impl Fn(u64, bool)) {
         loop {
             let mut state = self.state();
             let work = loop {
@@ -115,7 +111,7 @@ impl Revisions {
             match work {
                 Work::Refuse(number) => answer(number, false),
                 Work::TakeOn(next) => {
-                    let taken = if is_held { Ok(()) } else { take_on(&next) };
+                    let taken = if is_held { Ok(()) } else { apply(&next) };
                     let (number, is_taken_on) = (next.number, taken.is_ok());
                     self.settle(next, taken);
                     answer(number, is_taken_on);
@@ -243,8 +239,8 @@ mod tests {
     /// Does the work that there is, and says what the cluster was answered.
     fn work(revisions: &Revisions, is_good: bool) -> Vec<(u64, bool)> {
         let answers = RefCell::new(Vec::new());
-        let take_on = |_: &Arc<Shared>| if is_good { Ok(()) } else { Err(vec!["wrong".to_owned()]) };
-        revisions.take_on(take_on, |number, is_taken_on| {
+        let apply = |_: &Arc<Shared>| if is_good { Ok(()) } else { Err(vec!["wrong".to_owned()]) };
+        revisions.apply(apply, |number, is_taken_on| {
             answers.borrow_mut().push((number, is_taken_on));
             revisions.end();
         });

@@ -9,8 +9,8 @@ use toml::de::DeValue;
 
 use super::Config;
 use super::cluster::ClusterSync;
-use super::error::{ConfigError, ErrorCode, Place};
-use super::value::{Choice, Problem, Setting, quoted, texts};
+use super::error::{ConfigError, ErrorCode, ErrorLocation};
+use super::value::{Choice, Setting, ValueError, quoted, texts};
 
 /// Servers that hold each message of a cluster, of which one may be lost.
 const REPLICAS_LEAST: u16 = 3;
@@ -42,11 +42,11 @@ impl Choice for CommonAck {
 }
 
 impl Setting for AckTopics {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "list of \"FILTER = LEVEL\"".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let filter =
             |text: &str| TopicFilter::new(text).ok().filter(|filter| filter.share().is_none()).map(|_| text.into());
         texts::<Self>(value)?
@@ -62,11 +62,11 @@ impl Setting for AckTopics {
 }
 
 impl Setting for AckListeners {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "list of \"ADDRESS:PORT = LEVEL\"".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let address = |text: &str| text.parse().ok();
         texts::<Self>(value)?
             .into_iter()
@@ -100,7 +100,7 @@ impl Config {
                 "{whose}\"quorum\" takes several brokers as one: name their NATS servers with cluster.servers, or write \"disk\", which is the \
                  most that a broker alone can promise"
             );
-            errors.push(ConfigError { code: ErrorCode::Missing, place: Place::Key { key }, message });
+            errors.push(ConfigError { code: ErrorCode::Missing, place: ErrorLocation::Key { key }, message });
         };
         let data = &self.data;
         if data.ack == CommonAck::Level(AckLevel::Quorum) {
@@ -140,14 +140,14 @@ impl Config {
 }
 
 /// `what = level`, of which `read` understands the first part.
-fn rule<T>(text: &str, what: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<(T, AckLevel), Problem> {
+fn rule<T>(text: &str, what: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<(T, AckLevel), ValueError> {
     let rule = text.rsplit_once('=').and_then(|(first, level)| {
         let level = AckLevel::CHOICES.iter().find(|(name, _)| *name == level.trim())?.1;
         Some((read(first.trim())?, level))
     });
     rule.ok_or_else(|| {
         let levels: Vec<_> = AckLevel::CHOICES.iter().map(|(name, _)| *name).collect();
-        Problem::Range(format!(
+        ValueError::Range(format!(
             "\"{}\" is not {what}, \"=\" and one of {}; write it like \"{} = memory\"",
             text.escape_debug(),
             levels.join(", "),

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use toml::de::DeValue;
 
-use super::value::{Problem, Setting, quoted, texts};
+use super::value::{Setting, ValueError, quoted, texts};
 use crate::admin::{Grant, Role};
 
 /// Users, and what they may do.
@@ -12,22 +12,22 @@ use crate::admin::{Grant, Role};
 pub(crate) struct AdminRoles(pub(crate) Vec<(Box<str>, Grant)>);
 
 impl Setting for AdminRoles {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "list of \"USER = ROLE\" or \"USER = ROLE payloads\"".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let mut users: Vec<(Box<str>, Grant)> = Vec::new();
         for text in texts::<Self>(value)? {
             let (name, grant) = user(text).ok_or_else(|| {
-                Problem::Range(format!(
+                ValueError::Range(format!(
                     "\"{}\" is not a user, \"=\" and one of read, operate, administer; write it like \"ann = operate\" or \
                      \"ann = operate payloads\"",
                     text.escape_debug()
                 ))
             })?;
             if users.iter().any(|(known, _)| **known == *name) {
-                return Err(Problem::Range(format!("\"{}\" stands there twice", name.escape_debug())));
+                return Err(ValueError::Range(format!("\"{}\" stands there twice", name.escape_debug())));
             }
             users.push((name.into(), grant));
         }

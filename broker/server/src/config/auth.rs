@@ -7,7 +7,7 @@ use toml::de::DeValue;
 
 use super::listener::Listener;
 use super::settings::AuthConfig;
-use super::value::{Choice, Problem, Setting, quoted, text, texts};
+use super::value::{Choice, Setting, ValueError, quoted, text, texts};
 
 /// Whether clients that do not say who they are are let in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,16 +32,16 @@ pub(crate) enum CertificateNames {
 }
 
 impl Setting for AnonymousClients {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "true, false or \"auto\"".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         match value {
             DeValue::Boolean(true) => Ok(AnonymousClients::Allowed),
             DeValue::Boolean(false) => Ok(AnonymousClients::Refused),
             DeValue::String(text) if text == "auto" => Ok(AnonymousClients::Auto),
-            _ => Err(Problem::Type(format!("expected {}", Self::takes(None)))),
+            _ => Err(ValueError::Type(format!("expected {}", Self::accepts(None)))),
         }
     }
 
@@ -64,14 +64,14 @@ pub(crate) struct Text(pub(crate) String);
 pub(crate) struct PasswordCostText(pub(crate) PasswordCost);
 
 impl Setting for PasswordCostText {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "\"low\", \"default\", \"high\" or \"m=KIB,t=ITERATIONS,p=LANES\"".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let text = text::<Self>(value)?;
         let cost = PasswordCost::parse(text);
-        cost.map(Self).map_err(|why| Problem::Range(format!("\"{}\": {why}", text.escape_debug())))
+        cost.map(Self).map_err(|why| ValueError::Range(format!("\"{}\": {why}", text.escape_debug())))
     }
 
     fn to_toml(&self) -> String {
@@ -92,11 +92,11 @@ pub(crate) struct Algorithms(pub(crate) Vec<Algorithm>);
 pub(crate) struct FailureRules(pub(crate) Vec<FailureRule>);
 
 impl Setting for Text {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "text, \"\" for none".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         text::<Self>(value).map(|text| Text(text.to_owned()))
     }
 
@@ -106,11 +106,11 @@ impl Setting for Text {
 }
 
 impl Setting for Texts {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "text or list of texts".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let all = texts::<Self>(value)?.into_iter().filter(|text| !text.is_empty());
         Ok(Texts(all.map(str::to_owned).collect()))
     }
@@ -121,14 +121,15 @@ impl Setting for Texts {
 }
 
 impl Setting for Algorithms {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         format!("list of {}", Algorithm::ALL.map(|algorithm| quoted(algorithm.name())).join(", "))
     }
 
-    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let named = |name: &str| {
-            let wrong =
-                || Problem::Range(format!("\"{}\" is not one; write a {}", name.escape_debug(), Self::takes(range)));
+            let wrong = || {
+                ValueError::Range(format!("\"{}\" is not one; write a {}", name.escape_debug(), Self::accepts(range)))
+            };
             Algorithm::named(name).ok_or_else(wrong)
         };
         texts::<Self>(value)?.into_iter().filter(|name| !name.is_empty()).map(named).collect::<Result<_, _>>().map(Self)
@@ -144,12 +145,12 @@ const COUNTED_BY: [(&str, FailureKey); 3] =
     [("address", FailureKey::Address), ("client_id", FailureKey::ClientId), ("user", FailureKey::User)];
 
 impl Setting for FailureRules {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "list of \"COUNT failures by address, user or client_id in SECONDS ban SECONDS\", such as \"10 by address in 60 ban 600\""
             .to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let rule = |text: &str| {
             let words: Vec<&str> = text.split_whitespace().filter(|word| *word != "failures").collect();
             let [count, "by", by, "in", within, "ban", ban] = words[..] else { return None };
@@ -159,7 +160,7 @@ impl Setting for FailureRules {
             is_allowed.then_some(FailureRule { by, count, within_s, ban_s })
         };
         let wrong = |text: &str| {
-            Problem::Range(format!("\"{}\" is no rule; write a {}", text.escape_debug(), Self::takes(range)))
+            ValueError::Range(format!("\"{}\" is no rule; write a {}", text.escape_debug(), Self::accepts(range)))
         };
         let texts = texts::<Self>(value)?.into_iter().filter(|text| !text.is_empty());
         texts.map(|text| rule(text).ok_or_else(|| wrong(text))).collect::<Result<_, _>>().map(Self)
@@ -189,68 +190,70 @@ impl Choice for CertificateNames {
 
 impl Listener {
     /// Whether TLS asks clients for certificates, whatever these say.
-    pub(crate) fn wants_certificates(&self) -> bool {
-        self.address.by_tls && self.tls.client_certificates != tautwire_tls::ClientCertificates::None
+    pub(crate) fn requests_certificates(&self) -> bool {
+        self.address.is_tls && self.tls.client_certificates != tautwire_tls::ClientCertificates::None
     }
 
     /// Whether a certificate of a client says who it is.
-    pub(crate) fn knows_certificates(&self) -> bool {
-        self.wants_certificates() && self.auth.names_holders()
+    pub(crate) fn identifies_by_certificate(&self) -> bool {
+        self.requests_certificates() && self.auth.identifies_by_certificate_name()
     }
 
     /// Whether a certificate may come, from the client or from a proxy that has verified one.
-    pub(crate) fn takes_certificates(&self) -> bool {
-        self.knows_certificates() || (self.proxies.is_some() && self.auth.names_holders())
+    pub(crate) fn accepts_certificates(&self) -> bool {
+        self.identifies_by_certificate() || (self.proxies.is_some() && self.auth.identifies_by_certificate_name())
     }
 
     /// Whether anything but [`AnonymousClients`] lets clients in.
-    pub(crate) fn knows_clients(&self) -> bool {
-        self.knows_certificates() || self.knows_names()
+    pub(crate) fn authenticates_clients(&self) -> bool {
+        self.identifies_by_certificate() || self.identifies_at_connect()
     }
 
     /// Whether there is any way in. Proxies may name the holders of certificates, and nobody else is to come where `auth.anonymous` says so.
-    pub(crate) fn lets_in_anybody(&self) -> bool {
-        let is_for_holders = self.takes_certificates() && self.auth.anonymous == AnonymousClients::Refused;
-        self.knows_clients() || self.lets_in_anonymous() || is_for_holders
+    pub(crate) fn accepts_any_client(&self) -> bool {
+        let is_for_holders = self.accepts_certificates() && self.auth.anonymous == AnonymousClients::Refused;
+        self.authenticates_clients() || self.allows_anonymous() || is_for_holders
     }
 
     /// Whether clients can only show who they are by a user of the password file.
-    pub(crate) fn takes_passwords_only(&self) -> bool {
-        let has_others = self.shares_users || self.auth.takes_tokens() || !self.auth.hook_url.0.is_empty();
-        !has_others && !self.takes_certificates() && !self.lets_in_anonymous()
+    pub(crate) fn accepts_only_passwords(&self) -> bool {
+        let has_others = self.uses_shared_users || self.auth.accepts_tokens() || !self.auth.hook_url.0.is_empty();
+        !has_others && !self.accepts_certificates() && !self.allows_anonymous()
     }
 
     /// Whether nobody comes by it but from this machine. Who comes by a proxy may be anybody.
-    pub(crate) fn is_for_this_machine(&self) -> bool {
+    pub(crate) fn is_local_only(&self) -> bool {
         self.address.is_local() && self.proxies.is_none()
     }
 
     /// Whether it accepts clients with the password of a user.
-    pub(crate) fn takes_passwords(&self) -> bool {
-        self.shares_users || self.auth.password_file.get().is_some()
+    pub(crate) fn accepts_passwords(&self) -> bool {
+        self.uses_shared_users || self.auth.password_file.get().is_some()
     }
 
     /// Whether clients can show who they are by CONNECT.
-    fn knows_names(&self) -> bool {
-        self.takes_passwords() || self.auth.takes_tokens() || !self.auth.hook_url.0.is_empty()
+    fn identifies_at_connect(&self) -> bool {
+        self.accepts_passwords() || self.auth.accepts_tokens() || !self.auth.hook_url.0.is_empty()
     }
 
     /// Whether a client that has come without saying who it is may stay. Rules for certificates are for new handshakes.
-    pub(crate) fn keeps_anonymous(&self) -> bool {
+    pub(crate) fn allows_connected_anonymous(&self) -> bool {
         match self.auth.anonymous {
-            AnonymousClients::Auto => self.is_for_this_machine() && !self.knows_names(),
+            AnonymousClients::Auto => self.is_local_only() && !self.identifies_at_connect(),
             AnonymousClients::Allowed => true,
             AnonymousClients::Refused => false,
         }
     }
 
     /// Whether clients that do not say who they are are let in.
-    pub(crate) fn lets_in_anonymous(&self) -> bool {
+    pub(crate) fn allows_anonymous(&self) -> bool {
         match self.auth.anonymous {
             // Where certificates are optional, those who have none may come.
             AnonymousClients::Auto => {
                 let needs_none = self.tls.client_certificates != tautwire_tls::ClientCertificates::Required;
-                self.is_for_this_machine() && !self.knows_names() && (needs_none || !self.knows_certificates())
+                self.is_local_only()
+                    && !self.identifies_at_connect()
+                    && (needs_none || !self.identifies_by_certificate())
             }
             AnonymousClients::Allowed => true,
             AnonymousClients::Refused => false,
@@ -260,12 +263,12 @@ impl Listener {
 
 impl AuthConfig {
     /// Whether certificates say anything of their holders.
-    fn names_holders(&self) -> bool {
+    fn identifies_by_certificate_name(&self) -> bool {
         self.certificate != CertificateNames::Nobody || !self.certificate_rules.is_empty()
     }
 
     /// Whether there are keys by which tokens can be checked.
-    pub(crate) fn takes_tokens(&self) -> bool {
+    pub(crate) fn accepts_tokens(&self) -> bool {
         self.jwt_keys.get().is_some() || !self.jwt_url.0.is_empty() || self.jwt_secret_file.get().is_some()
     }
 }

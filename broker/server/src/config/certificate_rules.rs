@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use tautwire_identity::{CertificateRule, CertificateRules, Pattern, Template};
 use toml::de::{DeTable, DeValue};
 
-use super::value::{Problem, Setting, quoted};
+use super::value::{Setting, ValueError, quoted};
 
 /// Most rules of a list. Each client with a certificate is held against them in turn.
 const RULES_MAX: usize = 256;
@@ -36,21 +36,21 @@ impl CertificateRuleList {
 }
 
 impl Setting for CertificateRuleList {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "list of tables `{ FIELD = \"PATTERN\", …, user = \"TEMPLATE\", client_id = \"TEMPLATE\", roles = [\"ROLE\"] }`"
             .to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
-        let wrong_type = || Problem::Type(format!("expected a {}", Self::takes(None)));
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
+        let wrong_type = || ValueError::Type(format!("expected a {}", Self::accepts(None)));
         let list = value.as_array().ok_or_else(wrong_type)?;
         if list.len() > RULES_MAX {
-            return Err(Problem::Range(format!("there are {} rules; {RULES_MAX} are the most", list.len())));
+            return Err(ValueError::Range(format!("there are {} rules; {RULES_MAX} are the most", list.len())));
         }
         let mut rules = Vec::new();
         for (at, item) in list.iter().enumerate() {
             let table = item.get_ref().as_table().ok_or_else(wrong_type)?;
-            let rule = rule(table).map_err(|why| Problem::Range(format!("rule {}: {why}", at + 1)))?;
+            let rule = rule(table).map_err(|why| ValueError::Range(format!("rule {}: {why}", at + 1)))?;
             rules.push(rule);
         }
         Ok(CertificateRuleList(rules))
@@ -102,7 +102,7 @@ fn names<'a>(value: &'a DeValue<'_>) -> Option<Vec<&'a str>> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<CertificateRuleList, Problem> {
+    fn read(text: &str) -> Result<CertificateRuleList, ValueError> {
         let value = DeValue::parse(text).expect("it is TOML");
         CertificateRuleList::from_toml(value.get_ref(), None)
     }
@@ -133,7 +133,7 @@ mod tests {
             ("[\"cn\"]", "expected a list of tables"),
             ("\"cn\"", "expected a list of tables"),
         ] {
-            let (Problem::Type(said) | Problem::Range(said)) = read(text).expect_err(text);
+            let (ValueError::Type(said) | ValueError::Range(said)) = read(text).expect_err(text);
             assert!(said.contains(expected), "{said}");
         }
         let many = vec!["{ user = \"x\" }"; RULES_MAX + 1].join(",");

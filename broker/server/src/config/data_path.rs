@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeValue;
 
-use super::value::{FilePath, Problem, Setting, quoted};
+use super::value::{FilePath, Setting, ValueError, quoted};
 
 const AUTO: &str = "auto";
 /// The folder of the broker among those of other programs.
@@ -40,9 +40,9 @@ impl DataPath {
     }
 
     /// As an absolute path: one that is not is looked for in `folder`.
-    pub(super) fn seen_from(&mut self, folder: &Path) {
+    pub(super) fn relative_to(&mut self, folder: &Path) {
         if let DataPath::At(path) = self {
-            path.seen_from(folder);
+            path.relative_to(folder);
         }
     }
 }
@@ -63,11 +63,11 @@ fn automatic(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, &'s
 }
 
 impl Setting for DataPath {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "path, \"auto\", \"\" for none".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let is_auto = value.as_str() == Some(AUTO);
         if is_auto { Ok(DataPath::Auto) } else { FilePath::from_toml(value, range).map(DataPath::At) }
     }

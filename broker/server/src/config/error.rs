@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConfigError {
     pub(crate) code: ErrorCode,
-    pub(crate) place: Place,
+    pub(crate) place: ErrorLocation,
     pub(crate) message: String,
 }
 
@@ -40,7 +40,7 @@ impl ErrorCode {
 
 /// Where the wrong thing stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ErrorLocation {
     /// A position in the file; line and column count from 1, the column in characters.
     File { path: PathBuf, line: usize, column: usize },
     /// The whole file.
@@ -51,7 +51,7 @@ pub(crate) enum Place {
     Key { key: &'static str },
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ErrorLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File { path, line, column } => write!(f, "{}:{line}:{column}", path.display()),

@@ -16,13 +16,13 @@ use toml::de::DeValue;
 use super::Config;
 use super::auth::{AnonymousClients, CertificateNames};
 use super::certificate_rules::CertificateRuleList;
-use super::error::{ConfigError, ErrorCode, Place};
+use super::error::{ConfigError, ErrorCode, ErrorLocation};
 use super::listen::Address;
 use super::protocol::ClientIdPrefix;
 use super::registry::settings;
 use super::settings::{AuthConfig, TlsConfig};
 use super::tls::FilePaths;
-use super::value::{FilePath, Problem, Setting, quoted, text, texts};
+use super::value::{FilePath, Setting, ValueError, quoted, text, texts};
 
 /// Addresses that are listened on, however they are given.
 const LISTENERS_MAX: usize = 256;
@@ -146,23 +146,23 @@ settings! {
 pub(crate) struct ListenerName(String);
 
 impl Setting for ListenerName {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         format!("1 to {NAME_MAX_BYTES} visible ASCII characters without quotes, spaces and \\")
     }
 
-    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let name = text::<Self>(value)?;
         let is_allowed = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
         if name == Subject::ADMIN.listener {
             let why = format!(
                 "\"{name}\" is how access rules call the admin API: its clients would have its roles; write another name"
             );
-            return Err(Problem::Range(why));
+            return Err(ValueError::Range(why));
         }
         if (1..=NAME_MAX_BYTES).contains(&name.len()) && name.bytes().all(is_allowed) {
             return Ok(ListenerName(name.to_owned()));
         }
-        Err(Problem::Range(format!("\"{}\" is not a name; write {}", name.escape_debug(), Self::takes(range))))
+        Err(ValueError::Range(format!("\"{}\" is not a name; write {}", name.escape_debug(), Self::accepts(range))))
     }
 
     fn to_toml(&self) -> String {
@@ -171,17 +171,17 @@ impl Setting for ListenerName {
 }
 
 impl Setting for MountPoint {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         format!(
             "the beginning of topics, which ends with `/`: 1 to {} bytes without wildcards, not beginning with `$`",
             Self::MAX_BYTES
         )
     }
 
-    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let prefix = text::<Self>(value)?;
-        let wrong = || format!("\"{}\" is not a mount point; write {}", prefix.escape_debug(), Self::takes(range));
-        MountPoint::new(prefix).ok_or_else(|| Problem::Range(wrong()))
+        let wrong = || format!("\"{}\" is not a mount point; write {}", prefix.escape_debug(), Self::accepts(range));
+        MountPoint::new(prefix).ok_or_else(|| ValueError::Range(wrong()))
     }
 
     fn to_toml(&self) -> String {
@@ -200,15 +200,15 @@ impl Default for FileMode {
 }
 
 impl Setting for FileMode {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "three octal digits as a string, such as \"660\"".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let digits = text::<Self>(value)?;
         let mode = u32::from_str_radix(digits, 8).ok().filter(|_| digits.len() == 3);
-        let wrong = || format!("\"{}\" is not a mode; write {}", digits.escape_debug(), Self::takes(range));
-        mode.map(FileMode).ok_or_else(|| Problem::Range(wrong()))
+        let wrong = || format!("\"{}\" is not a mode; write {}", digits.escape_debug(), Self::accepts(range));
+        mode.map(FileMode).ok_or_else(|| ValueError::Range(wrong()))
     }
 
     fn to_toml(&self) -> String {
@@ -227,14 +227,14 @@ impl Networks {
 }
 
 impl Setting for Networks {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "list of \"ADDRESS/BITS\" or \"ADDRESS\"".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let network = |text: &str| {
             text.parse().map_err(|_| {
-                Problem::Range(format!(
+                ValueError::Range(format!(
                     "\"{}\" is not a network; write it like \"10.0.0.0/8\", \"fd00::/8\" or \"127.0.0.1\", with 0 in all bits that do \
                      not count",
                     text.escape_debug()
@@ -243,7 +243,7 @@ impl Setting for Networks {
         };
         let networks = texts::<Self>(value)?.into_iter().map(network).collect::<Result<Vec<_>, _>>()?;
         if networks.is_empty() {
-            return Err(Problem::Range("the list is empty, and nobody could connect; leave the key out".to_owned()));
+            return Err(ValueError::Range("the list is empty, and nobody could connect; leave the key out".to_owned()));
         }
         Ok(Networks(networks))
     }
@@ -277,7 +277,7 @@ pub(crate) struct Listener {
     pub(crate) tls: TlsConfig,
     pub(crate) auth: AuthConfig,
     /// Its users are those that its cluster shares.
-    pub(crate) shares_users: bool,
+    pub(crate) uses_shared_users: bool,
 }
 
 impl fmt::Display for Listener {
@@ -321,10 +321,10 @@ impl Config {
         self.listener.iter().filter_map(move |table| Some((table, named(table)?)))
     }
 
-    fn resolve(&self, table: &ListenerConfig, address: &Address, shares_users: bool) -> Listener {
-        let shares_users = shares_users && table.auth.password_file.is_none();
+    fn resolve(&self, table: &ListenerConfig, address: &Address, uses_shared_users: bool) -> Listener {
+        let uses_shared_users = uses_shared_users && table.auth.password_file.is_none();
         let mut auth = table.auth.over(&self.auth);
-        if shares_users {
+        if uses_shared_users {
             auth.password_file = FilePath::default();
         }
         let by_address = || {
@@ -348,14 +348,15 @@ impl Config {
             },
             tls: table.tls.over(&self.tls),
             auth,
-            shares_users,
+            uses_shared_users,
         }
     }
 
     /// Adds what is wrong with all listeners together.
     pub(super) fn check_listeners(&self, errors: &mut Vec<ConfigError>) {
         let listeners = self.listeners();
-        let mut wrong = |code, key, message| errors.push(ConfigError { code, place: Place::Key { key }, message });
+        let mut wrong =
+            |code, key, message| errors.push(ConfigError { code, place: ErrorLocation::Key { key }, message });
         if listeners.is_empty() {
             let message = "the list is empty; name at least one address, such as \"127.0.0.1:1883\"".to_owned();
             wrong(ErrorCode::OutOfRange, "listen", message);
@@ -366,7 +367,7 @@ impl Config {
         }
         for (at, listener) in listeners.iter().enumerate() {
             let before = &listeners[..at];
-            if before.iter().any(|other| listener.address.is_taken_by(&other.address)) {
+            if before.iter().any(|other| listener.address.conflicts_with(&other.address)) {
                 let message = format!("{} is listed twice; keep one of them", listener.address.place);
                 wrong(ErrorCode::OutOfRange, "listener", message);
             } else if before.iter().any(|other| other.name == listener.name) {
@@ -375,7 +376,9 @@ impl Config {
             }
         }
         // In a cluster, users may be shared.
-        for listener in listeners.iter().filter(|listener| !self.cluster.has_servers() && !listener.lets_in_anybody()) {
+        for listener in
+            listeners.iter().filter(|listener| !self.cluster.has_servers() && !listener.accepts_any_client())
+        {
             let otherwise = match listener.proxies {
                 Some(_) => "; or set auth.anonymous to false, where its proxies name the holders of certificates",
                 None => "",
@@ -403,7 +406,7 @@ impl Config {
                 wrong(ErrorCode::Missing, "listener", message);
             }
         }
-        for listener in listeners.iter().filter(|listener| listener.address.by_tls) {
+        for listener in listeners.iter().filter(|listener| listener.address.is_tls) {
             let (certificates, keys) = (listener.tls.certificate.len(), listener.tls.key.len());
             if certificates == 0 {
                 let message =
@@ -423,11 +426,11 @@ impl ListenerConfig {
     /// Paths as absolute ones: those that are not are looked for in `folder`.
     pub(super) fn make_paths_absolute(&mut self, folder: &Path) {
         for file in [&mut self.auth.password_file, &mut self.acl.file].into_iter().flatten() {
-            file.seen_from(folder);
+            file.relative_to(folder);
         }
         let tls = &mut self.tls;
         for paths in [&mut tls.certificate, &mut tls.key, &mut tls.client_ca, &mut tls.revoked].into_iter().flatten() {
-            paths.seen_from(folder);
+            paths.relative_to(folder);
         }
     }
 }

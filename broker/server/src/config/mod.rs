@@ -4,18 +4,18 @@
 
 mod acks;
 mod admin_roles;
-pub(crate) mod applies;
 pub(crate) mod auth;
 mod certificate_rules;
 pub(crate) mod cluster;
 mod data_path;
 mod error;
-mod files_read;
 pub(crate) mod listen;
 pub(crate) mod listener;
-mod metered;
+mod metered_topics;
 pub(crate) mod protocol;
+mod referenced_files;
 mod registry;
+pub(crate) mod reload_effect;
 mod render;
 pub(crate) mod settings;
 mod slow_consumer;
@@ -28,7 +28,7 @@ mod warnings;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use error::{ConfigError, ErrorCode, Place};
+pub(crate) use error::{ConfigError, ErrorCode, ErrorLocation};
 pub(crate) use render::{to_markdown, to_toml};
 pub(crate) use settings::{Config, KEYS, LogConfig};
 pub(crate) use source::{LISTEN_OPTION, Override};
@@ -72,7 +72,7 @@ impl Config {
         }
         config.make_paths_absolute(Path::new(""));
         if !config.listener.is_empty() {
-            config.listen.make_way();
+            config.listen.remove_default();
         }
         config.check_admin(&mut errors);
         config.check_listeners(&mut errors);
@@ -106,7 +106,7 @@ impl Config {
         let mut missing = |key, message: &str| {
             errors.push(ConfigError {
                 code: ErrorCode::Missing,
-                place: Place::Key { key },
+                place: ErrorLocation::Key { key },
                 message: message.to_owned(),
             });
         };
@@ -116,7 +116,7 @@ impl Config {
                 "needs admin.token_file, admin.tokens_file or admin.roles: the API is never open to everybody",
             );
         }
-        if let Some(address) = admin.listen.0.filter(|address| address.by_tls) {
+        if let Some(address) = admin.listen.0.filter(|address| address.is_tls) {
             let tls = self.admin_tls();
             let (certificates, keys) = (tls.certificate.len(), tls.key.len());
             if certificates == 0 {
@@ -135,7 +135,7 @@ impl Config {
                 );
             }
         }
-        if let Some(address) = admin.listen.0.filter(|address| address.can_be_overheard() && !admin.plain_http) {
+        if let Some(address) = admin.listen.0.filter(|address| address.is_remote_plaintext() && !admin.plain_http) {
             missing(
                 "admin.listen",
                 &format!(
@@ -152,21 +152,21 @@ impl Config {
     }
 
     fn make_paths_absolute(&mut self, folder: &Path) {
-        self.data.path.seen_from(folder);
-        self.contracts.path.seen_from(folder);
-        self.admin.token_file.seen_from(folder);
-        self.admin.tokens_file.seen_from(folder);
-        self.acl.file.seen_from(folder);
-        self.audit.file.seen_from(folder);
-        self.telemetry.headers_file.seen_from(folder);
-        self.telemetry.ca.seen_from(folder);
+        self.data.path.relative_to(folder);
+        self.contracts.path.relative_to(folder);
+        self.admin.token_file.relative_to(folder);
+        self.admin.tokens_file.relative_to(folder);
+        self.acl.file.relative_to(folder);
+        self.audit.file.relative_to(folder);
+        self.telemetry.headers_file.relative_to(folder);
+        self.telemetry.ca.relative_to(folder);
         let auth = &mut self.auth;
         for path in
             [&mut auth.password_file, &mut auth.jwt_keys, &mut auth.jwt_secret_file, &mut auth.hook_authorization_file]
         {
-            path.seen_from(folder);
+            path.relative_to(folder);
         }
-        auth.https_ca.seen_from(folder);
+        auth.https_ca.relative_to(folder);
         let cluster = &mut self.cluster;
         for path in [
             &mut cluster.credentials_file,
@@ -177,12 +177,12 @@ impl Config {
             &mut cluster.certificate,
             &mut cluster.key,
         ] {
-            path.seen_from(folder);
+            path.relative_to(folder);
         }
-        self.admin.certificate.seen_from(folder);
-        self.admin.key.seen_from(folder);
+        self.admin.certificate.relative_to(folder);
+        self.admin.key.relative_to(folder);
         for paths in [&mut self.tls.certificate, &mut self.tls.key, &mut self.tls.client_ca, &mut self.tls.revoked] {
-            paths.seen_from(folder);
+            paths.relative_to(folder);
         }
         for listener in &mut self.listener {
             listener.make_paths_absolute(folder);
@@ -193,7 +193,7 @@ impl Config {
 fn read(path: &Path) -> Result<String, ConfigError> {
     files::text(path, CONFIG_FILE_MAX_BYTES).map_err(|why| ConfigError {
         code: ErrorCode::Unreadable,
-        place: Place::WholeFile { path: path.to_owned() },
+        place: ErrorLocation::WholeFile { path: path.to_owned() },
         message: why.to_string(),
     })
 }

@@ -8,8 +8,8 @@ use tautwire_protocol::ProtocolVersion;
 use toml::de::DeValue;
 
 use super::Config;
-use super::error::{ConfigError, ErrorCode, Place};
-use super::value::{Problem, Setting, quoted, text, texts};
+use super::error::{ConfigError, ErrorCode, ErrorLocation};
+use super::value::{Setting, ValueError, quoted, text, texts};
 
 /// The versions as they are written.
 const VERSIONS: [(&str, ProtocolVersion); 3] =
@@ -18,16 +18,16 @@ const VERSIONS: [(&str, ProtocolVersion); 3] =
 const ASSIGNED_DIGITS: usize = 16;
 
 impl Setting for ProtocolVersions {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         format!("list of {}", VERSIONS.map(|(name, _)| quoted(name)).join(", "))
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let version = |text: &str| {
             let known = VERSIONS.iter().find(|(name, _)| *name == text);
             known.map(|(_, version)| *version).ok_or_else(|| {
                 let text = text.escape_debug();
-                Problem::Range(format!("\"{text}\" is not a version of MQTT; write a {}", Self::takes(None)))
+                ValueError::Range(format!("\"{text}\" is not a version of MQTT; write a {}", Self::accepts(None)))
             })
         };
         let named = match value {
@@ -37,7 +37,9 @@ impl Setting for ProtocolVersions {
         };
         let versions = named.into_iter().map(version).collect::<Result<Vec<_>, _>>()?;
         if versions.is_empty() {
-            return Err(Problem::Range("the list is empty, and no client could connect; leave the key out".to_owned()));
+            return Err(ValueError::Range(
+                "the list is empty, and no client could connect; leave the key out".to_owned(),
+            ));
         }
         Ok(versions.into_iter().collect())
     }
@@ -68,17 +70,17 @@ impl Default for ClientIdPrefix {
 }
 
 impl Setting for ClientIdPrefix {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         format!("text of at most {} bytes without control characters", ClientIdPrefix::MAX_BYTES)
     }
 
-    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let prefix = text::<Self>(value)?;
         if prefix.len() <= ClientIdPrefix::MAX_BYTES && !prefix.contains(char::is_control) {
             return Ok(ClientIdPrefix(prefix.into()));
         }
         let shown = prefix.escape_debug();
-        Err(Problem::Range(format!("\"{shown}\" cannot begin a client identifier; write {}", Self::takes(range))))
+        Err(ValueError::Range(format!("\"{shown}\" cannot begin a client identifier; write {}", Self::accepts(range))))
     }
 
     fn to_toml(&self) -> String {
@@ -95,7 +97,7 @@ impl Config {
             if bytes > self.limits.client_id_bytes {
                 errors.push(ConfigError {
                     code: ErrorCode::OutOfRange,
-                    place: Place::Key { key: "mqtt.assigned_client_id_prefix" },
+                    place: ErrorLocation::Key { key: "mqtt.assigned_client_id_prefix" },
                     message: format!(
                         "{} gives client identifiers of {bytes} bytes, and limits.client_id_bytes is {}: shorten it, or raise the limit",
                         prefix.to_toml(),
@@ -111,7 +113,7 @@ impl Config {
 mod tests {
     use super::*;
 
-    fn read<S: Setting>(written: &str) -> Result<S, Problem> {
+    fn read<S: Setting>(written: &str) -> Result<S, ValueError> {
         let text = format!("x = {written}");
         let value = toml::de::DeTable::parse(&text).expect("TOML");
         S::from_toml(value.get_ref().get("x").expect("there").get_ref(), None)
@@ -125,7 +127,7 @@ mod tests {
         assert!(versions.contains(ProtocolVersion::V5) && !versions.contains(ProtocolVersion::V3_1));
         assert_eq!(ProtocolVersions::ALL.to_toml(), "[\"3.1\", \"3.1.1\", \"5.0\"]");
         for wrong in ["[]", "[\"5\"]", "\"4\"", "[\"\"]"] {
-            assert!(matches!(read::<ProtocolVersions>(wrong), Err(Problem::Range(_))), "{wrong}");
+            assert!(matches!(read::<ProtocolVersions>(wrong), Err(ValueError::Range(_))), "{wrong}");
         }
     }
 
@@ -134,7 +136,7 @@ mod tests {
         assert_eq!(read::<ClientIdPrefix>("\"é-\"").expect("text").to_toml(), "\"é-\"");
         let long = format!("\"{}\"", "x".repeat(ClientIdPrefix::MAX_BYTES + 1));
         for wrong in [&long, "\"a\\u0000\"", "\"a\\n\""] {
-            assert!(matches!(read::<ClientIdPrefix>(wrong), Err(Problem::Range(_))), "{wrong}");
+            assert!(matches!(read::<ClientIdPrefix>(wrong), Err(ValueError::Range(_))), "{wrong}");
         }
     }
 }

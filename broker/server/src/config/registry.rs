@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use toml::de::DeValue;
 
 use super::Config;
-use super::value::Problem;
+use super::value::ValueError;
 
 /// One configuration key of `C`.
 pub(crate) struct Key<C: 'static = Config> {
@@ -15,7 +15,7 @@ pub(crate) struct Key<C: 'static = Config> {
     /// What it means, in a sentence or two.
     pub(crate) doc: &'static str,
     /// What it takes, for people: type and allowed values.
-    pub(crate) takes: fn(Option<&RangeInclusive<u64>>) -> String,
+    pub(crate) accepts: fn(Option<&RangeInclusive<u64>>) -> String,
     /// Allowed values of a whole number.
     pub(crate) range: Option<RangeInclusive<u64>>,
     /// Unit of a number whose name does not say it.
@@ -28,7 +28,7 @@ pub(crate) struct Key<C: 'static = Config> {
 }
 
 /// Puts a value into the configuration, if it is of the key's type and in the range.
-pub(crate) type Set<C> = fn(&mut C, &DeValue<'_>, Option<&RangeInclusive<u64>>) -> Result<(), Problem>;
+pub(crate) type Set<C> = fn(&mut C, &DeValue<'_>, Option<&RangeInclusive<u64>>) -> Result<(), ValueError>;
 
 impl<C> Key<C> {
     /// The table of the file in which the key stands; `None` for the keys before the first table.
@@ -42,11 +42,11 @@ impl<C> Key<C> {
     }
 
     /// Type, range and unit for people, for example `whole number from 1 to 65535`.
-    pub(crate) fn takes(&self) -> String {
-        let takes = (self.takes)(self.range.as_ref());
+    pub(crate) fn accepts(&self) -> String {
+        let accepts = (self.accepts)(self.range.as_ref());
         match self.unit {
-            Some(unit) => format!("{takes} ({unit})"),
-            None => takes,
+            Some(unit) => format!("{accepts} ({unit})"),
+            None => accepts,
         }
     }
 }
@@ -141,7 +141,7 @@ macro_rules! settings {
         $crate::config::registry::Key {
             name: $name,
             doc: concat!($($doc),+).trim_ascii(),
-            takes: <$type as $crate::config::value::Setting>::takes,
+            accepts: <$type as $crate::config::value::Setting>::accepts,
             range: settings!(@option $($range)?),
             unit: settings!(@option $($unit)?),
             set: |config, value, range| {

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::applies::Applies;
 use super::listener::{self, ListenerConfig};
 use super::registry::Key;
+use super::reload_effect::ReloadEffect;
 use super::settings::{Config, KEYS, SECTIONS};
 
 /// Longest line of a comment in the TOML form.
@@ -46,17 +46,17 @@ pub(crate) fn to_markdown() -> String {
     let defaults = Config::default();
     let mut text = String::from(INTRODUCTION);
     text.push_str("\n## Outside a table\n\n");
-    push_table(&mut text, KEYS, None, &defaults, Applies::of);
+    push_table(&mut text, KEYS, None, &defaults, ReloadEffect::of);
     for section in SECTIONS {
         let _ = write!(text, "\n## `[{}]`\n\n{}\n\n", section.name, section.doc);
-        push_table(&mut text, KEYS, Some(section.name), &defaults, Applies::of);
+        push_table(&mut text, KEYS, Some(section.name), &defaults, ReloadEffect::of);
     }
     text.push_str(LISTENERS);
     let none = ListenerConfig::default();
-    push_table(&mut text, listener::KEYS, None, &none, Applies::of_listener);
+    push_table(&mut text, listener::KEYS, None, &none, ReloadEffect::of_listener);
     for section in listener::SECTIONS {
         let _ = write!(text, "\n{}\n\n", section.doc);
-        push_table(&mut text, listener::KEYS, Some(section.name), &none, Applies::of_listener);
+        push_table(&mut text, listener::KEYS, Some(section.name), &none, ReloadEffect::of_listener);
     }
     text
 }
@@ -119,7 +119,7 @@ tls.key = \"devices.key\"
 
 fn push_toml_key(text: &mut String, key: &Key, config: &Config, defaults: &Config) {
     push_comment(text, key.doc);
-    push_comment(text, &format!("Takes {}. Default: {}.", key.takes(), (key.show)(defaults)));
+    push_comment(text, &format!("Takes {}. Default: {}.", key.accepts(), (key.show)(defaults)));
     let _ = writeln!(text, "{} = {}\n", key.leaf(), (key.show)(config));
 }
 
@@ -145,7 +145,7 @@ fn push_table<C>(
     keys: &'static [Key<C>],
     section: Option<&str>,
     defaults: &C,
-    applies: impl Fn(&str) -> Applies,
+    reload_effect: impl Fn(&str) -> ReloadEffect,
 ) {
     text.push_str("| Key | Takes | Default | Reload | Meaning |\n|---|---|---|---|---|\n");
     for key in keys.iter().filter(|key| key.section() == section) {
@@ -155,8 +155,8 @@ fn push_table<C>(
             text,
             "| `{}` | {} | {default} | {} | {} |",
             key.name,
-            key.takes().replace('|', "\\|"),
-            applies(key.name).short(),
+            key.accepts().replace('|', "\\|"),
+            reload_effect(key.name).short(),
             key.doc.replace('|', "\\|")
         );
     }

@@ -14,7 +14,7 @@ use super::cluster::ClusterSync;
 use super::data_path::DataPath;
 use super::listen::Listen;
 use super::listener::ListenerConfig;
-use super::metered::MeteredTopics;
+use super::metered_topics::MeteredTopics;
 use super::protocol::ClientIdPrefix;
 use super::registry::settings;
 use super::slow_consumer::{SlowConsumerTopics, SlowConsumerUsers};

@@ -6,7 +6,7 @@ use tautwire_engine::SlowConsumer;
 use tautwire_protocol::TopicFilter;
 use toml::de::DeValue;
 
-use super::value::{Choice, Problem, Setting, quoted, texts};
+use super::value::{Choice, Setting, ValueError, quoted, texts};
 
 impl Choice for SlowConsumer {
     const CHOICES: &'static [(&'static str, Self)] = &[
@@ -27,11 +27,11 @@ pub(crate) struct SlowConsumerTopics(pub(crate) Vec<(Box<str>, SlowConsumer)>);
 pub(crate) struct SlowConsumerUsers(pub(crate) Vec<(Box<str>, SlowConsumer)>);
 
 impl Setting for SlowConsumerTopics {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "list of \"FILTER = POLICY\"".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let is_right = |text: &str| TopicFilter::new(text).is_ok_and(|filter| filter.share().is_none());
         let read = |text| rule(text, "a topic filter", "orders/#", is_right);
         texts::<Self>(value)?.into_iter().map(read).collect::<Result<_, _>>().map(Self)
@@ -43,11 +43,11 @@ impl Setting for SlowConsumerTopics {
 }
 
 impl Setting for SlowConsumerUsers {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "list of \"USER = POLICY\"".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let read = |text| rule(text, "a user name", "billing", |user| !user.is_empty());
         texts::<Self>(value)?.into_iter().map(read).collect::<Result<_, _>>().map(Self)
     }
@@ -63,7 +63,7 @@ fn rule(
     what: &str,
     example: &str,
     is_right: impl FnOnce(&str) -> bool,
-) -> Result<(Box<str>, SlowConsumer), Problem> {
+) -> Result<(Box<str>, SlowConsumer), ValueError> {
     let parts = text.rsplit_once('=').map(|(name, policy)| (name.trim(), policy.trim()));
     let rule = parts.and_then(|(name, policy)| {
         let (_, policy) = SlowConsumer::CHOICES.iter().find(|(choice, _)| *choice == policy)?;
@@ -71,7 +71,7 @@ fn rule(
     });
     rule.ok_or_else(|| {
         let policies: Vec<_> = SlowConsumer::CHOICES.iter().map(|(name, _)| *name).collect();
-        Problem::Range(format!(
+        ValueError::Range(format!(
             "\"{}\" is not {what}, \"=\" and one of {}; write it like \"{example} = refuse\"",
             text.escape_debug(),
             policies.join(", ")
@@ -88,7 +88,7 @@ fn list(rules: &[(Box<str>, SlowConsumer)]) -> String {
 mod tests {
     use super::*;
 
-    fn read<S: Setting>(list: &str) -> Result<S, Problem> {
+    fn read<S: Setting>(list: &str) -> Result<S, ValueError> {
         let text = format!("x = {list}");
         let value = toml::de::DeTable::parse(&text).expect("TOML");
         S::from_toml(value.get_ref().get("x").expect("there").get_ref(), None)
@@ -106,7 +106,7 @@ mod tests {
     fn what_is_no_rule_is_refused_and_an_example_is_given() {
         for wrong in ["a", "a = drop", "a/#/b = refuse", "$share/g/a = refuse"] {
             let list = format!("[\"{wrong}\"]");
-            let Err(Problem::Range(message)) = read::<SlowConsumerTopics>(&list) else { panic!("{wrong}") };
+            let Err(ValueError::Range(message)) = read::<SlowConsumerTopics>(&list) else { panic!("{wrong}") };
             assert!(message.contains("write it like \"orders/# = refuse\""), "{message}");
         }
         assert!(read::<SlowConsumerUsers>("[\" = refuse\"]").is_err());

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
-use super::error::{ConfigError, ErrorCode, Place};
+use super::error::{ConfigError, ErrorCode, ErrorLocation};
 use super::listener::{self, ListenerConfig};
 use super::registry::{self, Key, Section};
 use super::settings::{Config, KEYS, SECTIONS};
-use super::value::Problem;
+use super::value::ValueError;
 use crate::nearest::nearest;
 
 /// The option that stands for `listen`.
@@ -38,7 +38,7 @@ impl Override {
             }),
             None => Err(ConfigError {
                 code: ErrorCode::Syntax,
-                place: Place::Option { option: format!("--set {argument}") },
+                place: ErrorLocation::Option { option: format!("--set {argument}") },
                 message: "has no value; write --set KEY=VALUE, for example --set mqtt.max_qos=1".to_owned(),
             }),
         }
@@ -55,7 +55,8 @@ impl Override {
     }
 
     pub(super) fn apply(&self, config: &mut Config) -> Result<(), ConfigError> {
-        let fail = |code, message| ConfigError { code, place: Place::Option { option: self.option.clone() }, message };
+        let fail =
+            |code, message| ConfigError { code, place: ErrorLocation::Option { option: self.option.clone() }, message };
         let key = registry::find(&self.key).ok_or_else(|| fail(ErrorCode::UnknownKey, unknown_key(&self.key, KEYS)))?;
         let list = as_list(&self.value);
         let parsed = parse_value(&self.value, &list);
@@ -84,7 +85,7 @@ fn as_list(text: &str) -> String {
 pub(super) fn apply_file(config: &mut Config, path: &Path, text: &str, errors: &mut Vec<ConfigError>) {
     let place = |span: Range<usize>| {
         let (line, column) = position(text, span.start);
-        Place::File { path: path.to_owned(), line, column }
+        ErrorLocation::File { path: path.to_owned(), line, column }
     };
     let root = match DeTable::parse(text) {
         Ok(root) => root,
@@ -125,7 +126,7 @@ struct File<'a, P> {
     errors: &'a mut Vec<ConfigError>,
 }
 
-impl<P: Fn(Range<usize>) -> Place> File<'_, P> {
+impl<P: Fn(Range<usize>) -> ErrorLocation> File<'_, P> {
     fn note(&mut self, code: ErrorCode, span: Range<usize>, message: String) {
         self.errors.push(ConfigError { code, place: (self.place)(span), message });
     }
@@ -174,10 +175,10 @@ impl<P: Fn(Range<usize>) -> Place> File<'_, P> {
     }
 }
 
-fn describe<C>(key: &Key<C>, problem: Problem) -> (ErrorCode, String) {
+fn describe<C>(key: &Key<C>, problem: ValueError) -> (ErrorCode, String) {
     match problem {
-        Problem::Type(text) => (ErrorCode::WrongType, format!("{}: {text}", key.name)),
-        Problem::Range(text) => (ErrorCode::OutOfRange, format!("{}: {text}", key.name)),
+        ValueError::Type(text) => (ErrorCode::WrongType, format!("{}: {text}", key.name)),
+        ValueError::Range(text) => (ErrorCode::OutOfRange, format!("{}: {text}", key.name)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use tautwire_identity::is_safe_url;
 use toml::de::DeValue;
 
-use super::value::{Problem, Setting, quoted, text, texts};
+use super::value::{Setting, ValueError, quoted, text, texts};
 
 /// Where telemetry is sent; nowhere by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,17 +39,17 @@ impl Endpoint {
 }
 
 impl Setting for Endpoint {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "URL with http:// or https://, \"\" for none".to_owned()
     }
 
     /// What is wrong is told without the URL, which may have a password in it.
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let url = text::<Self>(value)?;
         if url.is_empty() {
             return Ok(Endpoint::default());
         }
-        let wrong = |why: &str| Err(Problem::Range(why.to_owned()));
+        let wrong = |why: &str| Err(ValueError::Range(why.to_owned()));
         let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
         let Some(rest) = rest else {
             return wrong(
@@ -79,21 +79,21 @@ impl Setting for Endpoint {
 }
 
 impl Setting for Ratio {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "number from 0 to 1, such as 0.001".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let number = match value {
             DeValue::Integer(number) => number.as_str().parse::<f64>().ok(),
             DeValue::Float(number) => number.as_str().parse::<f64>().ok(),
-            _ => return Err(Problem::Type(format!("expected a {}", Self::takes(None)))),
+            _ => return Err(ValueError::Type(format!("expected a {}", Self::accepts(None)))),
         };
         match number {
             Some(number) if (0.0..=1.0).contains(&number) => {
                 Ok(Ratio { millionths: (number * f64::from(ALL)).round() as u32 })
             }
-            _ => Err(Problem::Range(format!("is no share; write a {}", Self::takes(None)))),
+            _ => Err(ValueError::Range(format!("is no share; write a {}", Self::accepts(None)))),
         }
     }
 
@@ -107,14 +107,14 @@ impl Setting for Ratio {
 }
 
 impl Setting for Attributes {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "list of \"NAME=VALUE\"".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let wrong = |text: &str| {
             let text = text.escape_debug();
-            Problem::Range(format!(
+            ValueError::Range(format!(
                 "\"{text}\" is no attribute; write NAME=VALUE, for example \"deployment.environment.name=production\""
             ))
         };
@@ -126,7 +126,7 @@ impl Setting for Attributes {
         let texts = texts::<Self>(value)?.into_iter().filter(|text| !text.is_empty());
         let all = texts.map(attribute).collect::<Result<Vec<_>, _>>()?;
         if all.len() > ATTRIBUTES_MAX {
-            return Err(Problem::Range(format!("has {} attributes; {ATTRIBUTES_MAX} may be there", all.len())));
+            return Err(ValueError::Range(format!("has {} attributes; {ATTRIBUTES_MAX} may be there", all.len())));
         }
         Ok(Attributes(all))
     }
@@ -141,7 +141,7 @@ impl Setting for Attributes {
 mod tests {
     use super::*;
 
-    fn read<S: Setting>(text: &str) -> Result<S, Problem> {
+    fn read<S: Setting>(text: &str) -> Result<S, ValueError> {
         let parsed = DeValue::parse(text).expect("TOML").into_inner();
         S::from_toml(&parsed, None)
     }
@@ -166,7 +166,9 @@ mod tests {
         for bad in bad {
             assert!(read::<Endpoint>(&format!("\"{bad}\"")).is_err(), "{bad}");
         }
-        let Err(Problem::Range(why)) = read::<Endpoint>("\"https://ann:secret@example.org\"") else { panic!("taken") };
+        let Err(ValueError::Range(why)) = read::<Endpoint>("\"https://ann:secret@example.org\"") else {
+            panic!("taken")
+        };
         assert!(why.contains("headers_file") && !why.contains("secret") && !why.contains("ann"), "{why}");
     }
 
@@ -178,7 +180,7 @@ mod tests {
         for bad in ["1.1", "-0.1", "nan", "2", "-1"] {
             assert!(read::<Ratio>(bad).is_err(), "{bad}");
         }
-        assert!(matches!(read::<Ratio>("\"x\""), Err(Problem::Type(_))));
+        assert!(matches!(read::<Ratio>("\"x\""), Err(ValueError::Type(_))));
     }
 
     #[test]

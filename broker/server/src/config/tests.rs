@@ -133,7 +133,7 @@ fn text_that_is_not_toml_is_refused_with_its_place() {
 }
 
 #[test]
-fn everything_wrong_is_reported_from_the_top() {
+fn all_errors_are_reported_in_file_order() {
     let errors =
         from_file("threads = true\n[mqtt]\nzzzzzzzz = 1\nmax_qos = 9\n[log]\nlevel = \"loud\"\n").expect_err("refused");
     let lines: Vec<_> = errors.iter().map(|error| error.split(':').nth(1).unwrap_or_default().to_owned()).collect();
@@ -183,7 +183,7 @@ fn what_is_spoken_at_an_address_stands_before_it() {
 }
 
 #[test]
-fn only_the_websocket_of_the_default_can_be_given_up() {
+fn only_the_default_websocket_listener_is_optional() {
     let default = Config::default().listen;
     let mut given = from_file(&to_toml(&Config::default())).expect("good").listen;
     assert_eq!(given, default);
@@ -234,7 +234,7 @@ fn a_table_is_a_listener_with_a_name_and_rules_of_its_own() {
 }
 
 #[test]
-fn what_is_wrong_with_a_table_is_told_with_its_place() {
+fn listener_table_errors_are_reported_with_their_location() {
     let wrong = |text: &str| one_error(from_file(text));
     assert_eq!(
         wrong("[[listener]]\naddress = \"127.0.0.1:1\"\nconections = 1\n"),
@@ -261,12 +261,12 @@ fn users_that_a_cluster_shares_are_those_of_listeners_without_a_file_of_their_ow
                 [[listener]]\naddress = \"mqtt://127.0.0.1:1\"\nauth.password_file = \"apart\"\n\
                 [[listener]]\naddress = \"mqtt://127.0.0.1:2\"\nauth.password_file = \"\"\n";
     let mut config = from_file(text).expect("good");
-    config.listen.make_way();
+    config.listen.remove_default();
     let told = |shares| -> Vec<_> {
         let listeners = config.listeners_that_share(shares).into_iter();
         let file =
             |listener: &listener::Listener| listener.auth.password_file.get().map(|file| file.display().to_string());
-        listeners.map(|listener| (listener.shares_users, file(&listener), listener.lets_in_anonymous())).collect()
+        listeners.map(|listener| (listener.uses_shared_users, file(&listener), listener.allows_anonymous())).collect()
     };
     let own = |file: &str| (false, Some(file.to_owned()), false);
     let apart = [own("apart"), (false, None, true)];
@@ -332,7 +332,7 @@ fn proxies_are_networks_of_one_listener() {
 
 /// A proxy on this machine brings clients from anywhere: they are not let in without a name because the address is one of this machine.
 #[test]
-fn who_comes_by_a_proxy_is_not_of_this_machine() {
+fn proxied_clients_are_not_local() {
     let folder = Scratch::new("by-proxy");
     let by_proxy = |auth: &str| {
         let text = format!("[[listener]]\naddress = \"127.0.0.1:1\"\nproxy.trusted = \"127.0.0.1\"\n{auth}\n");
@@ -342,12 +342,12 @@ fn who_comes_by_a_proxy_is_not_of_this_machine() {
     let refused = one_error(by_proxy(""));
     assert!(refused.contains("nobody can come in by") && refused.contains("holders of certificates"), "{refused}");
     let open = by_proxy("auth.anonymous = true").expect("it says so");
-    assert!(open.listeners()[0].lets_in_anonymous());
+    assert!(open.listeners()[0].allows_anonymous());
     assert!(open.warnings().iter().any(|warning| warning.contains("is open to the network")), "{:?}", open.warnings());
     let of_holders = by_proxy("auth.anonymous = false").expect("the proxy names holders of certificates");
-    assert!(!of_holders.listeners()[0].lets_in_anonymous() && of_holders.listeners()[0].takes_certificates());
+    assert!(!of_holders.listeners()[0].allows_anonymous() && of_holders.listeners()[0].accepts_certificates());
     let users = by_proxy("auth.password_file = \"users\"").expect("users are known");
-    assert!(!users.listeners()[0].lets_in_anonymous() && !users.listeners()[0].keeps_anonymous());
+    assert!(!users.listeners()[0].allows_anonymous() && !users.listeners()[0].allows_connected_anonymous());
     let nobody = one_error(by_proxy("auth.anonymous = false\nauth.certificate = \"nobody\""));
     assert!(nobody.contains("nobody can come in by"), "{nobody}");
 }
@@ -414,7 +414,7 @@ impl Drop for Scratch {
 }
 
 #[test]
-fn quotas_that_do_not_hold_in_a_cluster_are_told() {
+fn quotas_without_effect_in_a_cluster_are_reported() {
     let quotas = ["limits.retained_messages_per_client=10", "limits.user_retained_bytes=1000"];
     assert!(from_options(&quotas).expect("good").warnings().is_empty());
     let in_cluster = from_options(&[&quotas[..], &["cluster.servers=nats://a"]].concat()).expect("good");
@@ -451,7 +451,7 @@ fn paths_in_a_file_are_seen_from_its_folder_and_others_from_here() {
 }
 
 #[test]
-fn the_admin_api_is_local_unless_told_and_never_without_a_token() {
+fn the_admin_api_is_local_by_default_and_always_needs_a_token() {
     let listen = |value: &str| {
         let token = "admin.token_file=token";
         from_options(&[&format!("admin.listen={value}"), token])
@@ -475,8 +475,8 @@ fn the_admin_api_is_local_unless_told_and_never_without_a_token() {
     assert!(allowed.warnings().iter().any(|warning| warning.contains("tokens and passwords go over it in the clear")));
     let bare = one_error(open(&["admin.listen=https://0.0.0.0:9183"]));
     assert!(bare.starts_with("admin.listen: https://0.0.0.0:9183 needs admin.certificate"), "{bare}");
-    let by_tls = open(&["admin.listen=https://0.0.0.0:9183", "tls.certificate=c", "tls.key=k"]).expect("reads");
-    assert_eq!(by_tls.warnings(), [""; 0]);
+    let is_tls = open(&["admin.listen=https://0.0.0.0:9183", "tls.certificate=c", "tls.key=k"]).expect("reads");
+    assert_eq!(is_tls.warnings(), [""; 0]);
     let half = one_error(open(&["admin.listen=https://9183", "admin.certificate=c", "tls.certificate=c", "tls.key=k"]));
     assert!(half.starts_with("admin.key: there are 0 keys"), "{half}");
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use tautwire_tls::{CipherSuites, ClientCertificates, MinimumVersion};
 use toml::de::DeValue;
 
-use super::value::{Choice, FilePath, Problem, Setting, quoted, texts};
+use super::value::{Choice, FilePath, Setting, ValueError, quoted, texts};
 
 /// Several files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,17 +22,17 @@ impl FilePaths {
     }
 
     /// As absolute paths: those that are not are looked for in `folder`.
-    pub(super) fn seen_from(&mut self, folder: &Path) {
-        self.0.iter_mut().for_each(|path| path.seen_from(folder));
+    pub(super) fn relative_to(&mut self, folder: &Path) {
+        self.0.iter_mut().for_each(|path| path.relative_to(folder));
     }
 }
 
 impl Setting for FilePaths {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "path or list of paths".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let paths = texts::<Self>(value)?.into_iter().filter(|text| !text.is_empty());
         paths.map(|text| FilePath::from_toml(&DeValue::String(text.into()), range)).collect::<Result<_, _>>().map(Self)
     }
@@ -56,14 +56,14 @@ impl Choice for MinimumVersion {
 }
 
 impl Setting for CipherSuites {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         let names: Vec<_> = CipherSuites::known().into_iter().map(quoted).collect();
         format!("list of {}", names.join(", "))
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         CipherSuites::of(texts::<Self>(value)?).map_err(|unknown| {
-            Problem::Range(format!(
+            ValueError::Range(format!(
                 "\"{}\" is not a cipher suite that is served; there are {}",
                 unknown.escape_debug(),
                 CipherSuites::known().join(", ")

@@ -16,14 +16,14 @@ use crate::nearest::nearest;
 /// A type that a configuration key may have.
 pub(crate) trait Setting: Sized {
     /// What the key takes, for people.
-    fn takes(range: Option<&RangeInclusive<u64>>) -> String;
-    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem>;
+    fn accepts(range: Option<&RangeInclusive<u64>>) -> String;
+    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError>;
     fn to_toml(&self) -> String;
 }
 
 /// Why a value does not suit its key; the text says what was found and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Problem {
+pub(crate) enum ValueError {
     /// A value of another TOML type.
     Type(String),
     /// The right type, but outside the allowed values.
@@ -50,7 +50,7 @@ impl FilePath {
     }
 
     /// The same as an absolute path: one that is not is looked for in `folder`.
-    pub(super) fn seen_from(&mut self, folder: &Path) {
+    pub(super) fn relative_to(&mut self, folder: &Path) {
         let absolute = self.get().and_then(|path| std::path::absolute(folder.join(path)).ok());
         if let Some(text) = absolute.and_then(|path| path.into_os_string().into_string().ok()) {
             self.0 = text;
@@ -66,19 +66,19 @@ pub(crate) struct AdminListen(pub(crate) Option<AdminAddress>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AdminAddress {
     pub(crate) socket: SocketAddr,
-    pub(crate) by_tls: bool,
+    pub(crate) is_tls: bool,
 }
 
 impl AdminAddress {
     /// Whether others can reach it, and whoever is on the way can read what goes over it.
-    pub(crate) fn can_be_overheard(self) -> bool {
-        !self.by_tls && !self.socket.ip().to_canonical().is_loopback()
+    pub(crate) fn is_remote_plaintext(self) -> bool {
+        !self.is_tls && !self.socket.ip().to_canonical().is_loopback()
     }
 }
 
 impl fmt::Display for AdminAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http{}://{}", if self.by_tls { "s" } else { "" }, self.socket)
+        write!(f, "http{}://{}", if self.is_tls { "s" } else { "" }, self.socket)
     }
 }
 
@@ -109,7 +109,7 @@ impl Choice for log::Level {
 }
 
 impl<C: Choice> Setting for C {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         let names: Vec<String> = C::CHOICES.iter().map(|(name, _)| format!("\"{name}\"")).collect();
         match names.split_last() {
             Some((last, [])) => last.clone(),
@@ -118,7 +118,7 @@ impl<C: Choice> Setting for C {
         }
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let given = match value {
             // A version is written without quotes on the command line.
             DeValue::Float(fraction) if C::CHOICES.iter().any(|(name, _)| *name == fraction.as_str()) => {
@@ -129,11 +129,11 @@ impl<C: Choice> Setting for C {
         if let Some((_, choice)) = C::CHOICES.iter().find(|(name, _)| *name == given) {
             return Ok(*choice);
         }
-        let mut text = format!("\"{given}\" is not one of {}", Self::takes(None));
+        let mut text = format!("\"{given}\" is not one of {}", Self::accepts(None));
         if let Some(name) = nearest(given, C::CHOICES.iter().map(|(name, _)| *name)) {
             text.push_str(&format!("; did you mean \"{name}\"?"));
         }
-        Err(Problem::Range(text))
+        Err(ValueError::Range(text))
     }
 
     fn to_toml(&self) -> String {
@@ -143,11 +143,11 @@ impl<C: Choice> Setting for C {
 }
 
 impl Setting for bool {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "true or false".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         value.as_bool().ok_or_else(|| wrong_type::<Self>(value, None))
     }
 
@@ -158,11 +158,11 @@ impl Setting for bool {
 
 /// A key that need not be there.
 impl<S: Setting> Setting for Option<S> {
-    fn takes(range: Option<&RangeInclusive<u64>>) -> String {
-        S::takes(range)
+    fn accepts(range: Option<&RangeInclusive<u64>>) -> String {
+        S::accepts(range)
     }
 
-    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         S::from_toml(value, range).map(Some)
     }
 
@@ -175,20 +175,20 @@ impl<S: Setting> Setting for Option<S> {
 macro_rules! whole_number {
     ($($type:ty),+) => { $(
         impl Setting for $type {
-            fn takes(range: Option<&RangeInclusive<u64>>) -> String {
+            fn accepts(range: Option<&RangeInclusive<u64>>) -> String {
                 match range {
                     Some(range) => format!("whole number from {} to {}", range.start(), range.end()),
                     None => "whole number".to_owned(),
                 }
             }
 
-            fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+            fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
                 let number = whole_number(value).ok_or_else(|| wrong_type::<Self>(value, range))?;
                 u64::try_from(number)
                     .ok()
                     .filter(|number| range.is_none_or(|range| range.contains(number)))
                     .and_then(|number| Self::try_from(number).ok())
-                    .ok_or_else(|| Problem::Range(format!("{number} is out of range; write a {}", Self::takes(range))))
+                    .ok_or_else(|| ValueError::Range(format!("{number} is out of range; write a {}", Self::accepts(range))))
             }
 
             fn to_toml(&self) -> String {
@@ -200,16 +200,16 @@ macro_rules! whole_number {
 whole_number!(u16, u32, u64, usize);
 
 impl Setting for QoS {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "0, 1 or 2".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let number = whole_number(value).ok_or_else(|| wrong_type::<Self>(value, None))?;
         u8::try_from(number)
             .ok()
             .and_then(QoS::from_u8)
-            .ok_or_else(|| Problem::Range(format!("{number} is not a QoS; write {}", Self::takes(None))))
+            .ok_or_else(|| ValueError::Range(format!("{number} is not a QoS; write {}", Self::accepts(None))))
     }
 
     fn to_toml(&self) -> String {
@@ -218,11 +218,11 @@ impl Setting for QoS {
 }
 
 impl Setting for FilePath {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "path, \"\" for none".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let text = value.as_str().ok_or_else(|| wrong_type::<Self>(value, None))?;
         Ok(Self(text.to_owned()))
     }
@@ -233,32 +233,32 @@ impl Setting for FilePath {
 }
 
 impl Setting for AdminListen {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "\"https://ADDRESS:PORT\", \"ADDRESS:PORT\" or a port, \"\" for none".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
-        let at = |socket, by_tls| Self(Some(AdminAddress { socket, by_tls }));
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
+        let at = |socket, is_tls| Self(Some(AdminAddress { socket, is_tls }));
         let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         if let Some(port) = whole_number(value) {
             let port = u16::try_from(port);
             return port
                 .map(|port| at(local(port), false))
-                .map_err(|_| Problem::Range("a port is at most 65535".to_owned()));
+                .map_err(|_| ValueError::Range("a port is at most 65535".to_owned()));
         }
         let given = value.as_str().ok_or_else(|| wrong_type::<Self>(value, None))?;
         if given.is_empty() {
             return Ok(Self(None));
         }
-        let (by_tls, text) = match given.strip_prefix("https://") {
+        let (is_tls, text) = match given.strip_prefix("https://") {
             Some(rest) => (true, rest),
             None => (false, given.strip_prefix("http://").unwrap_or(given)),
         };
         let text = text.strip_suffix('/').unwrap_or(text);
         match (text.parse(), text.parse()) {
-            (Ok(socket), _) => Ok(at(socket, by_tls)),
-            (_, Ok(port)) => Ok(at(local(port), by_tls)),
-            _ => Err(Problem::Range(format!(
+            (Ok(socket), _) => Ok(at(socket, is_tls)),
+            (_, Ok(port)) => Ok(at(local(port), is_tls)),
+            _ => Err(ValueError::Range(format!(
                 "\"{}\" is not an IP address and port; write it like \"127.0.0.1:9183\" or \"https://[::]:9183\"",
                 given.escape_debug()
             ))),
@@ -268,22 +268,22 @@ impl Setting for AdminListen {
     fn to_toml(&self) -> String {
         match self.0 {
             None => "\"\"".to_owned(),
-            Some(AdminAddress { socket, by_tls: false }) => format!("\"{socket}\""),
-            Some(by_tls) => format!("\"{by_tls}\""),
+            Some(AdminAddress { socket, is_tls: false }) => format!("\"{socket}\""),
+            Some(is_tls) => format!("\"{is_tls}\""),
         }
     }
 }
 
 impl Setting for TopicPrefix {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "beginning of a topic name, \"\" for none".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let text = value.as_str().ok_or_else(|| wrong_type::<Self>(value, None))?;
         match TopicName::new(text) {
             Err(error) if !text.is_empty() => {
-                Err(Problem::Range(format!("{text:?} cannot begin a topic name: {error}")))
+                Err(ValueError::Range(format!("{text:?} cannot begin a topic name: {error}")))
             }
             _ => Ok(Self(text.to_owned())),
         }
@@ -295,16 +295,16 @@ impl Setting for TopicPrefix {
 }
 
 impl Setting for Vec<AllowedOrigin> {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         "list of \"SCHEME://HOST[:PORT]\", \"null\" or \"*\"".to_owned()
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         texts::<Self>(value)?
             .into_iter()
             .map(|text| {
                 AllowedOrigin::new(text).ok_or_else(|| {
-                    Problem::Range(format!(
+                    ValueError::Range(format!(
                         "\"{}\" is not an origin; write it like \"https://example.org\" or \"http://10.0.0.7:3000\", without a path",
                         text.escape_debug()
                     ))
@@ -327,12 +327,12 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 /// A string.
-pub(super) fn text<'a, S: Setting>(value: &'a DeValue<'_>) -> Result<&'a str, Problem> {
+pub(super) fn text<'a, S: Setting>(value: &'a DeValue<'_>) -> Result<&'a str, ValueError> {
     value.as_str().ok_or_else(|| wrong_type::<S>(value, None))
 }
 
 /// The strings of a list; one may stand alone, without the brackets.
-pub(super) fn texts<'a, S: Setting>(value: &'a DeValue<'_>) -> Result<Vec<&'a str>, Problem> {
+pub(super) fn texts<'a, S: Setting>(value: &'a DeValue<'_>) -> Result<Vec<&'a str>, ValueError> {
     if let Some(one) = value.as_str() {
         return Ok(vec![one]);
     }
@@ -345,8 +345,8 @@ fn whole_number(value: &DeValue<'_>) -> Option<i128> {
     i128::from_str_radix(number.as_str(), number.radix()).ok()
 }
 
-fn wrong_type<S: Setting>(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Problem {
-    Problem::Type(format!("expected {}, found {}", S::takes(range), found(value)))
+fn wrong_type<S: Setting>(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> ValueError {
+    ValueError::Type(format!("expected {}, found {}", S::accepts(range), found(value)))
 }
 
 /// The TOML type of a value with its article, for messages.

@@ -51,9 +51,9 @@ impl Config {
 
     fn of_listeners(&self, warn: &mut impl FnMut(String, String)) {
         let listeners = self.listeners();
-        for listener in listeners.iter().filter(|listener| !listener.is_for_this_machine()) {
+        for listener in listeners.iter().filter(|listener| !listener.is_local_only()) {
             let has_rules = listener.acl.as_ref().unwrap_or(&self.acl.file).get().is_some();
-            if listener.lets_in_anonymous() && !has_rules {
+            if listener.allows_anonymous() && !has_rules {
                 warn(
                     format!(
                         "{listener} is open to the network, lets in clients that do not say who they are, and there is no acl.file: anyone \
@@ -62,7 +62,7 @@ impl Config {
                     "set auth.anonymous = false and auth.password_file, or say in acl.file who may do what".to_owned(),
                 );
             }
-            if listener.auth.plain_passwords && !listener.address.by_tls {
+            if listener.auth.plain_passwords && !listener.address.is_tls {
                 warn(
                     format!(
                         "{listener} takes passwords unencrypted from the network: whoever is on the way can read them"
@@ -71,7 +71,7 @@ impl Config {
                 );
             }
         }
-        for listener in listeners.iter().filter(|listener| !listener.lets_in_anybody()) {
+        for listener in listeners.iter().filter(|listener| !listener.accepts_any_client()) {
             warn(
                 format!("nobody can come in by {listener} unless the cluster shares users"),
                 "tautwire cluster config push --users FILE --admin URL --token-file FILE".to_owned(),
@@ -82,7 +82,7 @@ impl Config {
     /// Listeners on which nobody can authenticate, because their password file is empty; one line for those that share it.
     fn of_missing_users(&self, warn: &mut impl FnMut(String, String)) {
         let mut closed: Vec<(PathBuf, Vec<String>)> = Vec::new();
-        for listener in self.listeners().iter().filter(|listener| listener.takes_passwords_only()) {
+        for listener in self.listeners().iter().filter(|listener| listener.accepts_only_passwords()) {
             let Some(path) = listener.auth.password_file.get().filter(|path| files::has_no_entries(path)) else {
                 continue;
             };
@@ -105,7 +105,7 @@ impl Config {
     }
 
     fn of_the_admin_api(&self, warn: &mut impl FnMut(String, String)) {
-        if let Some(address) = self.admin.listen.0.filter(|address| address.can_be_overheard()) {
+        if let Some(address) = self.admin.listen.0.filter(|address| address.is_remote_plaintext()) {
             warn(
                 format!(
                     "admin.listen ({address}) is open to the network, and tokens and passwords go over it in the clear: write https://{0}, \

@@ -171,16 +171,16 @@ mod tests {
 
     #[test]
     fn mistakes_are_told_in_the_terms_of_the_request() {
-        let told = |text: &str| match Change::put(files(&OWN), "b", &entry(text)) {
+        let format_errors = |text: &str| match Change::put(files(&OWN), "b", &entry(text)) {
             Ok(_) => panic!("not refused"),
             Err(errors) => errors[0].to_string(),
         };
         let schema = r#"{"topics": "b", "format": "protobuf", "schema": "syntax = \"proto3\";\nmessage M { strin a = 1; }", "schema_file": "m.proto"}"#;
-        assert!(told(schema).starts_with("m.proto:2:"), "{}", told(schema));
+        assert!(format_errors(schema).starts_with("m.proto:2:"), "{}", format_errors(schema));
         let topics = r#"{"topics": "a/#/b", "format": "json", "schema": "{}"}"#;
-        assert!(told(topics).starts_with("request: topics: "), "{}", told(topics));
+        assert!(format_errors(topics).starts_with("request: topics: "), "{}", format_errors(topics));
         let overlap = r##"{"topics": "#", "format": "json", "schema": "{}"}"##;
-        assert!(told(overlap).contains("contract_overlap"), "{}", told(overlap));
+        assert!(format_errors(overlap).contains("contract_overlap"), "{}", format_errors(overlap));
     }
 
     #[test]

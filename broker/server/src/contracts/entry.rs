@@ -7,7 +7,7 @@ use crate::json::{Value, push_string};
 /// The keys of a contract in `contracts.toml`, and its schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
-    keys: Vec<(&'static str, Given)>,
+    keys: Vec<(&'static str, EntryValue)>,
     /// The text of the schema, where it is new.
     pub(crate) schema: Option<String>,
     /// The name of a schema that is in the folder; with a new text, the name whose ending says its language.
@@ -16,7 +16,7 @@ pub(crate) struct Entry {
 
 /// The value of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Given {
+enum EntryValue {
     Text(String),
     List(Vec<String>),
     Table(Vec<(String, String)>),
@@ -111,16 +111,16 @@ impl Entry {
 
     /// Sets a key whose value is a string.
     pub(crate) fn text(&mut self, key: &'static str, text: &str) {
-        self.keys.push((key, Given::Text(text.to_owned())));
+        self.keys.push((key, EntryValue::Text(text.to_owned())));
     }
 
     pub(crate) fn formats(&mut self, names: &[&str]) {
-        self.keys.push(("format", Given::List(names.iter().map(|name| (*name).to_owned()).collect())));
+        self.keys.push(("format", EntryValue::List(names.iter().map(|name| (*name).to_owned()).collect())));
     }
 
     /// Sets the levels with the fields they are tied to.
     pub(crate) fn ties(&mut self, ties: Vec<(String, String)>) {
-        self.keys.push(("ties", Given::Table(ties)));
+        self.keys.push(("ties", EntryValue::Table(ties)));
     }
 
     /// The keys as lines of TOML, with the schema at `schema`.
@@ -145,12 +145,12 @@ impl Entry {
     }
 }
 
-impl Given {
+impl EntryValue {
     /// Appends the value as JSON or TOML, which differ in what stands between names and values of a table.
     fn push(&self, out: &mut String, between: &str) {
         match self {
-            Given::Text(text) => push_string(out, text),
-            Given::List(items) => {
+            EntryValue::Text(text) => push_string(out, text),
+            EntryValue::List(items) => {
                 out.push('[');
                 for (at, item) in items.iter().enumerate() {
                     out.push_str(if at > 0 { ", " } else { "" });
@@ -158,7 +158,7 @@ impl Given {
                 }
                 out.push(']');
             }
-            Given::Table(members) => {
+            EntryValue::Table(members) => {
                 out.push_str("{ ");
                 for (at, (name, value)) in members.iter().enumerate() {
                     out.push_str(if at > 0 { ", " } else { "" });

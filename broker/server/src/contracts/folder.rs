@@ -28,7 +28,7 @@ pub(crate) fn read(folder: &Path) -> Result<Files, Vec<LoadError>> {
 }
 
 /// One line for each error, with the folder in front.
-pub(crate) fn told(folder: &Path, errors: &[LoadError]) -> Vec<String> {
+pub(crate) fn format_errors(folder: &Path, errors: &[LoadError]) -> Vec<String> {
     errors.iter().map(|error| folder.join(error.to_string()).display().to_string()).collect()
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn observing(catalogue: &Catalogue) -> Option<String> {
 }
 
 /// Warns of the contracts that only observe.
-pub(crate) fn warn_of_observing(catalogue: &Catalogue) {
+pub(crate) fn warn_of_observe_mode(catalogue: &Catalogue) {
     if let Some(text) = observing(catalogue) {
         log::warn!("{text}");
     }

@@ -16,7 +16,7 @@ use super::folder;
 /// A change comes from the API or from a signal; one is done after the other.
 pub(crate) struct Store {
     /// Held while a change is made.
-    place: Mutex<Place>,
+    lock_location: Mutex<StoreLocation>,
     control: Control,
     changes: AtomicU64,
     changes_refused: AtomicU64,
@@ -24,9 +24,9 @@ pub(crate) struct Store {
 
 /// Where the contracts are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum StoreLocation {
     /// There are none, and none can be added.
-    Nowhere,
+    Disabled,
     Folder(PathBuf),
     /// The nodes of the cluster share them: a change is a new revision.
     Cluster,
@@ -73,7 +73,9 @@ impl fmt::Display for StoreError {
 impl Store {
     pub(crate) fn new(folder: Option<&Path>, control: Control) -> Store {
         Store {
-            place: Mutex::new(folder.map_or(Place::Nowhere, |folder| Place::Folder(folder.to_owned()))),
+            lock_location: Mutex::new(
+                folder.map_or(StoreLocation::Disabled, |folder| StoreLocation::Folder(folder.to_owned())),
+            ),
             control,
             changes: AtomicU64::new(0),
             changes_refused: AtomicU64::new(0),
@@ -89,23 +91,26 @@ impl Store {
     ///
     /// # Errors
     /// What `adopt` finds wrong; nothing has changed then.
-    pub(crate) fn reload<T>(&self, adopt: impl FnOnce() -> Result<(Place, T), Vec<String>>) -> Result<T, Vec<String>> {
-        let mut place = self.place();
+    pub(crate) fn reload<T>(
+        &self,
+        adopt: impl FnOnce() -> Result<(StoreLocation, T), Vec<String>>,
+    ) -> Result<T, Vec<String>> {
+        let mut lock_location = self.lock_location();
         let result = adopt();
-        let is_about_contracts =
-            *place != Place::Nowhere || result.as_ref().is_ok_and(|(next, _)| *next != Place::Nowhere);
+        let is_about_contracts = *lock_location != StoreLocation::Disabled
+            || result.as_ref().is_ok_and(|(next, _)| *next != StoreLocation::Disabled);
         if is_about_contracts {
             self.count(result.is_ok());
         }
         result.map(|(next, done)| {
-            *place = next;
+            *lock_location = next;
             done
         })
     }
 
     /// Adds a contract, or replaces the one of that name; gives what holds then, and whether it is new.
     pub(crate) fn put(&self, name: &str, entry: &Entry) -> Result<(Arc<Catalogue>, bool), StoreError> {
-        self.alone(|folder| {
+        self.with_lock(|folder| {
             let is_new = self.control.contracts().named(name).is_none();
             let change = Change::put(folder::read(folder)?, name, entry)?;
             Ok((self.apply(change, folder)?, is_new))
@@ -114,7 +119,7 @@ impl Store {
 
     /// Takes a contract away.
     pub(crate) fn remove(&self, name: &str) -> Result<(), StoreError> {
-        self.alone(|folder| {
+        self.with_lock(|folder| {
             let change = Change::remove(folder::read(folder)?, name)?.ok_or(StoreError::Unknown)?;
             self.apply(change, folder).map(|_| ())
         })
@@ -129,19 +134,19 @@ impl Store {
     }
 
     /// Makes a change while nobody else makes one, and counts what came of it.
-    fn alone<T>(&self, change: impl FnOnce(&Path) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let place = self.place();
-        let result = change(match &*place {
-            Place::Folder(folder) => folder,
-            Place::Nowhere => return Err(StoreError::NoFolder),
-            Place::Cluster => return Err(StoreError::Shared),
+    fn with_lock<T>(&self, change: impl FnOnce(&Path) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let lock_location = self.lock_location();
+        let result = change(match &*lock_location {
+            StoreLocation::Folder(folder) => folder,
+            StoreLocation::Disabled => return Err(StoreError::NoFolder),
+            StoreLocation::Cluster => return Err(StoreError::Shared),
         });
         self.count(result.is_ok());
         result
     }
 
-    fn place(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_location(&self) -> MutexGuard<'_, StoreLocation> {
+        self.lock_location.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn count(&self, is_changed: bool) {

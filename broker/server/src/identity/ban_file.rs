@@ -104,7 +104,7 @@ impl BanFile {
     }
 
     /// Whether the file lacks a ban by rule. `by_rule`: how many rules have made so far.
-    pub(crate) fn is_behind(&self, by_rule: u64) -> bool {
+    pub(crate) fn is_out_of_date(&self, by_rule: u64) -> bool {
         self.by_rule != by_rule
     }
 
@@ -137,7 +137,7 @@ mod tests {
         ];
         let mut file = BanFile::new(path.clone());
         file.write(&bans, 1).expect("it is written");
-        assert!(!file.is_behind(1) && file.is_behind(2));
+        assert!(!file.is_out_of_date(1) && file.is_out_of_date(2));
         assert_eq!(read(&path), Ok(bans));
         for wrong in [
             "",

@@ -29,7 +29,7 @@ const JWKS_TIMEOUT_MS: u64 = 5_000;
 
 /// What outlives a reload: bans, and what hooks and URLs have answered.
 #[derive(Debug)]
-pub(crate) struct Lasting {
+pub(crate) struct SharedAuthState {
     key: [u8; 32],
     bans: Arc<Bans>,
     verified: Arc<VerifiedPasswords>,
@@ -39,32 +39,32 @@ pub(crate) struct Lasting {
 
 /// The chain of each listener.
 #[derive(Debug)]
-pub(crate) struct Chains {
-    by_listener: HashMap<Arc<str>, Asked>,
+pub(crate) struct AuthChains {
+    by_listener: HashMap<Arc<str>, ListenerAuth>,
     /// Somebody has to show who it is.
     ask: bool,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct ListenerAuth {
     chain: Arc<Chain>,
     passwords: Option<Arc<PasswordFile>>,
-    takes_tokens: bool,
-    asks_hook: bool,
-    keeps_anonymous: bool,
+    accepts_tokens: bool,
+    uses_hook: bool,
+    allows_connected_anonymous: bool,
 }
 
-impl Lasting {
+impl SharedAuthState {
     /// Nothing is known yet.
     ///
     /// # Errors
     /// The system gives no random bytes.
-    pub(crate) fn new(auth: &AuthConfig) -> Result<Lasting, String> {
+    pub(crate) fn new(auth: &AuthConfig) -> Result<SharedAuthState, String> {
         let (mut key, mut key_of_verified) = ([0; 32], [0; 32]);
         super::random(&mut key)?;
         super::random(&mut key_of_verified)?;
         let verified = Arc::new(VerifiedPasswords::new(&key_of_verified, auth.cached_passwords));
-        Ok(Lasting { key, bans: Arc::new(Bans::new(auth.ban.0.clone())), verified, hook: None, jwks: None })
+        Ok(SharedAuthState { key, bans: Arc::new(Bans::new(auth.ban.0.clone())), verified, hook: None, jwks: None })
     }
 
     pub(crate) fn verified(&self) -> &Arc<VerifiedPasswords> {
@@ -109,30 +109,34 @@ impl Lasting {
     }
 }
 
-impl Chains {
+impl AuthChains {
     /// Reads what the listeners name. Shared users are those of all listeners that have no file of their own.
     ///
     /// # Errors
-    /// Everything that is wrong with it, a line each. What `lasting` has stays as it is, but for a hook or a URL that is new.
-    pub(crate) fn read(config: &Config, shared: &Parts, lasting: &mut Lasting) -> Result<Chains, Vec<String>> {
+    /// Everything that is wrong with it, a line each. What `shared_state` has stays as it is, but for a hook or a URL that is new.
+    pub(crate) fn read(
+        config: &Config,
+        shared: &Parts,
+        shared_state: &mut SharedAuthState,
+    ) -> Result<AuthChains, Vec<String>> {
         let (listeners, auth) = (&config.listeners_that_share(shared.users.is_some()), &config.auth);
         let mut errors = Vec::new();
         let shared_users = shared.users().unwrap_or_else(|wrong| {
             errors.extend(wrong);
             None
         });
-        let tokens = auth.takes_tokens().then(|| jwt(auth, lasting)).transpose().unwrap_or_else(|error| {
+        let tokens = auth.accepts_tokens().then(|| jwt(auth, shared_state)).transpose().unwrap_or_else(|error| {
             errors.push(error);
             None
         });
         let hook =
-            hook_settings(auth).and_then(|settings| settings.map(|settings| lasting.hook(&settings)).transpose());
+            hook_settings(auth).and_then(|settings| settings.map(|settings| shared_state.hook(&settings)).transpose());
         let hook = hook.unwrap_or_else(|error| {
             errors.push(error);
             None
         });
-        let (bans, verified) = (lasting.bans.clone(), lasting.verified.clone());
-        let common = Common { tokens: tokens.map(Arc::new), hook, key: lasting.key, bans, verified };
+        let (bans, verified) = (shared_state.bans.clone(), shared_state.verified.clone());
+        let common = ChainBuilder { tokens: tokens.map(Arc::new), hook, key: shared_state.key, bans, verified };
         let mut files: HashMap<PathBuf, Result<Arc<PasswordFile>, Vec<String>>> = HashMap::new();
         let mut by_listener = HashMap::new();
         for listener in listeners {
@@ -142,25 +146,25 @@ impl Chains {
                 password_file(path, named)
             };
             let own = own.map(|path| files.entry(path.to_owned()).or_insert_with(|| read(path)).clone());
-            let passwords = own.or_else(|| shared_users.clone().filter(|_| listener.shares_users).map(Ok));
+            let passwords = own.or_else(|| shared_users.clone().filter(|_| listener.uses_shared_users).map(Ok));
             if let Ok(passwords) = passwords.transpose() {
                 let chain = common.chain(listener, passwords.clone());
-                let asked = Asked {
+                let asked = ListenerAuth {
                     chain,
                     passwords,
-                    takes_tokens: common.tokens.is_some(),
-                    asks_hook: common.hook.is_some(),
-                    keeps_anonymous: listener.keeps_anonymous(),
+                    accepts_tokens: common.tokens.is_some(),
+                    uses_hook: common.hook.is_some(),
+                    allows_connected_anonymous: listener.allows_connected_anonymous(),
                 };
                 by_listener.insert(listener.name.as_str().into(), asked);
             }
         }
         errors.extend(files.into_values().filter_map(Result::err).flatten());
         let ask = listeners.iter().any(|listener| {
-            let shows_certificates = listener.takes_certificates() || listener.wants_certificates();
-            shows_certificates || listener.knows_clients() || !listener.lets_in_anonymous()
+            let shows_certificates = listener.accepts_certificates() || listener.requests_certificates();
+            shows_certificates || listener.authenticates_clients() || !listener.allows_anonymous()
         });
-        if errors.is_empty() { Ok(Chains { by_listener, ask }) } else { Err(errors) }
+        if errors.is_empty() { Ok(AuthChains { by_listener, ask }) } else { Err(errors) }
     }
 
     /// Whether there is anything to ask: otherwise everybody is let in as nobody.
@@ -174,17 +178,17 @@ impl Chains {
     }
 
     /// Whether these still know a client that has been let in before by a listener.
-    pub(crate) fn know(&self, identity: Option<&Identity>, listener: &str) -> bool {
+    pub(crate) fn recognizes(&self, identity: Option<&Identity>, listener: &str) -> bool {
         let Some(asked) = self.by_listener.get(listener) else { return true };
         // Nobody has asked who it is.
-        let Some(identity) = identity else { return asked.keeps_anonymous };
+        let Some(identity) = identity else { return asked.allows_connected_anonymous };
         match (identity.by, &identity.user, &asked.passwords) {
             ("password_file", Some(user), passwords) => {
                 passwords.as_ref().is_some_and(|passwords| passwords.user(user).is_some())
             }
-            ("anonymous", ..) => asked.keeps_anonymous,
-            ("jwt", ..) => asked.takes_tokens,
-            ("hook", ..) => asked.asks_hook,
+            ("anonymous", ..) => asked.allows_connected_anonymous,
+            ("jwt", ..) => asked.accepts_tokens,
+            ("hook", ..) => asked.uses_hook,
             // What a certificate says holds for as long as its connection.
             _ => true,
         }
@@ -192,7 +196,7 @@ impl Chains {
 }
 
 /// What the chains of all listeners have in common.
-struct Common {
+struct ChainBuilder {
     tokens: Option<Arc<Jwt>>,
     hook: Option<Arc<Hook>>,
     key: [u8; 32],
@@ -200,18 +204,18 @@ struct Common {
     verified: Arc<VerifiedPasswords>,
 }
 
-impl Common {
+impl ChainBuilder {
     /// First what takes no time, last what others must answer; those who say nothing of themselves come after all that may know them.
     fn chain(&self, listener: &Listener, passwords: Option<Arc<PasswordFile>>) -> Arc<Chain> {
         let mut links = Vec::new();
-        if listener.takes_certificates() {
+        if listener.accepts_certificates() {
             links.push(AuthBackend::Certificate(Arc::new(certificate_rules(&listener.auth))));
         }
         links.extend(self.tokens.clone().map(AuthBackend::Jwt));
         links.extend(passwords.map(AuthBackend::PasswordFile));
         links.extend(self.hook.clone().map(AuthBackend::Hook));
-        let is_open = !listener.knows_clients();
-        if listener.lets_in_anonymous() {
+        let is_open = !listener.authenticates_clients();
+        if listener.allows_anonymous() {
             // Where nobody can show who it is, it does not matter what clients say.
             links.push(AuthBackend::Anonymous(if is_open {
                 Anonymous::Everybody
@@ -276,7 +280,7 @@ fn hook_settings(auth: &AuthConfig) -> Result<Option<HookSettings>, String> {
     }))
 }
 
-fn jwt(auth: &AuthConfig, lasting: &mut Lasting) -> Result<Jwt, String> {
+fn jwt(auth: &AuthConfig, shared_state: &mut SharedAuthState) -> Result<Jwt, String> {
     let keys = match (auth.jwt_keys.get(), &*auth.jwt_url.0, auth.jwt_secret_file.get()) {
         (Some(path), "", None) => {
             let keys = KeySet::of_file(&read_text(path, JWKS_BYTES_MAX)?);
@@ -287,7 +291,7 @@ fn jwt(auth: &AuthConfig, lasting: &mut Lasting) -> Result<Jwt, String> {
             let keys = KeySet::of_secret(Secret::new(text.trim_end_matches(['\r', '\n'])));
             Keys::Fixed(Arc::new(keys.map_err(|error| format!("auth.jwt_secret_file: {}: {error}", path.display()))?))
         }
-        (None, url, None) => Keys::Url(lasting.jwks(&JwksSettings {
+        (None, url, None) => Keys::Url(shared_state.jwks(&JwksSettings {
             url: url.into(),
             refresh_s: JWKS_REFRESH_S,
             keep_s: JWKS_KEEP_S,

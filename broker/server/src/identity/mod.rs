@@ -1,19 +1,19 @@
 //! Who clients are: files with users, passwords that people type, and threads that find out what takes long.
 
-mod ask;
+mod authenticator;
+mod ban_enforcer;
 pub(crate) mod ban_file;
 mod chains;
-mod enforcement;
-mod outside;
-mod porter;
+mod http_client;
+mod prompt_password;
 mod users;
 mod workers;
 
-pub(crate) use ask::{ask, from_file};
-pub(crate) use chains::{Chains, parse_users, password_file};
-pub(crate) use enforcement::Enforcement;
-pub(crate) use outside::{Http, read_authorities};
-pub(crate) use porter::{Porter, Reading};
+pub(crate) use authenticator::{ChainAuthenticator, LoadedAuth};
+pub(crate) use ban_enforcer::BanEnforcer;
+pub(crate) use chains::{AuthChains, parse_users, password_file};
+pub(crate) use http_client::{UreqClient, read_authorities};
+pub(crate) use prompt_password::{from_file, prompt_password};
 pub(crate) use users::{edit, read};
 pub(crate) use workers::WorkerCounters;
 

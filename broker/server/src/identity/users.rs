@@ -6,7 +6,7 @@ use std::path::Path;
 use tautwire_identity::edit::EditError;
 use tautwire_identity::limits::PASSWORD_FILE_BYTES_MAX;
 
-use crate::edited::{self, NotChanged};
+use crate::file_edit::{self, FileEditError};
 use crate::files::{self, ReadError};
 
 /// Why a file has not been changed.
@@ -36,7 +36,7 @@ pub(crate) fn read(path: &Path) -> Result<String, String> {
     })
 }
 
-/// Changes a password file, as [`edited::change`] does.
+/// Changes a password file, as [`file_edit::change`] does.
 ///
 /// # Errors
 /// The change is refused, or the file cannot be read or written; then it is as it was.
@@ -45,9 +45,9 @@ pub(crate) fn edit(
     makes: bool,
     change: impl FnOnce(&str) -> Result<String, EditError>,
 ) -> Result<(), UsersError> {
-    edited::change(path, makes, PASSWORD_FILE_BYTES_MAX, change).map_err(|why| match why {
-        NotChanged::Refused(error) => UsersError::Edit(error),
-        NotChanged::File(error) => {
+    file_edit::change(path, makes, PASSWORD_FILE_BYTES_MAX, change).map_err(|why| match why {
+        FileEditError::Refused(error) => UsersError::Edit(error),
+        FileEditError::File(error) => {
             let hint = if error.kind() == io::ErrorKind::NotFound { "; tautwire user add makes it" } else { "" };
             UsersError::File(format!("the password file {} cannot be changed: {error}{hint}", path.display()))
         }

@@ -59,17 +59,17 @@ impl Clock {
 }
 
 /// Who is told what becomes of an attempt, on a thread of the pool, or at once.
-pub(crate) trait Told: Send {
+pub(crate) trait AuthCallback: Send {
     /// Whether anybody still wants to know. Otherwise the attempt is dropped.
     fn is_wanted(&self) -> bool {
         true
     }
 
-    fn tell(self: Box<Self>, step: AuthStep);
+    fn complete(self: Box<Self>, step: AuthStep);
 }
 
-impl<F: FnOnce(AuthStep) + Send> Told for F {
-    fn tell(self: Box<Self>, step: AuthStep) {
+impl<F: FnOnce(AuthStep) + Send> AuthCallback for F {
+    fn complete(self: Box<Self>, step: AuthStep) {
         self(step);
     }
 }
@@ -115,7 +115,7 @@ struct Queue {
 
 #[derive(Default)]
 struct QueueState {
-    waiting: VecDeque<(AuthWork, Box<dyn Told>)>,
+    waiting: VecDeque<(AuthWork, Box<dyn AuthCallback>)>,
     is_closed: bool,
 }
 
@@ -154,8 +154,8 @@ impl Workers {
 
     /// Has a thread do it, and all that follows, and tells what becomes of the attempt: who it is, a refusal, or a challenge. Does
     /// not block.
-    pub(crate) fn submit(&self, work: AuthWork, told: impl Told + 'static) {
-        self.0.submit(work, Box::new(told));
+    pub(crate) fn submit(&self, work: AuthWork, callback: impl AuthCallback + 'static) {
+        self.0.submit(work, Box::new(callback));
     }
 }
 
@@ -171,42 +171,42 @@ impl Drop for Workers {
 impl Shared {
     fn run(&self, kind: WorkKind) {
         if kind == WorkKind::Hash {
-            give_way();
+            lower_priority();
         }
-        while let Some((work, told)) = self.queue(kind).next() {
-            if !told.is_wanted() {
+        while let Some((work, callback)) = self.queue(kind).next() {
+            if !callback.is_wanted() {
                 self.tally.abandoned.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
-            self.go_on(work, told);
+            self.go_on(work, callback);
         }
     }
 
-    fn go_on(&self, mut work: AuthWork, mut told: Box<dyn Told>) {
+    fn go_on(&self, mut work: AuthWork, mut callback: Box<dyn AuthCallback>) {
         loop {
             let step = work.run(&*self.outside, self.clock.now());
             self.tally.progress.note();
             let more = match step {
                 AuthStep::AuthWork(more) => more,
-                step => return told.tell(step),
+                step => return callback.complete(step),
             };
-            match self.queue(more.kind()).push(more, told, self.limits.queue) {
+            match self.queue(more.kind()).push(more, callback, self.limits.queue) {
                 Ok(()) => return,
                 // The threads are being ended, and there may be nobody else to go on.
-                Err(Unplaced { is_closed: true, work: more, told: then }) => (work, told) = (more, then),
-                Err(Unplaced { told, .. }) => return self.refuse(told),
+                Err(RejectedWork { is_closed: true, work: more, callback: then }) => (work, callback) = (more, then),
+                Err(RejectedWork { callback, .. }) => return self.refuse(callback),
             }
         }
     }
 
-    fn refuse(&self, told: Box<dyn Told>) {
+    fn refuse(&self, callback: Box<dyn AuthCallback>) {
         self.tally.refused.fetch_add(1, Ordering::Relaxed);
-        told.tell(busy("too many attempts wait for a thread"));
+        callback.complete(busy("too many attempts wait for a thread"));
     }
 
-    fn submit(&self, work: AuthWork, told: Box<dyn Told>) {
-        if let Err(Unplaced { told, .. }) = self.queue(work.kind()).push(work, told, self.limits.queue) {
-            self.refuse(told);
+    fn submit(&self, work: AuthWork, callback: Box<dyn AuthCallback>) {
+        if let Err(RejectedWork { callback, .. }) = self.queue(work.kind()).push(work, callback, self.limits.queue) {
+            self.refuse(callback);
         }
     }
 
@@ -220,26 +220,26 @@ impl Shared {
 }
 
 /// An attempt for which there is no place.
-struct Unplaced {
+struct RejectedWork {
     is_closed: bool,
     work: AuthWork,
-    told: Box<dyn Told>,
+    callback: Box<dyn AuthCallback>,
 }
 
 impl Queue {
-    fn push(&self, work: AuthWork, told: Box<dyn Told>, max: usize) -> Result<(), Unplaced> {
+    fn push(&self, work: AuthWork, callback: Box<dyn AuthCallback>, max: usize) -> Result<(), RejectedWork> {
         let mut state = self.locked();
         if state.is_closed || state.waiting.len() >= max {
-            return Err(Unplaced { is_closed: state.is_closed, work, told });
+            return Err(RejectedWork { is_closed: state.is_closed, work, callback });
         }
-        state.waiting.push_back((work, told));
+        state.waiting.push_back((work, callback));
         drop(state);
         self.arrived.notify_one();
         Ok(())
     }
 
     /// The next; waits for it. `None` when there will be none.
-    fn next(&self) -> Option<(AuthWork, Box<dyn Told>)> {
+    fn next(&self) -> Option<(AuthWork, Box<dyn AuthCallback>)> {
         let mut state = self.locked();
         loop {
             if let Some(next) = state.waiting.pop_front() {
@@ -258,7 +258,7 @@ impl Queue {
 }
 
 /// Lets the threads that serve clients go first. Where the system does not let it, hashes have their share of the processors.
-fn give_way() {
+fn lower_priority() {
     const NICENESS: i32 = 10;
     if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
         log::debug!("a thread for hashes runs at the priority of all others: {error}");
@@ -365,12 +365,12 @@ mod tests {
         let gate = Gate(Mutex::new(answers), Mutex::new(asked));
         let tally = Arc::new(WorkerTally::default());
         let workers = Workers::start(LIMITS, Clock::start(), Box::new(gate), tally.clone()).expect("threads");
-        let (chain, (tell, outcomes)) = (chain(), mpsc::channel());
-        workers.submit(work(&chain, "dave"), telling(&tell));
+        let (chain, (complete, outcomes)) = (chain(), mpsc::channel());
+        workers.submit(work(&chain, "dave"), telling(&complete));
         questions.recv_timeout(Duration::from_secs(60)).expect("a question");
         // One is on its way, one waits, and a third does not find room.
-        workers.submit(work(&chain, "mallory"), telling(&tell));
-        workers.submit(work(&chain, "dave"), telling(&tell));
+        workers.submit(work(&chain, "mallory"), telling(&complete));
+        workers.submit(work(&chain, "dave"), telling(&complete));
         assert_eq!(next(&outcomes), Err(RefusalCode::Busy));
         answer.send(r#"{"result":"ignore"}"#).expect("a hook");
         assert_eq!(next(&outcomes), Ok(Some("dave".into())));
@@ -387,8 +387,8 @@ mod tests {
         let gate = Gate(Mutex::new(answers), Mutex::new(asked));
         let tally = Arc::new(WorkerTally::default());
         let workers = Workers::start(LIMITS, Clock::start(), Box::new(gate), tally.clone()).expect("threads");
-        let (tell, outcomes) = mpsc::channel();
-        workers.submit(work(&chain(), "dave"), telling(&tell));
+        let (complete, outcomes) = mpsc::channel();
+        workers.submit(work(&chain(), "dave"), telling(&complete));
         questions.recv_timeout(Duration::from_secs(60)).expect("a question");
         drop(workers);
         answer.send(r#"{"result":"ignore"}"#).expect("a hook");
@@ -399,23 +399,23 @@ mod tests {
 
     struct Gone(mpsc::Sender<Outcome>);
 
-    impl Told for Gone {
+    impl AuthCallback for Gone {
         fn is_wanted(&self) -> bool {
             false
         }
 
-        fn tell(self: Box<Self>, step: AuthStep) {
+        fn complete(self: Box<Self>, step: AuthStep) {
             telling(&self.0)(step);
         }
     }
 
     #[test]
-    fn nothing_is_computed_for_a_client_that_is_gone() {
+    fn no_work_runs_for_a_disconnected_client() {
         let (limits, tally) = (WorkerLimits { queue: 2, ..LIMITS }, Arc::new(WorkerTally::default()));
         let workers = Workers::start(limits, Clock::start(), Box::new(()), tally.clone()).expect("threads");
-        let (tell, outcomes) = mpsc::channel();
-        workers.submit(work(&chain_of_users(), "dave"), Gone(tell.clone()));
-        workers.submit(work(&chain_of_users(), "dave"), telling(&tell));
+        let (complete, outcomes) = mpsc::channel();
+        workers.submit(work(&chain_of_users(), "dave"), Gone(complete.clone()));
+        workers.submit(work(&chain_of_users(), "dave"), telling(&complete));
         assert_eq!(next(&outcomes), Ok(Some("dave".into())), "the first one is told nothing");
         assert!(outcomes.try_recv().is_err());
         assert_eq!(tally.counters(), WorkerCounters { done: 1, abandoned: 1, ..WorkerCounters::default() });
@@ -437,17 +437,17 @@ mod tests {
         let (limits, tally) = (WorkerLimits { queue: 100, ..LIMITS }, Arc::new(WorkerTally::default()));
         let workers = Workers::start(limits, Clock::start(), Box::new(()), tally.clone()).expect("threads");
         let chain = chain_with(Some(tokens()));
-        let (tell, outcomes) = mpsc::channel();
+        let (complete, outcomes) = mpsc::channel();
         // The only thread for hashes is busy for as long as the test wants.
         let (end, ended) = mpsc::channel::<()>();
         let held = work(&chain, "dave");
         let begun = Arc::new(std::sync::Barrier::new(2));
-        workers.submit(held, Holding(begun.clone(), Mutex::new(ended), telling_boxed(&tell)));
+        workers.submit(held, Holding(begun.clone(), Mutex::new(ended), telling_boxed(&complete)));
         begun.wait();
         for _ in 0..50 {
-            workers.submit(work(&chain, "dave"), telling(&tell));
+            workers.submit(work(&chain, "dave"), telling(&complete));
         }
-        workers.submit(work_with(&chain, "carol", Secret::new(TOKEN)), telling(&tell));
+        workers.submit(work_with(&chain, "carol", Secret::new(TOKEN)), telling(&complete));
         assert_eq!(next(&outcomes), Ok(Some("carol".into())));
         end.send(()).expect("the thread waits");
         for _ in 0..51 {
@@ -459,8 +459,8 @@ mod tests {
     /// Keeps its thread until it is told to go on.
     struct Holding(Arc<std::sync::Barrier>, Mutex<mpsc::Receiver<()>>, Box<dyn FnOnce(AuthStep) + Send>);
 
-    impl Told for Holding {
-        fn tell(self: Box<Self>, step: AuthStep) {
+    impl AuthCallback for Holding {
+        fn complete(self: Box<Self>, step: AuthStep) {
             self.0.wait();
             self.1.lock().expect("a lock").recv().expect("an end");
             (self.2)(step);

@@ -14,8 +14,8 @@ use log::Record;
 use log::kv::{Error, Key, Value, VisitSource};
 use tautwire_reactor::Control;
 
-use super::pace::Pace;
 use super::queue::Queue;
+use super::rate::ByteRateLimiter;
 use crate::json::push_string;
 use crate::time::UtcTime;
 
@@ -29,9 +29,9 @@ static CONTROL: OnceLock<Control> = OnceLock::new();
 
 struct Audit {
     queue: Arc<Queue>,
-    next: Arc<Next>,
+    next: Arc<ReplacementFile>,
     /// Of lines about those who are turned away, which come as often as strangers want.
-    strangers: Mutex<Pace>,
+    unauthenticated: Mutex<ByteRateLimiter>,
     /// There is a file.
     is_on: AtomicBool,
 }
@@ -39,19 +39,19 @@ struct Audit {
 /// Where the lines that are written next go.
 struct AuditFile {
     file: File,
-    next: Arc<Next>,
+    next: Arc<ReplacementFile>,
 }
 
 /// A file that takes the place of the one that is written to.
 #[derive(Default)]
-struct Next {
+struct ReplacementFile {
     is_there: AtomicBool,
     file: Mutex<Option<File>>,
     /// Where the file is.
     path: Mutex<PathBuf>,
 }
 
-impl Next {
+impl ReplacementFile {
     fn put(&self, path: PathBuf, file: File) {
         *locked(&self.path) = path;
         *locked(&self.file) = Some(file);
@@ -61,7 +61,7 @@ impl Next {
 
 /// A file that is open, to be written to from now on; or that there is to be none.
 #[derive(Debug)]
-pub(crate) struct NextFile(Option<(PathBuf, File)>);
+pub(crate) struct OpenAuditFile(Option<(PathBuf, File)>);
 
 /// Writes what belongs to the audit log to this file from now on, behind what is there. The file is made over to `owner`, by numbers of user
 /// and group, where the broker is about to become somebody else: it is opened anew as that user.
@@ -77,11 +77,11 @@ pub(crate) fn start(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
 }
 
 fn begin(path: PathBuf, file: File) -> io::Result<()> {
-    let next = Arc::new(Next { path: Mutex::new(path), ..Next::default() });
+    let next = Arc::new(ReplacementFile { path: Mutex::new(path), ..ReplacementFile::default() });
     let queue = Queue::start(Box::new(AuditFile { file, next: next.clone() }), lost)?;
-    let strangers = Mutex::new(Pace::new(Instant::now()));
-    let _ = QUEUE.set(Audit { queue, next, strangers, is_on: AtomicBool::new(true) });
-    begin_to_count();
+    let unauthenticated = Mutex::new(ByteRateLimiter::new(Instant::now()));
+    let _ = QUEUE.set(Audit { queue, next, unauthenticated, is_on: AtomicBool::new(true) });
+    start_counting();
     Ok(())
 }
 
@@ -99,14 +99,14 @@ pub(crate) fn reopen() {
 ///
 /// # Errors
 /// It cannot be opened. Nothing has changed then.
-pub(crate) fn open_next(path: Option<&Path>) -> Result<NextFile, String> {
+pub(crate) fn open_next(path: Option<&Path>) -> Result<OpenAuditFile, String> {
     let opened = path.map(|path| open(path).map(|file| (path.to_owned(), file)).map_err(|error| (path, error)));
     let opened = opened.transpose().map_err(|(path, error)| format!("audit.file: {}: {error}", path.display()))?;
-    Ok(NextFile(opened))
+    Ok(OpenAuditFile(opened))
 }
 
 /// From now on this file is written to.
-pub(crate) fn adopt(next: NextFile) {
+pub(crate) fn adopt(next: OpenAuditFile) {
     match (next.0, QUEUE.get()) {
         (Some((path, file)), Some(audit)) => {
             audit.next.put(path, file);
@@ -129,43 +129,43 @@ pub(super) fn take(record: &Record<'_>) {
         // The visitor fails never.
         let _ = record.key_values().visit(&mut Pairs(out));
     });
-    let mut pace = locked(&audit.strangers);
-    if is_about_a_stranger(record) && !pace.admit(lines.len(), Instant::now()) {
-        drop(pace);
+    let mut rate = locked(&audit.unauthenticated);
+    if is_unauthenticated(record) && !rate.admit(lines.len(), Instant::now()) {
+        drop(rate);
         return audit.queue.count_lost(1);
     }
-    lines.insert_str(0, &held_back(pace));
+    lines.insert_str(0, &suppressed(rate));
     audit.queue.push(lines);
 }
 
 /// Whether it says that somebody was turned away. The others come no more often than clients are served, or operators act.
-fn is_about_a_stranger(record: &Record<'_>) -> bool {
+fn is_unauthenticated(record: &Record<'_>) -> bool {
     let event = record.key_values().get(Key::from_str("event"));
     event
         .is_some_and(|event| matches!(event.to_borrowed_str(), Some("refused" | "denied" | "reauthentication_refused")))
 }
 
 /// The line that says how many were held back, if any were.
-fn held_back(mut pace: MutexGuard<'_, Pace>) -> String {
-    let count = pace.take_held_back();
+fn suppressed(mut rate: MutexGuard<'_, ByteRateLimiter>) -> String {
+    let count = rate.take_suppressed();
     if count > 0 { lost(count) } else { String::new() }
 }
 
 /// Waits a moment for all lines to be written.
 pub(super) fn flush() {
     if let Some(audit) = QUEUE.get() {
-        audit.queue.push(held_back(locked(&audit.strangers)));
-        audit.queue.wait_until_written(super::LAST_LINES);
+        audit.queue.push(suppressed(locked(&audit.unauthenticated)));
+        audit.queue.wait_until_written(super::FLUSH_TIMEOUT);
     }
 }
 
 /// Counts the lines that are lost, and those that have been lost already, with the broker's counters.
 pub(super) fn count_losses(control: &Control) {
     let _ = CONTROL.set(control.clone());
-    begin_to_count();
+    start_counting();
 }
 
-fn begin_to_count() {
+fn start_counting() {
     if let (Some(audit), Some(control)) = (QUEUE.get(), CONTROL.get()) {
         audit.queue.count_losses(Box::new(|lines| control.count_lost_audit_lines(lines)));
     }

@@ -62,7 +62,7 @@ mod tests {
 
     use super::*;
 
-    fn told(pairs: &[(&str, Value<'_>)]) -> Option<(Level, String)> {
+    fn event_line(pairs: &[(&str, Value<'_>)]) -> Option<(Level, String)> {
         let record = Record::builder().key_values(&pairs).target("audit").args(format_args!("")).build();
         let event = of(&record)?;
         let (mut line, fields) = event.line(&record);
@@ -75,7 +75,7 @@ mod tests {
         let text = Value::from;
         let warning = |line: &str| Some((Level::Warn, line.to_owned()));
         assert_eq!(
-            told(&[
+            event_line(&[
                 ("event", text("refused")),
                 ("client_id", text("meter 7")),
                 ("user", text("ann")),
@@ -89,17 +89,18 @@ mod tests {
             )
         );
         assert_eq!(
-            told(&[("event", text("denied")), ("what", text("subscribe")), ("topic", text("#"))]),
+            event_line(&[("event", text("denied")), ("what", text("subscribe")), ("topic", text("#"))]),
             warning("denied subscription topic=#")
         );
-        let login = |done| told(&[("event", text("admin_login")), ("by", text("user eve")), ("done", text(done))]);
+        let login =
+            |done| event_line(&[("event", text("admin_login")), ("by", text("user eve")), ("done", text(done))]);
         assert_eq!(login("no"), warning("failed admin login by=\"user eve\" done=no"));
         assert_eq!(login("yes"), None);
         let admin = |status: u16| {
-            told(&[("event", text("admin")), ("path", text("/v1/bans")), ("status", Value::from(status))])
+            event_line(&[("event", text("admin")), ("path", text("/v1/bans")), ("status", Value::from(status))])
         };
         assert_eq!(admin(401), warning("denied admin request path=/v1/bans status=401"));
         assert_eq!((admin(200), admin(409)), (None, None));
-        assert_eq!(told(&[("event", text("connect")), ("client_id", text("a"))]), None);
+        assert_eq!(event_line(&[("event", text("connect")), ("client_id", text("a"))]), None);
     }
 }

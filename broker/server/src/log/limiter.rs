@@ -7,7 +7,7 @@ use log::Level;
 
 /// What lines are bounded by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Site {
+pub(super) enum LimitKey {
     /// The file and line of a log statement.
     Statement(&'static str, u32),
     /// The kind of an event.
@@ -19,19 +19,19 @@ pub(super) struct Limiter {
     /// 0 means no bound.
     burst: u32,
     interval: Duration,
-    windows: HashMap<Site, Window>,
+    windows: HashMap<LimitKey, Window>,
 }
 
 struct Window {
     started: Instant,
     written: u32,
-    held_back: u64,
+    suppressed: u64,
     level: Level,
     target: String,
 }
 
-pub(super) struct HeldBack {
-    pub(super) site: Site,
+pub(super) struct SuppressedLines {
+    pub(super) site: LimitKey,
     pub(super) level: Level,
     pub(super) target: String,
     pub(super) count: u64,
@@ -48,14 +48,14 @@ impl Limiter {
     }
 
     /// Whether a line of this statement may be written now.
-    pub(super) fn admit(&mut self, site: Site, level: Level, target: &str, now: Instant) -> bool {
+    pub(super) fn admit(&mut self, site: LimitKey, level: Level, target: &str, now: Instant) -> bool {
         if self.burst == 0 {
             return true;
         }
         let window = self.windows.entry(site).or_insert_with(|| Window {
             started: now,
             written: 0,
-            held_back: 0,
+            suppressed: 0,
             level,
             target: target.to_owned(),
         });
@@ -67,30 +67,30 @@ impl Limiter {
         if admitted {
             window.written += 1;
         } else {
-            window.held_back += 1;
+            window.suppressed += 1;
         }
         admitted
     }
 
     /// The counts of the statements whose interval is over.
-    pub(super) fn take_finished(&mut self, now: Instant) -> Vec<HeldBack> {
+    pub(super) fn take_finished(&mut self, now: Instant) -> Vec<SuppressedLines> {
         let interval = self.interval;
         self.take(|window| now.duration_since(window.started) >= interval)
     }
 
-    pub(super) fn take_all(&mut self) -> Vec<HeldBack> {
+    pub(super) fn take_all(&mut self) -> Vec<SuppressedLines> {
         self.take(|_| true)
     }
 
-    fn take(&mut self, finished: impl Fn(&Window) -> bool) -> Vec<HeldBack> {
+    fn take(&mut self, finished: impl Fn(&Window) -> bool) -> Vec<SuppressedLines> {
         self.windows
             .iter_mut()
-            .filter(|(_, window)| window.held_back > 0 && finished(window))
-            .map(|(site, window)| HeldBack {
+            .filter(|(_, window)| window.suppressed > 0 && finished(window))
+            .map(|(site, window)| SuppressedLines {
                 site: *site,
                 level: window.level,
                 target: window.target.clone(),
-                count: std::mem::take(&mut window.held_back),
+                count: std::mem::take(&mut window.suppressed),
             })
             .collect()
     }
@@ -101,11 +101,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_statement_writes_a_burst_then_is_counted_and_the_count_comes_out_once() {
+    fn a_statement_beyond_its_burst_is_suppressed_and_counted_once() {
         let mut limiter = Limiter::new(2, Duration::from_secs(10));
         let start = Instant::now();
         let at = |s| start + Duration::from_secs(s);
-        let (flood, other) = (Site::Statement("a.rs", 1), Site::Kind("refused connection"));
+        let (flood, other) = (LimitKey::Statement("a.rs", 1), LimitKey::Kind("refused connection"));
         let admit = |limiter: &mut Limiter, site, s| limiter.admit(site, Level::Warn, "t", at(s));
         assert!(admit(&mut limiter, flood, 0));
         assert!(admit(&mut limiter, flood, 1));
@@ -123,6 +123,6 @@ mod tests {
     fn a_burst_of_zero_means_no_bound() {
         let mut limiter = Limiter::new(0, Duration::from_secs(10));
         let now = Instant::now();
-        assert!((0..1000).all(|_| limiter.admit(Site::Statement("a.rs", 1), Level::Warn, "t", now)));
+        assert!((0..1000).all(|_| limiter.admit(LimitKey::Statement("a.rs", 1), Level::Warn, "t", now)));
     }
 }

@@ -10,8 +10,8 @@ pub(crate) mod audit;
 mod events;
 mod limiter;
 mod line;
-mod pace;
 mod queue;
+mod rate;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -24,12 +24,12 @@ use crate::config::{LogConfig, LogFormat};
 use crate::stderr;
 use crate::telemetry::logs;
 use crate::time::UtcTime;
-use limiter::{HeldBack, Limiter, Site};
+use limiter::{LimitKey, Limiter, SuppressedLines};
 use line::{FieldValue, Fields, push_line};
 use queue::Queue;
 
 /// How long ending the process waits for a standard error that takes its last lines.
-const LAST_LINES: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The lines of the process on their way to standard error.
 static QUEUE: OnceLock<Arc<Queue>> = OnceLock::new();
@@ -114,7 +114,7 @@ impl Log for StderrLog {
         if record.target() == audit::TARGET {
             if let Some(event) = events::of(record).filter(|event| event.level <= log::max_level()) {
                 let line = || event.line(record);
-                self.write((event.level, events::TARGET), Some(Site::Kind(event.kind)), line);
+                self.write((event.level, events::TARGET), Some(LimitKey::Kind(event.kind)), line);
             }
             audit::take(record);
             return;
@@ -123,7 +123,7 @@ impl Log for StderrLog {
             return;
         }
         let site = match (record.level(), record.file_static(), record.line()) {
-            (Level::Error | Level::Warn | Level::Info, Some(file), Some(line)) => Some(Site::Statement(file, line)),
+            (Level::Error | Level::Warn | Level::Info, Some(file), Some(line)) => Some(LimitKey::Statement(file, line)),
             _ => None,
         };
         let line = || (record.args().to_string(), Fields::of(record.key_values()));
@@ -134,27 +134,27 @@ impl Log for StderrLog {
     fn flush(&self) {
         let now = UtcTime::now();
         let mut lines = String::new();
-        let held_back = limiter().as_mut().map_or_else(Vec::new, Limiter::take_all);
-        for held_back in held_back {
-            self.push_held_back(&mut lines, &now, &held_back);
+        let suppressed = limiter().as_mut().map_or_else(Vec::new, Limiter::take_all);
+        for suppressed in suppressed {
+            self.push_suppressed(&mut lines, &now, &suppressed);
         }
         self.queue.push(lines);
-        self.queue.wait_until_written(LAST_LINES);
+        self.queue.wait_until_written(FLUSH_TIMEOUT);
         audit::flush();
     }
 }
 
 impl StderrLog {
     /// Writes a line, unless too many of its site have been written, and the counts of those that were held back before.
-    fn write(&self, (level, target): (Level, &str), site: Option<Site>, line: impl FnOnce() -> (String, Fields)) {
+    fn write(&self, (level, target): (Level, &str), site: Option<LimitKey>, line: impl FnOnce() -> (String, Fields)) {
         let now = UtcTime::now();
         let mut lines = String::new();
         let is_admitted = {
             let mut limiter = limiter();
             let Some(limiter) = &mut *limiter else { return };
             let instant = Instant::now();
-            for held_back in limiter.take_finished(instant) {
-                self.push_held_back(&mut lines, &now, &held_back);
+            for suppressed in limiter.take_finished(instant) {
+                self.push_suppressed(&mut lines, &now, &suppressed);
             }
             site.is_none_or(|site| limiter.admit(site, level, target, instant))
         };
@@ -168,12 +168,12 @@ impl StderrLog {
         self.queue.push(lines);
     }
 
-    fn push_held_back(&self, lines: &mut String, now: &UtcTime, held_back: &HeldBack) {
-        let HeldBack { site, level, target, count } = held_back;
+    fn push_suppressed(&self, lines: &mut String, now: &UtcTime, suppressed: &SuppressedLines) {
+        let SuppressedLines { site, level, target, count } = suppressed;
         let lines_like = counted(*count, "more line");
         let message = match site {
-            Site::Statement(file, line) => format!("suppressed {lines_like} like those from {file}:{line}"),
-            Site::Kind(kind) => format!("suppressed {lines_like} `{kind}`"),
+            LimitKey::Statement(file, line) => format!("suppressed {lines_like} like those from {file}:{line}"),
+            LimitKey::Kind(kind) => format!("suppressed {lines_like} `{kind}`"),
         };
         let fields = Fields::default().with("suppressed", FieldValue::Number(*count));
         push_line(lines, format(), now, (*level, target), &message, &fields);

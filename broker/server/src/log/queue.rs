@@ -54,7 +54,7 @@ impl Queue {
             lost_lines: Box::new(lost_lines),
         });
         let writer = queue.clone();
-        thread::Builder::new().name("log".into()).spawn(move || writer.write_for_ever(out))?;
+        thread::Builder::new().name("log".into()).spawn(move || writer.run_writer(out))?;
         Ok(queue)
     }
 
@@ -65,10 +65,10 @@ impl Queue {
         }
         let mut state = self.state();
         if state.lines.len() >= LINES_MAX || state.bytes + lines.len() > BYTES_MAX {
-            state.lose();
+            state.count_loss();
             return;
         }
-        self.tell_of_lost(&mut state);
+        self.report_lost_lines(&mut state);
         state.add(lines);
         drop(state);
         self.filled.notify_one();
@@ -93,14 +93,14 @@ impl Queue {
     }
 
     /// Puts a line where lines were lost.
-    fn tell_of_lost(&self, state: &mut State) {
+    fn report_lost_lines(&self, state: &mut State) {
         if state.lost > 0 {
             let lost = std::mem::take(&mut state.lost);
             state.add((self.lost_lines)(lost));
         }
     }
 
-    fn write_for_ever(&self, mut out: Box<dyn Write + Send>) {
+    fn run_writer(&self, mut out: Box<dyn Write + Send>) {
         let mut piece = String::new();
         loop {
             let mut state = self.state();
@@ -108,7 +108,7 @@ impl Queue {
             state.is_writing = false;
             self.written.notify_all();
             if state.lines.is_empty() {
-                self.tell_of_lost(&mut state);
+                self.report_lost_lines(&mut state);
             }
             state =
                 self.filled.wait_while(state, |state| state.lines.is_empty()).unwrap_or_else(PoisonError::into_inner);
@@ -134,7 +134,7 @@ impl State {
         self.lines.push_back(lines);
     }
 
-    fn lose(&mut self) {
+    fn count_loss(&mut self) {
         self.lost += 1;
         self.count_lost(1);
     }
@@ -154,7 +154,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     /// Longer than anything here may take.
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     /// Takes a write each time it is let.
     struct Gate {
@@ -188,13 +188,13 @@ mod tests {
             queue.push(format!("{number}\n"));
         }
         drop(lets);
-        queue.wait_until_written(PATIENCE);
+        queue.wait_until_written(TIMEOUT);
         let text: String = seen.try_iter().collect();
         assert_eq!(text, (0..1_000).map(|number| format!("{number}\n")).collect::<String>());
     }
 
     #[test]
-    fn what_finds_no_place_is_counted_and_told_of_where_it_would_have_been() {
+    fn dropped_lines_are_counted_and_reported_in_place() {
         for line_bytes in [2, 3_000] {
             let (queue, lets, seen) = queue();
             let line = format!("{}\n", "x".repeat(line_bytes - 1));
@@ -210,9 +210,9 @@ mod tests {
             queue.push(line.clone());
             let lost = counted.load(Ordering::Relaxed);
             drop(lets);
-            queue.wait_until_written(PATIENCE);
+            queue.wait_until_written(TIMEOUT);
             queue.push("next\n".into());
-            queue.wait_until_written(PATIENCE);
+            queue.wait_until_written(TIMEOUT);
             let text: String = seen.try_iter().collect();
             let kept = text.lines().filter(|line| line.starts_with('x')).count() as u64;
             assert_eq!(kept + lost, 10_001);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn ending_does_not_wait_for_somebody_who_does_not_read() {
+    fn shutdown_does_not_wait_for_a_stalled_reader() {
         let (queue, lets, _seen) = queue();
         queue.push("line\n".into());
         queue.wait_until_written(Duration::from_millis(1));

@@ -3,7 +3,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors besides those of clients: the log, listeners, threads, the admin API.
-pub(crate) const DESCRIPTORS_BESIDES: u64 = 256;
+pub(crate) const RESERVED_DESCRIPTORS: u64 = 256;
 
 /// Raises the soft limit to the hard one, and gives the limit that holds then; `None` where there is none. Processes that this one starts
 /// have it as well; it starts none.
@@ -22,12 +22,12 @@ pub(crate) fn raise_limit() -> Option<u64> {
 }
 
 /// What is wrong with a limit for so many connections, if anything.
-pub(crate) fn complaint(allowed: Option<u64>, connections: u64) -> Option<String> {
-    let allowed = allowed.filter(|allowed| *allowed < connections.saturating_add(DESCRIPTORS_BESIDES))?;
+pub(crate) fn check_limit(allowed: Option<u64>, connections: u64) -> Option<String> {
+    let allowed = allowed.filter(|allowed| *allowed < connections.saturating_add(RESERVED_DESCRIPTORS))?;
     Some(format!(
         "limits.connections is {connections}, but the process may open only {allowed} files, so it refuses clients before that; raise the \
          hard limit (LimitNOFILE= of systemd, `ulimit -n`) to {} or lower limits.connections [descriptors]",
-        connections.saturating_add(DESCRIPTORS_BESIDES)
+        connections.saturating_add(RESERVED_DESCRIPTORS)
     ))
 }
 
@@ -37,12 +37,12 @@ mod tests {
 
     #[test]
     fn a_limit_below_what_connections_need_is_named_with_both_numbers() {
-        let said = complaint(Some(1_024), 100_000).expect("too few");
+        let said = check_limit(Some(1_024), 100_000).expect("too few");
         for part in ["limits.connections is 100000", "only 1024 files", "to 100256"] {
             assert!(said.contains(part), "{part}: {said}");
         }
-        assert_eq!(complaint(Some(1_256), 1_000), None);
-        assert!(complaint(Some(1_255), 1_000).is_some());
-        assert_eq!(complaint(None, u64::MAX), None);
+        assert_eq!(check_limit(Some(1_256), 1_000), None);
+        assert!(check_limit(Some(1_255), 1_000).is_some());
+        assert_eq!(check_limit(None, u64::MAX), None);
     }
 }

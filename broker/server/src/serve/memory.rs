@@ -12,17 +12,17 @@ const UNKNOWN_BYTES: u64 = 4 << 30;
 
 /// How `memory.limit` is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Budget {
+pub(crate) struct MemoryPlan {
     /// For all that clients make the broker hold.
     pub(crate) buffered_bytes: usize,
     /// For retained messages.
     pub(crate) retained_bytes: usize,
 }
 
-impl Budget {
+impl MemoryPlan {
     /// Half is for what clients make the broker hold and, where retained messages do not leave memory, a quarter for those. The
     /// rest is for what stands in no account: the program, its threads, what the allocator has not given back.
-    pub(crate) fn of(config: &Config) -> Budget {
+    pub(crate) fn of(config: &Config) -> MemoryPlan {
         let limit_bytes = match config.memory.limit {
             0 => available_bytes(|path| fs::read_to_string(path).ok()) / 4 * 3,
             bytes => bytes,
@@ -31,7 +31,7 @@ impl Budget {
         let limits = &config.limits;
         let retained_bytes =
             if config.data.path.is_none() { limits.retained_bytes.min(part(4)) } else { limits.retained_bytes };
-        Budget { buffered_bytes: limits.buffered_bytes.min(part(2)), retained_bytes }
+        MemoryPlan { buffered_bytes: limits.buffered_bytes.min(part(2)), retained_bytes }
     }
 }
 
@@ -74,12 +74,12 @@ mod tests {
         let mut config = Config::default();
         let (buffered, retained) = (config.limits.buffered_bytes, config.limits.retained_bytes);
         config.memory.limit = 64 << 20;
-        assert_eq!(Budget::of(&config), Budget { buffered_bytes: 32 << 20, retained_bytes: retained });
+        assert_eq!(MemoryPlan::of(&config), MemoryPlan { buffered_bytes: 32 << 20, retained_bytes: retained });
         let in_memory = Override::from_option("--memory", "data.path", String::new());
         let mut config = Config::load(None, &[in_memory]).expect("that is allowed");
         config.memory.limit = 64 << 20;
-        assert_eq!(Budget::of(&config).retained_bytes, 16 << 20);
+        assert_eq!(MemoryPlan::of(&config).retained_bytes, 16 << 20);
         config.memory.limit = 1 << 50;
-        assert_eq!(Budget::of(&config), Budget { buffered_bytes: buffered, retained_bytes: retained });
+        assert_eq!(MemoryPlan::of(&config), MemoryPlan { buffered_bytes: buffered, retained_bytes: retained });
     }
 }

@@ -24,19 +24,19 @@ use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
 use tautwire_reactor::{Broker, DataDirectory, DataLock, Doorkeeper, Entrance, OnDamage, Place, StartError, counted};
 
-use crate::admin::{Admin, Credentials, CurrentCredentials, Serving};
+use crate::admin::{Admin, AdminServer, Credentials, CurrentCredentials};
 use crate::cluster::{Node, Plan as ClusterPlan};
 use crate::config::Config;
 use crate::config::listen::{Address, MQTT_PORT};
 use crate::config::listener::Listener;
 use crate::contracts::{self, Store};
 use crate::files;
-use crate::identity::Porter;
+use crate::identity::ChainAuthenticator;
 use crate::rules;
 use crate::shared::Parts;
 use crate::telemetry::{Plan, Telemetry};
-use reload::{Outside, Reloader, Source};
-use tls::{ServedCertificate, TlsServers};
+use reload::{ReloadTargets, Reloader, Source};
+use tls::{CertificateInfo, TlsServers};
 use user::User;
 
 /// The longest that the start waits for each thread to have nothing to do. After a restart to which many clients come back, a thread may be
@@ -44,12 +44,12 @@ use user::User;
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// What the configuration names, read and checked.
-pub(crate) struct Prepared {
+pub(crate) struct LoadedConfig {
     contracts: Catalogue,
     credentials: Credentials,
     tls: TlsServers,
     policy: Arc<Policy>,
-    porter: Arc<Porter>,
+    authenticator: Arc<ChainAuthenticator>,
     /// Whom the broker becomes once it listens.
     user: Option<User>,
     telemetry: Option<Plan>,
@@ -57,15 +57,15 @@ pub(crate) struct Prepared {
     cluster: Option<ClusterPlan>,
 }
 
-impl Prepared {
+impl LoadedConfig {
     /// What clients of a listener are shown, where it speaks TLS.
-    pub(crate) fn certificates_of(&self, listener: &Listener) -> Option<Arc<[ServedCertificate]>> {
-        self.tls.certificates_of(listener)
+    pub(crate) fn listener_certificates(&self, listener: &Listener) -> Option<Arc<[CertificateInfo]>> {
+        self.tls.listener_certificates(listener)
     }
 
     /// What clients of the admin API are shown, where it speaks TLS.
-    pub(crate) fn certificates_of_admin(&self, config: &Config) -> Option<Arc<[ServedCertificate]>> {
-        self.tls.certificates_of_admin(config)
+    pub(crate) fn admin_certificates(&self, config: &Config) -> Option<Arc<[CertificateInfo]>> {
+        self.tls.admin_certificates(config)
     }
 
     /// What the files allow and probably do not mean, one sentence each.
@@ -88,21 +88,44 @@ impl Prepared {
 ///
 /// # Errors
 /// Everything that is wrong with them.
-pub(crate) fn prepare(config: &Config) -> Result<Prepared, Vec<String>> {
+pub(crate) fn prepare(config: &Config) -> Result<LoadedConfig, Vec<String>> {
     let contracts = config.contracts.path.get().map_or_else(|| Ok(Catalogue::default()), read_contracts);
     // What a cluster shares is known once the broker is one of several.
     let own = Parts::default();
     let credentials = Credentials::read(config, &own);
-    let porter = Porter::new(config);
+    let authenticator = ChainAuthenticator::new(config);
     let user = Some(&*config.user.0).filter(|user| !user.is_empty()).map(User::find).transpose();
     let outside = (Plan::read(config), ClusterPlan::read(config));
-    match (contracts, credentials, TlsServers::read(config), rules::load_all(config, &own), porter, user, outside) {
-        (Ok(contracts), Ok(credentials), Ok(tls), Ok(policy), Ok(porter), Ok(user), (Ok(telemetry), Ok(cluster))) => {
-            Ok(Prepared { contracts, credentials, tls, policy, porter: Arc::new(porter), user, telemetry, cluster })
-        }
-        (contracts, credentials, tls, policy, porter, user, (telemetry, cluster)) => {
+    match (
+        contracts,
+        credentials,
+        TlsServers::read(config),
+        rules::load_all(config, &own),
+        authenticator,
+        user,
+        outside,
+    ) {
+        (
+            Ok(contracts),
+            Ok(credentials),
+            Ok(tls),
+            Ok(policy),
+            Ok(authenticator),
+            Ok(user),
+            (Ok(telemetry), Ok(cluster)),
+        ) => Ok(LoadedConfig {
+            contracts,
+            credentials,
+            tls,
+            policy,
+            authenticator: Arc::new(authenticator),
+            user,
+            telemetry,
+            cluster,
+        }),
+        (contracts, credentials, tls, policy, authenticator, user, (telemetry, cluster)) => {
             let lists =
-                [contracts.err(), policy.err(), porter.err(), credentials.err(), telemetry.err(), cluster.err()];
+                [contracts.err(), policy.err(), authenticator.err(), credentials.err(), telemetry.err(), cluster.err()];
             let lists = lists.into_iter().flatten().flatten();
             Err(lists.chain(tls.err()).chain(user.err()).collect())
         }
@@ -114,13 +137,13 @@ pub(crate) fn prepare(config: &Config) -> Result<Prepared, Vec<String>> {
 /// # Errors
 /// Everything that is wrong with them, a line each.
 fn read_contracts(folder: &Path) -> Result<Catalogue, Vec<String>> {
-    contracts::load(folder).map_err(|errors| contracts::told(folder, &errors))
+    contracts::load(folder).map_err(|errors| contracts::format_errors(folder, &errors))
 }
 
 /// Runs the broker until it is told to stop by SIGINT or SIGTERM. The line `listening on mqtt://ADDRESS:PORT`,
 /// `listening on ws://ADDRESS:PORT/PATH` or `listening on http://ADDRESS:PORT` and the like on standard output says that it is ready, one
 /// for each address.
-pub(crate) fn run(source: Source, mut config: Config, mut prepared: Prepared, on_damage: OnDamage) -> ExitCode {
+pub(crate) fn run(source: Source, mut config: Config, mut prepared: LoadedConfig, on_damage: OnDamage) -> ExitCode {
     tautwire_reactor::keep_large_apart();
     // As early as may be: the log of the start is sent, too.
     let telemetry = Arc::new(Telemetry::new());
@@ -133,17 +156,17 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: Prepared, on
             return ExitCode::FAILURE;
         }
     };
-    if user::is_root_unasked(prepared.user.as_ref()) {
+    if user::is_implicit_root(prepared.user.as_ref()) {
         log::warn!(
             "the broker runs as root, and need not: name a user in `user`, or have the service manager start it as one"
         );
     }
-    if let Some(complaint) = descriptors::complaint(descriptors::raise_limit(), config.limits.connections as u64) {
-        log::warn!("{complaint}");
+    if let Some(check_limit) = descriptors::check_limit(descriptors::raise_limit(), config.limits.connections as u64) {
+        log::warn!("{check_limit}");
     }
     if config.contracts.path.get().is_some() {
         log::info!("{}", counted(prepared.contracts.contracts().len(), "contract"));
-        contracts::warn_of_observing(&prepared.contracts);
+        contracts::warn_of_observe_mode(&prepared.contracts);
     }
     // Whoever waits for others looks whether the broker is to end; what is there to be read again has not been read yet.
     let mut gives_up = || signals.pending().any(|signal| signal != SIGHUP);
@@ -157,7 +180,7 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: Prepared, on
         Err(error) => return failed(&error, &telemetry),
     };
     let started = start(source, &mut config, prepared, on_damage, telemetry.clone(), node.clone());
-    let Running { broker, reloader, admin } = match started {
+    let RunningBroker { broker, reloader, admin } = match started {
         Ok(running) => running,
         Err(error) => return failed(&error, &telemetry),
     };
@@ -176,7 +199,7 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: Prepared, on
     let mut addresses: Vec<String> = bound.iter().map(ToString::to_string).collect();
     addresses.extend(admin);
     let plain = listeners.iter().zip(&bound).filter(|(_, address)| address.is_plain());
-    let example = plain.filter_map(|(listener, address)| Example::of(listener, address)).next();
+    let example = plain.filter_map(|(listener, address)| QuickStart::of(listener, address)).next();
     // Starting is over when each thread has made its first turn, which publishes the `$SYS` topics; whoever looks at the memory after being
     // told where the broker listens does not see what that took.
     broker.settle(SETTLE);
@@ -190,13 +213,13 @@ pub(crate) fn run(source: Source, mut config: Config, mut prepared: Prepared, on
         if signal != SIGHUP {
             break;
         }
-        reloader.reload_and_tell("SIGHUP");
+        reloader.reload_and_notify("SIGHUP");
     }
     log::info!("stopping");
     notify::stopping();
     reloader.stop();
     // The last ones may wait for the next look at who is connected.
-    reloader.porter().keep_bans_by_rule();
+    reloader.authenticator().persist_rule_bans();
     broker.stop();
     if let Some(node) = node {
         node.stop();
@@ -219,7 +242,7 @@ fn join(plan: ClusterPlan, config: &Config, gives_up: &mut dyn FnMut() -> bool) 
 }
 
 /// A broker and what goes with it.
-struct Running {
+struct RunningBroker {
     broker: Broker,
     reloader: Arc<Reloader>,
     /// Where the admin API is served.
@@ -230,16 +253,16 @@ struct Running {
 fn start(
     source: Source,
     config: &mut Config,
-    prepared: Prepared,
+    prepared: LoadedConfig,
     on_damage: OnDamage,
     telemetry: Arc<Telemetry>,
     node: Option<Arc<Node>>,
-) -> Result<Running, String> {
+) -> Result<RunningBroker, String> {
     let directory = config.data.path.directory()?.filter(|_| node.is_none());
     // Before anything is listened on: another broker may have the directory, and clients would come here in vain.
     let lock = directory.as_deref().map(|path| lock_data(path, prepared.owner())).transpose()?.flatten();
-    let serving = Arc::new(Serving::default());
-    let door = serving.prepare(config.admin.listen.0, prepared.tls.of_admin(config))?;
+    let admin_server = Arc::new(AdminServer::default());
+    let door = admin_server.prepare(config.admin.listen.0, prepared.tls.admin_server(config))?;
     let credentials = Arc::new(CurrentCredentials::new(prepared.credentials));
     let data = config.data.path.directory()?;
     match &data {
@@ -248,16 +271,17 @@ fn start(
         None => log::info!("state is in memory alone: a restart loses it"),
     }
     if let Some(path) = &data {
-        prepared.porter.keep_bans_in(path)?;
+        prepared.authenticator.persist_bans_in(path)?;
     }
     let limit_bytes = settings::disk_limit(config);
     let data = directory.as_deref().map(|path| DataDirectory { path, on_damage, limit_bytes, lock: lock.as_ref() });
     let (contracts, policy) = (Arc::new(prepared.contracts), prepared.policy);
-    let porter = prepared.porter;
-    porter.start_workers()?;
-    let has_bans = !porter.bans().list(porter.now()).is_empty();
-    let asks = porter.chains().ask() || !policy.is_open() || has_bans;
-    let doors = Doors { porter: porter.clone(), asks, policy, user: prepared.user, node: node.clone() };
+    let authenticator = prepared.authenticator;
+    authenticator.start_workers()?;
+    let has_bans = !authenticator.bans().list(authenticator.now()).is_empty();
+    let asks = authenticator.chains().ask() || !policy.is_open() || has_bans;
+    let doors =
+        AccessControl { authenticator: authenticator.clone(), asks, policy, user: prepared.user, node: node.clone() };
     let broker = start_broker(config, contracts, doors, &prepared.tls, data).map_err(|error| error.to_string())?;
     if let Some(node) = &node {
         node.begin(broker.control().cluster_mail())?;
@@ -273,22 +297,22 @@ fn start(
         config.clone(),
         control.clone(),
         store.clone(),
-        (credentials.clone(), serving.clone()),
-        Outside { tls: prepared.tls.clone(), porter, telemetry: telemetry.clone(), node: node.clone() },
+        (credentials.clone(), admin_server.clone()),
+        ReloadTargets { tls: prepared.tls.clone(), authenticator, telemetry: telemetry.clone(), node: node.clone() },
     ));
-    let measured = serving.by(Admin::new(control, credentials, store, reloader.clone()));
+    let measured = admin_server.by(Admin::new(control, credentials, store, reloader.clone()));
     telemetry.measure(move || measured.metrics());
-    let admin = serving.adopt(door);
+    let admin = admin_server.adopt(door);
     reloader.enforce_bans_by_rule();
     reloader.watch_files();
     if let Some(node) = &node {
         let taker = Arc::downgrade(&reloader);
         node.take_on_by(move |revision| match taker.upgrade() {
-            Some(reloader) => reloader.take_on(revision),
+            Some(reloader) => reloader.apply(revision),
             None => Err(vec!["the broker stops".to_owned()]),
         })?;
     }
-    Ok(Running { broker, reloader, admin })
+    Ok(RunningBroker { broker, reloader, admin })
 }
 
 /// Locks the data directory. `owner`: whom the broker becomes once it listens, where it has been started as root. What is made then is to be
@@ -303,8 +327,8 @@ fn lock_data(path: &Path, owner: Option<(u32, u32)>) -> Result<Option<DataLock>,
 
 /// Who lets clients in, and what they may do then.
 #[derive(Clone)]
-struct Doors {
-    porter: Arc<Porter>,
+struct AccessControl {
+    authenticator: Arc<ChainAuthenticator>,
     asks: bool,
     policy: Arc<Policy>,
     user: Option<User>,
@@ -329,7 +353,7 @@ fn default_threads(cores: usize) -> usize {
 fn start_broker(
     config: &mut Config,
     contracts: Arc<Catalogue>,
-    doors: Doors,
+    doors: AccessControl,
     tls: &TlsServers,
     data: Option<DataDirectory<'_>>,
 ) -> Result<Broker, StartError> {
@@ -338,9 +362,9 @@ fn start_broker(
         let (engine, retained) = settings::of(config);
         let listens = settings::listens(config, &config.listeners(), tls);
         let tls_handshakes = config.limits.tls_handshakes;
-        let Doors { porter, asks, policy, user, node } = doors.clone();
+        let AccessControl { authenticator, asks, policy, user, node } = doors.clone();
         let arrivals = settings::arrivals(&config.limits);
-        let doorkeeper: Option<Arc<dyn Doorkeeper>> = Some(porter);
+        let doorkeeper: Option<Arc<dyn Doorkeeper>> = Some(authenticator);
         let sockets: Vec<&Path> = listens.iter().filter_map(|listen| listen.place.path()).collect();
         let once_bound = || user.as_ref().map_or(Ok(()), |user| user.assume(&sockets));
         let open = Entrance::open(&listens);
@@ -361,29 +385,29 @@ fn start_broker(
 }
 
 /// The commands that a person can try first at a listener for MQTT over plain TCP.
-struct Example {
+struct QuickStart {
     port: u16,
     needs_password: bool,
 }
 
-impl Example {
+impl QuickStart {
     /// `None` where neither clients without credentials nor clients with a password are accepted.
-    fn of(listener: &Listener, address: &Address) -> Option<Example> {
+    fn of(listener: &Listener, address: &Address) -> Option<QuickStart> {
         let port = address.socket()?.port();
-        let needs_password = !listener.lets_in_anonymous();
+        let needs_password = !listener.allows_anonymous();
         let has_users =
-            || listener.takes_passwords() && !listener.auth.password_file.get().is_some_and(files::has_no_entries);
-        (!needs_password || has_users()).then_some(Example { port, needs_password })
+            || listener.accepts_passwords() && !listener.auth.password_file.get().is_some_and(files::has_no_entries);
+        (!needs_password || has_users()).then_some(QuickStart { port, needs_password })
     }
 }
 
 /// Prints where the broker listens, and the commands to try it.
-fn announce(addresses: &[String], example: Option<Example>) -> io::Result<()> {
+fn announce(addresses: &[String], example: Option<QuickStart>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for address in addresses {
         writeln!(out, "listening on {address}")?;
     }
-    if let Some(Example { port, needs_password }) = example {
+    if let Some(QuickStart { port, needs_password }) = example {
         let port = match port {
             MQTT_PORT => String::new(),
             port => format!(" -p {port}"),

@@ -14,16 +14,16 @@ use tautwire_identity::{Ban, BanTarget};
 use tautwire_reactor::{Change, Control, Place, StartError, counted};
 
 use super::notify;
-use super::tls::{PreparedTls, ServedCertificate, TlsServers};
-use super::watch::Watch;
+use super::tls::{CertificateInfo, PreparedTls, TlsServers};
+use super::watch::FileWatcher;
 use super::{read_contracts, settings};
-use crate::admin::{Credentials, CurrentCredentials, Serving};
+use crate::admin::{AdminServer, Credentials, CurrentCredentials};
 use crate::cluster::{Node, Plan as ClusterPlan};
-use crate::config::applies::{self, Applies, ListenerChanges};
 use crate::config::listener::Listener;
+use crate::config::reload_effect::{self, ListenerChanges, ReloadEffect};
 use crate::config::{self, Config, Override};
-use crate::contracts::{Place as ContractPlace, Store, warn_of_observing};
-use crate::identity::{Chains, Enforcement, Porter, Reading};
+use crate::contracts::{Store, StoreLocation, warn_of_observe_mode};
+use crate::identity::{AuthChains, BanEnforcer, ChainAuthenticator, LoadedAuth};
 use crate::json;
 use crate::log::audit;
 use crate::rules;
@@ -53,32 +53,32 @@ pub(crate) struct Reloader {
     control: Control,
     store: Arc<Store>,
     credentials: Arc<CurrentCredentials>,
-    serving: Arc<Serving>,
+    admin_server: Arc<AdminServer>,
     tls: Mutex<TlsServers>,
-    porter: Arc<Porter>,
+    authenticator: Arc<ChainAuthenticator>,
     /// What the broker has been started with, but for what has been applied since.
     running: Mutex<Config>,
     /// What stands in place of files of this node. It changes while `running` is held.
     shared: Mutex<Arc<Shared>>,
     /// The broker is about to end.
     stops: AtomicBool,
-    watch: Watch,
+    watch: FileWatcher,
     telemetry: Arc<Telemetry>,
     /// Where the broker is one of several.
     node: Option<Arc<Node>>,
 }
 
 /// What stands between the broker and others, and changes with a reload as well.
-pub(crate) struct Outside {
+pub(crate) struct ReloadTargets {
     pub(crate) tls: TlsServers,
-    pub(crate) porter: Arc<Porter>,
+    pub(crate) authenticator: Arc<ChainAuthenticator>,
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) node: Option<Arc<Node>>,
 }
 
 /// What a reload has come to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Reloaded {
+pub(crate) struct ReloadReport {
     /// Keys that have changed and hold now.
     pub(crate) applied: Vec<String>,
     /// Keys that have changed and hold for those who connect from now on.
@@ -103,22 +103,22 @@ impl Reloader {
         running: Config,
         control: Control,
         store: Arc<Store>,
-        (credentials, serving): (Arc<CurrentCredentials>, Arc<Serving>),
-        outside: Outside,
+        (credentials, admin_server): (Arc<CurrentCredentials>, Arc<AdminServer>),
+        outside: ReloadTargets,
     ) -> Reloader {
-        let Outside { tls, porter, telemetry, node } = outside;
+        let ReloadTargets { tls, authenticator, telemetry, node } = outside;
         Reloader {
             source,
             control,
             store,
             credentials,
-            serving,
+            admin_server,
             tls: Mutex::new(tls),
-            porter,
+            authenticator,
             running: Mutex::new(running),
             shared: Mutex::default(),
             stops: AtomicBool::new(false),
-            watch: Watch::default(),
+            watch: FileWatcher::default(),
             telemetry,
             node,
         }
@@ -130,9 +130,9 @@ impl Reloader {
     }
 
     /// The certificates by which listeners are served that speak TLS.
-    pub(crate) fn certificates(&self) -> Vec<(String, Arc<[ServedCertificate]>)> {
+    pub(crate) fn certificates(&self) -> Vec<(String, Arc<[CertificateInfo]>)> {
         let (listeners, tls) = (self.running().listeners(), self.tls());
-        let served = |listener: Listener| tls.certificates_of(&listener).map(|found| (listener.name, found));
+        let served = |listener: Listener| tls.listener_certificates(&listener).map(|found| (listener.name, found));
         listeners.into_iter().filter_map(served).collect()
     }
 
@@ -147,8 +147,8 @@ impl Reloader {
     }
 
     /// Who finds out who clients are.
-    pub(crate) fn porter(&self) -> &Porter {
-        &self.porter
+    pub(crate) fn authenticator(&self) -> &ChainAuthenticator {
+        &self.authenticator
     }
 
     /// This broker as one of several, if it is.
@@ -165,7 +165,7 @@ impl Reloader {
     ///
     /// # Errors
     /// Everything that is wrong, a line each with file, line and reason.
-    pub(crate) fn compare(&self) -> Result<Reloaded, Vec<String>> {
+    pub(crate) fn compare(&self) -> Result<ReloadReport, Vec<String>> {
         let running = self.running();
         let ready = self.prepare(&running, self.read()?, &self.shared().parts)?;
         Ok(ready.compared_with(&running))
@@ -175,12 +175,12 @@ impl Reloader {
     ///
     /// # Errors
     /// Everything that is wrong, likewise. Nothing has changed then.
-    pub(crate) fn reload(&self) -> Result<Reloaded, Vec<String>> {
+    pub(crate) fn reload(&self) -> Result<ReloadReport, Vec<String>> {
         // So that it can be moved away, whatever else there is to read.
         audit::reopen();
         let _reloading = notify::reloading();
         let result = self.store.reload(|| self.adopt(&mut self.running(), self.read()?, self.shared()));
-        let (is_done, what) = told(&result);
+        let (is_done, what) = to_audit_fields(&result);
         log::error!(target: audit::TARGET, event = "reload", done = is_done, what = &*what; "");
         if let Some(node) = self.node.as_ref().filter(|_| result.is_ok()) {
             node.look_again();
@@ -192,13 +192,13 @@ impl Reloader {
     ///
     /// # Errors
     /// Everything that is wrong, a line each. Nothing has changed then.
-    pub(crate) fn take_on(&self, revision: &Arc<Shared>) -> Result<(), Vec<String>> {
+    pub(crate) fn apply(&self, revision: &Arc<Shared>) -> Result<(), Vec<String>> {
         let result = self.store.reload(|| {
             let mut running = self.running();
             let config = running.clone();
             self.adopt(&mut running, config, revision.clone())
         });
-        let (is_done, what) = told(&result);
+        let (is_done, what) = to_audit_fields(&result);
         log::error!(target: audit::TARGET, event = "configuration", number = revision.number, done = is_done, what = &*what; "");
         result.map(drop)
     }
@@ -213,7 +213,7 @@ impl Reloader {
     }
 
     /// Reads everything again, and logs what has come of it. `cause` is why.
-    pub(crate) fn reload_and_tell(&self, cause: &str) {
+    pub(crate) fn reload_and_notify(&self, cause: &str) {
         match self.reload() {
             Ok(reloaded) => log::info!("{cause}: {reloaded}"),
             Err(errors) => {
@@ -236,7 +236,7 @@ impl Reloader {
     }
 
     fn files_of(&self, config: &Config) -> Vec<PathBuf> {
-        let mut files = config.files_read();
+        let mut files = config.referenced_files();
         files.extend(self.source.file.clone());
         files
     }
@@ -245,34 +245,34 @@ impl Reloader {
     pub(crate) fn enforce_bans(&self) {
         // A reload that has not seen the ban may be about to say that nobody need be asked.
         let _alone = self.running();
-        self.control.review_clients(self.known(self.porter.chains()));
+        self.control.review_clients(self.known(self.authenticator.chains()));
     }
 
     /// From now on bans by rule are enforced on those who are connected, too, and written down where bans are kept.
     pub(crate) fn enforce_bans_by_rule(self: &Arc<Reloader>) {
         let reloader = Arc::downgrade(self);
-        let enforcement = Enforcement::new(move || {
+        let enforcement = BanEnforcer::new(move || {
             if let Some(reloader) = reloader.upgrade() {
                 reloader.enforce_bans();
-                reloader.porter.keep_bans_by_rule();
+                reloader.authenticator.persist_rule_bans();
             }
         });
-        self.porter.bans().on_rule_ban(move || enforcement.note());
+        self.authenticator.bans().on_rule_ban(move || enforcement.note());
     }
 
     /// Whether clients have to be asked anything.
-    fn asks(&self, chains: &Chains, policy: &Policy) -> bool {
-        chains.ask() || !policy.is_open() || !self.porter.bans().list(self.porter.now()).is_empty()
+    fn asks(&self, chains: &AuthChains, policy: &Policy) -> bool {
+        chains.ask() || !policy.is_open() || !self.authenticator.bans().list(self.authenticator.now()).is_empty()
     }
 
     /// Says who is not known any more, or banned.
-    fn known(&self, chains: Arc<Chains>) -> Known {
-        let porter = self.porter.clone();
+    fn known(&self, chains: Arc<AuthChains>) -> Known {
+        let authenticator = self.authenticator.clone();
         Arc::new(move |visitor| {
             let Visitor { identity, client_id, listener, address } = *visitor;
-            let bans = porter.bans();
+            let bans = authenticator.bans();
             let is_banned = || {
-                let now = porter.now();
+                let now = authenticator.now();
                 let user = identity.and_then(|identity| identity.user.as_deref());
                 user.is_some_and(|user| bans.has(&BanTarget::User(user.into()), now))
                     || bans.has(&BanTarget::ClientId(client_id.into()), now)
@@ -281,7 +281,7 @@ impl Reloader {
             // Each CONNECT comes by here, and mostly nobody is banned.
             if bans.is_any() && is_banned() {
                 Fate::Banned
-            } else if !chains.know(identity, listener) {
+            } else if !chains.recognizes(identity, listener) {
                 Fate::Unknown
             } else if address.is_none() && bans.has_networks() {
                 Fate::DependsOnAddress
@@ -297,17 +297,17 @@ impl Reloader {
     }
 
     /// Reads the files that settings name, but for what is shared.
-    fn prepare(&self, running: &Config, read: Config, shared: &Parts) -> Result<Ready, Vec<String>> {
+    fn prepare(&self, running: &Config, read: Config, shared: &Parts) -> Result<ReloadPlan, Vec<String>> {
         let mut config = running.reloaded(&read);
         // Where the port of the default's WebSocket was taken at start, nobody asks for it again.
         let mut given_up = config.listen.clone();
-        if given_up.give_up_default() && given_up == running.listen {
+        if given_up.remove_websocket_default() && given_up == running.listen {
             config.listen = given_up;
         }
         let listeners = config.listeners();
         let tls = self.tls().next(&config).map_err(|error| vec![error]);
         let policy = rules::load_all(&config, shared);
-        let chains = self.porter.read(&config, shared);
+        let chains = self.authenticator.read(&config, shared);
         let contracts = match &shared.contracts {
             Some(_) => shared.contracts(),
             None => config.contracts.path.get().map(read_contracts).transpose(),
@@ -324,7 +324,7 @@ impl Reloader {
                 Ok(contracts),
                 (Ok(credentials), Ok(bans)),
                 (Ok(telemetry), Ok(cluster)),
-            ) => Ok(Ready {
+            ) => Ok(ReloadPlan {
                 read,
                 config,
                 listeners,
@@ -359,20 +359,21 @@ impl Reloader {
         running: &mut Config,
         read: Config,
         shared: Arc<Shared>,
-    ) -> Result<(ContractPlace, Reloaded), Vec<String>> {
+    ) -> Result<(StoreLocation, ReloadReport), Vec<String>> {
         let ready = self.prepare(running, read, &shared.parts)?;
         let mut reloaded = ready.compared_with(running);
         let listens = settings::listens(&ready.config, &ready.listeners, &ready.tls.servers);
         let listeners = self.control.prepare_listeners(&listens, settings::arrivals(&ready.config.limits));
         let listeners = listeners.map_err(|error| vec![not_bound(running, &error)])?;
-        let workers = self.porter.workers_for(&ready.chains).map_err(|error| vec![error])?;
+        let workers = self.authenticator.workers_for(&ready.chains).map_err(|error| vec![error])?;
         let moved = running.audit.file != ready.config.audit.file;
         let audit = moved.then(|| audit::open_next(ready.config.audit.file.get())).transpose();
         let audit = audit.map_err(|error| vec![error])?;
-        let door = self.serving.prepare(ready.config.admin.listen.0, ready.tls.servers.of_admin(&ready.config));
+        let door =
+            self.admin_server.prepare(ready.config.admin.listen.0, ready.tls.servers.admin_server(&ready.config));
         let door = door.map_err(|error| vec![error])?;
         // From here on nothing can fail.
-        let Ready {
+        let ReloadPlan {
             read: _,
             config,
             listeners: _,
@@ -385,12 +386,12 @@ impl Reloader {
             telemetry,
             cluster,
         } = ready;
-        self.porter.share_bans(bans);
+        self.authenticator.apply_shared_bans(bans);
         // Where there were contracts and are none, there are none. Where there never were any, nothing has changed.
         let had_some = running.contracts.path.get().is_some() || self.shared().parts.contracts.is_some();
         let contracts = contracts.or_else(|| had_some.then(Arc::default));
         if let Some(contracts) = &contracts {
-            warn_of_observing(contracts);
+            warn_of_observe_mode(contracts);
         }
         let (servers, adopt_certificates) = tls.into_parts();
         *self.tls() = servers;
@@ -401,8 +402,8 @@ impl Reloader {
         }
         let known = self.known(chains.chains.clone());
         // Held until the end, so that no thread that serves clients has to free them.
-        let _chains_of_before = self.porter.chains();
-        let porter = self.porter.clone();
+        let _chains_of_before = self.authenticator.chains();
+        let authenticator = self.authenticator.clone();
         self.telemetry.adopt(telemetry);
         if let (Some(node), Some(plan)) = (&self.node, cluster) {
             node.adopt(plan);
@@ -425,12 +426,12 @@ impl Reloader {
             }),
             // After the rules: who is let in by it is held to them. Who was let in before by what does not hold any more is looked at again.
             and: Box::new(move || {
-                porter.adopt(chains, workers);
+                authenticator.adopt(chains, workers);
                 adopt_certificates();
             }),
         });
         self.credentials.set(credentials);
-        reloaded.admin = self.serving.adopt(door);
+        reloaded.admin = self.admin_server.adopt(door);
         if let Some(admin) = &reloaded.admin {
             log::info!("the admin API is at {admin}");
         }
@@ -448,9 +449,9 @@ impl Reloader {
             }
         }
         let place = match config.contracts.path.get() {
-            _ if shared.parts.contracts.is_some() => ContractPlace::Cluster,
-            Some(folder) => ContractPlace::Folder(folder.to_owned()),
-            None => ContractPlace::Nowhere,
+            _ if shared.parts.contracts.is_some() => StoreLocation::Cluster,
+            Some(folder) => StoreLocation::Folder(folder.to_owned()),
+            None => StoreLocation::Disabled,
         };
         self.watch.adopt(config.watch_files_s, &self.files_of(&config));
         *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = shared;
@@ -472,7 +473,7 @@ impl Reloader {
 }
 
 /// All that has been read, and is right.
-struct Ready {
+struct ReloadPlan {
     /// As it is written.
     read: Config,
     /// As it is to hold: what needs a restart is as before.
@@ -480,7 +481,7 @@ struct Ready {
     listeners: Vec<Listener>,
     tls: PreparedTls,
     policy: Arc<Policy>,
-    chains: Reading,
+    chains: LoadedAuth,
     /// `None` where there is no folder of them.
     contracts: Option<Arc<Catalogue>>,
     credentials: Credentials,
@@ -490,19 +491,19 @@ struct Ready {
     cluster: Option<ClusterPlan>,
 }
 
-impl Ready {
-    fn compared_with(&self, running: &Config) -> Reloaded {
+impl ReloadPlan {
+    fn compared_with(&self, running: &Config) -> ReloadReport {
         let listeners = ListenerChanges::between(running, &self.config);
-        let of = |applies| -> Vec<String> {
-            let changed = applies::changed(running, &self.read).map(|key| key.name);
-            let keys = changed.filter(|key| Applies::of(key) == applies).map(str::to_owned);
-            let of_tables = listeners.keys.iter().filter(|(_, key)| Applies::of_listener(key) == applies);
+        let of = |reload_effect| -> Vec<String> {
+            let changed = reload_effect::changed(running, &self.read).map(|key| key.name);
+            let keys = changed.filter(|key| ReloadEffect::of(key) == reload_effect).map(str::to_owned);
+            let of_tables = listeners.keys.iter().filter(|(_, key)| ReloadEffect::of_listener(key) == reload_effect);
             keys.chain(of_tables.map(|(name, key)| format!("listener {name}: {key}"))).collect()
         };
-        Reloaded {
-            applied: of(Applies::AtOnce),
-            new_connections: of(Applies::NewConnections),
-            after_restart: of(Applies::Restart),
+        ReloadReport {
+            applied: of(ReloadEffect::Immediate),
+            new_connections: of(ReloadEffect::NewConnections),
+            after_restart: of(ReloadEffect::Restart),
             listeners,
             addresses: Vec::new(),
             admin: None,
@@ -513,7 +514,7 @@ impl Ready {
 }
 
 /// What has come of it, for the audit log.
-fn told(result: &Result<Reloaded, Vec<String>>) -> (&'static str, String) {
+fn to_audit_fields(result: &Result<ReloadReport, Vec<String>>) -> (&'static str, String) {
     match result {
         Ok(reloaded) => ("yes", reloaded.to_string()),
         Err(errors) => ("no", errors.join("; ")),
@@ -538,7 +539,7 @@ fn not_bound(running: &Config, error: &StartError) -> String {
     }
 }
 
-impl Reloaded {
+impl ReloadReport {
     /// As an object of JSON.
     pub(crate) fn to_json(&self) -> String {
         let mut json = String::from("{");
@@ -575,7 +576,7 @@ impl Reloaded {
     }
 }
 
-impl fmt::Display for Reloaded {
+impl fmt::Display for ReloadReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the configuration and the files it names are read")?;
         if let Some(count) = self.rules {

@@ -7,7 +7,7 @@ use tautwire_reactor::{ArrivalLimits, ConnectRate, Listen, Place};
 use tautwire_router::RetainedLimits;
 use tautwire_websocket::{FrameLimits, Origins, Path, Rules};
 
-use super::memory::Budget;
+use super::memory::MemoryPlan;
 use super::tls::TlsServers;
 use crate::config::Config;
 use crate::config::listen;
@@ -17,7 +17,7 @@ use crate::config::settings::LimitsConfig;
 
 pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
     let (mqtt, limits) = (&config.mqtt, &config.limits);
-    let budget = Budget::of(config);
+    let budget = MemoryPlan::of(config);
     let queue = SessionQueue::of(config);
     let settings = Settings {
         receive_maximum: mqtt.receive_maximum,
@@ -159,7 +159,7 @@ pub(crate) fn arrivals(limits: &LimitsConfig) -> ArrivalLimits {
 }
 
 /// The same by one listener.
-fn arrivals_by(limits: &ListenerLimits) -> ArrivalLimits {
+fn accept_rate_per_address(limits: &ListenerLimits) -> ArrivalLimits {
     let rate = |per_s: Option<u32>, burst: Option<u32>| ConnectRate::new(per_s?, burst.unwrap_or(0));
     ArrivalLimits {
         connections_per_address: limits.connections_per_address,
@@ -180,8 +180,8 @@ pub(crate) fn listens(config: &Config, listeners: &[Listener], tls: &TlsServers)
         Listen {
             name: listener.name.as_str().into(),
             place: match &listener.address.place {
-                listen::Place::Network(socket) => Place::Network(*socket),
-                listen::Place::Unix(path) => Place::Unix { path: path.clone(), mode: listener.mode },
+                listen::ListenEndpoint::Network(socket) => Place::Network(*socket),
+                listen::ListenEndpoint::Unix(path) => Place::Unix { path: path.clone(), mode: listener.mode },
             },
             proxies: listener.proxies.as_ref().map(|networks| networks.get().into()),
             proxy_requirements: listener.proxy_requirements,
@@ -189,7 +189,7 @@ pub(crate) fn listens(config: &Config, listeners: &[Listener], tls: &TlsServers)
             websocket: listener.address.websocket.as_ref().map(rules),
             ack_level: listener.ack,
             connections_max: listener.connections,
-            arrivals: arrivals_by(&listener.limits),
+            arrivals: accept_rate_per_address(&listener.limits),
             offer: Offer {
                 receive_maximum: listener.mqtt.receive_maximum.and_then(NonZeroU16::new),
                 maximum_packet_size_bytes: listener.mqtt.maximum_packet_size.and_then(NonZeroU32::new),

@@ -19,29 +19,29 @@ const FILE_MAX_BYTES: usize = 64 << 20;
 
 /// What serves TLS. Listeners, and the admin API, with the same keys share a server, and so the tickets by which clients resume their sessions.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct TlsServers(Vec<Served>);
+pub(crate) struct TlsServers(Vec<TlsServer>);
 
 /// One server, and what it is made of.
 #[derive(Debug, Clone)]
-struct Served {
+struct TlsServer {
     keys: TlsConfig,
     protocol: Protocol,
     server: Arc<Server>,
-    certificates: Arc<[ServedCertificate]>,
+    certificates: Arc<[CertificateInfo]>,
 }
 
 /// What is told of a certificate that clients are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ServedCertificate {
+pub(crate) struct CertificateInfo {
     /// The hosts that it is for, or whom it names where it is for none.
     pub(crate) names: Vec<String>,
     /// When it expires; `None` where that cannot be read.
     pub(crate) not_after_unix_s: Option<u64>,
 }
 
-impl ServedCertificate {
+impl CertificateInfo {
     /// Of the first certificate of a chain.
-    fn of(chain: &Pem) -> Option<ServedCertificate> {
+    fn of(chain: &Pem) -> Option<CertificateInfo> {
         let der = CertificateDer::pem_slice_iter(&chain.bytes).next()?.ok()?;
         let fields = CertificateFields::read(&der).unwrap_or_default();
         let of = |kinds: &[&str]| -> Vec<String> {
@@ -49,7 +49,7 @@ impl ServedCertificate {
         };
         let hosts = of(&["dns", "ip"]);
         let names = if hosts.is_empty() { of(&["cn"]) } else { hosts };
-        Some(ServedCertificate { names, not_after_unix_s: certificates::not_after_unix_s(&der) })
+        Some(CertificateInfo { names, not_after_unix_s: certificates::not_after_unix_s(&der) })
     }
 }
 
@@ -64,35 +64,35 @@ impl TlsServers {
 
     /// What serves this listener, where it speaks TLS.
     pub(crate) fn of(&self, listener: &Listener) -> Option<Arc<Server>> {
-        self.served(listener).map(|served| served.server.clone())
+        self.find_server(listener).map(|find_server| find_server.server.clone())
     }
 
     /// What its clients are shown, where it speaks TLS.
-    pub(crate) fn certificates_of(&self, listener: &Listener) -> Option<Arc<[ServedCertificate]>> {
-        self.served(listener).map(|served| served.certificates.clone())
+    pub(crate) fn listener_certificates(&self, listener: &Listener) -> Option<Arc<[CertificateInfo]>> {
+        self.find_server(listener).map(|find_server| find_server.certificates.clone())
     }
 
     /// What serves the admin API of this configuration, where it speaks TLS.
-    pub(crate) fn of_admin(&self, config: &Config) -> Option<Arc<Server>> {
-        self.served_admin(config).map(|served| served.server.clone())
+    pub(crate) fn admin_server(&self, config: &Config) -> Option<Arc<Server>> {
+        self.find_admin_server(config).map(|find_server| find_server.server.clone())
     }
 
     /// What its clients are shown, where it speaks TLS.
-    pub(crate) fn certificates_of_admin(&self, config: &Config) -> Option<Arc<[ServedCertificate]>> {
-        self.served_admin(config).map(|served| served.certificates.clone())
+    pub(crate) fn admin_certificates(&self, config: &Config) -> Option<Arc<[CertificateInfo]>> {
+        self.find_admin_server(config).map(|find_server| find_server.certificates.clone())
     }
 
-    fn served_admin(&self, config: &Config) -> Option<&Served> {
-        config.admin.listen.0.filter(|address| address.by_tls)?;
+    fn find_admin_server(&self, config: &Config) -> Option<&TlsServer> {
+        config.admin.listen.0.filter(|address| address.is_tls)?;
         self.find(Protocol::Http, &config.admin_tls())
     }
 
-    fn served(&self, listener: &Listener) -> Option<&Served> {
-        self.find(protocol(listener), &listener.tls).filter(|_| listener.address.by_tls)
+    fn find_server(&self, listener: &Listener) -> Option<&TlsServer> {
+        self.find(protocol(listener), &listener.tls).filter(|_| listener.address.is_tls)
     }
 
-    fn find(&self, protocol: Protocol, keys: &TlsConfig) -> Option<&Served> {
-        self.0.iter().find(|served| served.protocol == protocol && served.keys == *keys)
+    fn find(&self, protocol: Protocol, keys: &TlsConfig) -> Option<&TlsServer> {
+        self.0.iter().find(|find_server| find_server.protocol == protocol && find_server.keys == *keys)
     }
 
     /// Reads what another configuration needs, to be adopted when all else is right, too. A server with the same keys stays, with its
@@ -101,26 +101,26 @@ impl TlsServers {
     /// # Errors
     /// What is wrong with the files.
     pub(crate) fn next(&self, config: &Config) -> Result<PreparedTls, String> {
-        let listeners = config.listeners().into_iter().filter(|listener| listener.address.by_tls);
+        let listeners = config.listeners().into_iter().filter(|listener| listener.address.is_tls);
         let of_listeners = listeners.map(|listener| (protocol(&listener), listener.tls));
-        let admin = config.admin.listen.0.filter(|address| address.by_tls);
-        let of_admin = admin.map(|_| (Protocol::Http, config.admin_tls()));
+        let admin = config.admin.listen.0.filter(|address| address.is_tls);
+        let admin_server = admin.map(|_| (Protocol::Http, config.admin_tls()));
         let (mut servers, mut changed) = (TlsServers::default(), Vec::new());
-        for (protocol, keys) in of_listeners.chain(of_admin) {
+        for (protocol, keys) in of_listeners.chain(admin_server) {
             if servers.find(protocol, &keys).is_some() {
                 continue;
             }
             let material = read(&keys)?;
-            let certificates = material.identities.iter().filter_map(|identity| ServedCertificate::of(&identity.chain));
+            let certificates = material.identities.iter().filter_map(|identity| CertificateInfo::of(&identity.chain));
             let certificates = certificates.collect();
-            let server = match self.find(protocol, &keys).map(|served| served.server.clone()) {
+            let server = match self.find(protocol, &keys).map(|find_server| find_server.server.clone()) {
                 Some(server) => {
                     changed.push((server.clone(), server.prepare(material).map_err(|error| error.to_string())?));
                     server
                 }
                 None => Server::new(material, protocol).map(Arc::new).map_err(|error| error.to_string())?,
             };
-            servers.0.push(Served { keys, protocol, server, certificates });
+            servers.0.push(TlsServer { keys, protocol, server, certificates });
         }
         Ok(PreparedTls { servers, changed })
     }

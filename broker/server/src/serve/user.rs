@@ -73,7 +73,7 @@ impl User {
 }
 
 /// Whether the broker would go on as root without anybody having said so.
-pub(crate) fn is_root_unasked(user: Option<&User>) -> bool {
+pub(crate) fn is_implicit_root(user: Option<&User>) -> bool {
     user.is_none() && effective_uid() == ROOT
 }
 

@@ -9,13 +9,13 @@ use super::reload::Reloader;
 
 /// Looks at files from time to time, as often as it is told to.
 #[derive(Default)]
-pub(super) struct Watch {
-    pace: Arc<Pace>,
+pub(super) struct FileWatcher {
+    pace: Arc<PollInterval>,
     reloader: OnceLock<Weak<Reloader>>,
 }
 
 #[derive(Default)]
-struct Pace {
+struct PollInterval {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -27,7 +27,7 @@ struct State {
     is_started: bool,
 }
 
-impl Watch {
+impl FileWatcher {
     /// From now on looks may be taken, on behalf of `reloader`.
     pub(super) fn begin(&self, every_s: u64, files: &[PathBuf], reloader: Weak<Reloader>) {
         let _ = self.reloader.set(reloader);
@@ -41,7 +41,7 @@ impl Watch {
         let mut state = self.pace.state();
         state.every_s = every_s;
         if every_s > 0 && !state.is_started {
-            let (pace, adopted) = (self.pace.clone(), Look::at(files));
+            let (pace, adopted) = (self.pace.clone(), FileFingerprint::at(files));
             match thread::Builder::new().name("files".to_owned()).spawn(move || pace.run(&reloader, adopted)) {
                 Ok(_) => state.is_started = true,
                 Err(error) => log::error!("files cannot be watched: {error}"),
@@ -51,17 +51,17 @@ impl Watch {
     }
 }
 
-impl Pace {
-    fn run(&self, reloader: &Weak<Reloader>, mut adopted: Look) {
+impl PollInterval {
+    fn run(&self, reloader: &Weak<Reloader>, mut adopted: FileFingerprint) {
         let mut before = adopted.clone();
         loop {
             self.wait();
-            let Some(now) = reloader.upgrade().map(|reloader| Look::at(&reloader.files())) else { return };
+            let Some(now) = reloader.upgrade().map(|reloader| FileFingerprint::at(&reloader.files())) else { return };
             // What is still being written differs from one look to the next.
             if now != adopted && now == before {
                 adopted = now.clone();
                 if let Some(reloader) = reloader.upgrade() {
-                    reloader.reload_and_tell("files have changed");
+                    reloader.reload_and_notify("files have changed");
                 }
             }
             before = now;
@@ -94,13 +94,13 @@ impl Pace {
 
 /// What tells one state of files from another, without reading them.
 #[derive(Clone, PartialEq, Eq)]
-struct Look(Vec<(PathBuf, Option<Stamp>)>);
+struct FileFingerprint(Vec<(PathBuf, Option<Stamp>)>);
 
 /// When a file was last written, how long it is, and which one it is: a file is often replaced by another of the same name.
 type Stamp = (Option<SystemTime>, u64, u64);
 
-impl Look {
-    fn at(files: &[PathBuf]) -> Look {
+impl FileFingerprint {
+    fn at(files: &[PathBuf]) -> FileFingerprint {
         let mut stamps = Vec::new();
         for file in files {
             stamps.push((file.clone(), stamp(file)));
@@ -113,7 +113,7 @@ impl Look {
                 (path, stamp)
             }));
         }
-        Look(stamps)
+        FileFingerprint(stamps)
     }
 }
 
@@ -134,16 +134,16 @@ mod tests {
         let (file, other) = (folder.join("a"), folder.join("b"));
         std::fs::write(&file, "one").expect("written");
         let files = [folder.clone(), file.clone()];
-        let first = Look::at(&files);
-        assert!(first == Look::at(&files));
+        let first = FileFingerprint::at(&files);
+        assert!(first == FileFingerprint::at(&files));
         std::fs::write(&file, "three").expect("written");
-        let longer = Look::at(&files);
+        let longer = FileFingerprint::at(&files);
         assert!(longer != first);
         std::fs::write(&other, "seven").expect("written");
         std::fs::rename(&other, &file).expect("renamed");
-        let replaced = Look::at(&files);
+        let replaced = FileFingerprint::at(&files);
         assert!(replaced != longer);
         std::fs::remove_dir_all(&folder).expect("removed");
-        assert!(Look::at(&files) != replaced);
+        assert!(FileFingerprint::at(&files) != replaced);
     }
 }

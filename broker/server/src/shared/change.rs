@@ -8,61 +8,61 @@ use crate::json::Value;
 
 /// Parts that are to be other ones, or are not to be shared any more. The others stay.
 #[derive(Default, PartialEq, Eq)]
-pub(crate) struct Changes {
-    acl: Change<String>,
-    users: Change<String>,
-    contracts: Change<Files>,
-    bans: Change<String>,
+pub(crate) struct RevisionChanges {
+    acl: PartChange<String>,
+    users: PartChange<String>,
+    contracts: PartChange<Files>,
+    bans: PartChange<String>,
 }
 
 #[derive(Default, PartialEq, Eq)]
-enum Change<T> {
+enum PartChange<T> {
     #[default]
-    Stays,
-    Goes,
-    Becomes(T),
+    Unchanged,
+    Removed,
+    Replaced(T),
 }
 
-impl<T> Change<T> {
+impl<T> PartChange<T> {
     fn apply(self, to: &mut Option<T>) {
         match self {
-            Change::Stays => {}
-            Change::Goes => *to = None,
-            Change::Becomes(next) => *to = Some(next),
+            PartChange::Unchanged => {}
+            PartChange::Removed => *to = None,
+            PartChange::Replaced(next) => *to = Some(next),
         }
     }
 
-    fn read(value: &Value, read: impl FnOnce(&Value) -> Result<T, String>) -> Result<Change<T>, String> {
-        if *value == Value::Null { Ok(Change::Goes) } else { read(value).map(Change::Becomes) }
+    fn read(value: &Value, read: impl FnOnce(&Value) -> Result<T, String>) -> Result<PartChange<T>, String> {
+        if *value == Value::Null { Ok(PartChange::Removed) } else { read(value).map(PartChange::Replaced) }
     }
 }
 
-impl Changes {
+impl RevisionChanges {
     /// From the body of a request: an object with parts by name. `null` is for one that is not to be shared any more.
     ///
     /// # Errors
     /// What is wrong with it. Never says what is in a part.
-    pub(crate) fn from_json(value: &Value) -> Result<Changes, String> {
+    pub(crate) fn from_json(value: &Value) -> Result<RevisionChanges, String> {
         let Value::Object(members) = value else {
             return Err(format!("expected an object with parts, found {}", value.kind()));
         };
-        let mut changes = Changes::default();
+        let mut changes = RevisionChanges::default();
         for (at, (name, value)) in members.iter().enumerate() {
             if members[..at].iter().any(|(known, _)| known == name) {
                 return Err(format!("{name} is given twice"));
             }
             match Part::of(name) {
-                Some(Part::Acl) => changes.acl = Change::read(value, |value| text(name, value))?,
-                Some(Part::Users) => changes.users = Change::read(value, |value| text(name, value))?,
-                Some(Part::Contracts) => changes.contracts = Change::read(value, files)?,
-                Some(Part::Bans) => changes.bans = Change::read(value, |value| text(name, value))?,
+                Some(Part::Acl) => changes.acl = PartChange::read(value, |value| text(name, value))?,
+                Some(Part::Users) => changes.users = PartChange::read(value, |value| text(name, value))?,
+                Some(Part::Contracts) => changes.contracts = PartChange::read(value, files)?,
+                Some(Part::Bans) => changes.bans = PartChange::read(value, |value| text(name, value))?,
                 None => {
                     let known = Part::ALL.map(Part::name).join(", ");
                     return Err(format!("there is no part {name}; there are {known}"));
                 }
             }
         }
-        if changes == Changes::default() {
+        if changes == RevisionChanges::default() {
             return Err("no part is named, so nothing is to be changed".to_owned());
         }
         Ok(changes)
@@ -70,7 +70,7 @@ impl Changes {
 
     /// What `parts` are with these changes.
     pub(crate) fn applied_to(self, mut parts: Parts) -> Parts {
-        let Changes { acl, users, contracts, bans } = self;
+        let RevisionChanges { acl, users, contracts, bans } = self;
         acl.apply(&mut parts.acl);
         users.apply(&mut parts.users);
         contracts.apply(&mut parts.contracts);
@@ -109,8 +109,8 @@ mod tests {
     use super::*;
     use crate::json::parse;
 
-    fn changes(text: &str) -> Result<Changes, String> {
-        Changes::from_json(&parse(text).expect("JSON"))
+    fn changes(text: &str) -> Result<RevisionChanges, String> {
+        RevisionChanges::from_json(&parse(text).expect("JSON"))
     }
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_what_is_in_it() {
+    fn errors_do_not_contain_file_contents() {
         for (text, expected) in [
             ("[]", "expected an object with parts, found a list"),
             ("{}", "no part is named"),
@@ -136,8 +136,8 @@ mod tests {
             (r#"{"contracts": {"/a.json": "{}"}}"#, "contracts: \"/a.json\" is no file"),
             (r#"{"contracts": {"a.txt": "{}"}}"#, "contracts: \"a.txt\" is no file"),
         ] {
-            let told = changes(text).err().expect("refused");
-            assert!(told.starts_with(expected), "{text}: {told}");
+            let summary = changes(text).err().expect("refused");
+            assert!(summary.starts_with(expected), "{text}: {summary}");
         }
     }
 }

@@ -2,7 +2,7 @@
 //! shared stands in place of the node's own file. A broker that is alone shares nothing.
 
 mod change;
-mod told;
+mod summary;
 
 use std::fmt;
 use std::path::Path;
@@ -11,8 +11,8 @@ use std::sync::Arc;
 use tautwire_contracts::{Catalogue, Files, LoadLimits};
 use tautwire_identity::{Ban, PasswordFile};
 
-pub(crate) use change::Changes;
-pub(crate) use told::{content, told};
+pub(crate) use change::RevisionChanges;
+pub(crate) use summary::{content, summary};
 
 use crate::contracts;
 use crate::identity::{ban_file, parse_users};
@@ -119,7 +119,7 @@ impl Parts {
     pub(crate) fn contracts(&self) -> Result<Option<Catalogue>, Vec<String>> {
         let load = |files| {
             let folder = Path::new(Part::Contracts.file());
-            Catalogue::load(files, &LoadLimits::default()).map_err(|errors| contracts::told(folder, &errors))
+            Catalogue::load(files, &LoadLimits::default()).map_err(|errors| contracts::format_errors(folder, &errors))
         };
         self.contracts.as_ref().map(load).transpose()
     }
@@ -140,10 +140,10 @@ mod tests {
         let text = |text: &str| Some(text.to_owned());
         let manifest = ("contracts.toml".to_owned(), "x".to_owned());
         let parts = Parts { users: text("geheim"), contracts: Some([manifest].into()), ..Parts::default() };
-        let told = parts.users().expect_err("wrong").join("\n");
-        assert!(told.starts_with("cluster/users:1: ") && !told.contains("geheim"), "{told}");
-        let told = parts.contracts().expect_err("wrong").join("\n");
-        assert!(told.starts_with("cluster/contracts/contracts.toml:1:"), "{told}");
+        let summary = parts.users().expect_err("wrong").join("\n");
+        assert!(summary.starts_with("cluster/users:1: ") && !summary.contains("geheim"), "{summary}");
+        let summary = parts.contracts().expect_err("wrong").join("\n");
+        assert!(summary.starts_with("cluster/contracts/contracts.toml:1:"), "{summary}");
     }
 
     #[test]

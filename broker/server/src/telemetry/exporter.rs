@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use tautwire_identity::{HttpClient as _, HttpRequest, HttpResponse, Secret};
 
 use super::logs::{self, LogRecord};
-use super::metrics::{self, Span};
+use super::metrics::{self, CollectionInterval};
 use super::otlp::{self, Signal};
 use super::plan::Plan;
 use super::queue::RECORDS_MAX;
 use super::traces::EndedSpan;
 use super::{Counters, Shared};
-use crate::identity::Http;
+use crate::identity::UreqClient;
 use crate::json;
 use crate::time::since_epoch;
 
@@ -26,13 +26,13 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest answer of the collector.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// The pause after the first failure; it doubles with each further one.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
 /// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// The longest pause that the collector can ask for by `Retry-After`.
-const LONGEST_ASKED_PAUSE: Duration = Duration::from_secs(3_600);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(3_600);
 /// For so long it is tried to send the same records.
-const KEEP_TRYING: Duration = Duration::from_secs(300);
+const RETRY_PERIOD: Duration = Duration::from_secs(300);
 
 /// Statuses after which the same may be sent again (OTLP 1.x, "Retryable Response Codes").
 const RETRYABLE: [u16; 4] = [429, 502, 503, 504];
@@ -60,9 +60,9 @@ struct Batch {
 }
 
 /// A plan that is carried out.
-struct Running {
+struct ActiveExport {
     plan: Arc<Plan>,
-    http: Http,
+    http: UreqClient,
     resource: String,
 }
 
@@ -70,11 +70,11 @@ struct Running {
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     /// All was taken but for so many.
-    Taken { refused: u64 },
+    Accepted { refused: u64 },
     /// It may be tried again, after the pause that the collector asks for, if it does.
-    Later { why: String, asked: Option<Duration> },
+    Retry { why: String, asked: Option<Duration> },
     /// The same would be refused again.
-    Refused(String),
+    Rejected(String),
 }
 
 impl Exporter {
@@ -86,7 +86,7 @@ impl Exporter {
     /// Sends for as long as the process lives.
     pub(super) fn run(mut self) {
         logs::exclude_this_thread();
-        let mut running: Option<Running> = None;
+        let mut running: Option<ActiveExport> = None;
         loop {
             let (plan, end) = self.next(running.as_ref());
             if let Some(plan) = &plan
@@ -94,10 +94,10 @@ impl Exporter {
             {
                 self.begin(plan);
                 let resource = plan.resource(&self.shared.instance);
-                running = Some(Running { http: plan.http(), resource, plan: plan.clone() });
+                running = Some(ActiveExport { http: plan.http(), resource, plan: plan.clone() });
             } else if plan.is_none() {
                 running = None;
-                self.give_up();
+                self.clear_pending();
             }
             if let Some(running) = &running {
                 self.send_due(running, end);
@@ -111,7 +111,7 @@ impl Exporter {
     }
 
     /// Waits until something is to be done: gives the plan, and when all must be done if the broker ends.
-    fn next(&self, running: Option<&Running>) -> (Option<Arc<Plan>>, Option<Instant>) {
+    fn next(&self, running: Option<&ActiveExport>) -> (Option<Arc<Plan>>, Option<Instant>) {
         let mut state = self.shared.state();
         loop {
             let is_new = match (&state.plan, running) {
@@ -125,7 +125,7 @@ impl Exporter {
             if is_new || state.end.is_some() || wait.is_zero() {
                 return (state.plan.clone(), state.end);
             }
-            let woken = self.shared.changed.wait_timeout(state, wait.min(LONGEST_PAUSE));
+            let woken = self.shared.changed.wait_timeout(state, wait.min(MAX_BACKOFF));
             state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -135,7 +135,7 @@ impl Exporter {
         let metrics = plan.config.metrics.then_some(self.metrics_at);
         let records = (plan.config.logs || plan.config.traces).then_some(self.records_at);
         let first = metrics.into_iter().chain(records).min();
-        first.unwrap_or_else(|| Instant::now() + LONGEST_PAUSE).max(self.pause_until)
+        first.unwrap_or_else(|| Instant::now() + MAX_BACKOFF).max(self.pause_until)
     }
 
     /// Another collector, or the same with other keys: what has failed before does not count.
@@ -148,27 +148,27 @@ impl Exporter {
     }
 
     /// Nobody wants any of it any more.
-    fn give_up(&mut self) {
+    fn clear_pending(&mut self) {
         if let Some(batch) = self.pending.take() {
-            self.drop_some(&batch);
+            self.count_dropped(&batch);
         }
-        logs::QUEUE.drop_some(logs::QUEUE.take(usize::MAX).len() as u64);
+        logs::QUEUE.count_dropped(logs::QUEUE.take(usize::MAX).len() as u64);
         let spans = &self.shared.spans.queue;
-        spans.drop_some(spans.take(usize::MAX).len() as u64);
+        spans.count_dropped(spans.take(usize::MAX).len() as u64);
     }
 
     /// Counts what the collector has not taken.
-    fn drop_some(&self, batch: &Batch) {
+    fn count_dropped(&self, batch: &Batch) {
         let count = batch.items.len() as u64;
         match batch.signal {
             Signal::Metrics => {}
-            Signal::Logs => logs::QUEUE.drop_some(count),
-            Signal::Traces => self.shared.spans.queue.drop_some(count),
+            Signal::Logs => logs::QUEUE.count_dropped(count),
+            Signal::Traces => self.shared.spans.queue.count_dropped(count),
         }
     }
 
     /// Sends what is due; at the end, all that there is.
-    fn send_due(&mut self, running: &Running, end: Option<Instant>) {
+    fn send_due(&mut self, running: &ActiveExport, end: Option<Instant>) {
         if end.is_none() && Instant::now() < self.pause_until {
             return;
         }
@@ -209,13 +209,13 @@ impl Exporter {
     }
 
     /// Says whether to go on. What is not taken is not kept: the next metrics have it in them.
-    fn send_metrics(&mut self, running: &Running, end: Option<Instant>) -> bool {
+    fn send_metrics(&mut self, running: &ActiveExport, end: Option<Instant>) -> bool {
         let Some(source) = self.shared.source.get() else { return true };
-        let span = Span { start_ns: self.shared.start_ns, now_ns: since_epoch().as_nanos() as u64 };
-        let measured = metrics::measured(&source(), span);
-        let outcome = self.send(running, Signal::Metrics, &measured.items, end);
-        let goes_on = self.note(Signal::Metrics, &outcome, measured.points);
-        if matches!(outcome, Outcome::Refused(_)) {
+        let span = CollectionInterval { start_ns: self.shared.start_ns, now_ns: since_epoch().as_nanos() as u64 };
+        let metric_items = metrics::metric_items(&source(), span);
+        let outcome = self.send(running, Signal::Metrics, &metric_items.items, end);
+        let goes_on = self.record_outcome(Signal::Metrics, &outcome, metric_items.points);
+        if matches!(outcome, Outcome::Rejected(_)) {
             // The next are due as if these had been taken.
             return true;
         }
@@ -223,14 +223,14 @@ impl Exporter {
     }
 
     /// Says whether to go on.
-    fn send_pending(&mut self, running: &Running, end: Option<Instant>) -> bool {
+    fn send_pending(&mut self, running: &ActiveExport, end: Option<Instant>) -> bool {
         let Some(batch) = self.pending.take() else { return true };
         let outcome = self.send(running, batch.signal, &batch.items, end);
         let count = batch.items.len() as u64;
-        let goes_on = self.note(batch.signal, &outcome, count);
-        if matches!(outcome, Outcome::Later { .. }) {
-            if end.is_some() || batch.since.elapsed() >= KEEP_TRYING {
-                self.drop_some(&batch);
+        let goes_on = self.record_outcome(batch.signal, &outcome, count);
+        if matches!(outcome, Outcome::Retry { .. }) {
+            if end.is_some() || batch.since.elapsed() >= RETRY_PERIOD {
+                self.count_dropped(&batch);
             } else {
                 self.pending = Some(batch);
             }
@@ -238,10 +238,10 @@ impl Exporter {
         goes_on
     }
 
-    fn send(&self, running: &Running, signal: Signal, items: &[String], end: Option<Instant>) -> Outcome {
+    fn send(&self, running: &ActiveExport, signal: Signal, items: &[String], end: Option<Instant>) -> Outcome {
         let left = end.map_or(REQUEST_TIMEOUT, |end| end.saturating_duration_since(Instant::now()));
         if left.is_zero() {
-            return Outcome::later("the broker ends".to_owned());
+            return Outcome::retryable("the broker ends".to_owned());
         }
         let url = format!("{}{}", running.plan.url, signal.path());
         let body = Secret::new(otlp::message(signal, &running.resource, items));
@@ -254,16 +254,16 @@ impl Exporter {
         };
         match running.http.request(&request) {
             Ok(answer) => outcome(&answer),
-            Err(failure) => Outcome::later(failure.to_string()),
+            Err(failure) => Outcome::retryable(failure.to_string()),
         }
     }
 
     /// Counts what has become of a request, and pauses after a failure. Says whether to go on.
-    fn note(&mut self, signal: Signal, outcome: &Outcome, count: u64) -> bool {
+    fn record_outcome(&mut self, signal: Signal, outcome: &Outcome, count: u64) -> bool {
         let Counters { requests, requests_failed, items_sent, items_refused } = &self.shared.counters;
         requests.fetch_add(1, Ordering::Relaxed);
         let (why, asked) = match outcome {
-            Outcome::Taken { refused } => {
+            Outcome::Accepted { refused } => {
                 let refused = (*refused).min(count);
                 items_sent.fetch_add(count - refused, Ordering::Relaxed);
                 items_refused.fetch_add(refused, Ordering::Relaxed);
@@ -273,17 +273,17 @@ impl Exporter {
                 self.failures = 0;
                 return true;
             }
-            Outcome::Refused(why) => {
+            Outcome::Rejected(why) => {
                 items_refused.fetch_add(count, Ordering::Relaxed);
                 (why, None)
             }
-            Outcome::Later { why, asked } => (why, *asked),
+            Outcome::Retry { why, asked } => (why, *asked),
         };
         requests_failed.fetch_add(1, Ordering::Relaxed);
         if self.failures == 0 {
             log::warn!("the collector does not take telemetry ({}): {why}; it is tried again", signal.path());
         }
-        self.pause_until = Instant::now() + asked.map_or_else(|| pause(self.failures), asked_pause);
+        self.pause_until = Instant::now() + asked.map_or_else(|| pause(self.failures), retry_after);
         self.failures = self.failures.saturating_add(1);
         false
     }
@@ -291,35 +291,35 @@ impl Exporter {
 
 /// The pause after so many failures before this one. Where many brokers have one collector, they do not come back all at once.
 fn pause(failures: u32) -> Duration {
-    let whole = FIRST_PAUSE.saturating_mul(1 << failures.min(5)).min(LONGEST_PAUSE);
-    whole - spread(whole)
+    let whole = INITIAL_BACKOFF.saturating_mul(1 << failures.min(5)).min(MAX_BACKOFF);
+    whole - with_jitter(whole)
 }
 
 /// The pause that a collector has asked for (OTLP 1.x, "OTLP/HTTP Throttling"): never a shorter one, and somewhat longer for the same reason.
-fn asked_pause(asked: Duration) -> Duration {
-    let whole = asked.clamp(FIRST_PAUSE, LONGEST_ASKED_PAUSE);
-    whole + spread(whole)
+fn retry_after(asked: Duration) -> Duration {
+    let whole = asked.clamp(INITIAL_BACKOFF, MAX_RETRY_AFTER);
+    whole + with_jitter(whole)
 }
 
 /// Up to half of a pause, by chance.
-fn spread(whole: Duration) -> Duration {
+fn with_jitter(whole: Duration) -> Duration {
     whole * (since_epoch().subsec_nanos() % 512) / 1_024
 }
 
 impl Outcome {
-    fn later(why: String) -> Outcome {
-        Outcome::Later { why, asked: None }
+    fn retryable(why: String) -> Outcome {
+        Outcome::Retry { why, asked: None }
     }
 }
 
 fn outcome(answer: &HttpResponse) -> Outcome {
     match answer.status {
-        200..=299 => Outcome::Taken { refused: refused(&answer.body) },
-        status if RETRYABLE.contains(&status) => Outcome::Later {
+        200..=299 => Outcome::Accepted { refused: refused(&answer.body) },
+        status if RETRYABLE.contains(&status) => Outcome::Retry {
             why: format!("its answer has status {status}"),
             asked: answer.retry_after_s.map(|seconds| Duration::from_secs(seconds.into())),
         },
-        status => Outcome::Refused(format!("its answer has status {status}")),
+        status => Outcome::Rejected(format!("its answer has status {status}")),
     }
 }
 
@@ -346,15 +346,15 @@ mod tests {
 
     #[test]
     fn what_may_be_tried_again_is_told_from_what_may_not() {
-        assert_eq!(outcome_of(200, "{}"), Outcome::Taken { refused: 0 });
+        assert_eq!(outcome_of(200, "{}"), Outcome::Accepted { refused: 0 });
         for status in RETRYABLE {
-            assert!(matches!(outcome_of(status, ""), Outcome::Later { asked: None, .. }), "{status}");
+            assert!(matches!(outcome_of(status, ""), Outcome::Retry { asked: None, .. }), "{status}");
             let answer = HttpResponse { retry_after_s: Some(7), ..HttpResponse::new(status, "") };
             let asked = Some(Duration::from_secs(7));
-            assert!(matches!(outcome(&answer), Outcome::Later { asked: found, .. } if found == asked), "{status}");
+            assert!(matches!(outcome(&answer), Outcome::Retry { asked: found, .. } if found == asked), "{status}");
         }
         for status in [301, 400, 401, 404, 500, 501] {
-            assert!(matches!(outcome_of(status, ""), Outcome::Refused(_)), "{status}");
+            assert!(matches!(outcome_of(status, ""), Outcome::Rejected(_)), "{status}");
         }
     }
 
@@ -362,20 +362,23 @@ mod tests {
     fn a_collector_may_refuse_some() {
         assert_eq!(
             outcome_of(200, "{\"partialSuccess\":{\"rejectedDataPoints\":\"3\"}}"),
-            Outcome::Taken { refused: 3 }
+            Outcome::Accepted { refused: 3 }
         );
-        assert_eq!(outcome_of(200, "{\"partialSuccess\":{\"rejectedLogRecords\":4}}"), Outcome::Taken { refused: 4 });
+        assert_eq!(
+            outcome_of(200, "{\"partialSuccess\":{\"rejectedLogRecords\":4}}"),
+            Outcome::Accepted { refused: 4 }
+        );
         for body in
             ["", "null", "{\"partialSuccess\":{}}", "{\"partialSuccess\":{\"rejectedSpans\":\"x\"}}", "\u{fffd}"]
         {
-            assert_eq!(outcome_of(200, body), Outcome::Taken { refused: 0 }, "{body}");
+            assert_eq!(outcome_of(200, body), Outcome::Accepted { refused: 0 }, "{body}");
         }
     }
 
     #[test]
     fn a_collector_is_not_asked_before_it_wants_and_not_forgotten_for_days() {
         for (asked_s, least_s) in [(0, 1), (1, 1), (120, 120), (u32::MAX, 3_600)] {
-            let pause = asked_pause(Duration::from_secs(asked_s.into()));
+            let pause = retry_after(Duration::from_secs(asked_s.into()));
             let least = Duration::from_secs(least_s);
             assert!(pause >= least && pause < least * 3 / 2, "{asked_s}: {pause:?}");
         }
@@ -385,7 +388,7 @@ mod tests {
     fn pauses_grow_up_to_half_a_minute() {
         for failures in [0, 1, 4, 5, 31, 32, u32::MAX] {
             let pause = pause(failures);
-            let whole = FIRST_PAUSE.saturating_mul(1 << failures.min(5)).min(LONGEST_PAUSE);
+            let whole = INITIAL_BACKOFF.saturating_mul(1 << failures.min(5)).min(MAX_BACKOFF);
             assert!(pause > whole / 2 - Duration::from_millis(1) && pause <= whole, "{failures}: {pause:?}");
         }
     }

@@ -10,21 +10,21 @@ const CUMULATIVE: u8 = 2;
 
 /// The items of a message, and how many data points they have.
 #[derive(Debug, Default)]
-pub(super) struct Measured {
+pub(super) struct MetricItems {
     pub(super) items: Vec<String>,
     pub(super) points: u64,
 }
 
 /// When things were counted, in nanoseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Span {
+pub(super) struct CollectionInterval {
     pub(super) start_ns: u64,
     pub(super) now_ns: u64,
 }
 
 /// The metrics of a text in the format of Prometheus. What is not understood is left out.
-pub(super) fn measured(text: &str, span: Span) -> Measured {
-    let mut measured = Measured::default();
+pub(super) fn metric_items(text: &str, span: CollectionInterval) -> MetricItems {
+    let mut metric_items = MetricItems::default();
     for family in families(text) {
         let points = match family.kind {
             "histogram" => histogram_points(&family, span),
@@ -33,10 +33,10 @@ pub(super) fn measured(text: &str, span: Span) -> Measured {
         if points.is_empty() {
             continue;
         }
-        measured.points += points.len() as u64;
-        measured.items.push(metric(&family, &points));
+        metric_items.points += points.len() as u64;
+        metric_items.items.push(metric(&family, &points));
     }
-    measured
+    metric_items
 }
 
 /// A metric with all its series.
@@ -140,7 +140,7 @@ fn unit(name: &str) -> Option<&'static str> {
     }
 }
 
-fn number_points(family: &Family<'_>, span: Span) -> Vec<String> {
+fn number_points(family: &Family<'_>, span: CollectionInterval) -> Vec<String> {
     let is_sum = family.kind == "counter";
     let point = |sample: &Sample<'_>| {
         let value = match (sample.value.parse::<i64>(), sample.value.parse::<f64>()) {
@@ -148,7 +148,7 @@ fn number_points(family: &Family<'_>, span: Span) -> Vec<String> {
             (_, Ok(fraction)) if fraction.is_finite() => format!("\"asDouble\":{fraction}"),
             _ => return None,
         };
-        let mut out = begun(&sample.labels, is_sum, span);
+        let mut out = data_point_start(&sample.labels, is_sum, span);
         let _ = write!(out, ",{value}}}");
         Some(out)
     };
@@ -156,7 +156,7 @@ fn number_points(family: &Family<'_>, span: Span) -> Vec<String> {
 }
 
 /// A data point up to its value.
-fn begun(labels: &[(&str, String)], has_start: bool, span: Span) -> String {
+fn data_point_start(labels: &[(&str, String)], has_start: bool, span: CollectionInterval) -> String {
     let mut out = String::from("{\"attributes\":");
     push_attributes(&mut out, labels.iter().map(|(name, text)| (*name, text.as_str())));
     if has_start {
@@ -176,7 +176,7 @@ struct Histogram<'t> {
     sum: Option<f64>,
 }
 
-fn histogram_points(family: &Family<'_>, span: Span) -> Vec<String> {
+fn histogram_points(family: &Family<'_>, span: CollectionInterval) -> Vec<String> {
     let mut histograms: Vec<Histogram<'_>> = Vec::new();
     for sample in &family.samples {
         let is_bound = |(name, _): &&(&str, String)| *name == "le";
@@ -200,7 +200,7 @@ fn histogram_points(family: &Family<'_>, span: Span) -> Vec<String> {
     histograms.iter().filter_map(|histogram| histogram_point(histogram, span)).collect()
 }
 
-fn histogram_point(histogram: &Histogram<'_>, span: Span) -> Option<String> {
+fn histogram_point(histogram: &Histogram<'_>, span: CollectionInterval) -> Option<String> {
     let Histogram { labels, bounds, below, sum } = histogram;
     // The last bucket is that without a bound.
     if below.len() != bounds.len() + 1 {
@@ -209,7 +209,7 @@ fn histogram_point(histogram: &Histogram<'_>, span: Span) -> Option<String> {
     // Those who count go on while this is read: a bucket is never less than none.
     let before = std::iter::once(&0).chain(below);
     let counts: Vec<u64> = below.iter().zip(before).map(|(below, before)| below.saturating_sub(*before)).collect();
-    let mut out = begun(labels, true, span);
+    let mut out = data_point_start(labels, true, span);
     let _ = write!(out, ",\"count\":\"{}\"", counts.iter().sum::<u64>());
     if let Some(sum) = sum {
         let _ = write!(out, ",\"sum\":{sum}");
@@ -225,12 +225,13 @@ mod tests {
     use super::*;
     use crate::json::is_json;
 
-    const SPAN: Span = Span { start_ns: 1_700_000_000_000_000_000, now_ns: 1_700_000_060_000_000_000 };
+    const SPAN: CollectionInterval =
+        CollectionInterval { start_ns: 1_700_000_000_000_000_000, now_ns: 1_700_000_060_000_000_000 };
 
     fn items(text: &str) -> Vec<String> {
-        let measured = measured(text, SPAN);
-        assert!(measured.items.iter().all(|item| is_json(item.as_bytes())), "{:?}", measured.items);
-        measured.items
+        let metric_items = metric_items(text, SPAN);
+        assert!(metric_items.items.iter().all(|item| is_json(item.as_bytes())), "{:?}", metric_items.items);
+        metric_items.items
     }
 
     #[test]
@@ -257,7 +258,7 @@ mod tests {
         let first = "{\"key\":\"listener\",\"value\":{\"stringValue\":\"x, \\\"y\\\"}\\\\\"}},{\"key\":\"host\",\"value\":{\"stringValue\":\"\"}}";
         assert!(items[0].contains(first) && items[0].contains("\"stringValue\":\"z\""), "{items:?}");
         assert!(!items[0].contains("startTimeUnixNano"), "{items:?}");
-        assert_eq!(measured(text, SPAN).points, 2);
+        assert_eq!(metric_items(text, SPAN).points, 2);
     }
 
     #[test]
@@ -266,7 +267,7 @@ mod tests {
                     h_bucket{q=\"0\",le=\"0.5\"} 2\nh_bucket{q=\"0\",le=\"1\"} 5\nh_bucket{q=\"0\",le=\"+Inf\"} 6\nh_sum{q=\"0\"} 2.5\nh_count{q=\"0\"} 6\n\
                     h_bucket{q=\"1\",le=\"0.5\"} 0\nh_bucket{q=\"1\",le=\"1\"} 0\nh_bucket{q=\"1\",le=\"+Inf\"} 0\nh_sum{q=\"1\"} 0\nh_count{q=\"1\"} 0\n";
         let items = items(text);
-        assert_eq!(measured(text, SPAN).points, 2);
+        assert_eq!(metric_items(text, SPAN).points, 2);
         let point = "\"count\":\"6\",\"sum\":2.5,\"bucketCounts\":[\"2\",\"3\",\"1\"],\"explicitBounds\":[0.5,1]}";
         assert!(items[0].contains(point), "{items:?}");
         assert!(items[0].contains("\"histogram\":{\"aggregationTemporality\":2,\"dataPoints\":["), "{items:?}");

@@ -22,7 +22,7 @@ use tautwire_engine::Tracer;
 use crate::time::since_epoch;
 use exporter::Exporter;
 pub(crate) use plan::Plan;
-use traces::Spans;
+use traces::SpanQueue;
 
 /// How long the end of the broker waits for the collector to take the last of it.
 const LAST_TIMEOUT: Duration = Duration::from_secs(2);
@@ -44,7 +44,7 @@ struct Shared {
     /// The last has been sent.
     ended: Condvar,
     source: OnceLock<Source>,
-    spans: Arc<Spans>,
+    spans: Arc<SpanQueue>,
     counters: Counters,
     /// When the process began to count, in nanoseconds since the Unix epoch.
     start_ns: u64,
@@ -78,7 +78,7 @@ impl Telemetry {
                 changed: Condvar::new(),
                 ended: Condvar::new(),
                 source: OnceLock::new(),
-                spans: Arc::new(Spans::new()),
+                spans: Arc::new(SpanQueue::new()),
                 counters: Counters::default(),
                 start_ns: since_epoch().as_nanos() as u64,
                 instance: instance(),
@@ -98,7 +98,7 @@ impl Telemetry {
         if plan.is_some() && !self.start() {
             return;
         }
-        logs::QUEUE.want(wants_logs);
+        logs::QUEUE.enable(wants_logs);
         let mut state = self.shared.state();
         state.tracer = self.shared.spans.tracer(plan.as_ref());
         // With the same plan, connections stay.

@@ -8,7 +8,7 @@ use tautwire_identity::Secret;
 use super::otlp::push_attributes;
 use crate::config::settings::{Config, TelemetryConfig};
 use crate::files;
-use crate::identity::{Http, read_authorities};
+use crate::identity::{UreqClient, read_authorities};
 
 /// Longest file with fields of requests.
 const HEADERS_FILE_MAX_BYTES: usize = 16 << 10;
@@ -52,8 +52,8 @@ impl Plan {
     }
 
     /// Who is asked. Reads the certificates of the system where they are needed.
-    pub(super) fn http(&self) -> Http {
-        if self.url.starts_with("http://") { Http::without_tls() } else { Http::new(&self.authorities) }
+    pub(super) fn http(&self) -> UreqClient {
+        if self.url.starts_with("http://") { UreqClient::without_tls() } else { UreqClient::new(&self.authorities) }
     }
 
     /// The attributes of the broker, as a list of JSON.

@@ -18,12 +18,12 @@ pub(super) trait Record: Send {
 /// Nothing is allocated before somebody wants what it is for.
 pub(super) struct Queue<R> {
     is_wanted: AtomicBool,
-    ends: OnceLock<Ends<R>>,
+    ends: OnceLock<ChannelEnds<R>>,
     bytes: AtomicUsize,
     dropped: AtomicU64,
 }
 
-struct Ends<R> {
+struct ChannelEnds<R> {
     sender: SyncSender<R>,
     receiver: Mutex<Receiver<R>>,
 }
@@ -39,11 +39,11 @@ impl<R: Record> Queue<R> {
     }
 
     /// From now on things are put in, or no more. What is in stays.
-    pub(super) fn want(&self, is_wanted: bool) {
+    pub(super) fn enable(&self, is_wanted: bool) {
         if is_wanted {
             self.ends.get_or_init(|| {
                 let (sender, receiver) = sync_channel(RECORDS_MAX);
-                Ends { sender, receiver: Mutex::new(receiver) }
+                ChannelEnds { sender, receiver: Mutex::new(receiver) }
             });
         }
         self.is_wanted.store(is_wanted, Ordering::Release);
@@ -61,7 +61,7 @@ impl<R: Record> Queue<R> {
         let held = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         if held.saturating_add(bytes) > BYTES_MAX || ends.sender.try_send(record).is_err() {
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-            self.drop_some(1);
+            self.count_dropped(1);
         }
     }
 
@@ -75,7 +75,7 @@ impl<R: Record> Queue<R> {
     }
 
     /// Counts what is not sent after all.
-    pub(super) fn drop_some(&self, count: u64) {
+    pub(super) fn count_dropped(&self, count: u64) {
         self.dropped.fetch_add(count, Ordering::Relaxed);
     }
 
@@ -99,7 +99,7 @@ mod tests {
         let queue = Queue::new();
         queue.offer("nobody wants it".to_owned());
         assert_eq!((queue.take(10), queue.dropped()), (vec![], 0));
-        queue.want(true);
+        queue.enable(true);
         (0..RECORDS_MAX + 3).for_each(|number| queue.offer(number.to_string()));
         assert_eq!(queue.dropped(), 3);
         assert_eq!(queue.take(2), ["0", "1"]);
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn long_texts_do_not_fill_the_memory() {
         let queue = Queue::new();
-        queue.want(true);
+        queue.enable(true);
         let half = "x".repeat(BYTES_MAX / 2);
         (0..3).for_each(|_| queue.offer(half.clone()));
         assert_eq!(queue.dropped(), 1);

@@ -25,10 +25,10 @@ const HAS_IS_REMOTE: u32 = 0x100;
 const IS_REMOTE: u32 = 0x200;
 
 /// Spans that wait to be sent.
-pub(super) struct Spans {
+pub(super) struct SpanQueue {
     pub(super) queue: Queue<EndedSpan>,
     /// Whether topics are told.
-    tells_topics: AtomicBool,
+    includes_topics: AtomicBool,
 }
 
 /// A span, and when it ended.
@@ -46,30 +46,30 @@ impl Record for EndedSpan {
     }
 }
 
-impl SpanSink for Spans {
+impl SpanSink for SpanQueue {
     fn take(&self, mut span: Span) {
-        if !self.tells_topics.load(Ordering::Relaxed) {
+        if !self.includes_topics.load(Ordering::Relaxed) {
             span.topic = Box::default();
         }
         self.queue.offer(EndedSpan { span, end_ns: since_epoch().as_nanos() as u64 });
     }
 
     fn skip(&self, spans: u64) {
-        self.queue.drop_some(spans);
+        self.queue.count_dropped(spans);
     }
 }
 
-impl Spans {
-    pub(super) const fn new() -> Spans {
-        Spans { queue: Queue::new(), tells_topics: AtomicBool::new(false) }
+impl SpanQueue {
+    pub(super) const fn new() -> SpanQueue {
+        SpanQueue { queue: Queue::new(), includes_topics: AtomicBool::new(false) }
     }
 
     /// What the engine is to follow by a plan; `None` for nothing.
-    pub(super) fn tracer(self: &Arc<Spans>, plan: Option<&Plan>) -> Option<Arc<Tracer>> {
+    pub(super) fn tracer(self: &Arc<SpanQueue>, plan: Option<&Plan>) -> Option<Arc<Tracer>> {
         let config = plan.map(|plan| &plan.config).filter(|config| config.traces);
-        self.queue.want(config.is_some());
+        self.queue.enable(config.is_some());
         let config = config?;
-        self.tells_topics.store(config.trace_topics, Ordering::Relaxed);
+        self.includes_topics.store(config.trace_topics, Ordering::Relaxed);
         Some(Arc::new(Tracer::new(config.trace_ratio.millionths, self.clone())))
     }
 }
@@ -197,10 +197,10 @@ mod tests {
 
     #[test]
     fn topics_are_told_only_where_that_is_wanted() {
-        let spans = Spans::new();
-        spans.queue.want(true);
+        let spans = SpanQueue::new();
+        spans.queue.enable(true);
         spans.take(span(Step::Queue).span);
-        spans.tells_topics.store(true, Ordering::Relaxed);
+        spans.includes_topics.store(true, Ordering::Relaxed);
         spans.take(span(Step::Queue).span);
         let told: Vec<bool> =
             spans.queue.take(2).iter().map(|span| span.to_json().contains("messaging.destination.name")).collect();

@@ -71,7 +71,7 @@ fn wrong_arguments_go_to_standard_error_and_fail_with_1() {
 }
 
 #[test]
-fn config_check_tells_everything_wrong_with_file_and_line() {
+fn config_check_reports_all_errors_with_file_and_line() {
     let path = std::env::temp_dir().join(format!("tautwire-check-{}.toml", std::process::id()));
     let name = path.display().to_string();
     std::fs::write(&path, "threads = 1\n[mqtt]\nmax_qso = 1\nreceive_maximum = 0\n").expect("writes");

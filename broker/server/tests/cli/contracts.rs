@@ -76,7 +76,7 @@ fn contract(arguments: &[&str]) -> Ended {
 }
 
 #[test]
-fn check_tells_everything_wrong_with_file_line_and_column() {
+fn contract_check_reports_all_errors_with_file_line_and_column() {
     let folder = Folder::contracts();
     assert_eq!(contract(&["check", "--path", &folder.path("")]).expect(0).text(), "2 contracts are right\n");
     folder.write("reading.proto", READING.replace("double", "doubel").as_bytes());

@@ -65,7 +65,7 @@ fn a_contract_that_observes_is_named_by_start_reload_list_and_doctor() {
 
 /// MQTT 5.0 has a way to say why; a client of 3.1.1 gets nothing, as docs/concepts/contracts.md says.
 #[test]
-fn a_message_that_cannot_be_converted_is_told_with_the_reason() {
+fn a_message_that_cannot_be_transcoded_is_reported_with_the_reason() {
     let folder = folder();
     let broker = Broker::with(&[&format!("contracts.path={}", folder.path(""))]);
     let filter = "$as/json/lax/#";

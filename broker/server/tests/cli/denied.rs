@@ -25,7 +25,7 @@ fn each(broker: &Broker, version: &str) -> [Ended; 3] {
 }
 
 #[test]
-fn who_may_not_ask_for_contracts_is_told_so() {
+fn a_denied_contract_request_is_reported() {
     let (broker, _folder) = broker(r##"{ allow = ["publish", "subscribe"], topics = "#" }"##);
     for ended in each(&broker, "5") {
         let said = ended.expect(3).stderr;

@@ -12,7 +12,7 @@ fn line<'a>(ended: &'a str, what: &str) -> &'a str {
 }
 
 #[test]
-fn what_is_well_and_what_hurts_is_told_with_what_to_do() {
+fn doctor_reports_passed_and_failed_checks_with_advice() {
     let folder = Folder::new(&[]);
     let data = format!("data.path={}", folder.path("data"));
     // What this machine is like decides how it ends.
@@ -63,15 +63,15 @@ fn certificates_that_expire_soon_and_keys_that_all_may_read_are_found() {
     run(&["cert", "--dir", &folder.path("tls"), "--days", "3", "here.example"]).expect(0);
     let (certificate, key) = (folder.path("tls/server.pem"), folder.path("tls/server.key"));
     let (set_certificate, set_key) = (format!("tls.certificate={certificate}"), format!("tls.key={key}"));
-    let by_tls = ["--memory", "--listen", "mqtts://127.0.0.1:0", "--set", &set_certificate, "--set", &set_key];
-    let text = doctor(&by_tls).expect(3).text();
+    let is_tls = ["--memory", "--listen", "mqtts://127.0.0.1:0", "--set", &set_certificate, "--set", &set_key];
+    let text = doctor(&is_tls).expect(3).text();
     let found = line(&text, "here.example");
     assert!(found.starts_with("warning") && found.contains("more days"), "{found}");
     assert!(!text.contains("everybody on this machine may read"), "{text}");
 
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).expect("it is ours");
-    let text = doctor(&by_tls).expect(3).text();
+    let text = doctor(&is_tls).expect(3).text();
     assert!(text.contains(&format!("chmod o= {key}")), "{text}");
 
     // Of the admin API, too; a group may read, as packages have it.
@@ -95,7 +95,7 @@ fn certificates_that_expire_soon_and_keys_that_all_may_read_are_found() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_and_a_wrong_configuration_are_told() {
+fn an_unwritable_directory_and_an_invalid_configuration_are_reported() {
     let ended = doctor(&["--set", "data.path=/proc/tautwire"]).expect(3);
     assert!(line(&ended.text(), "cannot be written").starts_with("wrong"), "{}", ended.text());
     let ended = doctor(&["--listen", "mqtts://127.0.0.1:0", "--set", "tls.certificate=/no/such/file"]).expect(1);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::process::Broker;
 
 /// Longer than anything here may take.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Larger than a pipe and the broker's own queue for lines together.
 const LOGGED_BYTES: usize = 3 << 20;
@@ -21,8 +21,8 @@ fn disturb(broker: &Broker) {
     let remaining = connect.len() - 4;
     connect[1..4].copy_from_slice(&[remaining as u8 | 0x80, (remaining >> 7) as u8 | 0x80, (remaining >> 14) as u8]);
     let mut stream = TcpStream::connect(format!("127.0.0.1:{}", broker.port())).expect("connects");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes options");
-    stream.set_write_timeout(Some(PATIENCE)).expect("a socket takes options");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a socket takes options");
+    stream.set_write_timeout(Some(TIMEOUT)).expect("a socket takes options");
     stream.write_all(&connect).and_then(|()| stream.write_all(&connect)).expect("the broker reads");
     let mut answer = Vec::new();
     // It ends the connection, with a reset where it has not read all.
@@ -43,7 +43,7 @@ fn the_broker_serves_on_while_nobody_reads_its_log() {
     // It is published once a second.
     let begun = Instant::now();
     while broker.subscribe_to_end(&["-C", "1", "$SYS/broker/tautwire/log_lines_lost"]).expect(0).text() == "0\n" {
-        assert!(begun.elapsed() < PATIENCE, "nothing was lost, so nothing was full");
+        assert!(begun.elapsed() < TIMEOUT, "nothing was lost, so nothing was full");
     }
     broker.process().wait_for("lines of the log were lost here");
 }

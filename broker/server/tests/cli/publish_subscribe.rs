@@ -120,7 +120,7 @@ fn properties_reach_the_subscriber_and_its_json() {
 }
 
 #[test]
-fn a_kept_session_gets_what_was_published_in_between() {
+fn a_persistent_session_gets_messages_published_while_offline() {
     let broker = Broker::start();
     for version in ["5", "3.1.1"] {
         let session = ["-V", version, "-i", "keeper", "-c", "-q", "2"];

@@ -79,7 +79,7 @@ fn control_characters_of_a_broker_do_not_reach_the_terminal() {
 fn a_refused_message_ends_with_3_and_the_others_are_still_sent() {
     let broker = ScriptedBroker::start();
     let publisher = start("pub", &broker, &["-q", "1", "a", "m", "--repeat", "2"]);
-    let mut peer = broker.welcome(&[Property::ReceiveMaximum(NonZeroU16::MIN)]);
+    let mut peer = broker.accept_with_connack(&[Property::ReceiveMaximum(NonZeroU16::MIN)]);
     for (number, reason) in [(1, PubAckReason::QuotaExceeded), (2, PubAckReason::NoMatchingSubscribers)] {
         let packet = peer.packet();
         let Packet::Publish(publish) = packet.as_packet() else { panic!("{packet:?}") };
@@ -97,7 +97,8 @@ fn a_refused_message_ends_with_3_and_the_others_are_still_sent() {
 fn no_more_messages_are_under_way_than_the_broker_takes() {
     let broker = ScriptedBroker::start();
     let publisher = start("pub", &broker, &["-q", "1", "a", "m", "--repeat", "2"]);
-    let mut peer = broker.welcome(&[Property::ReceiveMaximum(NonZeroU16::MIN), Property::ServerKeepAlive(3)]);
+    let mut peer =
+        broker.accept_with_connack(&[Property::ReceiveMaximum(NonZeroU16::MIN), Property::ServerKeepAlive(3)]);
     assert!(matches!(peer.packet().as_packet(), Packet::Publish(_)));
     // The client has nothing else to say until the keep alive asks for a word.
     assert!(matches!(peer.packet().as_packet(), Packet::PingReq));
@@ -115,7 +116,7 @@ fn no_more_messages_are_under_way_than_the_broker_takes() {
 fn after_the_first_message_the_alias_stands_for_the_topic() {
     let broker = ScriptedBroker::start();
     let publisher = start("pub", &broker, &["a", "m", "--repeat", "2", "--topic-alias", "4"]);
-    let mut peer = broker.welcome(&[Property::TopicAliasMaximum(4)]);
+    let mut peer = broker.accept_with_connack(&[Property::TopicAliasMaximum(4)]);
     for topic in [Some("a"), None] {
         let packet = peer.packet();
         let Packet::Publish(publish) = packet.as_packet() else { panic!("{packet:?}") };
@@ -131,7 +132,7 @@ fn after_the_first_message_the_alias_stands_for_the_topic() {
 fn a_qos_2_message_is_released_once_received_and_a_refused_one_is_not() {
     let broker = ScriptedBroker::start();
     let publisher = start("pub", &broker, &["-q", "2", "a", "m", "--repeat", "2"]);
-    let mut peer = broker.welcome(&[Property::ReceiveMaximum(NonZeroU16::MIN)]);
+    let mut peer = broker.accept_with_connack(&[Property::ReceiveMaximum(NonZeroU16::MIN)]);
     let pubrec = |packet_id, reason| Packet::PubRec(PubRec { packet_id, reason, properties: Properties::EMPTY });
     let refused = peer.packet();
     assert!(matches!(refused.as_packet(), Packet::Publish(_)));
@@ -154,7 +155,7 @@ fn a_qos_2_message_is_released_once_received_and_a_refused_one_is_not() {
 fn a_message_that_the_broker_refuses_by_disconnecting_ends_with_2_and_the_reason() {
     let broker = ScriptedBroker::start();
     let publisher = start("pub", &broker, &["a", "m"]);
-    let mut peer = broker.welcome(&[]);
+    let mut peer = broker.accept_with_connack(&[]);
     assert!(matches!(peer.packet().as_packet(), Packet::Publish(_)));
     peer.send(&Packet::Disconnect(Disconnect {
         reason: DisconnectReason::TopicNameInvalid,
@@ -171,7 +172,7 @@ fn a_message_larger_than_the_broker_accepts_is_not_sent() {
     let broker = ScriptedBroker::start();
     let publisher = start("pub", &broker, &["a", "0123456789"]);
     let size = std::num::NonZeroU32::new(15).expect("not zero");
-    let mut peer = broker.welcome(&[Property::MaximumPacketSize(size)]);
+    let mut peer = broker.accept_with_connack(&[Property::MaximumPacketSize(size)]);
     expect_disconnect(&mut peer);
     drop(peer);
     assert!(
@@ -183,7 +184,7 @@ fn a_message_larger_than_the_broker_accepts_is_not_sent() {
 fn a_refused_subscription_ends_with_3_and_names_the_filter() {
     let broker = ScriptedBroker::start();
     let subscriber = start("sub", &broker, &["good", "bad"]);
-    let mut peer = broker.welcome(&[]);
+    let mut peer = broker.accept_with_connack(&[]);
     let packet = peer.packet();
     let Packet::Subscribe(subscribe) = packet.as_packet() else { panic!("{packet:?}") };
     peer.send(&Packet::SubAck(SubAck {
@@ -207,7 +208,7 @@ fn a_refused_subscription_ends_with_3_and_names_the_filter() {
 fn a_message_is_acknowledged_only_after_it_is_printed_and_the_last_one_before_the_end() {
     let broker = ScriptedBroker::start();
     let subscriber = start("sub", &broker, &["-q", "1", "-C", "2", "#"]);
-    let mut peer = broker.welcome(&[]);
+    let mut peer = broker.accept_with_connack(&[]);
     grant(&mut peer);
     peer.send(&message(7, "a", "one"));
     assert!(matches!(peer.packet().as_packet(), Packet::PubAck(PubAck { packet_id, .. }) if packet_id == id(7)));
@@ -224,7 +225,7 @@ fn a_message_is_acknowledged_only_after_it_is_printed_and_the_last_one_before_th
 fn a_qos_2_message_sent_again_is_printed_once_and_finished_before_the_end() {
     let broker = ScriptedBroker::start();
     let subscriber = start("sub", &broker, &["-q", "2", "-C", "2", "#"]);
-    let mut peer = broker.welcome(&[]);
+    let mut peer = broker.accept_with_connack(&[]);
     grant(&mut peer);
     let publish = |packet_id, dup, payload: &'static str| {
         Packet::Publish(Publish {
@@ -266,7 +267,7 @@ fn a_qos_2_message_sent_again_is_printed_once_and_finished_before_the_end() {
 fn a_message_that_comes_after_the_last_wanted_one_is_left_to_the_session() {
     let broker = ScriptedBroker::start();
     let subscriber = start("sub", &broker, &["-q", "2", "-C", "1", "#"]);
-    let mut peer = broker.welcome(&[]);
+    let mut peer = broker.accept_with_connack(&[]);
     grant(&mut peer);
     peer.send(&Packet::Publish(Publish {
         delivery: Delivery::ExactlyOnce { packet_id: id(3), dup: false },
@@ -294,7 +295,7 @@ fn a_topic_alias_of_the_broker_stands_for_its_topic_and_an_unknown_one_ends_with
     let broker = ScriptedBroker::start();
     let options = ["-D", "connect", "topic-alias-maximum", "5", "-v", "#"];
     let subscriber = start("sub", &broker, &options);
-    let mut peer = broker.welcome(&[]);
+    let mut peer = broker.accept_with_connack(&[]);
     grant(&mut peer);
     let mut send = |topic: Option<&'static str>, alias| {
         let alias = [Property::TopicAlias(NonZeroU16::new(alias).expect("not zero"))];
@@ -319,7 +320,7 @@ fn a_topic_alias_of_the_broker_stands_for_its_topic_and_an_unknown_one_ends_with
 fn a_silent_connection_is_kept_alive_as_the_broker_wants_it() {
     let broker = ScriptedBroker::start();
     let subscriber = start("sub", &broker, &["-k", "600", "a"]);
-    let mut peer = broker.welcome(&[Property::ServerKeepAlive(3)]);
+    let mut peer = broker.accept_with_connack(&[Property::ServerKeepAlive(3)]);
     grant(&mut peer);
     for _ in 0..2 {
         assert!(matches!(peer.packet().as_packet(), Packet::PingReq));
@@ -335,7 +336,7 @@ fn a_silent_connection_is_kept_alive_as_the_broker_wants_it() {
 fn a_broker_that_does_not_answer_the_keep_alive_is_given_up() {
     let broker = ScriptedBroker::start();
     let subscriber = start("sub", &broker, &["-k", "1", "a"]);
-    let mut peer = broker.welcome(&[]);
+    let mut peer = broker.accept_with_connack(&[]);
     grant(&mut peer);
     assert!(matches!(peer.packet().as_packet(), Packet::PingReq));
     let ended = subscriber.end().expect(2);
@@ -362,7 +363,7 @@ fn the_time_of_a_subscriber_counts_while_it_connects() {
 fn bytes_that_are_not_mqtt_end_with_2_and_the_place() {
     let broker = ScriptedBroker::start();
     let subscriber = start("sub", &broker, &["a"]);
-    let mut peer = broker.welcome(&[]);
+    let mut peer = broker.accept_with_connack(&[]);
     grant(&mut peer);
     // A PUBLISH of QoS 3.
     peer.send_bytes(&[0x36, 0x05, 0x00, 0x01, b'a', 0x00, 0x01]);
@@ -374,7 +375,7 @@ fn bytes_that_are_not_mqtt_end_with_2_and_the_place() {
 fn an_answer_to_nothing_ends_with_2() {
     let broker = ScriptedBroker::start();
     let subscriber = start("sub", &broker, &["a"]);
-    let mut peer = broker.welcome(&[]);
+    let mut peer = broker.accept_with_connack(&[]);
     grant(&mut peer);
     peer.send(&Packet::SubAck(SubAck {
         packet_id: id(9),
@@ -388,7 +389,7 @@ fn an_answer_to_nothing_ends_with_2() {
 fn an_interrupted_publisher_with_unacknowledged_messages_says_goodbye_and_fails() {
     let broker = ScriptedBroker::start();
     let publisher = start("pub", &broker, &["-q", "1", "a", "m"]);
-    let mut peer = broker.welcome(&[]);
+    let mut peer = broker.accept_with_connack(&[]);
     let packet = peer.packet();
     assert!(matches!(packet.as_packet(), Packet::Publish(publish) if publish.delivery.qos() == QoS::AtLeastOnce));
     publisher.interrupt();

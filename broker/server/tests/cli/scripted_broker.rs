@@ -9,7 +9,7 @@ use tautwire_protocol::{
 };
 
 /// How long one expectation may take. No test waits this long unless it fails.
-const EXPECTATION: Duration = Duration::from_secs(90);
+const EXPECT_TIMEOUT: Duration = Duration::from_secs(90);
 
 pub(crate) struct ScriptedBroker {
     listener: TcpListener,
@@ -34,14 +34,14 @@ impl ScriptedBroker {
     /// The next client, up to its CONNECT.
     pub(crate) fn accept(&self, version: ProtocolVersion) -> Peer {
         let (stream, _) = self.listener.accept().expect("a client");
-        stream.set_read_timeout(Some(EXPECTATION)).expect("sets");
+        stream.set_read_timeout(Some(EXPECT_TIMEOUT)).expect("sets");
         let mut peer = Peer { stream, received: Vec::new(), version };
         assert!(matches!(peer.packet().as_packet(), Packet::Connect(_)));
         peer
     }
 
     /// The next client, connected.
-    pub(crate) fn welcome(&self, properties: &[Property<'_>]) -> Peer {
+    pub(crate) fn accept_with_connack(&self, properties: &[Property<'_>]) -> Peer {
         let mut peer = self.accept(ProtocolVersion::V5);
         peer.connack(ConnectReason::Success, properties);
         peer

@@ -14,7 +14,7 @@ fn script(shell: &str, folder: &Folder) -> String {
 }
 
 /// What a program prints; `None` where it is not installed and need not be.
-fn said(program: &str, arguments: &[&str]) -> Option<String> {
+fn run_program(program: &str, arguments: &[&str]) -> Option<String> {
     // A shell that waits for ever fails the test.
     match Command::new("timeout").arg("60").arg(program).args(arguments).env("LC_ALL", "C.UTF-8").output() {
         Ok(Output { status, .. }) if status.code() == Some(127) => {
@@ -53,7 +53,7 @@ fn bash_completes_commands_options_and_keys() {
         (&["pub", "--host", "x"], ""),
     ] {
         let words = [&["-c", &ask, "bash", "tautwire"], typed].concat();
-        assert_eq!(said("bash", &words).expect("bash is there").trim_end(), expected, "{typed:?}");
+        assert_eq!(run_program("bash", &words).expect("bash is there").trim_end(), expected, "{typed:?}");
     }
 }
 
@@ -71,7 +71,7 @@ fn fish_completes_commands_options_and_keys() {
         ("tautwire cluster drain --for", "--for-good\t"),
     ] {
         let ask = format!("source {script}; complete -C '{typed}'");
-        let Some(answer) = said("fish", &["--no-config", "-c", &ask]) else { return };
+        let Some(answer) = run_program("fish", &["--no-config", "-c", &ask]) else { return };
         assert!(answer.lines().any(|line| line.starts_with(expected)), "{typed}: {answer}");
     }
 }
@@ -93,7 +93,7 @@ fn zsh_completes_commands_options_and_keys() {
              zpty -w tty 'PS1=; autoload -U compinit; compinit -u -D; source {script}; echo rea\"\"dy'; \
              zpty -r tty text $'*ready\\r*'; zpty -w -n tty $'{typed}\\t'; zpty -r tty text '*{expected}*'; zpty -d tty"
         );
-        if said("zsh", &["-f", "-c", &ask]).is_none() {
+        if run_program("zsh", &["-f", "-c", &ask]).is_none() {
             return;
         }
     }
@@ -113,7 +113,9 @@ fn each_command_has_a_page_that_man_reads_without_a_warning() {
         assert!(is_there || words[0] == "help", "{line}");
     }
     for page in &pages {
-        let Some(text) = said("man", &["--warnings", "-E", "UTF-8", "-l", &page.display().to_string()]) else { return };
+        let Some(text) = run_program("man", &["--warnings", "-E", "UTF-8", "-l", &page.display().to_string()]) else {
+            return;
+        };
         assert!(text.contains("NAME") && text.contains("SEE ALSO"), "{}: {text}", page.display());
     }
     let _ = run(&["man", "/no/such/folder"]).expect(1);

@@ -4,7 +4,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, EXPECTATION, ExactlyOnce, Folder, TOKEN, V3_1_1, V5, WillMessage, admin, options,
+    AtLeastOnce, AtMostOnce, Broker, EXPECT_TIMEOUT, ExactlyOnce, Folder, TOKEN, V3_1_1, V5, WillMessage, admin,
+    options,
 };
 
 const RULES: &str = r##"
@@ -106,7 +107,7 @@ fn a_reload_takes_away_what_is_not_allowed_any_more_and_leaves_the_rest() {
         world.folder.write("access.toml", &RULES.replace("{client_id}/down", "{client_id}/other"));
         let answer = admin(world.broker.admin_address(), "POST", "/config/reload", "").expect(200).body;
         assert!(answer.contains("\"rules\":4"), "{answer}");
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         while world.count("subscriptions_taken_away") == 0 {
             assert!(Instant::now() < deadline, "the subscription was not taken away");
             thread::sleep(Duration::from_millis(5));
@@ -131,7 +132,7 @@ fn a_reload_that_finds_anything_wrong_changes_nothing_and_says_where() {
     assert_eq!(stranger.publish("devices/stranger/up", AtLeastOnce, b"x"), 0x87, "no half of the file holds");
     world.folder.write("access.toml", &RULES.replace("device-*", "*"));
     world.broker.signal("HUP");
-    let deadline = Instant::now() + EXPECTATION;
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     while stranger.publish("devices/stranger/up", AtLeastOnce, b"x") == 0x87 {
         assert!(Instant::now() < deadline, "the rules were not read again");
     }
@@ -179,7 +180,7 @@ fn the_audit_log_has_who_came_and_what_was_denied() {
 
 /// Whoever is denied something, as often as it wants, does not fill the disk.
 #[test]
-fn what_strangers_write_to_the_audit_log_is_bounded_and_counted() {
+fn unauthenticated_audit_events_are_rate_limited_and_counted() {
     let folder = Folder::new(&[("access.toml", RULES), ("token", TOKEN)]);
     let at = |name: &str| folder.path().join(name).display().to_string();
     let settings = [

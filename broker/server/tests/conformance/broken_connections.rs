@@ -7,7 +7,8 @@ use std::thread;
 use tautwire_protocol::Packet;
 
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Case, Client, Connecting, ExactlyOnce, Message, Outgoing, QoS, Scatter, every_case,
+    AtLeastOnce, AtMostOnce, Broker, Case, Client, ConnectBuilder, ExactlyOnce, Message, OutgoingPublish, QoS, Rng,
+    every_case,
 };
 
 const PUBLISHERS: usize = 3;
@@ -18,7 +19,7 @@ const WINDOW: usize = 8;
 const TOPIC: &str = "broken";
 
 /// Breaks a connection in one of the ways there are.
-fn break_off(client: Client, scatter: &mut Scatter, left_open: &mut Vec<Client>) {
+fn break_off(client: Client, scatter: &mut Rng, left_open: &mut Vec<Client>) {
     match scatter.below(3) {
         0 => client.cut(),
         // Possibly with packets unread, which resets the connection.
@@ -37,7 +38,7 @@ struct Unfinished {
 }
 
 /// Publishes `MESSAGES` numbers over connections that break.
-fn publish_all(connecting: &Connecting<'_>, name: &str, qos: QoS, mut scatter: Scatter) {
+fn publish_all(connecting: &ConnectBuilder<'_>, name: &str, qos: QoS, mut scatter: Rng) {
     let mut unfinished: VecDeque<Unfinished> = VecDeque::new();
     let mut next = 0;
     let mut left_open = Vec::new();
@@ -47,13 +48,13 @@ fn publish_all(connecting: &Connecting<'_>, name: &str, qos: QoS, mut scatter: S
             if message.received {
                 client.send_pubrel(message.id);
             } else {
-                client.send_publish_as(&Outgoing::new(TOPIC, qos, message.text.as_bytes()).dup(), message.id);
+                client.send_publish_as(&OutgoingPublish::new(TOPIC, qos, message.text.as_bytes()).dup(), message.id);
             }
         }
         for _ in 0..1 + scatter.below(4 * WINDOW) {
             while next < MESSAGES && unfinished.len() < WINDOW {
                 let message = Unfinished { id: next as u16 + 1, text: format!("{name} {next}"), received: false };
-                client.send_publish_as(&Outgoing::new(TOPIC, qos, message.text.as_bytes()), message.id);
+                client.send_publish_as(&OutgoingPublish::new(TOPIC, qos, message.text.as_bytes()), message.id);
                 unfinished.push_back(message);
                 next += 1;
             }
@@ -80,7 +81,7 @@ fn publish_all(connecting: &Connecting<'_>, name: &str, qos: QoS, mut scatter: S
 
 /// Takes messages over connections that break until `total` different ones are there; gives all that were new by the
 /// rules of the client's half of QoS 2, in their order.
-fn take_all(connecting: &Connecting<'_>, total: usize, mut scatter: Scatter) -> Vec<String> {
+fn take_all(connecting: &ConnectBuilder<'_>, total: usize, mut scatter: Rng) -> Vec<String> {
     let mut taken = Vec::new();
     let mut different = HashSet::new();
     // QoS 2 messages that are not released yet: seen again, they are no new messages [MQTT-4.3.3-10].
@@ -133,7 +134,7 @@ fn run(case: Case, broker: &Broker, qos: QoS) -> Vec<Vec<String>> {
     thread::scope(|scope| {
         for (number, id) in publishers.iter().take(PUBLISHERS).enumerate() {
             let connecting = persistent(id);
-            scope.spawn(move || publish_all(&connecting, id, qos, Scatter(number as u64 + 1)));
+            scope.spawn(move || publish_all(&connecting, id, qos, Rng(number as u64 + 1)));
         }
         let taking: Vec<_> = subscribers
             .iter()
@@ -141,7 +142,7 @@ fn run(case: Case, broker: &Broker, qos: QoS) -> Vec<Vec<String>> {
             .enumerate()
             .map(|(number, id)| {
                 let connecting = persistent(id);
-                scope.spawn(move || take_all(&connecting, PUBLISHERS * MESSAGES, Scatter(number as u64 + 100)))
+                scope.spawn(move || take_all(&connecting, PUBLISHERS * MESSAGES, Rng(number as u64 + 100)))
             })
             .collect();
         taking.into_iter().map(|taking| taking.join().expect("the subscriber took all")).collect()
@@ -206,7 +207,7 @@ fn a_shared_subscription_loses_nothing_while_members_come_and_go() {
                 .map(|number| {
                     let broker = &broker;
                     scope.spawn(move || {
-                        let mut scatter = Scatter(number + 1);
+                        let mut scatter = Rng(number + 1);
                         let mut acknowledged = Vec::new();
                         for visit in 0..15 {
                             let mut member = broker.connect(case.version, &format!("passing-{number}-{}", visit % 3));
@@ -214,7 +215,7 @@ fn a_shared_subscription_loses_nothing_while_members_come_and_go() {
                             for _ in 0..scatter.below(6) {
                                 // Whether anything comes is up to the others: a ping bounds the wait.
                                 member.ping();
-                                if let Some(message) = member.waiting_message()
+                                if let Some(message) = member.pending_message()
                                     && scatter.below(3) > 0
                                 {
                                     member.acknowledge(&message);

@@ -6,8 +6,8 @@ use tautwire_protocol::{Packet, Property};
 
 use crate::support::property::{maximum_packet_size, receive_maximum};
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, ExactlyOnce, Outgoing, V3_1_1, V5, WillMessage, every_case, every_thread_count,
-    every_version, expect_nothing_from, packet_id,
+    AtLeastOnce, AtMostOnce, Broker, ExactlyOnce, OutgoingPublish, V3_1_1, V5, WillMessage, every_case,
+    every_thread_count, every_version, expect_nothing_from, packet_id,
 };
 
 /// [MQTT-3.1.4-5], [MQTT-3.2.2-2]; 3.1.1: [MQTT-3.1.4-4], [MQTT-3.2.2-1]
@@ -224,7 +224,7 @@ fn packets_sent_with_the_connect_are_answered_after_connack() {
         let broker = case.broker();
         let mut client = broker.dial(case.version);
         let mut bytes = broker.connecting(case.version, "eager").bytes();
-        let publish = Outgoing::new("eager/topic", AtLeastOnce, b"early");
+        let publish = OutgoingPublish::new("eager/topic", AtLeastOnce, b"early");
         bytes.extend(client.encoded(&Packet::Publish(publish.publish(packet_id(9)))));
         bytes.extend([0xc0, 0x00]);
         client.send_bytes(&bytes);
@@ -243,7 +243,7 @@ fn packets_after_a_refused_connect_are_not_processed() {
     let refused = broker.connecting(V5, "refused").will(WillMessage::new("after", b"will").qos(ExactlyOnce));
     let mut client = broker.dial(V5);
     let mut bytes = refused.bytes();
-    let publish = Outgoing::new("after", AtMostOnce, b"sneaked in");
+    let publish = OutgoingPublish::new("after", AtMostOnce, b"sneaked in");
     bytes.extend(client.encoded(&Packet::Publish(publish.publish(packet_id(1)))));
     client.send_bytes(&bytes);
     assert_eq!(client.expect_connack_code(), 0x9b);
@@ -271,7 +271,7 @@ fn a_refused_connect_changes_nothing_and_what_is_behind_it_is_not_processed() {
         ] {
             let mut sneaking = broker.dial(case.version);
             let mut bytes = refused.bytes();
-            let publish = Outgoing::new("after/it", AtMostOnce, b"sneaked in");
+            let publish = OutgoingPublish::new("after/it", AtMostOnce, b"sneaked in");
             bytes.extend(sneaking.encoded(&Packet::Publish(publish.publish(packet_id(1)))));
             bytes.extend([0xc0, 0x00]);
             sneaking.send_bytes(&bytes);

@@ -6,7 +6,7 @@ use std::thread;
 use tautwire_protocol::{Packet, ReasonCode};
 
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Outgoing, V5, WillMessage, every_thread_count,
+    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, OutgoingPublish, V5, WillMessage, every_thread_count,
     expect_nothing_from, options,
 };
 
@@ -87,14 +87,14 @@ fn retained_messages_are_the_same_seen_from_every_thread() {
         let mut subscribers = clients(&broker, "subscriber");
         for (number, publisher) in publishers.iter_mut().enumerate() {
             let text = number.to_string();
-            publisher.deliver(&Outgoing::new("kept", AtLeastOnce, text.as_bytes()).retained());
+            publisher.deliver(&OutgoingPublish::new("kept", AtLeastOnce, text.as_bytes()).retained());
             for subscriber in &mut subscribers {
                 subscriber.subscribe("kept", AtLeastOnce);
                 assert_eq!(subscriber.receive().text(), text);
                 subscriber.unsubscribe(&["kept"]);
             }
         }
-        publishers[0].deliver(&Outgoing::new("kept", AtLeastOnce, b"").retained());
+        publishers[0].deliver(&OutgoingPublish::new("kept", AtLeastOnce, b"").retained());
         for subscriber in &mut subscribers {
             subscriber.subscribe("kept", AtLeastOnce);
             expect_nothing_from(&mut publishers[0], subscriber);
@@ -112,7 +112,8 @@ fn a_subscription_made_while_a_retained_message_changes_misses_no_change() {
             scope.spawn(move || {
                 let mut publisher = broker.connect(V5, "publisher");
                 for number in 0..300 {
-                    publisher.deliver(&Outgoing::new("state", AtLeastOnce, number.to_string().as_bytes()).retained());
+                    publisher
+                        .deliver(&OutgoingPublish::new("state", AtLeastOnce, number.to_string().as_bytes()).retained());
                 }
             });
             for subscriber in 0..4 {

@@ -12,8 +12,8 @@ use tautwire_protocol::{Packet, PacketId, PayloadFormat, Property, SubscriptionO
 use crate::support::http::post;
 use crate::support::property::{response_topic, subscription_identifier};
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Folder, Message, Outgoing, QoS, TOKEN, V3_1_1, V5,
-    WillMessage, admin, back, comes_true, every_version, options, program,
+    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Folder, Message, OutgoingPublish, QoS, TOKEN, V3_1_1, V5,
+    WillMessage, admin, back, every_version, options, program, wait_until,
 };
 
 /// How often the broker is killed, for each version.
@@ -123,9 +123,9 @@ fn retained_messages_survive_a_kill() {
         for round in 0..3 {
             let mut publisher = broker.connect(case.version, "publisher");
             let text = round.to_string();
-            publisher.deliver(&Outgoing::new("kept", AtLeastOnce, text.as_bytes()).retained());
-            publisher.deliver(&Outgoing::new("cleared", AtLeastOnce, text.as_bytes()).retained());
-            publisher.deliver(&Outgoing::new("cleared", AtLeastOnce, b"").retained());
+            publisher.deliver(&OutgoingPublish::new("kept", AtLeastOnce, text.as_bytes()).retained());
+            publisher.deliver(&OutgoingPublish::new("cleared", AtLeastOnce, text.as_bytes()).retained());
+            publisher.deliver(&OutgoingPublish::new("cleared", AtLeastOnce, b"").retained());
             kill(broker);
             broker = start(&folder);
             let mut subscriber = broker.connect(case.version, "subscriber");
@@ -141,7 +141,7 @@ fn retained_messages_survive_a_kill() {
 #[test]
 fn all_of_messages_wills_and_subscriptions_survives_a_kill_and_a_snapshot() {
     const EXPIRY_S: u32 = 3_600;
-    let say_all = |outgoing: Outgoing<'static>| {
+    let say_all = |outgoing: OutgoingPublish<'static>| {
         outgoing
             .retained()
             .property(Property::PayloadFormatIndicator(PayloadFormat::Utf8))
@@ -173,7 +173,7 @@ fn all_of_messages_wills_and_subscriptions_survives_a_kill_and_a_snapshot() {
         subscriber.disconnect();
         let will = WillMessage::new("t/will", b"gone").qos(AtLeastOnce).property(Property::ContentType("w")).delay_s(1);
         let _mortal = broker.connecting(V5, "mortal").persistent().will(will).open();
-        let said = say_all(Outgoing::new("t/x", AtLeastOnce, b"said"));
+        let said = say_all(OutgoingPublish::new("t/x", AtLeastOnce, b"said"));
         assert_eq!(broker.connect(V5, "publisher").deliver(&said), 0);
         kill(broker);
         if is_compacted {
@@ -254,7 +254,7 @@ fn wills_of_clients_that_were_connected_are_published_after_a_kill() {
 
 /// What clients publish is nobody else's business, even where others may look into the directory.
 #[test]
-fn nobody_else_may_read_what_is_kept() {
+fn persisted_files_are_readable_by_owner_only() {
     let folder = Folder::new(&[]);
     let data = folder.path().join("data");
     fs::create_dir(&data).expect("a new directory");
@@ -298,7 +298,7 @@ fn a_directory_is_used_by_one_broker() {
 
 /// 3.4.2.1 of 5.0: Quota exceeded. Nothing that was acknowledged is lost, and there is room again when it has been taken.
 #[test]
-fn a_full_disk_refuses_what_must_be_kept_until_there_is_room() {
+fn a_full_disk_refuses_persistent_publishes_until_there_is_space() {
     let folder = Folder::new(&[]);
     let data = format!("data.path={}", folder.path().join("data").display());
     let broker = Broker::set(&[&data, "disk.limit=67108864", "limits.session_queue_bytes=1000000000"]);
@@ -321,7 +321,7 @@ fn a_full_disk_refuses_what_must_be_kept_until_there_is_room() {
     assert_eq!(watcher.receive().text(), "on");
     // 3.1.1 has no answer that says it.
     let mut old = broker.connect(V3_1_1, "old");
-    old.send_publish(&Outgoing::new("kept/x", AtLeastOnce, b"small"));
+    old.send_publish(&OutgoingPublish::new("kept/x", AtLeastOnce, b"small"));
     old.expect_closed();
 
     let mut subscriber = back(&broker, V5, "subscriber");
@@ -329,7 +329,7 @@ fn a_full_disk_refuses_what_must_be_kept_until_there_is_room() {
         assert_eq!(subscriber.receive().text().len(), payload.len());
     }
     // A snapshot makes the log short again.
-    comes_true("room", || publisher.publish("kept/x", AtLeastOnce, b"small") == 0);
+    wait_until("room", || publisher.publish("kept/x", AtLeastOnce, b"small") == 0);
     assert_eq!(subscriber.receive().text(), "small");
 }
 
@@ -362,12 +362,12 @@ fn a_disk_that_a_snapshot_fills_has_room_again_when_its_messages_were_taken() {
     let mut publisher = broker.connect(V5, "publisher");
     assert_eq!(publisher.publish("kept/x", AtLeastOnce, b"small"), 0x97);
     // One is made of what was found at the start.
-    comes_true("another snapshot", || snapshots().len() == 1 && snapshots() != before);
+    wait_until("another snapshot", || snapshots().len() == 1 && snapshots() != before);
     let mut subscriber = back(&broker, V5, "subscriber");
     for _ in 0..400 {
         assert_eq!(subscriber.receive().text().len(), payload.len());
     }
-    comes_true("room", || publisher.publish("kept/x", AtLeastOnce, b"small") == 0);
+    wait_until("room", || publisher.publish("kept/x", AtLeastOnce, b"small") == 0);
     assert_eq!(subscriber.receive().text(), "small");
 }
 
@@ -396,7 +396,7 @@ fn what_was_acknowledged_when_the_system_had_it_survives_a_kill() {
 
 /// Whoever asks for nothing lasting never meets the log: neither its packets nor `$SYS` are in it.
 #[test]
-fn what_nobody_keeps_is_never_written_down() {
+fn transient_messages_are_never_persisted() {
     /// What the log writes at least.
     const BLOCK_BYTES: u64 = 4_096;
     let folder = Folder::new(&[("token", TOKEN)]);
@@ -408,7 +408,7 @@ fn what_nobody_keeps_is_never_written_down() {
     let mut keeper = broker.connect(V5, "keeper");
     let mut keep = || {
         // No matching subscribers [MQTT 5.0 section 3.4.2.1].
-        assert_eq!(keeper.deliver(&Outgoing::new("kept", AtLeastOnce, b"x").retained()), 0x10);
+        assert_eq!(keeper.deliver(&OutgoingPublish::new("kept", AtLeastOnce, b"x").retained()), 0x10);
     };
     keep();
     let before = look();
@@ -451,7 +451,7 @@ fn a_listener_has_its_own_level() {
 
 /// 4.13 of 5.0: who relied on the disk is told when it fails, and what needs no disk goes on.
 #[test]
-fn when_the_disk_fails_who_relies_on_it_is_told() {
+fn clients_are_notified_when_the_disk_fails() {
     let folder = Folder::new(&[("token", "a-token-for-this-test")]);
     let data = format!("data.path={}", folder.path().join("data").display());
     let token = format!("admin.token_file={}", folder.path().join("token").display());
@@ -466,7 +466,7 @@ fn when_the_disk_fails_who_relies_on_it_is_told() {
     // The journal prepares segments ahead, so it may find out before this message comes, or by it.
     broker.fail_disk();
     let mut unlucky = broker.connect(V5, "unlucky");
-    unlucky.send_publish(&Outgoing::new("kept/x", AtLeastOnce, b"while it fails"));
+    unlucky.send_publish(&OutgoingPublish::new("kept/x", AtLeastOnce, b"while it fails"));
     assert_eq!(unlucky.expect_refusal(), 0x97, "it is not acknowledged");
     if let Some(handed_on) = lasting.publish_or_disconnect() {
         assert_eq!(handed_on.text(), "while it fails");

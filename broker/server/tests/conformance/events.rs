@@ -3,7 +3,7 @@
 use tautwire_protocol::ReasonCode;
 
 use crate::support::http::ask;
-use crate::support::{AtLeastOnce, AtMostOnce, Folder, Outgoing, TOKEN, V5, admin, options};
+use crate::support::{AtLeastOnce, AtMostOnce, Folder, OutgoingPublish, TOKEN, V5, admin, options};
 use crate::users::{RULES, World, user};
 
 /// One of each kind: a wrong password, a publish and a subscription that are denied, a login and a request to the admin API.
@@ -97,8 +97,8 @@ fn every_event_of_a_client_has_its_address_in_the_audit_log() {
     provoke(&world);
     let twin = || world.broker.connecting(V5, "twin").user_name("ann").password(b"pencil").open();
     let (mut first, mut second) = (twin(), twin());
-    first.expect_thrown_out(ReasonCode::SessionTakenOver);
-    second.deliver(&Outgoing::new("users/ann/x", AtLeastOnce, b"x").retained());
+    first.expect_server_disconnect(ReasonCode::SessionTakenOver);
+    second.deliver(&OutgoingPublish::new("users/ann/x", AtLeastOnce, b"x").retained());
     admin(world.broker.admin_address(), "GET", "/v1/retained/users/ann/x", "").expect(200);
     world.broker.end();
     let log = world.folder.read("audit.log");

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::support::{AtLeastOnce, EXPECTATION, every_case, every_version};
+use crate::support::{AtLeastOnce, EXPECT_TIMEOUT, every_case, every_version};
 use crate::sys::await_number;
 
 const SETTINGS: [&str; 4] =
@@ -34,7 +34,7 @@ fn two_with_one_identifier_end_with_one_of_them_served() {
 
 /// Not the end of its connections counts, but that it did not say so.
 #[test]
-fn who_says_goodbye_may_come_back_as_often_as_it_likes() {
+fn a_client_that_sends_disconnect_may_reconnect_without_limit() {
     every_case(|case| {
         let broker = case.broker_set(&SETTINGS);
         for _ in 0..20 {
@@ -63,7 +63,7 @@ fn a_client_in_a_loop_is_refused() {
 }
 
 #[test]
-fn it_is_let_in_again_when_its_time_is_over() {
+fn a_flapping_client_is_accepted_again_after_its_ban() {
     every_version(|case| {
         let broker =
             case.broker_set(&["limits.client_breaks=2", "limits.client_breaks_s=3600", "limits.client_hold_s=1"]);
@@ -71,7 +71,7 @@ fn it_is_let_in_again_when_its_time_is_over() {
         let second = broker.connect(case.version, "late");
         first.packets_until_closed();
         second.cut();
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         let mut was_refused = false;
         loop {
             assert!(Instant::now() < deadline, "it is held back for ever");
@@ -86,7 +86,7 @@ fn it_is_let_in_again_when_its_time_is_over() {
 }
 
 #[test]
-fn nobody_is_held_back_where_that_is_turned_off() {
+fn no_client_is_refused_where_flapping_detection_is_off() {
     every_version(|case| {
         let broker = case.broker_set(&["limits.client_breaks=0"]);
         let mut last = broker.connect(case.version, "twin");

@@ -6,7 +6,7 @@ use tautwire_protocol::{PubRecReason, ReasonCode};
 
 use crate::support::property::receive_maximum;
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Message, Outgoing, V3_1_1, V5, every_thread_count,
+    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Message, OutgoingPublish, V3_1_1, V5, every_thread_count,
     every_version,
 };
 use crate::sys::await_number;
@@ -84,11 +84,11 @@ fn a_pubrec_with_an_error_opens_the_window() {
 
 /// [MQTT-3.3.4-7]; 3.3.4 of 5.0 names 0x93 for a client that exceeds the broker's Receive Maximum.
 #[test]
-fn a_publisher_above_the_brokers_receive_maximum_is_thrown_out() {
+fn a_publisher_above_the_brokers_receive_maximum_is_disconnected() {
     let broker = Broker::set(&["mqtt.receive_maximum=5", "sys.interval_s=1"]);
     let mut client = broker.connect(V5, "greedy");
     assert_eq!(client.connack().properties.receive_maximum().map(NonZeroU16::get), Some(5));
-    let outgoing = Outgoing::new("a", ExactlyOnce, b"x");
+    let outgoing = OutgoingPublish::new("a", ExactlyOnce, b"x");
     for id in 1..=5 {
         client.send_publish_as(&outgoing, id);
         client.expect_pubrec(id);
@@ -113,7 +113,7 @@ fn the_brokers_receive_maximum_counts_only_open_exchanges() {
             client.publish("a", ExactlyOnce, b"x");
         }
         // An exchange open all the time, and another one beside it.
-        let id = client.send_publish(&Outgoing::new("a", ExactlyOnce, b"x"));
+        let id = client.send_publish(&OutgoingPublish::new("a", ExactlyOnce, b"x"));
         client.expect_pubrec(id);
         for _ in 0..20 {
             client.publish("a", ExactlyOnce, b"x");
@@ -128,7 +128,7 @@ fn a_3_1_1_publisher_may_have_many_exchanges_open() {
     let mut client = broker.connect(V3_1_1, "open");
     let mut subscriber = broker.connect(V3_1_1, "subscriber");
     subscriber.subscribe("many", ExactlyOnce);
-    let outgoing = Outgoing::new("many", ExactlyOnce, b"x");
+    let outgoing = OutgoingPublish::new("many", ExactlyOnce, b"x");
     for id in 1..=100 {
         client.send_publish_as(&outgoing, id);
     }
@@ -184,22 +184,22 @@ fn the_brokers_receive_maximum_counts_for_each_connection() {
         let connecting = broker.connecting(V5, "publisher").persistent();
         let mut publisher = connecting.open();
         for id in 1..=5 {
-            publisher.send_publish_as(&Outgoing::new("a", ExactlyOnce, b"x"), id);
+            publisher.send_publish_as(&OutgoingPublish::new("a", ExactlyOnce, b"x"), id);
             assert!(publisher.expect_pubrec(id) < 0x80);
         }
         publisher.cut();
         let mut publisher = connecting.open();
         assert!(publisher.session_present());
         for id in 6..=10 {
-            publisher.send_publish_as(&Outgoing::new("a", ExactlyOnce, b"x"), id);
+            publisher.send_publish_as(&OutgoingPublish::new("a", ExactlyOnce, b"x"), id);
             assert!(publisher.expect_pubrec(id) < 0x80, "message {id}");
         }
         // PUBCOMP gives a place back, whichever connection the exchange began on.
         publisher.send_pubrel(1);
         assert_eq!(publisher.expect_pubcomp(1), 0);
-        publisher.send_publish_as(&Outgoing::new("a", ExactlyOnce, b"x"), 11);
+        publisher.send_publish_as(&OutgoingPublish::new("a", ExactlyOnce, b"x"), 11);
         assert!(publisher.expect_pubrec(11) < 0x80);
-        publisher.send_publish_as(&Outgoing::new("a", ExactlyOnce, b"x"), 12);
-        publisher.expect_thrown_out(ReasonCode::ReceiveMaximumExceeded);
+        publisher.send_publish_as(&OutgoingPublish::new("a", ExactlyOnce, b"x"), 12);
+        publisher.expect_server_disconnect(ReasonCode::ReceiveMaximumExceeded);
     });
 }

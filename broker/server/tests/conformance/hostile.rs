@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 use tautwire_protocol::{Packet, Property};
 
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Client, EXPECTATION, ExactlyOnce, Outgoing, Scatter, V3_1_1, V5, WillMessage,
-    every_thread_count, every_version, packet_id, time_passes,
+    AtLeastOnce, AtMostOnce, Broker, Client, EXPECT_TIMEOUT, ExactlyOnce, OutgoingPublish, Rng, V3_1_1, V5,
+    WillMessage, every_thread_count, every_version, packet_id, sleep,
 };
 use crate::sys::await_number;
 
 /// A client that must notice nothing of what the others do.
-struct Bystander(Client);
+struct BackgroundClient(Client);
 
-impl Bystander {
-    fn join(broker: &Broker) -> Bystander {
+impl BackgroundClient {
+    fn join(broker: &Broker) -> BackgroundClient {
         let mut client = broker.connect(V5, "bystander");
         client.subscribe("bystander", AtLeastOnce);
-        Bystander(client)
+        BackgroundClient(client)
     }
 
     #[track_caller]
@@ -34,8 +34,8 @@ impl Bystander {
 fn garbage_before_connect_is_closed_without_an_answer() {
     every_thread_count(|case| {
         let broker = case.broker();
-        let mut bystander = Bystander::join(&broker);
-        let mut scatter = Scatter(1);
+        let mut bystander = BackgroundClient::join(&broker);
+        let mut scatter = Rng(1);
         for round in 0..200 {
             let mut client = broker.dial(V5);
             let mut garbage: Vec<u8> = (0..1 + scatter.below(2000)).map(|_| scatter.byte()).collect();
@@ -56,7 +56,7 @@ fn garbage_before_connect_is_closed_without_an_answer() {
 fn a_connect_that_does_not_come_whole_in_time_is_closed_without_an_answer() {
     every_thread_count(|case| {
         let broker = case.broker_set(&["mqtt.connect_timeout_s=1", "sys.interval_s=1"]);
-        let mut bystander = Bystander::join(&broker);
+        let mut bystander = BackgroundClient::join(&broker);
         // At ten bytes a second this would take longer than any test waits.
         let client_id = "x".repeat(1000);
         let connect = broker.connecting(V5, &client_id).bytes();
@@ -81,7 +81,7 @@ fn a_connect_that_does_not_come_whole_in_time_is_closed_without_an_answer() {
 fn a_packet_that_does_not_come_whole_in_time_ends_the_connection() {
     every_version(|case| {
         let broker = case.broker_set(&["limits.incomplete_packet_timeout_s=1", "sys.interval_s=1"]);
-        let mut bystander = Bystander::join(&broker);
+        let mut bystander = BackgroundClient::join(&broker);
         let connecting = |client_id| broker.connecting(case.version, client_id).keep_alive_s(0).open();
         let mut header = connecting("header");
         header.send_bytes(&[0x30]);
@@ -106,7 +106,7 @@ fn claims_of_large_packets_reserve_nothing() {
     every_version(|case| {
         let broker = case.broker();
         let before = broker.resident_bytes();
-        let mut bystander = Bystander::join(&broker);
+        let mut bystander = BackgroundClient::join(&broker);
         let clients: Vec<Client> = (0..200)
             .map(|number| {
                 let mut client = broker.connect(case.version, &format!("claiming-{number}"));
@@ -133,8 +133,8 @@ fn claims_of_large_packets_reserve_nothing() {
 fn random_bytes_after_connect_harm_nobody_else() {
     every_version(|case| {
         let broker = case.broker_set(&["limits.incomplete_packet_timeout_s=1"]);
-        let mut bystander = Bystander::join(&broker);
-        let mut scatter = Scatter(2);
+        let mut bystander = BackgroundClient::join(&broker);
+        let mut scatter = Rng(2);
         for round in 0..300 {
             let mut client = broker.connect(case.version, &format!("random-{}", round % 7));
             let bytes: Vec<u8> = (0..1 + scatter.below(500)).map(|_| scatter.byte()).collect();
@@ -152,12 +152,12 @@ fn random_bytes_after_connect_harm_nobody_else() {
 fn packets_with_one_wrong_byte_harm_nobody_else() {
     every_version(|case| {
         let broker = case.broker();
-        let mut bystander = Bystander::join(&broker);
-        let mut scatter = Scatter(3);
+        let mut bystander = BackgroundClient::join(&broker);
+        let mut scatter = Rng(3);
         let connecting = broker.connecting(case.version, "mutated");
         let mut client = broker.dial(case.version);
         let mut stream = connecting.bytes();
-        let publish = Outgoing::new("a/b", AtLeastOnce, b"payload");
+        let publish = OutgoingPublish::new("a/b", AtLeastOnce, b"payload");
         stream.extend(client.encoded(&Packet::Publish(publish.publish(packet_id(7)))));
         stream.extend([0x62, 2, 0, 7, 0xc0, 0]);
         let subscribe: &[u8] = if case.version.is_v5() {
@@ -187,7 +187,7 @@ fn packets_with_one_wrong_byte_harm_nobody_else() {
 const REFUSALS: u32 = 9;
 
 /// Sends pings until the broker takes no more, or `limit` bytes have gone; says how many bytes that were.
-fn flood_with_pings(client: &mut Client, bystander: &mut Bystander, limit: usize) -> usize {
+fn flood_with_pings(client: &mut Client, bystander: &mut BackgroundClient, limit: usize) -> usize {
     let pings = [0xc0, 0x00].repeat(32 * 1024);
     let mut sent = 0;
     let mut refused_in_a_row = 0;
@@ -210,10 +210,10 @@ fn flood_with_pings(client: &mut Client, bystander: &mut Bystander, limit: usize
 
 /// A client that asks and never listens is not heard any more once its answers pile up; memory stays, others go on.
 #[test]
-fn a_client_that_asks_and_never_reads_is_not_heard_any_more() {
+fn reading_pauses_for_a_client_that_never_reads_answers() {
     every_version(|case| {
         let broker = case.broker_set(&["limits.connection_output_bytes=1000000", "sys.interval_s=1"]);
-        let mut bystander = Bystander::join(&broker);
+        let mut bystander = BackgroundClient::join(&broker);
         let before = broker.resident_bytes();
         let mut asking = broker.connect(case.version, "asking");
         let sent = flood_with_pings(&mut asking, &mut bystander, 128 * 1024 * 1024);
@@ -232,7 +232,7 @@ fn a_client_that_asks_and_never_reads_is_not_heard_any_more() {
 fn nothing_that_is_left_undone_keeps_the_broker_busy() {
     every_thread_count(|case| {
         let broker = case.broker_set(&["limits.connection_output_bytes=100000", "sys.interval_s=0"]);
-        let mut bystander = Bystander::join(&broker);
+        let mut bystander = BackgroundClient::join(&broker);
         let mut stuck = broker.connect(V5, "stuck");
         stuck.subscribe("flood", AtLeastOnce);
         let payload = vec![b'x'; 64 * 1024];
@@ -250,10 +250,10 @@ fn nothing_that_is_left_undone_keeps_the_broker_busy() {
         absent.cut();
         bystander.still_served();
         // It comes to rest in the end: another thread than the bystander's may still have much to answer.
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         loop {
             let before = broker.cpu_time();
-            time_passes(Duration::from_secs(1));
+            sleep(Duration::from_secs(1));
             let used = broker.cpu_time() - before;
             if used < Duration::from_millis(200) {
                 break;
@@ -273,8 +273,8 @@ fn the_log_holds_no_passwords_and_no_payloads() {
     let mut client = connecting.open();
     client.subscribe("#", ExactlyOnce);
     for qos in [AtMostOnce, AtLeastOnce, ExactlyOnce] {
-        client.deliver(&Outgoing::new("a", qos, b"secret-payload").retained());
-        client.deliver(&Outgoing::new("$SYS/x", qos, b"secret-payload"));
+        client.deliver(&OutgoingPublish::new("a", qos, b"secret-payload").retained());
+        client.deliver(&OutgoingPublish::new("$SYS/x", qos, b"secret-payload"));
         client.receive();
     }
     client.cut();
@@ -296,7 +296,7 @@ fn the_log_holds_no_passwords_and_no_payloads() {
 fn churn_leaves_nothing_behind() {
     every_thread_count(|case| {
         let broker = case.broker();
-        let mut bystander = Bystander::join(&broker);
+        let mut bystander = BackgroundClient::join(&broker);
         let descriptors = || fs::read_dir(format!("/proc/{}/fd", broker.pid())).map_or(0, Iterator::count);
         let before = (descriptors(), broker.resident_bytes());
         for round in 0..500 {
@@ -311,7 +311,7 @@ fn churn_leaves_nothing_behind() {
                 _ => drop(client),
             }
         }
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         while descriptors() > before.0 {
             assert!(Instant::now() < deadline, "{} descriptors, {} before", descriptors(), before.0);
             bystander.still_served();
@@ -325,14 +325,14 @@ fn churn_leaves_nothing_behind() {
 fn running_out_of_descriptors_harms_nobody_connected() {
     for threads in [1, 2] {
         let mut broker = Broker::with_descriptors(64, threads, &[]);
-        let mut bystander = Bystander::join(&broker);
+        let mut bystander = BackgroundClient::join(&broker);
         let crowd: Vec<Client> =
             (0..150).map(|number| broker.connecting(V5, &format!("crowd-{number}")).send_unless_closed()).collect();
         for _ in 0..20 {
             bystander.still_served();
         }
         drop(crowd);
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         loop {
             // The queue of the listening socket may hold some of the crowd still; each look takes its turn behind them.
             let mut newcomer = broker.connecting(V5, "newcomer").send_unless_closed();

@@ -6,7 +6,7 @@ use tautwire_protocol::{Packet, ReasonCode};
 
 use crate::support::property::receive_maximum;
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Case, Client, ExactlyOnce, Outgoing, QoS, V3_1_1, V5, every_case,
+    AtLeastOnce, AtMostOnce, Broker, Case, Client, ExactlyOnce, OutgoingPublish, QoS, V3_1_1, V5, every_case,
     every_thread_count, every_version, options, packet_id,
 };
 use crate::sys::await_number;
@@ -18,7 +18,7 @@ pub(crate) fn publish_numbers(publisher: &mut Client, topic: &str, qos: QoS, cou
         let mut bytes = Vec::new();
         for (number, &id) in (start..).zip(&ids) {
             let text = number.to_string();
-            let publish = Outgoing::new(topic, qos, text.as_bytes());
+            let publish = OutgoingPublish::new(topic, qos, text.as_bytes());
             bytes.extend(publisher.encoded(&Packet::Publish(publish.publish(packet_id(id)))));
         }
         publisher.send_bytes(&bytes);
@@ -58,7 +58,7 @@ fn too_many_subscriptions_in_one_packet_are_refused() {
         let broker = case.broker_set(&["limits.subscriptions_per_packet=100"]);
         let mut client = broker.connect(case.version, "greedy");
         client.send_subscribe(&vec![("a", options(AtLeastOnce)); 101], &[]);
-        client.expect_thrown_out(ReasonCode::QuotaExceeded);
+        client.expect_server_disconnect(ReasonCode::QuotaExceeded);
         let mut client = broker.connect(case.version, "modest");
         assert_eq!(client.subscribe_all(&vec![("a", options(AtLeastOnce)); 100], &[]), vec![1; 100]);
         client.unsubscribe(&["a"; 100]);
@@ -194,7 +194,7 @@ fn the_bytes_of_retained_messages_are_bounded() {
         let payload = vec![b'x'; 30_000];
         let reasons: Vec<u8> = (0..4)
             .map(|number| {
-                publisher.deliver(&Outgoing::new(&format!("kept/{number}"), AtLeastOnce, &payload).retained())
+                publisher.deliver(&OutgoingPublish::new(&format!("kept/{number}"), AtLeastOnce, &payload).retained())
             })
             .collect();
         if case.version.is_v5() {
@@ -242,11 +242,11 @@ fn a_packet_id_in_use_for_qos_2_does_not_break_when_used_for_qos_1() {
         let mut subscriber = broker.connect(case.version, "subscriber");
         subscriber.subscribe("two", ExactlyOnce);
         let mut client = broker.connect(case.version, "confused");
-        client.send_publish_as(&Outgoing::new("two", ExactlyOnce, b"two"), 5);
+        client.send_publish_as(&OutgoingPublish::new("two", ExactlyOnce, b"two"), 5);
         client.expect_pubrec(5);
-        client.send_publish_as(&Outgoing::new("one", AtLeastOnce, b"one"), 5);
+        client.send_publish_as(&OutgoingPublish::new("one", AtLeastOnce, b"one"), 5);
         assert!(matches!(client.expect_puback(5), 0x00 | 0x10 | 0x91));
-        client.send_publish_as(&Outgoing::new("two", ExactlyOnce, b"two").dup(), 5);
+        client.send_publish_as(&OutgoingPublish::new("two", ExactlyOnce, b"two").dup(), 5);
         client.expect_pubrec(5);
         client.send_pubrel(5);
         assert_eq!(client.expect_pubcomp(5), 0);
@@ -293,7 +293,7 @@ fn a_subscriber_that_never_reads_loses_qos_0_messages_and_nothing_else_happens()
         // Reading again, it is served again.
         let mut publisher = broker.connect(case.version, "publisher");
         stuck.ping();
-        stuck.forget_waiting();
+        stuck.discard_pending_messages();
         publisher.publish("flood", AtMostOnce, b"again");
         assert_eq!(stuck.receive().text(), "again");
         drop(stuck);
@@ -322,7 +322,7 @@ fn a_subscriber_that_never_reads_fills_its_queue_and_no_more() {
 
 /// `limits.slow_consumer=disconnect`
 #[test]
-fn a_slow_consumer_is_disconnected_where_told_so() {
+fn a_slow_consumer_is_disconnected_where_configured() {
     every_case(|case| {
         let broker = case.broker_set(&[
             "limits.slow_consumer=disconnect",
@@ -336,7 +336,7 @@ fn a_slow_consumer_is_disconnected_where_told_so() {
         for _ in 0..5 {
             slow.expect_publish();
         }
-        slow.expect_thrown_out(ReasonCode::QuotaExceeded);
+        slow.expect_server_disconnect(ReasonCode::QuotaExceeded);
         publisher.ping();
     });
 }

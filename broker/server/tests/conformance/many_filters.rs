@@ -6,7 +6,7 @@ use tautwire_protocol::{
 };
 
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Case, Client, ExactlyOnce, Outgoing, QoS, V5, every_case, options, packet_id,
+    AtLeastOnce, AtMostOnce, Case, Client, ExactlyOnce, OutgoingPublish, QoS, V5, every_case, options, packet_id,
 };
 use crate::sys::await_live_number;
 
@@ -44,7 +44,7 @@ fn unsubscribe_bytes(client: &Client, id: u16, filters: &[&str]) -> Vec<u8> {
 }
 
 fn publish_bytes(client: &Client, id: u16, topic: &str, payload: &[u8]) -> Vec<u8> {
-    client.encoded(&Packet::Publish(Outgoing::new(topic, AtLeastOnce, payload).publish(packet_id(id))))
+    client.encoded(&Packet::Publish(OutgoingPublish::new(topic, AtLeastOnce, payload).publish(packet_id(id))))
 }
 
 /// Expects PINGRESP, then PUBACK, then a message that has come by a subscription.
@@ -128,7 +128,7 @@ fn retained_messages_of_thousands_of_filters_come_after_suback() {
         let mut publisher = broker.connect(case.version, "publisher");
         for number in (0..FILTERS).step_by(500) {
             let topic = format!("many/{number}/x");
-            publisher.deliver(&Outgoing::new(&topic, AtLeastOnce, topic.as_bytes()).retained());
+            publisher.deliver(&OutgoingPublish::new(&topic, AtLeastOnce, topic.as_bytes()).retained());
         }
         let mut client = broker.connect(case.version, "many");
         let names = names(FILTERS);

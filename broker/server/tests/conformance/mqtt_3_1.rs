@@ -2,7 +2,7 @@
 
 use tautwire_protocol::Packet;
 
-use crate::support::{AtLeastOnce, Broker, ExactlyOnce, Outgoing, V3_1, every_thread_count};
+use crate::support::{AtLeastOnce, Broker, ExactlyOnce, OutgoingPublish, V3_1, every_thread_count};
 
 #[test]
 fn mqtt_3_1_connects_publishes_and_subscribes() {
@@ -24,7 +24,7 @@ fn mqtt_3_1_may_send_subscribe_pubrel_and_unsubscribe_again_with_dup() {
             client.send_bytes(b"\x8a\x08\x00\x0a\x00\x03a/b\x02");
             assert_eq!(client.expect_suback(10), [2]);
         }
-        client.send_publish_as(&Outgoing::new("a/b", ExactlyOnce, b"once"), 11);
+        client.send_publish_as(&OutgoingPublish::new("a/b", ExactlyOnce, b"once"), 11);
         client.expect_pubrec(11);
         for _ in 0..2 {
             client.send_bytes(b"\x6a\x02\x00\x0b");

@@ -6,7 +6,7 @@ use std::thread;
 use tautwire_protocol::Packet;
 
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Case, Client, ExactlyOnce, Outgoing, QoS, every_case, packet_id,
+    AtLeastOnce, AtMostOnce, Broker, Case, Client, ExactlyOnce, OutgoingPublish, QoS, every_case, packet_id,
 };
 
 const PUBLISHERS: usize = 4;
@@ -23,7 +23,7 @@ fn flood(publisher: &mut Client, topic: &str, qos: QoS, payloads: &[String]) {
         let mut ids = Vec::new();
         for payload in window {
             let id = publisher.next_packet_id().get();
-            let outgoing = Outgoing::new(topic, qos, payload.as_bytes());
+            let outgoing = OutgoingPublish::new(topic, qos, payload.as_bytes());
             bytes.extend(publisher.encoded(&Packet::Publish(outgoing.publish(packet_id(id)))));
             ids.push(id);
         }
@@ -150,7 +150,7 @@ fn expect_complete(taken: &[HashMap<String, Vec<usize>>]) {
 
 /// [MQTT-4.6.0-5] across the client's own absence: the queue of a session keeps the order.
 #[test]
-fn order_holds_across_absence_and_presence() {
+fn order_is_preserved_across_offline_and_online_phases() {
     every_case(|case| {
         let broker = case.broker();
         let connecting = broker.connecting(case.version, "coming-and-going").persistent();
@@ -184,7 +184,7 @@ fn qos_2_is_exactly_once_over_many_broken_connections() {
         let mut received = Vec::new();
         for number in 0..30_u16 {
             let text = number.to_string();
-            let outgoing = Outgoing::new("a", ExactlyOnce, text.as_bytes());
+            let outgoing = OutgoingPublish::new("a", ExactlyOnce, text.as_bytes());
             let id = number + 1;
             publisher.send_publish_as(&outgoing, id);
             // The connection breaks at each of the three places of the handshake in turn.

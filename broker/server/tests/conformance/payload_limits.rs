@@ -3,7 +3,7 @@
 use tautwire_protocol::ReasonCode;
 
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, ExactlyOnce, Folder, Outgoing, TOKEN, WillMessage, admin, every_case,
+    AtLeastOnce, AtMostOnce, Broker, ExactlyOnce, Folder, OutgoingPublish, TOKEN, WillMessage, admin, every_case,
     every_version,
 };
 use crate::sys::await_number;
@@ -19,7 +19,7 @@ fn a_payload_that_is_too_large_is_dropped_and_acknowledged() {
         subscriber.subscribe("t/#", ExactlyOnce);
         let refused = if case.version.is_v5() { 0x83 } else { 0 };
         for qos in [AtMostOnce, AtLeastOnce, ExactlyOnce] {
-            let code = publisher.deliver(&Outgoing::new("t/large", qos, &[b'x'; 11]).retained());
+            let code = publisher.deliver(&OutgoingPublish::new("t/large", qos, &[b'x'; 11]).retained());
             assert_eq!(code, if qos == AtMostOnce { 0 } else { refused }, "{qos:?}");
             publisher.publish("t/small", qos, &[b'x'; 10]);
             assert_eq!(subscriber.receive().topic(), "t/small");
@@ -48,7 +48,7 @@ fn a_will_that_is_too_large_is_refused() {
 
 /// What an operator publishes is held to the same.
 #[test]
-fn an_operator_is_held_to_the_same() {
+fn payload_limits_apply_to_operator_publishes() {
     let folder = Folder::new(&[("token", TOKEN)]);
     let token_file = format!("admin.token_file={}", folder.path().join("token").display());
     let broker = Broker::set(&["limits.payload_bytes=3", "admin.listen=127.0.0.1:0", &token_file]);

@@ -8,8 +8,8 @@ use tautwire_protocol::{OwnedPacket, Packet, PayloadFormat, Property};
 
 use crate::support::property::{maximum_packet_size, receive_maximum, response_topic, topic_alias};
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Message, Outgoing, V5, every_thread_count,
-    expect_nothing_from, left_of, options, time_passes,
+    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Message, OutgoingPublish, V5, every_thread_count,
+    expect_nothing_from, options, remaining_expiry, sleep,
 };
 
 /// [MQTT-3.3.2-4], [MQTT-3.3.2-15], [MQTT-3.3.2-16], [MQTT-3.3.2-17], [MQTT-3.3.2-18], [MQTT-3.3.2-20]
@@ -24,7 +24,7 @@ fn properties_of_a_message_are_forwarded_unaltered_and_in_order() {
         two.subscribe_identified("a", ExactlyOnce, 3);
         let users = [("b", "1"), ("a", "2"), ("b", "1"), ("", ""), ("ä", "\u{feff}ß"), ("b", "0")];
         for qos in [AtMostOnce, AtLeastOnce, ExactlyOnce] {
-            let mut outgoing = Outgoing::new("a", qos, "Grüße".as_bytes())
+            let mut outgoing = OutgoingPublish::new("a", qos, "Grüße".as_bytes())
                 .property(Property::UserProperty("b", "1"))
                 .property(Property::PayloadFormatIndicator(PayloadFormat::Utf8))
                 .property(Property::ContentType("text/plain; charset=utf-8"))
@@ -57,7 +57,7 @@ fn the_payload_format_indicator_is_forwarded_as_it_was() {
         let mut client = broker.connect(V5, "client");
         client.subscribe("a", AtLeastOnce);
         for indicator in [PayloadFormat::Unspecified, PayloadFormat::Utf8] {
-            let outgoing = Outgoing::new("a", AtLeastOnce, b"x");
+            let outgoing = OutgoingPublish::new("a", AtLeastOnce, b"x");
             client.deliver(&outgoing.property(Property::PayloadFormatIndicator(indicator)));
             let message = client.receive();
             match message.properties().payload_format_indicator() {
@@ -78,7 +78,7 @@ fn a_payload_that_is_not_as_indicated_is_refused() {
         client.subscribe("a", AtLeastOnce);
         let indicator = Property::PayloadFormatIndicator(PayloadFormat::Utf8);
         for qos in [AtLeastOnce, ExactlyOnce] {
-            assert_eq!(client.deliver(&Outgoing::new("a", qos, b"\xff").property(indicator)), 0x99);
+            assert_eq!(client.deliver(&OutgoingPublish::new("a", qos, b"\xff").property(indicator)), 0x99);
         }
         client.publish("a", AtLeastOnce, b"\xff");
         assert_eq!(client.receive().payload(), b"\xff");
@@ -95,18 +95,21 @@ fn the_message_expiry_interval_counts_down_while_waiting() {
         let connecting = broker.connecting(V5, "subscriber").persistent();
         let mut subscriber = connecting.open();
         subscriber.subscribe("a", AtLeastOnce);
-        let expiring = Outgoing::new("a", AtLeastOnce, b"x").property(Property::MessageExpiryInterval(100));
+        let expiring = OutgoingPublish::new("a", AtLeastOnce, b"x").property(Property::MessageExpiryInterval(100));
         let start = Instant::now();
         publisher.deliver(&expiring);
         let left_s = subscriber.receive().properties().message_expiry_interval();
-        assert!(left_s.is_some_and(|left_s| left_of(100, start).contains(&left_s)), "{left_s:?}");
+        assert!(left_s.is_some_and(|left_s| remaining_expiry(100, start).contains(&left_s)), "{left_s:?}");
         subscriber.disconnect();
         let start = Instant::now();
         publisher.deliver(&expiring);
-        time_passes(Duration::from_millis(2100));
+        sleep(Duration::from_millis(2100));
         let mut subscriber = connecting.open();
         let left_s = subscriber.receive().properties().message_expiry_interval();
-        assert!(left_s.is_some_and(|left_s| left_s <= 98 && left_of(100, start).contains(&left_s)), "{left_s:?}");
+        assert!(
+            left_s.is_some_and(|left_s| left_s <= 98 && remaining_expiry(100, start).contains(&left_s)),
+            "{left_s:?}"
+        );
     });
 }
 
@@ -118,7 +121,7 @@ fn a_message_expiry_interval_of_0_stays_0() {
         let mut publisher = broker.connect(V5, "publisher");
         let mut subscriber = broker.connect(V5, "subscriber");
         subscriber.subscribe("a", AtLeastOnce);
-        publisher.deliver(&Outgoing::new("a", AtLeastOnce, b"now").property(Property::MessageExpiryInterval(0)));
+        publisher.deliver(&OutgoingPublish::new("a", AtLeastOnce, b"now").property(Property::MessageExpiryInterval(0)));
         publisher.publish("a", AtLeastOnce, b"last");
         // Delivered at once or expired already: both are right.
         let message = subscriber.receive();
@@ -131,7 +134,7 @@ fn a_message_expiry_interval_of_0_stays_0() {
 
 /// [MQTT-3.3.2-5]
 #[test]
-fn an_expired_message_is_not_delivered_from_the_queue_of_an_absent_session() {
+fn an_expired_message_is_not_delivered_from_the_queue_of_an_offline_session() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(V5, "publisher");
@@ -141,10 +144,10 @@ fn an_expired_message_is_not_delivered_from_the_queue_of_an_absent_session() {
         subscriber.disconnect();
         let short = Property::MessageExpiryInterval(1);
         publisher.publish("a", AtLeastOnce, b"first");
-        publisher.deliver(&Outgoing::new("a", AtLeastOnce, b"expired").property(short));
-        publisher.deliver(&Outgoing::new("a", ExactlyOnce, b"expired").property(short));
+        publisher.deliver(&OutgoingPublish::new("a", AtLeastOnce, b"expired").property(short));
+        publisher.deliver(&OutgoingPublish::new("a", ExactlyOnce, b"expired").property(short));
         publisher.publish("a", AtLeastOnce, b"last");
-        time_passes(Duration::from_millis(2200));
+        sleep(Duration::from_millis(2200));
         let mut subscriber = connecting.open();
         assert_eq!(subscriber.receive_texts(2), ["first", "last"]);
         expect_nothing_from(&mut publisher, &mut subscriber);
@@ -161,10 +164,10 @@ fn an_expired_message_is_not_delivered_once_the_window_opens() {
         subscriber.subscribe("a", AtLeastOnce);
         publisher.publish("a", AtLeastOnce, b"first");
         let short = Property::MessageExpiryInterval(1);
-        publisher.deliver(&Outgoing::new("a", AtLeastOnce, b"expired").property(short));
+        publisher.deliver(&OutgoingPublish::new("a", AtLeastOnce, b"expired").property(short));
         publisher.publish("a", AtLeastOnce, b"last");
         let first = subscriber.expect_publish();
-        time_passes(Duration::from_millis(2200));
+        sleep(Duration::from_millis(2200));
         subscriber.acknowledge(&first);
         assert_eq!(subscriber.receive().text(), "last");
         expect_nothing_from(&mut publisher, &mut subscriber);
@@ -181,10 +184,10 @@ fn a_message_already_sent_does_not_expire() {
         let mut subscriber = connecting.open();
         subscriber.subscribe("a", ExactlyOnce);
         let short = Property::MessageExpiryInterval(1);
-        publisher.deliver(&Outgoing::new("a", ExactlyOnce, b"x").property(short));
+        publisher.deliver(&OutgoingPublish::new("a", ExactlyOnce, b"x").property(short));
         let sent = subscriber.expect_publish();
         subscriber.cut();
-        time_passes(Duration::from_millis(2200));
+        sleep(Duration::from_millis(2200));
         let mut subscriber = connecting.open();
         let again = subscriber.receive();
         assert_eq!((again.id(), again.dup()), (sent.id(), true));
@@ -208,20 +211,20 @@ fn topic_aliases_from_a_client_stand_for_their_topics() {
         };
         for alias in 1..=5 {
             let topic = format!("topic/{alias}");
-            let naming = Outgoing::new(&topic, AtLeastOnce, b"named");
+            let naming = OutgoingPublish::new(&topic, AtLeastOnce, b"named");
             publisher.deliver(&naming.property(topic_alias(alias)));
             expect(&topic, "named");
         }
         for (alias, qos) in [(5, AtMostOnce), (1, AtLeastOnce), (3, ExactlyOnce)] {
-            publisher.deliver(&Outgoing::by_alias(alias, qos, b"by alias"));
+            publisher.deliver(&OutgoingPublish::by_alias(alias, qos, b"by alias"));
             expect(&format!("topic/{alias}"), "by alias");
         }
         // Given another topic, the alias changes; the others stay.
-        publisher.deliver(&Outgoing::new("changed", AtLeastOnce, b"x").property(topic_alias(3)));
+        publisher.deliver(&OutgoingPublish::new("changed", AtLeastOnce, b"x").property(topic_alias(3)));
         expect("changed", "x");
-        publisher.deliver(&Outgoing::by_alias(3, AtLeastOnce, b"y"));
+        publisher.deliver(&OutgoingPublish::by_alias(3, AtLeastOnce, b"y"));
         expect("changed", "y");
-        publisher.deliver(&Outgoing::by_alias(2, AtLeastOnce, b"z"));
+        publisher.deliver(&OutgoingPublish::by_alias(2, AtLeastOnce, b"z"));
         expect("topic/2", "z");
     });
 }
@@ -231,11 +234,11 @@ fn topic_aliases_from_a_client_stand_for_their_topics() {
 fn topic_aliases_out_of_range_or_unknown_are_refused() {
     let broker = Broker::set(&["mqtt.topic_alias_maximum=5"]);
     let none = Broker::set(&["mqtt.topic_alias_maximum=0"]);
-    let known = Outgoing::new("a", AtLeastOnce, b"x");
+    let known = OutgoingPublish::new("a", AtLeastOnce, b"x");
     for (broker, outgoing, reason) in [
         (&broker, known.clone().property(topic_alias(6)), 0x94),
         (&broker, known.clone().property(topic_alias(65_535)), 0x94),
-        (&broker, Outgoing::by_alias(5, AtLeastOnce, b"x"), 0x82),
+        (&broker, OutgoingPublish::by_alias(5, AtLeastOnce, b"x"), 0x82),
         // [MQTT-3.2.2-18]
         (&none, known.property(topic_alias(1)), 0x94),
     ] {
@@ -262,11 +265,11 @@ fn topic_aliases_end_with_their_connection() {
         let broker = case.broker();
         let connecting = broker.connecting(V5, "client").persistent();
         let mut client = connecting.open();
-        client.deliver(&Outgoing::new("a", AtLeastOnce, b"x").property(topic_alias(1)));
+        client.deliver(&OutgoingPublish::new("a", AtLeastOnce, b"x").property(topic_alias(1)));
         client.cut();
         let mut client = connecting.open();
         assert!(client.session_present());
-        client.send_publish(&Outgoing::by_alias(1, AtLeastOnce, b"x"));
+        client.send_publish(&OutgoingPublish::by_alias(1, AtLeastOnce, b"x"));
         assert_eq!(client.expect_disconnect(), 0x82);
     });
 }
@@ -440,13 +443,13 @@ fn explains(properties: tautwire_protocol::Properties<'_>) -> bool {
 fn without_problem_information_acknowledgements_explain_nothing() {
     let broker = Broker::set(&["mqtt.wildcard_subscription_available=false"]);
     let mut client = broker.connecting(V5, "terse").property(Property::RequestProblemInformation(false)).open();
-    let id = client.send_publish(&Outgoing::new("$SYS/mine", AtLeastOnce, b"x"));
+    let id = client.send_publish(&OutgoingPublish::new("$SYS/mine", AtLeastOnce, b"x"));
     let explained = client.acknowledgement("PUBACK", |packet| match packet {
         Packet::PubAck(puback) => Some(explains(puback.properties)),
         _ => None,
     });
     assert!(!explained, "PUBACK {id}");
-    client.send_publish(&Outgoing::new("$SYS/mine", ExactlyOnce, b"x"));
+    client.send_publish(&OutgoingPublish::new("$SYS/mine", ExactlyOnce, b"x"));
     let explained = client.acknowledgement("PUBREC", |packet| match packet {
         Packet::PubRec(pubrec) => Some(explains(pubrec.properties)),
         _ => None,
@@ -506,8 +509,8 @@ fn a_disconnect_fits_the_clients_maximum_packet_size() {
 fn acknowledgements_fit_the_clients_maximum_packet_size() {
     let broker = Broker::set(&["mqtt.wildcard_subscription_available=false"]);
     let mut client = broker.connecting(V5, "tiny").property(maximum_packet_size(20)).open();
-    client.send_publish(&Outgoing::new("$SYS/mine", AtLeastOnce, b"x"));
-    client.send_publish(&Outgoing::new("$SYS/mine", ExactlyOnce, b"x"));
+    client.send_publish(&OutgoingPublish::new("$SYS/mine", AtLeastOnce, b"x"));
+    client.send_publish(&OutgoingPublish::new("$SYS/mine", ExactlyOnce, b"x"));
     client.send_pubrel(99);
     client.send_pubrec(98);
     client.send_subscribe(&[("a/#", options(AtLeastOnce))], &[]);

@@ -6,8 +6,8 @@ use tautwire_protocol::{Packet, PayloadFormat, Property, PubAckReason, PubRecRea
 
 use crate::support::property::maximum_packet_size;
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Message, Outgoing, QoS, V3_1_1, V5, every_case,
-    every_thread_count, every_version, expect_nothing_from, options, packet_id, time_passes,
+    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Message, OutgoingPublish, QoS, V3_1_1, V5, every_case,
+    every_thread_count, every_version, expect_nothing_from, options, packet_id, sleep,
 };
 
 /// [MQTT-4.3.1-1], [MQTT-4.3.2-2], [MQTT-4.3.3-2], [MQTT-3.8.4-8]; 3.1.1: [MQTT-4.3.1-1], [MQTT-4.3.2-1],
@@ -70,9 +70,9 @@ fn each_of_many_gets_a_message_as_its_subscription_says() {
                 receivers.push((kind, receiver));
             }
         }
-        let fits = Outgoing::new("many", AtMostOnce, b"a").retained();
-        let larger = Outgoing::new("many", AtMostOnce, b"too large for some").retained();
-        for outgoing in [&fits, &fits, &larger, &Outgoing::new("many", AtMostOnce, b"b")] {
+        let fits = OutgoingPublish::new("many", AtMostOnce, b"a").retained();
+        let larger = OutgoingPublish::new("many", AtMostOnce, b"too large for some").retained();
+        for outgoing in [&fits, &fits, &larger, &OutgoingPublish::new("many", AtMostOnce, b"b")] {
             publisher.deliver(outgoing);
         }
         for (kind, mut receiver) in receivers {
@@ -159,7 +159,7 @@ fn a_repeated_qos_2_publish_is_delivered_once() {
         let mut publisher = broker.connect(case.version, "publisher");
         let mut subscriber = broker.connect(case.version, "subscriber");
         subscriber.subscribe("once", ExactlyOnce);
-        let outgoing = Outgoing::new("once", ExactlyOnce, b"x");
+        let outgoing = OutgoingPublish::new("once", ExactlyOnce, b"x");
         publisher.send_publish_as(&outgoing, 7);
         publisher.expect_pubrec(7);
         for _ in 0..3 {
@@ -182,7 +182,7 @@ fn a_qos_2_publish_repeated_after_a_reconnect_is_delivered_once() {
         subscriber.subscribe("once", ExactlyOnce);
         for (round, client_id) in ["p1", "p2", "p3", "p4"].into_iter().enumerate() {
             let connecting = broker.connecting(case.version, client_id).persistent();
-            let outgoing = Outgoing::new("once", ExactlyOnce, b"x");
+            let outgoing = OutgoingPublish::new("once", ExactlyOnce, b"x");
             let mut publisher = connecting.open();
             publisher.send_publish_as(&outgoing, 1);
             publisher.expect_pubrec(1);
@@ -210,7 +210,7 @@ fn a_pubrel_repeated_after_a_reconnect_is_answered() {
         let broker = case.broker();
         let connecting = broker.connecting(case.version, "publisher").persistent();
         let mut publisher = connecting.open();
-        publisher.send_publish_as(&Outgoing::new("a", ExactlyOnce, b"x"), 5);
+        publisher.send_publish_as(&OutgoingPublish::new("a", ExactlyOnce, b"x"), 5);
         publisher.expect_pubrec(5);
         publisher.send_pubrel(5);
         publisher.expect_pubcomp(5);
@@ -244,7 +244,7 @@ fn a_packet_id_may_be_used_again_once_its_exchange_is_complete() {
         subscriber.subscribe("reuse", ExactlyOnce);
         for (round, qos) in [AtLeastOnce, AtLeastOnce, ExactlyOnce, ExactlyOnce, AtLeastOnce].into_iter().enumerate() {
             let text = round.to_string();
-            let mut outgoing = Outgoing::new("reuse", qos, text.as_bytes());
+            let mut outgoing = OutgoingPublish::new("reuse", qos, text.as_bytes());
             if qos == AtLeastOnce {
                 outgoing = outgoing.dup();
             }
@@ -273,9 +273,9 @@ fn a_packet_id_may_be_used_again_after_a_pubrec_with_an_error() {
         subscriber.subscribe("reuse", ExactlyOnce);
         let text = Property::PayloadFormatIndicator(PayloadFormat::Utf8);
         for (round, (refused, reason)) in [
-            (Outgoing::new("$SYS/mine", ExactlyOnce, b"x"), 0x87),
-            (Outgoing::new("a/b/c/d", ExactlyOnce, b"x"), 0x90),
-            (Outgoing::new("reuse", ExactlyOnce, b"\xff").property(text), 0x99),
+            (OutgoingPublish::new("$SYS/mine", ExactlyOnce, b"x"), 0x87),
+            (OutgoingPublish::new("a/b/c/d", ExactlyOnce, b"x"), 0x90),
+            (OutgoingPublish::new("reuse", ExactlyOnce, b"\xff").property(text), 0x99),
         ]
         .into_iter()
         .enumerate()
@@ -286,7 +286,7 @@ fn a_packet_id_may_be_used_again_after_a_pubrec_with_an_error() {
                 assert_eq!(publisher.expect_pubrec(5), reason);
             }
             let text = round.to_string();
-            publisher.send_publish_as(&Outgoing::new("reuse", ExactlyOnce, text.as_bytes()), 5);
+            publisher.send_publish_as(&OutgoingPublish::new("reuse", ExactlyOnce, text.as_bytes()), 5);
             assert_eq!(publisher.expect_pubrec(5), 0x00);
             publisher.send_pubrel(5);
             assert_eq!(publisher.expect_pubcomp(5), 0x00);
@@ -344,7 +344,7 @@ fn nothing_is_resent_on_a_live_connection() {
         let mut publisher = broker.connect(case.version, "publisher");
         publisher.publish("patience", AtLeastOnce, b"x");
         let message = subscriber.expect_publish();
-        time_passes(Duration::from_millis(1500));
+        sleep(Duration::from_millis(1500));
         expect_nothing_from(&mut publisher, &mut subscriber);
         subscriber.acknowledge(&message);
     });
@@ -454,7 +454,7 @@ fn acknowledgements_come_in_the_order_of_the_publishes() {
             let ids = [40_u16, 3, 65_535, 1, 77];
             let mut bytes = Vec::new();
             for id in ids {
-                let outgoing = Outgoing::new("order", qos, b"x");
+                let outgoing = OutgoingPublish::new("order", qos, b"x");
                 bytes.extend(publisher.encoded(&Packet::Publish(outgoing.publish(packet_id(id)))));
             }
             publisher.send_bytes(&bytes);
@@ -513,7 +513,7 @@ fn both_sides_may_use_the_same_packet_id_at_once() {
         client.publish("mirror", ExactlyOnce, b"first");
         let incoming = client.expect_publish();
         let id = incoming.id();
-        client.send_publish_as(&Outgoing::new("other", ExactlyOnce, b"x"), id);
+        client.send_publish_as(&OutgoingPublish::new("other", ExactlyOnce, b"x"), id);
         client.expect_pubrec(id);
         client.send_pubrec(id);
         client.expect_pubrel(id);
@@ -531,9 +531,9 @@ fn an_expired_qos_2_message_is_still_released_and_completed() {
         let broker = case.broker();
         let mut publisher = broker.connect(V5, "publisher");
         let short = Property::MessageExpiryInterval(1);
-        let id = publisher.send_publish(&Outgoing::new("a", ExactlyOnce, b"x").property(short));
+        let id = publisher.send_publish(&OutgoingPublish::new("a", ExactlyOnce, b"x").property(short));
         publisher.expect_pubrec(id);
-        time_passes(Duration::from_millis(2200));
+        sleep(Duration::from_millis(2200));
         publisher.send_pubrel(id);
         assert_eq!(publisher.expect_pubcomp(id), 0);
     });
@@ -562,8 +562,8 @@ fn a_publish_above_the_maximum_qos_is_refused() {
         for (maximum, refused) in [(0, AtLeastOnce), (1, ExactlyOnce)] {
             let broker = case.broker_set(&[&format!("mqtt.max_qos={maximum}")]);
             let mut client = broker.connect(case.version, "above");
-            client.send_publish(&Outgoing::new("a", refused, b"x"));
-            client.expect_thrown_out(ReasonCode::QoSNotSupported);
+            client.send_publish(&OutgoingPublish::new("a", refused, b"x"));
+            client.expect_server_disconnect(ReasonCode::QoSNotSupported);
         }
     });
 }
@@ -587,8 +587,8 @@ fn a_retained_publish_is_refused_where_retain_is_not_available() {
     every_version(|case| {
         let broker = case.broker_set(&["mqtt.retain_available=false"]);
         let mut client = broker.connect(case.version, "keeping");
-        client.send_publish(&Outgoing::new("a", AtLeastOnce, b"x").retained());
-        client.expect_thrown_out(ReasonCode::RetainNotSupported);
+        client.send_publish(&OutgoingPublish::new("a", AtLeastOnce, b"x").retained());
+        client.expect_server_disconnect(ReasonCode::RetainNotSupported);
     });
 }
 

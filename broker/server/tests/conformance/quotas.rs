@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use tautwire_protocol::Packet;
 
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Case, Client, EXPECTATION, ExactlyOnce, Folder, Outgoing, TOKEN, WillMessage,
-    admin, every_case, every_version, packet_id,
+    AtLeastOnce, AtMostOnce, Broker, Case, Client, EXPECT_TIMEOUT, ExactlyOnce, Folder, OutgoingPublish, TOKEN,
+    WillMessage, admin, every_case, every_version, packet_id,
 };
 
 /// A broker whose counters are told at once, and the folder with its token.
@@ -34,7 +34,7 @@ impl Counting {
     /// Waits until a counter has this value.
     #[track_caller]
     fn await_count(&self, name: &str, value: u64) {
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         while self.count(name) != value {
             assert!(Instant::now() < deadline, "{name} is {}", self.count(name));
         }
@@ -46,7 +46,7 @@ fn send_at_once(client: &mut Client, count: u16) {
     let mut bytes = Vec::new();
     for number in 1..=count {
         let text = number.to_string();
-        let publish = Outgoing::new("a", AtLeastOnce, text.as_bytes());
+        let publish = OutgoingPublish::new("a", AtLeastOnce, text.as_bytes());
         bytes.extend(client.encoded(&Packet::Publish(publish.publish(packet_id(number)))));
     }
     bytes.extend(client.encoded(&Packet::PingReq));
@@ -96,7 +96,7 @@ fn a_client_publishes_a_burst_at_once_and_then_at_its_rate() {
 
 /// Without a rate nobody is ever paused, and a rate that is not reached pauses nobody.
 #[test]
-fn who_publishes_slowly_enough_is_not_paused() {
+fn a_publisher_below_the_rate_is_not_paused() {
     every_version(|case| {
         for settings in [&[][..], &["limits.publish_messages_per_s=1000", "limits.publish_bytes_per_s=1000000"]] {
             let counting = Counting::new(case, settings);
@@ -145,17 +145,17 @@ fn connecting_anew_does_not_fill_the_bucket() {
 
 /// Publishes a message to be retained; gives the reason code.
 fn retain(client: &mut Client, topic: &str, payload: &[u8]) -> u8 {
-    client.deliver(&Outgoing::new(topic, AtLeastOnce, payload).retained())
+    client.deliver(&OutgoingPublish::new(topic, AtLeastOnce, payload).retained())
 }
 
-/// What is retained below `kept`.
-fn kept(case: Case, broker: &Broker, count: usize) -> Vec<String> {
+/// What is retained below `retained_topics`.
+fn retained_topics(case: Case, broker: &Broker, count: usize) -> Vec<String> {
     let mut late = broker.connect(case.version, "late");
     late.subscribe("kept/#", AtMostOnce);
-    let mut kept: Vec<String> = (0..count).map(|_| late.receive().text().to_owned()).collect();
+    let mut retained_topics: Vec<String> = (0..count).map(|_| late.receive().text().to_owned()).collect();
     late.expect_nothing();
-    kept.sort_unstable();
-    kept
+    retained_topics.sort_unstable();
+    retained_topics
 }
 
 /// `limits.retained_messages_per_client`: 3.4.2.1 and 3.5.2.1 of 5.0 name 0x97. A message belongs to who set it last.
@@ -171,13 +171,13 @@ fn a_client_has_so_many_retained_messages_and_no_more() {
         let mut second = broker.connect(case.version, "second");
         assert!(retain(&mut first, "kept/1", b"1") < 0x80 && retain(&mut first, "kept/2", b"2") < 0x80);
         assert_eq!(retain(&mut first, "kept/3", b"no"), refused);
-        let id = first.send_publish(&Outgoing::new("kept/3", ExactlyOnce, b"no").retained());
+        let id = first.send_publish(&OutgoingPublish::new("kept/3", ExactlyOnce, b"no").retained());
         assert_eq!(first.expect_pubrec(id), refused);
         if !case.version.is_v5() {
             first.send_pubrel(id);
             first.expect_pubcomp(id);
         }
-        first.deliver(&Outgoing::new("kept/3", AtMostOnce, b"no").retained());
+        first.deliver(&OutgoingPublish::new("kept/3", AtMostOnce, b"no").retained());
         first.ping();
         assert_eq!((counting.count("retained_refused_for_client"), counting.count("retained_refused")), (3, 3));
         // Nobody was sent what was refused; without RETAIN it goes.
@@ -193,7 +193,7 @@ fn a_client_has_so_many_retained_messages_and_no_more() {
         assert!(retain(&mut first, "kept/4", b"four") < 0x80);
         assert!(retain(&mut first, "kept/2", b"") < 0x80);
         assert!(retain(&mut first, "kept/5", b"5") < 0x80);
-        assert_eq!(kept(case, broker, 4), ["3", "5", "four", "one"]);
+        assert_eq!(retained_topics(case, broker, 4), ["3", "5", "four", "one"]);
         // The end of the session gives nothing back.
         first.disconnect();
         let mut first = broker.connect(case.version, "first");
@@ -231,7 +231,7 @@ fn a_will_counts_against_the_quota_of_its_client() {
             counting.await_count("sessions", 0);
             assert_eq!(counting.count("retained_refused_for_client"), refusals);
         }
-        assert_eq!(kept(case, broker, 1), ["will"]);
+        assert_eq!(retained_topics(case, broker, 1), ["will"]);
     });
 }
 
@@ -254,6 +254,6 @@ fn after_a_restart_retained_messages_are_nobodys() {
         let mut client = counting.broker.connect(case.version, "client");
         assert!(retain(&mut client, "kept/2", b"2") < 0x80);
         assert_eq!(retain(&mut client, "kept/1", b"no"), refused, "it would be the second from now on");
-        assert_eq!(kept(case, &counting.broker, 2), ["1", "2"]);
+        assert_eq!(retained_topics(case, &counting.broker, 2), ["1", "2"]);
     });
 }

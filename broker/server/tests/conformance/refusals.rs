@@ -7,8 +7,8 @@
 use tautwire_protocol::{ConnectReason, DecodeOptions, Packet, Property, ReasonCode, decode};
 
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Outgoing, ProtocolVersion, V3_1, V3_1_1, V5, every_version,
-    options, packet_id,
+    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, OutgoingPublish, ProtocolVersion, V3_1, V3_1_1, V5,
+    every_version, options, packet_id,
 };
 
 /// What became of a connection on which wrong bytes were followed by a ping.
@@ -134,7 +134,7 @@ fn a_second_connect_is_refused() {
         let connecting = broker.connecting(case.version, "twice");
         let mut client = connecting.open();
         client.send_bytes(&connecting.bytes());
-        client.expect_thrown_out(ReasonCode::ProtocolError);
+        client.expect_server_disconnect(ReasonCode::ProtocolError);
     });
 }
 
@@ -591,8 +591,8 @@ fn a_packet_above_the_brokers_maximum_packet_size_is_refused() {
         let fits = if case.version.is_v5() { 193 } else { 194 };
         client.publish("a", AtMostOnce, &vec![b'x'; fits]);
         client.ping();
-        client.send_publish(&Outgoing::new("a", AtMostOnce, &vec![b'x'; fits + 1]));
-        client.expect_thrown_out(ReasonCode::PacketTooLarge);
+        client.send_publish(&OutgoingPublish::new("a", AtMostOnce, &vec![b'x'; fits + 1]));
+        client.expect_server_disconnect(ReasonCode::PacketTooLarge);
     });
 }
 
@@ -605,7 +605,7 @@ fn packets_after_disconnect_are_not_processed() {
         witness.subscribe("after", AtMostOnce);
         let mut client = broker.connect(case.version, "leaving");
         let mut bytes = vec![0xe0, 0x00];
-        let publish = Outgoing::new("after", AtMostOnce, b"too late");
+        let publish = OutgoingPublish::new("after", AtMostOnce, b"too late");
         bytes.extend(client.encoded(&Packet::Publish(publish.publish(packet_id(1)))));
         client.send_bytes(&bytes);
         client.expect_closed();
@@ -622,14 +622,14 @@ fn packets_before_a_wrong_one_are_processed_and_those_after_it_not() {
         witness.subscribe("around", AtMostOnce);
         let mut client = broker.connect(case.version, "wrong");
         let encoded = |client: &Client, text: &[u8]| {
-            let publish = Outgoing::new("around", AtMostOnce, text);
+            let publish = OutgoingPublish::new("around", AtMostOnce, text);
             client.encoded(&Packet::Publish(publish.publish(packet_id(1))))
         };
         let mut bytes = encoded(&client, b"before");
         bytes.extend([0xc1, 0x00]);
         bytes.extend(encoded(&client, b"after"));
         client.send_bytes(&bytes);
-        client.expect_thrown_out(ReasonCode::MalformedPacket);
+        client.expect_server_disconnect(ReasonCode::MalformedPacket);
         assert_eq!(witness.receive().text(), "before");
         witness.expect_nothing();
     });

@@ -4,7 +4,7 @@ use tautwire_protocol::{RetainHandling, SubscriptionOptions};
 
 use crate::support::property::{receive_maximum, subscription_identifier};
 use crate::support::{
-    AtLeastOnce, Broker, Case, Client, ExactlyOnce, Message, Outgoing, QoS, V5, every_case, every_thread_count,
+    AtLeastOnce, Broker, Case, Client, ExactlyOnce, Message, OutgoingPublish, QoS, V5, every_case, every_thread_count,
     expect_nothing_from, options,
 };
 
@@ -14,7 +14,7 @@ fn five_retained(case: Case) -> (Broker, Client) {
     let mut publisher = broker.connect(case.version, "publisher");
     for number in 0..5 {
         let topic = format!("kept/{number}");
-        publisher.deliver(&Outgoing::new(&topic, ExactlyOnce, b"kept").retained());
+        publisher.deliver(&OutgoingPublish::new(&topic, ExactlyOnce, b"kept").retained());
     }
     (broker, publisher)
 }
@@ -33,7 +33,7 @@ fn with_one_in_flight(case: Case, broker: &Broker, qos: QoS) -> (Client, Message
 
 /// [MQTT-3.10.4-2], [MQTT-3.10.4-3]; 3.1.1: [MQTT-3.10.4-2]
 #[test]
-fn unsubscribe_ends_what_is_owed() {
+fn unsubscribe_cancels_pending_retained_messages() {
     every_case(|case| {
         let (broker, mut publisher) = five_retained(case);
         for qos in [AtLeastOnce, ExactlyOnce] {
@@ -56,7 +56,7 @@ fn unsubscribe_ends_what_is_owed() {
 
 /// The same with a packet of so many filters that it is worked off over several turns.
 #[test]
-fn unsubscribe_from_many_filters_ends_what_is_owed() {
+fn unsubscribe_from_many_filters_cancels_pending_retained_messages() {
     every_case(|case| {
         let (broker, mut publisher) = five_retained(case);
         let (mut subscriber, first) = with_one_in_flight(case, &broker, AtLeastOnce);
@@ -86,7 +86,7 @@ fn unsubscribe_ends_no_other_debt() {
 
 /// The session goes on and the client is away: what it gave up before does not come when it is back.
 #[test]
-fn what_was_given_up_does_not_come_after_a_reconnection() {
+fn an_abandoned_message_is_not_resent_after_a_reconnect() {
     every_case(|case| {
         let (broker, mut publisher) = five_retained(case);
         let mut subscriber = broker.connecting(case.version, "subscriber").persistent().open();
@@ -108,7 +108,7 @@ fn handling(qos: QoS, retain_handling: RetainHandling) -> SubscriptionOptions {
 
 /// [MQTT-3.3.1-11], [MQTT-3.8.4-4]: with Retain Handling 2 the new subscription is owed nothing, and it replaces the old one.
 #[test]
-fn a_subscription_that_wants_nothing_retained_ends_what_is_owed() {
+fn a_subscription_without_retained_messages_cancels_pending_ones() {
     every_thread_count(|case| {
         let (broker, mut publisher) = five_retained(case);
         let (mut subscriber, first) = with_one_in_flight(case, &broker, AtLeastOnce);
@@ -124,7 +124,7 @@ fn a_subscription_that_wants_nothing_retained_ends_what_is_owed() {
 
 /// [MQTT-3.3.1-10], [MQTT-3.8.4-4]: with Retain Handling 1 nothing new is owed; what is owed goes on by the new terms.
 #[test]
-fn what_is_owed_goes_on_with_the_new_qos_and_identifier() {
+fn pending_retained_messages_use_the_new_qos_and_identifier() {
     every_thread_count(|case| {
         let (broker, mut publisher) = five_retained(case);
         for (before, after) in [(AtLeastOnce, ExactlyOnce), (ExactlyOnce, AtLeastOnce)] {
@@ -152,7 +152,7 @@ fn what_is_owed_goes_on_with_the_new_qos_and_identifier() {
 
 /// [MQTT-3.3.1-9], [MQTT-3.8.4-4]: with Retain Handling 0 all is owed anew, and the old debt is not paid beside it.
 #[test]
-fn a_subscription_made_again_is_owed_everything_once() {
+fn a_repeated_subscription_gets_all_retained_messages_once() {
     every_case(|case| {
         let (broker, mut publisher) = five_retained(case);
         let (mut subscriber, first) = with_one_in_flight(case, &broker, AtLeastOnce);

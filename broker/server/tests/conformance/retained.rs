@@ -6,15 +6,15 @@ use tautwire_protocol::{Property, RetainHandling, SubscriptionOptions};
 
 use crate::support::property::{receive_maximum, response_topic};
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Client, ExactlyOnce, NEVER, Outgoing, QoS, V3_1_1, V5, every_case, every_thread_count,
-    expect_nothing_from, left_of, options, time_passes,
+    AtLeastOnce, AtMostOnce, Client, ExactlyOnce, NEVER, OutgoingPublish, QoS, V3_1_1, V5, every_case,
+    every_thread_count, expect_nothing_from, options, remaining_expiry, sleep,
 };
 
 fn retain(publisher: &mut Client, topic: &str, qos: QoS, payload: &[u8]) {
-    publisher.deliver(&Outgoing::new(topic, qos, payload).retained());
+    publisher.deliver(&OutgoingPublish::new(topic, qos, payload).retained());
     if qos == AtMostOnce {
         // Nobody acknowledges QoS 0: a message behind it on the same way stands in for that.
-        publisher.deliver(&Outgoing::new("behind/it", AtLeastOnce, b"").retained());
+        publisher.deliver(&OutgoingPublish::new("behind/it", AtLeastOnce, b"").retained());
     }
 }
 
@@ -80,7 +80,7 @@ fn a_retained_message_at_qos_0_replaces_the_one_before() {
 
 /// [MQTT-3.3.1-6], [MQTT-3.3.1-7]; 3.1.1: [MQTT-3.3.1-10], [MQTT-3.3.1-11]
 #[test]
-fn an_empty_retained_message_deletes_and_is_forwarded_but_not_kept() {
+fn an_empty_retained_message_deletes_and_is_forwarded_but_not_stored() {
     every_case(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(case.version, "publisher");
@@ -128,7 +128,7 @@ fn retain_is_cleared_towards_established_subscriptions() {
 
 /// [MQTT-3.3.1-13]
 #[test]
-fn retain_is_kept_where_retain_as_published_asks_for_it() {
+fn retain_as_published_preserves_the_retain_flag() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(V5, "publisher");
@@ -280,7 +280,7 @@ fn a_retained_message_expires_and_counts_down() {
         let mut publisher = broker.connect(V5, "publisher");
         let start = Instant::now();
         for (topic, seconds) in [("kept/short", 3), ("kept/long", 100)] {
-            let expiring = Outgoing::new(topic, AtLeastOnce, topic.as_bytes()).retained();
+            let expiring = OutgoingPublish::new(topic, AtLeastOnce, topic.as_bytes()).retained();
             publisher.deliver(&expiring.property(Property::MessageExpiryInterval(seconds)));
         }
         let mut early = broker.connect(V5, "early");
@@ -288,13 +288,16 @@ fn a_retained_message_expires_and_counts_down() {
         let mut texts = early.receive_texts(2);
         texts.sort_unstable();
         assert_eq!(texts, ["kept/long", "kept/short"]);
-        time_passes(Duration::from_millis(4200));
+        sleep(Duration::from_millis(4200));
         let mut late = broker.connect(V5, "late");
         late.subscribe("kept/#", AtLeastOnce);
         let message = late.receive();
         assert_eq!(message.text(), "kept/long");
         let left_s = message.properties().message_expiry_interval();
-        assert!(left_s.is_some_and(|left_s| left_s <= 96 && left_of(100, start).contains(&left_s)), "{left_s:?}");
+        assert!(
+            left_s.is_some_and(|left_s| left_s <= 96 && remaining_expiry(100, start).contains(&left_s)),
+            "{left_s:?}"
+        );
         expect_nothing_from(&mut publisher, &mut late);
     });
 }
@@ -305,7 +308,7 @@ fn a_retained_message_keeps_its_properties() {
     every_thread_count(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(V5, "publisher");
-        let full = Outgoing::new("kept", AtLeastOnce, b"x")
+        let full = OutgoingPublish::new("kept", AtLeastOnce, b"x")
             .retained()
             .property(Property::ContentType("text/plain"))
             .property(response_topic("answer"))
@@ -368,7 +371,7 @@ fn retained_messages_are_bounded() {
         retain(&mut publisher, "kept/1", AtLeastOnce, b"1");
         retain(&mut publisher, "kept/2", AtLeastOnce, b"2");
         assert_eq!(live.receive_texts(2), ["1", "2"]);
-        let reason = publisher.deliver(&Outgoing::new("kept/3", AtLeastOnce, b"3").retained());
+        let reason = publisher.deliver(&OutgoingPublish::new("kept/3", AtLeastOnce, b"3").retained());
         assert!(matches!(reason, 0x00 | 0x97), "{reason:#x}");
         let mut late = broker.connect(case.version, "late");
         late.subscribe("kept/#", AtLeastOnce);

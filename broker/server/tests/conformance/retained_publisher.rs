@@ -5,7 +5,7 @@ use std::time::Instant;
 use tautwire_protocol::Property;
 
 use crate::support::{
-    AtLeastOnce, Broker, EXPECTATION, Folder, Outgoing, TOKEN, V3_1_1, V5, WillMessage, admin, options,
+    AtLeastOnce, Broker, EXPECT_TIMEOUT, Folder, OutgoingPublish, TOKEN, V3_1_1, V5, WillMessage, admin, options,
 };
 
 /// `device` may publish below `plant/`, and `other` below `plant/other/`; everybody may read.
@@ -57,7 +57,7 @@ impl World {
         client.subscribe("none", AtLeastOnce);
         let mut topics = Vec::new();
         client.ping();
-        while let Some(message) = client.waiting_message() {
+        while let Some(message) = client.pending_message() {
             assert!(message.user_properties().iter().all(|(name, _)| name == "own"), "{:?}", message.user_properties());
             topics.push(message.topic().to_owned());
         }
@@ -99,13 +99,14 @@ fn publish_all(world: &World) {
     };
     let will = WillMessage::new("plant/will", b"gone").retained();
     let mut device = world.broker.connecting(V5, "device").will(will).open();
-    let own = Outgoing::new("plant/a", AtLeastOnce, b"a").retained().property(Property::UserProperty("own", "1"));
+    let own =
+        OutgoingPublish::new("plant/a", AtLeastOnce, b"a").retained().property(Property::UserProperty("own", "1"));
     assert_eq!(device.deliver(&own), 0);
     expect("plant/a");
     let mut other = world.broker.connect(V5, "other");
     // It cannot claim to be somebody else.
     let forged = Property::UserProperty("tautwire-publisher", "0:6:device-:");
-    let claimed = Outgoing::new("plant/other/b", AtLeastOnce, b"b").retained().property(forged);
+    let claimed = OutgoingPublish::new("plant/other/b", AtLeastOnce, b"b").retained().property(forged);
     assert_eq!(other.deliver(&claimed), 0);
     expect("plant/other/b");
     device.cut();
@@ -121,7 +122,7 @@ fn what_its_publisher_may_not_publish_any_more_is_withheld() {
         assert_eq!(world.retained(), all);
         assert_eq!(world.count("retained_withheld"), 0);
         world.reload(&revoked());
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         while world.count("retained_withheld") == 0 {
             assert!(Instant::now() < deadline, "nothing is withheld");
             world.retained();
@@ -154,7 +155,7 @@ fn it_is_withheld_after_a_restart() {
 fn without_the_setting_everything_is_sent() {
     let world = World::new(1, false);
     let mut device = world.broker.connect(V5, "device");
-    assert_eq!(device.deliver(&Outgoing::new("plant/a", AtLeastOnce, b"a").retained()), 0x10);
+    assert_eq!(device.deliver(&OutgoingPublish::new("plant/a", AtLeastOnce, b"a").retained()), 0x10);
     world.reload(&revoked());
     assert_eq!(world.retained(), ["plant/a"]);
     let World { broker, folder } = world;

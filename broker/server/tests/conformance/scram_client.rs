@@ -18,7 +18,7 @@ use tautwire_protocol::{
 use crate::support::{Broker, Folder, TOKEN, admin, program};
 
 /// Longer than anything here may take.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A broker with two users, whose passwords are `pencil`.
 fn broker() -> (Broker, Folder) {
@@ -81,7 +81,7 @@ fn a_client_authenticates_again_while_messages_flow() {
         client.reauthenticate().expect("it is still the password");
         for (number, sent) in (0..).zip(sent) {
             sent.wait().expect("acknowledged");
-            let message = stream.next_timeout(PATIENCE).expect("arrives");
+            let message = stream.next_timeout(TIMEOUT).expect("arrives");
             assert_eq!(message.payload(), [round, number]);
         }
     }
@@ -147,7 +147,7 @@ fn impostor(
     let address = listener.local_addr().expect("bound");
     let server = thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a client");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes options");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a socket takes options");
         let mut unread = Vec::new();
         let connect = next(&mut stream, &mut unread).expect("CONNECT");
         let Packet::Connect(connect) = connect.as_packet() else { panic!("{connect:?}") };
@@ -156,12 +156,12 @@ fn impostor(
         let challenge = challenge(nonce);
         let properties = [METHOD, Property::AuthenticationData(challenge.as_bytes())];
         let properties = Properties::from(&properties[..]);
-        say(&mut stream, &Packet::Auth(Auth { reason: AuthReason::ContinueAuthentication, properties }));
+        send_packet(&mut stream, &Packet::Auth(Auth { reason: AuthReason::ContinueAuthentication, properties }));
         let Some(proof) = next(&mut stream, &mut unread) else { return false };
         assert!(matches!(proof.as_packet(), Packet::Auth(_)), "{proof:?}");
         let properties = [METHOD, Property::AuthenticationData(signature.as_bytes())];
         let properties = Properties::from(&properties[..]);
-        say(
+        send_packet(
             &mut stream,
             &Packet::ConnAck(ConnAck { session_present: false, reason: ConnectReason::Success, properties }),
         );
@@ -171,7 +171,7 @@ fn impostor(
     (address, server)
 }
 
-fn say(stream: &mut TcpStream, packet: &Packet<'_>) {
+fn send_packet(stream: &mut TcpStream, packet: &Packet<'_>) {
     let mut bytes = Vec::new();
     packet.append_to(ProtocolVersion::V5, &mut bytes).expect("valid");
     stream.write_all(&bytes).expect("the client reads");

@@ -6,8 +6,8 @@ use tautwire_protocol::{DisconnectReason, Property, ReasonCode};
 
 use crate::support::property::subscription_identifier;
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, ExactlyOnce, NEVER, Outgoing, V3_1_1, V5, every_case, every_thread_count,
-    expect_nothing_from, options, time_passes,
+    AtLeastOnce, AtMostOnce, Broker, ExactlyOnce, NEVER, OutgoingPublish, V3_1_1, V5, every_case, every_thread_count,
+    expect_nothing_from, options, sleep,
 };
 use crate::sys::await_number;
 
@@ -111,7 +111,7 @@ fn a_session_ends_when_its_expiry_interval_has_passed() {
         let client = connecting.open();
         assert!(client.session_present());
         client.disconnect();
-        time_passes(Duration::from_millis(4200));
+        sleep(Duration::from_millis(4200));
         let client = connecting.open();
         assert!(!client.session_present());
     });
@@ -124,7 +124,7 @@ fn a_session_does_not_expire_while_connected() {
     let connecting = broker.connecting(V5, "connected").clean_start(false).session_expiry_s(1);
     let mut client = connecting.open();
     client.subscribe("news", AtLeastOnce);
-    time_passes(Duration::from_millis(2200));
+    sleep(Duration::from_millis(2200));
     client.publish("news", AtLeastOnce, b"still here");
     assert_eq!(client.receive().text(), "still here");
     client.disconnect();
@@ -154,7 +154,7 @@ fn an_expiry_interval_on_disconnect_replaces_the_one_of_connect() {
 
         let short = broker.connecting(V5, "lengthened").clean_start(false).session_expiry_s(1);
         short.open().disconnect_as(DisconnectReason::NormalDisconnection, &[Property::SessionExpiryInterval(NEVER)]);
-        time_passes(Duration::from_millis(4200));
+        sleep(Duration::from_millis(4200));
         assert!(short.open().session_present());
         assert!(!long.open().session_present());
     });
@@ -173,13 +173,13 @@ fn an_expiry_interval_on_disconnect_after_zero_on_connect_is_refused() {
 
 /// 3.2.2.3.2 of 5.0: the server says so when it uses another Session Expiry Interval.
 #[test]
-fn the_session_expiry_interval_is_capped_and_the_client_told() {
+fn the_session_expiry_interval_is_capped_and_sent_in_connack() {
     let broker = Broker::set(&["mqtt.max_session_expiry_s=1"]);
     let connecting = broker.connecting(V5, "capped").clean_start(false).session_expiry_s(3600);
     let client = connecting.open();
     assert_eq!(client.connack().properties.session_expiry_interval(), Some(1));
     client.disconnect();
-    time_passes(Duration::from_millis(2200));
+    sleep(Duration::from_millis(2200));
     assert!(!connecting.open().session_present());
 }
 
@@ -202,7 +202,7 @@ fn a_second_connection_takes_the_session_over() {
             first.subscribe(client_id, AtLeastOnce);
             let mut second = connecting.open();
             assert!(second.session_present());
-            first.expect_thrown_out(ReasonCode::SessionTakenOver);
+            first.expect_server_disconnect(ReasonCode::SessionTakenOver);
             second.publish(client_id, AtLeastOnce, b"mine now");
             assert_eq!(second.receive().text(), "mine now");
         }
@@ -211,14 +211,14 @@ fn a_second_connection_takes_the_session_over() {
 
 /// [MQTT-3.1.4-3], [MQTT-3.1.2-4]
 #[test]
-fn a_clean_start_throws_the_first_connection_out_and_its_session_away() {
+fn a_clean_start_disconnects_the_first_connection_and_ends_its_session() {
     every_case(|case| {
         let broker = case.broker();
         let mut first = broker.connecting(case.version, "same").persistent().open();
         first.subscribe("a", AtLeastOnce);
         let mut second = broker.connect(case.version, "same");
         assert!(!second.session_present());
-        first.expect_thrown_out(ReasonCode::SessionTakenOver);
+        first.expect_server_disconnect(ReasonCode::SessionTakenOver);
         second.publish("a", AtLeastOnce, b"x");
         second.expect_nothing();
     });
@@ -232,7 +232,7 @@ fn a_takeover_of_a_session_that_ends_with_its_connection_starts_or_resumes_it() 
         let mut first = broker.connecting(V5, "same").clean_start(false).open();
         first.subscribe("a", AtLeastOnce);
         let mut second = broker.connecting(V5, "same").clean_start(false).open();
-        first.expect_thrown_out(ReasonCode::SessionTakenOver);
+        first.expect_server_disconnect(ReasonCode::SessionTakenOver);
         // Session present or not, what CONNACK says must be true.
         let resumed = second.session_present();
         second.publish("a", AtLeastOnce, b"x");
@@ -253,14 +253,14 @@ fn a_session_is_taken_over_across_protocol_versions() {
         old.subscribe("a/+", AtLeastOnce);
         let mut new = broker.connecting(V5, "mixed").persistent().open();
         assert!(new.session_present());
-        old.expect_thrown_out(ReasonCode::SessionTakenOver);
+        old.expect_server_disconnect(ReasonCode::SessionTakenOver);
         new.publish("a/b", AtLeastOnce, b"to 5.0");
         assert_eq!(new.receive().text(), "to 5.0");
         // The broker has the acknowledgement before the next takeover.
         new.ping();
         let mut old = broker.connecting(V3_1_1, "mixed").persistent().open();
         assert!(old.session_present());
-        new.expect_thrown_out(ReasonCode::SessionTakenOver);
+        new.expect_server_disconnect(ReasonCode::SessionTakenOver);
         old.publish("a/b", AtLeastOnce, b"to 3.1.1");
         assert_eq!(old.receive().text(), "to 3.1.1");
     });
@@ -275,7 +275,7 @@ fn the_last_of_many_takeovers_stays() {
         let mut clients: Vec<_> = (0..30).map(|_| connecting.open()).collect();
         let mut last = clients.pop().expect("thirty clients connected");
         for mut thrown_out in clients {
-            thrown_out.expect_thrown_out(ReasonCode::SessionTakenOver);
+            thrown_out.expect_server_disconnect(ReasonCode::SessionTakenOver);
         }
         last.subscribe("a", AtLeastOnce);
         last.publish("a", AtLeastOnce, b"survivor");
@@ -350,7 +350,7 @@ fn subscription_options_and_identifiers_survive_in_the_session() {
         let mut client = connecting.open();
         let mut publisher = broker.connect(V5, "publisher");
         client.publish("a", AtLeastOnce, b"own");
-        publisher.deliver(&Outgoing::new("a", ExactlyOnce, b"other").retained());
+        publisher.deliver(&OutgoingPublish::new("a", ExactlyOnce, b"other").retained());
         let message = client.receive();
         assert_eq!(message.text(), "other");
         assert_eq!(message.qos(), AtLeastOnce);
@@ -361,7 +361,7 @@ fn subscription_options_and_identifiers_survive_in_the_session() {
 
 /// 3.1.1, 3.1.2.4 and 5.0, 4.1: messages at QoS 1 and 2 queue for an absent client up to the limit, then the policy.
 #[test]
-fn the_queue_of_an_absent_session_is_bounded_and_drops_the_newest_by_default() {
+fn the_queue_of_an_offline_session_is_bounded_and_drops_the_newest_by_default() {
     every_case(|case| {
         let broker = case.broker_set(&["limits.session_queue_messages=5", "sys.interval_s=1"]);
         let connecting = broker.connecting(case.version, "absent").persistent();
@@ -382,7 +382,7 @@ fn the_queue_of_an_absent_session_is_bounded_and_drops_the_newest_by_default() {
 
 /// The other policy of a full queue.
 #[test]
-fn the_queue_of_an_absent_session_drops_the_oldest_when_told_so() {
+fn the_queue_of_an_offline_session_drops_the_oldest_when_configured() {
     every_case(|case| {
         let broker =
             case.broker_set(&["limits.session_queue_messages=5", "limits.slow_consumer=drop_old", "sys.interval_s=1"]);
@@ -404,7 +404,7 @@ fn the_queue_of_an_absent_session_drops_the_oldest_when_told_so() {
 
 /// The same bound counted in bytes.
 #[test]
-fn the_queue_of_an_absent_session_is_bounded_in_bytes() {
+fn the_queue_of_an_offline_session_is_bounded_in_bytes() {
     every_case(|case| {
         let broker = case.broker_set(&["limits.session_queue_bytes=100000", "sys.interval_s=1"]);
         let connecting = broker.connecting(case.version, "absent").persistent();

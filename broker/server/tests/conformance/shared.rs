@@ -6,8 +6,8 @@ use tautwire_protocol::{Property, PubAckReason, PubRecReason};
 
 use crate::support::property::receive_maximum;
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Case, Client, EXPECTATION, ExactlyOnce, Outgoing, QoS, V3_1_1, V5, every_case,
-    every_thread_count, expect_nothing_from,
+    AtLeastOnce, AtMostOnce, Broker, Case, Client, EXPECT_TIMEOUT, ExactlyOnce, OutgoingPublish, QoS, V3_1_1, V5,
+    every_case, every_thread_count, expect_nothing_from,
 };
 
 const MEMBERS: [&str; 4] = ["member-a", "member-b", "member-c", "member-d"];
@@ -45,7 +45,7 @@ fn collect(publisher: &mut Client, clients: &mut [Client]) -> Vec<Vec<String>> {
 /// Takes what the clients are sent until it is `count` messages altogether.
 #[track_caller]
 fn collect_count(publisher: &mut Client, clients: &mut [Client], count: usize) -> Vec<String> {
-    let deadline = Instant::now() + EXPECTATION;
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     let mut received: Vec<String> = Vec::new();
     while received.len() < count {
         assert!(Instant::now() < deadline, "only {} of {count} messages came: {received:?}", received.len());
@@ -151,7 +151,7 @@ fn a_shared_subscription_gets_no_retained_messages() {
     every_case(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(case.version, "publisher");
-        publisher.deliver(&Outgoing::new("a", AtLeastOnce, b"kept").retained());
+        publisher.deliver(&OutgoingPublish::new("a", AtLeastOnce, b"kept").retained());
         let mut member = broker.connect(case.version, "member");
         member.subscribe("$share/group/a", AtLeastOnce);
         member.subscribe("$share/group/#", AtLeastOnce);
@@ -248,7 +248,7 @@ fn a_qos_2_message_in_flight_is_completed_when_its_member_comes_back() {
 
 /// 4.8.2 of 5.0: nothing is lost while a persistent member is away, whoever gets it.
 #[test]
-fn nothing_is_lost_while_a_persistent_member_is_away() {
+fn nothing_is_lost_while_a_persistent_member_is_offline() {
     every_case(|case| {
         for qos in [AtLeastOnce, ExactlyOnce] {
             let broker = case.broker();
@@ -275,7 +275,7 @@ fn nothing_is_lost_while_a_persistent_member_is_away() {
 
 /// 4.8.2 of 5.0: with every member away the messages wait for one.
 #[test]
-fn messages_wait_while_every_member_is_away() {
+fn messages_are_queued_while_every_member_is_offline() {
     every_case(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(case.version, "publisher");
@@ -358,7 +358,7 @@ fn a_shared_message_carries_identifier_and_properties() {
         let mut publisher = broker.connect(V5, "publisher");
         let mut member = broker.connect(V5, "member");
         member.subscribe_identified("$share/group/a/#", AtLeastOnce, 321);
-        publisher.deliver(&Outgoing::new("a/b", AtLeastOnce, b"x").property(Property::UserProperty("k", "v")));
+        publisher.deliver(&OutgoingPublish::new("a/b", AtLeastOnce, b"x").property(Property::UserProperty("k", "v")));
         let message = member.receive();
         assert_eq!(message.topic(), "a/b");
         assert_eq!(message.subscription_identifiers(), [321]);

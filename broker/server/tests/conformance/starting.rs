@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use crate::support::{Broker, EXPECTATION, Folder, TOKEN, V5};
+use crate::support::{Broker, EXPECT_TIMEOUT, Folder, TOKEN, V5};
 
 fn env(variables: &[String]) -> Vec<String> {
     ["env".to_owned()].iter().chain(variables).cloned().collect()
@@ -13,7 +13,7 @@ fn env(variables: &[String]) -> Vec<String> {
 /// Clients and operators would come to a broker that ends a second later. Whoever listens on the ports is in the way of a broker that looks
 /// at them first.
 #[test]
-fn a_directory_that_another_broker_has_is_told_before_anything_is_listened_on() {
+fn a_locked_directory_is_reported_before_listening() {
     let folder = Folder::new(&[]);
     let data = format!("data.path={}", folder.path().join("data").display());
     let first = Broker::by(&env(&[]), &[], &[&data]);
@@ -49,7 +49,7 @@ fn the_limit_of_open_files_is_raised_as_far_as_it_may_be() {
 }
 
 #[test]
-fn a_limit_of_open_files_below_that_of_connections_is_told() {
+fn an_open_files_limit_below_the_connection_limit_is_reported() {
     let broker = Broker::by(&by_shell("-n 400"), &[], &["limits.connections=5000"]);
     assert_eq!(limits(&broker), [400, 400]);
     let log = broker.end();
@@ -65,17 +65,17 @@ struct Manager(UnixDatagram);
 impl Manager {
     fn at(address: &SocketAddr) -> Manager {
         let socket = UnixDatagram::bind_addr(address).expect("can be bound");
-        socket.set_read_timeout(Some(EXPECTATION)).expect("can be set");
+        socket.set_read_timeout(Some(EXPECT_TIMEOUT)).expect("can be set");
         Manager(socket)
     }
 
-    fn heard(&self) -> String {
+    fn received(&self) -> String {
         let mut text = [0; 1_000];
         let bytes = self.0.recv(&mut text).expect("something is said");
         String::from_utf8_lossy(&text[..bytes]).into_owned()
     }
 
-    fn hears_nothing(&self) {
+    fn expect_silence(&self) {
         self.0.set_nonblocking(true).expect("can be set");
         assert!(self.0.recv(&mut [0; 100]).is_err(), "there is more");
     }
@@ -83,7 +83,7 @@ impl Manager {
 
 /// See sd_notify(3).
 #[test]
-fn the_service_manager_is_told_when_the_broker_is_ready_reloads_and_stops() {
+fn the_service_manager_is_notified_of_ready_reload_and_stop() {
     let folder = Folder::new(&[]);
     let path = folder.path().join("notify");
     let by_path = (SocketAddr::from_pathname(&path).expect("is short"), path.display().to_string());
@@ -95,35 +95,35 @@ fn the_service_manager_is_told_when_the_broker_is_ready_reloads_and_stops() {
         let variables =
             [format!("NOTIFY_SOCKET={variable}"), "WATCHDOG_USEC=1000".to_owned(), "WATCHDOG_PID=1".to_owned()];
         let broker = Broker::by(&env(&variables), &[], &[]);
-        assert_eq!(manager.heard(), "READY=1");
+        assert_eq!(manager.received(), "READY=1");
         broker.connect(V5, "client").disconnect();
         broker.signal("HUP");
-        let reloading = manager.heard();
+        let reloading = manager.received();
         let moment =
             reloading.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").and_then(|moment| moment.parse::<u64>().ok());
         assert!(moment.is_some_and(|moment| moment > 0), "{reloading}");
-        assert_eq!(manager.heard(), "READY=1");
+        assert_eq!(manager.received(), "READY=1");
         broker.end();
-        assert_eq!(manager.heard(), "STOPPING=1");
-        manager.hears_nothing();
+        assert_eq!(manager.received(), "STOPPING=1");
+        manager.expect_silence();
     }
 }
 
 #[test]
-fn the_watchdog_is_told_as_long_as_all_threads_answer() {
+fn the_watchdog_is_notified_while_all_threads_respond() {
     let folder = Folder::new(&[]);
     let path = folder.path().join("notify");
     let manager = Manager::at(&SocketAddr::from_pathname(&path).expect("is short"));
     let variables = [format!("NOTIFY_SOCKET={}", path.display()), "WATCHDOG_USEC=2000000".to_owned()];
     let _broker = Broker::by(&env(&variables), &[], &[]);
-    assert_eq!(manager.heard(), "READY=1");
+    assert_eq!(manager.received(), "READY=1");
     for _ in 0..2 {
-        assert_eq!(manager.heard(), "WATCHDOG=1");
+        assert_eq!(manager.received(), "WATCHDOG=1");
     }
 }
 
 #[test]
-fn a_service_manager_that_is_not_there_is_told_of_and_not_waited_for() {
+fn a_missing_service_manager_is_logged_and_not_awaited() {
     let folder = Folder::new(&[]);
     let path = folder.path().join("nobody");
     let broker = Broker::by(&env(&[format!("NOTIFY_SOCKET={}", path.display())]), &[], &[]);

@@ -6,7 +6,7 @@ use crate::support::{AtLeastOnce, V3_1_1, V5, every_thread_count};
 
 /// 3.14.2.1 of 5.0: Server shutting down. A signal ends the broker cleanly, and every client is told where it can be.
 #[test]
-fn a_signal_ends_the_broker_and_tells_the_clients() {
+fn a_signal_stops_the_broker_and_disconnects_the_clients() {
     every_thread_count(|case| {
         for signal in ["-INT", "-TERM"] {
             let mut broker = case.broker();

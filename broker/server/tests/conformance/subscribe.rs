@@ -4,8 +4,8 @@ use tautwire_protocol::{Property, RetainHandling, SubscriptionOptions};
 
 use crate::support::property::subscription_identifier;
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, ExactlyOnce, Outgoing, V3_1_1, V5, every_case, every_thread_count, every_version,
-    expect_nothing_from, options,
+    AtLeastOnce, AtMostOnce, Broker, ExactlyOnce, OutgoingPublish, V3_1_1, V5, every_case, every_thread_count,
+    every_version, expect_nothing_from, options,
 };
 use crate::sys::await_number;
 
@@ -92,7 +92,7 @@ fn wildcards_match_as_the_standard_says() {
 
 /// [MQTT-1.5.4-3], [MQTT-4.7.3-4]: U+FEFF is a character like any other, at the front as well.
 #[test]
-fn a_zero_width_no_break_space_is_kept() {
+fn a_zero_width_no_break_space_is_preserved() {
     every_case(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(case.version, "publisher");
@@ -244,7 +244,7 @@ fn replacing_a_subscription_under_load_loses_nothing() {
         let mut subscriber = broker.connect(case.version, "subscriber");
         subscriber.subscribe("a", AtLeastOnce);
         for number in 0..100 {
-            publisher.send_publish(&Outgoing::new("a", AtLeastOnce, number.to_string().as_bytes()));
+            publisher.send_publish(&OutgoingPublish::new("a", AtLeastOnce, number.to_string().as_bytes()));
             subscriber.subscribe("a", AtLeastOnce);
         }
         let expected: Vec<String> = (0..100).map(|number| number.to_string()).collect();
@@ -456,7 +456,7 @@ fn messages_cross_protocol_versions() {
         old.subscribe("a", ExactlyOnce);
         new.subscribe("a", ExactlyOnce);
         for qos in [AtMostOnce, AtLeastOnce, ExactlyOnce] {
-            new.deliver(&Outgoing::new("a", qos, b"from 5.0").property(Property::UserProperty("k", "v")));
+            new.deliver(&OutgoingPublish::new("a", qos, b"from 5.0").property(Property::UserProperty("k", "v")));
             assert_eq!(new.receive().user_properties().len(), 1);
             let message = old.receive();
             assert_eq!((message.text(), message.qos()), ("from 5.0", qos));

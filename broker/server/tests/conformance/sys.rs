@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Case, Client, EXPECTATION, ExactlyOnce, NEVER, Outgoing, V5, every_case,
+    AtLeastOnce, AtMostOnce, Broker, Case, Client, EXPECT_TIMEOUT, ExactlyOnce, NEVER, OutgoingPublish, V5, every_case,
     every_thread_count, expect_nothing_from,
 };
 
@@ -58,7 +58,7 @@ fn broker(case: Case) -> Broker {
 pub(crate) fn await_number(observer: &mut Client, topic: &str, mut is: impl FnMut(f64) -> bool) -> f64 {
     let topic = format!("$SYS/broker/{topic}");
     observer.subscribe(&topic, AtMostOnce);
-    let deadline = Instant::now() + EXPECTATION;
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     let mut last = String::from("nothing");
     while Instant::now() < deadline {
         let Some(message) = observer.publish_before(deadline) else { break };
@@ -69,7 +69,7 @@ pub(crate) fn await_number(observer: &mut Client, topic: &str, mut is: impl FnMu
         let number: f64 = last.parse().expect("the topic's payload is a number");
         if is(number) {
             observer.unsubscribe(&[&topic]);
-            observer.forget_waiting();
+            observer.discard_pending_messages();
             return number;
         }
     }
@@ -99,7 +99,7 @@ pub(crate) fn await_live_numbers(
 ) {
     const ALL: &str = "$SYS/broker/#";
     observer.subscribe(ALL, AtMostOnce);
-    let deadline = Instant::now() + EXPECTATION;
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     let mut numbers = BTreeMap::new();
     let mut wrong = String::from("nothing came");
     // Only what has changed is published, but for the uptime, which tells that an interval is over.
@@ -115,7 +115,7 @@ pub(crate) fn await_live_numbers(
             match check(&numbers) {
                 Ok(()) => {
                     observer.unsubscribe(&[ALL]);
-                    observer.forget_waiting();
+                    observer.discard_pending_messages();
                     return;
                 }
                 Err(why) => wrong = why,
@@ -139,7 +139,7 @@ fn the_tree_is_complete_and_well_formed() {
             }
         }
         let mut seen = BTreeMap::new();
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         while !wanted.iter().all(|topic| seen.contains_key(topic)) {
             let Some(message) = observer.publish_before(deadline) else {
                 wanted.retain(|topic| !seen.contains_key(topic));
@@ -248,11 +248,11 @@ fn subscriptions_and_retained_messages_are_counted() {
         await_number(&mut observer, "shared_subscriptions/count", |count| count == 1.0);
         // The tree itself may count as retained: up to three hundred topics.
         for number in 0..1000 {
-            clients[0].deliver(&Outgoing::new(&format!("kept/{number}"), AtLeastOnce, b"x").retained());
+            clients[0].deliver(&OutgoingPublish::new(&format!("kept/{number}"), AtLeastOnce, b"x").retained());
         }
         await_number(&mut observer, "retained messages/count", |count| (1000.0..1300.0).contains(&count));
         for number in 0..500 {
-            clients[0].deliver(&Outgoing::new(&format!("kept/{number}"), AtLeastOnce, b"").retained());
+            clients[0].deliver(&OutgoingPublish::new(&format!("kept/{number}"), AtLeastOnce, b"").retained());
         }
         await_number(&mut observer, "retained messages/count", |count| (500.0..800.0).contains(&count));
         for mut client in clients {

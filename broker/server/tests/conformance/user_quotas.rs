@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tautwire_protocol::ProtocolVersion;
 
 use crate::reload::World;
-use crate::support::{AtLeastOnce, AtMostOnce, Client, Folder, Outgoing, V3_1_1, V5, options};
+use crate::support::{AtLeastOnce, AtMostOnce, Client, Folder, OutgoingPublish, V3_1_1, V5, options};
 
 /// Two users with the same password.
 pub(crate) const USERS: &str = "ann:$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4\n\
@@ -33,7 +33,7 @@ fn subscribe(client: &mut Client, filter: &str) -> u8 {
 }
 
 fn retain(client: &mut Client, topic: &str, payload: &[u8]) -> u8 {
-    client.deliver(&Outgoing::new(topic, AtLeastOnce, payload).retained())
+    client.deliver(&OutgoingPublish::new(topic, AtLeastOnce, payload).retained())
 }
 
 /// [MQTT-3.9.3-1]: SUBACK says of each filter what became of it; 3.9.3 names 0x97.
@@ -83,7 +83,7 @@ fn messages_that_wait_for_a_users_sessions_count_together() {
             let mut client = connecting.clean_start(false).session_expiry_s(60).open();
             let mut texts = Vec::new();
             client.ping();
-            while let Some(message) = client.waiting_message() {
+            while let Some(message) = client.pending_message() {
                 client.acknowledge(&message);
                 texts.push(message.text().to_owned());
             }

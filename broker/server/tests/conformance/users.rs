@@ -207,7 +207,7 @@ fn scram_shows_who_somebody_is_without_the_password() {
 
 /// [MQTT-4.12.1-2]
 #[test]
-fn who_becomes_somebody_else_is_disconnected() {
+fn a_client_whose_identity_changes_is_disconnected() {
     let world = World::new(1, &[]);
     let mut client = scram(&world.broker, "a", "ann", b"pencil").expect("it is the password");
     send_auth(&mut client, AuthReason::ReAuthenticate, first_message("bob", "again").as_bytes());
@@ -218,7 +218,7 @@ fn who_becomes_somebody_else_is_disconnected() {
 }
 
 #[test]
-fn who_is_banned_is_disconnected_and_does_not_come_back() {
+fn a_banned_client_is_disconnected_and_cannot_reconnect() {
     let folder = Folder::new(&[("token", TOKEN)]);
     let token = format!("admin.token_file={}", folder.path().join("token").display());
     let broker = Broker::with(2, &[&token, "admin.listen=127.0.0.1:0"]);
@@ -248,7 +248,7 @@ fn who_is_banned_is_disconnected_and_does_not_come_back() {
 }
 
 #[test]
-fn who_fails_too_often_is_banned() {
+fn repeated_auth_failures_ban_the_client() {
     let world = World::new(1, &["auth.ban=3 failures by user in 60 ban 600"]);
     let connecting = |password: &'static [u8]| world.broker.connecting(V5, "c").user_name("ann").password(password);
     for _ in 0..3 {

@@ -7,7 +7,7 @@ use tautwire_protocol::{DisconnectReason, PayloadFormat, Property, ReasonCode};
 use crate::support::property::response_topic;
 use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, Case, Client, ExactlyOnce, NEVER, V3_1_1, V5, WillMessage, every_case,
-    every_thread_count, expect_nothing_from, left_of, options,
+    every_thread_count, expect_nothing_from, options, remaining_expiry,
 };
 
 /// A watcher subscribed to `will/#` at QoS 2, and a second client to build fences with.
@@ -153,12 +153,12 @@ fn a_will_is_published_on_a_protocol_error() {
         let connecting = broker.connecting(case.version, "wrong").will(will());
         let mut client = connecting.open();
         client.send_bytes(&connecting.bytes());
-        client.expect_thrown_out(ReasonCode::ProtocolError);
+        client.expect_server_disconnect(ReasonCode::ProtocolError);
         assert_eq!(watcher.receive().text(), "gone");
 
         let mut client = connecting.open();
         client.send_bytes(&[0xc1, 0x00]);
-        client.expect_thrown_out(ReasonCode::MalformedPacket);
+        client.expect_server_disconnect(ReasonCode::MalformedPacket);
         assert_eq!(watcher.receive().text(), "gone");
     });
 }
@@ -172,7 +172,7 @@ fn a_will_without_delay_is_published_on_takeover() {
         for clean_start in [true, false] {
             let mut first = broker.connecting(case.version, "twice").persistent().will(will()).open();
             let second = broker.connecting(case.version, "twice").clean_start(clean_start).open();
-            first.expect_thrown_out(ReasonCode::SessionTakenOver);
+            first.expect_server_disconnect(ReasonCode::SessionTakenOver);
             assert_eq!(watcher.receive().text(), "gone");
             second.disconnect();
         }
@@ -189,7 +189,7 @@ fn a_delayed_will_is_not_published_when_the_session_is_taken_over_or_resumed() {
         let with_will = connecting.clone().will(will().delay_s(3600));
         let mut first = with_will.open();
         let second = with_will.open();
-        first.expect_thrown_out(ReasonCode::SessionTakenOver);
+        first.expect_server_disconnect(ReasonCode::SessionTakenOver);
         second.cut();
         let third = connecting.open();
         assert!(third.session_present());
@@ -211,7 +211,7 @@ fn a_delayed_will_is_published_when_a_clean_start_ends_the_session() {
         // The same when the first connection is still open.
         let mut first = connecting.clone().will(will().delay_s(3600)).open();
         connecting.open();
-        first.expect_thrown_out(ReasonCode::SessionTakenOver);
+        first.expect_server_disconnect(ReasonCode::SessionTakenOver);
         assert_eq!(watcher.receive().text(), "gone");
     });
 }
@@ -310,7 +310,9 @@ fn will_properties_are_published_with_the_will() {
         let message = watcher.receive();
         let properties = message.properties();
         assert_eq!(properties.payload_format_indicator(), Some(PayloadFormat::Utf8));
-        assert!(properties.message_expiry_interval().is_some_and(|left_s| left_of(100, start).contains(&left_s)));
+        assert!(
+            properties.message_expiry_interval().is_some_and(|left_s| remaining_expiry(100, start).contains(&left_s))
+        );
         assert_eq!(properties.content_type(), Some("text/plain"));
         assert_eq!(properties.response_topic().map(|topic| topic.as_str().to_owned()), Some("answers/here".to_owned()));
         assert_eq!(properties.correlation_data(), Some(&b"\x00\xff"[..]));

@@ -39,7 +39,7 @@ impl Acknowledged {
         if [self.window, self.clients, self.topics_of_each, self.slices as usize].contains(&0) {
             return Err(Failure::new("window, clients, topics and slices must not be 0"));
         }
-        let mut crowd = Crowd::open(self, context)?;
+        let mut client_group = Publishers::open(self, context)?;
         let slice = Duration::from_millis(self.slice_ms);
         let mut bare = match (context.broker.kind, &context.broker.cluster) {
             (BrokerKind::TautwireCluster { .. }, Some(cluster)) => {
@@ -48,26 +48,26 @@ impl Acknowledged {
             }
             _ => None,
         };
-        crowd.publish(context, slice / 4)?;
+        client_group.publish(context, slice / 4)?;
         if let Some(bare) = &mut bare {
             bare.publish(slice / 4)?;
         }
-        (crowd.times, crowd.acknowledged) = (Histogram::default(), 0);
+        (client_group.times, client_group.acknowledged) = (Histogram::default(), 0);
         let (mut load, mut of_bare) = (Load::default(), Rate::default());
         for _ in 0..self.slices {
             let meter = Meter::begin(context.broker)?;
-            crowd.publish(context, slice)?;
+            client_group.publish(context, slice)?;
             load.add(&meter.end(context.broker)?);
             if let Some(bare) = &mut bare {
                 of_bare.add(bare.publish(slice)?);
             }
         }
-        let mut measurement = Measurement::of(crowd.account);
-        let acknowledged = crowd.acknowledged as f64;
+        let mut measurement = Measurement::of(client_group.account);
+        let acknowledged = client_group.acknowledged as f64;
         let rate = acknowledged / load.elapsed_s;
         measurement.set("acknowledged_per_s", rate);
         measurement.set("broker_cpu_us_per_publish", load.broker_cpu_s * 1e6 / acknowledged);
-        measurement.set_latencies("", std::mem::take(&mut crowd.times));
+        measurement.set_latencies("", std::mem::take(&mut client_group.times));
         if bare.is_some() {
             measurement.set("async_nats_acknowledged_per_s", of_bare.per_s());
             measurement.set("ratio_to_async_nats", rate / of_bare.per_s());
@@ -82,7 +82,7 @@ impl Acknowledged {
     }
 }
 
-struct Crowd {
+struct Publishers {
     clients: Vec<Client>,
     poller: Poller,
     buffer: ReadBuffer,
@@ -101,10 +101,10 @@ struct Client {
     in_flight: PacketIds,
     sent: u64,
     oldest_sent: Option<Instant>,
-    waits_for_room: bool,
+    waits_for_writable: bool,
 }
 
-impl Crowd {
+impl Publishers {
     fn open(plan: &Acknowledged, context: &Context<'_>) -> Result<Self> {
         let form = plain_payload(plan.payload_bytes)?;
         let (count, poller) = (plan.clients.min(plan.window), Poller::new()?);
@@ -124,7 +124,7 @@ impl Crowd {
                 in_flight: PacketIds::new(),
                 sent: 0,
                 oldest_sent: None,
-                waits_for_room: false,
+                waits_for_writable: false,
             });
         }
         let buffer = ReadBuffer::new();
@@ -174,9 +174,9 @@ impl Crowd {
             self.account.published += (until - first) as u64;
         }
         client.connection.flush()?;
-        if client.connection.has_unsent() != client.waits_for_room {
-            client.waits_for_room = client.connection.has_unsent();
-            self.poller.set_writable_interest(client.connection.stream(), number, client.waits_for_room)?;
+        if client.connection.has_unsent() != client.waits_for_writable {
+            client.waits_for_writable = client.connection.has_unsent();
+            self.poller.set_writable_interest(client.connection.stream(), number, client.waits_for_writable)?;
         }
         Ok(())
     }

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::super::Context;
 use super::super::session_mill::{SessionMill, Steps, Topic, source_address};
-use super::doors;
-use super::visitor::Welcome;
+use super::client_nodes;
+use super::probe_client::ConnackResult;
 use crate::failure::{Failure, Result};
 use crate::measure::{Account, Measurement};
 use crate::mqtt::{self, Incoming};
@@ -44,7 +44,7 @@ impl DeadNode {
             return Err(Failure::new("there must be sessions, and clients that come back"));
         }
         let steps = Steps {
-            subscribe: Some(Topic::OwnForLater),
+            subscribe: Some(Topic::OwnPersistent),
             publish: false,
             disconnect: false,
             keep_alive_s: mqtt::KEEP_ALIVE_S,
@@ -60,10 +60,10 @@ impl DeadNode {
         dead.kill()?;
         let killed = Instant::now();
         drop(mill);
-        let Return { first, last, refused, forgotten } = self.come_back(context, killed)?;
+        let ReconnectTimes { first, last, refused, sessions_lost } = self.reconnect(context, killed)?;
         let lease = LEASE.saturating_sub(age).as_secs_f64();
 
-        let mut measurement = Measurement::of(Account { violations: forgotten, ..Account::default() });
+        let mut measurement = Measurement::of(Account { violations: sessions_lost, ..Account::default() });
         measurement.set("sessions", self.sessions as f64);
         measurement.set("connects_per_s", self.sessions as f64 / connecting.as_secs_f64());
         measurement.set("first_back_after_kill_s", first.as_secs_f64());
@@ -76,11 +76,11 @@ impl DeadNode {
         Ok(measurement)
     }
 
-    fn come_back(&self, context: &Context<'_>, killed: Instant) -> Result<Return> {
-        let doors = doors(context)?.split_off(1);
+    fn reconnect(&self, context: &Context<'_>, killed: Instant) -> Result<ReconnectTimes> {
+        let client_nodes = client_nodes(context)?.split_off(1);
         let (mut poller, mut buffer) = (Poller::new()?, ReadBuffer::new());
-        let mut orphans: Vec<Orphan> = (0..self.sessions).map(|_| Orphan::Away { since: None }).collect();
-        let (mut under_way, mut next, mut back, mut refused, mut forgotten, mut first) = (0, 0, 0, 0, 0, None);
+        let mut orphans: Vec<ClientState> = (0..self.sessions).map(|_| ClientState::Offline { since: None }).collect();
+        let (mut under_way, mut next, mut back, mut refused, mut sessions_lost, mut first) = (0, 0, 0, 0, 0, None);
         while back < self.sessions {
             let now = Instant::now();
             if now.duration_since(killed) > ALL_BACK {
@@ -94,8 +94,12 @@ impl DeadNode {
                 next = (next + 1) % self.sessions;
                 let orphan = &mut orphans[number as usize];
                 if orphan.is_due(now) {
-                    *orphan = Orphan::Asks(ask(context, doors[number as usize % doors.len()], number)?);
-                    let Orphan::Asks(connection) = orphan else { continue };
+                    *orphan = ClientState::Connecting(ask(
+                        context,
+                        client_nodes[number as usize % client_nodes.len()],
+                        number,
+                    )?);
+                    let ClientState::Connecting(connection) = orphan else { continue };
                     poller.add(connection.stream(), number as usize)?;
                     poller.set_writable_interest(connection.stream(), number as usize, connection.has_unsent())?;
                     under_way += 1;
@@ -104,7 +108,7 @@ impl DeadNode {
             poller.wait(Some(AGAIN / 4))?;
             for index in 0..poller.ready_count() {
                 let token = poller.ready(index).token;
-                let Orphan::Asks(connection) = &mut orphans[token] else { continue };
+                let ClientState::Connecting(connection) = &mut orphans[token] else { continue };
                 let had_unsent = connection.has_unsent();
                 let read = connection.flush().and_then(|()| answer_of(connection, &mut buffer, context));
                 if had_unsent && !connection.has_unsent() {
@@ -112,70 +116,74 @@ impl DeadNode {
                 }
                 match read {
                     Ok(None) => continue,
-                    Ok(Some(Welcome { refusal: 0, session_present })) => {
+                    Ok(Some(ConnackResult { refusal: 0, session_present })) => {
                         first.get_or_insert_with(|| killed.elapsed());
                         back += 1;
-                        forgotten += u64::from(!session_present);
+                        sessions_lost += u64::from(!session_present);
                         orphans[token].stay();
                     }
                     Ok(Some(_)) | Err(_) => {
                         refused += 1;
-                        orphans[token] = Orphan::Away { since: Some(Instant::now()) };
+                        orphans[token] = ClientState::Offline { since: Some(Instant::now()) };
                     }
                 }
                 under_way -= 1;
             }
         }
         let last = killed.elapsed();
-        Ok(Return { first: first.unwrap_or(last), last, refused, forgotten })
+        Ok(ReconnectTimes { first: first.unwrap_or(last), last, refused, sessions_lost })
     }
 }
 
 /// How all came back, from the kill on.
-struct Return {
+struct ReconnectTimes {
     first: Duration,
     last: Duration,
     /// Attempts in vain.
     refused: u64,
     /// Sessions that were not there.
-    forgotten: u64,
+    sessions_lost: u64,
 }
 
 /// A client whose broker is dead.
-enum Orphan {
-    Away {
+enum ClientState {
+    Offline {
         since: Option<Instant>,
     },
-    Asks(Connection),
+    Connecting(Connection),
     /// It stays.
-    Back(#[expect(dead_code, reason = "it is held open")] Connection),
+    Reconnected(#[expect(dead_code, reason = "it is held open")] Connection),
 }
 
-impl Orphan {
+impl ClientState {
     fn stay(&mut self) {
-        if let Self::Asks(connection) = std::mem::replace(self, Self::Away { since: None }) {
-            *self = Self::Back(connection);
+        if let Self::Connecting(connection) = std::mem::replace(self, Self::Offline { since: None }) {
+            *self = Self::Reconnected(connection);
         }
     }
 
     fn is_due(&self, now: Instant) -> bool {
-        matches!(self, Self::Away { since } if since.is_none_or(|since| now.duration_since(since) >= AGAIN))
+        matches!(self, Self::Offline { since } if since.is_none_or(|since| now.duration_since(since) >= AGAIN))
     }
 }
 
 fn ask(context: &Context<'_>, address: std::net::SocketAddr, number: u64) -> Result<Connection> {
     let mut connection = Connection::new(begin_connecting_from(Some(source_address(number)), address)?)?;
     let id = format!("{CLIENT_IDS}-{number}");
-    connection.send(&mqtt::connect_to_last(context.version, &id, mqtt::KEEP_ALIVE_S)?)?;
+    connection.send(&mqtt::connect_persistent(context.version, &id, mqtt::KEEP_ALIVE_S)?)?;
     Ok(connection)
 }
 
 /// `None` while nothing has come.
-fn answer_of(connection: &mut Connection, buffer: &mut ReadBuffer, context: &Context<'_>) -> Result<Option<Welcome>> {
+fn answer_of(
+    connection: &mut Connection,
+    buffer: &mut ReadBuffer,
+    context: &Context<'_>,
+) -> Result<Option<ConnackResult>> {
     let mut answer = None;
     let read = connection.read_frames(buffer, |frame| {
         if let Incoming::ConnAck { refusal, session_present } = frame.read(context.version.is_v5())? {
-            answer = Some(Welcome { refusal, session_present });
+            answer = Some(ConnackResult { refusal, session_present });
         }
         Ok(())
     });

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::super::{Context, plain_payload};
-use super::doors;
-use super::visitor::Visitor;
+use super::client_nodes;
+use super::probe_client::ProbeClient;
 use crate::broker::{Member, RunningProcess};
 use crate::failure::{Failure, Result};
 use crate::measure::{Account, Histogram, Measurement};
@@ -44,26 +44,27 @@ impl Default for Kills {
 
 impl Kills {
     pub(crate) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
-        let crowd = Crowd {
+        let client_group = SharedRun {
             version: context.version,
             run: context.run,
-            doors: doors(context)?,
+            client_nodes: client_nodes(context)?,
             pause: Duration::from_millis(self.pause_ms),
             calls: AtomicUsize::new(0),
             served: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
         };
-        let clients = self.clients_of_each_node * crowd.doors.len();
-        let crowd = &crowd;
+        let clients = self.clients_of_each_node * client_group.client_nodes.len();
+        let client_group = &client_group;
         let (kills, lives) = thread::scope(|scope| {
-            let living: Vec<_> = (0..clients).map(|number| scope.spawn(move || Life::lead(crowd, number))).collect();
-            let kills = self.kill_all(context, crowd, clients as u64);
-            crowd.is_over.store(true, Ordering::Release);
+            let living: Vec<_> =
+                (0..clients).map(|number| scope.spawn(move || ServiceLog::lead(client_group, number))).collect();
+            let kills = self.kill_all(context, client_group, clients as u64);
+            client_group.is_over.store(true, Ordering::Release);
             let lives: Vec<_> = living.into_iter().map(|life| life.join()).collect();
             (kills, lives)
         });
         let kills = kills?;
-        let lives: Vec<Life> = lives
+        let lives: Vec<ServiceLog> = lives
             .into_iter()
             .map(|life| life.unwrap_or_else(|_| Err(Failure::new("a client panicked"))))
             .collect::<Result<_>>()?;
@@ -75,10 +76,10 @@ impl Kills {
             (Histogram::default(), Histogram::default(), Histogram::default());
         for kill in &kills {
             for life in &lives {
-                let (silence, door) = life.silence_after(kill.at, Duration::from_millis(self.watch_ms));
-                let of = match kill.door {
+                let (silence, node) = life.silence_after(kill.at, Duration::from_millis(self.watch_ms));
+                let of = match kill.node {
                     None => &mut of_leaders,
-                    Some(dead) if door == dead => &mut own,
+                    Some(dead) if node == dead => &mut own,
                     Some(_) => &mut elsewhere,
                 };
                 of.record(silence.as_nanos() as u64);
@@ -95,24 +96,24 @@ impl Kills {
         Ok(measurement)
     }
 
-    fn kill_all(&self, context: &Context<'_>, crowd: &Crowd, clients: u64) -> Result<Vec<Kill>> {
+    fn kill_all(&self, context: &Context<'_>, client_group: &SharedRun, clients: u64) -> Result<Vec<KillEvent>> {
         let cluster = context.broker.cluster()?;
         let watch = Duration::from_millis(self.watch_ms);
         let begun = Instant::now();
-        while crowd.served.load(Ordering::Acquire) < clients {
+        while client_group.served.load(Ordering::Acquire) < clients {
             if begun.elapsed() > BEGIN_MAX {
                 return Err(Failure::new("not everybody is served at the beginning"));
             }
             thread::sleep(AGAIN);
         }
         let (mut kills, mut started): (_, Vec<RunningProcess>) = (Vec::new(), Vec::new());
-        let mut members: Vec<Member> = cluster.doors().to_vec();
+        let mut members: Vec<Member> = cluster.client_nodes().to_vec();
         for number in 0..self.brokers_killed {
-            let door = number % members.len();
-            crowd.call_home();
-            kills.push(Kill { at: kill(&members[door])?, door: Some(door) });
+            let node = number % members.len();
+            client_group.call_home();
+            kills.push(KillEvent { at: kill(&members[node])?, node: Some(node) });
             thread::sleep(watch);
-            started.push(members[door].start()?);
+            started.push(members[node].start()?);
             await_all(&members)?;
         }
         let mut servers: Vec<Member> = cluster.between().to_vec();
@@ -122,8 +123,8 @@ impl Kills {
             }
             let leader = cluster.leader_of(&format!("TW_LOG_{number:02}"))?.name.clone();
             let Some(server) = servers.iter_mut().find(|server| server.name == leader) else { continue };
-            crowd.call_home();
-            kills.push(Kill { at: kill(server)?, door: None });
+            client_group.call_home();
+            kills.push(KillEvent { at: kill(server)?, node: None });
             thread::sleep(watch);
             started.push(server.start()?);
             server.await_health()?;
@@ -133,9 +134,9 @@ impl Kills {
 }
 
 /// When somebody died, and which door that was; `None` for a leader behind them.
-struct Kill {
+struct KillEvent {
     at: Instant,
-    door: Option<usize>,
+    node: Option<usize>,
 }
 
 fn kill(member: &Member) -> Result<Instant> {
@@ -149,10 +150,10 @@ fn await_all(members: &[Member]) -> Result<()> {
 }
 
 /// What all clients know.
-struct Crowd {
+struct SharedRun {
     version: ProtocolVersion,
     run: u32,
-    doors: Vec<SocketAddr>,
+    client_nodes: Vec<SocketAddr>,
     pause: Duration,
     /// How often everybody was called to where it began.
     calls: AtomicUsize,
@@ -161,7 +162,7 @@ struct Crowd {
     is_over: AtomicBool,
 }
 
-impl Crowd {
+impl SharedRun {
     fn call_home(&self) {
         self.calls.fetch_add(1, Ordering::AcqRel);
         thread::sleep(CALM);
@@ -169,52 +170,64 @@ impl Crowd {
 }
 
 /// Where a client was served, and when.
-struct Life {
+struct ServiceLog {
     served: Vec<(Instant, usize)>,
     violations: u64,
 }
 
-impl Life {
-    fn lead(crowd: &Crowd, number: usize) -> Result<Life> {
-        let home = number % crowd.doors.len();
-        let (mut life, mut door, mut calls) = (Life { served: Vec::new(), violations: 0 }, home, 0);
-        while !crowd.is_over.load(Ordering::Acquire) {
+impl ServiceLog {
+    fn lead(client_group: &SharedRun, number: usize) -> Result<ServiceLog> {
+        let home = number % client_group.client_nodes.len();
+        let (mut life, mut node, mut calls) = (ServiceLog { served: Vec::new(), violations: 0 }, home, 0);
+        while !client_group.is_over.load(Ordering::Acquire) {
             // An error is what we are here for: it shows as a silence.
-            let _ = life.publish_until_cut_off(crowd, number, door, &mut calls);
-            if calls != crowd.calls.load(Ordering::Acquire) {
-                (calls, door) = (crowd.calls.load(Ordering::Acquire), home);
+            let _ = life.publish_until_cut_off(client_group, number, node, &mut calls);
+            if calls != client_group.calls.load(Ordering::Acquire) {
+                (calls, node) = (client_group.calls.load(Ordering::Acquire), home);
             } else {
-                door = (door + 1) % crowd.doors.len();
+                node = (node + 1) % client_group.client_nodes.len();
                 thread::sleep(AGAIN);
             }
         }
         Ok(life)
     }
 
-    fn publish_until_cut_off(&mut self, crowd: &Crowd, number: usize, door: usize, calls: &mut usize) -> Result<()> {
-        let mut visitor = Visitor::reach(crowd.doors[door], crowd.version.is_v5(), PATIENCE)?;
-        let connect = mqtt::connect_to_last(crowd.version, &format!("bench-steady-{number}"), mqtt::KEEP_ALIVE_S)?;
-        if visitor.connect(&connect)?.refusal != 0 {
+    fn publish_until_cut_off(
+        &mut self,
+        client_group: &SharedRun,
+        number: usize,
+        node: usize,
+        calls: &mut usize,
+    ) -> Result<()> {
+        let mut probe_client =
+            ProbeClient::reach(client_group.client_nodes[node], client_group.version.is_v5(), PATIENCE)?;
+        let connect =
+            mqtt::connect_persistent(client_group.version, &format!("bench-steady-{number}"), mqtt::KEEP_ALIVE_S)?;
+        if probe_client.connect(&connect)?.refusal != 0 {
             return Err(Failure::new("the broker lets nobody in"));
         }
         let topic = format!("bench/steady/{number}");
-        let mut publish =
-            Publishes::encode(crowd.version, QoS::AtLeastOnce, &plain_payload(PAYLOAD_BYTES)?, [topic.as_str()])?;
+        let mut publish = Publishes::encode(
+            client_group.version,
+            QoS::AtLeastOnce,
+            &plain_payload(PAYLOAD_BYTES)?,
+            [topic.as_str()],
+        )?;
         let mut packet_ids = PacketIds::new();
-        while !crowd.is_over.load(Ordering::Acquire) && *calls == crowd.calls.load(Ordering::Acquire) {
-            let stamp = PayloadStamp { seq: self.served.len() as u64, publisher: number as u32, run: crowd.run };
+        while !client_group.is_over.load(Ordering::Acquire) && *calls == client_group.calls.load(Ordering::Acquire) {
+            let stamp = PayloadStamp { seq: self.served.len() as u64, publisher: number as u32, run: client_group.run };
             publish.stamp(0, stamp, packet_ids.allocate());
-            visitor.send(publish.bytes(0..1))?;
-            let as_it_should_be = visitor.next(|_, incoming| match incoming {
+            probe_client.send(publish.bytes(0..1))?;
+            let as_it_should_be = probe_client.next(|_, incoming| match incoming {
                 Incoming::PubAck { packet_id, refused: false } => Ok(packet_ids.remove(packet_id)),
                 other => Err(Failure::new(format!("the broker answered PUBLISH with {other:?}"))),
             })?;
             self.violations += u64::from(!as_it_should_be);
             if self.served.is_empty() {
-                crowd.served.fetch_add(1, Ordering::AcqRel);
+                client_group.served.fetch_add(1, Ordering::AcqRel);
             }
-            self.served.push((Instant::now(), door));
-            thread::sleep(crowd.pause);
+            self.served.push((Instant::now(), node));
+            thread::sleep(client_group.pause);
         }
         Ok(())
     }
@@ -223,14 +236,14 @@ impl Life {
     fn silence_after(&self, at: Instant, watch: Duration) -> (Duration, usize) {
         let until = at + watch;
         let before = self.served.iter().rev().find(|(time, _)| *time <= at);
-        let (mut last, door) = before.copied().unwrap_or((at, usize::MAX));
+        let (mut last, node) = before.copied().unwrap_or((at, usize::MAX));
         let mut longest = Duration::ZERO;
         let after = self.served.iter().map(|(time, _)| *time).filter(|time| *time > at && *time <= until);
         for time in after.chain([until]) {
             longest = longest.max(time - last);
             last = time;
         }
-        (longest, door)
+        (longest, node)
     }
 }
 
@@ -242,7 +255,7 @@ mod tests {
     fn a_silence_begins_before_the_kill_and_may_last_to_the_end() {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
-        let life = |times: &[u64]| Life { served: times.iter().map(|&ms| (at(ms), 1)).collect(), violations: 0 };
+        let life = |times: &[u64]| ServiceLog { served: times.iter().map(|&ms| (at(ms), 1)).collect(), violations: 0 };
         let watch = Duration::from_millis(1000);
         let longest = |times: &[u64]| life(times).silence_after(at(100), watch);
         assert_eq!(longest(&[10, 90, 400, 500, 1000, 1090]), (Duration::from_millis(500), 1));

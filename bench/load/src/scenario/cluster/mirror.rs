@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::retained_on_disk::{store_retained, subscribe_to_all};
 use super::super::{Context, plain_payload};
-use super::visitor::Visitor;
+use super::probe_client::ProbeClient;
 use crate::broker::Member;
 use crate::failure::{Failure, Result};
 use crate::measure::Measurement;
@@ -70,8 +70,8 @@ fn first_service(context: &Context<'_>, member: &mut Member) -> Result<(f64, cra
     let process = member.start()?;
     let connect = mqtt::connect(context.version, "bench-first", mqtt::KEEP_ALIVE_S)?;
     loop {
-        let asked = Visitor::reach(address, context.version.is_v5(), START_MAX)
-            .and_then(|mut visitor| visitor.connect(&connect));
+        let asked = ProbeClient::reach(address, context.version.is_v5(), START_MAX)
+            .and_then(|mut probe_client| probe_client.connect(&connect));
         if asked.is_ok_and(|welcome| welcome.refusal == 0) {
             return Ok((begun.elapsed().as_secs_f64(), process));
         }

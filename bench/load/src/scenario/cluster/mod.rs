@@ -5,8 +5,8 @@ mod dead_node;
 mod kills;
 mod mirror;
 mod nodes;
+mod probe_client;
 mod takeover;
-mod visitor;
 
 use std::net::SocketAddr;
 
@@ -21,9 +21,9 @@ use super::Context;
 use crate::failure::Result;
 
 /// Where clients may connect to.
-fn doors(context: &Context<'_>) -> Result<Vec<SocketAddr>> {
+fn client_nodes(context: &Context<'_>) -> Result<Vec<SocketAddr>> {
     match &context.broker.cluster {
         None => Ok(vec![context.broker.address]),
-        Some(cluster) => cluster.doors().iter().map(|door| door.mqtt()).collect(),
+        Some(cluster) => cluster.client_nodes().iter().map(|node| node.mqtt()).collect(),
     }
 }

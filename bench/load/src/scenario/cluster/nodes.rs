@@ -37,7 +37,7 @@ impl Nodes {
         let percent_of_each = |cpu_s: f64, count: usize| 100.0 * cpu_s / idle.elapsed_s / count.max(1) as f64;
         whole.set("idle_node_rss_bytes", rss_bytes as f64 / pids.len() as f64);
         whole.set("idle_node_cpu_percent", percent_of_each(idle.broker_cpu_s, pids.len()));
-        let between = context.broker.pids_between().len();
+        let between = context.broker.nats_server_pids().len();
         if between > 0 {
             whole.set("idle_server_cpu_percent", percent_of_each(idle.servers_cpu_s, between));
         }

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::super::Context;
-use super::doors;
-use super::visitor::Visitor;
+use super::client_nodes;
+use super::probe_client::ProbeClient;
 use crate::failure::{Failure, Result};
 use crate::measure::{Account, Histogram, Measurement};
 use crate::mqtt::{self, Incoming, PacketId, QoS};
@@ -35,14 +35,20 @@ impl Default for Takeover {
 
 impl Takeover {
     pub(crate) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
-        let doors = doors(context)?;
+        let client_nodes = client_nodes(context)?;
         let (mut times, mut account) = (Histogram::default(), Account::default());
-        take_over(context, &doors, "bench-first", self.warm_up.min(TAKEOVERS_OF_ONE), &mut Histogram::default())?;
+        take_over(
+            context,
+            &client_nodes,
+            "bench-first",
+            self.warm_up.min(TAKEOVERS_OF_ONE),
+            &mut Histogram::default(),
+        )?;
         let meter = Meter::begin(context.broker)?;
         let mut left = self.takeovers;
         while left > 0 {
             let count = left.min(TAKEOVERS_OF_ONE);
-            account.violations += take_over(context, &doors, &format!("bench-mover-{left}"), count, &mut times)?;
+            account.violations += take_over(context, &client_nodes, &format!("bench-mover-{left}"), count, &mut times)?;
             left -= count;
         }
         let load = meter.end(context.broker)?;
@@ -58,14 +64,14 @@ impl Takeover {
 /// One client, so many times. Returns how many answers were wrong.
 fn take_over(
     context: &Context<'_>,
-    doors: &[SocketAddr],
+    client_nodes: &[SocketAddr],
     client_id: &str,
     count: u64,
     times: &mut Histogram,
 ) -> Result<u64> {
     let v5 = context.version.is_v5();
-    let connect = mqtt::connect_to_last(context.version, client_id, mqtt::KEEP_ALIVE_S)?;
-    let mut former = Visitor::reach(doors[0], v5, PATIENCE)?;
+    let connect = mqtt::connect_persistent(context.version, client_id, mqtt::KEEP_ALIVE_S)?;
+    let mut former = ProbeClient::reach(client_nodes[0], v5, PATIENCE)?;
     let welcome = former.connect(&connect)?;
     if welcome.refusal != 0 || welcome.session_present {
         return Err(Failure::new(format!("the first CONNECT was answered with {welcome:?}")));
@@ -78,15 +84,15 @@ fn take_over(
     })?;
     let mut violations = 0;
     for number in 1..=count {
-        let mut visitor = Visitor::reach(doors[number as usize % doors.len()], v5, PATIENCE)?;
+        let mut probe_client = ProbeClient::reach(client_nodes[number as usize % client_nodes.len()], v5, PATIENCE)?;
         let begun = Instant::now();
-        let welcome = visitor.connect(&connect)?;
+        let welcome = probe_client.connect(&connect)?;
         times.record(begun.elapsed().as_nanos() as u64);
         violations += u64::from(welcome.refusal != 0 || !welcome.session_present);
         // The older connection ends [MQTT-3.1.4-3], and a client of 5.0 is told why.
         let told = former.next(|first_byte, _| Ok(first_byte));
         violations += u64::from(v5 && !matches!(told, Ok(DISCONNECT)) || !v5 && told.is_ok());
-        former = visitor;
+        former = probe_client;
     }
     Ok(violations)
 }

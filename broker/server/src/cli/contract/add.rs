@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use super::super::arguments::{Argument, Arguments, Command, OptionGroup, value};
 use super::super::serve::failure;
-use super::super::{Exit, Stop, print};
-use super::look::NOTES;
+use super::super::{CommandExit, Exit, print};
+use super::inspect::NOTES;
 use super::source::{self, Source, SourceOptions};
 use crate::contracts::{self, Entry};
 
@@ -55,7 +55,7 @@ const TEXTS: [(&str, &str); 5] = [
     ("unknown-fields", "unknown_fields"),
 ];
 
-pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(&COMMAND, parser);
     let mut options = SourceOptions::default();
     let mut entry = Entry::default();
@@ -91,7 +91,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
         entry.ties(ties);
     }
     let text = std::fs::read_to_string(&schema)
-        .map_err(|error| Stop::failure(Exit::Usage, format!("{} cannot be read: {error}", schema.display())))?;
+        .map_err(|error| CommandExit::failure(Exit::Usage, format!("{} cannot be read: {error}", schema.display())))?;
     let file = schema.file_name().and_then(|file| file.to_str()).unwrap_or_default();
     match options.source(&arguments)? {
         Source::Folder(folder) => add_to_folder(&folder, name, &entry, &schema, &text),
@@ -107,10 +107,10 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     }
 }
 
-fn add_to_folder(folder: &Path, name: &str, entry: &Entry, schema: &Path, text: &str) -> Result<ExitCode, Stop> {
+fn add_to_folder(folder: &Path, name: &str, entry: &Entry, schema: &Path, text: &str) -> Result<ExitCode, CommandExit> {
     let added = contracts::append(folder, name, entry, schema, text).map_err(|errors| match errors {
-        contracts::AppendError::Wrong(errors) => failure(&contracts::told(folder, &errors)),
-        contracts::AppendError::Other(message) => Stop::failure(Exit::Usage, message),
+        contracts::AppendError::Wrong(errors) => failure(&contracts::format_errors(folder, &errors)),
+        contracts::AppendError::Other(message) => CommandExit::failure(Exit::Usage, message),
     });
     added?;
     Ok(print(&format!("the contract {name} is added to {}\n", folder.join(tautwire_contracts::MANIFEST).display())))

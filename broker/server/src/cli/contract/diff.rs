@@ -8,7 +8,7 @@ use tautwire_contracts::compare::{Effect, compare, effect};
 
 use super::super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag, value};
 use super::super::serve::failure;
-use super::super::{Exit, Stop, print};
+use super::super::{CommandExit, Exit, print};
 use super::source::{self, SourceOptions};
 use crate::contracts;
 use crate::json::push_string;
@@ -35,7 +35,7 @@ const OPTIONS: &[OptionSpec] = &[
     source::CA,
 ];
 
-pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(&COMMAND, parser);
     let mut options = SourceOptions::default();
     let (mut json, mut allowed, mut folders) = (false, None, Vec::new());
@@ -90,7 +90,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     })
 }
 
-fn load(folder: &str) -> Result<Catalogue, Stop> {
+fn load(folder: &str) -> Result<Catalogue, CommandExit> {
     let folder = Path::new(folder);
-    contracts::load(folder).map_err(|errors| failure(&contracts::told(folder, &errors)))
+    contracts::load(folder).map_err(|errors| failure(&contracts::format_errors(folder, &errors)))
 }

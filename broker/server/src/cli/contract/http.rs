@@ -11,7 +11,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName};
 
-use super::super::{Exit, Stop};
+use super::super::{CommandExit, Exit};
 use crate::json::{self, Value};
 
 /// Time for connecting, and for each read and write.
@@ -61,7 +61,7 @@ impl Admin {
     /// # Errors
     /// What is wrong with the address or the file.
     fn new(url: &str, token: String, ca: Option<&Path>) -> Result<Admin, String> {
-        let (by_tls, rest) = match url.strip_prefix("https://") {
+        let (is_tls, rest) = match url.strip_prefix("https://") {
             Some(rest) => (true, Some(rest)),
             None => (false, url.strip_prefix("http://")),
         };
@@ -78,21 +78,21 @@ impl Admin {
                 "{shown:?} is not an address of the API; write it like http://127.0.0.1:9183 or https://example.org:9183"
             ));
         };
-        if ca.is_some() && !by_tls {
+        if ca.is_some() && !is_tls {
             return Err("--ca is for an address that begins with https://".to_owned());
         }
-        let tls = by_tls.then(|| tls(ca)).transpose()?;
+        let tls = is_tls.then(|| tls(ca)).transpose()?;
         Ok(Admin { authority: authority.to_owned(), token, tls })
     }
 
     /// The body of what is at `path`.
-    pub(in crate::cli) fn get(&self, path: &str) -> Result<String, Stop> {
+    pub(in crate::cli) fn get(&self, path: &str) -> Result<String, CommandExit> {
         let answer = self.ask("GET", path, "")?;
         if answer.status == 200 { Ok(answer.body) } else { Err(answer.refusal()) }
     }
 
     /// The body of what is at `path`, as it comes.
-    pub(in crate::cli) fn open_stream(&self, path: &str) -> Result<impl BufRead + use<>, Stop> {
+    pub(in crate::cli) fn open_stream(&self, path: &str) -> Result<impl BufRead + use<>, CommandExit> {
         let mut stream = self.connect().map_err(|error| self.lost(&error))?;
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\r\n",
@@ -114,15 +114,15 @@ impl Admin {
         Err(Answer::read(&head).map_or_else(|| self.no_http(), |answer| answer.refusal()))
     }
 
-    fn lost(&self, error: &io::Error) -> Stop {
-        Stop::failure(Exit::Connection, format!("the admin API at {}: {error}", self.authority))
+    fn lost(&self, error: &io::Error) -> CommandExit {
+        CommandExit::failure(Exit::Connection, format!("the admin API at {}: {error}", self.authority))
     }
 
-    fn no_http(&self) -> Stop {
-        Stop::failure(Exit::Connection, format!("{} does not speak HTTP, or ended early", self.authority))
+    fn no_http(&self) -> CommandExit {
+        CommandExit::failure(Exit::Connection, format!("{} does not speak HTTP, or ended early", self.authority))
     }
 
-    pub(in crate::cli) fn ask(&self, method: &str, path: &str, body: &str) -> Result<Answer, Stop> {
+    pub(in crate::cli) fn ask(&self, method: &str, path: &str, body: &str) -> Result<Answer, CommandExit> {
         let lost = |error| self.lost(&error);
         let mut stream = self.connect().map_err(lost)?;
         let request = format!(
@@ -216,7 +216,7 @@ impl Answer {
     }
 
     /// What the API says is wrong, a line for each thing.
-    pub(in crate::cli) fn refusal(&self) -> Stop {
+    pub(in crate::cli) fn refusal(&self) -> CommandExit {
         let value = json::parse(&self.body).unwrap_or(Value::Null);
         let line = |error: &Value| {
             let mut line = String::new();
@@ -237,7 +237,7 @@ impl Answer {
             errors => errors.iter().map(line).collect(),
         };
         let exit = if self.status >= 500 { Exit::Connection } else { Exit::Refused };
-        Stop::failure(exit, errors.join("\ntautwire: "))
+        CommandExit::failure(exit, errors.join("\ntautwire: "))
     }
 }
 

@@ -6,7 +6,7 @@ use tautwire_contracts::{Catalogue, Format, discovery};
 
 use super::super::arguments::{Arguments, OptionSpec, value};
 use super::super::serve::failure;
-use super::super::{Exit, Stop};
+use super::super::{CommandExit, Exit};
 use super::http::Admin;
 use crate::contracts;
 use crate::json::{self, Value};
@@ -46,7 +46,7 @@ pub(super) enum Source {
 
 impl SourceOptions {
     /// Takes the option if it is one of these.
-    pub(super) fn take(&mut self, name: &str, arguments: &mut Arguments) -> Result<bool, Stop> {
+    pub(super) fn take(&mut self, name: &str, arguments: &mut Arguments) -> Result<bool, CommandExit> {
         match name {
             "path" => self.path = Some(arguments.os_string()?.into()),
             "admin" => self.admin = Some(arguments.string()?),
@@ -57,7 +57,7 @@ impl SourceOptions {
         Ok(true)
     }
 
-    pub(super) fn source(self, arguments: &Arguments) -> Result<Source, Stop> {
+    pub(super) fn source(self, arguments: &Arguments) -> Result<Source, CommandExit> {
         if self.ca.is_some() && self.admin.is_none() {
             return Err(arguments.command_failure("--ca is for --admin"));
         }
@@ -81,9 +81,11 @@ impl SourceOptions {
 }
 
 impl Source {
-    pub(super) fn load(&self) -> Result<Catalogue, Stop> {
+    pub(super) fn load(&self) -> Result<Catalogue, CommandExit> {
         match self {
-            Source::Folder(path) => contracts::load(path).map_err(|errors| failure(&contracts::told(path, &errors))),
+            Source::Folder(path) => {
+                contracts::load(path).map_err(|errors| failure(&contracts::format_errors(path, &errors)))
+            }
             Source::Admin(admin) => {
                 let index = admin.get("/v1/contracts")?;
                 let index = json::parse(&index).map_err(|error| not_understood(error.message))?;
@@ -93,13 +95,13 @@ impl Source {
                         let answer = admin.get(&format!("/v1/contracts/{name}"))?;
                         discovery::read(Format::Json, answer.as_bytes()).map_err(not_understood)
                     })
-                    .collect::<Result<Vec<_>, Stop>>()?;
+                    .collect::<Result<Vec<_>, CommandExit>>()?;
                 Catalogue::of_pages(&pages).map_err(not_understood)
             }
         }
     }
 }
 
-fn not_understood(why: impl std::fmt::Display) -> Stop {
-    Stop::failure(Exit::Connection, format!("the answer of the admin API is not understood: {why}"))
+fn not_understood(why: impl std::fmt::Display) -> CommandExit {
+    CommandExit::failure(Exit::Connection, format!("the answer of the admin API is not understood: {why}"))
 }

@@ -7,8 +7,8 @@ use tautwire_contracts::{Contract, Format};
 use tautwire_protocol::{TopicName, topic_matches};
 
 use super::super::arguments::{Argument, Arguments, Command, OptionGroup, value};
-use super::super::{Exit, Stop, print};
-use super::look::named;
+use super::super::{CommandExit, Exit, print};
+use super::inspect::named;
 use super::source::{self, SourceOptions};
 
 pub(crate) static COMMAND: Command = Command {
@@ -40,7 +40,7 @@ pub(crate) static COMMAND: Command = Command {
 /// The largest payload of MQTT.
 const PAYLOAD_MAX_BYTES: u64 = 268_435_455;
 
-pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(&COMMAND, parser);
     let mut options = SourceOptions::default();
     let (mut topic, mut format, mut given) = (None, None, Vec::new());
@@ -81,7 +81,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
 }
 
 /// The topic given, if it is one of the contract; without one, any will do that is tied to nothing.
-fn topic_for(contract: &Contract, given: Option<String>, arguments: &Arguments) -> Result<String, Stop> {
+fn topic_for(contract: &Contract, given: Option<String>, arguments: &Arguments) -> Result<String, CommandExit> {
     let pattern = contract.topics();
     match given {
         Some(topic) if TopicName::new(&topic).is_ok() && topic_matches(pattern.filter(), &topic) => Ok(topic),
@@ -97,13 +97,13 @@ fn topic_for(contract: &Contract, given: Option<String>, arguments: &Arguments) 
     }
 }
 
-fn read(file: &str) -> Result<Vec<u8>, Stop> {
+fn read(file: &str) -> Result<Vec<u8>, CommandExit> {
     let mut payload = Vec::new();
     let read = if file == "-" {
         std::io::stdin().lock().take(PAYLOAD_MAX_BYTES).read_to_end(&mut payload)
     } else {
         std::fs::File::open(file).and_then(|file| file.take(PAYLOAD_MAX_BYTES).read_to_end(&mut payload))
     };
-    read.map_err(|error| Stop::failure(Exit::Usage, format!("{file} cannot be read: {error}")))?;
+    read.map_err(|error| CommandExit::failure(Exit::Usage, format!("{file} cannot be read: {error}")))?;
     Ok(payload)
 }

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::super::arguments::{Argument, Arguments, Command, OptionGroup};
-use super::super::{Exit, Stop, print};
+use super::super::{CommandExit, Exit, print};
+use super::directory_copy::{CopyReport, directory_copy, is_free};
 use super::grouped::grouped;
-use super::place::{Placed, is_free, place};
 use super::source::{self, Source};
 
 pub(crate) static COMMAND: Command = Command {
@@ -19,7 +19,7 @@ pub(crate) static COMMAND: Command = Command {
     notes: &["A directory that is damaged is not copied.", source::EXIT_CODES],
 };
 
-pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(&COMMAND, parser);
     let (mut source, mut target) = (Source::default(), None);
     while let Some(argument) = arguments.next()? {
@@ -34,9 +34,12 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     let path = source.path(&arguments)?;
     let (disk, is_in_use) = source::open(&path)?;
     if !is_free(&target)? {
-        return Err(Stop::failure(Exit::Usage, format!("{}: is not empty; name a new directory", target.display())));
+        return Err(CommandExit::failure(
+            Exit::Usage,
+            format!("{}: is not empty; name a new directory", target.display()),
+        ));
     }
-    let Placed { copied, .. } = place(&path, &disk, &target)?;
+    let CopyReport { copied, .. } = directory_copy(&path, &disk, &target)?;
     // Of a broker that runs it is the write under way, which began after the command.
     let torn = copied.torn.as_ref().filter(|_| !is_in_use);
     let left_out = torn.map_or_else(String::new, |torn| {

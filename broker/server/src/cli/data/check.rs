@@ -8,10 +8,10 @@ use tautwire_durable::Inspection;
 use tautwire_journal::Position;
 
 use super::super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag};
-use super::super::{Exit, Stop, print};
+use super::super::{CommandExit, Exit, print};
 use super::grouped::{grouped, grouped_count};
+use super::report;
 use super::source::{self, Source};
-use super::told;
 use crate::fields::Fields;
 use crate::time::UtcTime;
 
@@ -34,8 +34,8 @@ pub(crate) static COMMAND: Command = Command {
 
 pub(super) const JSON: OptionSpec = flag(None, "json", "Print JSON.");
 
-pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
-    let Asked { path, json } = Asked::parse(&COMMAND, parser)?;
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
+    let CheckArguments { path, json } = CheckArguments::parse(&COMMAND, parser)?;
     let (found, is_in_use) = source::inspect(&path)?;
     let text = if json { as_json(&path, &found, is_in_use) } else { as_text(&path, &found, is_in_use) };
     let printed = print(&text);
@@ -43,13 +43,13 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
 }
 
 /// What the arguments of a command say that only prints.
-pub(super) struct Asked {
+pub(super) struct CheckArguments {
     pub(super) path: std::path::PathBuf,
     pub(super) json: bool,
 }
 
-impl Asked {
-    pub(super) fn parse(command: &'static Command, parser: lexopt::Parser) -> Result<Asked, Stop> {
+impl CheckArguments {
+    pub(super) fn parse(command: &'static Command, parser: lexopt::Parser) -> Result<CheckArguments, CommandExit> {
         let mut arguments = Arguments::new(command, parser);
         let (mut source, mut json) = (Source::default(), false);
         while let Some(argument) = arguments.next()? {
@@ -62,7 +62,7 @@ impl Asked {
                 }
             }
         }
-        Ok(Asked { path: source.path(&arguments)?, json })
+        Ok(CheckArguments { path: source.path(&arguments)?, json })
     }
 }
 
@@ -76,7 +76,7 @@ pub(super) fn exit(found: &Inspection, printed: ExitCode) -> ExitCode {
 }
 
 fn as_text(path: &Path, found: &Inspection, is_in_use: bool) -> String {
-    let mut text = format!("{}: {}\n", path.display(), told::verdict(found));
+    let mut text = format!("{}: {}\n", path.display(), report::verdict(found));
     let _ = writeln!(text, "format     {}", found.format);
     let _ = writeln!(text, "snapshot   {}", snapshot(found));
     let _ = writeln!(
@@ -87,14 +87,14 @@ fn as_text(path: &Path, found: &Inspection, is_in_use: bool) -> String {
         grouped_count(found.files.segments, "segment"),
         grouped_count(found.files.segment_bytes, "byte")
     );
-    let _ = writeln!(text, "end        {}", told::end(found, is_in_use));
+    let _ = writeln!(text, "end        {}", report::end(found, is_in_use));
     let (sessions, retained) = (found.state.sessions().count() as u64, found.state.retained().count() as u64);
     let (sessions, retained) = (grouped_count(sessions, "session"), grouped_count(retained, "retained message"));
     let _ = writeln!(text, "state      {sessions} and {retained}");
     if found.files.quarantined > 0 {
         let _ = writeln!(text, "put aside  {} damaged segments that nobody reads any more", found.files.quarantined);
     }
-    told::push_losses(&mut text, found);
+    report::push_losses(&mut text, found);
     text
 }
 
@@ -111,7 +111,7 @@ pub(super) fn snapshot(found: &Inspection) -> String {
 fn as_json(path: &Path, found: &Inspection, is_in_use: bool) -> String {
     let fields = Fields::default()
         .with("path", path.to_string_lossy().into_owned())
-        .with("verdict", told::verdict(found))
+        .with("verdict", report::verdict(found))
         .with("format", u64::from(found.format))
         .with("in_use", is_in_use)
         .with("snapshot", snapshot_fields(found))
@@ -126,8 +126,8 @@ fn as_json(path: &Path, found: &Inspection, is_in_use: bool) -> String {
         .with("torn", torn_fields(found))
         .with("sessions", found.state.sessions().count() as u64)
         .with("retained_messages", found.state.retained().count() as u64)
-        .with("damage", found.damage.iter().map(|damage| told::damage(damage, &found.state)).collect::<Vec<_>>())
-        .with("passed_over", told::skipped_records(&found.skipped_records));
+        .with("damage", found.damage.iter().map(|damage| report::damage(damage, &found.state)).collect::<Vec<_>>())
+        .with("passed_over", report::skipped_records(&found.skipped_records));
     let mut text = String::new();
     fields.push_json(&mut text);
     text.push('\n');

@@ -6,8 +6,8 @@ use tautwire_durable::{CompactReport, compact_offline};
 use tautwire_journal::{Directory, Epoch, LogError, Settings};
 
 use super::super::arguments::{Command, OptionGroup};
-use super::super::{Exit, Stop, print};
-use super::check::{Asked, JSON};
+use super::super::{CommandExit, Exit, print};
+use super::check::{CheckArguments, JSON};
 use super::grouped::grouped;
 use super::source;
 use crate::fields::Fields;
@@ -25,13 +25,13 @@ pub(crate) static COMMAND: Command = Command {
     notes: &["A directory that is damaged stays as it is.", source::EXIT_CODES],
 };
 
-pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
-    let Asked { path, json } = Asked::parse(&COMMAND, parser)?;
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
+    let CheckArguments { path, json } = CheckArguments::parse(&COMMAND, parser)?;
     let (_, is_in_use) = source::open(&path)?;
     let failed = |error: LogError| match error {
         LogError::Locked => {
             let path = path.display();
-            Stop::failure(
+            CommandExit::failure(
                 Exit::Usage,
                 format!("{path}: a broker is running; stop it, or let it do this by itself [journal_locked]"),
             )
@@ -44,11 +44,11 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     let disk = Directory::open(&path).map_err(|error| failed(error.into()))?;
     let now_ms = since_epoch().as_millis() as u64;
     let done = compact_offline(&disk, Settings::default(), [epoch(), epoch()], now_ms).map_err(failed)?;
-    let printed = print(&told(&done, json));
+    let printed = print(&report(&done, json));
     Ok(if done.torn.is_some() { Exit::TORN.into() } else { printed })
 }
 
-fn told(done: &CompactReport, json: bool) -> String {
+fn report(done: &CompactReport, json: bool) -> String {
     let CompactReport { before, after, covered, torn } = done;
     if !json {
         let cut_off = torn.as_ref().map_or_else(String::new, |torn| {

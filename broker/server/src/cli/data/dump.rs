@@ -13,7 +13,7 @@ use tautwire_protocol::{TopicFilter, topic_matches};
 use tautwire_session::parts_of_name;
 
 use super::super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
-use super::super::{Exit, Stop};
+use super::super::{CommandExit, Exit};
 use super::check::JSON;
 use super::record::{fields, message_of};
 use super::source::{self, Source};
@@ -54,7 +54,7 @@ pub(crate) static COMMAND: Command = Command {
     ],
 };
 
-pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(&COMMAND, parser);
     let mut source = Source::default();
     let (mut json, mut payloads, mut session, mut topic) = (false, false, None, None);
@@ -83,30 +83,30 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     let mut dump = Dump { json, payloads, session, topic, clients: HashMap::new(), lost: false, out };
     match dump.all(&disk, is_in_use) {
         Ok(()) => {}
-        Err(Ended::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Exit::Success.into()),
-        Err(Ended::Output(error)) => {
-            return Err(Stop::failure(Exit::Usage, format!("cannot write to standard output: {error}")));
+        Err(DumpError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Exit::Success.into()),
+        Err(DumpError::Output(error)) => {
+            return Err(CommandExit::failure(Exit::Usage, format!("cannot write to standard output: {error}")));
         }
-        Err(Ended::Log(error)) => return Err(source::failed(&path, &error)),
+        Err(DumpError::Log(error)) => return Err(source::failed(&path, &error)),
     }
     Ok(if dump.lost { Exit::DAMAGED.into() } else { Exit::Success.into() })
 }
 
 /// Why a dump ends early.
-enum Ended {
+enum DumpError {
     Output(io::Error),
     Log(LogError),
 }
 
-impl From<io::Error> for Ended {
-    fn from(error: io::Error) -> Ended {
-        Ended::Output(error)
+impl From<io::Error> for DumpError {
+    fn from(error: io::Error) -> DumpError {
+        DumpError::Output(error)
     }
 }
 
-impl From<LogError> for Ended {
-    fn from(error: LogError) -> Ended {
-        Ended::Log(error)
+impl From<LogError> for DumpError {
+    fn from(error: LogError) -> DumpError {
+        DumpError::Log(error)
     }
 }
 
@@ -122,7 +122,7 @@ struct Dump {
 }
 
 impl Dump {
-    fn all<D: Disk>(&mut self, disk: &D, is_in_use: bool) -> Result<(), Ended> {
+    fn all<D: Disk>(&mut self, disk: &D, is_in_use: bool) -> Result<(), DumpError> {
         if DirectoryUsage::of(disk)? == DirectoryUsage::default() {
             return Err(LogError::Empty.into());
         }
@@ -151,7 +151,7 @@ impl Dump {
         Ok(self.out.flush()?)
     }
 
-    fn frame(&mut self, from: &'static str, frame: &Frame<'_>) -> Result<(), Ended> {
+    fn frame(&mut self, from: &'static str, frame: &Frame<'_>) -> Result<(), DumpError> {
         let mut records = Vec::new();
         for record in Records::new(frame.body) {
             match record {
@@ -165,7 +165,7 @@ impl Dump {
                 self.clients.insert(*session, client_id.to_owned());
             }
         }
-        let wanted = self.wanted_messages(&records);
+        let wanted = self.selected_messages(&records);
         for record in &records {
             if self.is_wanted(record, &wanted) {
                 self.line(from, frame, record)?;
@@ -180,7 +180,7 @@ impl Dump {
     }
 
     /// The messages of the frame that the filters are after, or that are named by a record that they are after.
-    fn wanted_messages(&self, records: &[Record<'_>]) -> HashSet<MessageId> {
+    fn selected_messages(&self, records: &[Record<'_>]) -> HashSet<MessageId> {
         let of_session = |record: &&Record<'_>| self.session.is_none() || self.is_of_session(record);
         let named: HashSet<MessageId> = records.iter().filter(of_session).filter_map(message_of).collect();
         let of_topic = |record: &&Record<'_>| self.topic.is_none() || self.is_of_topic(record);
@@ -208,7 +208,7 @@ impl Dump {
         }
     }
 
-    fn line(&mut self, from: &'static str, frame: &Frame<'_>, record: &Record<'_>) -> Result<(), Ended> {
+    fn line(&mut self, from: &'static str, frame: &Frame<'_>, record: &Record<'_>) -> Result<(), DumpError> {
         let mut text = String::new();
         let session = record.session();
         let client_id = session.and_then(|session| self.clients.get(&session)).map(String::as_str);
@@ -235,7 +235,7 @@ impl Dump {
         Ok(writeln!(self.out, "{text}")?)
     }
 
-    fn loss(&mut self, what: &str) -> Result<(), Ended> {
+    fn loss(&mut self, what: &str) -> Result<(), DumpError> {
         self.lost = true;
         if !self.json {
             return Ok(writeln!(self.out, "damage: {what}")?);

@@ -3,14 +3,14 @@
 mod backup;
 mod check;
 pub(super) mod compact;
+pub(super) mod directory_copy;
 mod dump;
 pub(super) mod grouped;
-pub(super) mod place;
 mod record;
+mod report;
 mod restore;
 pub(super) mod source;
 mod stats;
-mod told;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -22,9 +22,9 @@ pub(crate) use dump::COMMAND as DUMP;
 pub(crate) use restore::COMMAND as RESTORE;
 pub(crate) use stats::COMMAND as STATS;
 
-use super::{Exit, Stop, parser, unknown_command};
+use super::{CommandExit, Exit, parser, unknown_command};
 
-pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
+pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
     let mut arguments = arguments.into_iter();
     let action = arguments.next().map(|word| word.to_string_lossy().into_owned());
     let rest = parser(arguments.collect());
@@ -37,10 +37,10 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
         Some("restore") => restore::run(rest),
         Some("--help") => {
             let commands = [&CHECK, &STATS, &DUMP, &COMPACT, &BACKUP, &RESTORE];
-            Err(Stop::Text(commands.map(|command| command.help()).join("\n")))
+            Err(CommandExit::Text(commands.map(|command| command.help()).join("\n")))
         }
         Some(other) => Err(unknown_command(&format!("data {other}"))),
-        None => Err(Stop::failure(
+        None => Err(CommandExit::failure(
             Exit::Usage,
             "write `tautwire data check`, `stats`, `dump`, `compact`, `backup` or `restore`; `tautwire data --help` explains",
         )),

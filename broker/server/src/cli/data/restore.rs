@@ -7,11 +7,11 @@ use tautwire_durable::Inspection;
 use tautwire_journal::{Directory, DirectoryUsage, LogError, lock_directory};
 
 use super::super::arguments::{Argument, Arguments, Command, OptionGroup, flag};
-use super::super::{Exit, Stop, print};
+use super::super::{CommandExit, Exit, print};
+use super::directory_copy::{CopyReport, directory_copy, is_free};
 use super::grouped::grouped_count;
-use super::place::{Placed, is_free, place};
+use super::report;
 use super::source::{self, Source};
-use super::told;
 
 pub(crate) static COMMAND: Command = Command {
     name: "data restore",
@@ -32,7 +32,7 @@ pub(crate) static COMMAND: Command = Command {
     notes: &[source::EXIT_CODES],
 };
 
-pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(&COMMAND, parser);
     let (mut source, mut backup, mut force) = (Source::default(), None, false);
     while let Some(argument) = arguments.next()? {
@@ -48,7 +48,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     let path = source.path(&arguments)?;
     let (disk, is_in_use) = source::open(&backup)?;
     if is_in_use {
-        return Err(Stop::failure(
+        return Err(CommandExit::failure(
             Exit::Usage,
             format!("{}: a broker is running on it; make a backup of it first", backup.display()),
         ));
@@ -56,14 +56,14 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     let found = Inspection::of(&disk, false).map_err(|error| source::failed(&backup, &error))?;
     if !found.is_whole() {
         let mut losses = String::new();
-        told::push_losses(&mut losses, &found);
+        report::push_losses(&mut losses, &found);
         let message =
             format!("{}: the backup is damaged; nothing was restored\n{}", backup.display(), losses.trim_end());
-        return Err(Stop::failure(Exit::DAMAGED, message));
+        return Err(CommandExit::failure(Exit::DAMAGED, message));
     }
     // Held until the command ends, so that no broker begins to write to what is put aside.
     let _held = take(&path, force)?;
-    let Placed { copied, replaced } = place(&backup, &disk, &path)?;
+    let CopyReport { copied, replaced } = directory_copy(&backup, &disk, &path)?;
     let mut text = format!(
         "{}: {} in {}, {} and {}\n",
         path.display(),
@@ -79,12 +79,12 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
 }
 
 /// Holds a directory that is not empty, if it may be replaced.
-fn take(path: &Path, force: bool) -> Result<Option<impl Send + use<>>, Stop> {
+fn take(path: &Path, force: bool) -> Result<Option<impl Send + use<>>, CommandExit> {
     if is_free(path)? {
         return Ok(None);
     }
     let shown = path.display();
-    let refused = |why: &str| Stop::failure(Exit::Usage, format!("{shown}: {why}"));
+    let refused = |why: &str| CommandExit::failure(Exit::Usage, format!("{shown}: {why}"));
     let in_use = "a broker is running; stop it before its state is replaced [journal_locked]";
     let (there, is_in_use) = source::open(path)?;
     if is_in_use {

@@ -8,7 +8,7 @@ use tautwire_journal::{LogError, READ_ATTEMPTS, ReadOnlyDirectory};
 
 use super::super::arguments::{Arguments, OptionSpec, value};
 use super::super::serve::configuration_failure;
-use super::super::{Exit, Stop};
+use super::super::{CommandExit, Exit};
 use crate::config::{Config, Override};
 
 /// The options that say which directory.
@@ -32,7 +32,7 @@ pub(super) struct Source {
 
 impl Source {
     /// Takes the option last read, if it is one of [`OPTIONS`].
-    pub(super) fn take(&mut self, name: &str, arguments: &mut Arguments) -> Result<bool, Stop> {
+    pub(super) fn take(&mut self, name: &str, arguments: &mut Arguments) -> Result<bool, CommandExit> {
         match name {
             "data" => self.given = Some(arguments.os_string()?.into()),
             "config" => self.config = Some(arguments.os_string()?.into()),
@@ -47,7 +47,7 @@ impl Source {
     }
 
     /// The directory that is meant.
-    pub(super) fn path(self, arguments: &Arguments) -> Result<PathBuf, Stop> {
+    pub(super) fn path(self, arguments: &Arguments) -> Result<PathBuf, CommandExit> {
         let is_configured = self.config.is_some() || !self.overrides.is_empty();
         match self.given {
             Some(_) if is_configured => {
@@ -64,9 +64,11 @@ impl Source {
 }
 
 /// A directory that is looked at, and whether a broker is writing to it.
-pub(super) fn open(path: &Path) -> Result<(ReadOnlyDirectory, bool), Stop> {
+pub(super) fn open(path: &Path) -> Result<(ReadOnlyDirectory, bool), CommandExit> {
     let disk = ReadOnlyDirectory::open(path).map_err(|error| match error.kind {
-        ErrorKind::NotFound => Stop::failure(Exit::Usage, format!("{}: there is no such directory", path.display())),
+        ErrorKind::NotFound => {
+            CommandExit::failure(Exit::Usage, format!("{}: there is no such directory", path.display()))
+        }
         _ => failed(path, &error.into()),
     })?;
     let is_in_use = disk.is_in_use().map_err(|error| failed(path, &error.into()))?;
@@ -74,7 +76,7 @@ pub(super) fn open(path: &Path) -> Result<(ReadOnlyDirectory, bool), Stop> {
 }
 
 /// All that a directory has, and whether a broker is writing to it. Where one starts or ends meanwhile, the directory is read again.
-pub(super) fn inspect(path: &Path) -> Result<(Inspection, bool), Stop> {
+pub(super) fn inspect(path: &Path) -> Result<(Inspection, bool), CommandExit> {
     let mut result = Err(LogError::ChangedWhileReading);
     for _ in 0..READ_ATTEMPTS {
         let (disk, is_in_use) = open(path)?;
@@ -87,7 +89,7 @@ pub(super) fn inspect(path: &Path) -> Result<(Inspection, bool), Stop> {
 }
 
 /// A directory that cannot be used, or that is damaged.
-pub(in crate::cli) fn failed(path: &Path, error: &LogError) -> Stop {
+pub(in crate::cli) fn failed(path: &Path, error: &LogError) -> CommandExit {
     let exit = match error {
         LogError::Damaged(_) | LogError::SnapshotDamaged(_) | LogError::Refused { .. } => Exit::DAMAGED,
         _ => Exit::Usage,
@@ -100,5 +102,5 @@ pub(in crate::cli) fn failed(path: &Path, error: &LogError) -> Stop {
         LogError::Disk(error) => format!("; {}", error.advice()),
         _ => String::new(),
     };
-    Stop::failure(exit, format!("{path}: {error}{advice}"))
+    CommandExit::failure(exit, format!("{path}: {error}{advice}"))
 }

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use tautwire_durable::{Inspection, LargeQueue, Stats};
 
 use super::super::arguments::{Command, OptionGroup};
-use super::super::{Stop, print};
-use super::check::{Asked, JSON, exit, snapshot, snapshot_fields, torn_fields};
+use super::super::{CommandExit, print};
+use super::check::{CheckArguments, JSON, exit, snapshot, snapshot_fields, torn_fields};
 use super::grouped::grouped;
-use super::{source, told};
+use super::{report, source};
 use crate::fields::Fields;
 use crate::time::since_epoch;
 
@@ -30,8 +30,8 @@ pub(crate) static COMMAND: Command = Command {
     ],
 };
 
-pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
-    let Asked { path, json } = Asked::parse(&COMMAND, parser)?;
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
+    let CheckArguments { path, json } = CheckArguments::parse(&COMMAND, parser)?;
     let (found, is_in_use) = source::inspect(&path)?;
     let stats = Stats::of(&found.state);
     let text = if json { as_json(&path, &found, &stats, is_in_use) } else { as_text(&path, &found, &stats, is_in_use) };
@@ -40,7 +40,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
 }
 
 fn as_text(path: &Path, found: &Inspection, stats: &Stats, is_in_use: bool) -> String {
-    let mut text = format!("{}: {}\n", path.display(), told::verdict(found));
+    let mut text = format!("{}: {}\n", path.display(), report::verdict(found));
     let counted = [
         ("sessions", stats.sessions, None),
         ("subscriptions", stats.subscriptions, None),
@@ -69,14 +69,14 @@ fn as_text(path: &Path, found: &Inspection, stats: &Stats, is_in_use: bool) -> S
     );
     let _ = writeln!(text, "{:<20}{:>15}   {:>18} bytes", "live", "", grouped(stats.live_bytes));
     let _ = writeln!(text, "{:<20}{}{}", "snapshot", snapshot(found), age(found));
-    let _ = writeln!(text, "{:<20}{}", "end", told::end(found, is_in_use));
+    let _ = writeln!(text, "{:<20}{}", "end", report::end(found, is_in_use));
     if !stats.largest_queues.is_empty() {
         text.push_str("largest queues\n");
     }
     for LargeQueue { bytes, messages, client_id } in &stats.largest_queues {
         let _ = writeln!(text, "  {:>15} bytes {:>12} messages  {client_id:?}", grouped(*bytes), grouped(*messages));
     }
-    told::push_losses(&mut text, found);
+    report::push_losses(&mut text, found);
     text
 }
 
@@ -98,7 +98,7 @@ fn as_json(path: &Path, found: &Inspection, stats: &Stats, is_in_use: bool) -> S
     };
     let fields = Fields::default()
         .with("path", path.to_string_lossy().into_owned())
-        .with("verdict", told::verdict(found))
+        .with("verdict", report::verdict(found))
         .with("in_use", is_in_use)
         .with("sessions", stats.sessions)
         .with("subscriptions", stats.subscriptions)
@@ -125,7 +125,7 @@ fn as_json(path: &Path, found: &Inspection, stats: &Stats, is_in_use: bool) -> S
         .with("closed", found.end.closed)
         .with("torn", torn_fields(found))
         .with("largest_queues", stats.largest_queues.iter().map(queue).collect::<Vec<_>>())
-        .with("damage", found.damage.iter().map(|damage| told::damage(damage, &found.state)).collect::<Vec<_>>());
+        .with("damage", found.damage.iter().map(|damage| report::damage(damage, &found.state)).collect::<Vec<_>>());
     let mut text = String::new();
     fields.push_json(&mut text);
     text.push('\n');

@@ -9,7 +9,7 @@ use rustix::fs::{statfs, statvfs};
 use rustix::process::geteuid;
 
 use super::super::data::grouped::grouped;
-use super::Finding;
+use super::CheckResult;
 use super::system::shown;
 use crate::config::Config;
 use crate::files;
@@ -30,22 +30,22 @@ const KINDS: [(u64, &str, &str); 4] = [
     (0xFF53_4D42, "SMB", "it is another machine's: locks and syncs are only as good as its server"),
 ];
 
-pub(super) fn all(config: &Config) -> Vec<Finding> {
+pub(super) fn all(config: &Config) -> Vec<CheckResult> {
     let path = match config.data.path.directory() {
         Ok(Some(path)) => path,
         Ok(None) => {
             let text = "everything is in memory: a restart loses it".to_owned();
-            return vec![Finding::well("disk", text)];
+            return vec![CheckResult::passed("disk", text)];
         }
-        Err(why) => return vec![Finding::wrong("disk", why.to_owned(), "set data.path")],
+        Err(why) => return vec![CheckResult::failed("disk", why.to_owned(), "set data.path")],
     };
     let folder = nearest_folder(&path);
     let mut findings = Vec::new();
     findings.extend(kind(&folder));
     findings.extend(room(config, &path, &folder));
     findings.push(match sync_times(&folder) {
-        Ok(times) => judged(&folder, times),
-        Err(error) => Finding::wrong(
+        Ok(times) => check_result(&folder, times),
+        Err(error) => CheckResult::failed(
             "disk",
             format!("{}: cannot be written: {error}", folder.display()),
             format!("install -d -o {} -m 700 {}", owner(config), files::quoted(&path)),
@@ -67,14 +67,14 @@ fn nearest_folder(path: &Path) -> PathBuf {
     path.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/")).to_owned()
 }
 
-fn kind(folder: &Path) -> Option<Finding> {
+fn kind(folder: &Path) -> Option<CheckResult> {
     let kind = statfs(folder).ok()?.f_type as u64;
     let (_, name, why) = KINDS.iter().find(|(number, ..)| *number == kind)?;
     let text = format!("{} is {name}: {why}", folder.display());
-    Some(Finding::warning("disk", text, "set data.path to a directory on a disk of this machine"))
+    Some(CheckResult::warning("disk", text, "set data.path to a directory on a disk of this machine"))
 }
 
-fn room(config: &Config, path: &Path, folder: &Path) -> Option<Finding> {
+fn room(config: &Config, path: &Path, folder: &Path) -> Option<CheckResult> {
     let system = statvfs(folder).ok()?;
     let free = system.f_bavail.saturating_mul(system.f_frsize);
     let wanted = settings::disk_limit(config);
@@ -85,26 +85,26 @@ fn room(config: &Config, path: &Path, folder: &Path) -> Option<Finding> {
             true => format!("tautwire data stats --data {}", files::quoted(path)),
             false => "set data.path to a directory on a larger disk".to_owned(),
         };
-        return Some(Finding::warning("disk", text, fix));
+        return Some(CheckResult::warning("disk", text, fix));
     }
     match wanted.filter(|wanted| *wanted > free) {
         Some(wanted) => {
             let text = format!("{shown}, and disk.limit is {}", grouped(wanted));
-            Some(Finding::warning("disk", text, "set disk.limit = 0, which goes by what is free"))
+            Some(CheckResult::warning("disk", text, "set disk.limit = 0, which goes by what is free"))
         }
-        None => Some(Finding::well("disk", shown)),
+        None => Some(CheckResult::passed("disk", shown)),
     }
 }
 
-fn judged(folder: &Path, mut times: Vec<Duration>) -> Finding {
+fn check_result(folder: &Path, mut times: Vec<Duration>) -> CheckResult {
     times.sort_unstable();
     let (median, p99) = (times[times.len() / 2], times[times.len() * 99 / 100]);
     let text = format!("a sync in {} takes {} (median), {} (p99)", folder.display(), shown(median), shown(p99));
     if median > MEDIAN_MAX || p99 > P99_MAX {
         let fix = "acknowledgements of QoS 1 and 2 wait as long: use another disk, or data.ack = \"os\" where a power cut may lose something";
-        return Finding::warning("disk", text, fix);
+        return CheckResult::warning("disk", text, fix);
     }
-    Finding::well("disk", text)
+    CheckResult::passed("disk", text)
 }
 
 fn sync_times(folder: &Path) -> io::Result<Vec<Duration>> {
@@ -124,7 +124,7 @@ fn sync_times(folder: &Path) -> io::Result<Vec<Duration>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
+    use super::super::CheckStatus;
     use super::*;
 
     #[test]
@@ -132,11 +132,11 @@ mod tests {
         let of = |slow: usize, took_ms| {
             let mut times = vec![Duration::from_micros(100); 100];
             times[..slow].fill(Duration::from_millis(took_ms));
-            judged(Path::new("/x"), times).verdict
+            check_result(Path::new("/x"), times).verdict
         };
         assert_eq!(
             (of(0, 0), of(1, 50), of(1, 200), of(60, 11)),
-            (Verdict::Well, Verdict::Well, Verdict::Warning, Verdict::Warning)
+            (CheckStatus::Passed, CheckStatus::Passed, CheckStatus::Warning, CheckStatus::Warning)
         );
     }
 

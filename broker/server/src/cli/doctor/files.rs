@@ -2,24 +2,24 @@
 
 use std::path::Path;
 
-use super::Finding;
+use super::CheckResult;
 use crate::config::Config;
 use crate::contracts;
 use crate::files;
-use crate::serve::Prepared;
+use crate::serve::LoadedConfig;
 use crate::time::since_epoch;
 
 /// Who renews by hand needs some days for it.
-const SOON_S: u64 = 14 * 86_400;
+const EXPIRY_WARNING_S: u64 = 14 * 86_400;
 
-pub(super) fn certificates(config: &Config, prepared: &Prepared) -> Vec<Finding> {
+pub(super) fn certificates(config: &Config, prepared: &LoadedConfig) -> Vec<CheckResult> {
     let now_s = since_epoch().as_secs();
-    let mut findings: Vec<Finding> = Vec::new();
-    let of_listeners = config.listeners().into_iter().filter_map(|listener| prepared.certificates_of(&listener));
-    for served in of_listeners.chain(prepared.certificates_of_admin(config)) {
+    let mut findings: Vec<CheckResult> = Vec::new();
+    let of_listeners = config.listeners().into_iter().filter_map(|listener| prepared.listener_certificates(&listener));
+    for served in of_listeners.chain(prepared.admin_certificates(config)) {
         let each = served.iter().filter_map(|certificate| {
             let names = certificate.names.join(", ");
-            Some(judged(&names, certificate.not_after_unix_s?, now_s))
+            Some(check_result(&names, certificate.not_after_unix_s?, now_s))
         });
         for finding in each {
             // Listeners often share one.
@@ -31,22 +31,22 @@ pub(super) fn certificates(config: &Config, prepared: &Prepared) -> Vec<Finding>
     findings
 }
 
-fn judged(names: &str, not_after_s: u64, now_s: u64) -> Finding {
+fn check_result(names: &str, not_after_s: u64, now_s: u64) -> CheckResult {
     let days = not_after_s.saturating_sub(now_s) / 86_400;
     let fix = "renew it, then: systemctl reload tautwire";
     if not_after_s <= now_s {
-        return Finding::wrong("certificate", format!("that for {names} has expired: clients refuse it"), fix);
+        return CheckResult::failed("certificate", format!("that for {names} has expired: clients refuse it"), fix);
     }
     let text = format!("that for {names} is valid for {days} more days");
-    if not_after_s - now_s < SOON_S {
-        Finding::warning("certificate", text, fix)
+    if not_after_s - now_s < EXPIRY_WARNING_S {
+        CheckResult::warning("certificate", text, fix)
     } else {
-        Finding::well("certificate", text)
+        CheckResult::passed("certificate", text)
     }
 }
 
 /// Keys, tokens and users that all of this machine may read.
-pub(super) fn secrets(config: &Config) -> Vec<Finding> {
+pub(super) fn secrets(config: &Config) -> Vec<CheckResult> {
     let listeners = config.listeners();
     let keys = listeners.iter().flat_map(|listener| listener.tls.key.iter());
     let users = listeners.iter().filter_map(|listener| listener.auth.password_file.get());
@@ -70,31 +70,32 @@ pub(super) fn secrets(config: &Config) -> Vec<Finding> {
     let open = paths.into_iter().filter(|path| files::is_open_to_everybody(path));
     open.map(|path| {
         let text = format!("everybody on this machine may read {}", path.display());
-        Finding::warning("secret", text, format!("chmod o= {}", files::quoted(path)))
+        CheckResult::warning("secret", text, format!("chmod o= {}", files::quoted(path)))
     })
     .collect()
 }
 
 /// Contracts that deliver what breaks them.
-pub(super) fn contracts(config: &Config, prepared: &Prepared) -> Option<Finding> {
+pub(super) fn contracts(config: &Config, prepared: &LoadedConfig) -> Option<CheckResult> {
     let text = contracts::observing(prepared.contracts())?;
     let folder = config.contracts.path.get()?.display();
     let fix = format!("write on_violation = \"reject\" for it in {folder}, once its publishers keep it");
-    Some(Finding::warning("contract", text, fix))
+    Some(CheckResult::warning("contract", text, fix))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
+    use super::super::CheckStatus;
     use super::*;
 
     #[test]
     fn a_certificate_is_judged_by_the_time_that_is_left() {
-        let of =
-            |left_s: i64| judged("a.example", 2_000_000_000u64.saturating_add_signed(left_s), 2_000_000_000).verdict;
+        let of = |left_s: i64| {
+            check_result("a.example", 2_000_000_000u64.saturating_add_signed(left_s), 2_000_000_000).verdict
+        };
         assert_eq!(
             (of(-1), of(0), of(86_400), of(15 * 86_400)),
-            (Verdict::Wrong, Verdict::Wrong, Verdict::Warning, Verdict::Well)
+            (CheckStatus::Failed, CheckStatus::Failed, CheckStatus::Warning, CheckStatus::Passed)
         );
     }
 }

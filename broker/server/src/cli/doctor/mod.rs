@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use super::arguments::{Arguments, Command, OptionGroup, OptionSpec, flag};
 use super::serve::{CONFIG_OPTIONS, configuration_failure, prepare, source_of};
-use super::{Exit, Stop, print};
+use super::{CommandExit, Exit, print};
 use crate::config::{Config, Warning};
 use crate::fields::Fields;
 
@@ -34,51 +34,51 @@ pub(crate) static COMMAND: Command = Command {
 
 /// How well something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Verdict {
-    Well,
+enum CheckStatus {
+    Passed,
     /// It will hurt.
     Warning,
     /// It does hurt, or keeps the broker from starting.
-    Wrong,
+    Failed,
 }
 
-impl Verdict {
+impl CheckStatus {
     fn name(self) -> &'static str {
         match self {
-            Verdict::Well => "ok",
-            Verdict::Warning => "warning",
-            Verdict::Wrong => "wrong",
+            CheckStatus::Passed => "ok",
+            CheckStatus::Warning => "warning",
+            CheckStatus::Failed => "wrong",
         }
     }
 }
 
 /// What was looked at.
 #[derive(Debug, PartialEq, Eq)]
-struct Finding {
+struct CheckResult {
     /// In a word.
     what: &'static str,
-    verdict: Verdict,
+    verdict: CheckStatus,
     /// What was found.
     text: String,
     /// The command or the setting that mends it.
     fix: Option<String>,
 }
 
-impl Finding {
-    fn well(what: &'static str, text: String) -> Finding {
-        Finding { what, verdict: Verdict::Well, text, fix: None }
+impl CheckResult {
+    fn passed(what: &'static str, text: String) -> CheckResult {
+        CheckResult { what, verdict: CheckStatus::Passed, text, fix: None }
     }
 
-    fn warning(what: &'static str, text: String, fix: impl Into<String>) -> Finding {
-        Finding { what, verdict: Verdict::Warning, text, fix: Some(fix.into()) }
+    fn warning(what: &'static str, text: String, fix: impl Into<String>) -> CheckResult {
+        CheckResult { what, verdict: CheckStatus::Warning, text, fix: Some(fix.into()) }
     }
 
-    fn wrong(what: &'static str, text: String, fix: impl Into<String>) -> Finding {
-        Finding { what, verdict: Verdict::Wrong, text, fix: Some(fix.into()) }
+    fn failed(what: &'static str, text: String, fix: impl Into<String>) -> CheckResult {
+        CheckResult { what, verdict: CheckStatus::Failed, text, fix: Some(fix.into()) }
     }
 }
 
-pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut as_json = false;
     let source = source_of(Arguments::new(&COMMAND, parser), |option| {
         as_json |= option == JSON.name;
@@ -86,12 +86,12 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     })?;
     let config = source.and_then(|source| source.load()).map_err(configuration_failure)?;
     let findings = findings(&config)?;
-    let is_well = findings.iter().all(|finding| finding.verdict == Verdict::Well);
+    let is_well = findings.iter().all(|finding| finding.verdict == CheckStatus::Passed);
     let printed = print(&if as_json { to_json(&findings) } else { to_text(&findings) });
     Ok(if is_well { printed } else { Exit::Refused.into() })
 }
 
-fn findings(config: &Config) -> Result<Vec<Finding>, Stop> {
+fn findings(config: &Config) -> Result<Vec<CheckResult>, CommandExit> {
     let prepared = prepare(config)?;
     let mut findings = vec![
         system::descriptors(config),
@@ -105,20 +105,20 @@ fn findings(config: &Config) -> Result<Vec<Finding>, Stop> {
     findings.extend(disk::all(config));
     findings.extend(files::certificates(config, &prepared));
     findings.extend(files::secrets(config));
-    findings.extend(sessions::neglected(config));
+    findings.extend(sessions::neglected_sessions(config));
     findings.extend(files::contracts(config, &prepared));
     for Warning { text, fix } in config.advice() {
         // What is found twice is said once.
         if !findings.iter().any(|finding| finding.fix.as_ref() == Some(&fix)) {
-            findings.push(Finding::warning("setting", text, fix));
+            findings.push(CheckResult::warning("setting", text, fix));
         }
     }
     Ok(findings)
 }
 
-fn to_text(findings: &[Finding]) -> String {
+fn to_text(findings: &[CheckResult]) -> String {
     let mut text = String::new();
-    for Finding { what, verdict, text: found, fix } in findings {
+    for CheckResult { what, verdict, text: found, fix } in findings {
         let _ = writeln!(text, "{:<8} {what:<12} {found}", verdict.name());
         if let Some(fix) = fix {
             let _ = writeln!(text, "{:<8} {:<12} {fix}", "", "");
@@ -127,8 +127,8 @@ fn to_text(findings: &[Finding]) -> String {
     text
 }
 
-fn to_json(findings: &[Finding]) -> String {
-    let told = findings.iter().map(|Finding { what, verdict, text, fix }| {
+fn to_json(findings: &[CheckResult]) -> String {
+    let told = findings.iter().map(|CheckResult { what, verdict, text, fix }| {
         Fields::default()
             .with("what", *what)
             .with("verdict", verdict.name())
@@ -147,8 +147,10 @@ mod tests {
 
     #[test]
     fn what_is_found_is_told_with_what_to_do() {
-        let findings =
-            [Finding::well("clock", "runs".into()), Finding::wrong("disk", "is \"full\"".into(), "free some")];
+        let findings = [
+            CheckResult::passed("clock", "runs".into()),
+            CheckResult::failed("disk", "is \"full\"".into(), "free some"),
+        ];
         assert_eq!(
             to_text(&findings),
             "ok       clock        runs\nwrong    disk         is \"full\"\n                      free some\n"

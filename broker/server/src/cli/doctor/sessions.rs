@@ -2,7 +2,7 @@
 
 use super::super::contract::http::Admin;
 use super::super::data::grouped::{grouped, grouped_count};
-use super::Finding;
+use super::CheckResult;
 use crate::config::Config;
 use crate::json::{self, Value};
 use crate::time::UtcTime;
@@ -11,17 +11,17 @@ use crate::time::UtcTime;
 const NAMED_MAX: usize = 5;
 
 /// What the broker of this configuration says of its sessions; `None` where it does not run here, or its admin API is off or not to be read.
-pub(super) fn neglected(config: &Config) -> Option<Finding> {
+pub(super) fn neglected_sessions(config: &Config) -> Option<CheckResult> {
     let address = config.admin.listen.0?;
     let token_file = config.admin.token_file.get()?;
-    let ca = config.admin.certificate.iter().next().filter(|_| address.by_tls);
+    let ca = config.admin.certificate.iter().next().filter(|_| address.is_tls);
     let admin = Admin::open(&address.to_string(), token_file, ca).ok()?;
     let path = format!("/v1/clients?neglected=true&sort=queued_messages&descending=true&limit={NAMED_MAX}");
     let answer = json::parse(&admin.get(&path).ok()?).ok()?;
-    Some(judged(&answer))
+    Some(check_result(&answer))
 }
 
-fn judged(answer: &Value) -> Finding {
+fn check_result(answer: &Value) -> CheckResult {
     let number = |value: &Value, name: &str| -> u64 {
         match value.get(name) {
             Some(Value::Number(number)) => number.parse().unwrap_or(0),
@@ -30,7 +30,7 @@ fn judged(answer: &Value) -> Finding {
     };
     let matched = number(answer, "matched");
     if matched == 0 {
-        return Finding::well("sessions", "no session is neglected".to_owned());
+        return CheckResult::passed("sessions", "no session is neglected".to_owned());
     }
     let named = answer.list("clients").iter().map(|client| {
         let since = UtcTime::from_unix(number(client, "left_ms") / 1_000, 0).to_rfc3339();
@@ -45,7 +45,7 @@ fn judged(answer: &Value) -> Finding {
     };
     let sessions = if matched == 1 { "session is" } else { "sessions are" };
     let text = format!("{} {sessions} neglected: messages wait for {}{more}", grouped(matched), named.join(", "));
-    Finding::warning("sessions", text, "let the clients connect, or run: tautwire sessions delete CLIENT")
+    CheckResult::warning("sessions", text, "let the clients connect, or run: tautwire sessions delete CLIENT")
 }
 
 #[cfg(test)]
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn neglected_sessions_are_named_with_what_to_do() {
-        let finding = |text: &str| judged(&json::parse(text).expect("it is JSON"));
+        let finding = |text: &str| check_result(&json::parse(text).expect("it is JSON"));
         assert_eq!(finding("{\"matched\":0,\"clients\":[]}").text, "no session is neglected");
         let one = "{\"client_id\":\"a\",\"queued_messages\":12345,\"left_ms\":1700000000000}";
         assert_eq!(

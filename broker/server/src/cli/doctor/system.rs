@@ -8,10 +8,10 @@ use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 
 use super::super::data::grouped::grouped;
-use super::Finding;
+use super::CheckResult;
 use crate::config::Config;
-use crate::serve::descriptors::DESCRIPTORS_BESIDES;
-use crate::serve::memory::{Budget, available_bytes};
+use crate::serve::descriptors::RESERVED_DESCRIPTORS;
+use crate::serve::memory::{MemoryPlan, available_bytes};
 use crate::time::since_epoch;
 
 /// As many connections as the broker lets wait.
@@ -23,15 +23,15 @@ const SYSCTL_FILE: &str = "/etc/sysctl.d/60-tautwire.conf";
 /// Files that say that a service of time has set the clock.
 const SYNCHRONISED: &str = "/run/systemd/timesync/synchronized";
 /// Services of time that leave no such file.
-const KEEPERS: [&str; 3] = ["chronyd", "ntpd", "openntpd"];
+const TIME_SERVICES: [&str; 3] = ["chronyd", "ntpd", "openntpd"];
 /// Nobody runs this before it was written: 2026-01-01.
 const EARLIEST_UNIX_S: u64 = 1_767_225_600;
 
-pub(super) fn descriptors(config: &Config) -> Finding {
-    let needed = config.limits.connections as u64 + DESCRIPTORS_BESIDES;
+pub(super) fn descriptors(config: &Config) -> CheckResult {
+    let needed = config.limits.connections as u64 + RESERVED_DESCRIPTORS;
     // The broker raises the soft limit to the hard one.
     match getrlimit(Resource::Nofile).maximum {
-        Some(allowed) if allowed < needed => Finding::warning(
+        Some(allowed) if allowed < needed => CheckResult::warning(
             "descriptors",
             format!(
                 "{} may be open, and limits.connections is {}",
@@ -44,14 +44,14 @@ pub(super) fn descriptors(config: &Config) -> Finding {
         ),
         allowed => {
             let shown = allowed.map_or_else(|| "as many as there are".to_owned(), grouped);
-            Finding::well("descriptors", format!("{shown} may be open"))
+            CheckResult::passed("descriptors", format!("{shown} may be open"))
         }
     }
 }
 
-pub(super) fn backlog() -> Finding {
+pub(super) fn backlog() -> CheckResult {
     match number("/proc/sys/net/core/somaxconn") {
-        Some(allowed) if allowed < BACKLOG => Finding::warning(
+        Some(allowed) if allowed < BACKLOG => CheckResult::warning(
             "backlog",
             format!(
                 "{} connections may wait to be accepted; of a fleet that comes back at once, others are turned away",
@@ -59,22 +59,24 @@ pub(super) fn backlog() -> Finding {
             ),
             sysctl("net.core.somaxconn", &BACKLOG.to_string()),
         ),
-        Some(allowed) => Finding::well("backlog", format!("{} connections may wait to be accepted", grouped(allowed))),
-        None => Finding::well("backlog", "the system does not say how many connections may wait".to_owned()),
+        Some(allowed) => {
+            CheckResult::passed("backlog", format!("{} connections may wait to be accepted", grouped(allowed)))
+        }
+        None => CheckResult::passed("backlog", "the system does not say how many connections may wait".to_owned()),
     }
 }
 
 /// What the sockets of all connections may hold together: beyond it, the kernel drops what comes.
-pub(super) fn buffers(config: &Config) -> Finding {
+pub(super) fn buffers(config: &Config) -> CheckResult {
     let needed = config.limits.connections as u64 * page_size() as u64;
     let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_mem").unwrap_or_default();
     let Some(allowed) = text.split_whitespace().nth(2).and_then(|pages| pages.parse::<u64>().ok()) else {
-        return Finding::well("buffers", "the system does not say what sockets may hold".to_owned());
+        return CheckResult::passed("buffers", "the system does not say what sockets may hold".to_owned());
     };
     let allowed = allowed.saturating_mul(page_size() as u64);
     let shown = format!("sockets may hold {} bytes together", grouped(allowed));
     if allowed >= needed {
-        return Finding::well("buffers", shown);
+        return CheckResult::passed("buffers", shown);
     }
     let pages = config.limits.connections;
     let fix = sysctl("net.ipv4.tcp_mem", &format!("{} {} {pages}", pages / 2, pages / 4 * 3));
@@ -83,22 +85,22 @@ pub(super) fn buffers(config: &Config) -> Finding {
         grouped(config.limits.connections as u64),
         grouped(needed)
     );
-    Finding::warning("buffers", text, fix)
+    CheckResult::warning("buffers", text, fix)
 }
 
 /// A firewall that follows connections drops the packets of those for which it has no room.
-pub(super) fn tracked(config: &Config) -> Option<Finding> {
+pub(super) fn tracked(config: &Config) -> Option<CheckResult> {
     let allowed = number("/proc/sys/net/netfilter/nf_conntrack_max")?;
     let needed = config.limits.connections as u64 * 2;
     if allowed >= needed / 2 {
-        return Some(Finding::well("firewall", format!("{} connections may be followed", grouped(allowed))));
+        return Some(CheckResult::passed("firewall", format!("{} connections may be followed", grouped(allowed))));
     }
     let text = format!(
         "{} connections may be followed, and limits.connections is {}: packets of others are dropped",
         grouped(allowed),
         grouped(config.limits.connections as u64)
     );
-    Some(Finding::warning("firewall", text, sysctl("net.netfilter.nf_conntrack_max", &needed.to_string())))
+    Some(CheckResult::warning("firewall", text, sysctl("net.netfilter.nf_conntrack_max", &needed.to_string())))
 }
 
 /// The command that changes a setting of the kernel, now and at each start.
@@ -106,9 +108,9 @@ fn sysctl(name: &str, value: &str) -> String {
     format!("echo '{name} = {value}' >> {SYSCTL_FILE} && sysctl -p {SYSCTL_FILE}")
 }
 
-pub(super) fn memory(config: &Config) -> Finding {
+pub(super) fn memory(config: &Config) -> CheckResult {
     let there = available_bytes(|path| fs::read_to_string(path).ok());
-    let budget = Budget::of(config);
+    let budget = MemoryPlan::of(config);
     let shown = format!(
         "{} bytes, of which clients may make the broker hold {}",
         grouped(there),
@@ -116,43 +118,47 @@ pub(super) fn memory(config: &Config) -> Finding {
     );
     if config.memory.limit > there {
         let text = format!("memory.limit is {}, and there are {} bytes", grouped(config.memory.limit), grouped(there));
-        return Finding::warning("memory", text, "set memory.limit = 0, which takes three quarters of what there is");
+        return CheckResult::warning(
+            "memory",
+            text,
+            "set memory.limit = 0, which takes three quarters of what there is",
+        );
     }
-    Finding::well("memory", shown)
+    CheckResult::passed("memory", shown)
 }
 
-pub(super) fn threads(config: &Config) -> Finding {
+pub(super) fn threads(config: &Config) -> CheckResult {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if config.threads > cores {
         let text = format!(
             "threads is {}, and there are {cores} cores: threads that share a core wait for each other",
             config.threads
         );
-        return Finding::warning("threads", text, "set threads = 0, which leaves a core to the kernel");
+        return CheckResult::warning("threads", text, "set threads = 0, which leaves a core to the kernel");
     }
-    Finding::well("threads", format!("{cores} cores"))
+    CheckResult::passed("threads", format!("{cores} cores"))
 }
 
-pub(super) fn clock() -> Finding {
+pub(super) fn clock() -> CheckResult {
     let now_s = since_epoch().as_secs();
     let fix = "timedatectl set-ntp true";
     if now_s < EARLIEST_UNIX_S {
         let text =
             "it stands before this program was written: certificates are not valid yet, and messages expire late";
-        return Finding::wrong("clock", text.to_owned(), fix);
+        return CheckResult::failed("clock", text.to_owned(), fix);
     }
-    if Path::new(SYNCHRONISED).exists() || is_kept() {
-        return Finding::well("clock", "a service of time sets it".to_owned());
+    if Path::new(SYNCHRONISED).exists() || is_time_service_running() {
+        return CheckResult::passed("clock", "a service of time sets it".to_owned());
     }
     let text = "no service of time was found: expiry of sessions, messages, tokens and certificates goes by it";
-    Finding::warning("clock", text.to_owned(), fix)
+    CheckResult::warning("clock", text.to_owned(), fix)
 }
 
 /// Whether one of the services of time runs.
-fn is_kept() -> bool {
+fn is_time_service_running() -> bool {
     let Ok(processes) = fs::read_dir("/proc") else { return false };
     let name = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("comm")).ok();
-    processes.flatten().filter_map(name).any(|name| KEEPERS.contains(&name.trim()))
+    processes.flatten().filter_map(name).any(|name| TIME_SERVICES.contains(&name.trim()))
 }
 
 fn number(path: &str) -> Option<u64> {
@@ -169,7 +175,7 @@ pub(super) fn shown(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
+    use super::super::CheckStatus;
     use super::*;
 
     #[test]
@@ -179,7 +185,7 @@ mod tests {
         config.limits.connections = 2_000_000_000;
         let found = descriptors(&config);
         if getrlimit(Resource::Nofile).maximum.is_some() {
-            assert_eq!(found.verdict, Verdict::Warning);
+            assert_eq!(found.verdict, CheckStatus::Warning);
             assert!(found.fix.is_some_and(|fix| fix.contains("LimitNOFILE=2000000256")));
         }
     }
@@ -190,7 +196,7 @@ mod tests {
         let mut config = Config::default();
         config.limits.connections = 2_000_000_000;
         let found = buffers(&config);
-        if found.verdict == Verdict::Warning {
+        if found.verdict == CheckStatus::Warning {
             let fix = found.fix.expect("it says what to do");
             assert!(
                 fix.starts_with("echo 'net.ipv4.tcp_mem = 1000000000 1500000000 2000000000' >> /etc/sysctl.d/"),
@@ -202,15 +208,15 @@ mod tests {
             "echo 'net.core.somaxconn = 4096' >> /etc/sysctl.d/60-tautwire.conf && sysctl -p /etc/sysctl.d/60-tautwire.conf"
         );
         config.limits.connections = 1;
-        assert_eq!(buffers(&config).verdict, Verdict::Well);
+        assert_eq!(buffers(&config).verdict, CheckStatus::Passed);
     }
 
     #[test]
     fn more_threads_than_cores_and_more_memory_than_there_is_are_warnings() {
         let mut config = Config { threads: 64, ..Config::default() };
-        assert_eq!(threads(&config).verdict, Verdict::Warning);
-        assert_eq!(memory(&config).verdict, Verdict::Well);
+        assert_eq!(threads(&config).verdict, CheckStatus::Warning);
+        assert_eq!(memory(&config).verdict, CheckStatus::Passed);
         config.memory.limit = 1 << 60;
-        assert_eq!(memory(&config).verdict, Verdict::Warning);
+        assert_eq!(memory(&config).verdict, CheckStatus::Warning);
     }
 }

@@ -10,10 +10,10 @@ use tautwire_journal::{Directory, LogId};
 use tautwire_mosquitto::{Database, Import, ImportTime, MountPoints, Report, import_database, is_database, is_sqlite};
 
 use super::super::data::compact::epoch;
+use super::super::data::directory_copy::{is_free, put};
 use super::super::data::grouped::grouped;
-use super::super::data::place::{is_free, put};
 use super::super::data::source::failed;
-use super::super::{Exit, Stop};
+use super::super::{CommandExit, Exit};
 use crate::files;
 use crate::time::{UtcTime, since_epoch};
 
@@ -23,7 +23,7 @@ const FILE_MAX_BYTES: usize = 16 << 30;
 const BEGINNING_BYTES: u64 = 16;
 
 /// A file that has been read.
-pub(super) struct Taken {
+pub(super) struct ImportedDatabase {
     state: Import,
     now_ms: u64,
     /// Where Mosquitto has not been stopped in order, when it has saved the file.
@@ -38,7 +38,7 @@ pub(super) fn is_one(path: &Path) -> bool {
 }
 
 /// Reads a file, and says what of it can be taken over.
-pub(super) fn read(path: &Path, mount_points: &MountPoints) -> Result<Taken, String> {
+pub(super) fn read(path: &Path, mount_points: &MountPoints) -> Result<ImportedDatabase, String> {
     let shown = path.display();
     let bytes = files::bytes(path, FILE_MAX_BYTES).map_err(|why| format!("{shown} {why}"))?;
     let database = Database::read(&bytes).map_err(|error| format!("{shown} {error} [{}]", error.code()))?;
@@ -47,19 +47,22 @@ pub(super) fn read(path: &Path, mount_points: &MountPoints) -> Result<Taken, Str
     let written = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or(now);
     let moment = ImportTime { now_ms: ms(now), written_at_ms: ms(written.min(now)), run: tautwire_router::random() };
     let saved = (!database.is_final).then(|| UtcTime::from_unix(written.as_secs(), 0));
-    Ok(Taken { state: import_database(&database, moment, mount_points), now_ms: moment.now_ms, saved })
+    Ok(ImportedDatabase { state: import_database(&database, moment, mount_points), now_ms: moment.now_ms, saved })
 }
 
 /// That a data directory can be made at a path.
-pub(super) fn expect_free(folder: &Path) -> Result<(), Stop> {
+pub(super) fn expect_free(folder: &Path) -> Result<(), CommandExit> {
     if is_free(folder)? {
         return Ok(());
     }
-    Err(Stop::failure(Exit::Usage, format!("{}: is not empty; name a new directory with --data", folder.display())))
+    Err(CommandExit::failure(
+        Exit::Usage,
+        format!("{}: is not empty; name a new directory with --data", folder.display()),
+    ))
 }
 
 /// Writes a data directory, as a whole or not at all.
-pub(super) fn write(taken: &Taken, folder: &Path) -> Result<(), Stop> {
+pub(super) fn write(taken: &ImportedDatabase, folder: &Path) -> Result<(), CommandExit> {
     let ((), _) = put(folder, |made| {
         let disk = Directory::open(made).map_err(|error| failed(made, &error.into()))?;
         let id = LogId(tautwire_router::random());
@@ -70,7 +73,7 @@ pub(super) fn write(taken: &Taken, folder: &Path) -> Result<(), Stop> {
 }
 
 /// What has been taken over, in a line.
-pub(super) fn told(taken: &Taken) -> String {
+pub(super) fn summary(taken: &ImportedDatabase) -> String {
     let Report { sessions, subscriptions, queued, in_flight, unreleased, retained, .. } = taken.state.report;
     let counted = [
         (sessions, "session", ""),
@@ -85,7 +88,7 @@ pub(super) fn told(taken: &Taken) -> String {
 }
 
 /// What stays behind, one reason in a line.
-pub(super) fn notes(taken: &Taken, path: &Path) -> Vec<String> {
+pub(super) fn notes(taken: &ImportedDatabase, path: &Path) -> Vec<String> {
     let shown = path.display();
     let saved = taken.saved.as_ref().map(|at| {
         format!(

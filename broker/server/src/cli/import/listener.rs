@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::path::Path;
 
-use super::mosquitto::{DEFAULT_PORT, quoted, seen_from};
+use super::mosquitto::{DEFAULT_PORT, quoted, relative_to};
 
 /// The rules file of a listener whose access nobody but a plugin knows.
 pub(super) const CLOSED_RULES: &str = "closed.toml";
@@ -71,7 +71,7 @@ pub(super) struct Security {
 
 /// What a table refers to and others write.
 #[derive(Debug, Default)]
-pub(super) struct Companions<'a> {
+pub(super) struct ReferencedFiles<'a> {
     /// The file of access rules that is for this listener and not for all.
     pub(super) rules: Option<&'a str>,
     /// The certificate with its chain, where the file of mosquitto has the certificate alone.
@@ -82,7 +82,7 @@ pub(super) struct Companions<'a> {
 
 impl Listener {
     /// Whether Mosquitto opens the default listener because of this, although there are others.
-    pub(super) fn is_spoken_of(&self) -> bool {
+    pub(super) fn is_default_listener_configured(&self) -> bool {
         let Listener { address, certificate, key, authorities, authority_folder, revoked, mount_point, .. } = self;
         let password_file = &self.security.password_file;
         let texts = [address, certificate, key, authorities, authority_folder, revoked, mount_point, password_file];
@@ -107,19 +107,21 @@ impl Listener {
     }
 
     /// Whether clients without a user come in; `is_local`: nothing is listened on but this machine, and nothing was said.
-    fn lets_in_anonymous(&self, is_local: bool) -> bool {
+    fn allows_anonymous(&self, is_local: bool) -> bool {
         !self.security.plugin_decides && self.security.anonymous.unwrap_or(is_local)
     }
 
     /// Whether certificates say who their holders are.
-    fn names_holders(&self) -> bool {
+    fn identifies_by_certificate_name(&self) -> bool {
         let shows_certificates = self.is_secured() || self.is_for_proxies;
         shows_certificates && self.requires_certificate && self.takes_name_of_certificate
     }
 
     /// Whether nobody can come in.
     pub(super) fn is_closed(&self, is_local: bool) -> bool {
-        !self.lets_in_anonymous(is_local) && self.security.password_file.is_none() && !self.names_holders()
+        !self.allows_anonymous(is_local)
+            && self.security.password_file.is_none()
+            && !self.identifies_by_certificate_name()
     }
 
     /// Whether it can only be reached from this machine.
@@ -164,8 +166,15 @@ impl Listener {
     }
 
     /// Writes the table. `address` is that of [`Listener::address`].
-    pub(super) fn write(&self, text: &mut String, address: &str, is_local: bool, folder: &Path, with: &Companions<'_>) {
-        let path = |file: &str| quoted(&seen_from(folder, file).display().to_string());
+    pub(super) fn write(
+        &self,
+        text: &mut String,
+        address: &str,
+        is_local: bool,
+        folder: &Path,
+        with: &ReferencedFiles<'_>,
+    ) {
+        let path = |file: &str| quoted(&relative_to(folder, file).display().to_string());
         let _ = writeln!(text, "[[listener]]\naddress = {}", quoted(address));
         if let Some(connections) = self.connections {
             let _ = writeln!(text, "connections = {connections}");
@@ -174,7 +183,7 @@ impl Listener {
             let _ = writeln!(text, "mount_point = {}", quoted(prefix));
         }
         self.write_mqtt(text);
-        let _ = writeln!(text, "auth.anonymous = {}", self.lets_in_anonymous(is_local));
+        let _ = writeln!(text, "auth.anonymous = {}", self.allows_anonymous(is_local));
         if let Some(file) = &self.security.password_file {
             let _ = writeln!(text, "auth.password_file = {}", path(file));
             if !self.is_secured() && !self.proxies_require_tls && !self.is_on_this_machine(is_local) {
@@ -225,7 +234,7 @@ impl Listener {
         }
     }
 
-    fn write_tls(&self, text: &mut String, path: impl Fn(&str) -> String, with: &Companions<'_>) {
+    fn write_tls(&self, text: &mut String, path: impl Fn(&str) -> String, with: &ReferencedFiles<'_>) {
         if let Some(chain) = with.chain {
             text.push_str(
                 "# A copy of certfile with the chain from cafile: write it again when the certificate is renewed.\n",

@@ -7,7 +7,7 @@ mod options;
 mod plugins;
 mod staging;
 mod translate;
-mod without;
+mod unsupported;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use tautwire_mosquitto::MountPoints;
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
-use super::{Exit, Stop, parser, print};
+use super::{CommandExit, Exit, parser, print};
 use staging::Staging;
 use translate::{CONFIGURATION, Imported};
 
@@ -56,7 +56,7 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 /// What the arguments ask for.
-struct Asked {
+struct ImportArguments {
     folder: PathBuf,
     force: bool,
     is_dry_run: bool,
@@ -65,12 +65,12 @@ struct Asked {
     database: Option<PathBuf>,
 }
 
-pub(super) fn run(mut arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
+pub(super) fn run(mut arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
     // There is one broker to import from, so its name may be left out.
     if arguments.first().is_some_and(|word| word == "mosquitto") {
         arguments.remove(0);
     }
-    let asked = Asked::parse(Arguments::new(&COMMAND, parser(arguments)))?;
+    let asked = ImportArguments::parse(Arguments::new(&COMMAND, parser(arguments)))?;
     let imported = asked.configuration.as_deref().map(|file| asked.translate(file)).transpose()?;
     let database = asked.database(imported.as_ref())?;
     let taken = match (&database, &asked.data) {
@@ -82,7 +82,7 @@ pub(super) fn run(mut arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
         }
         _ => None,
     };
-    let (mut told, mut notes) = (String::new(), Vec::new());
+    let (mut summary, mut notes) = (String::new(), Vec::new());
     // All of it is checked before any of it is in its place.
     let staged = match &imported {
         Some(imported) => {
@@ -98,7 +98,7 @@ pub(super) fn run(mut arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
             database::write(taken, data)?;
         }
         let done = asked.done();
-        told.push_str(&format!("{done}: {}, of {}\n{}", data.display(), file.display(), database::told(taken)));
+        summary.push_str(&format!("{done}: {}, of {}\n{}", data.display(), file.display(), database::summary(taken)));
         notes.extend(database::notes(taken, file));
     }
     if let Some((staging, files)) = staged {
@@ -106,25 +106,25 @@ pub(super) fn run(mut arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
             staging.put(files, &asked.folder).map_err(wrong)?;
         }
         for (name, text) in files {
-            told.push_str(&format!("{}: {}\n", asked.done(), asked.folder.join(name).display()));
+            summary.push_str(&format!("{}: {}\n", asked.done(), asked.folder.join(name).display()));
             if asked.is_dry_run {
-                told.extend(text.lines().map(|line| format!("  | {line}\n")));
+                summary.extend(text.lines().map(|line| format!("  | {line}\n")));
             }
         }
     }
     if !notes.is_empty() {
-        told.push_str("without a counterpart, or not the same:\n");
-        told.extend(notes.iter().map(|note| format!("  {note}\n")));
+        summary.push_str("without a counterpart, or not the same:\n");
+        summary.extend(notes.iter().map(|note| format!("  {note}\n")));
     }
-    Ok(print(&told))
+    Ok(print(&summary))
 }
 
-fn wrong(error: String) -> Stop {
-    Stop::failure(Exit::Usage, error)
+fn wrong(error: String) -> CommandExit {
+    CommandExit::failure(Exit::Usage, error)
 }
 
-impl Asked {
-    fn parse(mut arguments: Arguments) -> Result<Asked, Stop> {
+impl ImportArguments {
+    fn parse(mut arguments: Arguments) -> Result<ImportArguments, CommandExit> {
         let (mut folder, mut force, mut is_dry_run, mut data) = (PathBuf::from("."), false, false, None);
         let (mut configurations, mut databases) = (Vec::new(), Vec::new());
         while let Some(argument) = arguments.next()? {
@@ -149,11 +149,11 @@ impl Asked {
         if database.is_some() && data.is_none() {
             return Err(arguments.command_failure("write with --data DIR where the data directory is to be"));
         }
-        Ok(Asked { folder, force, is_dry_run, data, configuration, database })
+        Ok(ImportArguments { folder, force, is_dry_run, data, configuration, database })
     }
 
     /// Reads and translates a configuration.
-    fn translate(&self, file: &Path) -> Result<Imported, Stop> {
+    fn translate(&self, file: &Path) -> Result<Imported, CommandExit> {
         let reading = mosquitto::read(file).map_err(wrong)?;
         reading
             .translate(file, self.data.as_deref())
@@ -161,7 +161,7 @@ impl Asked {
     }
 
     /// The mosquitto.db that is taken over: the one that is given, or the one that the configuration names.
-    fn database(&self, imported: Option<&Imported>) -> Result<Option<PathBuf>, Stop> {
+    fn database(&self, imported: Option<&Imported>) -> Result<Option<PathBuf>, CommandExit> {
         let named = imported.and_then(|imported| imported.database.clone()).filter(|_| self.data.is_some());
         match self.database.clone().or(named) {
             None if self.data.is_some() => {
@@ -172,7 +172,7 @@ impl Asked {
     }
 
     /// Writes files where they are not seen yet, and checks them; gives the warnings.
-    fn stage(&self, files: &[(String, String)]) -> Result<(Staging, Vec<String>), Stop> {
+    fn stage(&self, files: &[(String, String)]) -> Result<(Staging, Vec<String>), CommandExit> {
         for (name, _) in files.iter().filter(|_| !self.force && !self.is_dry_run) {
             let path = self.folder.join(name);
             if path.symlink_metadata().is_ok() {

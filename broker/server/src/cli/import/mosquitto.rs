@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::listener::{Listener, Security};
-use super::options::{self, Answer};
+use super::options::{self, OptionOutcome};
 use super::plugins::Plugins;
 use crate::files;
 use crate::json::push_string;
@@ -19,7 +19,7 @@ pub(super) const DEFAULT_PORT: u16 = 1883;
 /// Where Mosquitto keeps its state.
 #[derive(Debug, Default)]
 pub(super) struct StateFile {
-    pub(super) is_kept: bool,
+    pub(super) is_persistent: bool,
     pub(super) folder: Option<String>,
     pub(super) name: Option<String>,
 }
@@ -80,11 +80,11 @@ impl Reading {
                 continue;
             }
             match options::read(self, key, value) {
-                Answer::Taken => self.in_bridge &= key != "listener",
-                Answer::Noted(why) => self.note(line, &why),
-                Answer::Refused(why) => self.refusals.push(self.told(line, &why)),
-                Answer::Unknown if self.in_bridge => self.note(line, options::NO_BRIDGES),
-                Answer::Unknown => self.note(line, "this option is not known; it has no effect here"),
+                OptionOutcome::Translated => self.in_bridge &= key != "listener",
+                OptionOutcome::Noted(why) => self.note(line, &why),
+                OptionOutcome::Refused(why) => self.refusals.push(self.format_note(line, &why)),
+                OptionOutcome::Unknown if self.in_bridge => self.note(line, options::NO_BRIDGES),
+                OptionOutcome::Unknown => self.note(line, "this option is not known; it has no effect here"),
             }
         }
         Ok(())
@@ -107,11 +107,11 @@ impl Reading {
     }
 
     fn note(&mut self, line: &str, why: &str) {
-        self.notes.push(self.told(line, why));
+        self.notes.push(self.format_note(line, why));
     }
 
     /// A line with its place, and what is to be said of it.
-    fn told(&self, line: &str, why: &str) -> String {
+    fn format_note(&self, line: &str, why: &str) -> String {
         let key = line.split([' ', '\t']).next().unwrap_or_default();
         // Passwords of bridges, keys, and what plugins are told are nobody's business who reads over a shoulder.
         let is_secret = key.contains("opt_") || key.contains("psk") || key.contains("pass") && key != "password_file";
@@ -140,12 +140,12 @@ impl StateFile {
     pub(super) fn path(&self, folder: &Path) -> Option<PathBuf> {
         const DEFAULT_NAME: &str = "mosquitto.db";
         let place = self.folder.as_ref().map_or(folder.to_owned(), |place| folder.join(place));
-        self.is_kept.then(|| whole(place.join(self.name.as_deref().unwrap_or(DEFAULT_NAME))))
+        self.is_persistent.then(|| whole(place.join(self.name.as_deref().unwrap_or(DEFAULT_NAME))))
     }
 }
 
 /// Paths in the new file are whole, since it may lie elsewhere.
-pub(super) fn seen_from(folder: &Path, file: &str) -> PathBuf {
+pub(super) fn relative_to(folder: &Path, file: &str) -> PathBuf {
     whole(folder.join(file))
 }
 

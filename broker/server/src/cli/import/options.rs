@@ -7,14 +7,14 @@ use tautwire_websocket::AllowedOrigin;
 
 use super::listener::{Domain, Listener};
 use super::mosquitto::{Reading, quoted};
-use super::{plugins, without};
+use super::{plugins, unsupported};
 
 /// What bridges come to.
 pub(super) const NO_BRIDGES: &str = "there are no bridges, so no messages go to or come from that broker; docs/guides/from-mosquitto.md#bridges says what to do";
 
 /// What has come of a line.
-pub(super) enum Answer {
-    Taken,
+pub(super) enum OptionOutcome {
+    Translated,
     /// There is no counterpart, or it is not quite the same.
     Noted(Cow<'static, str>),
     /// Without it, clients could do more than before, so nothing is written.
@@ -30,25 +30,25 @@ const MAX_PACKET_SIZE_BYTES: u64 = 268_435_460;
 const QUEUE_MIN_BYTES: u64 = 1_024;
 
 /// Takes a line.
-pub(super) fn read(reading: &mut Reading, key: &str, value: &str) -> Answer {
+pub(super) fn read(reading: &mut Reading, key: &str, value: &str) -> OptionOutcome {
     of_listeners(reading, key, value)
         .or_else(|| of_clients(reading, key, value))
         .or_else(|| plugins::read(reading, key, value))
         .or_else(|| of_all(reading, key, value))
-        .or_else(|| without::counterpart(key).map(noted))
-        .unwrap_or(Answer::Unknown)
+        .or_else(|| unsupported::counterpart(key).map(noted))
+        .unwrap_or(OptionOutcome::Unknown)
 }
 
-fn noted(why: impl Into<Cow<'static, str>>) -> Answer {
-    Answer::Noted(why.into())
+fn noted(why: impl Into<Cow<'static, str>>) -> OptionOutcome {
+    OptionOutcome::Noted(why.into())
 }
 
-fn refused(why: impl Into<Cow<'static, str>>) -> Answer {
-    Answer::Refused(why.into())
+fn refused(why: impl Into<Cow<'static, str>>) -> OptionOutcome {
+    OptionOutcome::Refused(why.into())
 }
 
 /// Where it listens, and TLS.
-fn of_listeners(reading: &mut Reading, key: &str, value: &str) -> Option<Answer> {
+fn of_listeners(reading: &mut Reading, key: &str, value: &str) -> Option<OptionOutcome> {
     let text = || Some(value.to_owned());
     match key {
         "listener" => {
@@ -153,11 +153,11 @@ fn of_listeners(reading: &mut Reading, key: &str, value: &str) -> Option<Answer>
         "max_connections" => reading.listener().connections = value.parse().ok().filter(|count| *count > 0),
         _ => return None,
     }
-    Some(Answer::Taken)
+    Some(OptionOutcome::Translated)
 }
 
 /// Who may come, and do what.
-fn of_clients(reading: &mut Reading, key: &str, value: &str) -> Option<Answer> {
+fn of_clients(reading: &mut Reading, key: &str, value: &str) -> Option<OptionOutcome> {
     match key {
         "per_listener_settings" => reading.per_listener = is_true(value),
         "listener_allow_anonymous" => reading.listener().anonymous = Some(is_true(value)),
@@ -177,11 +177,11 @@ fn of_clients(reading: &mut Reading, key: &str, value: &str) -> Option<Answer> {
         }
         _ => return None,
     }
-    Some(Answer::Taken)
+    Some(OptionOutcome::Translated)
 }
 
 /// What holds for the whole broker.
-fn of_all(reading: &mut Reading, key: &str, value: &str) -> Option<Answer> {
+fn of_all(reading: &mut Reading, key: &str, value: &str) -> Option<OptionOutcome> {
     let number = value.parse::<u64>().ok();
     let wrong = || Some(refused(format!("\"{value}\" is not a number that this option takes")));
     if NUMBERS.contains(&key) && number.is_none() {
@@ -189,7 +189,7 @@ fn of_all(reading: &mut Reading, key: &str, value: &str) -> Option<Answer> {
     }
     match key {
         "persistence" | "retained_persistence" => {
-            reading.state.is_kept = is_true(value);
+            reading.state.is_persistent = is_true(value);
             reading.set("data.path", quoted(if is_true(value) { "auto" } else { "" }));
         }
         "persistence_location" => reading.state.folder = Some(value.to_owned()),
@@ -264,7 +264,7 @@ fn of_all(reading: &mut Reading, key: &str, value: &str) -> Option<Answer> {
         },
         _ => return None,
     }
-    Some(Answer::Taken)
+    Some(OptionOutcome::Translated)
 }
 
 /// What is logged, and the level at which that is here. Whoever names some is not told the others.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::listener::Security;
 use super::mosquitto::Reading;
-use super::options::Answer;
+use super::options::OptionOutcome;
 
 const NONE: &str =
     "there are no plugins; auth.hook_url asks a service who clients are, and acl.file says what they may do";
@@ -53,19 +53,19 @@ impl Plugins {
         }
     }
 
-    fn load(&mut self, name: Option<&str>, path: &str) -> (usize, Answer) {
+    fn load(&mut self, name: Option<&str>, path: &str) -> (usize, OptionOutcome) {
         let stem = Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let (kind, answer) = match &*stem {
-            "mosquitto_password_file" => (Kind::Users, Answer::Taken),
-            "mosquitto_acl_file" => (Kind::Rules, Answer::Taken),
+            "mosquitto_password_file" => (Kind::Users, OptionOutcome::Translated),
+            "mosquitto_acl_file" => (Kind::Rules, OptionOutcome::Translated),
             "mosquitto_dynamic_security" => {
                 let why = "its file is not read: add users by `tautwire user`, and write roles in acl.file";
-                (Kind::Other, Answer::Noted(why.into()))
+                (Kind::Other, OptionOutcome::Noted(why.into()))
             }
             "mosquitto_persist_sqlite" => {
-                (Kind::State, Answer::Noted("needless: what is acknowledged is on disk already".into()))
+                (Kind::State, OptionOutcome::Noted("needless: what is acknowledged is on disk already".into()))
             }
-            _ => (Kind::Other, Answer::Noted(NONE.into())),
+            _ => (Kind::Other, OptionOutcome::Noted(NONE.into())),
         };
         self.all.push(Plugin { name: name.map(str::to_owned), kind, file: None });
         let index = self.all.len() - 1;
@@ -75,7 +75,7 @@ impl Plugins {
 }
 
 /// Takes a line that is about plugins.
-pub(super) fn read(reading: &mut Reading, key: &str, value: &str) -> Option<Answer> {
+pub(super) fn read(reading: &mut Reading, key: &str, value: &str) -> Option<OptionOutcome> {
     match key {
         "global_plugin" => {
             let (index, answer) = reading.plugins.load(None, value);
@@ -97,13 +97,13 @@ pub(super) fn read(reading: &mut Reading, key: &str, value: &str) -> Option<Answ
         }
         "plugin_use" => {
             let found = reading.plugins.all.iter().position(|plugin| plugin.name.as_deref() == Some(value));
-            let Some(index) = found else { return Some(Answer::Noted(NO_SUCH.into())) };
+            let Some(index) = found else { return Some(OptionOutcome::Noted(NO_SUCH.into())) };
             reading.plugins.current = Some(index);
             reading.listener().plugins.push(index);
             Some(if reading.plugins.all[index].kind == Kind::Other {
-                Answer::Noted(NONE.into())
+                OptionOutcome::Noted(NONE.into())
             } else {
-                Answer::Taken
+                OptionOutcome::Translated
             })
         }
         _ => {
@@ -113,9 +113,9 @@ pub(super) fn read(reading: &mut Reading, key: &str, value: &str) -> Option<Answ
                 (Some(plugin @ Plugin { kind: Kind::Users, .. }), "password_file")
                 | (Some(plugin @ Plugin { kind: Kind::Rules, .. }), "acl_file") => {
                     plugin.file = Some(value.to_owned());
-                    Some(Answer::Taken)
+                    Some(OptionOutcome::Translated)
                 }
-                _ => Some(Answer::Noted(NONE.into())),
+                _ => Some(OptionOutcome::Noted(NONE.into())),
             }
         }
     }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use tautwire_access::import::mosquitto_acl;
 use tautwire_mosquitto::MountPoints;
 
-use super::listener::{CLOSED_RULES, Companions, Listener, NO_USERS};
-use super::mosquitto::{Reading, quoted, seen_from, text, whole};
+use super::listener::{CLOSED_RULES, Listener, NO_USERS, ReferencedFiles};
+use super::mosquitto::{Reading, quoted, relative_to, text, whole};
 use crate::certificates;
 
 /// The configuration among the files.
@@ -93,7 +93,7 @@ impl Reading {
             self.check_listener(listener, is_local, &folder, file);
             let chain = self.chain(listener, &folder, &mut files);
             let own = rules.iter().find(|rules| common_rules.is_none() && rules.are_of(listener));
-            let with = Companions {
+            let with = ReferencedFiles {
                 rules: own.map(|rules| &*rules.name),
                 chain: chain.as_deref(),
                 client_authorities: self.client_authorities(listener, &folder),
@@ -122,7 +122,7 @@ impl Reading {
         let has_listeners = self.listeners.len() > 1;
         let first = &self.listeners[0];
         // With a `listener` line, the default one is there only if something was said of it.
-        let keeps_first = !has_listeners || first.is_spoken_of();
+        let keeps_first = !has_listeners || first.is_default_listener_configured();
         if has_listeners && keeps_first && first.port.is_none() {
             self.notes.push(format!(
                 "{}: options before the first listener: Mosquitto serves port {} by them, too, and so does the new file",
@@ -192,7 +192,7 @@ impl Reading {
                  could take over the session of another; remove the line if you accept that"
             ));
         }
-        let key = listener.key.as_ref().filter(|_| listener.is_secured()).map(|key| seen_from(folder, key));
+        let key = listener.key.as_ref().filter(|_| listener.is_secured()).map(|key| relative_to(folder, key));
         if let Some(key) = key.filter(|key| text(key).is_ok_and(|pem| is_encrypted(&pem))) {
             self.refusals.push(format!(
                 "{named}: {} is encrypted, and the broker asks for no passphrase; decrypt it with `openssl pkey -in {0} -out NEW`, \
@@ -206,8 +206,8 @@ impl Reading {
     ///
     /// OpenSSL completes a chain from `cafile` where `certfile` has nothing but the certificate.
     fn chain(&mut self, listener: &Listener, folder: &Path, files: &mut Vec<(String, String)>) -> Option<String> {
-        let own = seen_from(folder, listener.certificate.as_ref()?);
-        let authorities = listener.authorities.iter().map(|file| seen_from(folder, file));
+        let own = relative_to(folder, listener.certificate.as_ref()?);
+        let authorities = listener.authorities.iter().map(|file| relative_to(folder, file));
         let authorities: Vec<PathBuf> = authorities.chain(self.folder_of(listener, folder)).collect();
         let own_pem = text(&own).ok()?;
         let mut known = String::new();
@@ -238,7 +238,7 @@ impl Reading {
 
     /// The files of `capath`, as OpenSSL finds them: by the hash of the name.
     fn folder_of(&self, listener: &Listener, folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-        let path = listener.authority_folder.as_ref().map(|path| seen_from(folder, path));
+        let path = listener.authority_folder.as_ref().map(|path| relative_to(folder, path));
         let entries = path.and_then(|path| fs::read_dir(path).ok()).into_iter().flatten();
         let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
         let is_hash = |path: &PathBuf| {
@@ -290,7 +290,7 @@ impl Reading {
             if all.iter().any(|rules| rules.file.as_ref() == Some(file)) {
                 continue;
             }
-            let path = seen_from(folder, file);
+            let path = relative_to(folder, file);
             let mut imported = mosquitto_acl(&text(&path)?);
             let notes = imported.notes.iter().map(|note| format!("{}:{}: {}", path.display(), note.line, note.message));
             self.notes.extend(notes);

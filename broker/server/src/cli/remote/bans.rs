@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use super::super::arguments::{Arguments, Command, OptionGroup, value};
-use super::super::{Stop, parser, print};
+use super::super::{CommandExit, parser, print};
 use super::clients::split;
-use super::{ADMIN, CA, EXITS, Given, JSON, TOKEN_FILE, moment, parsed, shown, table, wrong_group};
+use super::{ADMIN, CA, EXITS, JSON, RemoteArguments, TOKEN_FILE, moment, parsed, shown, table, wrong_group};
 use crate::json::push_string;
 
 const BROKER: OptionGroup = OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] };
@@ -45,7 +45,7 @@ pub(crate) static DELETE: Command = Command {
     notes: &["KIND is client_id, user or network.", EXITS],
 };
 
-pub(in crate::cli) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
+pub(in crate::cli) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
     let (action, rest) = split(arguments);
     match action.as_deref() {
         Some("list") => list(Arguments::new(&LIST, parser(rest))),
@@ -55,8 +55,9 @@ pub(in crate::cli) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
     }
 }
 
-fn list(mut arguments: Arguments) -> Result<ExitCode, Stop> {
-    let given = Given::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
+fn list(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
+    let given =
+        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
     let [] = given.word(&arguments, "no more")?;
     let answer = given.ask(&arguments, "GET", "/v1/bans")?;
     if given.json {
@@ -76,9 +77,9 @@ fn list(mut arguments: Arguments) -> Result<ExitCode, Stop> {
     Ok(print(&table(&["kind", "name", "until", "why"], &rows)))
 }
 
-fn change(mut arguments: Arguments, method: &str) -> Result<ExitCode, Stop> {
+fn change(mut arguments: Arguments, method: &str) -> Result<ExitCode, CommandExit> {
     let (mut seconds, mut why) = (None, None);
-    let given = Given::read(&mut arguments, |_, name, arguments| {
+    let given = RemoteArguments::read(&mut arguments, |_, name, arguments| {
         match name {
             "for" => seconds = Some(arguments.number::<u64>(1..=u64::from(u32::MAX))?),
             _ => why = Some(arguments.string()?),

@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use super::super::arguments::{Arguments, Command, OptionGroup, OptionSpec, flag, value};
-use super::super::{Stop, parser, print};
+use super::super::{CommandExit, parser, print};
 use super::{
-    ADMIN, CA, EXITS, Given, JSON, MOUNT_POINT, TOKEN_FILE, moment, parsed, percent_encoded, shown, table, wrong_group,
+    ADMIN, CA, EXITS, JSON, MOUNT_POINT, RemoteArguments, TOKEN_FILE, moment, parsed, percent_encoded, shown, table,
+    wrong_group,
 };
 
 const BROKER: OptionGroup = OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, CA, JSON] };
@@ -87,7 +88,7 @@ pub(crate) static SUBSCRIPTIONS: Command = Command {
     notes: &[EXITS],
 };
 
-pub(in crate::cli) fn run_clients(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
+pub(in crate::cli) fn run_clients(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
     let (action, rest) = split(arguments);
     match action.as_deref() {
         Some("list") => list(Arguments::new(&LIST, parser(rest)), true),
@@ -97,7 +98,7 @@ pub(in crate::cli) fn run_clients(arguments: Vec<OsString>) -> Result<ExitCode, 
     }
 }
 
-pub(in crate::cli) fn run_sessions(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
+pub(in crate::cli) fn run_sessions(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
     let (action, rest) = split(arguments);
     match action.as_deref() {
         Some("list") => list(Arguments::new(&SESSIONS, parser(rest)), false),
@@ -106,7 +107,7 @@ pub(in crate::cli) fn run_sessions(arguments: Vec<OsString>) -> Result<ExitCode,
     }
 }
 
-pub(in crate::cli) fn run_subscriptions(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
+pub(in crate::cli) fn run_subscriptions(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
     let (action, rest) = split(arguments);
     match action.as_deref() {
         Some("list") => subscriptions(Arguments::new(&SUBSCRIPTIONS, parser(rest))),
@@ -120,9 +121,9 @@ pub(super) fn split(arguments: Vec<OsString>) -> (Option<String>, Vec<OsString>)
     (action, arguments.collect())
 }
 
-fn list(mut arguments: Arguments, connected: bool) -> Result<ExitCode, Stop> {
+fn list(mut arguments: Arguments, connected: bool) -> Result<ExitCode, CommandExit> {
     let mut is_away = false;
-    let given = Given::read(&mut arguments, |given, name, arguments| {
+    let given = RemoteArguments::read(&mut arguments, |given, name, arguments| {
         match name {
             "away" => is_away = true,
             "neglected" => given.query.push(("neglected", "true".to_owned())),
@@ -165,8 +166,9 @@ fn list(mut arguments: Arguments, connected: bool) -> Result<ExitCode, Stop> {
     Ok(print(&text))
 }
 
-fn show(mut arguments: Arguments) -> Result<ExitCode, Stop> {
-    let given = Given::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
+fn show(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
+    let given =
+        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
     let [client] = given.word(&arguments, "the Client Identifier")?;
     let answer = given.ask(&arguments, "GET", &format!("/v1/clients/{}", percent_encoded(client)))?;
     if given.json {
@@ -195,15 +197,16 @@ pub(super) fn drops(value: &crate::json::Value) -> String {
     text
 }
 
-fn end(mut arguments: Arguments, what: &str) -> Result<ExitCode, Stop> {
-    let given = Given::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
+fn end(mut arguments: Arguments, what: &str) -> Result<ExitCode, CommandExit> {
+    let given =
+        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
     let [client] = given.word(&arguments, "the Client Identifier")?;
     given.ask(&arguments, "DELETE", &format!("/v1/clients/{}/{what}", percent_encoded(client)))?;
     Ok(print(""))
 }
 
-fn subscriptions(mut arguments: Arguments) -> Result<ExitCode, Stop> {
-    let given = Given::read(&mut arguments, |given, name, arguments| {
+fn subscriptions(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
+    let given = RemoteArguments::read(&mut arguments, |given, name, arguments| {
         given.query.push((name, arguments.string()?));
         Ok(())
     })?;

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use super::super::arguments::{Arguments, Command, OptionGroup, flag};
 use super::super::serve::{CONFIG_OPTIONS, configuration_failure, load};
-use super::super::{Exit, Stop, parser, print};
+use super::super::{CommandExit, Exit, parser, print};
 use super::clients::split;
-use super::{ADMIN, CA, EXITS, Given, JSON, TOKEN_FILE, parsed, shared, shown, table, wrong_group};
+use super::{ADMIN, CA, EXITS, JSON, RemoteArguments, TOKEN_FILE, parsed, shared, shown, table, wrong_group};
 use crate::cluster::{Node, Plan};
 use crate::json::Value;
 use crate::stderr;
@@ -54,7 +54,7 @@ pub(crate) static CHECK: Command = Command {
     notes: &["Exit codes: 0 it could; 1 the configuration is wrong; 2 it could not."],
 };
 
-pub(in crate::cli) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
+pub(in crate::cli) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
     let (action, rest) = split(arguments);
     match action.as_deref() {
         Some("status") => status(Arguments::new(&STATUS, parser(rest))),
@@ -66,8 +66,9 @@ pub(in crate::cli) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
     }
 }
 
-fn status(mut arguments: Arguments) -> Result<ExitCode, Stop> {
-    let given = Given::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
+fn status(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
+    let given =
+        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
     let [] = given.word(&arguments, "no more")?;
     let answer = given.ask(&arguments, "GET", "/v1/cluster")?;
     if given.json {
@@ -111,8 +112,8 @@ fn configuration(told: Option<&Value>) -> String {
     text
 }
 
-fn drain(mut arguments: Arguments) -> Result<ExitCode, Stop> {
-    let mut given = Given::read(&mut arguments, |given, name, arguments| match name {
+fn drain(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
+    let mut given = RemoteArguments::read(&mut arguments, |given, name, arguments| match name {
         "for-good" => {
             given.query.push(("for_good", "true".to_owned()));
             Ok(())
@@ -126,24 +127,25 @@ fn drain(mut arguments: Arguments) -> Result<ExitCode, Stop> {
     Ok(print(&format!("{node} is being drained; `tautwire cluster status` says when nothing of it is left\n")))
 }
 
-fn rebalance(mut arguments: Arguments) -> Result<ExitCode, Stop> {
-    let given = Given::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
+fn rebalance(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
+    let given =
+        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
     let [] = given.word(&arguments, "no more")?;
     given.ask(&arguments, "POST", "/v1/cluster/rebalance")?;
     Ok(print("what the node has beyond its share is on its way to others\n"))
 }
 
-fn check(arguments: Arguments) -> Result<ExitCode, Stop> {
+fn check(arguments: Arguments) -> Result<ExitCode, CommandExit> {
     let config = load(arguments)?.map_err(configuration_failure)?;
     let plan = Plan::read(&config).map_err(|errors| super::super::serve::failure(&errors))?;
     let Some(plan) = plan else {
-        return Err(Stop::failure(
+        return Err(CommandExit::failure(
             Exit::Usage,
             "a broker with this configuration is alone: name NATS servers by --cluster",
         ));
     };
     let outcome = Node::check(&plan);
-    outcome.map_err(|why| Stop::failure(Exit::Connection, why))?;
+    outcome.map_err(|why| CommandExit::failure(Exit::Connection, why))?;
     let mut warnings = Vec::new();
     config.warn_of_weak_quorum(&mut warnings);
     for warning in warnings {

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use super::arguments::{Argument, Arguments, Command, OptionSpec, flag};
 use super::contract::http::{Admin, Answer};
 use super::contract::source::{ADMIN, CA, TOKEN_FILE};
-use super::{Exit, Stop};
+use super::{CommandExit, Exit};
 use crate::json::{self, Value};
 use crate::time::UtcTime;
 
@@ -31,7 +31,7 @@ const EXITS: &str =
 
 /// The options that all of these commands have, and what else was given.
 #[derive(Debug, Default)]
-struct Given {
+struct RemoteArguments {
     admin: Option<String>,
     token_file: Option<PathBuf>,
     ca: Option<PathBuf>,
@@ -41,13 +41,13 @@ struct Given {
     query: Vec<(&'static str, String)>,
 }
 
-impl Given {
+impl RemoteArguments {
     /// Reads all arguments; `take` takes the options that the command alone has.
     fn read(
         arguments: &mut Arguments,
-        mut take: impl FnMut(&mut Given, &'static str, &mut Arguments) -> Result<(), Stop>,
-    ) -> Result<Given, Stop> {
-        let mut given = Given::default();
+        mut take: impl FnMut(&mut RemoteArguments, &'static str, &mut Arguments) -> Result<(), CommandExit>,
+    ) -> Result<RemoteArguments, CommandExit> {
+        let mut given = RemoteArguments::default();
         while let Some(argument) = arguments.next()? {
             match argument {
                 Argument::Option("admin") => given.admin = Some(arguments.string()?),
@@ -63,28 +63,28 @@ impl Given {
     }
 
     /// The only word, such as the Client Identifier.
-    fn word<const N: usize>(&self, arguments: &Arguments, what: &str) -> Result<[&str; N], Stop> {
+    fn word<const N: usize>(&self, arguments: &Arguments, what: &str) -> Result<[&str; N], CommandExit> {
         let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
         words.try_into().map_err(|_| arguments.command_failure(&format!("write {what}")))
     }
 
     /// Asks for what is at `path`, with the query; refusals are failures.
-    fn ask(&self, arguments: &Arguments, method: &str, path: &str) -> Result<Answer, Stop> {
+    fn ask(&self, arguments: &Arguments, method: &str, path: &str) -> Result<Answer, CommandExit> {
         self.ask_with(arguments, method, path, "")
     }
 
     /// The same with a body.
-    fn ask_with(&self, arguments: &Arguments, method: &str, path: &str, body: &str) -> Result<Answer, Stop> {
+    fn ask_with(&self, arguments: &Arguments, method: &str, path: &str, body: &str) -> Result<Answer, CommandExit> {
         let answer = self.api(arguments)?.ask(method, &self.with_query(path), body)?;
         if answer.status < 300 { Ok(answer) } else { Err(answer.refusal()) }
     }
 
     /// What is at `path`, with the query, as it comes.
-    fn open(&self, arguments: &Arguments, path: &str) -> Result<impl BufRead + use<>, Stop> {
+    fn open(&self, arguments: &Arguments, path: &str) -> Result<impl BufRead + use<>, CommandExit> {
         self.api(arguments)?.open_stream(&self.with_query(path))
     }
 
-    fn api(&self, arguments: &Arguments) -> Result<Admin, Stop> {
+    fn api(&self, arguments: &Arguments) -> Result<Admin, CommandExit> {
         let (Some(url), Some(file)) = (&self.admin, &self.token_file) else {
             return Err(arguments.command_failure("--admin and --token-file are needed"));
         };
@@ -99,9 +99,12 @@ impl Given {
     }
 }
 
-fn parsed(answer: &Answer) -> Result<Value, Stop> {
+fn parsed(answer: &Answer) -> Result<Value, CommandExit> {
     json::parse(&answer.body).map_err(|error| {
-        Stop::failure(Exit::Connection, format!("the answer of the admin API is not understood: {}", error.message))
+        CommandExit::failure(
+            Exit::Connection,
+            format!("the answer of the admin API is not understood: {}", error.message),
+        )
     })
 }
 
@@ -162,11 +165,13 @@ fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-fn wrong_group(command: &[&'static Command], given: Option<&str>) -> Stop {
+fn wrong_group(command: &[&'static Command], given: Option<&str>) -> CommandExit {
     let names: Vec<String> = command.iter().map(|command| format!("`tautwire {}`", command.name)).collect();
     match given {
-        Some("--help") => Stop::Text(command.iter().map(|command| command.help()).collect::<Vec<_>>().join("\n")),
-        _ => Stop::failure(Exit::Usage, format!("write {}", names.join(" or "))),
+        Some("--help") => {
+            CommandExit::Text(command.iter().map(|command| command.help()).collect::<Vec<_>>().join("\n"))
+        }
+        _ => CommandExit::failure(Exit::Usage, format!("write {}", names.join(" or "))),
     }
 }
 

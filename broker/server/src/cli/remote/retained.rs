@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use super::super::arguments::{Arguments, Command, OptionGroup, value};
-use super::super::{Stop, parser, print};
+use super::super::{CommandExit, parser, print};
 use super::clients::split;
 use super::{
-    ADMIN, CA, EXITS, Given, JSON, TOKEN_FILE, compact, moment, parsed, percent_encoded, shown, table, wrong_group,
+    ADMIN, CA, EXITS, JSON, RemoteArguments, TOKEN_FILE, compact, moment, parsed, percent_encoded, shown, table,
+    wrong_group,
 };
 use crate::json::Value;
 
@@ -47,7 +48,7 @@ pub(crate) static DELETE: Command = Command {
     notes: &["Quote FILTER: '#' begins a comment in most shells.", EXITS],
 };
 
-pub(in crate::cli) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
+pub(in crate::cli) fn run(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
     let (action, rest) = split(arguments);
     match action.as_deref() {
         Some("list") => list(Arguments::new(&LIST, parser(rest))),
@@ -57,8 +58,8 @@ pub(in crate::cli) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
     }
 }
 
-fn list(mut arguments: Arguments) -> Result<ExitCode, Stop> {
-    let mut given = Given::read(&mut arguments, |given, name, arguments| {
+fn list(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
+    let mut given = RemoteArguments::read(&mut arguments, |given, name, arguments| {
         given.query.push((name, arguments.string()?));
         Ok(())
     })?;
@@ -88,8 +89,9 @@ fn list(mut arguments: Arguments) -> Result<ExitCode, Stop> {
     Ok(print(&text))
 }
 
-fn show(mut arguments: Arguments) -> Result<ExitCode, Stop> {
-    let given = Given::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
+fn show(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
+    let given =
+        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
     let [topic] = given.word(&arguments, "the TOPIC")?;
     let answer = given.ask(&arguments, "GET", &format!("/v1/retained/{}", percent_encoded(topic)))?;
     if given.json {
@@ -122,8 +124,9 @@ pub(super) fn payload(value: &Value) -> String {
     }
 }
 
-fn delete(mut arguments: Arguments) -> Result<ExitCode, Stop> {
-    let mut given = Given::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
+fn delete(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
+    let mut given =
+        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
     let [filter] = given.word(&arguments, "the FILTER")?.map(str::to_owned);
     given.query.push(("filter", filter));
     let mut deleted = 0;

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use super::super::arguments::{Arguments, Command, OptionGroup, value};
-use super::super::{Stop, print};
-use super::{ADMIN, EXITS, Given, JSON, TOKEN_FILE, parsed, shown, table};
+use super::super::{CommandExit, print};
+use super::{ADMIN, EXITS, JSON, RemoteArguments, TOKEN_FILE, parsed, shown, table};
 use crate::json::Value;
 
 pub(crate) static LIST: Command = Command {
@@ -25,9 +25,9 @@ pub(crate) static LIST: Command = Command {
     notes: &[EXITS],
 };
 
-pub(in crate::cli) fn list(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+pub(in crate::cli) fn list(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(&LIST, parser);
-    let given = Given::read(&mut arguments, |given, name, arguments| {
+    let given = RemoteArguments::read(&mut arguments, |given, name, arguments| {
         given.query.push((name, arguments.string()?));
         Ok(())
     })?;

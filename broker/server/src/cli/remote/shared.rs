@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use super::super::arguments::{Arguments, Command, OptionGroup, value};
 use super::super::serve::failure;
-use super::super::{Exit, Stop, print};
-use super::{ADMIN, CA, EXITS, Given, JSON, TOKEN_FILE, parsed, shown, table};
+use super::super::{CommandExit, Exit, print};
+use super::{ADMIN, CA, EXITS, JSON, RemoteArguments, TOKEN_FILE, parsed, shown, table};
 use crate::contracts;
 use crate::files;
 use crate::json::{Value, push_string};
@@ -56,19 +56,19 @@ pub(crate) static COMMAND: Command = Command {
 
 /// What `push` takes.
 #[derive(Default)]
-struct Pushed {
+struct PushArguments {
     /// Files, and the folder of the contracts.
     parts: Vec<(Part, PathBuf)>,
-    without: Vec<String>,
+    removed: Vec<String>,
     expected: Option<String>,
 }
 
-pub(super) fn run(mut arguments: Arguments) -> Result<ExitCode, Stop> {
-    let mut pushed = Pushed::default();
-    let given = Given::read(&mut arguments, |_, name, arguments| {
+pub(super) fn run(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
+    let mut pushed = PushArguments::default();
+    let given = RemoteArguments::read(&mut arguments, |_, name, arguments| {
         match (Part::of(name), name) {
             (Some(part), _) => pushed.parts.push((part, arguments.os_string()?.into())),
-            (None, "without") => pushed.without.push(arguments.string()?),
+            (None, "without") => pushed.removed.push(arguments.string()?),
             (None, _) => pushed.expected = Some(arguments.string()?),
         }
         Ok(())
@@ -82,7 +82,7 @@ pub(super) fn run(mut arguments: Arguments) -> Result<ExitCode, Stop> {
     }
 }
 
-fn show(given: &Given, arguments: &Arguments) -> Result<ExitCode, Stop> {
+fn show(given: &RemoteArguments, arguments: &Arguments) -> Result<ExitCode, CommandExit> {
     let answer = given.ask(arguments, "GET", PATH)?;
     if given.json {
         return Ok(print(&answer.body));
@@ -115,7 +115,7 @@ fn described(value: &Value) -> String {
     text
 }
 
-fn push(given: &Given, pushed: Pushed, arguments: &Arguments) -> Result<ExitCode, Stop> {
+fn push(given: &RemoteArguments, pushed: PushArguments, arguments: &Arguments) -> Result<ExitCode, CommandExit> {
     let body = pushed.body(arguments)?;
     let expected = match pushed.expected {
         Some(expected) => expected,
@@ -129,9 +129,9 @@ fn push(given: &Given, pushed: Pushed, arguments: &Arguments) -> Result<ExitCode
     Ok(print(&described(&parsed(&answer)?)))
 }
 
-impl Pushed {
+impl PushArguments {
     /// The request: each part that is to be another one, or none.
-    fn body(&self, arguments: &Arguments) -> Result<String, Stop> {
+    fn body(&self, arguments: &Arguments) -> Result<String, CommandExit> {
         let mut members = Vec::new();
         for (part, path) in &self.parts {
             let value = match part {
@@ -143,7 +143,7 @@ impl Pushed {
             };
             members.push((*part, value));
         }
-        for name in &self.without {
+        for name in &self.removed {
             let part = Part::of(name);
             let part =
                 part.ok_or_else(|| arguments.command_failure("--without takes acl, users, contracts or bans"))?;
@@ -163,8 +163,8 @@ impl Pushed {
 }
 
 /// The files of a folder, by their paths in it.
-fn contracts_json(folder: &Path) -> Result<String, Stop> {
-    let files = contracts::read(folder).map_err(|errors| failure(&contracts::told(folder, &errors)))?;
+fn contracts_json(folder: &Path) -> Result<String, CommandExit> {
+    let files = contracts::read(folder).map_err(|errors| failure(&contracts::format_errors(folder, &errors)))?;
     let files: Vec<String> =
         files.iter().map(|(path, text)| format!("{}:{}", json_text(path), json_text(text))).collect();
     Ok(format!("{{{}}}", files.join(",")))
@@ -176,7 +176,7 @@ fn json_text(text: &str) -> String {
     json
 }
 
-fn pull(given: &Given, folder: &Path, arguments: &Arguments) -> Result<ExitCode, Stop> {
+fn pull(given: &RemoteArguments, folder: &Path, arguments: &Arguments) -> Result<ExitCode, CommandExit> {
     let answer = given.ask(arguments, "GET", &format!("{PATH}?content=true"))?;
     let value = parsed(&answer)?;
     let content = value.get("content");
@@ -185,7 +185,7 @@ fn pull(given: &Given, folder: &Path, arguments: &Arguments) -> Result<ExitCode,
         let path = folder.join(name);
         write_new(&path, text).map_err(|error| failure(&[format!("{}: {error}", path.display())]))?;
         written.push(format!("{}\n", path.display()));
-        Ok::<(), Stop>(())
+        Ok::<(), CommandExit>(())
     };
     for (part, name) in FILES {
         if let Some(text) = content.and_then(|content| content.get(part.name())?.as_text()) {
@@ -196,7 +196,7 @@ fn pull(given: &Given, folder: &Path, arguments: &Arguments) -> Result<ExitCode,
         for (path, text) in files {
             // What a broker says does not lead anywhere else.
             let Some(text) = text.as_text().filter(|_| contracts::is_file(path)) else {
-                return Err(Stop::failure(Exit::Connection, format!("{path:?} is no file of contracts")));
+                return Err(CommandExit::failure(Exit::Connection, format!("{path:?} is no file of contracts")));
             };
             write(&format!("{CONTRACTS_FOLDER}/{path}"), text)?;
         }

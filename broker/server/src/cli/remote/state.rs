@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use super::super::arguments::{Arguments, Command, OptionGroup, value};
-use super::super::{Stop, parser, print};
+use super::super::{CommandExit, parser, print};
 use super::clients::split;
-use super::{ADMIN, CA, EXITS, Given, JSON, TOKEN_FILE, parsed, shown, table, wrong_group};
+use super::{ADMIN, CA, EXITS, JSON, RemoteArguments, TOKEN_FILE, parsed, shown, table, wrong_group};
 use crate::json::Value;
 use crate::stderr;
 
@@ -34,7 +34,7 @@ pub(crate) static STATS: Command = Command {
     notes: &["docs/operating/metrics.md says what each means.", EXITS],
 };
 
-pub(in crate::cli) fn run_listeners(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
+pub(in crate::cli) fn run_listeners(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
     let (action, rest) = split(arguments);
     match action.as_deref() {
         Some("list") => listeners(Arguments::new(&LISTENERS, parser(rest))),
@@ -42,7 +42,7 @@ pub(in crate::cli) fn run_listeners(arguments: Vec<OsString>) -> Result<ExitCode
     }
 }
 
-pub(in crate::cli) fn run_stats(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
+pub(in crate::cli) fn run_stats(arguments: Vec<OsString>) -> Result<ExitCode, CommandExit> {
     let (action, rest) = split(arguments);
     match action.as_deref() {
         Some("show") => stats(Arguments::new(&STATS, parser(rest))),
@@ -50,8 +50,9 @@ pub(in crate::cli) fn run_stats(arguments: Vec<OsString>) -> Result<ExitCode, St
     }
 }
 
-fn listeners(mut arguments: Arguments) -> Result<ExitCode, Stop> {
-    let given = Given::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
+fn listeners(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
+    let given =
+        RemoteArguments::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
     let [] = given.word(&arguments, "no more")?;
     let answer = given.ask(&arguments, "GET", "/v1/listeners")?;
     if given.json {
@@ -64,9 +65,9 @@ fn listeners(mut arguments: Arguments) -> Result<ExitCode, Stop> {
     Ok(print(&table(&COLUMNS, &rows)))
 }
 
-fn stats(mut arguments: Arguments) -> Result<ExitCode, Stop> {
+fn stats(mut arguments: Arguments) -> Result<ExitCode, CommandExit> {
     let mut search = String::new();
-    let given = Given::read(&mut arguments, |_, _, arguments| {
+    let given = RemoteArguments::read(&mut arguments, |_, _, arguments| {
         search = arguments.string()?;
         Ok(())
     })?;

@@ -4,9 +4,9 @@ use std::io::{BufRead as _, Write as _};
 use std::process::ExitCode;
 
 use super::super::arguments::{Arguments, Command, OptionGroup, value};
-use super::super::{Exit, Stop};
+use super::super::{CommandExit, Exit};
 use super::retained::payload;
-use super::{ADMIN, CA, Given, JSON, TOKEN_FILE, moment, shown};
+use super::{ADMIN, CA, JSON, RemoteArguments, TOKEN_FILE, moment, shown};
 use crate::json;
 use crate::stderr;
 
@@ -36,10 +36,10 @@ pub(crate) static COMMAND: Command = Command {
     ],
 };
 
-pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(&COMMAND, parser);
     let mut count = None;
-    let mut given = Given::read(&mut arguments, |given, name, arguments| {
+    let mut given = RemoteArguments::read(&mut arguments, |given, name, arguments| {
         match name {
             "count" => count = Some(arguments.number(1..=u64::MAX)?),
             name => given.query.push((name, arguments.string()?)),
@@ -53,12 +53,13 @@ pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     let events = given.open(&arguments, "/v1/tap")?;
     let mut event = String::new();
     for line in events.lines() {
-        let line = line.map_err(|error| Stop::failure(Exit::Connection, format!("the tap has ended: {error}")))?;
+        let line =
+            line.map_err(|error| CommandExit::failure(Exit::Connection, format!("the tap has ended: {error}")))?;
         if let Some(name) = line.strip_prefix("event: ") {
             name.clone_into(&mut event);
         } else if let Some(data) = line.strip_prefix("data: ") {
             let value = json::parse(data).map_err(|error| {
-                Stop::failure(Exit::Connection, format!("the tap is not understood: {}", error.message))
+                CommandExit::failure(Exit::Connection, format!("the tap is not understood: {}", error.message))
             })?;
             if event == "skipped" {
                 stderr::write_line(format_args!(
@@ -83,5 +84,5 @@ pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
             }
         }
     }
-    Err(Stop::failure(Exit::Connection, "the broker has ended the tap"))
+    Err(CommandExit::failure(Exit::Connection, "the broker has ended the tap"))
 }

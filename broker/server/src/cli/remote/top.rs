@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use super::super::Stop;
+use super::super::CommandExit;
 use super::super::arguments::{Arguments, Command, OptionGroup, flag, value};
-use super::{ADMIN, CA, EXITS, Given, JSON, TOKEN_FILE, parsed, shown, table};
+use super::{ADMIN, CA, EXITS, JSON, RemoteArguments, TOKEN_FILE, parsed, shown, table};
 use crate::json::Value;
 
 pub(crate) static COMMAND: Command = Command {
@@ -50,7 +50,7 @@ const CLIENT_COLUMNS: [(&str, &str); 8] = [
 ];
 
 /// One look.
-struct Look {
+struct Snapshot {
     overview: Value,
     clients: Value,
     topics: Value,
@@ -58,10 +58,10 @@ struct Look {
     json: String,
 }
 
-pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(&COMMAND, parser);
     let (mut once, mut interval_s, mut rows) = (false, 2, 10);
-    let mut given = Given::read(&mut arguments, |_, name, arguments| {
+    let mut given = RemoteArguments::read(&mut arguments, |_, name, arguments| {
         match name {
             "once" => once = true,
             "interval" => interval_s = arguments.number(1..=3_600)?,
@@ -74,8 +74,8 @@ pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     let is_screen = !once && !given.json && std::io::stdout().is_terminal();
     let mut before = None;
     loop {
-        let look = Look::take(&mut given, &arguments, rows)?;
-        let text = if given.json { look.json.clone() } else { look.told(before.as_ref(), rows as usize) };
+        let look = Snapshot::take(&mut given, &arguments, rows)?;
+        let text = if given.json { look.json.clone() } else { look.render(before.as_ref(), rows as usize) };
         let text = if is_screen { on_screen(&text) } else { text };
         let mut out = std::io::stdout().lock();
         let is_written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -93,12 +93,12 @@ fn on_screen(text: &str) -> String {
     format!("{HOME}{lines}{CLEAR_BELOW}")
 }
 
-impl Look {
-    fn take(given: &mut Given, arguments: &Arguments, rows: u64) -> Result<Look, Stop> {
+impl Snapshot {
+    fn take(given: &mut RemoteArguments, arguments: &Arguments, rows: u64) -> Result<Snapshot, CommandExit> {
         let mut ask = |path: &str, query: &[(&'static str, &str)]| {
             given.query = query.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
             let answer = given.ask(arguments, "GET", path)?;
-            Ok::<_, Stop>((parsed(&answer)?, answer.body))
+            Ok::<_, CommandExit>((parsed(&answer)?, answer.body))
         };
         let (overview, overview_json) = ask("/v1/overview", &[])?;
         let limit = rows.to_string();
@@ -112,10 +112,10 @@ impl Look {
             "{{\"overview\":{overview_json},\"clients\":{clients_json},\"topics\":{topics_json},\"topic_metrics\":{}}}\n",
             counted_json.trim_end(),
         );
-        Ok(Look { overview, clients, topics, counted, json })
+        Ok(Snapshot { overview, clients, topics, counted, json })
     }
 
-    fn told(&self, before: Option<&Look>, rows: usize) -> String {
+    fn render(&self, before: Option<&Snapshot>, rows: usize) -> String {
         let mut text = self.summary(before);
         let client = |client: &Value| {
             let cell = |name: &&str| shown(client.get(name));
@@ -138,7 +138,7 @@ impl Look {
     }
 
     /// Messages by topic filter, where there are any filters.
-    fn push_counted(&self, text: &mut String, before: Option<&Look>) {
+    fn push_counted(&self, text: &mut String, before: Option<&Snapshot>) {
         let counted = self.counted.list("topics");
         if counted.is_empty() {
             return;
@@ -163,7 +163,7 @@ impl Look {
         text.push_str(&table(&["filter", "received", "delivered", "dropped"], &rows));
     }
 
-    fn summary(&self, before: Option<&Look>) -> String {
+    fn summary(&self, before: Option<&Snapshot>) -> String {
         let overview = &self.overview;
         let count = |name| grouped(number(overview, name));
         let bytes = |name| match overview.get(name) {
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn rates_are_those_between_two_looks() {
         let look = |now_ms: u64, received: u64| {
-            Look {
+            Snapshot {
             overview: json::parse(&format!("{{\"now_ms\":{now_ms},\"messages_received\":{received}}}"))
                 .expect("it is JSON"),
             clients: Value::Null,
@@ -319,9 +319,9 @@ mod tests {
         }
         };
         let (first, second) = (look(1_000, 10), look(3_000, 3_010));
-        assert!(first.told(None, 10).contains("messages in - out -"));
-        assert!(first.told(None, 10).contains("\na/#     10        7          0\n"), "{}", first.told(None, 10));
-        assert!(second.told(Some(&first), 10).contains("\na/#     1,500/s   0/s        0\n"));
-        assert!(second.told(Some(&first), 10).contains("messages in 1,500/s out 0/s"));
+        assert!(first.render(None, 10).contains("messages in - out -"));
+        assert!(first.render(None, 10).contains("\na/#     10        7          0\n"), "{}", first.render(None, 10));
+        assert!(second.render(Some(&first), 10).contains("\na/#     1,500/s   0/s        0\n"));
+        assert!(second.render(Some(&first), 10).contains("messages in 1,500/s out 0/s"));
     }
 }

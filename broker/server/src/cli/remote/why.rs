@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use super::super::arguments::{Arguments, Command, OptionGroup, flag, value};
-use super::super::{Exit, Stop, print};
+use super::super::{CommandExit, Exit, print};
 use super::clients::drops;
-use super::{ADMIN, CA, Given, JSON, MOUNT_POINT, TOKEN_FILE, parsed, percent_encoded, shown};
+use super::{ADMIN, CA, JSON, MOUNT_POINT, RemoteArguments, TOKEN_FILE, parsed, percent_encoded, shown};
 
 pub(crate) static COMMAND: Command = Command {
     name: "why",
@@ -33,9 +33,9 @@ pub(crate) static COMMAND: Command = Command {
     ],
 };
 
-pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(&COMMAND, parser);
-    let mut given = Given::read(&mut arguments, |given, name, arguments| {
+    let mut given = RemoteArguments::read(&mut arguments, |given, name, arguments| {
         let (name, value) = match name {
             "retain" => (name, "true".to_owned()),
             "payload-bytes" => ("payload_bytes", arguments.string()?),

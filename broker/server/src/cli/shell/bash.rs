@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Takes, first_words, keys, longest_first, second_words};
+use super::{OptionValue, first_words, keys, longest_first, second_words};
 use crate::cli::arguments::Command;
 
 pub(super) fn script() -> String {
@@ -58,16 +58,20 @@ fn push_command(script: &mut String, command: &Command) {
     let _ = writeln!(script, "        options='{}'", options.join(" "));
     let mut cases = String::new();
     for option in command.options() {
-        let completes = match Takes::of(option) {
-            Takes::Nothing => continue,
-            Takes::File => "compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- \"$current\")".to_owned(),
-            Takes::Directory => "compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- \"$current\")".to_owned(),
-            Takes::Words(words) => format!("_tautwire_words '{}'", words.join(" ")),
-            Takes::Key => {
+        let completes = match OptionValue::of(option) {
+            OptionValue::Nothing => continue,
+            OptionValue::File => {
+                "compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- \"$current\")".to_owned()
+            }
+            OptionValue::Directory => {
+                "compopt -o filenames; mapfile -t COMPREPLY < <(compgen -d -- \"$current\")".to_owned()
+            }
+            OptionValue::Words(words) => format!("_tautwire_words '{}'", words.join(" ")),
+            OptionValue::Key => {
                 "compopt -o nospace; mapfile -t COMPREPLY < <(compgen -S = -W \"$_tautwire_keys\" -- \"$current\")"
                     .to_owned()
             }
-            Takes::Anything => "compopt +o default".to_owned(),
+            OptionValue::Anything => "compopt +o default".to_owned(),
         };
         let short = option.short.map(|short| format!("-{short} | ")).unwrap_or_default();
         let _ = writeln!(

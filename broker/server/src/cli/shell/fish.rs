@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Takes, first_sentence, first_words, keys, second_words};
+use super::{OptionValue, first_sentence, first_words, keys, second_words};
 use crate::cli::COMMANDS;
 use crate::cli::arguments::Command;
 
@@ -53,17 +53,17 @@ fn push_command(script: &mut String, command: &Command) {
     }
     for option in command.options() {
         let short = option.short.map(|short| format!(" -s {short}")).unwrap_or_default();
-        let takes = match Takes::of(option) {
-            Takes::Nothing => String::new(),
-            Takes::File => " -r -F".to_owned(),
-            Takes::Directory => " -x -a '(__fish_complete_directories)'".to_owned(),
-            Takes::Words(words) => format!(" -x -a '{}'", words.join(" ")),
-            Takes::Key => " -x -a '(__tautwire_keys)'".to_owned(),
-            Takes::Anything => " -x".to_owned(),
+        let accepts = match OptionValue::of(option) {
+            OptionValue::Nothing => String::new(),
+            OptionValue::File => " -r -F".to_owned(),
+            OptionValue::Directory => " -x -a '(__fish_complete_directories)'".to_owned(),
+            OptionValue::Words(words) => format!(" -x -a '{}'", words.join(" ")),
+            OptionValue::Key => " -x -a '(__tautwire_keys)'".to_owned(),
+            OptionValue::Anything => " -x".to_owned(),
         };
         let _ = writeln!(
             script,
-            "complete -c tautwire -n '__tautwire_runs {}' -l {}{short}{takes} -d {}",
+            "complete -c tautwire -n '__tautwire_runs {}' -l {}{short}{accepts} -d {}",
             command.name,
             option.name,
             quoted(first_sentence(option.help))

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::arguments::{Argument, Arguments, Command, OptionSpec};
-use super::{COMMANDS, Exit, Stop, print};
+use super::{COMMANDS, CommandExit, Exit, print};
 use crate::config::KEYS;
 
 pub(crate) static COMPLETION: Command = Command {
@@ -34,7 +34,7 @@ pub(crate) static MAN: Command = Command {
     notes: &["Exit codes: 0 written; 1 not."],
 };
 
-pub(super) fn run_completion(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+pub(super) fn run_completion(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(&COMPLETION, parser);
     let script = match only(&mut arguments)?.as_deref() {
         Some("bash") => bash::script(),
@@ -45,21 +45,22 @@ pub(super) fn run_completion(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     Ok(print(&script))
 }
 
-pub(super) fn run_man(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+pub(super) fn run_man(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
     let mut arguments = Arguments::new(&MAN, parser);
     let Some(folder) = only(&mut arguments)?.map(PathBuf::from) else {
         return Err(arguments.command_failure("write the directory for the pages"));
     };
     for page in man::pages() {
         let path = folder.join(page.file);
-        std::fs::write(&path, page.text)
-            .map_err(|error| Stop::failure(Exit::Usage, format!("{}: cannot be written: {error}", path.display())))?;
+        std::fs::write(&path, page.text).map_err(|error| {
+            CommandExit::failure(Exit::Usage, format!("{}: cannot be written: {error}", path.display()))
+        })?;
     }
     Ok(Exit::Success.into())
 }
 
 /// The one argument of a command that has no options.
-fn only(arguments: &mut Arguments) -> Result<Option<String>, Stop> {
+fn only(arguments: &mut Arguments) -> Result<Option<String>, CommandExit> {
     let mut given = None;
     while let Some(argument) = arguments.next()? {
         if let Argument::Positional(text) = argument {
@@ -73,7 +74,7 @@ fn only(arguments: &mut Arguments) -> Result<Option<String>, Stop> {
 }
 
 /// What may stand behind an option.
-enum Takes {
+enum OptionValue {
     Nothing,
     File,
     Directory,
@@ -84,16 +85,16 @@ enum Takes {
     Anything,
 }
 
-impl Takes {
-    fn of(option: &OptionSpec) -> Takes {
+impl OptionValue {
+    fn of(option: &OptionSpec) -> OptionValue {
         match option.values {
-            None => Takes::Nothing,
-            Some("FILE" | "PATH") => Takes::File,
-            Some("DIR") => Takes::Directory,
-            Some("KEY=VALUE") => Takes::Key,
-            Some("QOS") => Takes::Words(vec!["0", "1", "2"]),
-            Some(words) if words.contains('|') => Takes::Words(words.split('|').collect()),
-            Some(_) => Takes::Anything,
+            None => OptionValue::Nothing,
+            Some("FILE" | "PATH") => OptionValue::File,
+            Some("DIR") => OptionValue::Directory,
+            Some("KEY=VALUE") => OptionValue::Key,
+            Some("QOS") => OptionValue::Words(vec!["0", "1", "2"]),
+            Some(words) if words.contains('|') => OptionValue::Words(words.split('|').collect()),
+            Some(_) => OptionValue::Anything,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Takes, first_sentence, first_words, keys, longest_first, second_words};
+use super::{OptionValue, first_sentence, first_words, keys, longest_first, second_words};
 use crate::cli::arguments::{Command, OptionSpec};
 
 pub(super) fn script() -> String {
@@ -66,12 +66,13 @@ fn push_command(script: &mut String, command: &Command) {
     );
     for option in command.options() {
         let help = escaped(first_sentence(option.help));
-        let takes = action(option);
-        let (equals, short_argument) = if takes.is_empty() { ("", "") } else { ("=", "+") };
+        let accepts = action(option);
+        let (equals, short_argument) = if accepts.is_empty() { ("", "") } else { ("=", "+") };
         if let Some(short) = option.short {
-            let _ = writeln!(script, "            {} \\", quoted(&format!("*-{short}{short_argument}[{help}]{takes}")));
+            let _ =
+                writeln!(script, "            {} \\", quoted(&format!("*-{short}{short_argument}[{help}]{accepts}")));
         }
-        let _ = writeln!(script, "            {} \\", quoted(&format!("*--{}{equals}[{help}]{takes}", option.name)));
+        let _ = writeln!(script, "            {} \\", quoted(&format!("*--{}{equals}[{help}]{accepts}", option.name)));
     }
     let actions = command.actions();
     if !actions.is_empty() {
@@ -83,13 +84,13 @@ fn push_command(script: &mut String, command: &Command) {
 /// What completes the value of an option, as `_arguments` has it.
 fn action(option: &OptionSpec) -> String {
     let Some(values) = option.values else { return String::new() };
-    let action = match Takes::of(option) {
-        Takes::Nothing => return String::new(),
-        Takes::File => "_files".to_owned(),
-        Takes::Directory => "_files -/".to_owned(),
-        Takes::Words(words) => format!("({})", words.join(" ")),
-        Takes::Key => "_tautwire_keys".to_owned(),
-        Takes::Anything => " ".to_owned(),
+    let action = match OptionValue::of(option) {
+        OptionValue::Nothing => return String::new(),
+        OptionValue::File => "_files".to_owned(),
+        OptionValue::Directory => "_files -/".to_owned(),
+        OptionValue::Words(words) => format!("({})", words.join(" ")),
+        OptionValue::Key => "_tautwire_keys".to_owned(),
+        OptionValue::Anything => " ".to_owned(),
     };
     format!(":{}:{action}", escaped(values))
 }

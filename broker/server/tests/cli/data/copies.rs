@@ -151,7 +151,7 @@ fn bans_go_along_with_a_backup_and_come_back_with_it() {
 }
 
 #[test]
-fn compacting_leaves_the_state_and_lets_go_of_the_log() {
+fn compacting_preserves_the_state_and_truncates_the_log() {
     let world = World::closed(6_000);
     let segments = |world: &World| world.files().into_keys().filter(|name| name.starts_with("segment-")).count();
     assert!(segments(&world) > 4);

@@ -13,7 +13,7 @@ const SEVEN_BYTES: usize = 6_000;
 const ONE_BYTES: usize = 50_000;
 
 /// Checks that a damaged directory is told of and refused, unchanged; gives what `data check` says.
-fn told_and_refused(world: &World) -> String {
+fn expect_reported_and_refused(world: &World) -> String {
     let before = world.files();
     let text = world.data("check", &[]).expect(2).text();
     assert!(text.starts_with(&format!("{}: damaged\n", world.path().display())), "{text}");
@@ -28,7 +28,7 @@ fn told_and_refused(world: &World) -> String {
 }
 
 /// Checks that the damage is not found again, however the broker ends.
-fn found_no_more(world: &World) {
+fn expect_clean_check(world: &World) {
     world.data("check", &[]).expect(0);
     let mut broker = world.serve(&[]);
     broker.process().kill();
@@ -41,7 +41,7 @@ fn found_no_more(world: &World) {
 fn bytes_that_have_changed_are_named_and_the_rest_is_served() {
     let world = World::closed(SEVEN_BYTES);
     let segment = world.flip_message(17);
-    let text = told_and_refused(&world);
+    let text = expect_reported_and_refused(&world);
     assert!(text.contains(&format!("\ndamage: segment {segment}, bytes ")), "{text}");
     assert!(text.contains("frames are lost, behind position "), "{text}");
     assert!(text.contains("  sessions: \"first\"\n  topics: \"t/17\"\n"), "{text}");
@@ -57,7 +57,7 @@ fn bytes_that_have_changed_are_named_and_the_rest_is_served() {
     assert!(log.contains("sessions: \"first\"; topics: \"t/17\""), "{log}");
     let put_aside = world.files().keys().filter(|name| name.starts_with("damaged-")).count();
     assert_eq!(put_aside, 1, "the damaged segment is kept for people");
-    found_no_more(&world);
+    expect_clean_check(&world);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_segment_that_is_missing_is_named_and_the_rest_is_served() {
     let world = World::closed(SEVEN_BYTES);
     let begins_late = 3;
     fs::remove_file(world.path().join(segment_name(begins_late))).expect("is there");
-    let text = told_and_refused(&world);
+    let text = expect_reported_and_refused(&world);
     assert!(
         text.contains(&format!("\ndamage: segment {begins_late}, bytes 0 to {SEGMENT_MIN_BYTES}: the file is missing"))
     );
@@ -74,7 +74,7 @@ fn a_segment_that_is_missing_is_named_and_the_rest_is_served() {
     assert_eq!(receive(&broker, "first", 33), topics((0..13).chain(20..MESSAGES)));
     let log = broker.stop();
     assert!(log.contains("the file is missing"), "{log}");
-    found_no_more(&world);
+    expect_clean_check(&world);
 }
 
 #[test]
@@ -90,11 +90,11 @@ fn records_of_a_session_whose_beginning_is_lost_are_passed_over() {
     });
     let (name, offset) = name.expect("it is somewhere");
     world.flip(&name, offset);
-    let text = told_and_refused(&world);
+    let text = expect_reported_and_refused(&world);
     assert!(text.contains("does not fit to what is left: 1 records of unknown sessions"), "{text}");
     let log = world.serve(&["--recover"]).stop();
     assert!(log.contains("1 records of unknown sessions") && log.contains("sessions: number 3"), "{log}");
-    found_no_more(&world);
+    expect_clean_check(&world);
 }
 
 #[test]
@@ -103,24 +103,24 @@ fn a_log_that_was_cut_short_is_damage_and_the_rest_is_served() {
     let last = world.files().into_keys().filter(|name| name.starts_with("segment-")).max().expect("there are some");
     let file = fs::OpenOptions::new().write(true).open(world.path().join(&last)).expect("is there");
     file.set_len(8_192 + 4_096).expect("can be cut");
-    let text = told_and_refused(&world);
+    let text = expect_reported_and_refused(&world);
     assert!(text.contains(&format!("bytes 12288 to {SEGMENT_MIN_BYTES}: the disk does not read")), "{text}");
     let broker = world.serve(&["--recover"]);
     assert_eq!(receive(&broker, "first", 30), topics(0..30));
     broker.stop();
-    found_no_more(&world);
+    expect_clean_check(&world);
 }
 
 #[test]
 fn a_segment_in_the_middle_that_was_cut_to_nothing_is_damage_and_the_rest_is_served() {
     let world = World::closed(SEVEN_BYTES);
     fs::write(world.path().join(segment_name(4)), b"").expect("can be written");
-    let text = told_and_refused(&world);
+    let text = expect_reported_and_refused(&world);
     assert!(text.contains("\ndamage: segment 4: the header and its copy are damaged"), "{text}");
     let broker = world.serve(&["--recover"]);
     assert!(receive(&broker, "first", 30).starts_with(&topics(0..15)));
     broker.stop();
-    found_no_more(&world);
+    expect_clean_check(&world);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn of_a_damaged_snapshot_the_rest_is_served() {
     let offset = 1_300_000;
     assert!(bytes.len() > offset, "{} bytes", bytes.len());
     world.flip(&name, offset as u64);
-    let text = told_and_refused(&world);
+    let text = expect_reported_and_refused(&world);
     assert!(text.contains(&format!("damage: {name} is not whole")), "{text}");
     assert!(text.contains("damage: lost of the snapshot: bytes "), "{text}");
 
@@ -144,7 +144,7 @@ fn of_a_damaged_snapshot_the_rest_is_served() {
     assert_eq!(receive(&broker, "first", 15), topics(0..15));
     let log = broker.stop();
     assert!(log.contains(&format!("{name} is damaged")) && log.contains("lost of the snapshot"), "{log}");
-    found_no_more(&world);
+    expect_clean_check(&world);
 }
 
 /// The name of the last segment with frames, and where its last frame begins.
@@ -157,7 +157,7 @@ fn last_frame(world: &World) -> (String, u64) {
 
 /// Nobody can tell whether it was acknowledged, and nothing says that it was not.
 #[test]
-fn a_torn_tail_is_told_and_cut_off() {
+fn a_torn_tail_is_reported_and_truncated() {
     let world = World::written(SEVEN_BYTES);
     let (name, last) = last_frame(&world);
     world.flip(&name, last + 49);
@@ -179,17 +179,17 @@ fn a_torn_tail_is_told_and_cut_off() {
 
 /// The broker had been idle when it was killed, so the last frame is no write that was interrupted.
 #[test]
-fn damage_to_the_last_frame_of_a_broker_that_was_killed_is_told_as_damage() {
+fn damage_to_the_last_frame_of_a_killed_broker_is_reported() {
     let world = World::sealed(SEVEN_BYTES);
     world.data("check", &[]).expect(0);
     let (name, last) = last_frame(&world);
     world.flip(&name, last + 49);
-    let text = told_and_refused(&world);
+    let text = expect_reported_and_refused(&world);
     assert!(text.contains("frames are lost, behind position "), "{text}");
     let broker = world.serve(&["--recover"]);
     assert_eq!(receive(&broker, "first", 40), topics(0..MESSAGES));
     broker.stop();
-    found_no_more(&world);
+    expect_clean_check(&world);
 }
 
 /// Frames are overwritten with zeros, up to the end of the log.
@@ -201,10 +201,10 @@ fn the_end_of_a_log_that_was_closed_in_order_is_missed() {
         let mut bytes = fs::read(&path).expect("is there");
         bytes[last as usize - 4_096..].fill(0);
         fs::write(&path, bytes).expect("can be written");
-        let text = told_and_refused(&world);
+        let text = expect_reported_and_refused(&world);
         assert!(text.contains("frames are lost, behind position "), "{text}");
         world.serve(&["--recover"]).stop();
-        found_no_more(&world);
+        expect_clean_check(&world);
     }
 }
 
@@ -213,12 +213,12 @@ fn a_last_segment_that_is_missing_is_named() {
     for world in [World::closed(SEVEN_BYTES), World::written(SEVEN_BYTES)] {
         let (name, _) = last_frame(&world);
         fs::remove_file(world.path().join(&name)).expect("is there");
-        let text = told_and_refused(&world);
+        let text = expect_reported_and_refused(&world);
         assert!(text.contains(": the file is missing, behind position "), "{text}");
         let broker = world.serve(&["--recover"]);
         assert!(receive(&broker, "first", 30).starts_with(&topics(0..30)));
         broker.stop();
-        found_no_more(&world);
+        expect_clean_check(&world);
     }
 }
 
@@ -237,10 +237,10 @@ fn a_first_segment_that_is_missing_is_named_although_nothing_is_behind_it() {
     broker.process().kill();
     drop(broker);
     fs::remove_file(world.path().join(segment_name(1))).expect("is there");
-    let text = told_and_refused(&world);
+    let text = expect_reported_and_refused(&world);
     assert!(text.contains("\ndamage: segment 1: the file is missing, behind position 0 and before "), "{text}");
     world.serve(&["--recover"]).stop();
-    found_no_more(&world);
+    expect_clean_check(&world);
 }
 
 #[test]

@@ -4,5 +4,5 @@ mod copies;
 mod damage;
 mod golden;
 mod golden_files;
-mod looking;
+mod inspect;
 mod world;

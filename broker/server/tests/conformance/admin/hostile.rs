@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::contracts::support::World;
 use crate::support::http::{Answer, answer_bytes, exchange};
-use crate::support::{EXPECTATION, TOKEN};
+use crate::support::{EXPECT_TIMEOUT, TOKEN};
 
 fn with_token(rest: &str) -> String {
     format!("PUT /contracts/new HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n{rest}")
@@ -97,7 +97,7 @@ fn a_body_is_asked_for_where_the_client_waits_for_that() {
     let body = r#"{"topics": "new/#", "format": "json", "schema": "{}"}"#;
     let head = with_token(&format!("Expect: 100-continue\r\nContent-Length: {}\r\n\r\n", body.len()));
     let mut stream = TcpStream::connect(world.broker.admin_address()).expect("connects");
-    stream.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
+    stream.set_read_timeout(Some(EXPECT_TIMEOUT)).expect("a positive time is a valid timeout");
     stream.write_all(head.as_bytes()).expect("writes");
     let mut interim = [0; 25];
     stream.read_exact(&mut interim).expect("an interim answer comes");

@@ -124,7 +124,7 @@ fn a_posted_message_is_retained_and_taken_away_again() {
 }
 
 #[test]
-fn what_breaks_its_contract_is_refused_with_the_reason_and_goes_to_nobody() {
+fn invalid_messages_are_refused_with_the_reason_and_not_delivered() {
     every_thread_count(|case| {
         let world = World::new(case.threads);
         let address = world.broker.admin_address();

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::contracts::support::World;
 use crate::support::http::{exchange, field};
-use crate::support::{AtLeastOnce, AtMostOnce, Broker, EXPECTATION, ExactlyOnce, Folder, TOKEN, V5, admin};
+use crate::support::{AtLeastOnce, AtMostOnce, Broker, EXPECT_TIMEOUT, ExactlyOnce, Folder, TOKEN, V5, admin};
 
 #[test]
 fn health_is_said_to_everybody_and_nothing_else_of_the_broker_is() {
@@ -138,7 +138,7 @@ fn messages_are_counted_by_the_topic_filters_that_are_named() {
         publisher.publish("other", AtLeastOnce, b"nobody counts this");
 
         // The thread of the client that is away may take its messages later.
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         let answer = loop {
             let answer = admin(broker.admin_address(), "GET", "/v1/topic-metrics", "").expect(200);
             if answer.body.contains("\"messages_dropped\":1") {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::contracts::support::{World as Contracts, protobuf};
 use crate::reload::World;
 use crate::support::http::{Answer, post};
-use crate::support::{AtLeastOnce, Broker, EXPECTATION, Folder, TOKEN, admin, every_case};
+use crate::support::{AtLeastOnce, Broker, EXPECT_TIMEOUT, Folder, TOKEN, admin, every_case};
 
 fn ask(broker: &Broker, method: &str, path: &str) -> Answer {
     admin(broker.admin_address(), method, path, "")
@@ -123,7 +123,7 @@ fn what_a_filter_covers_is_removed_and_subscribers_are_told() {
 }
 
 #[test]
-fn what_was_removed_stays_away_after_a_kill_and_what_is_on_disk_is_shown() {
+fn removed_retained_messages_stay_removed_after_a_kill() {
     for threads in [1, 2] {
         let folder = Folder::new(&[("token", TOKEN)]);
         let start = || {
@@ -138,7 +138,7 @@ fn what_was_removed_stays_away_after_a_kill_and_what_is_on_disk_is_shown() {
             let payload = format!("{number:04}").repeat(1_024);
             retain(&broker, &format!("big/{number:03}"), payload.as_bytes());
         }
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         while admin(broker.admin_address(), "GET", "/metrics", "").expect(200).number("cold_messages") < 100 {
             assert!(Instant::now() < deadline, "nothing leaves memory");
             thread::yield_now();

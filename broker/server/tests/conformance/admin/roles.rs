@@ -128,7 +128,7 @@ fn a_tap_ends_when_who_watches_may_not_any_more() {
     by(&world, "operator", "GET", "/v1/tap", "").expect(403);
     by(&world, "chief", "GET", "/v1/retained/a", "").expect(403);
     let mut stream = std::net::TcpStream::connect(world.broker.admin_address()).expect("it accepts");
-    stream.set_read_timeout(Some(crate::support::EXPECTATION)).expect("a positive time is a valid timeout");
+    stream.set_read_timeout(Some(crate::support::EXPECT_TIMEOUT)).expect("a positive time is a valid timeout");
     write!(stream, "GET /v1/tap HTTP/1.1\r\n{}\r\n", token("seer")).expect("it is sent");
     let mut stream = BufReader::new(stream);
     let mut line = String::new();

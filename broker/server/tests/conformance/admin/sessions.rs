@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::roles::{by, tokens};
 use crate::reload::World;
 use crate::support::http::{Answer, ask, exchange};
-use crate::support::{EXPECTATION, Folder, TOKEN};
+use crate::support::{EXPECT_TIMEOUT, Folder, TOKEN};
 
 const JSON: &str = "Content-Type: application/json\r\n";
 /// The password is `secret`, hashed as mosquitto does it, which takes no time.
@@ -97,7 +97,7 @@ fn a_token_or_a_password_opens_a_session_with_a_cookie_that_scripts_cannot_read(
 }
 
 #[test]
-fn who_is_not_known_or_has_no_role_does_not_get_in() {
+fn unknown_users_and_users_without_a_role_are_refused() {
     let world = world(&[]);
     for (body, status, code) in [
         (by_token("no such token at all"), 401, "login_refused"),
@@ -190,7 +190,7 @@ fn a_session_ends_by_logging_out_and_with_what_it_was_opened_by() {
 #[test]
 fn whoever_goes_on_failing_has_to_wait_and_nobody_else() {
     let world = world(&[]);
-    let deadline = Instant::now() + EXPECTATION;
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     let mut failures = 0;
     // The fifth makes the next wait for four seconds.
     while failures < 5 {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::contracts::support::{World, messagepack};
 use crate::support::http::{Answer, post};
-use crate::support::{AtLeastOnce, AtMostOnce, Broker, EXPECTATION, ExactlyOnce, TOKEN, V5, admin};
+use crate::support::{AtLeastOnce, AtMostOnce, Broker, EXPECT_TIMEOUT, ExactlyOnce, TOKEN, V5, admin};
 
 /// A tap that is open.
 struct Tap(BufReader<TcpStream>);
@@ -15,7 +15,7 @@ impl Tap {
     #[track_caller]
     fn open(broker: &Broker, query: &str) -> Tap {
         let mut stream = TcpStream::connect(broker.admin_address()).expect("the admin API accepts connections");
-        stream.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
+        stream.set_read_timeout(Some(EXPECT_TIMEOUT)).expect("a positive time is a valid timeout");
         let request = format!("GET /v1/tap?{query} HTTP/1.1\r\nHost: admin\r\nAuthorization: Bearer {TOKEN}\r\n\r\n");
         stream.write_all(request.as_bytes()).expect("the request is taken");
         let mut tap = Tap(BufReader::new(stream));
@@ -139,7 +139,7 @@ fn what_is_beyond_the_rate_is_counted_and_taps_are_few() {
     assert!(ask("filter=b").expect(503).body.contains("\"busy\""));
     assert_eq!((world.count("admin_taps"), world.count("admin_taps_refused")), (4, 1));
     drop((tap, others));
-    let deadline = Instant::now() + EXPECTATION;
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     while world.count("admin_taps") > 0 {
         assert!(Instant::now() < deadline, "taps stay open");
     }

@@ -12,8 +12,8 @@ use crate::contracts::support;
 use crate::reload::World;
 use crate::support::property::{maximum_packet_size, receive_maximum};
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Connecting, EXPECTATION, ExactlyOnce, Folder, Outgoing, V3_1_1, V5, Way, options,
-    time_passes,
+    AtLeastOnce, AtMostOnce, ConnectBuilder, EXPECT_TIMEOUT, ExactlyOnce, Folder, OutgoingPublish, Transport, V3_1_1,
+    V5, options, sleep,
 };
 
 impl World {
@@ -105,7 +105,7 @@ impl World {
 }
 
 #[test]
-fn what_waits_in_the_queue_of_a_group_is_said() {
+fn group_queue_lengths_are_reported() {
     for threads in [1, 2] {
         let world = World::new(threads, "", &[]);
         let mut publisher = world.broker.connect(V5, "p");
@@ -208,7 +208,7 @@ fn what_rules_contracts_formats_and_options_have_to_do_with_it_is_said() {
         is(world.why("formats", "topic=strict/1"), "arrives", &["subscribed", "contract"]);
         is(world.why("formats", "topic=watched/1"), "does_not_arrive", &["subscribed", "cannot_become", "contract"]);
 
-        world.broker.connect(V5, "p").deliver(&Outgoing::new("kept", AtLeastOnce, b"x").retained());
+        world.broker.connect(V5, "p").deliver(&OutgoingPublish::new("kept", AtLeastOnce, b"x").retained());
         let wants = |retain_handling| SubscriptionOptions { retain_handling, ..options(AtLeastOnce) };
         for (name, filter, retain_handling, is_sent) in [
             ("always", "kept", RetainHandling::SendAtSubscribe, true),
@@ -223,7 +223,7 @@ fn what_rules_contracts_formats_and_options_have_to_do_with_it_is_said() {
             assert_eq!(!codes.contains(&"retain_handling".to_owned()), is_sent, "{name}: {codes:?}");
         }
 
-        let mounted = Connecting::new(Way::Tcp(world.broker.other_address(0)), V5, "inside").open();
+        let mounted = ConnectBuilder::new(Transport::Tcp(world.broker.other_address(0)), V5, "inside").open();
         is(world.why("inside", "mount_point=m/&topic=open"), "does_not_arrive", &["outside_mount"]);
         is(world.why("inside", "mount_point=m/&topic=m/open"), "does_not_arrive", &["not_subscribed"]);
         is(world.why("inside", "topic=m/open"), "does_not_arrive", &["no_session"]);
@@ -279,7 +279,7 @@ fn what_the_client_cannot_take_is_remembered_with_the_reason() {
         old.subscribe("$as/protobuf/watched/#", AtLeastOnce);
         publisher.publish("watched/1", AtLeastOnce, b"{\"n\": 1}");
         assert_eq!(world.drops("old"), ["untranscodable watched/1 1"]);
-        publisher.deliver(&Outgoing::new("watched/2", AtLeastOnce, b"{\"n\": 1}").retained());
+        publisher.deliver(&OutgoingPublish::new("watched/2", AtLeastOnce, b"{\"n\": 1}").retained());
         let mut late = world.broker.connect(V3_1_1, "late");
         late.subscribe("$as/protobuf/watched/#", AtLeastOnce);
         late.ping();
@@ -295,9 +295,10 @@ fn what_waited_in_vain_is_remembered_with_the_reason() {
         let mut client = world.broker.connecting(V5, "c").property(receive_maximum(1)).open();
         client.subscribe("a", AtLeastOnce);
         publisher.publish("a", AtLeastOnce, b"first");
-        publisher.deliver(&Outgoing::new("a", AtLeastOnce, b"expired").property(Property::MessageExpiryInterval(1)));
+        publisher
+            .deliver(&OutgoingPublish::new("a", AtLeastOnce, b"expired").property(Property::MessageExpiryInterval(1)));
         let first = client.expect_publish();
-        time_passes(Duration::from_millis(2_200));
+        sleep(Duration::from_millis(2_200));
         client.acknowledge(&first);
         client.ping();
         assert_eq!(world.drops("c"), ["expired a 1"]);
@@ -338,7 +339,7 @@ fn a_client_that_does_not_read_is_said_to_be_it() {
 }
 
 #[test]
-fn those_for_whose_output_there_was_no_memory_are_said_to_be_it() {
+fn clients_dropped_for_lack_of_output_memory_are_reported() {
     for threads in [1, 2] {
         let world = World::new(threads, "[limits]\nbuffered_bytes = 1048576\n", &["sys.interval_s=3600"]);
         let names: Vec<String> = (0..40).map(|number| format!("c{number}")).collect();
@@ -347,7 +348,7 @@ fn those_for_whose_output_there_was_no_memory_are_said_to_be_it() {
         let mut publisher = world.broker.connect(V5, "p");
         // More than twice the memory, handed to all of them in one turn.
         publisher.publish("large", AtMostOnce, &[b'x'; 60_000]);
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         let told = loop {
             let told: Vec<String> = names.iter().flat_map(|name| world.drops(name)).collect();
             if !told.is_empty() {
@@ -364,7 +365,7 @@ fn those_for_whose_output_there_was_no_memory_are_said_to_be_it() {
 fn what_a_filter_matches_outside_of_the_mount_point_is_not_told_to_its_clients() {
     for threads in [1, 2] {
         let world = world_with_rules(threads);
-        let mut inside = Connecting::new(Way::Tcp(world.broker.other_address(0)), V5, "inside").open();
+        let mut inside = ConnectBuilder::new(Transport::Tcp(world.broker.other_address(0)), V5, "inside").open();
         inside.subscribe("#", AtLeastOnce);
         let mut publisher = world.broker.connect(V5, "p");
         for (topic, qos) in [("m", AtMostOnce), ("m/$x", AtMostOnce), ("m", AtLeastOnce)] {

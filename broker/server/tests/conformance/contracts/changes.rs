@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use super::support::{MANIFEST, World, answer_to, json, protobuf};
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Client, EXPECTATION, Outgoing, V3_1_1, V5, admin, every_case, every_thread_count,
-    expect_nothing_from,
+    AtLeastOnce, AtMostOnce, Client, EXPECT_TIMEOUT, OutgoingPublish, V3_1_1, V5, admin, every_case,
+    every_thread_count, expect_nothing_from,
 };
 
 const TOPIC: &str = "sensors/7/reading";
@@ -13,7 +13,7 @@ const TOPIC: &str = "sensors/7/reading";
 /// Waits until the retained index of contracts `is` right, as it comes live.
 #[track_caller]
 fn await_index(client: &mut Client, is: impl Fn(&str) -> bool) {
-    let deadline = Instant::now() + EXPECTATION;
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     while !is(client.expect_publish().text()) {
         assert!(Instant::now() < deadline, "the index did not come");
     }
@@ -96,7 +96,7 @@ fn retained_messages_of_an_older_contract_are_not_given_in_a_format_they_do_not_
     every_thread_count(|case| {
         let world = World::new(case.threads);
         let mut publisher = world.connect(V5, "publisher");
-        publisher.deliver(&Outgoing::new(TOPIC, AtLeastOnce, &protobuf("7", 21.5)).retained());
+        publisher.deliver(&OutgoingPublish::new(TOPIC, AtLeastOnce, &protobuf("7", 21.5)).retained());
         let schema = r#"syntax = \"proto3\"; message Reading { bool device_id = 1; }"#;
         let body = format!(r#"{{"topics": "sensors/+/reading", "format": "protobuf", "schema": "{schema}"}}"#);
         admin(world.broker.admin_address(), "PUT", "/contracts/reading", &body).expect(200);
@@ -122,18 +122,18 @@ fn sighup_reads_the_folder_again_whole_or_not_at_all() {
         world.folder.write("contracts/contracts.toml", &MANIFEST.replace("name = \"strict\"", "name = \"renamed\""));
         world.broker.signal("HUP");
         await_index(&mut client, |index| index.contains("\"renamed\"") && !index.contains("\"strict\""));
-        let (reason, why) = answer_to(&mut client, &Outgoing::new("strict/a", AtLeastOnce, b"1"));
+        let (reason, why) = answer_to(&mut client, &OutgoingPublish::new("strict/a", AtLeastOnce, b"1"));
         assert!(reason == 0x99 && why.contains("contract renamed"), "{why}");
 
         // One mistake, and nothing of the new folder holds.
         let wrong = MANIFEST.replace("name = \"strict\"", "name = \"third\"").replace("numbered.json", "gone.json");
         world.folder.write("contracts/contracts.toml", &wrong);
         world.broker.signal("HUP");
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         while world.count("contract_changes_refused") == 0 {
             assert!(Instant::now() < deadline, "the folder was not read again");
         }
-        let (_, why) = answer_to(&mut client, &Outgoing::new("strict/a", AtLeastOnce, b"1"));
+        let (_, why) = answer_to(&mut client, &OutgoingPublish::new("strict/a", AtLeastOnce, b"1"));
         assert!(why.contains("contract renamed"), "{why}");
         let right = MANIFEST.replace("name = \"strict\"", "name = \"fourth\"");
         world.folder.write("contracts/contracts.toml", &right);

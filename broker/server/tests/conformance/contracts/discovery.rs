@@ -5,14 +5,14 @@ use tautwire_protocol::{Properties, Property};
 use super::support::{MANIFEST, World};
 use crate::support::property::response_topic;
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Client, Message, Outgoing, V3_1_1, V5, every_case, every_thread_count, every_version,
-    expect_nothing_from,
+    AtLeastOnce, AtMostOnce, Client, Message, OutgoingPublish, V3_1_1, V5, every_case, every_thread_count,
+    every_version, expect_nothing_from,
 };
 
 const REQUEST: &str = "$SYS/contracts/request";
 
-fn request(payload: &str) -> Outgoing<'_> {
-    Outgoing::new(REQUEST, AtMostOnce, payload.as_bytes())
+fn request(payload: &str) -> OutgoingPublish<'_> {
+    OutgoingPublish::new(REQUEST, AtMostOnce, payload.as_bytes())
 }
 
 #[track_caller]
@@ -144,22 +144,22 @@ fn a_broker_without_contracts_says_so() {
         let mut client = broker.connect(V3_1_1, "client");
         assert_eq!(ask(&mut client, "").text(), "{}");
         let mut client = broker.connect(V5, "client-5");
-        client.deliver(&Outgoing::new("$SYS/discovery/request", AtLeastOnce, b""));
+        client.deliver(&OutgoingPublish::new("$SYS/discovery/request", AtLeastOnce, b""));
         assert_eq!(client.expect_publish().payload(), b"");
     });
 }
 
 #[test]
-fn who_wants_no_discovery_has_none() {
+fn discovery_can_be_disabled() {
     every_thread_count(|case| {
         let world = World::set(World::folder(MANIFEST), case.threads, &["contracts.discovery=false"]);
         let mut client = world.connect(V5, "client");
         client.subscribe("$SYS/contracts/#", AtMostOnce);
         for topic in [REQUEST, "$SYS/discovery/request"] {
-            assert_eq!(client.deliver(&Outgoing::new(topic, AtLeastOnce, b"")), 0x87, "{topic}");
+            assert_eq!(client.deliver(&OutgoingPublish::new(topic, AtLeastOnce, b"")), 0x87, "{topic}");
         }
         // Contracts hold all the same.
-        let broken = Outgoing::new("strict/1", AtLeastOnce, b"?");
+        let broken = OutgoingPublish::new("strict/1", AtLeastOnce, b"?");
         assert_eq!(client.deliver(&broken), 0x99);
         expect_nothing_from(&mut world.connect(V5, "publisher"), &mut client);
     });

@@ -5,8 +5,8 @@ use tautwire_protocol::{Packet, Property};
 use super::support::{EVERY_QOS, World, json, messagepack, protobuf, subscribe_accepting};
 use crate::support::property::subscription_identifier;
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Client, ExactlyOnce, Message, NEVER, Outgoing, ProtocolVersion, V3_1_1, V5, every_case,
-    every_thread_count, expect_nothing_from, options,
+    AtLeastOnce, AtMostOnce, Client, ExactlyOnce, Message, NEVER, OutgoingPublish, ProtocolVersion, V3_1_1, V5,
+    every_case, every_thread_count, expect_nothing_from, options,
 };
 
 const TOPIC: &str = "sensors/7/reading";
@@ -42,7 +42,8 @@ fn every_format_comes_out_as_every_other() {
             for published in [JSON, MESSAGEPACK, PROTOBUF] {
                 for qos in EVERY_QOS {
                     let payload = in_format(published);
-                    let outgoing = Outgoing::new(TOPIC, qos, &payload).property(Property::ContentType(published));
+                    let outgoing =
+                        OutgoingPublish::new(TOPIC, qos, &payload).property(Property::ContentType(published));
                     assert_eq!(publisher.deliver(&outgoing), 0, "{published} to {wanted}");
                     let message = subscriber.receive();
                     assert_eq!(message.qos(), qos);
@@ -196,7 +197,7 @@ fn retained_messages_are_given_in_the_format_asked_for() {
     every_case(|case| {
         let world = World::new(case.threads);
         let mut publisher = world.connect(V5, "publisher");
-        publisher.deliver(&Outgoing::new(TOPIC, AtLeastOnce, &protobuf("7", 21.5)).retained());
+        publisher.deliver(&OutgoingPublish::new(TOPIC, AtLeastOnce, &protobuf("7", 21.5)).retained());
         let mut late = world.connect(case.version, "late");
         late.subscribe("$as/json/sensors/#", AtLeastOnce);
         let message = late.receive();
@@ -205,14 +206,14 @@ fn retained_messages_are_given_in_the_format_asked_for() {
         late.subscribe("sensors/#", AtLeastOnce);
         assert_eq!(late.receive().payload(), protobuf("7", 21.5));
         // Its removal has no payload to turn into anything.
-        publisher.deliver(&Outgoing::new(TOPIC, AtLeastOnce, b"").retained());
+        publisher.deliver(&OutgoingPublish::new(TOPIC, AtLeastOnce, b"").retained());
         assert_eq!(late.receive().payload(), b"");
         assert_eq!(late.receive().payload(), b"");
     });
 }
 
 #[test]
-fn messages_for_who_is_away_wait_in_the_format_asked_for() {
+fn messages_for_offline_clients_are_queued_in_the_requested_format() {
     every_case(|case| {
         let world = World::new(case.threads);
         let mut publisher = world.connect(V5, "publisher");
@@ -269,7 +270,7 @@ fn other_properties_stay_and_text_is_said_to_be_text_only_where_it_is() {
     let mut subscriber = world.connect(V5, "subscriber");
     subscriber.subscribe("$as/msgpack/sensors/#", AtLeastOnce);
     let payload = in_format(JSON);
-    let outgoing = Outgoing::new(TOPIC, AtLeastOnce, &payload)
+    let outgoing = OutgoingPublish::new(TOPIC, AtLeastOnce, &payload)
         .property(Property::PayloadFormatIndicator(tautwire_protocol::PayloadFormat::Utf8))
         .property(Property::ContentType(JSON))
         .property(Property::UserProperty("a", "1"))
@@ -286,7 +287,7 @@ fn other_properties_stay_and_text_is_said_to_be_text_only_where_it_is() {
 
 /// Nobody gets half a payload, or one in a format not asked for.
 #[test]
-fn who_cannot_be_given_the_format_is_told_so_or_counted() {
+fn transcoding_failures_are_reported_or_counted() {
     every_thread_count(|case| {
         let world = World::new(case.threads);
         let mut publisher = world.connect(V5, "publisher");
@@ -314,7 +315,7 @@ fn who_cannot_be_given_the_format_is_told_so_or_counted() {
         expect_nothing_from(&mut publisher, &mut silent);
         assert_eq!(world.count("dropped_untranscodable"), 3);
         // What says itself that it is in the format needs no contract.
-        let said = Outgoing::new("free/a", AtLeastOnce, b"12").property(Property::ContentType(JSON));
+        let said = OutgoingPublish::new("free/a", AtLeastOnce, b"12").property(Property::ContentType(JSON));
         publisher.deliver(&said);
         assert_eq!((told.receive().payload(), silent.receive().payload()), (&b"12"[..], &b"12"[..]));
     });

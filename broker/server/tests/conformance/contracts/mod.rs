@@ -3,6 +3,6 @@
 mod changes;
 mod discovery;
 mod formats;
-mod kept_messages;
 mod policies;
+mod stored_messages;
 pub(crate) mod support;

@@ -5,7 +5,8 @@ use tautwire_protocol::{Packet, Property, ReasonCode};
 use super::support::{EVERY_QOS, World, answer_to, json, protobuf};
 use crate::support::property::topic_alias;
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, ExactlyOnce, Folder, Outgoing, V5, every_case, every_version, expect_nothing_from,
+    AtLeastOnce, AtMostOnce, Broker, ExactlyOnce, Folder, OutgoingPublish, V5, every_case, every_version,
+    expect_nothing_from,
 };
 
 const GOOD: &[u8] = br#"{"n": 1}"#;
@@ -14,7 +15,7 @@ const WHY: &str = "n: expected an integer, found a string at byte";
 const REFUSED: u8 = 0x99;
 
 #[test]
-fn what_keeps_its_contract_arrives() {
+fn valid_messages_are_delivered() {
     every_case(|case| {
         let world = World::new(case.threads);
         let mut subscriber = world.connect(case.version, "subscriber");
@@ -40,7 +41,7 @@ fn reject_refuses_with_the_path_what_was_expected_and_what_was_there() {
         subscriber.subscribe("strict/#", ExactlyOnce);
         publisher.publish("strict/a", AtMostOnce, BAD);
         for qos in [AtLeastOnce, ExactlyOnce] {
-            let (reason, why) = answer_to(&mut publisher, &Outgoing::new("strict/a", qos, BAD));
+            let (reason, why) = answer_to(&mut publisher, &OutgoingPublish::new("strict/a", qos, BAD));
             if case.version.is_v5() {
                 assert_eq!(reason, REFUSED);
                 assert!(why.starts_with(&format!("contract strict: {WHY} ")), "{why}");
@@ -62,7 +63,7 @@ fn a_refused_exchange_leaves_its_identifier_free() {
         let world = World::new(1);
         let mut publisher = world.connect(case.version, "publisher");
         for _ in 0..2 {
-            publisher.send_publish_as(&Outgoing::new("strict/a", ExactlyOnce, BAD), 7);
+            publisher.send_publish_as(&OutgoingPublish::new("strict/a", ExactlyOnce, BAD), 7);
             let reason = publisher.expect_pubrec(7);
             assert_eq!(reason, if case.version.is_v5() { REFUSED } else { 0 });
             if !case.version.is_v5() {
@@ -82,13 +83,13 @@ fn reject_can_cost_the_connection_where_there_is_no_answer() {
         subscriber.subscribe("stricter/#", ExactlyOnce);
         for qos in EVERY_QOS {
             let mut publisher = world.connect(case.version, "publisher");
-            let outgoing = Outgoing::new("stricter/a", qos, BAD);
+            let outgoing = OutgoingPublish::new("stricter/a", qos, BAD);
             if case.version.is_v5() && qos != AtMostOnce {
                 assert_eq!(publisher.deliver(&outgoing), REFUSED);
                 publisher.ping();
             } else {
                 publisher.send_publish(&outgoing);
-                publisher.expect_thrown_out(ReasonCode::PayloadFormatInvalid);
+                publisher.expect_server_disconnect(ReasonCode::PayloadFormatInvalid);
             }
         }
         let mut publisher = world.connect(case.version, "publisher");
@@ -104,7 +105,7 @@ fn disconnect_ends_the_connection_and_says_why() {
         subscriber.subscribe("fatal/#", ExactlyOnce);
         for qos in EVERY_QOS {
             let mut publisher = world.connect(case.version, "publisher");
-            publisher.send_publish(&Outgoing::new("fatal/a", qos, BAD));
+            publisher.send_publish(&OutgoingPublish::new("fatal/a", qos, BAD));
             if case.version.is_v5() {
                 let packet = publisher.next();
                 let Packet::Disconnect(disconnect) = packet.as_packet() else { panic!("expected DISCONNECT") };
@@ -185,7 +186,7 @@ fn a_level_of_the_topic_must_say_what_its_field_says() {
         let mut publisher = world.connect(case.version, "publisher");
         subscriber.subscribe("sensors/#", AtLeastOnce);
         let other = protobuf("8", 1.0);
-        let (reason, why) = answer_to(&mut publisher, &Outgoing::new("sensors/7/reading", AtLeastOnce, &other));
+        let (reason, why) = answer_to(&mut publisher, &OutgoingPublish::new("sensors/7/reading", AtLeastOnce, &other));
         if case.version.is_v5() {
             assert_eq!(reason, REFUSED);
             assert!(why.contains("device_id") && why.contains("[topic_tie]"), "{why}");
@@ -201,7 +202,7 @@ fn the_path_of_a_nested_field_is_told() {
     let mut publisher = world.connect(V5, "publisher");
     // samples[1].value is a string.
     let payload = [0x0a, 1, b'7', 0x32, 2, 0x08, 1, 0x32, 3, 0x0a, 1, b'x'];
-    let (reason, why) = answer_to(&mut publisher, &Outgoing::new("sensors/7/reading", AtLeastOnce, &payload));
+    let (reason, why) = answer_to(&mut publisher, &OutgoingPublish::new("sensors/7/reading", AtLeastOnce, &payload));
     assert_eq!(reason, REFUSED);
     assert!(why.contains("samples[1].value: expected"), "{why}");
 }
@@ -212,14 +213,15 @@ fn a_content_type_names_the_format_and_must_be_one_of_the_contract() {
     let mut publisher = world.connect(V5, "publisher");
     let text = json("7", 1.5);
     let publish = |content_type| {
-        Outgoing::new("sensors/7/reading", AtLeastOnce, text.as_bytes()).property(Property::ContentType(content_type))
+        OutgoingPublish::new("sensors/7/reading", AtLeastOnce, text.as_bytes())
+            .property(Property::ContentType(content_type))
     };
     assert_eq!(answer_to(&mut publisher, &publish("application/json; charset=utf-8")).0, 0x10);
     let (reason, why) = answer_to(&mut publisher, &publish("application/msgpack"));
     assert_eq!(reason, REFUSED, "{why}");
     let bytes = protobuf("7", 1.5);
     let strict =
-        Outgoing::new("strict/a", AtLeastOnce, &bytes).property(Property::ContentType("application/x-protobuf"));
+        OutgoingPublish::new("strict/a", AtLeastOnce, &bytes).property(Property::ContentType("application/x-protobuf"));
     let (reason, why) = answer_to(&mut publisher, &strict);
     assert_eq!(reason, REFUSED);
     assert!(
@@ -233,7 +235,7 @@ fn without_a_content_type_the_reason_is_that_of_the_format_it_is_in() {
     let world = World::new(1);
     let mut publisher = world.connect(V5, "publisher");
     let mut why = |payload: &[u8]| {
-        let (reason, why) = answer_to(&mut publisher, &Outgoing::new("sensors/7/reading", AtLeastOnce, payload));
+        let (reason, why) = answer_to(&mut publisher, &OutgoingPublish::new("sensors/7/reading", AtLeastOnce, payload));
         assert_eq!(reason, REFUSED);
         why
     };
@@ -245,13 +247,13 @@ fn without_a_content_type_the_reason_is_that_of_the_format_it_is_in() {
 }
 
 #[test]
-fn a_topic_said_by_its_alias_is_held_to_its_contract() {
+fn a_message_with_a_topic_alias_is_validated_by_its_contract() {
     let world = World::new(1);
     let mut publisher = world.connect(V5, "publisher");
-    let first = Outgoing::new("strict/a", AtLeastOnce, GOOD).property(topic_alias(3));
+    let first = OutgoingPublish::new("strict/a", AtLeastOnce, GOOD).property(topic_alias(3));
     assert_eq!(publisher.deliver(&first), 0x10);
-    assert_eq!(publisher.deliver(&Outgoing::by_alias(3, AtLeastOnce, BAD)), REFUSED);
-    assert_eq!(publisher.deliver(&Outgoing::by_alias(3, AtLeastOnce, GOOD)), 0x10);
+    assert_eq!(publisher.deliver(&OutgoingPublish::by_alias(3, AtLeastOnce, BAD)), REFUSED);
+    assert_eq!(publisher.deliver(&OutgoingPublish::by_alias(3, AtLeastOnce, GOOD)), 0x10);
 }
 
 #[test]
@@ -284,7 +286,7 @@ fn contracts_in_each_others_way_stop_the_broker_with_both_names() {
 }
 
 #[test]
-fn everything_wrong_with_the_folder_is_told_with_file_line_and_column() {
+fn all_contract_folder_errors_are_reported_with_file_line_and_column() {
     let manifest = "[[contract]]\nname = \"one\"\ntopics = \"a/#/b\"\nformat = \"json\"\nschema = \"s.json\"\n\
                     [[contract]]\nname = \"two\"\ntopics = \"b\"\nformat = \"json\"\nschema = \"gone.json\"\ncolour = 1\n";
     let folder = Folder::new(&[

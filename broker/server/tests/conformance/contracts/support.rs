@@ -3,7 +3,8 @@
 use tautwire_protocol::{Packet, Property};
 
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Folder, Outgoing, ProtocolVersion, QoS, TOKEN, admin, options,
+    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Folder, OutgoingPublish, ProtocolVersion, QoS, TOKEN, admin,
+    options,
 };
 
 /// One contract for each policy, for JSON objects with a whole number `n`; and readings of sensors, in all formats.
@@ -177,7 +178,7 @@ pub(crate) fn json(device_id: &str, celsius: f64) -> String {
 
 /// Publishes at QoS 1 or 2 and gives the reason code and string of the acknowledgement.
 #[track_caller]
-pub(crate) fn answer_to(publisher: &mut Client, outgoing: &Outgoing<'_>) -> (u8, String) {
+pub(crate) fn answer_to(publisher: &mut Client, outgoing: &OutgoingPublish<'_>) -> (u8, String) {
     let id = publisher.send_publish(outgoing);
     let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
     publisher.acknowledgement("PUBACK or PUBREC", |packet| match packet {

@@ -1,6 +1,6 @@
 //! Runs that are killed soon, one after the other.
 
-use super::{absent, expect_kept, publish, settings, start};
+use super::{create_offline_session, expect_stored, publish, settings, start};
 use crate::support::Folder;
 
 /// Segments that there may be: eight times the 32 MiB at which a snapshot is due, the one that is written to, and the next.
@@ -16,7 +16,7 @@ fn runs_that_end_soon_do_not_make_the_log_longer_without_an_end() {
     for run in 0..RUNS {
         let broker = start(&settings);
         if run == 0 {
-            absent(&broker);
+            create_offline_session(&broker);
         }
         publish(&broker, run..run + 1, 100);
         // By SIGKILL.
@@ -26,5 +26,5 @@ fn runs_that_end_soon_do_not_make_the_log_longer_without_an_end() {
         assert!(segments <= SEGMENTS_MAX, "run {run}: {names:?}");
     }
     let broker = start(&settings);
-    expect_kept(&broker, 0..RUNS);
+    expect_stored(&broker, 0..RUNS);
 }

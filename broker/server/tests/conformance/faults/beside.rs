@@ -6,8 +6,10 @@ use std::process::{Child, Command, Stdio};
 use super::killed::{CHANGING, clear, disk, each, queued};
 use super::small_disk::SmallDisk;
 use super::strace::wrapper;
-use super::{absent, comes_true, expect_kept, payload, publish, refused_by, run_by, settings, start_by};
-use crate::support::{AtLeastOnce, Broker, Client, Folder, Outgoing, V5, program};
+use super::{
+    create_offline_session, expect_stored, payload, publish, refused_by, run_by, settings, start_by, wait_until,
+};
+use crate::support::{AtLeastOnce, Broker, Client, Folder, OutgoingPublish, V5, program};
 
 /// So many messages are published while a backup is made, at most.
 const MEANWHILE_MAX: usize = 1_000;
@@ -74,7 +76,7 @@ fn a_backup_of_a_broker_that_is_killed_meanwhile_is_whole_or_there_is_none() {
     let (folder, data, backup) = (Folder::new(&[]), disk.path("data"), disk.path("backup"));
     let settings = settings(&folder, &data, &[]);
     let mut broker = start_by(&disk.wrapper(), &settings);
-    absent(&broker);
+    create_offline_session(&broker);
     let mut count = 0;
     // How much of the backup there is when the broker is killed.
     for files in [0, 1, 2] {
@@ -85,14 +87,14 @@ fn a_backup_of_a_broker_that_is_killed_meanwhile_is_whole_or_there_is_none() {
         let slowly = format!("?{}:delay_enter=20000", CHANGING.replace(',', ",?"));
         let Some(mut making) = begin_backup(&disk, slowly, &data, &backup) else { return };
         // It may have ended by the time that this is looked at: the broker is killed after the backup then.
-        comes_true("the backup has begun, or ended", || {
+        wait_until("the backup has begun, or ended", || {
             busy.go_on();
             let names = disk.names("");
             let made = names.iter().find(|name| name.starts_with("backup.new-"));
             made.is_some_and(|made| has_files(&disk, made, files)) || names.iter().any(|name| name == "backup")
         });
         // This one is not acknowledged, and may be there or not.
-        busy.publisher.send_publish(&Outgoing::new("other", AtLeastOnce, b"x").retained());
+        busy.publisher.send_publish(&OutgoingPublish::new("other", AtLeastOnce, b"x").retained());
         broker.signal("KILL");
         drop(broker);
         broker = start_by(&disk.wrapper(), &settings);
@@ -103,7 +105,7 @@ fn a_backup_of_a_broker_that_is_killed_meanwhile_is_whole_or_there_is_none() {
         assert_eq!(restored, if is_made { &["backup"][..] } else { &[] }, "{what}");
         clear(&disk, "backup");
     }
-    expect_kept(&broker, 0..count);
+    expect_stored(&broker, 0..count);
 }
 
 /// Whether a folder of the disk has so many files; not where it has been renamed meanwhile.
@@ -118,7 +120,7 @@ fn a_backup_of_a_busy_broker_that_is_killed_itself_is_whole_or_there_is_none() {
     let (folder, data, backup) = (Folder::new(&[]), disk.path("data"), disk.path("backup"));
     let settings = settings(&folder, &data, &["limits.session_queue_messages=1000000"]);
     let broker = start_by(&disk.wrapper(), &settings);
-    absent(&broker);
+    create_offline_session(&broker);
     let (mut count, mut killed, mut halves) = (0, 0, 0);
     for call in CHANGING.split(',') {
         // Each call in turn, or fewer and fewer of them, until the backup is made before it comes to one.
@@ -131,7 +133,7 @@ fn a_backup_of_a_busy_broker_that_is_killed_itself_is_whole_or_there_is_none() {
                 return;
             };
             let mut ended = None;
-            comes_true("the backup ends", || {
+            wait_until("the backup ends", || {
                 busy.go_on();
                 ended = making.try_wait().expect("it can be asked for");
                 ended.is_some()
@@ -154,6 +156,6 @@ fn a_backup_of_a_busy_broker_that_is_killed_itself_is_whole_or_there_is_none() {
     assert!(killed > 10 && halves > 5, "{killed} {halves}");
     let made = run_by(&disk.wrapper(), &["data", "backup", "--data", &data, &backup]);
     assert!(made.status.success(), "{made:?}");
-    expect_kept(&broker, 0..count);
-    expect_kept(&start_by(&disk.wrapper(), &super::settings(&folder, &backup, &[])), 0..count);
+    expect_stored(&broker, 0..count);
+    expect_stored(&start_by(&disk.wrapper(), &super::settings(&folder, &backup, &[])), 0..count);
 }

@@ -6,8 +6,10 @@ use std::time::Instant;
 
 use tautwire_protocol::Property;
 
-use super::{comes_true, metric, settings, skipped, start_by};
-use crate::support::{AtLeastOnce, Broker, Folder, NEVER, Outgoing, V5, WillMessage, back, left_of, program};
+use super::{metric, settings, skipped, start_by, wait_until};
+use crate::support::{
+    AtLeastOnce, Broker, Folder, NEVER, OutgoingPublish, V5, WillMessage, back, program, remaining_expiry,
+};
 
 const DAY_S: i64 = 86_400;
 const HOUR_S: u32 = 3_600;
@@ -56,7 +58,7 @@ fn kill(broker: Broker) {
 }
 
 /// A session of a client that is away, which ends after so many seconds.
-fn away(broker: &Broker, client_id: &str, expiry_s: u32) {
+fn create_offline_session(broker: &Broker, client_id: &str, expiry_s: u32) {
     broker.connecting(V5, client_id).session_expiry_s(expiry_s).open().disconnect();
 }
 
@@ -65,7 +67,7 @@ fn is_there(broker: &Broker, client_id: &str) -> bool {
 }
 
 fn publish_for(broker: &Broker, seconds: u32) {
-    let message = Outgoing::new("kept/x", AtLeastOnce, b"for a while");
+    let message = OutgoingPublish::new("kept/x", AtLeastOnce, b"for a while");
     let message = message.property(Property::MessageExpiryInterval(seconds));
     assert_eq!(broker.connect(V5, "publisher").deliver(&message), 0);
 }
@@ -80,7 +82,7 @@ fn with_messages(clock: &WallClock) -> Broker {
     publish_for(&broker, HOUR_S);
     assert_eq!(broker.connect(V5, "publisher").publish("kept/x", AtLeastOnce, b"for ever"), 0);
     // What was written down last says where the clock was.
-    away(&broker, "last", 1_000);
+    create_offline_session(&broker, "last", 1_000);
     broker
 }
 
@@ -90,19 +92,19 @@ fn a_clock_that_is_set_back_between_two_runs_delays_nothing() {
     let Some(clock) = WallClock::new() else { return };
     let begun = Instant::now();
     let broker = with_messages(&clock);
-    away(&broker, "short", 2);
+    create_offline_session(&broker, "short", 2);
     let will = WillMessage::new("will", b"gone").qos(AtLeastOnce).delay_s(2);
     broker.connecting(V5, "mortal").session_expiry_s(NEVER).will(will).open().cut();
-    comes_true("it is noticed", || metric(&broker, "sessions_connected") == 0);
+    wait_until("it is noticed", || metric(&broker, "sessions_connected") == 0);
     kill(broker);
     clock.set(-DAY_S);
     let broker = clock.start();
-    comes_true("the session ends", || metric(&broker, "sessions") == 3);
+    wait_until("the session ends", || metric(&broker, "sessions") == 3);
     assert!(!is_there(&broker, "short"));
     let mut subscriber = back(&broker, V5, "subscriber");
     let message = subscriber.receive();
     let left_s = message.properties().message_expiry_interval().expect("it expires");
-    assert!(left_of(HOUR_S, begun).contains(&left_s), "{left_s} s are left");
+    assert!(remaining_expiry(HOUR_S, begun).contains(&left_s), "{left_s} s are left");
     assert_eq!(subscriber.receive().text(), "for ever");
     assert_eq!(subscriber.receive().text(), "gone");
     let log = broker.end();
@@ -120,11 +122,11 @@ fn a_clock_that_is_set_back_between_two_runs_delays_nothing() {
 fn a_clock_that_is_set_forward_between_two_runs_is_time_that_has_passed() {
     let Some(clock) = WallClock::new() else { return };
     let broker = with_messages(&clock);
-    away(&broker, "short", HOUR_S);
-    away(&broker, "long", NEVER);
+    create_offline_session(&broker, "short", HOUR_S);
+    create_offline_session(&broker, "long", NEVER);
     let will = WillMessage::new("will", b"gone").qos(AtLeastOnce).delay_s(HOUR_S);
     broker.connecting(V5, "mortal").session_expiry_s(NEVER).will(will).open().cut();
-    comes_true("it is noticed", || metric(&broker, "sessions_connected") == 0);
+    wait_until("it is noticed", || metric(&broker, "sessions_connected") == 0);
     kill(broker);
     clock.set(DAY_S);
     let broker = clock.start();
@@ -144,17 +146,17 @@ fn a_clock_that_is_set_while_a_broker_runs_changes_nothing() {
         let begun = Instant::now();
         let broker = with_messages(&clock);
         let mut present = broker.connecting(V5, "present").keep_alive_s(60).open();
-        away(&broker, "hour", HOUR_S);
+        create_offline_session(&broker, "hour", HOUR_S);
         let before = metric(&broker, "sessions");
-        away(&broker, "short", 2);
+        create_offline_session(&broker, "short", 2);
         assert_eq!(metric(&broker, "sessions"), before + 1);
         clock.set(seconds);
-        comes_true("the session ends", || metric(&broker, "sessions") == before);
+        wait_until("the session ends", || metric(&broker, "sessions") == before);
         present.ping();
         assert!(is_there(&broker, "hour"));
         let mut subscriber = back(&broker, V5, "subscriber");
         let left_s = subscriber.receive().properties().message_expiry_interval().expect("it expires");
-        assert!(left_of(HOUR_S, begun).contains(&left_s), "{left_s} s are left");
+        assert!(remaining_expiry(HOUR_S, begun).contains(&left_s), "{left_s} s are left");
         kill(broker);
         fs::remove_dir_all(clock.folder.path().join("data")).expect("is ours");
     }

@@ -2,10 +2,11 @@
 
 use super::strace::{Faults, wrapper};
 use super::{
-    absent, comes_true, expect_kept, expect_live, health, metric, payload, publish, refused_by, settings, start,
+    create_offline_session, expect_live, expect_stored, health, metric, payload, publish, refused_by, settings, start,
+    wait_until,
 };
 use crate::support::http::post;
-use crate::support::{AtLeastOnce, Broker, Folder, Outgoing, V3_1_1, V5, back};
+use crate::support::{AtLeastOnce, Broker, Folder, OutgoingPublish, V3_1_1, V5, back};
 
 const SMALL: usize = 100;
 /// Where messages leave memory early.
@@ -36,12 +37,12 @@ fn a_failure_is_final(injection: &str, more: &[&str]) {
     let folder = Folder::new(&[]);
     let settings = settings(&folder, &data(&folder), more);
     let broker = start(&settings);
-    absent(&broker);
+    create_offline_session(&broker);
     let mut witness = broker.connecting(V5, "witness").persistent().open();
     publish(&broker, 0..20, SMALL);
     let mut unlucky = broker.connect(V5, "unlucky");
     let Some(faults) = Faults::of(&broker, injection, &[]) else { return };
-    unlucky.send_publish(&Outgoing::new("kept/x", AtLeastOnce, &payload(20, SMALL)));
+    unlucky.send_publish(&OutgoingPublish::new("kept/x", AtLeastOnce, &payload(20, SMALL)));
     assert_eq!(unlucky.expect_refusal(), 0x97, "it is not acknowledged");
     assert_eq!(witness.expect_disconnect(), 0x97);
     drop(faults);
@@ -71,7 +72,7 @@ fn an_operator_is_not_told_that_a_message_is_published_before_the_log_has_it() {
         let folder = Folder::new(&[]);
         let settings = settings(&folder, &data(&folder), &[]);
         let broker = start(&settings);
-        absent(&broker);
+        create_offline_session(&broker);
         let path = format!("/messages/kept/x?{query}");
         post(broker.admin_address(), &path, "", b"before").expect(200);
         let Some(faults) = Faults::of(&broker, "pwrite64:error=EIO", &[]) else { return };
@@ -89,13 +90,13 @@ fn a_sync_of_the_log_that_fails_is_final() {
     let folder = Folder::new(&[]);
     let settings = settings(&folder, &data(&folder), &["data.ack=os"]);
     let broker = start(&settings);
-    absent(&broker);
+    create_offline_session(&broker);
     let mut witness = broker.connecting(V5, "witness").persistent().open();
     publish(&broker, 0..20, SMALL);
     let Some(faults) = Faults::of(&broker, "fdatasync:error=EIO", &[]) else { return };
     let mut unlucky = broker.connect(V5, "unlucky");
-    unlucky.send_publish(&Outgoing::new("kept/x", AtLeastOnce, &payload(20, SMALL)));
-    comes_true("the sync fails", || metric(&broker, "data_failed") == 1);
+    unlucky.send_publish(&OutgoingPublish::new("kept/x", AtLeastOnce, &payload(20, SMALL)));
+    wait_until("the sync fails", || metric(&broker, "data_failed") == 1);
     assert_eq!(witness.expect_disconnect(), 0x97);
     drop(faults);
     expect_failed(&broker);
@@ -117,14 +118,14 @@ fn a_segment_that_cannot_be_synced_is_final() {
     let folder = Folder::new(&[]);
     let settings = settings(&folder, &data(&folder), &["limits.session_queue_bytes=1000000000"]);
     let broker = start(&settings);
-    absent(&broker);
+    create_offline_session(&broker);
     publish(&broker, 0..20, SMALL);
     let mut publisher = broker.connect(V5, "publisher");
     let Some(faults) = Faults::of(&broker, "fsync:error=EIO", &[]) else { return };
     let mut taken = 20;
     // To the end of the segment, when the one behind the next is made.
     loop {
-        publisher.send_publish(&Outgoing::new("kept/x", AtLeastOnce, &payload(taken, 200_000)));
+        publisher.send_publish(&OutgoingPublish::new("kept/x", AtLeastOnce, &payload(taken, 200_000)));
         if publisher.expect_refusal() != 0 {
             break;
         }
@@ -132,7 +133,7 @@ fn a_segment_that_cannot_be_synced_is_final() {
         assert!(taken < 1_000, "no segment was made");
     }
     drop(faults);
-    comes_true("the log fails", || metric(&broker, "data_failed") == 1);
+    wait_until("the log fails", || metric(&broker, "data_failed") == 1);
     expect_failed(&broker);
     kill(broker);
     expect_starts_with(&start(&settings), taken);
@@ -140,24 +141,24 @@ fn a_segment_that_cannot_be_synced_is_final() {
 
 /// No snapshot does not end the log.
 #[test]
-fn a_snapshot_that_cannot_be_made_is_told_and_the_log_goes_on() {
+fn a_failed_snapshot_is_reported_and_the_log_continues() {
     let folder = Folder::new(&[]);
     let more =
         ["limits.session_queue_bytes=1000000000", "limits.hot_bytes=1000000000", "limits.buffered_bytes=1000000000"];
     let settings = settings(&folder, &data(&folder), &more);
     let broker = start(&settings);
-    absent(&broker);
+    create_offline_session(&broker);
     publish(&broker, 0..120, 200_000);
     // Nobody writes to the first segment any more. A snapshot reads it, and has it made durable before.
     let first = format!("{}/segment-0000000000000001", data(&folder));
     let Some(faults) = Faults::of(&broker, "fdatasync:error=EIO", &[first]) else { return };
     publish(&broker, 120..190, 200_000);
-    comes_true("a snapshot is tried", || metric(&broker, "data_snapshot_failures") > 0);
+    wait_until("a snapshot is tried", || metric(&broker, "data_snapshot_failures") > 0);
     publish(&broker, 190..200, SMALL);
     drop(faults);
     assert_eq!(health(&broker).0, 200);
     kill(broker);
-    expect_kept(&start(&settings), 0..200);
+    expect_stored(&start(&settings), 0..200);
 }
 
 /// Messages that cannot be written to the cold store stay in memory.
@@ -166,15 +167,15 @@ fn messages_that_cannot_leave_memory_stay_in_it() {
     let folder = Folder::new(&[]);
     let settings = settings(&folder, &data(&folder), &COLD);
     let broker = start(&settings);
-    absent(&broker);
+    create_offline_session(&broker);
     publish(&broker, 0..40, 4_000);
-    comes_true("some leave memory", || metric(&broker, "cold_messages") > 0);
+    wait_until("some leave memory", || metric(&broker, "cold_messages") > 0);
     let cold: Vec<String> =
         folder.names("data/cold").iter().map(|name| format!("{}/cold/{name}", data(&folder))).collect();
     let Some(faults) = Faults::of(&broker, "pwrite64:error=EIO", &cold) else { return };
     publish(&broker, 40..100, 4_000);
-    comes_true("that is counted", || metric(&broker, "cold_write_failures") > 0);
-    expect_kept(&broker, 0..100);
+    wait_until("that is counted", || metric(&broker, "cold_write_failures") > 0);
+    expect_stored(&broker, 0..100);
     drop(faults);
     assert_eq!((metric(&broker, "data_failed"), metric(&broker, "cold_read_failures")), (0, 0));
 }
@@ -185,12 +186,12 @@ fn a_client_whose_messages_cannot_be_read_waits_for_the_disk() {
     let folder = Folder::new(&[]);
     let settings = settings(&folder, &data(&folder), &COLD);
     let broker = start(&settings);
-    absent(&broker);
+    create_offline_session(&broker);
     publish(&broker, 0..100, 4_000);
-    comes_true("some leave memory", || metric(&broker, "cold_messages") > 20);
+    wait_until("some leave memory", || metric(&broker, "cold_messages") > 20);
     let Some(faults) = Faults::of(&broker, "pread64:error=EIO", &[]) else { return };
     let mut subscriber = back(&broker, V5, "subscriber");
-    comes_true("that is counted", || metric(&broker, "cold_read_failures") > 0);
+    wait_until("that is counted", || metric(&broker, "cold_read_failures") > 0);
     expect_live(&broker);
     drop(faults);
     for number in 0..100 {
@@ -208,9 +209,9 @@ fn what_is_not_read_is_damage(beginning: &str, of_what: &str, from_read: u32) {
     let directory = data(&folder);
     let settings = settings(&folder, &directory, &[]);
     let broker = start(&settings);
-    absent(&broker);
+    create_offline_session(&broker);
     publish(&broker, 0..20, SMALL);
-    broker.connect(V5, "keeper").deliver(&Outgoing::new("retained", AtLeastOnce, b"r").retained());
+    broker.connect(V5, "keeper").deliver(&OutgoingPublish::new("retained", AtLeastOnce, b"r").retained());
     broker.end();
     if of_what == "snapshot-" {
         let output = super::run_by(&["env".to_owned()], &["data", "compact", "--data", &directory]);
@@ -239,7 +240,7 @@ fn a_backup_of_what_is_not_read_is_refused() {
     let folder = Folder::new(&[]);
     let directory = data(&folder);
     let broker = start(&settings(&folder, &directory, &[]));
-    absent(&broker);
+    create_offline_session(&broker);
     broker.end();
     let Some(words) = wrapper(&["pread64:error=EIO:when=4+".to_owned()]) else { return };
     let backup = folder.path().join("backup").display().to_string();

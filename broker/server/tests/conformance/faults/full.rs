@@ -4,8 +4,8 @@ use tautwire_protocol::Packet;
 
 use super::small_disk::SmallDisk;
 use super::{
-    absent, comes_true, expect_kept, expect_live, health, metric, payload, publish, publish_until_refused, refusal,
-    refused_by, run_by, settings, start_by,
+    create_offline_session, expect_live, expect_stored, health, metric, payload, publish, publish_until_refused,
+    refusal, refused_by, run_by, settings, start_by, wait_until,
 };
 use crate::support::{AtLeastOnce, Broker, Folder, NEVER, V3_1_1, V5, WillMessage};
 
@@ -23,12 +23,12 @@ fn kill(broker: Broker) {
 /// Until there is room again, what must be kept is refused (3.4.2.1 of 5.0: Quota exceeded) and everything else goes on. Nothing that was
 /// acknowledged is lost.
 #[test]
-fn a_full_file_system_refuses_what_must_be_kept_until_there_is_room() {
+fn a_full_file_system_refuses_persistent_publishes_until_there_is_space() {
     let Some(disk) = SmallDisk::new("size=72m") else { return };
     let folder = Folder::new(&[]);
     let settings = settings(&folder, &disk.path("data"), &ROOMY);
     let broker = start_by(&disk.wrapper(), &settings);
-    absent(&broker);
+    create_offline_session(&broker);
     publish(&broker, 0..20, LARGE);
     disk.fill("other", 1 << 20);
     let mut publisher = broker.connect(V5, "publisher");
@@ -40,14 +40,14 @@ fn a_full_file_system_refuses_what_must_be_kept_until_there_is_room() {
     expect_live(&broker);
     // 3.1.1 has no answer that says it.
     let mut old = broker.connect(V3_1_1, "old");
-    old.send_publish(&crate::support::Outgoing::new("kept/x", AtLeastOnce, b"small"));
+    old.send_publish(&crate::support::OutgoingPublish::new("kept/x", AtLeastOnce, b"small"));
     old.expect_closed();
     // The space is not taken again and again by what cannot be had anyway, so others can use it.
     assert_eq!(disk.names("data").iter().filter(|name| name.ends_with(".new")).count(), 0);
 
     // Whoever is refused writes nothing, and still finds out.
     disk.make_room("other");
-    comes_true("there is room again", || publisher.publish("kept/x", AtLeastOnce, &payload(refused, LARGE)) == 0);
+    wait_until("there is room again", || publisher.publish("kept/x", AtLeastOnce, &payload(refused, LARGE)) == 0);
     assert_eq!(health(&broker), (200, r#"{"status":"ok"}"#.to_owned()));
     let log = {
         disk.fill("other", 0);
@@ -55,7 +55,7 @@ fn a_full_file_system_refuses_what_must_be_kept_until_there_is_room() {
         kill(broker);
         disk.make_room("other");
         let broker = start_by(&disk.wrapper(), &settings);
-        expect_kept(&broker, 0..last);
+        expect_stored(&broker, 0..last);
         broker.end()
     };
     assert!(!log.contains(" ERROR "), "{log}");
@@ -69,7 +69,7 @@ fn a_log_that_comes_to_its_end_without_space_fails_and_says_so() {
     // One client comes back again and again.
     let settings = settings(&folder, &disk.path("data"), &[&ROOMY[..], &["limits.client_breaks=0"]].concat());
     let broker = start_by(&disk.wrapper(), &settings);
-    absent(&broker);
+    create_offline_session(&broker);
     let mut witness = broker.connecting(V5, "witness").persistent().open();
     broker.connecting(V5, "returning").persistent().open().disconnect();
     publish(&broker, 0..20, LARGE);
@@ -88,7 +88,7 @@ fn a_log_that_comes_to_its_end_without_space_fails_and_says_so() {
             other => panic!("expected CONNACK, got {other:?}"),
         }
     };
-    comes_true("the log comes to its end", || {
+    wait_until("the log comes to its end", || {
         comes_back();
         metric(&broker, "data_failed") == 1
     });
@@ -103,7 +103,7 @@ fn a_log_that_comes_to_its_end_without_space_fails_and_says_so() {
     let log = broker.end();
     assert!(log.contains("no space for the next segment") && log.contains("nothing becomes durable any more"), "{log}");
 
-    expect_kept(&start_by(&disk.wrapper(), &settings), 0..refused);
+    expect_stored(&start_by(&disk.wrapper(), &settings), 0..refused);
 }
 
 /// A start on a full disk takes what an earlier one has held back. It serves, refuses what must be kept, and loses nothing.
@@ -113,9 +113,9 @@ fn a_start_without_space_takes_the_reserve_and_loses_nothing() {
     let folder = Folder::new(&[]);
     let settings = settings(&folder, &disk.path("data"), &ROOMY);
     let broker = start_by(&disk.wrapper(), &settings);
-    absent(&broker);
+    create_offline_session(&broker);
     let has_reserve = || disk.names("data").contains(&"reserve".to_owned());
-    comes_true("space is held back", has_reserve);
+    wait_until("space is held back", has_reserve);
     disk.fill("other", 0);
     // Until the last segment is written to: one that is made ready ahead would be enough for a start.
     let (refused, _) = publish_until_refused(&mut broker.connect(V5, "publisher"), 0, LARGE);
@@ -124,7 +124,7 @@ fn a_start_without_space_takes_the_reserve_and_loses_nothing() {
     disk.fill("other", 0);
     let broker = start_by(&disk.wrapper(), &settings);
     assert!(!has_reserve());
-    expect_kept(&broker, 0..refused);
+    expect_stored(&broker, 0..refused);
     expect_live(&broker);
     let log = broker.end();
     assert!(log.contains("the disk is full") && log.contains("the broker starts with its reserve of 4 MiB"), "{log}");
@@ -132,7 +132,7 @@ fn a_start_without_space_takes_the_reserve_and_loses_nothing() {
     // It is held back again once there is space.
     disk.make_room("other");
     let broker = start_by(&disk.wrapper(), &settings);
-    comes_true("space is held back again", has_reserve);
+    wait_until("space is held back again", has_reserve);
     assert_eq!(broker.connect(V5, "publisher").publish("kept/x", AtLeastOnce, b"more"), 0);
 }
 
@@ -143,8 +143,8 @@ fn a_start_without_space_and_reserve_is_refused_and_loses_nothing() {
     let folder = Folder::new(&[]);
     let settings = settings(&folder, &disk.path("data"), &ROOMY);
     let broker = start_by(&disk.wrapper(), &settings);
-    absent(&broker);
-    comes_true("space is held back", || disk.names("data").contains(&"reserve".to_owned()));
+    create_offline_session(&broker);
+    wait_until("space is held back", || disk.names("data").contains(&"reserve".to_owned()));
     disk.fill("other", 0);
     let (refused, _) = publish_until_refused(&mut broker.connect(V5, "publisher"), 0, LARGE);
     kill(broker);
@@ -158,7 +158,7 @@ fn a_start_without_space_and_reserve_is_refused_and_loses_nothing() {
         }
     }
     disk.make_room("other");
-    expect_kept(&start_by(&disk.wrapper(), &settings), 0..refused);
+    expect_stored(&start_by(&disk.wrapper(), &settings), 0..refused);
 }
 
 /// On a small disk segments are small, so that there is room for the next one and for a snapshot.
@@ -171,7 +171,7 @@ fn a_disk_of_20_mb_keeps_sessions_and_messages_as_long_as_they_are_taken() {
     for first in [0, 200] {
         let broker = start_by(&disk.wrapper(), &settings);
         if first == 0 {
-            absent(&broker);
+            create_offline_session(&broker);
         }
         // More than the disk has, a part at a time. What comes faster than snapshots make room is refused until they have.
         let mut publisher = broker.connect(V5, "publisher");
@@ -179,9 +179,9 @@ fn a_disk_of_20_mb_keeps_sessions_and_messages_as_long_as_they_are_taken() {
             let numbers = first + part * 50..first + part * 50 + 50;
             for number in numbers.clone() {
                 let is_taken = || publisher.publish("kept/x", AtLeastOnce, &payload(number, LARGE)) == 0;
-                comes_true("there is room", is_taken);
+                wait_until("there is room", is_taken);
                 if number % 10 == 9 {
-                    expect_kept(&broker, number - 9..=number);
+                    expect_stored(&broker, number - 9..=number);
                 }
             }
         }
@@ -196,7 +196,7 @@ fn a_file_system_without_a_size_is_used() {
     let Some(disk) = SmallDisk::new("size=0") else { return };
     let folder = Folder::new(&[]);
     let broker = start_by(&disk.wrapper(), &settings(&folder, &disk.path("data"), &[]));
-    absent(&broker);
+    create_offline_session(&broker);
     publish(&broker, 0..10, LARGE);
     assert_eq!(metric(&broker, "data_full"), 0);
 }
@@ -208,12 +208,12 @@ fn a_snapshot_without_space_is_given_up_and_gives_back_what_it_took() {
     let folder = Folder::new(&[]);
     let settings = settings(&folder, &disk.path("data"), &ROOMY);
     let broker = start_by(&disk.wrapper(), &settings);
-    absent(&broker);
+    create_offline_session(&broker);
     publish(&broker, 0..120, LARGE);
     // For one segment more. A snapshot of all would need more than what is left then.
     disk.fill("other", (16 << 20) + (5 << 20));
     publish(&broker, 120..180, LARGE);
-    comes_true("a snapshot is tried and given up", || metric(&broker, "data_snapshot_failures") > 0);
+    wait_until("a snapshot is tried and given up", || metric(&broker, "data_snapshot_failures") > 0);
     let left = disk.names("data");
     assert!(!left.iter().any(|name| name.starts_with("snapshot-") || name == "cold-snapshot"), "{left:?}");
     assert_eq!((metric(&broker, "data_failed"), health(&broker).0), (0, 200));
@@ -222,7 +222,7 @@ fn a_snapshot_without_space_is_given_up_and_gives_back_what_it_took() {
     kill(broker);
     disk.make_room("other");
     let broker = start_by(&disk.wrapper(), &settings);
-    expect_kept(&broker, 0..185);
+    expect_stored(&broker, 0..185);
 }
 
 /// Messages that cannot leave memory stay in it.
@@ -233,19 +233,19 @@ fn messages_for_which_there_is_no_space_stay_in_memory() {
     let more = ["limits.hot_bytes=65536", "disk.limit=1000000000", "limits.session_queue_bytes=1000000000"];
     let settings = settings(&folder, &disk.path("data"), &more);
     let broker = start_by(&disk.wrapper(), &settings);
-    absent(&broker);
+    create_offline_session(&broker);
     // The log has its next segment, so only what leaves memory finds no space.
     let is_segment = |name: &&String| name.starts_with("segment-") && !name.ends_with(".new");
-    comes_true("a segment is made ready ahead", || disk.names("data").iter().filter(is_segment).count() == 2);
+    wait_until("a segment is made ready ahead", || disk.names("data").iter().filter(is_segment).count() == 2);
     disk.fill("other", 0);
     let mut publisher = broker.connect(V5, "publisher");
     let (refused, reason) = publish_until_refused(&mut publisher, 0, 4_000);
     assert_eq!(reason, 0x97);
     assert!(refused > 100, "{refused}");
-    comes_true("that is counted", || metric(&broker, "cold_write_failures") > 0);
+    wait_until("that is counted", || metric(&broker, "cold_write_failures") > 0);
     assert_eq!(metric(&broker, "cold_messages"), 0);
     expect_live(&broker);
-    expect_kept(&broker, 0..refused);
+    expect_stored(&broker, 0..refused);
 }
 
 /// `data backup` and `data compact` say where there is no space, and leave nothing behind.
@@ -256,7 +256,7 @@ fn commands_without_space_say_where_and_leave_everything_as_it_was() {
     let elsewhere = folder.path().join("data").display().to_string();
     for data in [elsewhere.clone(), disk.path("data")] {
         let broker = start_by(&disk.wrapper(), &settings(&folder, &data, &ROOMY));
-        absent(&broker);
+        create_offline_session(&broker);
         publish(&broker, 0..30, LARGE);
         broker.end();
     }
@@ -284,6 +284,6 @@ fn commands_without_space_say_where_and_leave_everything_as_it_was() {
     assert!(!disk.names("data").iter().any(|name| name.ends_with(".new")), "{:?}", disk.names("data"));
     disk.make_room("other");
     for data in [elsewhere, data] {
-        expect_kept(&start_by(&disk.wrapper(), &settings(&folder, &data, &ROOMY)), 0..30);
+        expect_stored(&start_by(&disk.wrapper(), &settings(&folder, &data, &ROOMY)), 0..30);
     }
 }

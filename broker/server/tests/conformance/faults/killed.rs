@@ -6,8 +6,8 @@ use std::process::Command;
 
 use super::small_disk::SmallDisk;
 use super::strace::{Faults, wrapper};
-use super::{absent, expect_kept, payload, publish, refusal, run_by, settings, start, start_by};
-use crate::support::{AtLeastOnce, Broker, Folder, Message, Outgoing, V5, back};
+use super::{create_offline_session, expect_stored, payload, publish, refusal, run_by, settings, start, start_by};
+use crate::support::{AtLeastOnce, Broker, Folder, Message, OutgoingPublish, V5, back};
 use tautwire_protocol::Packet;
 
 /// The system calls that change what is on a disk. A kill comes before one of them.
@@ -25,7 +25,7 @@ fn written(disk: &SmallDisk, name: &str, numbers: std::ops::Range<usize>) -> Str
     let data = disk.path(name);
     let folder = Folder::new(&[]);
     let broker = start_by(&disk.wrapper(), &settings(&folder, &data, &[]));
-    absent(&broker);
+    create_offline_session(&broker);
     publish(&broker, numbers, 100);
     broker.end();
     data
@@ -135,7 +135,7 @@ fn a_compaction_that_ends_early_changes_nothing(fault: Fault) {
     // One goes on where the last one has ended.
     let judge = |what: &str| expect_queued(&disk, &data, 20, what);
     interrupted_everywhere(fault, &disk, &["data", "compact", "--data", &data], || {}, judge);
-    expect_kept(&start_by(&disk.wrapper(), &settings(&Folder::new(&[]), &data, &[])), 0..20);
+    expect_stored(&start_by(&disk.wrapper(), &settings(&Folder::new(&[]), &data, &[])), 0..20);
 }
 
 /// Removes what has a name that begins so.
@@ -315,7 +315,7 @@ fn a_broker_that_is_killed_during_a_snapshot_has_all_that_was_acknowledged() {
         let data = folder.path().join("data").display().to_string();
         let settings = settings(&folder, &data, &ROOMY);
         let broker = start(&settings);
-        absent(&broker);
+        create_offline_session(&broker);
         let Some(_faults) = Faults::of_thread(&broker, stage.thread, stage.injection) else { return };
         let acknowledged = publish_until_killed(&broker);
         drop(broker);
@@ -350,7 +350,7 @@ fn publish_until_killed(broker: &Broker) -> usize {
     for number in 0..MESSAGES_MAX {
         let id = publisher.next_packet_id();
         let payload = payload(number, LARGE);
-        let outgoing = Outgoing::new("kept/x", AtLeastOnce, &payload);
+        let outgoing = OutgoingPublish::new("kept/x", AtLeastOnce, &payload);
         let bytes = publisher.encoded(&Packet::Publish(outgoing.publish(id)));
         publisher.send_bytes_unless_closed(&bytes);
         let Some(answer) = publisher.next_or_closed() else { return number };

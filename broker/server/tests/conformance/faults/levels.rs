@@ -4,10 +4,10 @@
 
 use std::net::SocketAddr;
 
-use super::absent;
+use super::create_offline_session;
 use super::strace::Faults;
 use crate::listeners::connecting;
-use crate::support::{AtLeastOnce, Broker, Folder, Outgoing, V5, back};
+use crate::support::{AtLeastOnce, Broker, Folder, OutgoingPublish, V5, back};
 
 /// In the order in which their messages are published here: what is handed to the system with the first is behind by one for the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ fn check(stalled: Stalled, levels: &[Level], file: &str, address: impl Fn(&Broke
     let folder = Folder::new(&[]);
     let path = format!("data.path={}", folder.path().join("data").display());
     let broker = Broker::set(&[&path]);
-    absent(&broker);
+    create_offline_session(&broker);
     broker.end();
 
     let broker = Broker::with_listeners(1, &folder, file, &[&path]);
@@ -72,7 +72,7 @@ fn check(stalled: Stalled, levels: &[Level], file: &str, address: impl Fn(&Broke
     let Some(faults) = Faults::of(&broker, stalled.injection(), &[]) else { return };
     for (level, client) in &mut clients {
         let topic = format!("kept/{}", level.name());
-        let id = client.send_publish(&Outgoing::new(&topic, AtLeastOnce, b"x"));
+        let id = client.send_publish(&OutgoingPublish::new(&topic, AtLeastOnce, b"x"));
         if level.is_answered(stalled) {
             assert_eq!(client.expect_puback(id), 0, "{level:?} {stalled:?} {file}");
         }

@@ -19,7 +19,7 @@ use std::io::Write as _;
 use std::process::{Command, Output};
 use std::thread;
 
-use crate::support::{AtLeastOnce, Broker, Client, Folder, TOKEN, V5, admin, back, comes_true, program};
+use crate::support::{AtLeastOnce, Broker, Client, Folder, TOKEN, V5, admin, back, program, wait_until};
 
 /// Says that a test cannot do what it is there for.
 pub(crate) fn skipped(why: &str) {
@@ -92,7 +92,7 @@ fn refusal(output: &Output, code: i32) -> String {
 }
 
 /// Makes a session that waits for all of `kept/#`.
-fn absent(broker: &Broker) {
+fn create_offline_session(broker: &Broker) {
     let mut subscriber = broker.connecting(V5, "subscriber").persistent().open();
     subscriber.subscribe("kept/#", AtLeastOnce);
     subscriber.disconnect();
@@ -128,7 +128,7 @@ fn publish(broker: &Broker, numbers: std::ops::Range<usize>, bytes: usize) {
 
 /// The subscriber comes back and gets the messages of these numbers in order, and then no other.
 #[track_caller]
-fn expect_kept(broker: &Broker, numbers: impl IntoIterator<Item = usize>) {
+fn expect_stored(broker: &Broker, numbers: impl IntoIterator<Item = usize>) {
     let mut subscriber = back(broker, V5, "subscriber");
     for number in numbers {
         let message = subscriber.receive();

@@ -6,7 +6,8 @@ use std::process::Command;
 
 use super::small_disk::SmallDisk;
 use super::{
-    absent, comes_true, expect_kept, is_root, publish, refusal, refused_by, run_by, settings, skipped, start, start_by,
+    create_offline_session, expect_stored, is_root, publish, refusal, refused_by, run_by, settings, skipped, start,
+    start_by, wait_until,
 };
 use crate::support::Folder;
 
@@ -31,7 +32,7 @@ fn expect_parts(said: &str, parts: &[&str]) {
 }
 
 #[test]
-fn what_is_no_directory_is_refused_with_what_to_do() {
+fn a_path_that_is_not_a_directory_is_refused_with_advice() {
     let folder = Folder::new(&[("file", "dear reader")]);
     let file = folder.path().join("file").display().to_string();
     for path in [file.clone(), format!("{file}/below")] {
@@ -59,7 +60,7 @@ fn a_directory_of_somebody_else_is_refused_with_what_to_do() {
         }
     };
     let broker = start(&settings);
-    absent(&broker);
+    create_offline_session(&broker);
     publish(&broker, 0..10, 100);
     broker.end();
     open_up();
@@ -83,7 +84,7 @@ fn a_directory_of_somebody_else_is_refused_with_what_to_do() {
     let said = refused_by(&nobody, &settings);
     expect_parts(&said, &[&data, &segment, "Permission denied", "must own the directory and all that is in it"]);
     own("65534:65534");
-    expect_kept(&start_by(&nobody, &settings), 0..10);
+    expect_stored(&start_by(&nobody, &settings), 0..10);
 }
 
 #[test]
@@ -92,7 +93,7 @@ fn a_directory_that_is_read_only_is_looked_at_and_not_used() {
     let folder = Folder::new(&[]);
     let settings = settings(&folder, &disk.path("data"), &[]);
     let broker = start_by(&disk.wrapper(), &settings);
-    absent(&broker);
+    create_offline_session(&broker);
     publish(&broker, 0..10, 100);
     broker.end();
     let remount = |how: &str| {
@@ -120,25 +121,25 @@ fn a_directory_that_is_read_only_is_looked_at_and_not_used() {
     let said = refusal(&run("compact", &[]), 1);
     expect_parts(&said, &[&disk.path("data"), "Read-only file system"]);
     remount("rw");
-    expect_kept(&start_by(&disk.wrapper(), &settings), 0..10);
-    expect_kept(&start(&super::settings(&folder, &elsewhere, &[])), 0..10);
+    expect_stored(&start_by(&disk.wrapper(), &settings), 0..10);
+    expect_stored(&start(&super::settings(&folder, &elsewhere, &[])), 0..10);
 }
 
 /// A command that only looks at a directory does not keep a broker from starting on it at that moment.
 #[test]
-fn whoever_looks_at_a_directory_does_not_keep_a_broker_from_it() {
+fn inspecting_a_directory_does_not_block_a_broker() {
     let folder = Folder::new(&[]);
     let data = folder.path().join("data").display().to_string();
     let settings = settings(&folder, &data, &[]);
     let broker = start(&settings);
-    absent(&broker);
+    create_offline_session(&broker);
     broker.end();
     // As long as the look of a command that the system has put aside for a moment.
     let lock = File::open(folder.path().join("data/LOCK")).expect("is there");
     lock.lock_shared().expect("nobody has it");
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            crate::support::time_passes(std::time::Duration::from_millis(200));
+            crate::support::sleep(std::time::Duration::from_millis(200));
             drop(lock);
         });
         start(&settings);
@@ -151,11 +152,11 @@ fn two_brokers_never_have_one_directory() {
     let folder = Folder::new(&[]);
     let data = folder.path().join("data").display().to_string();
     let first = start(&settings(&folder, &data, &[]));
-    absent(&first);
+    create_offline_session(&first);
     publish(&first, 0..5, 100);
     // It is made last of all that is made ahead.
     let ahead = || folder.names("data").iter().any(|name| name == "reserve");
-    comes_true("the next segment is made ready", ahead);
+    wait_until("the next segment is made ready", ahead);
     let other_way = folder.path().join("link");
     std::os::unix::fs::symlink(&data, &other_way).expect("can be made");
     for path in [data, other_way.display().to_string()] {
@@ -168,5 +169,5 @@ fn two_brokers_never_have_one_directory() {
     first.signal("KILL");
     drop(first);
     let second = start(&settings(&folder, &other_way.display().to_string(), &[]));
-    expect_kept(&second, 0..10);
+    expect_stored(&second, 0..10);
 }

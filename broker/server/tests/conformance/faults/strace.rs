@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use super::skipped;
-use crate::support::{Broker, comes_true};
+use crate::support::{Broker, wait_until};
 
 /// What runs a program some of whose system calls are tampered with, each of `injections` as `strace -e inject=` takes it; none
 /// where that cannot be, which has been said then.
@@ -53,7 +53,7 @@ impl Faults {
         };
         // A thread names itself once it runs.
         let mut task = None;
-        comes_true(&format!("the broker has a thread {name}"), || {
+        wait_until(&format!("the broker has a thread {name}"), || {
             task = find();
             task.is_some()
         });

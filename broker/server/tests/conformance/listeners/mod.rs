@@ -1,6 +1,6 @@
 //! What is listened on: tables `[[listener]]`, and what holds for those who come by one.
 
-mod arrivals;
+mod accept_rate;
 mod mount;
 mod offers;
 mod own;
@@ -13,11 +13,11 @@ mod unix;
 use std::net::SocketAddr;
 
 use crate::support::http::exchange;
-use crate::support::{Client, Connecting, TOKEN, V5, Way};
+use crate::support::{Client, ConnectBuilder, TOKEN, Transport, V5};
 
 /// A client that comes by this address.
-pub(crate) fn connecting(address: SocketAddr, client_id: &str) -> Connecting<'_> {
-    Connecting::new(Way::Tcp(address), V5, client_id)
+pub(crate) fn connecting(address: SocketAddr, client_id: &str) -> ConnectBuilder<'_> {
+    ConnectBuilder::new(Transport::Tcp(address), V5, client_id)
 }
 
 fn connect(address: SocketAddr, client_id: &str) -> Client {

@@ -6,8 +6,8 @@ use tautwire_protocol::{Property, TopicName};
 
 use crate::support::property::topic_alias;
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Client, Connecting, ExactlyOnce, Folder, Outgoing, ProtocolVersion, QoS, V3_1_1,
-    V5, Way, WillMessage, expect_nothing_from, options,
+    AtLeastOnce, AtMostOnce, Broker, Client, ConnectBuilder, ExactlyOnce, Folder, OutgoingPublish, ProtocolVersion,
+    QoS, Transport, V3_1_1, V5, WillMessage, expect_nothing_from, options,
 };
 
 /// One of the listeners of a broker that has one for everybody, two behind `a/` and one behind `b/c/`.
@@ -31,8 +31,8 @@ impl World {
         World { broker, _folder: folder }
     }
 
-    fn connecting<'a>(&self, listener: usize, version: ProtocolVersion, client_id: &'a str) -> Connecting<'a> {
-        Connecting::new(Way::Tcp(self.broker.other_address(listener)), version, client_id)
+    fn connecting<'a>(&self, listener: usize, version: ProtocolVersion, client_id: &'a str) -> ConnectBuilder<'a> {
+        ConnectBuilder::new(Transport::Tcp(self.broker.other_address(listener)), version, client_id)
     }
 
     fn connect(&self, listener: usize, client_id: &str) -> Client {
@@ -109,22 +109,22 @@ fn of_retained_messages_a_client_sees_those_behind_its_mount_point() {
         // `#` matches the level above, and must not match what begins with `$` [MQTT-4.7.2-1].
         let outside = ["a", "a/", "a/$x", "ab", "b/c/t", "t"];
         for topic in outside.into_iter().chain(["a/t"]) {
-            operator.deliver(&Outgoing::new(topic, qos, topic.as_bytes()).retained());
+            operator.deliver(&OutgoingPublish::new(topic, qos, topic.as_bytes()).retained());
         }
         operator.ping();
         let mut inside = world.connecting(A, version, "inside").open();
         inside.subscribe("#", qos);
         receives(&mut inside, "t", "a/t");
         for topic in outside {
-            operator.deliver(&Outgoing::new(topic, qos, b"live").retained());
+            operator.deliver(&OutgoingPublish::new(topic, qos, b"live").retained());
         }
         nothing_follows(&mut operator, &mut inside, "a/");
-        inside.deliver(&Outgoing::new("own", qos, b"1").retained());
+        inside.deliver(&OutgoingPublish::new("own", qos, b"1").retained());
         inside.ping();
         operator.subscribe("a/own", qos);
         let kept = operator.receive();
         assert_eq!((kept.topic(), kept.text(), kept.retain()), ("a/own", "1", true));
-        inside.deliver(&Outgoing::new("own", qos, b"").retained());
+        inside.deliver(&OutgoingPublish::new("own", qos, b"").retained());
     });
 }
 
@@ -170,7 +170,7 @@ fn wills_and_response_topics_stand_behind_the_mount_point() {
         let told = message.properties().response_topic().map(|topic| topic.as_str().to_owned());
         assert_eq!(told, Some(format!("{prefix}re/ply")));
     }
-    let asked = |topic| Outgoing::new(topic, AtLeastOnce, b"?").property(Property::CorrelationData(b"7"));
+    let asked = |topic| OutgoingPublish::new(topic, AtLeastOnce, b"?").property(Property::CorrelationData(b"7"));
     inside.deliver(&asked("q").property(response("re/ply")));
     assert_eq!(operator.receive().properties().response_topic().map(TopicName::as_str), Some("a/re/ply"));
     assert_eq!(inside.receive().properties().response_topic().map(TopicName::as_str), Some("re/ply"));
@@ -187,12 +187,12 @@ fn topic_aliases_stand_for_topics_behind_the_mount_point() {
     let mut operator = world.operator("operator");
     let mut inside = world.connecting(A, V5, "inside").property(Property::TopicAliasMaximum(5)).open();
     operator.subscribe("a/#", AtLeastOnce);
-    inside.deliver(&Outgoing::new("t", AtLeastOnce, b"1").property(topic_alias(3)));
-    inside.deliver(&Outgoing::by_alias(3, AtLeastOnce, b"2"));
+    inside.deliver(&OutgoingPublish::new("t", AtLeastOnce, b"1").property(topic_alias(3)));
+    inside.deliver(&OutgoingPublish::by_alias(3, AtLeastOnce, b"2"));
     receives(&mut operator, "a/t", "1");
     receives(&mut operator, "a/t", "2");
-    assert_eq!(inside.deliver(&Outgoing::new("$x", AtLeastOnce, b"1").property(topic_alias(4))), 0x87);
-    assert_eq!(inside.deliver(&Outgoing::by_alias(4, AtLeastOnce, b"2")), 0x87);
+    assert_eq!(inside.deliver(&OutgoingPublish::new("$x", AtLeastOnce, b"1").property(topic_alias(4))), 0x87);
+    assert_eq!(inside.deliver(&OutgoingPublish::by_alias(4, AtLeastOnce, b"2")), 0x87);
     inside.subscribe("#", AtLeastOnce);
     for (topic, alias) in [("u", Some(1)), ("", Some(1)), ("v", Some(2))] {
         let full = if topic == "v" { "a/v" } else { "a/u" };
@@ -284,7 +284,7 @@ fn a_topic_that_is_too_long_behind_the_mount_point_is_refused() {
     let refused = inside.subscribe_all(&[(&too_long, options(AtLeastOnce))], &[]);
     assert_eq!(refused, [0x8f]);
     assert_eq!(world.connecting(B, V5, "will").will(WillMessage::new(&too_long, b"")).refused(), 0x90);
-    inside.send_publish(&Outgoing::new(&too_long, AtLeastOnce, b"2"));
+    inside.send_publish(&OutgoingPublish::new(&too_long, AtLeastOnce, b"2"));
     assert_eq!(inside.expect_disconnect(), 0x90);
     let world = World::new(1, &["limits.topic_bytes=10"]);
     let mut inside = world.connect(B, "inside");

@@ -6,8 +6,8 @@ use tautwire_protocol::{Property, QoS, ReasonCode};
 
 use super::connecting;
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Client, Connecting, ExactlyOnce, Folder, Outgoing, V3_1, V3_1_1, V5, Way,
-    WillMessage, every_thread_count, options,
+    AtLeastOnce, AtMostOnce, Broker, Client, ConnectBuilder, ExactlyOnce, Folder, OutgoingPublish, Transport, V3_1,
+    V3_1_1, V5, WillMessage, every_thread_count, options,
 };
 
 /// `mqtt.protocol_versions`: another version is refused with 0x84, and with return code 1 where that is what the client knows
@@ -35,7 +35,7 @@ fn a_listener_accepts_versions_of_its_own() {
                   [[listener]]\naddress = \"127.0.0.1:0\"\nmqtt.protocol_versions = [\"5.0\"]\nauth.anonymous = true\n\
                   [[listener]]\naddress = \"127.0.0.1:0\"\nauth.anonymous = false\nauth.password_file = \"users\"\n";
     let broker = Broker::with_listeners(1, &folder, tables, &[]);
-    let to = |index, version| Connecting::new(Way::Tcp(broker.other_address(index)), version, "client");
+    let to = |index, version| ConnectBuilder::new(Transport::Tcp(broker.other_address(index)), version, "client");
     to(0, V5).open().ping();
     assert_eq!(to(0, V3_1_1).refused(), 1);
     assert_eq!(to(1, V5).user_name("nobody").password(b"x").refused(), 0x84);
@@ -95,7 +95,7 @@ fn a_listener_has_a_maximum_qos_of_its_own() {
         for (index, version) in [(0, V5), (0, V3_1_1), (1, V5), (1, V3_1_1)] {
             let max_qos = [AtLeastOnce, AtMostOnce][index];
             let client_id = format!("client-{index}");
-            let connecting = || Connecting::new(Way::Tcp(broker.other_address(index)), version, &client_id);
+            let connecting = || ConnectBuilder::new(Transport::Tcp(broker.other_address(index)), version, &client_id);
             let mut client = connecting().open();
             if version.is_v5() {
                 let told: Vec<Property<'_>> = client.connack().properties.iter().collect();
@@ -104,8 +104,8 @@ fn a_listener_has_a_maximum_qos_of_its_own() {
             assert_eq!(client.subscribe_all(&[("t", options(ExactlyOnce))], &[]), [max_qos as u8]);
             client.publish("t", max_qos, b"x");
             assert_eq!(client.receive().text(), "x");
-            client.send_publish(&Outgoing::new("t", above(max_qos), b"x"));
-            client.expect_thrown_out(ReasonCode::QoSNotSupported);
+            client.send_publish(&OutgoingPublish::new("t", above(max_qos), b"x"));
+            client.expect_server_disconnect(ReasonCode::QoSNotSupported);
             let mut refused = connecting().will(WillMessage::new("t", b"x").qos(above(max_qos))).send();
             if version.is_v5() {
                 assert_eq!(refused.expect_connack_code(), 0x9B);
@@ -134,7 +134,7 @@ fn a_listener_may_offer_more_than_all_others() {
     let mut client = connecting(broker.other_address(0), "more").open();
     client.subscribe("t", ExactlyOnce);
     let alias = NonZeroU16::new(3).map(Property::TopicAlias).expect("not 0");
-    client.deliver(&Outgoing::new("t", ExactlyOnce, b"x").property(alias));
+    client.deliver(&OutgoingPublish::new("t", ExactlyOnce, b"x").property(alias));
     assert_eq!(client.receive().qos(), ExactlyOnce);
 }
 
@@ -154,12 +154,12 @@ fn a_listener_has_a_maximum_of_topic_aliases_of_its_own() {
         assert_eq!(told.unwrap_or(0), most);
         let mut publish = |alias| {
             let alias = NonZeroU16::new(alias).map(Property::TopicAlias).expect("not 0");
-            client.send_publish(&Outgoing::new("t", AtMostOnce, b"x").property(alias));
+            client.send_publish(&OutgoingPublish::new("t", AtMostOnce, b"x").property(alias));
         };
         if most > 0 {
             publish(most);
         }
         publish(most + 1);
-        client.expect_thrown_out(ReasonCode::TopicAliasInvalid);
+        client.expect_server_disconnect(ReasonCode::TopicAliasInvalid);
     }
 }

@@ -8,7 +8,8 @@ use tautwire_protocol::{Property, ReasonCode};
 
 use super::{connect, connecting};
 use crate::support::{
-    AtLeastOnce, Broker, Client, EXPECTATION, ExactlyOnce, Folder, NEVER, Outgoing, TOKEN, admin, options, program,
+    AtLeastOnce, Broker, Client, EXPECT_TIMEOUT, ExactlyOnce, Folder, NEVER, OutgoingPublish, TOKEN, admin, options,
+    program,
 };
 
 fn rules(filter: &str) -> String {
@@ -49,7 +50,7 @@ fn a_listener_has_rules_of_access_of_its_own() {
         folder.write("own.toml", &rules("other/#"));
         let answer = admin(broker.admin_address(), "POST", "/config/reload", "").expect(200).body;
         assert!(answer.contains("\"rules\":2"), "{answer}");
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         while may(&mut own, "own/a") {
             assert!(Instant::now() < deadline, "the rules of the listener were not read again");
         }
@@ -119,16 +120,16 @@ fn a_listener_offers_what_its_table_says() {
     // Fixed header, topic, packet identifier, property length.
     let most = 100 - 2 - 3 - 2 - 1;
     assert_eq!(client.publish("t", AtLeastOnce, &vec![0; most]), 0x10);
-    client.send_publish(&Outgoing::new("t", AtLeastOnce, &vec![0; most + 1]));
-    client.expect_thrown_out(ReasonCode::PacketTooLarge);
+    client.send_publish(&OutgoingPublish::new("t", AtLeastOnce, &vec![0; most + 1]));
+    client.expect_server_disconnect(ReasonCode::PacketTooLarge);
     let mut client = open();
     for _ in 0..3 {
-        client.send_publish(&Outgoing::new("t", ExactlyOnce, b""));
+        client.send_publish(&OutgoingPublish::new("t", ExactlyOnce, b""));
     }
     for id in [1, 2] {
         client.expect_pubrec(id);
     }
-    client.expect_thrown_out(ReasonCode::ReceiveMaximumExceeded);
+    client.expect_server_disconnect(ReasonCode::ReceiveMaximumExceeded);
     assert!(connecting(few, "few").clean_start(false).open().session_present());
 
     let mut client = connecting(more, "more").keep_alive_s(0).session_expiry_s(NEVER).open();
@@ -144,8 +145,8 @@ fn a_listener_offers_what_its_table_says() {
     );
     assert_eq!(client.publish("t", AtLeastOnce, &[0; 3_000]), 0x10);
     let mut common = connect(broker.address(), "common");
-    common.send_publish(&Outgoing::new("t", AtLeastOnce, &[0; 3_000]));
-    common.expect_thrown_out(ReasonCode::PacketTooLarge);
+    common.send_publish(&OutgoingPublish::new("t", AtLeastOnce, &[0; 3_000]));
+    common.expect_server_disconnect(ReasonCode::PacketTooLarge);
 }
 
 /// 3.1.1 has no word for it, but a client is held to it.
@@ -161,7 +162,7 @@ fn a_session_is_kept_no_longer_than_its_listener_says() {
     assert!(persistent(broker.other_address(0)).session_present(), "it had been kept for the other listener");
 }
 
-fn is_accepted(folder: &mut Vec<Client>, connecting: &crate::support::Connecting<'_>) -> bool {
+fn is_accepted(folder: &mut Vec<Client>, connecting: &crate::support::ConnectBuilder<'_>) -> bool {
     let mut client = connecting.send_unless_closed();
     let is_closed = client.is_closed_first();
     if !is_closed {

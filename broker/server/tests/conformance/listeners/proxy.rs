@@ -106,7 +106,7 @@ fn the_name_in_a_certificate_is_the_user() {
 
 /// Where holders of certificates alone may come, the proxy says who holds one.
 #[test]
-fn who_has_no_certificate_is_refused_where_only_holders_may_come() {
+fn a_client_without_certificate_is_refused_where_required() {
     let folder = Folder::new(&[]);
     let table = "[[listener]]\naddress = \"127.0.0.1:0\"\nauth.anonymous = false\nproxy.trusted = \"127.0.0.1\"\n";
     let broker = Broker::with_listeners(1, &folder, table, &[]);
@@ -235,7 +235,7 @@ fn a_header_means_nothing_elsewhere() {
 
 /// `proxy.trusted`: others are closed before they are heard, and counted.
 #[test]
-fn only_trusted_proxies_are_let_in() {
+fn only_trusted_proxies_are_accepted() {
     let (folder, authority) = (Folder::new(&[]), Authority::new());
     let broker = start(&folder, &authority, &[]);
     let mut stranger = Client::on(Wire::Tcp(dial(broker.other_address(3))), V5);

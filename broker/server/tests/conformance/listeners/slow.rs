@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::support::tls::Authority;
-use crate::support::{AtLeastOnce, Broker, EXPECTATION, Folder, V5};
+use crate::support::{AtLeastOnce, Broker, EXPECT_TIMEOUT, Folder, V5};
 use crate::sys::await_number;
 
 /// The beginning of a ClientHello of 512 bytes.
@@ -26,17 +26,17 @@ fn start(folder: &Folder, settings: &[&str]) -> Broker {
 fn dial(address: SocketAddr, bytes: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("the broker listens");
     stream.set_nodelay(true).expect("a TCP socket takes TCP_NODELAY");
-    stream.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
+    stream.set_read_timeout(Some(EXPECT_TIMEOUT)).expect("a positive time is a valid timeout");
     stream.write_all(bytes).expect("the broker takes what is written");
     stream
 }
 
 /// All that comes until the broker closes.
-fn said(stream: &mut TcpStream) -> Vec<u8> {
-    let mut said = Vec::new();
+fn read_to_close(stream: &mut TcpStream) -> Vec<u8> {
+    let mut read_to_close = Vec::new();
     // A reset is an end, too.
-    let _ = stream.read_to_end(&mut said);
-    said
+    let _ = stream.read_to_end(&mut read_to_close);
+    read_to_close
 }
 
 /// `mqtt.connect_timeout_s` covers the handshakes of TLS and WebSocket and the header of a proxy, and a byte now and then is no way
@@ -69,12 +69,12 @@ fn whoever_does_not_get_on_is_ended_in_time() {
         assert_eq!(bystander.receive().text(), "x");
     }
     for (number, stream) in silent.iter_mut().chain(trickling.iter_mut().map(|(stream, _)| stream)).enumerate() {
-        let said = said(stream);
+        let read_to_close = read_to_close(stream);
         if number % ways.len() == 0 {
-            assert!(said.starts_with(b"HTTP/1.1 408 "), "{}", String::from_utf8_lossy(&said));
+            assert!(read_to_close.starts_with(b"HTTP/1.1 408 "), "{}", String::from_utf8_lossy(&read_to_close));
         }
     }
-    assert!(begun.elapsed() < Duration::from_secs(2) + EXPECTATION);
+    assert!(begun.elapsed() < Duration::from_secs(2) + EXPECT_TIMEOUT);
     await_number(&mut bystander, "tautwire/connect_timeouts", |count| count == 104.0);
 }
 

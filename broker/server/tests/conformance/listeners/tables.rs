@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
 
 use super::{connect, connecting, counted};
-use crate::support::{AtLeastOnce, Broker, EXPECTATION, Folder, TOKEN, V5};
+use crate::support::{AtLeastOnce, Broker, EXPECT_TIMEOUT, Folder, TOKEN, V5};
 
 /// Starts a broker with these tables and an admin API.
 fn with_admin(folder: &Folder, tables: &str) -> Broker {
@@ -57,7 +57,7 @@ fn a_listener_has_a_limit_of_its_own() {
     broker.connect(V5, "elsewhere").ping();
     first.ping();
     drop(second);
-    let deadline = Instant::now() + EXPECTATION;
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     while counted(admin, "connections", "few") == 2 {
         assert!(Instant::now() < deadline, "nobody has gone");
     }
@@ -80,7 +80,7 @@ fn connections_are_counted_for_their_listener_on_all_threads() {
     assert_eq!(counted(admin, "connections", "a"), 16);
     assert_eq!(counted(admin, "accepted_total", "a"), 16, "moving to another thread is not coming again");
     drop(clients);
-    let deadline = Instant::now() + EXPECTATION;
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     while counted(admin, "connections", "a") > 0 {
         assert!(Instant::now() < deadline, "they are gone, and still counted");
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::connecting;
 use crate::support::tls::{Authority, Secured};
-use crate::support::{Broker, EXPECTATION, Folder};
+use crate::support::{Broker, EXPECT_TIMEOUT, Folder};
 
 fn dial(authority: &Authority, address: SocketAddr) -> Secured {
     authority.connect(TcpStream::connect(address).expect("the broker listens"), None)
@@ -119,7 +119,7 @@ fn a_certificate_that_expires_does_not_come_back_by_tickets() {
         let address = broker.other_address(0);
         let soon = SystemTime::now() + Duration::from_secs(3);
         let config = authority.config(Some(authority.client_until("device", soon)));
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         for is_resumed in std::iter::once(false).chain(std::iter::repeat(true)) {
             let stream = TcpStream::connect(address).expect("the broker listens");
             let mut client = Secured::on(config.clone(), stream);

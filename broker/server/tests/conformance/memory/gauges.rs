@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use tautwire_memory::Kind;
 use tautwire_protocol::Packet;
 
-use super::{KILOBYTE, absent, back, numbered};
+use super::{KILOBYTE, back, create_offline_session, numbered};
 use crate::support::property::{receive_maximum, topic_alias};
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Outgoing, ProtocolVersion, V5, WillMessage, every_case,
-    options, packet_id,
+    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, OutgoingPublish, ProtocolVersion, V5, WillMessage,
+    every_case, options, packet_id,
 };
 use crate::sys::await_live_numbers;
 
@@ -30,11 +30,11 @@ fn gauges_until(
 }
 
 /// Has the broker hold memory of every kind.
-fn hold_everything(broker: &Broker, version: ProtocolVersion) {
+fn fill_all_memory_kinds(broker: &Broker, version: ProtocolVersion) {
     let mut publisher = broker.connect(version, "publisher");
     for number in 0..4 {
         let (waits, sent) = (format!("waits-{number}"), format!("sent-{number}"));
-        absent(broker, version, &waits, &waits, ExactlyOnce);
+        create_offline_session(broker, version, &waits, &waits, ExactlyOnce);
         let mut unread = broker.connecting(version, &sent).persistent();
         if version.is_v5() {
             unread = unread.property(receive_maximum(3));
@@ -52,14 +52,15 @@ fn hold_everything(broker: &Broker, version: ProtocolVersion) {
         }
         if version.is_v5() {
             let topic = "x".repeat(10_000);
-            unread.send_publish(&Outgoing::new(&topic, AtMostOnce, b"").property(topic_alias(1)));
+            unread.send_publish(&OutgoingPublish::new(&topic, AtMostOnce, b"").property(topic_alias(1)));
         }
         // Of QoS 2 and never released, then a packet that is not whole.
         for _ in 0..50 {
-            unread.send_publish(&Outgoing::new("held", ExactlyOnce, b"x"));
+            unread.send_publish(&OutgoingPublish::new("held", ExactlyOnce, b"x"));
         }
         let large = numbered(0, 100 * KILOBYTE);
-        let bytes = unread.encoded(&Packet::Publish(Outgoing::new("never", AtMostOnce, &large).publish(packet_id(1))));
+        let bytes =
+            unread.encoded(&Packet::Publish(OutgoingPublish::new("never", AtMostOnce, &large).publish(packet_id(1))));
         unread.send_bytes(&bytes[..50 * KILOBYTE]);
         // Gone without a word, with its will.
         drop(unread);
@@ -73,7 +74,7 @@ fn all_gauges_of_memory_come_back_when_everybody_has_gone() {
         let mut observer = broker.connect(V5, "observer");
         let before = gauges_until(&mut observer, |_| Ok(()));
         for round in 0..3 {
-            hold_everything(&broker, case.version);
+            fill_all_memory_kinds(&broker, case.version);
             let message = Kind::Message.gauge();
             gauges_until(&mut observer, |now| {
                 let grown = now[message] - before[message];

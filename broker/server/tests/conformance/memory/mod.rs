@@ -16,7 +16,7 @@ const MEGABYTE: usize = 1024 * 1024;
 const QUOTA_EXCEEDED: u8 = 0x97;
 
 /// A session that waits for its client, subscribed to `filter`.
-fn absent(broker: &Broker, version: ProtocolVersion, client_id: &str, filter: &str, qos: QoS) {
+fn create_offline_session(broker: &Broker, version: ProtocolVersion, client_id: &str, filter: &str, qos: QoS) {
     let mut client = broker.connecting(version, client_id).persistent().open();
     client.subscribe(filter, qos);
     client.disconnect();
@@ -42,17 +42,17 @@ fn receive_numbers(client: &mut Client, count: usize) -> Vec<usize> {
 }
 
 /// Somebody whom nothing that happens elsewhere concerns.
-struct Bystander {
+struct BackgroundClient {
     publisher: Client,
     subscriber: Client,
     served: usize,
 }
 
-impl Bystander {
-    fn new(broker: &Broker, version: ProtocolVersion) -> Bystander {
+impl BackgroundClient {
+    fn new(broker: &Broker, version: ProtocolVersion) -> BackgroundClient {
         let mut subscriber = broker.connect(version, "bystander-subscriber");
         subscriber.subscribe("bystander", AtLeastOnce);
-        Bystander { publisher: broker.connect(version, "bystander-publisher"), subscriber, served: 0 }
+        BackgroundClient { publisher: broker.connect(version, "bystander-publisher"), subscriber, served: 0 }
     }
 
     /// A message goes through.

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use tautwire_protocol::Packet;
 
-use super::{KILOBYTE, MEGABYTE, QUOTA_EXCEEDED, absent, back, number_of, numbered, receive_numbers};
+use super::{KILOBYTE, MEGABYTE, QUOTA_EXCEEDED, back, create_offline_session, number_of, numbered, receive_numbers};
 use crate::support::{
-    AtLeastOnce, Broker, Case, Client, ExactlyOnce, Outgoing, ProtocolVersion, QoS, V3_1_1, V5, every_case,
+    AtLeastOnce, Broker, Case, Client, ExactlyOnce, OutgoingPublish, ProtocolVersion, QoS, V3_1_1, V5, every_case,
     every_thread_count, options, packet_id,
 };
 use crate::sys::{await_live_number, await_live_numbers};
@@ -27,7 +27,13 @@ fn all_queues_together_are_bounded_and_keep_what_was_acknowledged() {
         let before = broker.resident_bytes();
         let qos = |number: usize| if number.is_multiple_of(2) { AtLeastOnce } else { ExactlyOnce };
         for number in 0..SESSIONS {
-            absent(&broker, case.version, &format!("absent-{number}"), &format!("queue/{number}"), qos(number));
+            create_offline_session(
+                &broker,
+                case.version,
+                &format!("absent-{number}"),
+                &format!("queue/{number}"),
+                qos(number),
+            );
         }
         let mut publisher = broker.connect(V5, "publisher");
         let mut kept: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -59,7 +65,7 @@ fn all_queues_together_are_bounded_and_keep_what_was_acknowledged() {
 /// Publishes and completes the handshake; gives the Reason Code. Where there is no memory even for the packet until it is
 /// whole, the publisher is told so by DISCONNECT, and comes back.
 fn publish_or_reconnect(broker: &Broker, publisher: &mut Client, topic: &str, qos: QoS, payload: &[u8]) -> Option<u8> {
-    let publish = Outgoing::new(topic, qos, payload);
+    let publish = OutgoingPublish::new(topic, qos, payload);
     let id = publisher.next_packet_id();
     let bytes = publisher.encoded(&Packet::Publish(publish.publish(id)));
     publisher.send_bytes_unless_closed(&bytes);
@@ -91,13 +97,13 @@ fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
         let mut observer = broker.connect(V5, "observer");
         for name in 0..HOGS {
             let name = format!("absent-{name}");
-            absent(&broker, case.version, &name, &name, AtLeastOnce);
+            create_offline_session(&broker, case.version, &name, &name, AtLeastOnce);
             let mut publisher = broker.connect(V3_1_1, "publisher");
             let before = await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |_| true);
             let mut bytes = Vec::new();
             for number in 0..COUNT {
                 let payload = numbered(number, LEN);
-                let publish = Outgoing::new(&name, AtLeastOnce, &payload);
+                let publish = OutgoingPublish::new(&name, AtLeastOnce, &payload);
                 bytes.extend(publisher.encoded(&Packet::Publish(publish.publish(packet_id(number as u16 + 1)))));
             }
             bytes.extend(publisher.encoded(&Packet::PingReq));
@@ -154,7 +160,7 @@ fn a_client_of_3_1_1_whose_own_acknowledgements_free_the_memory_is_not_stuck() {
         let mut bytes = Vec::new();
         for id in 1..=COUNT {
             let payload = numbered(usize::from(id), 20 * KILOBYTE);
-            let publish = Outgoing::new("own", AtLeastOnce, &payload);
+            let publish = OutgoingPublish::new("own", AtLeastOnce, &payload);
             bytes.extend(client.encoded(&Packet::Publish(publish.publish(packet_id(id)))));
         }
         client.send_bytes(&bytes);
@@ -182,7 +188,7 @@ fn flooding_publishers(broker: &Broker, publishers: usize, count: usize, len: us
         let mut bytes = Vec::new();
         for number in 0..count {
             let payload = numbered(number, len);
-            let publish = Outgoing::new("common", AtLeastOnce, &payload);
+            let publish = OutgoingPublish::new("common", AtLeastOnce, &payload);
             bytes.extend(publisher.encoded(&Packet::Publish(publish.publish(packet_id(number as u16 + 1)))));
         }
         publisher.send_bytes_unless_closed(&bytes);
@@ -190,7 +196,7 @@ fn flooding_publishers(broker: &Broker, publishers: usize, count: usize, len: us
     publishers
 }
 
-/// The client behind `absent` comes back and gets all that the publishers have sent, and each of those is answered.
+/// The client behind `create_offline_session` comes back and gets all that the publishers have sent, and each of those is answered.
 fn drain(broker: &Broker, publishers: Vec<Client>, count: usize) {
     let mut client = back(broker, V3_1_1, "absent");
     let all = publishers.len() * count;
@@ -210,7 +216,7 @@ fn publishers_of_3_1_1_that_wait_for_memory_are_not_cut_off() {
         const LEN: usize = 12 * KILOBYTE;
         let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=1048576", "sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
-        absent(&broker, V3_1_1, "absent", "common", AtLeastOnce);
+        create_offline_session(&broker, V3_1_1, "absent", "common", AtLeastOnce);
         let publishers = flooding_publishers(&broker, PUBLISHERS, COUNT, LEN);
         // Each of them waits.
         await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |count| count >= PUBLISHERS as f64);
@@ -228,7 +234,7 @@ fn publishers_of_3_1_1_whose_large_messages_are_not_whole_are_not_cut_off() {
         const LEN: usize = 200 * KILOBYTE;
         let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=1500000", "sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
-        absent(&broker, V3_1_1, "absent", "common", AtLeastOnce);
+        create_offline_session(&broker, V3_1_1, "absent", "common", AtLeastOnce);
         let publishers = flooding_publishers(&broker, PUBLISHERS, COUNT, LEN);
         await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |count| count >= PUBLISHERS as f64);
         drain(&broker, publishers, COUNT);
@@ -243,12 +249,12 @@ fn a_publisher_of_3_1_1_that_waits_for_memory_may_go_and_come_back() {
         const LEN: usize = 150 * KILOBYTE;
         let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=2097152", "sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
-        absent(&broker, V3_1_1, "absent", "a", ExactlyOnce);
+        create_offline_session(&broker, V3_1_1, "absent", "a", ExactlyOnce);
         let mut publisher = broker.connecting(V3_1_1, "publisher").persistent().open();
         let before = await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |_| true);
         for number in 0..12 {
             let payload = numbered(number, LEN);
-            publisher.send_publish_as(&Outgoing::new("a", ExactlyOnce, &payload), number as u16 + 1);
+            publisher.send_publish_as(&OutgoingPublish::new("a", ExactlyOnce, &payload), number as u16 + 1);
         }
         await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |count| count > before);
         // Some have been received, and it does not know which.
@@ -257,7 +263,7 @@ fn a_publisher_of_3_1_1_that_waits_for_memory_may_go_and_come_back() {
         let mut client = back(&broker, V3_1_1, "absent");
         for id in 1..=12 {
             let payload = numbered(usize::from(id) - 1, LEN);
-            publisher.send_publish_as(&Outgoing::new("a", ExactlyOnce, &payload).dup(), id);
+            publisher.send_publish_as(&OutgoingPublish::new("a", ExactlyOnce, &payload).dup(), id);
         }
         let numbers: Vec<usize> = receive_numbers(&mut client, 12);
         assert_eq!(numbers, (0..12).collect::<Vec<_>>());
@@ -292,10 +298,10 @@ fn fill_from(publisher: &mut Client, hog: &str, first: usize, len: usize) -> usi
 }
 
 /// What a stranger publishes to a session that holds nothing is kept.
-fn stranger_is_kept(broker: &Broker, version: ProtocolVersion, qos: QoS) {
+fn expect_unrelated_publish_stored(broker: &Broker, version: ProtocolVersion, qos: QoS) {
     for number in 0..HOGS {
         let name = format!("modest-{number}");
-        absent(broker, version, &name, &name, qos);
+        create_offline_session(broker, version, &name, &name, qos);
         let mut stranger = broker.connect(V5, "stranger");
         assert_eq!(stranger.publish(&name, qos, b"small"), 0);
         let mut client = back(broker, version, &name);
@@ -306,16 +312,16 @@ fn stranger_is_kept(broker: &Broker, version: ProtocolVersion, qos: QoS) {
 
 /// One session that takes all it can get leaves something for others, whichever threads they live on.
 #[test]
-fn one_absent_client_cannot_use_up_what_others_need() {
+fn one_offline_client_cannot_exhaust_memory_of_others() {
     every_case(|case| {
         let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=4000000"]);
         let mut publisher = broker.connect(V5, "publisher");
         for number in 0..HOGS {
             let name = format!("hog-{number}");
-            absent(&broker, case.version, &name, &name, AtLeastOnce);
+            create_offline_session(&broker, case.version, &name, &name, AtLeastOnce);
             let given = fill(&mut publisher, &name, 64 * KILOBYTE);
             assert!(given >= 10, "{name} was given {given}");
-            stranger_is_kept(&broker, case.version, ExactlyOnce);
+            expect_unrelated_publish_stored(&broker, case.version, ExactlyOnce);
             let mut hog = back(&broker, case.version, &name);
             assert_eq!(receive_numbers(&mut hog, given), (0..given).collect::<Vec<_>>());
             hog.expect_nothing();
@@ -325,7 +331,7 @@ fn one_absent_client_cannot_use_up_what_others_need() {
 
 /// The same for a client that is there and acknowledges nothing.
 #[test]
-fn one_client_that_acknowledges_nothing_cannot_use_up_what_others_need() {
+fn one_client_that_acknowledges_nothing_cannot_exhaust_memory_of_others() {
     every_case(|case| {
         let broker =
             case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=4000000", "limits.in_flight_per_client=65535"]);
@@ -336,7 +342,7 @@ fn one_client_that_acknowledges_nothing_cannot_use_up_what_others_need() {
             hog.subscribe(&name, AtLeastOnce);
             let given = fill(&mut publisher, &name, 64 * KILOBYTE);
             assert!(given >= 10, "{name} was given {given}");
-            stranger_is_kept(&broker, case.version, AtLeastOnce);
+            expect_unrelated_publish_stored(&broker, case.version, AtLeastOnce);
             assert_eq!(receive_numbers(&mut hog, given), (0..given).collect::<Vec<_>>());
             hog.expect_nothing();
         }
@@ -345,22 +351,22 @@ fn one_client_that_acknowledges_nothing_cannot_use_up_what_others_need() {
 
 /// Messages that come in one burst are no exception, whichever thread the hog lives on.
 #[test]
-fn one_burst_cannot_use_up_what_others_need() {
+fn one_burst_cannot_exhaust_memory_of_others() {
     every_case(|case| {
         const COUNT: u16 = 600;
         let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=2000000"]);
         for number in 0..HOGS {
             let name = format!("hog-{number}");
-            absent(&broker, case.version, &name, &name, AtLeastOnce);
+            create_offline_session(&broker, case.version, &name, &name, AtLeastOnce);
             let mut publisher = broker.connect(V5, "publisher");
             let payload = numbered(0, 4 * KILOBYTE);
-            let publish = Outgoing::new(&name, AtLeastOnce, &payload);
+            let publish = OutgoingPublish::new(&name, AtLeastOnce, &payload);
             let packets = (1..=COUNT).map(|id| Packet::Publish(publish.publish(packet_id(id))));
             let bytes: Vec<u8> = packets.flat_map(|packet| publisher.encoded(&packet)).collect();
             publisher.send_bytes(&bytes);
             let kept = (1..=COUNT).filter(|id| publisher.expect_puback(*id) == 0).count();
             assert!((100..COUNT.into()).contains(&kept), "{kept} were kept");
-            stranger_is_kept(&broker, case.version, AtLeastOnce);
+            expect_unrelated_publish_stored(&broker, case.version, AtLeastOnce);
             let mut hog = back(&broker, case.version, &name);
             assert_eq!(receive_numbers(&mut hog, kept).len(), kept);
             hog.expect_nothing();
@@ -370,7 +376,7 @@ fn one_burst_cannot_use_up_what_others_need() {
 
 /// A client with very many subscriptions is no exception.
 #[test]
-fn one_client_with_many_filters_cannot_use_up_what_others_need() {
+fn one_client_with_many_filters_cannot_exhaust_memory_of_others() {
     every_case(|case| {
         const FILTERS: usize = 1_500;
         let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=8000000"]);
@@ -388,7 +394,7 @@ fn one_client_with_many_filters_cannot_use_up_what_others_need() {
                 kept.push(round);
             }
         }
-        stranger_is_kept(&broker, case.version, AtLeastOnce);
+        expect_unrelated_publish_stored(&broker, case.version, AtLeastOnce);
         let mut hog = back(&broker, case.version, "hog");
         assert_eq!(receive_numbers(&mut hog, kept.len()), kept);
     });
@@ -401,7 +407,7 @@ fn a_client_that_has_caught_up_is_served_again() {
         let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=2000000"]);
         for number in 0..HOGS {
             let (hog, publisher) = (format!("hog-{number}"), format!("publisher-{number}"));
-            absent(&broker, case.version, &hog, &hog, AtLeastOnce);
+            create_offline_session(&broker, case.version, &hog, &hog, AtLeastOnce);
             let mut publisher = broker.connect(V5, &publisher);
             for _ in 0..3 {
                 let given = fill(&mut publisher, &hog, 32 * KILOBYTE);
@@ -424,7 +430,7 @@ fn filters_of_a_hog_that_is_gone_are_open() {
         let mut publisher = broker.connect(V5, "publisher");
         for number in 0..HOGS {
             let hog = format!("hog-{number}");
-            absent(&broker, case.version, &hog, "common", AtLeastOnce);
+            create_offline_session(&broker, case.version, &hog, "common", AtLeastOnce);
             let mut other = broker.connect(case.version, "other");
             other.subscribe("common", AtLeastOnce);
             let given = fill(&mut publisher, "common", 32 * KILOBYTE);
@@ -450,15 +456,15 @@ fn filters_of_a_hog_that_is_gone_are_open() {
 #[test]
 fn a_payload_that_many_sessions_hold_counts_once() {
     // Each counts once, whether all of them together would fit or not.
-    every_case(|case| [5, 20].into_iter().for_each(|sessions| held_by_many(case, sessions)));
+    every_case(|case| [5, 20].into_iter().for_each(|sessions| check_shared_payload(case, sessions)));
 }
 
-fn held_by_many(case: Case, sessions: usize) {
+fn check_shared_payload(case: Case, sessions: usize) {
     let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=8388608"]);
     for number in 0..sessions {
-        absent(&broker, case.version, &format!("absent-{number}"), "common", AtLeastOnce);
+        create_offline_session(&broker, case.version, &format!("absent-{number}"), "common", AtLeastOnce);
     }
-    absent(&broker, case.version, "other", "other", AtLeastOnce);
+    create_offline_session(&broker, case.version, "other", "other", AtLeastOnce);
     let mut publisher = broker.connect(V5, "publisher");
     let large = 3;
     for number in 0..large {
@@ -484,13 +490,13 @@ fn retained_and_shared_messages_are_not_lost_either() {
         const MANY: usize = 100;
         let broker = case.broker_set(&[DEEP_QUEUES, "limits.buffered_bytes=2000000"]);
         let mut publisher = broker.connect(V5, "publisher");
-        absent(&broker, case.version, "member", "$share/group/work/#", AtLeastOnce);
-        absent(&broker, case.version, "keeper", "kept/#", AtLeastOnce);
+        create_offline_session(&broker, case.version, "member", "$share/group/work/#", AtLeastOnce);
+        create_offline_session(&broker, case.version, "keeper", "kept/#", AtLeastOnce);
         let mut kept = Vec::new();
         for number in 0..MANY {
             let payload = numbered(number, 32 * KILOBYTE);
             let topic = format!("kept/{number}");
-            let reason = publisher.deliver(&Outgoing::new(&topic, AtLeastOnce, &payload).retained());
+            let reason = publisher.deliver(&OutgoingPublish::new(&topic, AtLeastOnce, &payload).retained());
             assert!(reason == 0 || reason == QUOTA_EXCEEDED, "0x{reason:02x}");
             if reason == 0 {
                 kept.push(number);
@@ -525,7 +531,7 @@ fn the_process_keeps_to_its_memory() {
     let mut until_refused = |outgoing: &dyn Fn(usize) -> String, retained: bool| {
         (0..2_000).find(|number| {
             let topic = outgoing(*number);
-            let message = Outgoing::new(&topic, AtLeastOnce, &payload);
+            let message = OutgoingPublish::new(&topic, AtLeastOnce, &payload);
             publisher.deliver(&if retained { message.retained() } else { message }) == 0x97
         })
     };

@@ -2,7 +2,7 @@
 
 use tautwire_protocol::ReasonCode;
 
-use super::{KILOBYTE, MEGABYTE, absent, back, number_of, numbered, receive_numbers};
+use super::{KILOBYTE, MEGABYTE, back, create_offline_session, number_of, numbered, receive_numbers};
 use crate::support::property::receive_maximum;
 use crate::support::{AtLeastOnce, Broker, Case, Client, V5, every_case};
 use crate::sys::await_live_number;
@@ -18,7 +18,7 @@ fn the_oldest_go_until_there_is_room_for_a_large_message() {
             "limits.session_queue_bytes=8388608",
             "sys.interval_s=1",
         ]);
-        absent(&broker, case.version, "absent", "a", AtLeastOnce);
+        create_offline_session(&broker, case.version, "absent", "a", AtLeastOnce);
         let mut publisher = broker.connect(case.version, "publisher");
         for number in 0..SMALL {
             publisher.publish("a", AtLeastOnce, &numbered(number, KILOBYTE));
@@ -46,7 +46,7 @@ fn no_more_of_the_oldest_go_than_must() {
     every_case(|case| {
         let settings = ["limits.slow_consumer=drop_old", "limits.session_queue_bytes=1000000", "sys.interval_s=1"];
         let broker = case.broker_set(&settings);
-        absent(&broker, case.version, "absent", "a", AtLeastOnce);
+        create_offline_session(&broker, case.version, "absent", "a", AtLeastOnce);
         let mut publisher = broker.connect(case.version, "publisher");
         for (number, len) in [(0, 300_000), (1, 300_000), (2, 300_000), (3, 650_000), (4, 10_000), (5, 20_000)] {
             publisher.publish("a", AtLeastOnce, &numbered(number, len));
@@ -98,11 +98,11 @@ fn a_client_that_acknowledges_nothing_is_sent_no_more_than_its_session_may_hold(
 
 /// The same with `limits.slow_consumer=disconnect`.
 #[test]
-fn a_client_that_acknowledges_nothing_is_disconnected_where_told_so() {
+fn a_client_that_acknowledges_nothing_is_disconnected_where_configured() {
     every_case(|case| {
         let broker = case.broker_set(&[&WINDOW[..], &["limits.slow_consumer=disconnect"]].concat());
         let mut subscriber = window_of_four(case, &broker);
-        subscriber.expect_thrown_out(ReasonCode::QuotaExceeded);
+        subscriber.expect_server_disconnect(ReasonCode::QuotaExceeded);
     });
 }
 
@@ -129,7 +129,7 @@ fn acknowledgements_make_room_in_the_window() {
 fn what_the_operator_lets_drop_is_dropped_as_before() {
     every_case(|case| {
         let broker = case.broker_set(&["limits.session_queue_bytes=100000", "sys.interval_s=1"]);
-        absent(&broker, case.version, "absent", "a", AtLeastOnce);
+        create_offline_session(&broker, case.version, "absent", "a", AtLeastOnce);
         let mut publisher = broker.connect(V5, "publisher");
         for number in 0..20 {
             assert_eq!(publisher.publish("a", AtLeastOnce, &numbered(number, 30_000)), 0);

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tautwire_protocol::{DisconnectReason, Packet, Property, ReasonCode};
 
-use super::{Bystander, KILOBYTE, MEGABYTE, QUOTA_EXCEEDED, absent, back, number_of, numbered};
+use super::{BackgroundClient, KILOBYTE, MEGABYTE, QUOTA_EXCEEDED, back, create_offline_session, number_of, numbered};
 use crate::support::property::{subscription_identifier, topic_alias};
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Case, Client, Outgoing, ProtocolVersion, V3_1_1, V5, WillMessage, every_case,
-    every_thread_count, options, packet_id,
+    AtLeastOnce, AtMostOnce, Broker, Case, Client, OutgoingPublish, ProtocolVersion, V3_1_1, V5, WillMessage,
+    every_case, every_thread_count, options, packet_id,
 };
 use crate::sys::await_live_number;
 
@@ -24,7 +24,7 @@ fn refusals_are_counted(broker: &Broker, least: usize) {
 fn wills_are_refused_in_connack() {
     every_case(|case| {
         let broker = case.broker_set(&["limits.buffered_bytes=1048576", "sys.interval_s=1"]);
-        let mut bystander = Bystander::new(&broker, case.version);
+        let mut bystander = BackgroundClient::new(&broker, case.version);
         // So little that CONNECT arrives in one piece: one that is not whole is refused before anybody knows what it asks for.
         let payload = vec![b'x'; 12_000];
         for _ in 0..2 {
@@ -58,7 +58,7 @@ fn wills_are_refused_in_connack() {
 fn properties_of_wills_count() {
     every_thread_count(|case| {
         let broker = case.broker_set(&["limits.buffered_bytes=1048576", "sys.interval_s=1"]);
-        let mut bystander = Bystander::new(&broker, V5);
+        let mut bystander = BackgroundClient::new(&broker, V5);
         let value = "x".repeat(1_500);
         let mut holders = Vec::new();
         let refused = (0..200).find_map(|number| {
@@ -82,7 +82,7 @@ fn properties_of_wills_count() {
 fn filters_are_refused_in_suback() {
     every_case(|case| {
         let broker = case.broker_set(&["limits.buffered_bytes=1048576", "sys.interval_s=1"]);
-        let mut bystander = Bystander::new(&broker, case.version);
+        let mut bystander = BackgroundClient::new(&broker, case.version);
         let mut greedy = broker.connect(case.version, "greedy");
         let filter = |number: usize| format!("{number}{}", "x".repeat(60_000));
         let mut granted = Vec::new();
@@ -119,7 +119,7 @@ fn subscription_identifiers_of_queued_messages_count() {
             "limits.session_queue_bytes=1099511627776",
             "sys.interval_s=1",
         ]);
-        let mut bystander = Bystander::new(&broker, V5);
+        let mut bystander = BackgroundClient::new(&broker, V5);
         let topic = ["a"; LEVELS].join("/");
         let names: Vec<String> = (0..1 << LEVELS)
             .map(|bits: usize| {
@@ -170,7 +170,7 @@ const UNFINISHED: usize = 400 * KILOBYTE;
 fn unfinished_publish(version: ProtocolVersion) -> Vec<u8> {
     let payload = numbered(0, MEGABYTE);
     let mut bytes = Vec::new();
-    let publish = Outgoing::new("a", AtMostOnce, &payload);
+    let publish = OutgoingPublish::new("a", AtMostOnce, &payload);
     publish.publish(packet_id(1)).append_to(version, &mut bytes).expect("a legal PUBLISH");
     bytes.truncate(UNFINISHED);
     bytes
@@ -180,14 +180,14 @@ fn unfinished_publish(version: ProtocolVersion) -> Vec<u8> {
 fn connections_whose_packet_never_ends_are_disconnected() {
     every_thread_count(|case| {
         let broker = case.broker_set(&["limits.buffered_bytes=4194304", "sys.interval_s=1"]);
-        let mut bystander = Bystander::new(&broker, V5);
+        let mut bystander = BackgroundClient::new(&broker, V5);
         let mut clients: Vec<Client> = (0..20).map(|number| broker.connect(V5, &format!("slow-{number}"))).collect();
         overfill(&broker, &mut clients, "tautwire/refused_memory", |_| unfinished_publish(V5));
         bystander.is_served();
         let mut refused = 0;
         for client in &mut clients {
-            if client.anything_arrives_within(Duration::from_millis(1)) {
-                client.expect_thrown_out(ReasonCode::QuotaExceeded);
+            if client.has_input_within(Duration::from_millis(1)) {
+                client.expect_server_disconnect(ReasonCode::QuotaExceeded);
                 refused += 1;
             }
         }
@@ -205,7 +205,7 @@ fn connections_of_3_1_1_whose_packet_never_ends_wait_and_are_closed_in_time() {
             "limits.incomplete_packet_timeout_s=3",
             "sys.interval_s=1",
         ]);
-        let mut bystander = Bystander::new(&broker, V5);
+        let mut bystander = BackgroundClient::new(&broker, V5);
         let mut clients: Vec<Client> =
             (0..20).map(|number| broker.connect(V3_1_1, &format!("slow-{number}"))).collect();
         let counter = "tautwire/publishers_short_of_memory";
@@ -225,7 +225,7 @@ fn connections_of_3_1_1_whose_packet_never_ends_wait_and_are_closed_in_time() {
 fn connections_whose_connect_never_ends_are_refused() {
     every_case(|case| {
         let broker = case.broker_set(&["limits.buffered_bytes=4194304", "sys.interval_s=1"]);
-        let mut bystander = Bystander::new(&broker, case.version);
+        let mut bystander = BackgroundClient::new(&broker, case.version);
         let mut clients: Vec<Client> = (0..20).map(|_| broker.dial(case.version)).collect();
         let payload = vec![b'x'; 65_000];
         overfill(&broker, &mut clients, "tautwire/refused_memory", |number| {
@@ -240,7 +240,7 @@ fn connections_whose_connect_never_ends_are_refused() {
         bystander.is_served();
         let mut refused = 0;
         for client in &mut clients {
-            if client.anything_arrives_within(Duration::from_millis(1)) {
+            if client.has_input_within(Duration::from_millis(1)) {
                 // The answer to a CONNECT whose version can be made out.
                 let expected = if case.version.is_v5() { ReasonCode::QuotaExceeded.as_u8() } else { 3 };
                 assert_eq!(client.expect_connack_code(), expected);
@@ -258,12 +258,12 @@ fn clients_whose_aliases_are_too_much_are_disconnected() {
     every_thread_count(|case| {
         let broker =
             case.broker_set(&["limits.buffered_bytes=1048576", "mqtt.topic_alias_maximum=1000", "sys.interval_s=1"]);
-        let mut bystander = Bystander::new(&broker, V5);
+        let mut bystander = BackgroundClient::new(&broker, V5);
         let mut greedy = broker.connect(V5, "greedy");
         let mut thrown_out = false;
         for alias in 1..=40 {
             let topic = format!("{alias}{}", "x".repeat(60_000));
-            let publish = Outgoing::new(&topic, AtMostOnce, b"").property(topic_alias(alias));
+            let publish = OutgoingPublish::new(&topic, AtMostOnce, b"").property(topic_alias(alias));
             greedy.send_publish(&publish);
             greedy.send(&Packet::PingReq);
             let answer = greedy.next();
@@ -280,8 +280,8 @@ fn clients_whose_aliases_are_too_much_are_disconnected() {
         // What it had is given back.
         let mut modest = broker.connect(V5, "modest");
         modest.subscribe("a", AtLeastOnce);
-        modest.deliver(&Outgoing::new("a", AtLeastOnce, b"1:").property(topic_alias(1)));
-        modest.deliver(&Outgoing::by_alias(1, AtLeastOnce, b"2:"));
+        modest.deliver(&OutgoingPublish::new("a", AtLeastOnce, b"1:").property(topic_alias(1)));
+        modest.deliver(&OutgoingPublish::by_alias(1, AtLeastOnce, b"2:"));
         assert_eq!([1, 2], [number_of(modest.receive().payload()), number_of(modest.receive().payload())]);
     });
 }
@@ -291,7 +291,7 @@ fn clients_whose_aliases_are_too_much_are_disconnected() {
 fn connections_are_refused_where_nothing_is_left() {
     every_case(|case: Case| {
         let broker = case.broker_set(&["limits.buffered_bytes=1048576"]);
-        absent(&broker, case.version, "waits", "waits", AtLeastOnce);
+        create_offline_session(&broker, case.version, "waits", "waits", AtLeastOnce);
         let mut holders = Vec::new();
         // Wills fill what there is, the smaller ones the rest.
         for len in [12_000, 2_000, 200, 0] {

@@ -1,9 +1,9 @@
 //! Slow and offline subscribers with the default configuration, and the policies for full queues.
 
-use super::{QUOTA_EXCEEDED, absent, back};
+use super::{QUOTA_EXCEEDED, back, create_offline_session};
 use crate::limits::publish_numbers;
 use crate::reload::bans::DAVE;
-use crate::support::{AtLeastOnce, Broker, Folder, Outgoing, V3_1_1, V5, comes_true};
+use crate::support::{AtLeastOnce, Broker, Folder, OutgoingPublish, V3_1_1, V5, wait_until};
 use crate::sys::await_live_number;
 
 /// The default configuration with a `data.path`: a subscriber that is far behind loses nothing, and neither does one that is offline.
@@ -13,7 +13,7 @@ fn a_slow_subscriber_gets_all_of_100_000_messages() {
     let folder = Folder::new(&[]);
     let data = format!("data.path={}", folder.path().join("data").display());
     let broker = Broker::with(2, &[&data, "data.ack=memory"]);
-    absent(&broker, V5, "offline", "a", AtLeastOnce);
+    create_offline_session(&broker, V5, "offline", "a", AtLeastOnce);
     let mut slow = broker.connect(V5, "slow");
     slow.subscribe("a", AtLeastOnce);
     let mut publisher = broker.connect(V5, "publisher");
@@ -30,7 +30,7 @@ fn a_slow_subscriber_gets_all_of_100_000_messages() {
 
 /// What is dropped for a full queue is logged once for each episode, and told to its client at its next CONNACK.
 #[test]
-fn what_is_dropped_for_a_full_queue_is_logged_once_and_told_to_its_client() {
+fn a_full_queue_drop_is_logged_once_and_reported_to_the_client() {
     const PUBLISHED: usize = 50;
     const KEPT: usize = 20;
     for threads in [1, 2] {
@@ -38,7 +38,7 @@ fn what_is_dropped_for_a_full_queue_is_logged_once_and_told_to_its_client() {
         let log = folder.path().join("log");
         let file = format!("[limits]\nsession_queue_messages = {KEPT}\n[sys]\ninterval_s = 1\n");
         let broker = Broker::logging_to(&log, threads, &folder, &file, &[]);
-        absent(&broker, V5, "offline", "a", AtLeastOnce);
+        create_offline_session(&broker, V5, "offline", "a", AtLeastOnce);
         let mut publisher = broker.connect(V5, "publisher");
         publish_numbers(&mut publisher, "a", AtLeastOnce, PUBLISHED);
         await_live_number(&mut publisher, "tautwire/dropped_queue_full", |count| count == (PUBLISHED - KEPT) as f64);
@@ -59,7 +59,7 @@ fn what_is_dropped_for_a_full_queue_is_logged_once_and_told_to_its_client() {
         // A thread of its own writes the log.
         let text = || std::fs::read_to_string(&log).expect("the broker writes its log");
         let lines = |what: &str| text().lines().filter(|line| line.contains(what)).count();
-        comes_true("the end of the episode is logged", || {
+        wait_until("the end of the episode is logged", || {
             lines("30 messages were dropped for client \"offline\"") == 1
         });
         assert_eq!(lines("the queue of client \"offline\" is full"), 1, "{}", text());
@@ -78,7 +78,7 @@ fn a_publisher_is_refused_for_the_sessions_of_one_user() {
         let mut of_user = connecting().persistent().open();
         of_user.subscribe("orders", AtLeastOnce);
         of_user.disconnect();
-        absent(&broker, V5, "of-nobody", "news", AtLeastOnce);
+        create_offline_session(&broker, V5, "of-nobody", "news", AtLeastOnce);
         let mut publisher = broker.connect(V5, "publisher");
         assert_eq!(publisher.publish("orders", AtLeastOnce, b"1"), 0);
         await_live_number(&mut publisher, "tautwire/stored_messages", |count| count == 1.0);
@@ -102,10 +102,11 @@ fn paused_publishers_lose_nothing() {
     for (threads, version) in [(1, V5), (2, V3_1_1)] {
         let settings = ["limits.slow_consumer=pause_publisher", "limits.session_queue_messages=50"];
         let broker = Broker::with(threads, &settings);
-        absent(&broker, version, "offline", "a", AtLeastOnce);
+        create_offline_session(&broker, version, "offline", "a", AtLeastOnce);
         let mut publisher = broker.connect(version, "publisher");
-        let mut send =
-            |number: usize| publisher.send_publish(&Outgoing::new("a", AtLeastOnce, number.to_string().as_bytes()));
+        let mut send = |number: usize| {
+            publisher.send_publish(&OutgoingPublish::new("a", AtLeastOnce, number.to_string().as_bytes()))
+        };
         let ids: Vec<u16> = (0..MESSAGES).map(&mut send).collect();
         let mut client = back(&broker, version, "offline");
         for number in 0..MESSAGES {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::keys;
 use crate::support::http::{Answer, TOKEN, admin, ask};
 use crate::support::tls::Authority;
-use crate::support::{Broker, EXPECTATION, Folder};
+use crate::support::{Broker, EXPECT_TIMEOUT, Folder};
 
 /// The keys that are tried here, and not in a table: whoever asks has to follow.
 pub(super) const KEYS: [&str; 4] = ["admin.listen", "admin.certificate", "admin.key", "admin.plain_http"];
@@ -49,7 +49,7 @@ fn moved(answer: &Answer, scheme: &str) -> SocketAddr {
 
 #[track_caller]
 fn expect_closed(address: SocketAddr) {
-    let deadline = Instant::now() + EXPECTATION;
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     while TcpStream::connect(address).is_ok() {
         assert!(Instant::now() < deadline, "{address} still takes connections");
     }
@@ -105,7 +105,7 @@ fn it_moves_and_whoever_is_logged_in_stays_so() {
     let back = SocketAddr::new("127.0.0.4".parse().expect("an address"), second.port());
     world.write(&format!("admin.listen = \"{back}\""));
     world.broker.signal("HUP");
-    let deadline = Instant::now() + EXPECTATION;
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     while TcpStream::connect(back).is_err() {
         assert!(Instant::now() < deadline, "it does not come back");
     }
@@ -125,8 +125,8 @@ fn it_turns_to_tls_at_its_port_and_takes_other_certificates() {
     assert!(missing.body.contains("admin.certificate"), "{}", missing.body);
 
     // With the certificate of the listeners.
-    let by_tls = "admin.listen = \"https://127.0.0.1:0\"\n";
-    let common = format!("{by_tls}tls.certificate = \"one.pem\"\ntls.key = \"one.key\"\n");
+    let is_tls = "admin.listen = \"https://127.0.0.1:0\"\n";
+    let common = format!("{is_tls}tls.certificate = \"one.pem\"\ntls.key = \"one.key\"\n");
     let answer = world.reload_at(address, &common).expect(200);
     assert_eq!(moved(&answer, "https://"), address, "the port stays");
     let over_tls = |authority: &Authority, request: &str| {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::World;
 use super::files::await_line;
 use super::listeners::added;
-use crate::support::{Broker, Client, Connecting, EXPECTATION, Folder, V3_1_1, V5, Way, admin};
+use crate::support::{Broker, Client, ConnectBuilder, EXPECT_TIMEOUT, Folder, Transport, V3_1_1, V5, admin};
 use crate::tokens::{now_s, token};
 
 fn ban(world: &World, who: &str) {
@@ -19,7 +19,7 @@ fn take_back(world: &World, who: &str) {
 
 /// [MQTT 5.0 section 3.14.2.1]: DISCONNECT has no Banned, CONNACK has.
 #[test]
-fn who_is_banned_while_connected_is_disconnected_and_nobody_else() {
+fn a_ban_disconnects_only_the_banned_client() {
     for threads in [1, 2] {
         let world = World::new(threads, "", &[]);
         let mut eve = world.broker.connect(V5, "eve");
@@ -38,20 +38,20 @@ fn who_is_banned_while_connected_is_disconnected_and_nobody_else() {
         bob.ping();
         ban(&world, "\"network\":\"127.0.0.0/8\"");
         assert_eq!(bob.expect_disconnect(), 0x98);
-        assert!(Client::dial(Way::Tcp(world.broker.address()), V5).is_closed_first());
+        assert!(Client::dial(Transport::Tcp(world.broker.address()), V5).is_closed_first());
         take_back(&world, "\"network\":\"127.0.0.0/8\"");
         world.broker.connect(V5, "bob").ping();
     }
 }
 
 fn by_proxy(address: SocketAddr, from: &str, client_id: &str) -> Client {
-    let mut client = send_by_proxy(address, from, &Connecting::new(Way::Tcp(address), V5, client_id));
+    let mut client = send_by_proxy(address, from, &ConnectBuilder::new(Transport::Tcp(address), V5, client_id));
     client.expect_accepted();
     client
 }
 
-fn send_by_proxy(address: SocketAddr, from: &str, connecting: &Connecting<'_>) -> Client {
-    let mut client = Client::dial(Way::Tcp(address), V5);
+fn send_by_proxy(address: SocketAddr, from: &str, connecting: &ConnectBuilder<'_>) -> Client {
+    let mut client = Client::dial(Transport::Tcp(address), V5);
     client.send_bytes(format!("PROXY TCP4 {from} 192.0.2.1 40000 1883\r\n").as_bytes());
     client.send_bytes(&connecting.bytes());
     client
@@ -128,7 +128,7 @@ fn bans_by_rule_outlive_the_broker_and_end_when_they_should() {
         assert_eq!([comes("x", "dave"), comes("x", "ada")], [0x8A; 2]);
         // Of the two bans that hit this name, the one of the Client Identifier is over soon.
         take_back(&world, "\"user\":\"dave\"");
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         while comes("dave", "dave") != 0 {
             assert!(Instant::now() < deadline, "a ban of three seconds outlasts its time");
         }
@@ -137,7 +137,7 @@ fn bans_by_rule_outlive_the_broker_and_end_when_they_should() {
 }
 
 #[test]
-fn a_broker_that_keeps_nothing_keeps_no_bans() {
+fn a_broker_without_persistence_persists_no_bans() {
     let world = World::new(1, "", &[]);
     ban(&world, "\"client_id\":\"eve\"");
     let World { broker, folder, threads } = world;
@@ -159,7 +159,7 @@ fn a_ban_by_rule_ends_the_connections_that_it_is_about_and_no_others() {
         let table = "[[listener]]\nname = \"proxied\"\naddress = \"127.0.0.1:0\"\nproxy.trusted = [\"127.0.0.1\"]\n";
         let address = added(&world.reload(&format!("{file}{table}")).expect(200), "proxied");
         let as_dave = |client_id, password: &'static [u8]| {
-            Connecting::new(Way::Tcp(address), V5, client_id).user_name("dave").password(password)
+            ConnectBuilder::new(Transport::Tcp(address), V5, client_id).user_name("dave").password(password)
         };
         let mut dave = send_by_proxy(address, "192.0.2.7", &as_dave("d", b"password"));
         dave.expect_accepted();
@@ -174,7 +174,7 @@ fn a_ban_by_rule_ends_the_connections_that_it_is_about_and_no_others() {
 
 /// Those who came without being asked stay only where they would be let in now.
 #[test]
-fn who_is_nobody_goes_when_nobody_may_come_any_more() {
+fn anonymous_clients_are_disconnected_when_anonymous_is_refused() {
     for threads in [1, 2] {
         let folder = Folder::new(&[("users", DAVE)]);
         let world = World::within(folder, threads, "", &[]);
@@ -192,7 +192,7 @@ fn who_is_nobody_goes_when_nobody_may_come_any_more() {
 
 /// Where tokens are not taken any more, and where there is no hook, those whom these have let in are not known.
 #[test]
-fn who_came_by_a_link_that_is_gone_goes() {
+fn clients_of_a_removed_auth_link_are_disconnected() {
     const SECRET: &str = "a secret of at least thirty-two bytes";
     for threads in [1, 2] {
         let folder = Folder::new(&[("secret", SECRET), ("other", "another secret of thirty-two bytes and more")]);

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::{World, keys};
 use crate::support::http::exchange;
-use crate::support::{AtLeastOnce, AtMostOnce, Broker, Client, EXPECTATION, Folder, TOKEN, V5, admin};
+use crate::support::{AtLeastOnce, AtMostOnce, Broker, Client, EXPECT_TIMEOUT, Folder, TOKEN, V5, admin};
 
 const OBJECT: &str = "{\"type\": \"object\"}";
 const NEW: &str =
@@ -61,7 +61,7 @@ fn the_folder_of_contracts_comes_changes_and_goes() {
 }
 
 #[test]
-fn clients_are_told_of_contracts_or_are_not() {
+fn clients_are_notified_of_contracts_when_configured() {
     let text = manifest("one");
     let folder = Folder::new(&[("a/contracts.toml", &text), ("a/s.json", OBJECT)]);
     let told = "contracts.path = \"a\"\n";
@@ -97,7 +97,7 @@ fn another_token_counts_from_the_reload_on() {
 /// Waits until the broker has written this to a file.
 #[track_caller]
 pub(super) fn await_line(folder: &Folder, name: &str, text: &str) {
-    let deadline = Instant::now() + EXPECTATION;
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     let read = || fs::read_to_string(folder.path().join(name)).unwrap_or_default();
     while !read().contains(text) {
         assert!(Instant::now() < deadline, "{name} has no {text}: {}", read());
@@ -178,7 +178,7 @@ fn files_that_change_are_read_again_without_being_asked() {
 
 #[track_caller]
 fn await_that(mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + EXPECTATION;
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     while !holds() {
         assert!(Instant::now() < deadline);
     }

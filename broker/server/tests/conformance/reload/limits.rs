@@ -3,12 +3,12 @@
 use tautwire_protocol::{Property, PropertyId};
 
 use super::World;
-use crate::support::{AtLeastOnce, AtMostOnce, ExactlyOnce, Outgoing, V3_1_1, V5};
+use crate::support::{AtLeastOnce, AtMostOnce, ExactlyOnce, OutgoingPublish, V3_1_1, V5};
 use crate::sys::await_number;
 
 /// [MQTT-3.3.4-7] [MQTT-3.2.2-17] [MQTT-3.2.2-15]: a client keeps what CONNACK has told it.
 #[test]
-fn a_client_keeps_what_it_was_told_and_the_next_one_is_told_something_else() {
+fn connack_limits_stay_for_a_connection_and_change_for_the_next() {
     for threads in [1, 2] {
         let world = World::new(threads, "[mqtt]\nreceive_maximum = 3\ntopic_alias_maximum = 5\n", &[]);
         let mut old = world.broker.connect(V5, "old");
@@ -28,7 +28,7 @@ fn a_client_keeps_what_it_was_told_and_the_next_one_is_told_something_else() {
         assert_eq!(told.properties.get(PropertyId::RetainAvailable), Some(Property::RetainAvailable(false)));
 
         // Three messages of QoS 2 at a time, an alias of 5, a large packet, RETAIN, and a wildcard.
-        let ids: Vec<u16> = (0..3).map(|_| old.send_publish(&Outgoing::new("x", ExactlyOnce, b"x"))).collect();
+        let ids: Vec<u16> = (0..3).map(|_| old.send_publish(&OutgoingPublish::new("x", ExactlyOnce, b"x"))).collect();
         ids.iter().for_each(|id| assert!(old.expect_pubrec(*id) < 0x80));
         ids.iter().for_each(|id| {
             old.send_pubrel(*id);
@@ -36,25 +36,25 @@ fn a_client_keeps_what_it_was_told_and_the_next_one_is_told_something_else() {
         });
         let large = vec![b'l'; 5_000];
         old.deliver(
-            &Outgoing::new("told", AtLeastOnce, &large).property(Property::TopicAlias(5.try_into().expect("5"))),
+            &OutgoingPublish::new("told", AtLeastOnce, &large).property(Property::TopicAlias(5.try_into().expect("5"))),
         );
         assert_eq!(old.receive().payload(), large);
-        old.deliver(&Outgoing::by_alias(5, AtLeastOnce, b"by alias"));
+        old.deliver(&OutgoingPublish::by_alias(5, AtLeastOnce, b"by alias"));
         assert_eq!(old.receive().text(), "by alias");
-        old.deliver(&Outgoing::new("kept", AtLeastOnce, b"r").retained());
+        old.deliver(&OutgoingPublish::new("kept", AtLeastOnce, b"r").retained());
         old.subscribe("wild/#", AtMostOnce);
-        old_3.deliver(&Outgoing::new("told", AtLeastOnce, &large).retained());
+        old_3.deliver(&OutgoingPublish::new("told", AtLeastOnce, &large).retained());
         assert_eq!(old.receive().payload(), large);
         old_3.ping();
 
         // The next one is held to what it was told.
         assert_eq!(new.subscribe_all(&[("wild/#", crate::support::options(AtMostOnce))], &[]), [0xA2]);
-        new.send_publish(&Outgoing::new("x", AtLeastOnce, &large));
+        new.send_publish(&OutgoingPublish::new("x", AtLeastOnce, &large));
         assert_eq!(new.expect_disconnect(), 0x95);
         // Who comes back comes anew.
         drop(old);
         let mut old = world.broker.connect(V5, "old");
-        old.send_publish(&Outgoing::new("x", ExactlyOnce, b"x"));
+        old.send_publish(&OutgoingPublish::new("x", ExactlyOnce, b"x"));
         assert_eq!(old.expect_disconnect(), 0x9B);
     }
 }
@@ -86,7 +86,7 @@ fn a_queue_limit_holds_from_the_next_message_on() {
 }
 
 #[test]
-fn rates_hold_for_those_who_are_connected() {
+fn rate_limits_apply_to_connected_clients() {
     for threads in [1, 2] {
         let slow = "[limits]\npublish_messages_per_s = 1\n";
         let world = World::new(threads, "", &[]);
@@ -94,7 +94,8 @@ fn rates_hold_for_those_who_are_connected() {
         publisher.publish("x", AtLeastOnce, b"before");
         world.reload(slow).expect(200);
         // At this rate they would take twice as long as anybody waits here.
-        let ids: Vec<u16> = (0..60).map(|_| publisher.send_publish(&Outgoing::new("x", AtLeastOnce, b""))).collect();
+        let ids: Vec<u16> =
+            (0..60).map(|_| publisher.send_publish(&OutgoingPublish::new("x", AtLeastOnce, b""))).collect();
         publisher.expect_puback(ids[0]);
         publisher.expect_puback(ids[1]);
         assert!(world.metric("clients_paused_for_rate") >= 1);
@@ -107,7 +108,7 @@ fn rates_hold_for_those_who_are_connected() {
 
 /// What is held beyond a smaller limit stays, and nothing more is taken until enough has gone.
 #[test]
-fn the_account_of_memory_follows_its_limit() {
+fn the_memory_budget_follows_its_limit() {
     for threads in [1, 2] {
         let world = World::new(threads, "[limits]\nbuffered_bytes = 67108864\n", &["limits.hot_bytes=1099511627776"]);
         let mut away = world.broker.connecting(V5, "away").persistent().open();
@@ -135,15 +136,15 @@ fn limits_on_topics_and_retained_messages_and_sys_topics_hold_at_once() {
     for threads in [1, 2] {
         let world = World::new(threads, "[sys]\ninterval_s = 0\n", &[]);
         let mut client = world.broker.connect(V5, "client");
-        assert_eq!(client.deliver(&Outgoing::new("a/b/c", AtLeastOnce, b"r").retained()), 0x10);
+        assert_eq!(client.deliver(&OutgoingPublish::new("a/b/c", AtLeastOnce, b"r").retained()), 0x10);
         client.subscribe("$SYS/broker/uptime", AtMostOnce);
         client.expect_nothing();
         world.reload("[limits]\ntopic_levels = 4\nretained_messages = 1\n[sys]\ninterval_s = 1\n").expect(200);
         await_number(&mut client, "clients/connected", |count| count >= 1.0);
         let mut publisher = world.broker.connect(V5, "publisher");
         assert_eq!(publisher.publish("a/b/c/d/e", AtLeastOnce, b""), 0x90);
-        assert_eq!(publisher.deliver(&Outgoing::new("one/more", AtLeastOnce, b"r").retained()), 0x97);
+        assert_eq!(publisher.deliver(&OutgoingPublish::new("one/more", AtLeastOnce, b"r").retained()), 0x97);
         world.reload("[sys]\ninterval_s = 1\n").expect(200);
-        assert_eq!(publisher.deliver(&Outgoing::new("one/more", AtLeastOnce, b"r").retained()), 0x10);
+        assert_eq!(publisher.deliver(&OutgoingPublish::new("one/more", AtLeastOnce, b"r").retained()), 0x10);
     }
 }

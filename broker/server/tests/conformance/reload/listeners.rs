@@ -7,10 +7,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use super::{World, keys};
 use crate::support::http::Answer;
 use crate::support::tls::{Authority, Secured};
-use crate::support::{AtLeastOnce, Client, Connecting, Folder, V3_1_1, V5, Way};
+use crate::support::{AtLeastOnce, Client, ConnectBuilder, Folder, Transport, V3_1_1, V5};
 
-fn connecting(address: SocketAddr, client_id: &str) -> Connecting<'_> {
-    Connecting::new(Way::Tcp(address), V5, client_id)
+fn connecting(address: SocketAddr, client_id: &str) -> ConnectBuilder<'_> {
+    ConnectBuilder::new(Transport::Tcp(address), V5, client_id)
 }
 
 /// Where a listener listens that a reload has added.
@@ -25,7 +25,7 @@ fn table(name: &str, address: &str, more: &str) -> String {
 }
 
 #[test]
-fn a_listener_comes_and_goes_and_its_clients_are_told() {
+fn removing_a_listener_disconnects_its_clients() {
     for threads in [1, 2] {
         let world = World::new(threads, "", &[]);
         let mut stays = world.broker.connect(V5, "stays");
@@ -36,8 +36,8 @@ fn a_listener_comes_and_goes_and_its_clients_are_told() {
         let mut five: Vec<Client> =
             ["five", "six", "seven", "eight"].map(|id| connecting(extra, id).session_expiry_s(600).open()).into();
         five[0].subscribe("t", AtLeastOnce);
-        let mut three = Connecting::new(Way::Tcp(extra), V3_1_1, "three").open();
-        let mut silent = Client::dial(Way::Tcp(extra), V5);
+        let mut three = ConnectBuilder::new(Transport::Tcp(extra), V3_1_1, "three").open();
+        let mut silent = Client::dial(Transport::Tcp(extra), V5);
 
         let answer = world.reload("").expect(200);
         assert_eq!(keys(&answer, "listeners_removed"), ["extra"]);
@@ -102,7 +102,7 @@ fn secured(authority: &Authority, address: SocketAddr) -> Secured {
 }
 
 #[test]
-fn what_changes_of_a_listener_holds_for_the_next_ones() {
+fn listener_changes_apply_to_new_connections() {
     for threads in [1, 2] {
         let world = World::new(threads, &table("one", "127.0.0.1:0", ""), &[]);
         let address = world.broker.other_address(0);
@@ -111,17 +111,17 @@ fn what_changes_of_a_listener_holds_for_the_next_ones() {
         assert_eq!(keys(&answer, "applied"), ["listener one: connections"]);
         assert_eq!(keys(&answer, "new_connections"), ["listener one: ack"]);
         assert_eq!(keys(&answer, "listeners_added").len(), 0);
-        assert!(Client::dial(Way::Tcp(address), V5).is_closed_first(), "there are as many as may be");
+        assert!(Client::dial(Transport::Tcp(address), V5).is_closed_first(), "there are as many as may be");
         first.iter_mut().for_each(Client::ping);
         // From here on each connection begins with a header.
         world
             .reload(&table("one", "127.0.0.1:0", "auth.anonymous = true\nproxy.trusted = [\"127.0.0.0/8\"]"))
             .expect(200);
         first.iter_mut().for_each(Client::ping);
-        let mut client = Client::dial(Way::Tcp(address), V5);
+        let mut client = Client::dial(Transport::Tcp(address), V5);
         client.send_bytes(&connecting(address, "no-header").bytes());
         client.expect_closed();
-        let mut client = Client::dial(Way::Tcp(address), V5);
+        let mut client = Client::dial(Transport::Tcp(address), V5);
         client.send_bytes(b"PROXY TCP4 192.0.2.7 192.0.2.1 40000 1883\r\n");
         client.send_bytes(&connecting(address, "header").bytes());
         client.expect_accepted();
@@ -129,11 +129,11 @@ fn what_changes_of_a_listener_holds_for_the_next_ones() {
         let limited = "[limits]\nconnections_per_address = 1\n";
         world.reload(&format!("{limited}{}", table("one", "127.0.0.1:0", ""))).expect(200);
         let mut one = connecting(address, "counted").open();
-        assert!(Client::dial(Way::Tcp(address), V5).is_closed_first());
+        assert!(Client::dial(Transport::Tcp(address), V5).is_closed_first());
         first.iter_mut().for_each(Client::ping);
         drop(first);
         one.ping();
-        assert!(Client::dial(Way::Tcp(address), V5).is_closed_first());
+        assert!(Client::dial(Transport::Tcp(address), V5).is_closed_first());
     }
 }
 

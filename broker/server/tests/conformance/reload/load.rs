@@ -13,7 +13,7 @@ use std::thread;
 use super::listeners::added;
 use super::{World, keys};
 use crate::support::tls::{Authority, Secured};
-use crate::support::{AtLeastOnce, Client, Connecting, Folder, V3_1_1, V5, Way};
+use crate::support::{AtLeastOnce, Client, ConnectBuilder, Folder, Transport, V3_1_1, V5};
 
 const STEPS: u64 = 25;
 const EXTRA_LISTENERS: u64 = 4;
@@ -21,9 +21,9 @@ const RULES: &str = "[[role]]\nname = \"all\"\nrules = [{ allow = [\"publish\", 
                      [[assign]]\neveryone = true\nroles = \"all\"\n";
 
 /// Pseudo-random numbers (splitmix64).
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -47,7 +47,7 @@ struct File {
 }
 
 impl File {
-    fn change(&mut self, dice: &mut Dice) {
+    fn change(&mut self, dice: &mut Rng) {
         match dice.roll(8) {
             0 => self.topic_levels = 10 + dice.roll(90),
             1 => self.receive_maximum = 1 + dice.roll(1000),
@@ -75,8 +75,8 @@ impl File {
             self.receive_maximum,
             if self.has_rules { "rules.toml" } else { "" }
         );
-        for (number, (by_tls, connections)) in &self.listeners {
-            let scheme = if *by_tls { "mqtts://" } else { "" };
+        for (number, (is_tls, connections)) in &self.listeners {
+            let scheme = if *is_tls { "mqtts://" } else { "" };
             let _ = write!(
                 text,
                 "[[listener]]\nname = \"extra-{number}\"\naddress = \"{scheme}127.0.0.1:0\"\nconnections = {connections}\n"
@@ -89,7 +89,7 @@ impl File {
 const CERTIFICATES: [&str; 2] = ["one", "two"];
 
 /// What would be wrong, one thing at a time.
-fn spoil(text: &str, taken: SocketAddr, dice: &mut Dice) -> String {
+fn spoil(text: &str, taken: SocketAddr, dice: &mut Rng) -> String {
     let table = |address: &str| format!("[[listener]]\nname = \"wrong\"\naddress = \"{address}\"\n");
     let listener = |address: &str| format!("{text}{}", table(address));
     match dice.roll(6) {
@@ -104,33 +104,33 @@ fn spoil(text: &str, taken: SocketAddr, dice: &mut Dice) -> String {
 }
 
 /// Somebody at an extra listener.
-enum Guest {
+enum LoadClient {
     Plain(Box<Client>),
     Secured(Box<Secured>),
 }
 
-impl Guest {
-    fn come(authority: &Authority, by_tls: bool, address: SocketAddr, client_id: &str) -> Guest {
-        let connecting = Connecting::new(Way::Tcp(address), V5, client_id);
-        if !by_tls {
-            return Guest::Plain(Box::new(connecting.open()));
+impl LoadClient {
+    fn connect(authority: &Authority, is_tls: bool, address: SocketAddr, client_id: &str) -> LoadClient {
+        let connecting = ConnectBuilder::new(Transport::Tcp(address), V5, client_id);
+        if !is_tls {
+            return LoadClient::Plain(Box::new(connecting.open()));
         }
         let mut secured = authority.connect(TcpStream::connect(address).expect("the broker listens"), None);
         secured.open(&connecting.bytes());
-        Guest::Secured(Box::new(secured))
+        LoadClient::Secured(Box::new(secured))
     }
 
     fn ping(&mut self) {
         match self {
-            Guest::Plain(client) => client.ping(),
-            Guest::Secured(client) => client.ping(),
+            LoadClient::Plain(client) => client.ping(),
+            LoadClient::Secured(client) => client.ping(),
         }
     }
 
-    fn expect_gone(self) {
+    fn expect_disconnected(self) {
         match self {
-            Guest::Plain(mut client) => assert_eq!(client.expect_disconnect(), 0x98),
-            Guest::Secured(mut client) => {
+            LoadClient::Plain(mut client) => assert_eq!(client.expect_disconnect(), 0x98),
+            LoadClient::Secured(mut client) => {
                 let mut answer = [0; 4];
                 let answered = client.exchange(&[0xC0, 0], &mut answer[..3]);
                 assert!(answered.is_err() || (answer[0], answer[2]) == (0xE0, 0x98), "{answer:?}");
@@ -150,7 +150,7 @@ fn reloads_under_load_lose_nothing_and_disturb_nobody() {
         authority.write(&folder, name);
         authority
     });
-    let mut dice = Dice(seed);
+    let mut dice = Rng(seed);
     let mut file = File { topic_levels: 20, receive_maximum: 100, queue_messages: 150_000, ..File::default() };
     let world = World::within(folder, 2, &file.text(), &[]);
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -174,8 +174,8 @@ fn reloads_under_load_lose_nothing_and_disturb_nobody() {
         let receiving: Vec<_> =
             subscribers.into_iter().map(|client| scope.spawn(move || receive_all(client, CLIENTS))).collect();
         // If a step fails, the others are not to go on for ever.
-        let over = Over(&is_over);
-        let mut guests: BTreeMap<u64, (bool, SocketAddr, Guest)> = BTreeMap::new();
+        let over = StopOnDrop(&is_over);
+        let mut guests: BTreeMap<u64, (bool, SocketAddr, LoadClient)> = BTreeMap::new();
         for step in 0..steps {
             println!("step {step}");
             go_one_step(&world, &mut file, &mut dice, taken_address, &authorities, &mut guests, step);
@@ -194,9 +194,9 @@ fn reloads_under_load_lose_nothing_and_disturb_nobody() {
 const CLIENTS: usize = 3;
 
 /// When it is dropped, it says that it is over.
-pub(super) struct Over<'a>(pub(super) &'a AtomicBool);
+pub(super) struct StopOnDrop<'a>(pub(super) &'a AtomicBool);
 
-impl Drop for Over<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }
@@ -205,10 +205,10 @@ impl Drop for Over<'_> {
 fn go_one_step(
     world: &World,
     file: &mut File,
-    dice: &mut Dice,
+    dice: &mut Rng,
     taken: SocketAddr,
     authorities: &[Authority; 2],
-    guests: &mut BTreeMap<u64, (bool, SocketAddr, Guest)>,
+    guests: &mut BTreeMap<u64, (bool, SocketAddr, LoadClient)>,
     step: u64,
 ) {
     if dice.roll(3) == 0 {
@@ -234,10 +234,10 @@ fn go_one_step(
         let name = format!("extra-{number}");
         if gone.contains(&name) {
             let (_, address, guest) = guests.remove(&number).expect("somebody was there");
-            guest.expect_gone();
+            guest.expect_disconnected();
             assert!(TcpStream::connect(address).is_err(), "nobody listens at {address}");
         }
-        let Some((by_tls, _)) = file.listeners.get(&number) else {
+        let Some((is_tls, _)) = file.listeners.get(&number) else {
             assert!(!guests.contains_key(&number), "{name} is gone, and nobody has said so");
             continue;
         };
@@ -249,12 +249,12 @@ fn go_one_step(
             None => {
                 assert!(new.contains(&name), "{name} has come, and nobody has said so");
                 let address = added(&answer, &name);
-                let guest = Guest::come(authority, *by_tls, address, &format!("guest-{step}-{number}"));
-                guests.insert(number, (*by_tls, address, guest));
+                let guest = LoadClient::connect(authority, *is_tls, address, &format!("guest-{step}-{number}"));
+                guests.insert(number, (*is_tls, address, guest));
                 address
             }
         };
-        Guest::come(authority, *by_tls, address, &format!("passing-{step}-{number}")).ping();
+        LoadClient::connect(authority, *is_tls, address, &format!("passing-{step}-{number}")).ping();
     }
 }
 

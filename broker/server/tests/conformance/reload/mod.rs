@@ -12,7 +12,7 @@ mod one_step;
 use std::time::Instant;
 
 use crate::support::http::Answer;
-use crate::support::{Broker, EXPECTATION, Folder, TOKEN, admin};
+use crate::support::{Broker, EXPECT_TIMEOUT, Folder, TOKEN, admin};
 
 /// A broker with a configuration file that changes.
 pub(crate) struct World {
@@ -61,7 +61,7 @@ impl World {
     /// Waits until these numbers together are `value`: another thread may still have to take what was acknowledged.
     #[track_caller]
     pub(crate) fn await_sum(&self, names: &[&str], value: u64) {
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         loop {
             let sum: u64 = names.iter().map(|name| self.metric(name)).sum();
             if sum == value {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::World;
-use super::load::Over;
+use super::load::StopOnDrop;
 use crate::support::{AtLeastOnce, Folder, V5};
 
 const RELOADS: usize = 60;
@@ -33,7 +33,7 @@ fn no_message_is_held_to_rules_of_after_and_contracts_of_before() {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         // If a step fails, the others are not to go on for ever.
-        let over = Over(&is_over);
+        let over = StopOnDrop(&is_over);
         let publishing: Vec<_> = publishers
             .into_iter()
             .map(|mut client| {

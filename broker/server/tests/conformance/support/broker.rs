@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use tautwire_protocol::ProtocolVersion;
 
-use super::client::{Client, EXPECTATION};
-use super::connecting::Connecting;
+use super::client::{Client, EXPECT_TIMEOUT};
+use super::connecting::ConnectBuilder;
 use super::folder::Folder;
-use super::wire::Way;
+use super::wire::Transport;
 
 /// The program under test. `TAUTWIRE_TEST_BINARY` names another build of it (a release build, say).
 pub(crate) fn program() -> String {
@@ -33,7 +33,7 @@ fn prefers_disk() -> bool {
 
 /// How long a broker may take to start: it writes and syncs a segment of its log, on a disk that other tests, and the build before them, keep
 /// busy.
-const START_PATIENCE: Duration = Duration::from_secs(120);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A running broker, ended when this is dropped.
 pub(crate) struct Broker {
@@ -236,7 +236,7 @@ impl Broker {
             let _ = stderr.read_to_string(&mut text);
             text
         });
-        let said = || address.recv_timeout(START_PATIENCE).unwrap_or_default();
+        let said = || address.recv_timeout(START_TIMEOUT).unwrap_or_default();
         let next = |scheme: &str, path: &str| {
             let said = said();
             said.strip_prefix(scheme).and_then(|rest| rest.strip_suffix(path)?.parse().ok())
@@ -284,8 +284,8 @@ impl Broker {
         assert!(status.expect("kill runs").success());
     }
 
-    fn way(&self) -> Way {
-        if prefers_websocket() { Way::WebSocket(self.websocket_address) } else { Way::Tcp(self.address) }
+    fn transport(&self) -> Transport {
+        if prefers_websocket() { Transport::WebSocket(self.websocket_address) } else { Transport::Tcp(self.address) }
     }
 
     /// The process id of the broker.
@@ -299,23 +299,23 @@ impl Broker {
     }
 
     /// A connection whose CONNECT is still to be filled in.
-    pub(crate) fn connecting<'a>(&self, version: ProtocolVersion, client_id: &'a str) -> Connecting<'a> {
-        Connecting::new(self.way(), version, client_id)
+    pub(crate) fn connecting<'a>(&self, version: ProtocolVersion, client_id: &'a str) -> ConnectBuilder<'a> {
+        ConnectBuilder::new(self.transport(), version, client_id)
     }
 
     /// The same by WebSocket.
-    pub(crate) fn connecting_by_websocket<'a>(&self, version: ProtocolVersion, client_id: &'a str) -> Connecting<'a> {
-        Connecting::new(Way::WebSocket(self.websocket_address), version, client_id)
+    pub(crate) fn websocket_builder<'a>(&self, version: ProtocolVersion, client_id: &'a str) -> ConnectBuilder<'a> {
+        ConnectBuilder::new(Transport::WebSocket(self.websocket_address), version, client_id)
     }
 
     /// A clean-start connection by WebSocket, accepted.
-    pub(crate) fn connect_by_websocket(&self, version: ProtocolVersion, client_id: &str) -> Client {
-        self.connecting_by_websocket(version, client_id).open()
+    pub(crate) fn connect_websocket(&self, version: ProtocolVersion, client_id: &str) -> Client {
+        self.websocket_builder(version, client_id).open()
     }
 
     /// A connection on which nothing has been said yet.
     pub(crate) fn dial(&self, version: ProtocolVersion) -> Client {
-        Client::dial(self.way(), version)
+        Client::dial(self.transport(), version)
     }
 
     /// Resident memory of the broker in bytes.
@@ -329,11 +329,11 @@ impl Broker {
     /// Waits until resident memory is at most `bytes`, polling through the broker itself: each look follows a ping.
     pub(crate) fn resident_comes_down_to(&self, bytes: u64) {
         let mut witness = self.connect(ProtocolVersion::V5, "memory-witness");
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         while self.resident_bytes() > bytes {
             assert!(
                 Instant::now() < deadline,
-                "the broker holds {} bytes, more than {bytes}, {EXPECTATION:?} later",
+                "the broker holds {} bytes, more than {bytes}, {EXPECT_TIMEOUT:?} later",
                 self.resident_bytes()
             );
             witness.ping();
@@ -362,12 +362,12 @@ impl Broker {
 
     /// Waits for the process to end by itself; gives its exit code.
     pub(crate) fn exit_code(&mut self) -> Option<i32> {
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait().expect("the process can be asked for") {
                 return status.code();
             }
-            assert!(Instant::now() < deadline, "the broker still runs {EXPECTATION:?} later");
+            assert!(Instant::now() < deadline, "the broker still runs {EXPECT_TIMEOUT:?} later");
             thread::yield_now();
         }
     }

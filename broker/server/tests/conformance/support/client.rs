@@ -12,17 +12,17 @@ use tautwire_protocol::{
     decode,
 };
 
-use super::message::{Message, Outgoing};
+use super::message::{Message, OutgoingPublish};
 use super::property::subscription_identifier;
-use super::wire::{Way, Wire};
+use super::wire::{Transport, Wire};
 
 /// How long one expectation may take, also on a machine that is busy with other things. No test waits this long unless it fails.
-pub(crate) const EXPECTATION: Duration = Duration::from_secs(90);
+pub(crate) const EXPECT_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// So much of what is no packet is shown when a test fails.
 const HEAD_BYTES: usize = 32;
 /// How long a write may wait for room in the kernel before that counts as full.
-const WRITE_PATIENCE: Duration = Duration::from_millis(200);
+const WRITE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// One connection to the broker.
 pub(crate) struct Client {
@@ -45,8 +45,8 @@ enum Arrival {
 
 // Connecting.
 impl Client {
-    pub(crate) fn dial(way: Way, version: ProtocolVersion) -> Client {
-        Client::on(Wire::dial(way), version)
+    pub(crate) fn dial(transport: Transport, version: ProtocolVersion) -> Client {
+        Client::on(Wire::dial(transport), version)
     }
 
     /// A client at this end of a connection.
@@ -121,7 +121,7 @@ impl Client {
 
     /// Writes what the kernel takes within a moment; gives how many bytes that were, perhaps not whole packets.
     pub(crate) fn send_what_fits(&mut self, bytes: &[u8]) -> usize {
-        self.stream.set_write_timeout(Some(WRITE_PATIENCE)).expect("a positive time is a valid timeout");
+        self.stream.set_write_timeout(Some(WRITE_TIMEOUT)).expect("a positive time is a valid timeout");
         match self.stream.write(bytes) {
             Ok(count) => count,
             Err(error) if is_nothing_yet(&error) => 0,
@@ -147,14 +147,14 @@ impl Client {
     }
 
     /// Sends a PUBLISH and waits for nothing; gives its Packet Identifier (unused at QoS 0).
-    pub(crate) fn send_publish(&mut self, outgoing: &Outgoing<'_>) -> u16 {
+    pub(crate) fn send_publish(&mut self, outgoing: &OutgoingPublish<'_>) -> u16 {
         let id = if outgoing.qos == QoS::AtMostOnce { packet_id(1) } else { self.next_packet_id() };
         self.send_publish_as(outgoing, id.get());
         id.get()
     }
 
     /// Sends a PUBLISH with this Packet Identifier.
-    pub(crate) fn send_publish_as(&mut self, outgoing: &Outgoing<'_>, id: u16) {
+    pub(crate) fn send_publish_as(&mut self, outgoing: &OutgoingPublish<'_>, id: u16) {
         self.send(&Packet::Publish(outgoing.publish(packet_id(id))));
     }
 
@@ -216,12 +216,12 @@ impl Client {
     /// Publishes without properties and completes the handshake; see [`Client::deliver`].
     #[track_caller]
     pub(crate) fn publish(&mut self, topic: &str, qos: QoS, payload: &[u8]) -> u8 {
-        self.deliver(&Outgoing::new(topic, qos, payload))
+        self.deliver(&OutgoingPublish::new(topic, qos, payload))
     }
 
     /// Publishes and completes the handshake; gives the Reason Code of the PUBACK or PUBREC (0 at QoS 0).
     #[track_caller]
-    pub(crate) fn deliver(&mut self, outgoing: &Outgoing<'_>) -> u8 {
+    pub(crate) fn deliver(&mut self, outgoing: &OutgoingPublish<'_>) -> u8 {
         let id = self.send_publish(outgoing);
         match outgoing.qos {
             QoS::AtMostOnce => 0,
@@ -336,7 +336,7 @@ impl Client {
         if let Some(packet) = self.waiting.pop_front() {
             return Some(packet);
         }
-        match self.read(Instant::now() + EXPECTATION) {
+        match self.read(Instant::now() + EXPECT_TIMEOUT) {
             Arrival::Packet(packet) => Some(packet),
             Arrival::Closed => None,
         }
@@ -355,7 +355,7 @@ impl Client {
     }
 
     /// Whether anything, the end of the connection included, arrives within `patience` or has arrived unread.
-    pub(crate) fn anything_arrives_within(&self, patience: Duration) -> bool {
+    pub(crate) fn has_input_within(&self, patience: Duration) -> bool {
         self.stream.set_read_timeout(Some(patience)).expect("a positive time is a valid timeout");
         loop {
             match self.stream.peek(&mut [0]) {
@@ -369,7 +369,7 @@ impl Client {
     /// Waits for the broker to say something or to close; says whether it has closed without a word.
     #[track_caller]
     pub(crate) fn is_closed_first(&mut self) -> bool {
-        self.stream.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
+        self.stream.set_read_timeout(Some(EXPECT_TIMEOUT)).expect("a positive time is a valid timeout");
         loop {
             match self.stream.peek(&mut [0]) {
                 Ok(count) => return count == 0,
@@ -383,13 +383,13 @@ impl Client {
     /// Sends one byte after the other, ten a second, until the broker answers or closes.
     #[track_caller]
     pub(crate) fn trickle_until_answered(&mut self, bytes: impl IntoIterator<Item = u8>) {
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         for byte in bytes {
             self.send_bytes_unless_closed(&[byte]);
-            if self.anything_arrives_within(Duration::from_millis(100)) {
+            if self.has_input_within(Duration::from_millis(100)) {
                 return;
             }
-            assert!(Instant::now() < deadline, "the broker still takes single bytes {EXPECTATION:?} later");
+            assert!(Instant::now() < deadline, "the broker still takes single bytes {EXPECT_TIMEOUT:?} later");
         }
         panic!("the broker took every byte and did not answer");
     }
@@ -397,7 +397,7 @@ impl Client {
     /// The next `count` bytes, whatever they mean.
     #[track_caller]
     pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
-        self.stream.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
+        self.stream.set_read_timeout(Some(EXPECT_TIMEOUT)).expect("a positive time is a valid timeout");
         let mut bytes = self.received.split_off(std::mem::take(&mut self.taken));
         self.received.clear();
         let arrived = bytes.len();
@@ -409,7 +409,7 @@ impl Client {
     /// Everything that still comes until the broker closes, as bytes.
     #[track_caller]
     pub(crate) fn bytes_until_closed(&mut self) -> Vec<u8> {
-        self.stream.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
+        self.stream.set_read_timeout(Some(EXPECT_TIMEOUT)).expect("a positive time is a valid timeout");
         let mut bytes = self.received.split_off(std::mem::take(&mut self.taken));
         self.received.clear();
         match self.stream.read_to_end(&mut bytes) {
@@ -467,7 +467,7 @@ impl Client {
     }
 
     /// A message that came while the test waited for something else.
-    pub(crate) fn waiting_message(&mut self) -> Option<Message> {
+    pub(crate) fn pending_message(&mut self) -> Option<Message> {
         let packet = self.waiting.pop_front()?;
         match packet.as_packet() {
             Packet::Publish(publish) => Some(Message::from(publish)),
@@ -476,7 +476,7 @@ impl Client {
     }
 
     /// Forgets messages that came while the test waited for something else.
-    pub(crate) fn forget_waiting(&mut self) {
+    pub(crate) fn discard_pending_messages(&mut self) {
         self.waiting.clear();
     }
 
@@ -553,7 +553,7 @@ impl Client {
     /// Reads until `take` accepts a packet. Messages that come first are kept for later; anything else is a failure.
     #[track_caller]
     pub(crate) fn acknowledgement<T>(&mut self, what: &str, take: impl Fn(&Packet<'_>) -> Option<T>) -> T {
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         loop {
             let Arrival::Packet(packet) = self.read(deadline) else {
                 panic!("expected {what}, but the broker closed the connection");
@@ -586,7 +586,7 @@ impl Client {
 
     /// Expects to be thrown out for `reason`: told so in 5.0, silently in 3.1.1, where no server DISCONNECT exists.
     #[track_caller]
-    pub(crate) fn expect_thrown_out(&mut self, reason: ReasonCode) {
+    pub(crate) fn expect_server_disconnect(&mut self, reason: ReasonCode) {
         if self.version.is_v5() {
             assert_eq!(self.expect_disconnect(), reason.as_u8(), "expected {}", reason.name());
         } else {
@@ -600,7 +600,7 @@ impl Client {
         if let Some(packet) = self.waiting.pop_front() {
             panic!("expected the end of the connection, got {:?}", packet.as_packet());
         }
-        if let Arrival::Packet(packet) = self.read(Instant::now() + EXPECTATION) {
+        if let Arrival::Packet(packet) = self.read(Instant::now() + EXPECT_TIMEOUT) {
             panic!("expected the end of the connection, got {:?}", packet.as_packet());
         }
     }
@@ -608,7 +608,7 @@ impl Client {
     /// Everything that still comes until the broker closes.
     #[track_caller]
     pub(crate) fn packets_until_closed(&mut self) -> Vec<OwnedPacket> {
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         let mut packets: Vec<OwnedPacket> = self.waiting.drain(..).collect();
         while let Arrival::Packet(packet) = self.read(deadline) {
             packets.push(packet);
@@ -628,7 +628,7 @@ impl Client {
     fn read(&mut self, deadline: Instant) -> Arrival {
         match self.read_before(deadline) {
             Some(arrival) => arrival,
-            None => panic!("nothing came for {EXPECTATION:?}"),
+            None => panic!("nothing came for {EXPECT_TIMEOUT:?}"),
         }
     }
 

@@ -3,15 +3,15 @@
 use tautwire_protocol::{Connect, Packet, Properties, Property, ProtocolVersion, QoS, TopicName, Will};
 
 use super::client::Client;
-use super::wire::Way;
+use super::wire::Transport;
 
 /// Never: the largest Session Expiry Interval.
 pub(crate) const NEVER: u32 = u32::MAX;
 
 /// A CONNECT to send. Clean start, a keep alive of 60 s and no properties unless told otherwise.
 #[derive(Clone)]
-pub(crate) struct Connecting<'a> {
-    way: Way,
+pub(crate) struct ConnectBuilder<'a> {
+    transport: Transport,
     version: ProtocolVersion,
     client_id: &'a str,
     clean_start: bool,
@@ -58,10 +58,10 @@ impl<'a> WillMessage<'a> {
     }
 }
 
-impl<'a> Connecting<'a> {
-    pub(crate) fn new(way: Way, version: ProtocolVersion, client_id: &'a str) -> Connecting<'a> {
-        Connecting {
-            way,
+impl<'a> ConnectBuilder<'a> {
+    pub(crate) fn new(transport: Transport, version: ProtocolVersion, client_id: &'a str) -> ConnectBuilder<'a> {
+        ConnectBuilder {
+            transport,
             version,
             client_id,
             clean_start: true,
@@ -74,41 +74,41 @@ impl<'a> Connecting<'a> {
         }
     }
 
-    pub(crate) fn clean_start(mut self, clean_start: bool) -> Connecting<'a> {
+    pub(crate) fn clean_start(mut self, clean_start: bool) -> ConnectBuilder<'a> {
         self.clean_start = clean_start;
         self
     }
 
     /// A session that outlives the connection and is resumed: clean session 0, or clean start 0 and no expiry.
-    pub(crate) fn persistent(self) -> Connecting<'a> {
+    pub(crate) fn persistent(self) -> ConnectBuilder<'a> {
         if self.version.is_v5() { self.clean_start(false).session_expiry_s(NEVER) } else { self.clean_start(false) }
     }
 
-    pub(crate) fn session_expiry_s(self, seconds: u32) -> Connecting<'a> {
+    pub(crate) fn session_expiry_s(self, seconds: u32) -> ConnectBuilder<'a> {
         self.property(Property::SessionExpiryInterval(seconds))
     }
 
-    pub(crate) fn keep_alive_s(mut self, seconds: u16) -> Connecting<'a> {
+    pub(crate) fn keep_alive_s(mut self, seconds: u16) -> ConnectBuilder<'a> {
         self.keep_alive_s = seconds;
         self
     }
 
-    pub(crate) fn user_name(mut self, user_name: &'a str) -> Connecting<'a> {
+    pub(crate) fn user_name(mut self, user_name: &'a str) -> ConnectBuilder<'a> {
         self.user_name = Some(user_name);
         self
     }
 
-    pub(crate) fn password(mut self, password: &'a [u8]) -> Connecting<'a> {
+    pub(crate) fn password(mut self, password: &'a [u8]) -> ConnectBuilder<'a> {
         self.password = Some(password);
         self
     }
 
-    pub(crate) fn property(mut self, property: Property<'a>) -> Connecting<'a> {
+    pub(crate) fn property(mut self, property: Property<'a>) -> ConnectBuilder<'a> {
         self.properties.push(property);
         self
     }
 
-    pub(crate) fn will(mut self, will: WillMessage<'a>) -> Connecting<'a> {
+    pub(crate) fn will(mut self, will: WillMessage<'a>) -> ConnectBuilder<'a> {
         self.will = Some(will);
         self
     }
@@ -133,14 +133,14 @@ impl<'a> Connecting<'a> {
 
     /// Sends the CONNECT and reads nothing.
     pub(crate) fn send(&self) -> Client {
-        let mut client = Client::dial(self.way, self.version);
+        let mut client = Client::dial(self.transport, self.version);
         client.send_bytes(&self.bytes());
         client
     }
 
     /// Sends the CONNECT, if the broker does not close the connection before that.
     pub(crate) fn send_unless_closed(&self) -> Client {
-        let mut client = Client::dial(self.way, self.version);
+        let mut client = Client::dial(self.transport, self.version);
         client.send_bytes_unless_closed(&self.bytes());
         client
     }

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
-use super::client::EXPECTATION;
+use super::client::EXPECT_TIMEOUT;
 
 /// The token of brokers under test.
 pub(crate) const TOKEN: &str = "a-token-for-tests-0123456789";
@@ -51,7 +51,7 @@ pub(crate) fn exchange(address: SocketAddr, request: &[u8]) -> Answer {
 #[track_caller]
 pub(crate) fn dial(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("the admin API accepts connections");
-    stream.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
+    stream.set_read_timeout(Some(EXPECT_TIMEOUT)).expect("a positive time is a valid timeout");
     stream
 }
 

@@ -5,7 +5,7 @@ use tautwire_protocol::{Delivery, OwnedPublish, PacketId, Properties, Property, 
 
 /// A PUBLISH to send.
 #[derive(Clone)]
-pub(crate) struct Outgoing<'a> {
+pub(crate) struct OutgoingPublish<'a> {
     pub(crate) topic: Option<&'a str>,
     pub(crate) qos: QoS,
     pub(crate) payload: &'a [u8],
@@ -14,28 +14,28 @@ pub(crate) struct Outgoing<'a> {
     properties: Vec<Property<'a>>,
 }
 
-impl<'a> Outgoing<'a> {
-    pub(crate) fn new(topic: &'a str, qos: QoS, payload: &'a [u8]) -> Outgoing<'a> {
-        Outgoing { topic: Some(topic), qos, payload, retain: false, dup: false, properties: Vec::new() }
+impl<'a> OutgoingPublish<'a> {
+    pub(crate) fn new(topic: &'a str, qos: QoS, payload: &'a [u8]) -> OutgoingPublish<'a> {
+        OutgoingPublish { topic: Some(topic), qos, payload, retain: false, dup: false, properties: Vec::new() }
     }
 
     /// A PUBLISH with an empty Topic Name; its Topic Alias stands for it.
-    pub(crate) fn by_alias(alias: u16, qos: QoS, payload: &'a [u8]) -> Outgoing<'a> {
-        Outgoing { topic: None, qos, payload, retain: false, dup: false, properties: Vec::new() }
+    pub(crate) fn by_alias(alias: u16, qos: QoS, payload: &'a [u8]) -> OutgoingPublish<'a> {
+        OutgoingPublish { topic: None, qos, payload, retain: false, dup: false, properties: Vec::new() }
             .property(topic_alias(alias))
     }
 
-    pub(crate) fn retained(mut self) -> Outgoing<'a> {
+    pub(crate) fn retained(mut self) -> OutgoingPublish<'a> {
         self.retain = true;
         self
     }
 
-    pub(crate) fn dup(mut self) -> Outgoing<'a> {
+    pub(crate) fn dup(mut self) -> OutgoingPublish<'a> {
         self.dup = true;
         self
     }
 
-    pub(crate) fn property(mut self, property: Property<'a>) -> Outgoing<'a> {
+    pub(crate) fn property(mut self, property: Property<'a>) -> OutgoingPublish<'a> {
         self.properties.push(property);
         self
     }

@@ -4,28 +4,28 @@ use std::ops::RangeInclusive;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::EXPECTATION;
+use super::EXPECT_TIMEOUT;
 
 /// Lets real time pass, because the standard counts seconds: an expiry is due only after it.
 ///
 /// Never a way to wait for the broker to have done something.
-pub(crate) fn time_passes(duration: Duration) {
+pub(crate) fn sleep(duration: Duration) {
     thread::sleep(duration);
 }
 
 /// What may be left of a Message Expiry Interval of `interval_s` that began after `since`, however slow the machine is:
 /// the broker rounds to seconds, and so does this.
-pub(crate) fn left_of(interval_s: u32, since: Instant) -> RangeInclusive<u32> {
+pub(crate) fn remaining_expiry(interval_s: u32, since: Instant) -> RangeInclusive<u32> {
     let passed_s = u32::try_from(since.elapsed().as_secs() + 2).unwrap_or(u32::MAX);
     interval_s.saturating_sub(passed_s)..=interval_s
 }
 
 /// Waits until something holds that other threads bring about.
 #[track_caller]
-pub(crate) fn comes_true(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + EXPECTATION;
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     while !holds() {
-        assert!(Instant::now() < deadline, "{what}: not within {EXPECTATION:?}");
+        assert!(Instant::now() < deadline, "{what}: not within {EXPECT_TIMEOUT:?}");
         thread::yield_now();
     }
 }

@@ -9,7 +9,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned};
 
-use super::client::EXPECTATION;
+use super::client::EXPECT_TIMEOUT;
 use super::folder::Folder;
 use super::http::{Answer, answer_bytes};
 
@@ -91,7 +91,7 @@ impl Secured {
     pub(crate) fn on(config: Arc<ClientConfig>, stream: TcpStream) -> Secured {
         let name = ServerName::try_from("localhost").expect("a name");
         let connection = ClientConnection::new(config, name).expect("a client");
-        stream.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
+        stream.set_read_timeout(Some(EXPECT_TIMEOUT)).expect("a positive time is a valid timeout");
         Secured(StreamOwned::new(connection, stream))
     }
 

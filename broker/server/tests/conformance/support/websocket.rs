@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use super::client::EXPECTATION;
+use super::client::EXPECT_TIMEOUT;
 
 /// A valid Sec-WebSocket-Key, and what a server makes of it.
 pub(crate) const KEY: &str = "AQIDBAUGBwgJCgsMDQ4PEA==";
@@ -37,7 +37,7 @@ impl WebSocket {
     pub(crate) fn dial(address: SocketAddr) -> WebSocket {
         let stream = TcpStream::connect(address).expect("the broker accepts connections");
         stream.set_nodelay(true).expect("a TCP socket takes TCP_NODELAY");
-        stream.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
+        stream.set_read_timeout(Some(EXPECT_TIMEOUT)).expect("a positive time is a valid timeout");
         WebSocket { stream }
     }
 

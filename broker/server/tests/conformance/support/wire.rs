@@ -11,7 +11,7 @@ const FRAME_BYTES: usize = 16 * 1024;
 
 /// A way to reach the broker.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Way {
+pub(crate) enum Transport {
     Tcp(SocketAddr),
     WebSocket(SocketAddr),
 }
@@ -33,14 +33,14 @@ pub(crate) enum Wire {
 }
 
 impl Wire {
-    pub(crate) fn dial(way: Way) -> Wire {
-        match way {
-            Way::Tcp(address) => {
+    pub(crate) fn dial(transport: Transport) -> Wire {
+        match transport {
+            Transport::Tcp(address) => {
                 let stream = TcpStream::connect(address).expect("the broker accepts connections");
                 stream.set_nodelay(true).expect("a TCP socket takes TCP_NODELAY");
                 Wire::Tcp(stream)
             }
-            Way::WebSocket(address) => {
+            Transport::WebSocket(address) => {
                 let mut websocket = WebSocket::dial(address);
                 // A connection that is refused on arrival shows itself as closed, as it does over TCP.
                 let closed = websocket.try_open().is_none();

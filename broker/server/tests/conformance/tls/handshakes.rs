@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::time::Instant;
 
 use super::support::{Broker, CONNECT, Certificates, Client, Connection, socket};
-use crate::support::client::EXPECTATION;
+use crate::support::client::EXPECT_TIMEOUT;
 
 #[test]
 fn both_versions_are_spoken_and_sessions_resumed() {
@@ -79,7 +79,7 @@ fn mqtt_travels_by_websocket_over_tls() {
 }
 
 #[test]
-fn who_speaks_the_wrong_one_of_both_is_refused_and_others_notice_nothing() {
+fn a_protocol_mismatch_is_refused_without_affecting_others() {
     let ours = Certificates::made(&[]);
     let broker = Broker::start(&ours.settings());
     let mut other = Client::of(&ours).connect(broker.mqtts);
@@ -152,7 +152,7 @@ fn more_handshakes_than_may_go_on_are_closed_on_arrival() {
     broker.wait_for("limits.tls_handshakes is reached");
     // When they have ended there is room again, as soon as the broker has noticed.
     drop(idle);
-    let deadline = Instant::now() + EXPECTATION;
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     while let Err(error) = Client::of(&ours).dial(broker.mqtts).greet() {
         assert!(Instant::now() < deadline, "{error}");
     }

@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned, SupportedProtocolVersion};
 
 use crate::support::broker::program;
-use crate::support::client::EXPECTATION;
+use crate::support::client::EXPECT_TIMEOUT;
 use crate::support::folder::Folder;
 
 /// A folder in which `tautwire cert` has been run.
@@ -92,7 +92,7 @@ impl Broker {
         let said = lines(child.stdout.take().expect("a pipe"));
         let log = lines(child.stderr.take().expect("a pipe"));
         let next = |scheme: &str, path: &str| {
-            let line = said.recv_timeout(EXPECTATION).unwrap_or_default();
+            let line = said.recv_timeout(EXPECT_TIMEOUT).unwrap_or_default();
             let address = line.strip_prefix("listening on ").and_then(|line| line.strip_prefix(scheme));
             let address = address.and_then(|address| address.strip_suffix(path)?.parse().ok());
             address.unwrap_or_else(|| panic!("not ready: {line}; {:?}", log.try_iter().collect::<Vec<_>>()))
@@ -104,7 +104,7 @@ impl Broker {
     /// Waits until the log has a line with this.
     #[track_caller]
     pub(crate) fn wait_for(&self, text: &str) {
-        let deadline = Instant::now() + EXPECTATION;
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         let mut heard = Vec::new();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -239,6 +239,6 @@ impl Connection {
 /// A connection by TCP that waits no longer than a test may.
 pub(crate) fn socket(address: SocketAddr) -> TcpStream {
     let socket = TcpStream::connect(address).expect("the broker listens");
-    socket.set_read_timeout(Some(EXPECTATION)).expect("a timeout");
+    socket.set_read_timeout(Some(EXPECT_TIMEOUT)).expect("a timeout");
     socket
 }

@@ -3,7 +3,7 @@
 use tautwire_protocol::ReasonCode;
 
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Client, ExactlyOnce, Outgoing, every_case, every_version, expect_nothing_from,
+    AtLeastOnce, AtMostOnce, Client, ExactlyOnce, OutgoingPublish, every_case, every_version, expect_nothing_from,
 };
 
 /// The same client by WebSocket and by TCP: either takes the other's connection over, and the session stays.
@@ -11,15 +11,15 @@ use crate::support::{
 fn a_session_moves_between_websocket_and_tcp() {
     every_case(|case| {
         let broker = case.broker();
-        let mut publisher = broker.connect_by_websocket(case.version, "publisher");
+        let mut publisher = broker.connect_websocket(case.version, "publisher");
         for client_id in ["a", "b", "c"] {
             let by_tcp = || broker.connecting(case.version, client_id).persistent().open();
-            let by_websocket = || broker.connecting_by_websocket(case.version, client_id).persistent().open();
+            let by_websocket = || broker.websocket_builder(case.version, client_id).persistent().open();
             let mut client = by_tcp();
             client.subscribe("t", ExactlyOnce);
             for round in 0..4 {
                 let newer = if round % 2 == 0 { by_websocket() } else { by_tcp() };
-                client.expect_thrown_out(ReasonCode::SessionTakenOver);
+                client.expect_server_disconnect(ReasonCode::SessionTakenOver);
                 client = newer;
                 assert!(client.session_present());
                 publisher.publish("t", ExactlyOnce, client_id.as_bytes());
@@ -37,13 +37,13 @@ fn large_payloads_pass_whole_between_websocket_and_tcp() {
         // Room for both payloads of QoS 0: they are sent before anybody reads.
         let broker = case.broker_set(&["limits.connection_output_bytes=16777216"]);
         let payload: Vec<u8> = (0..3_000_000_u32).map(|at| (at.wrapping_mul(31) >> 7) as u8).collect();
-        let mut by_websocket = broker.connect_by_websocket(case.version, "by-websocket");
+        let mut by_websocket = broker.connect_websocket(case.version, "by-websocket");
         let mut by_tcp = broker.connect(case.version, "by-tcp");
         by_websocket.subscribe("t", ExactlyOnce);
         by_tcp.subscribe("t", ExactlyOnce);
         let check = |client: &mut Client| assert!(client.receive().payload() == payload, "{case:?}");
         for qos in [AtMostOnce, AtLeastOnce, ExactlyOnce] {
-            by_websocket.send_publish(&Outgoing::new("t", AtMostOnce, b"before"));
+            by_websocket.send_publish(&OutgoingPublish::new("t", AtMostOnce, b"before"));
             by_websocket.publish("t", qos, &payload);
             by_tcp.publish("t", qos, &payload);
             for client in [&mut by_websocket, &mut by_tcp] {
@@ -66,10 +66,10 @@ fn a_burst_to_many_arrives_whole() {
             subscriber
         };
         let mut subscribers: Vec<Client> = (0..100).map(subscriber).collect();
-        let mut publisher = broker.connect_by_websocket(case.version, "publisher");
+        let mut publisher = broker.connect_websocket(case.version, "publisher");
         let payload = |n: usize| format!("{n:0>500}");
         for n in 0..200 {
-            publisher.send_publish(&Outgoing::new("t", AtMostOnce, payload(n).as_bytes()));
+            publisher.send_publish(&OutgoingPublish::new("t", AtMostOnce, payload(n).as_bytes()));
         }
         publisher.disconnect();
         for subscriber in &mut subscribers {
@@ -85,7 +85,7 @@ fn a_burst_to_many_arrives_whole() {
 fn a_reader_that_is_behind_gets_everything_in_the_end() {
     every_version(|case| {
         let broker = case.broker_set(&["limits.connection_output_bytes=65536"]);
-        let mut subscriber = broker.connect_by_websocket(case.version, "subscriber");
+        let mut subscriber = broker.connect_websocket(case.version, "subscriber");
         subscriber.subscribe("t", AtLeastOnce);
         let mut publisher = broker.connect(case.version, "publisher");
         let payload = |n: usize| [&(n as u32).to_be_bytes()[..], &vec![n as u8; 60_000]].concat();

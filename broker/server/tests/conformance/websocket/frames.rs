@@ -5,7 +5,7 @@ use tautwire_protocol::ReasonCode;
 use super::{PINGREQ, PINGRESP, connected, ping, publish};
 use crate::support::websocket::{BINARY, CLOSE, CONTINUATION, FIN, Frame, PING, PONG, TEXT, WebSocket, frame, request};
 use crate::support::{
-    AtMostOnce, Broker, Case, EXPECTATION, Scatter, V3_1_1, V5, WillMessage, every_case, every_thread_count,
+    AtMostOnce, Broker, Case, EXPECT_TIMEOUT, Rng, V3_1_1, V5, WillMessage, every_case, every_thread_count,
     every_version,
 };
 use crate::sys::await_number;
@@ -18,7 +18,7 @@ fn packets_need_not_be_aligned_with_frames() {
         let broker = case.broker();
         let mut subscriber = broker.connect(case.version, "subscriber");
         subscriber.subscribe("t/#", AtMostOnce);
-        let mut scatter = Scatter(7);
+        let mut scatter = Rng(7);
         for round in 0..20 {
             let mut publisher = connected(&broker, case, &format!("publisher-{round}"));
             let count = 40;
@@ -171,7 +171,7 @@ fn pings_do_not_keep_a_silent_client_alive() {
     assert_eq!(websocket.expect_binary()[0], 0x20);
     let begun = std::time::Instant::now();
     loop {
-        assert!(begun.elapsed() < EXPECTATION, "pings keep the client alive");
+        assert!(begun.elapsed() < EXPECT_TIMEOUT, "pings keep the client alive");
         let _ = std::io::Write::write_all(&mut websocket.stream, &frame(FIN | PING, b"alive"));
         match websocket.frame().expect("a Close frame comes first") {
             Frame { opcode: PONG, .. } => {}
@@ -263,8 +263,8 @@ fn announced_lengths_reserve_no_memory() {
 fn noise_harms_nobody() {
     every_thread_count(|case| {
         let mut broker = case.broker();
-        let mut bystander = broker.connect_by_websocket(V3_1_1, "bystander");
-        let mut scatter = Scatter(99);
+        let mut bystander = broker.connect_websocket(V3_1_1, "bystander");
+        let mut scatter = Rng(99);
         for round in 0..150 {
             let mut websocket = WebSocket::dial(broker.websocket_address());
             let mut bytes = Vec::new();

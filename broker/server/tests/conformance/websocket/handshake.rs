@@ -29,7 +29,7 @@ fn a_handshake_is_answered_with_the_subprotocol_mqtt() {
 /// RFC 6455 section 4.2.1: what is no handshake for MQTT is answered in HTTP, and the connection is closed; so is one that
 /// does not offer the subprotocol `mqtt` [MQTT-6.0.0-3]; 3.1.1: [MQTT-6.0.0-3].
 #[test]
-fn what_is_no_handshake_for_mqtt_is_refused() {
+fn invalid_websocket_handshakes_are_refused() {
     let broker = Broker::start();
     let long = "x".repeat(9000);
     let repeated = format!("{KEY}\r\nSec-WebSocket-Key: {KEY}");

@@ -8,7 +8,7 @@ mod handshake;
 use tautwire_protocol::Packet;
 
 use crate::support::websocket::{BINARY, FIN, WebSocket};
-use crate::support::{AtMostOnce, Broker, Case, Client, Outgoing, packet_id};
+use crate::support::{AtMostOnce, Broker, Case, Client, OutgoingPublish, packet_id};
 
 pub(super) const PINGREQ: [u8; 2] = [0xC0, 0];
 pub(super) const PINGRESP: [u8; 2] = [0xD0, 0];
@@ -23,7 +23,7 @@ pub(super) fn connected(broker: &Broker, case: Case, client_id: &str) -> WebSock
 
 /// A PUBLISH at QoS 0, in the version of `client`.
 pub(super) fn publish(client: &Client, topic: &str, payload: &[u8]) -> Vec<u8> {
-    client.encoded(&Packet::Publish(Outgoing::new(topic, AtMostOnce, payload).publish(packet_id(1))))
+    client.encoded(&Packet::Publish(OutgoingPublish::new(topic, AtMostOnce, payload).publish(packet_id(1))))
 }
 
 /// Proves that a WebSocket is served.

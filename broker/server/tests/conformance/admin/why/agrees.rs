@@ -7,8 +7,8 @@ use super::{RULES, world_with_rules};
 use crate::reload::World;
 use crate::support::property::{maximum_packet_size, receive_maximum};
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Client, Connecting, EXPECTATION, ExactlyOnce, Folder, Outgoing, TOKEN, V3_1_1, V5,
-    Way, admin, comes_true, packet_id, time_passes,
+    AtLeastOnce, AtMostOnce, Broker, Client, ConnectBuilder, EXPECT_TIMEOUT, ExactlyOnce, Folder, OutgoingPublish,
+    TOKEN, Transport, V3_1_1, V5, admin, packet_id, sleep, wait_until,
 };
 
 /// A broker in which a message meets one reason, and the message.
@@ -54,8 +54,8 @@ impl Case {
         self.world.why("c", &format!("topic={topic}&qos={}&retain={retain}{more}", qos.as_u8()))
     }
 
-    fn outgoing(&self) -> Outgoing<'_> {
-        let outgoing = Outgoing::new(self.topic, self.qos, &self.payload);
+    fn outgoing(&self) -> OutgoingPublish<'_> {
+        let outgoing = OutgoingPublish::new(self.topic, self.qos, &self.payload);
         if self.retain { outgoing.retained() } else { outgoing }
     }
 
@@ -144,19 +144,19 @@ fn case_of(refusal: PublishRefusal) -> Case {
             let mut first = world.broker.connect(V5, "first");
             world.broker.fail_disk();
             // It waits for an acknowledgement that never comes, and is told so.
-            first.send_publish(&Outgoing::new("kept", AtLeastOnce, b"x"));
+            first.send_publish(&OutgoingPublish::new("kept", AtLeastOnce, b"x"));
             assert_eq!(first.expect_refusal(), 0x97);
             Case::new(world, "kept", AtLeastOnce)
         }
         PublishRefusal::RetainedFull => {
             let mut case = Case::new(simple("limits.retained_messages = 1\n"), "t", AtLeastOnce).retained();
-            case.publisher.deliver(&Outgoing::new("first", AtLeastOnce, b"x").retained());
+            case.publisher.deliver(&OutgoingPublish::new("first", AtLeastOnce, b"x").retained());
             case
         }
         PublishRefusal::RetainedQuota => {
             let world = simple("limits.retained_messages_per_client = 1\n");
             let mut case = Case::new(world, "t", AtLeastOnce).retained().told("&publisher=p");
-            case.publisher.deliver(&Outgoing::new("first", AtLeastOnce, b"x").retained());
+            case.publisher.deliver(&OutgoingPublish::new("first", AtLeastOnce, b"x").retained());
             case
         }
     }
@@ -176,7 +176,7 @@ fn a_message_is_refused_for_the_reason_that_why_has_given() {
 
 /// A message that is taken where one of the reasons does not concern it: what need not be kept, on a disk that is full.
 #[test]
-fn a_full_disk_refuses_only_what_must_be_kept() {
+fn a_full_disk_refuses_only_persistent_publishes() {
     let mut case = case_of(PublishRefusal::DiskFull);
     let mut client = case.world.broker.connect(V5, "connected");
     client.subscribe("live", AtLeastOnce);
@@ -247,10 +247,11 @@ fn drop_case(reason: DropReason) -> (Case, Expected, fn(&mut Case)) {
             let mut case = Case::new(world, "a", AtLeastOnce);
             case.publisher.publish("a", AtLeastOnce, b"first");
             (case.with([client]), WAITS, |case| {
-                let expiring = Outgoing::new("a", AtLeastOnce, b"late").property(Property::MessageExpiryInterval(1));
+                let expiring =
+                    OutgoingPublish::new("a", AtLeastOnce, b"late").property(Property::MessageExpiryInterval(1));
                 case.publisher.deliver(&expiring);
                 let first = case._others[0].expect_publish();
-                time_passes(std::time::Duration::from_millis(3_200));
+                sleep(std::time::Duration::from_millis(3_200));
                 case._others[0].acknowledge(&first);
                 // Both of those that waited; the one without an expiry arrives.
                 case._others[0].receive();
@@ -265,7 +266,7 @@ fn drop_case(reason: DropReason) -> (Case, Expected, fn(&mut Case)) {
         }
         DropReason::OutsideMount => {
             let world = world_with_rules(1);
-            let mut inside = Connecting::new(Way::Tcp(world.broker.other_address(0)), V5, "c").open();
+            let mut inside = ConnectBuilder::new(Transport::Tcp(world.broker.other_address(0)), V5, "c").open();
             inside.subscribe("#", AtLeastOnce);
             let case = Case::new(world, "m", AtLeastOnce).told("&mount_point=m/").with([inside]);
             (case, Expected("does_not_arrive", "outside_mount"), nothing)
@@ -324,14 +325,14 @@ fn a_message_is_dropped_where_why_has_said_that_it_does_not_arrive_and_waits_whe
             assert_eq!(case.dropped(reason), before, "{reason:?}: it waits");
         }
         goes_on(&mut case);
-        comes_true(&format!("{reason:?} within {EXPECTATION:?}"), || case.dropped(reason) > before);
+        wait_until(&format!("{reason:?} within {EXPECT_TIMEOUT:?}"), || case.dropped(reason) > before);
         next = after(reason);
     }
 }
 
 /// What keeps a client, or a publisher, from the broker is said, and it is what its CONNECT meets.
 #[test]
-fn those_whom_the_broker_does_not_let_in_are_named() {
+fn refused_clients_are_listed() {
     let world = World::new(1, "", &["limits.client_breaks=1", "limits.client_hold_s=3600"]);
     let ban = |client_id: &str| {
         let body = format!(r#"{{"client_id": "{client_id}"}}"#);

@@ -2,9 +2,9 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use super::{After, NO, Row, Scene, YES, try_all, yes_if};
+use super::{After, NO, ReloadTest, Row, YES, try_all, yes_if};
 use crate::support::http::{Answer, ask};
-use crate::support::{EXPECTATION, TOKEN};
+use crate::support::{EXPECT_TIMEOUT, TOKEN};
 
 /// The token of `tokens.toml`.
 const NAMED_TOKEN: &str = "named-token-0123456789";
@@ -52,7 +52,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "admin.session_idle_s = 60",
-        see: After(|scene| yes_if(lasts_s(&session(scene)) > 120)),
+        see: After(|scene| yes_if(session_expiry_s(&session(scene)) > 120)),
         without: YES,
         with: NO,
     },
@@ -61,7 +61,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "admin.session_s = 60",
-        see: After(|scene| yes_if(lasts_s(&session(scene)) > 120)),
+        see: After(|scene| yes_if(session_expiry_s(&session(scene)) > 120)),
         without: YES,
         with: NO,
     },
@@ -80,7 +80,7 @@ pub(super) const ROWS: &[Row] = &[
                 }
             };
             scene.folder.write("token", TOKEN);
-            let until = Instant::now() + EXPECTATION;
+            let until = Instant::now() + EXPECT_TIMEOUT;
             while !is_taken(scene, TOKEN) {
                 assert!(Instant::now() < until, "it does not go on looking");
             }
@@ -92,19 +92,19 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 #[test]
-fn who_may_administer_the_broker_changes() {
+fn admin_credentials_change_on_reload() {
     try_all(ROWS, &[]);
 }
 
-fn is_taken(scene: &Scene, token: &str) -> bool {
+fn is_taken(scene: &ReloadTest, token: &str) -> bool {
     scene.ask_by(token, "GET", "/metrics").status == 200
 }
 
-fn session(scene: &Scene) -> Answer {
+fn session(scene: &ReloadTest) -> Answer {
     log_in(scene, &format!("{{\"token\": \"{TOKEN}\"}}")).expect(200)
 }
 
-fn log_in(scene: &Scene, body: &str) -> Answer {
+fn log_in(scene: &ReloadTest, body: &str) -> Answer {
     ask(scene.broker.admin_address(), "POST", "/session", "Content-Type: application/json\r\n", body)
 }
 
@@ -114,7 +114,7 @@ fn cookie(answer: &Answer) -> &str {
 }
 
 /// How long a session lasts if nothing is asked.
-fn lasts_s(answer: &Answer) -> u64 {
+fn session_expiry_s(answer: &Answer) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
     answer.number("expires_ms").div_ceil(1_000).saturating_sub(now.as_secs())
 }

@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::Instant;
 
-use super::{ACCEPTED, After, NO, Row, Scene, YES, told, told_to, try_all, yes_if};
-use crate::support::{AtLeastOnce, Connecting, V5, Way};
+use super::{ACCEPTED, After, NO, ReloadTest, Row, YES, connack_of, connect_result, try_all, yes_if};
+use crate::support::{AtLeastOnce, ConnectBuilder, Transport, V5};
 use crate::tokens::{now_s, token};
 
 /// A listener that asks for certificates of clients.
@@ -24,7 +24,9 @@ pub(super) const ROWS: &[Row] = &[
         file: "auth.password_file = \"users\"\n{}\n",
         off: "",
         on: "auth.anonymous = true",
-        see: After(|scene| told(&Connecting::new(Way::Tcp(scene.broker.address()), V5, &scene.name()))),
+        see: After(|scene| {
+            connect_result(&ConnectBuilder::new(Transport::Tcp(scene.broker.address()), V5, &scene.name()))
+        }),
         without: "0x87",
         with: ACCEPTED,
     },
@@ -33,7 +35,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "auth.password_file = \"users\"",
-        see: After(|scene| told(&scene.connecting(&scene.name()).password(b"wrong"))),
+        see: After(|scene| connect_result(&scene.connecting(&scene.name()).password(b"wrong"))),
         without: ACCEPTED,
         with: "0x86",
     },
@@ -43,7 +45,7 @@ pub(super) const ROWS: &[Row] = &[
                proxy.trusted = [\"127.0.0.1\"]\n",
         off: "",
         on: "auth.plain_passwords = true",
-        see: After(from_elsewhere),
+        see: After(connect_from_other_address),
         without: "0x87",
         with: ACCEPTED,
     },
@@ -150,7 +152,7 @@ pub(super) const ROWS: &[Row] = &[
             let mut first = connecting(&name).open();
             // The same client, if the token says who it is.
             let second = connecting("second").open();
-            let is_taken_over = first.anything_arrives_within(scene.patience(YES));
+            let is_taken_over = first.has_input_within(scene.patience(YES));
             if is_taken_over {
                 assert_eq!(first.expect_disconnect(), 0x8E);
             }
@@ -207,12 +209,12 @@ pub(super) const ROWS: &[Row] = &[
         off: "",
         on: "auth.hook_concurrency = 1",
         see: After(|scene| {
-            let held = begin_held(scene);
+            let held = connect_pending(scene);
             let name = format!("good-{}", scene.name());
             let mut next = scene.connecting(&name).send();
-            let is_answered = next.anything_arrives_within(scene.patience(YES));
+            let is_answered = next.has_input_within(scene.patience(YES));
             scene.service.hold(false);
-            assert_eq!(told_to(&mut next), ACCEPTED);
+            assert_eq!(connack_of(&mut next), ACCEPTED);
             drop(held);
             yes_if(is_answered)
         }),
@@ -225,14 +227,14 @@ pub(super) const ROWS: &[Row] = &[
         off: "",
         on: "limits.authentications = 1",
         see: After(|scene| {
-            let held = begin_held(scene);
+            let held = connect_pending(scene);
             let names = ["second", "third"].map(|name| format!("good-{name}-{}", scene.name()));
             let mut waiting = names.each_ref().map(|name| scene.connecting(name).send());
             // One of them may wait.
             let until = Instant::now() + scene.patience(NO);
             let soon = std::time::Duration::from_millis(50);
             let is_refused = loop {
-                if waiting.iter().any(|client| client.anything_arrives_within(soon)) {
+                if waiting.iter().any(|client| client.has_input_within(soon)) {
                     break true;
                 }
                 if Instant::now() > until {
@@ -240,8 +242,12 @@ pub(super) const ROWS: &[Row] = &[
                 }
             };
             scene.service.hold(false);
-            let told = waiting.each_mut().map(told_to);
-            assert_eq!(told.iter().any(|told| told == "0x89"), is_refused, "{told:?}");
+            let connect_result = waiting.each_mut().map(connack_of);
+            assert_eq!(
+                connect_result.iter().any(|connect_result| connect_result == "0x89"),
+                is_refused,
+                "{connect_result:?}"
+            );
             drop(held);
             yes_if(!is_refused)
         }),
@@ -253,7 +259,7 @@ pub(super) const ROWS: &[Row] = &[
         file: BY_HOOK,
         off: "auth.hook_positive_s = 3600",
         on: "auth.hook_positive_s = 0",
-        see: After(|scene| asked_for_two(scene, "good")),
+        see: After(|scene| requests_for_two(scene, "good")),
         without: "1",
         with: "2",
     },
@@ -262,7 +268,7 @@ pub(super) const ROWS: &[Row] = &[
         file: BY_HOOK,
         off: "auth.hook_negative_s = 3600",
         on: "auth.hook_negative_s = 0",
-        see: After(|scene| asked_for_two(scene, "bad")),
+        see: After(|scene| requests_for_two(scene, "bad")),
         without: "1",
         with: "2",
     },
@@ -271,7 +277,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "auth.hook_url = \"SERVICE/auth\"\nauth.hook_pause_s = 3600\n{}\n",
         off: "",
         on: "auth.hook_failures = 1",
-        see: After(|scene| asked_for_two(scene, "broken")),
+        see: After(|scene| requests_for_two(scene, "broken")),
         without: "2",
         with: "1",
     },
@@ -301,7 +307,7 @@ pub(super) const ROWS: &[Row] = &[
         see: After(|scene| {
             // The password file does not know it, and the hook fails: nobody does then.
             let name = format!("broken-{}", scene.name());
-            told(&Connecting::new(Way::Tcp(scene.broker.address()), V5, &name))
+            connect_result(&ConnectBuilder::new(Transport::Tcp(scene.broker.address()), V5, &name))
         }),
         without: "0x88",
         with: ACCEPTED,
@@ -323,9 +329,9 @@ pub(super) const ROWS: &[Row] = &[
         see: After(|scene| {
             let name = scene.name();
             for _ in 0..2 {
-                assert_eq!(told(&scene.connecting(&name).password(b"wrong")), "0x86");
+                assert_eq!(connect_result(&scene.connecting(&name).password(b"wrong")), "0x86");
             }
-            scene.comes()
+            scene.connects()
         }),
         without: ACCEPTED,
         with: "0x8a",
@@ -346,7 +352,7 @@ pub(super) const ROWS: &[Row] = &[
         on: "auth.cached_passwords = 10",
         see: After(|scene| {
             let before = scene.metric("auth_password_cache_hits");
-            assert_eq!((scene.comes(), scene.comes()), (ACCEPTED.to_owned(), ACCEPTED.to_owned()));
+            assert_eq!((scene.connects(), scene.connects()), (ACCEPTED.to_owned(), ACCEPTED.to_owned()));
             yes_if(scene.metric("auth_password_cache_hits") > before)
         }),
         without: NO,
@@ -365,46 +371,46 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 #[test]
-fn who_clients_are_is_asked_by_the_keys_of_now() {
+fn clients_are_authenticated_by_the_current_keys() {
     try_all(ROWS, &[]);
 }
 
 /// What somebody is told whose password has come a long way without TLS.
-pub(super) fn from_elsewhere(scene: &Scene) -> String {
-    let mut client = crate::support::Client::dial(Way::Tcp(scene.own()), V5);
+pub(super) fn connect_from_other_address(scene: &ReloadTest) -> String {
+    let mut client = crate::support::Client::dial(Transport::Tcp(scene.own()), V5);
     client.send_bytes(b"PROXY TCP4 192.0.2.7 192.0.2.1 40000 1883\r\n");
     client.send_bytes(&scene.connecting(&scene.name()).bytes());
-    told_to(&mut client)
+    connack_of(&mut client)
 }
 
 /// What the holder of a certificate is told that says nothing else of itself.
-pub(super) fn by_certificate(scene: &Scene) -> String {
+pub(super) fn by_certificate(scene: &ReloadTest) -> String {
     let stream = std::net::TcpStream::connect(scene.own()).expect("the broker listens");
     let mut client = scene.all.connect(stream, Some(scene.all.client("device")));
     let name = scene.name();
-    super::code(client.connack(&Connecting::new(Way::Tcp(scene.own()), V5, &name).bytes())[1])
+    super::code(client.connack(&ConnectBuilder::new(Transport::Tcp(scene.own()), V5, &name).bytes())[1])
 }
 
 fn claims(user: &str, left_s: i64, more: &str) -> String {
     format!("{{\"sub\":\"{user}\",\"exp\":{}{more}}}", now_s().saturating_add_signed(left_s))
 }
 
-fn by_token(scene: &Scene, token: &[u8]) -> String {
-    told(&scene.connecting(&scene.name()).user_name("").password(token))
+fn by_token(scene: &ReloadTest, token: &[u8]) -> String {
+    connect_result(&scene.connecting(&scene.name()).user_name("").password(token))
 }
 
-fn by_secret(scene: &Scene, user: &str, left_s: i64, more: &str) -> String {
+fn by_secret(scene: &ReloadTest, user: &str, left_s: i64, more: &str) -> String {
     by_token(scene, &token(&claims(user, left_s, more), SECRET))
 }
 
 /// What somebody is told about whom the hook does this.
-fn asks_as(scene: &Scene, what: &str) -> String {
+fn asks_as(scene: &ReloadTest, what: &str) -> String {
     let name = format!("{what}-{}", scene.name());
-    told(&scene.connecting(&name))
+    connect_result(&scene.connecting(&name))
 }
 
 /// How often the hook is asked when the same client comes twice.
-fn asked_for_two(scene: &Scene, what: &str) -> String {
+fn requests_for_two(scene: &ReloadTest, what: &str) -> String {
     let before = scene.service.asked();
     for _ in 0..2 {
         asks_as(scene, what);
@@ -413,24 +419,24 @@ fn asked_for_two(scene: &Scene, what: &str) -> String {
 }
 
 /// A client that the hook is being asked about.
-fn begin_held(scene: &Scene) -> crate::support::Client {
+fn connect_pending(scene: &ReloadTest) -> crate::support::Client {
     scene.service.hold(true);
     let before = scene.service.asked();
     let name = format!("held-{}", scene.name());
     let held = scene.connecting(&name).send();
-    scene.service.await_asked(before + 1);
+    scene.service.await_requests(before + 1);
     held
 }
 
 /// How many threads compute hashes, once those of before have ended.
-fn threads_that_hash(scene: &Scene) -> String {
-    assert_eq!(scene.comes(), ACCEPTED);
+fn threads_that_hash(scene: &ReloadTest) -> String {
+    assert_eq!(scene.connects(), ACCEPTED);
     let count = || {
         let tasks = fs::read_dir(format!("/proc/{}/task", scene.broker.pid())).expect("the broker runs");
         let names = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
         names.filter(|name| name.trim() == "auth-hash").count().to_string()
     };
-    let until = Instant::now() + crate::support::EXPECTATION;
+    let until = Instant::now() + crate::support::EXPECT_TIMEOUT;
     while count() != scene.expected.get() && Instant::now() < until {
         std::thread::yield_now();
     }

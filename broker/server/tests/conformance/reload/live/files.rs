@@ -4,10 +4,10 @@ use std::fs;
 use std::time::Instant;
 
 use super::{
-    ACCEPTED, After, Before, NO, OTHER_TOKEN, QUOTA_EXCEEDED, Row, SERVER_BUSY, Scene, YES, code, try_all, try_with,
-    yes_if,
+    ACCEPTED, After, Before, NO, OTHER_TOKEN, QUOTA_EXCEEDED, ReloadTest, Row, SERVER_BUSY, YES, code, try_all,
+    try_with, yes_if,
 };
-use crate::support::{AtLeastOnce, AtMostOnce, Client, EXPECTATION, Folder, Outgoing, TOKEN, V5};
+use crate::support::{AtLeastOnce, AtMostOnce, Client, EXPECT_TIMEOUT, Folder, OutgoingPublish, TOKEN, V5};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -45,7 +45,7 @@ pub(super) const ROWS: &[Row] = &[
         see: Before(|_, mut client| {
             client.subscribe("$SYS/contracts/index.json", AtMostOnce);
             client.ping();
-            yes_if(client.waiting_message().is_some())
+            yes_if(client.pending_message().is_some())
         }),
         without: YES,
         with: NO,
@@ -94,9 +94,9 @@ pub(super) const ROWS: &[Row] = &[
         off: "audit.file = \"audit-1\"",
         on: "audit.file = \"audit-2\"",
         see: After(|scene| {
-            assert_eq!(scene.comes(), ACCEPTED);
+            assert_eq!(scene.connects(), ACCEPTED);
             let line = format!("\"event\":\"connect\",\"client_id\":\"{}\"", scene.name());
-            let deadline = Instant::now() + EXPECTATION;
+            let deadline = Instant::now() + EXPECT_TIMEOUT;
             loop {
                 let is_in = |name: &&str| {
                     fs::read_to_string(scene.folder.path().join(name)).is_ok_and(|text| text.contains(&line))
@@ -159,9 +159,9 @@ pub(super) const KEPT: &[Row] = &[
             let topics = [1, 2, 3, 4, 5].map(|number| format!("hot/{}/{number}", scene.name()));
             let before = scene.metric("cold_writes");
             let mut set = |payload: &[u8]| {
-                topics
-                    .iter()
-                    .for_each(|topic| _ = client.deliver(&Outgoing::new(topic, AtLeastOnce, payload).retained()));
+                topics.iter().for_each(|topic| {
+                    _ = client.deliver(&OutgoingPublish::new(topic, AtLeastOnce, payload).retained())
+                });
             };
             set(&[b'x'; 100_000]);
             let until = Instant::now() + scene.patience(YES);
@@ -185,11 +185,11 @@ pub(super) const KEPT: &[Row] = &[
             let away_id = format!("away-{name}");
             // Where there is no room it may not come either.
             let mut away = scene.connecting(&away_id).persistent().send();
-            let told = super::told_to(&mut away);
-            if told == SERVER_BUSY {
+            let connect_result = super::connack_of(&mut away);
+            if connect_result == SERVER_BUSY {
                 return yes_if(true);
             }
-            assert_eq!(told, ACCEPTED);
+            assert_eq!(connect_result, ACCEPTED);
             away.subscribe(&name, AtLeastOnce);
             away.disconnect();
             let payload = vec![b'x'; 1 << 20];
@@ -247,7 +247,7 @@ fn what_the_file_names_is_what_it_names_now() {
 }
 
 #[test]
-fn what_acknowledgements_wait_for_and_what_is_kept_changes() {
+fn ack_levels_and_persistence_change_on_reload() {
     let folder = Folder::new(&[]);
     let data = |threads: usize| format!("data.path={}", folder.path().join(threads.to_string()).display());
     try_with(1, KEPT, &[&data(1)]);
@@ -262,7 +262,7 @@ fn the_log_is_written_as_is_said_now() {
 }
 
 /// What comes of a message of a client.
-pub(super) fn may_publish(_: &Scene, mut client: Client) -> String {
+pub(super) fn may_publish(_: &ReloadTest, mut client: Client) -> String {
     code(client.publish("x", AtLeastOnce, b""))
 }
 
@@ -271,19 +271,19 @@ pub(super) const PUBLISHERS: &str = "[[role]]\nname = \"all\"\nrules = [{ allow 
      [[assign]]\neveryone = true\nroles = \"all\"\n";
 
 /// Whether a retained message does not come to a new subscriber, once its publisher may not publish any more.
-fn is_withheld(scene: &Scene, mut publisher: Client) -> String {
+fn is_withheld(scene: &ReloadTest, mut publisher: Client) -> String {
     let name = scene.name();
     let set_rules = |rules: &str| {
         scene.folder.write("publishers.toml", rules);
         scene.ask("POST", "/config/reload").expect(200);
     };
-    assert_eq!(code(publisher.deliver(&Outgoing::new(&name, AtLeastOnce, b"x").retained())), "0x10");
+    assert_eq!(code(publisher.deliver(&OutgoingPublish::new(&name, AtLeastOnce, b"x").retained())), "0x10");
     let before = scene.metric("retained_withheld");
     set_rules(&PUBLISHERS.replace("\"publish\", ", ""));
     assert_eq!(code(publisher.publish("another", AtLeastOnce, b"")), "0x87");
     let mut subscriber = scene.connecting("subscriber").open();
     subscriber.subscribe(&name, AtLeastOnce);
-    let deadline = Instant::now() + EXPECTATION;
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     // Either comes true of the one message.
     let is_withheld = loop {
         let soon = Instant::now() + std::time::Duration::from_millis(50);
@@ -300,23 +300,23 @@ fn is_withheld(scene: &Scene, mut publisher: Client) -> String {
 }
 
 /// Whether what is acknowledged to a client that comes now waits for the disk.
-fn waits_for_the_disk(scene: &Scene) -> String {
+fn waits_for_the_disk(scene: &ReloadTest) -> String {
     let name = scene.name();
     let client = scene.connecting(&name).open();
     waits(scene, client)
 }
 
 /// Whether each of some messages that must be kept has waited for a write of its own: then there are as many.
-fn waits(scene: &Scene, mut client: Client) -> String {
+fn waits(scene: &ReloadTest, mut client: Client) -> String {
     const MESSAGES: u64 = 60;
     let topic = format!("kept/{}", scene.name());
-    let until = Instant::now() + EXPECTATION;
+    let until = Instant::now() + EXPECT_TIMEOUT;
     let waits = loop {
         let before = scene.metric("data_syncs");
         // Where nothing waits, the log writes at its ease, and several of them at a time, unless this thread is the slower one.
         for number in 0..MESSAGES {
             let text = number.to_string();
-            let outgoing = Outgoing::new(&topic, AtLeastOnce, text.as_bytes()).retained();
+            let outgoing = OutgoingPublish::new(&topic, AtLeastOnce, text.as_bytes()).retained();
             assert_eq!(code(client.deliver(&outgoing)), "0x10");
         }
         let waits = scene.metric("data_syncs") - before >= MESSAGES;
@@ -324,7 +324,7 @@ fn waits(scene: &Scene, mut client: Client) -> String {
             break waits;
         }
     };
-    let _ = client.deliver(&Outgoing::new(&topic, AtLeastOnce, b"").retained());
+    let _ = client.deliver(&OutgoingPublish::new(&topic, AtLeastOnce, b"").retained());
     yes_if(waits)
 }
 
@@ -332,12 +332,12 @@ fn lines(log: &str, text: &str) -> usize {
     log.lines().filter(|line| line.contains(text)).count()
 }
 
-fn log(scene: &Scene) -> String {
+fn log(scene: &ReloadTest) -> String {
     fs::read_to_string(scene.folder.path().join("log")).unwrap_or_default()
 }
 
 /// Whether each of five refusals has a line.
-fn are_five_logged(scene: &Scene) -> bool {
+fn are_five_logged(scene: &ReloadTest) -> bool {
     let count = || lines(&log(scene), "refused connection");
     let before = count();
     (0..5).for_each(|_| is_refused(scene));
@@ -347,7 +347,7 @@ fn are_five_logged(scene: &Scene) -> bool {
 }
 
 /// Whether there are more of such lines soon, while clients are refused.
-fn is_logged(scene: &Scene, count: impl Fn(&str) -> usize) -> bool {
+fn is_logged(scene: &ReloadTest, count: impl Fn(&str) -> usize) -> bool {
     let before = count(&log(scene));
     let until = Instant::now() + scene.patience(YES);
     while Instant::now() < until {
@@ -360,9 +360,9 @@ fn is_logged(scene: &Scene, count: impl Fn(&str) -> usize) -> bool {
 }
 
 /// A client comes that nobody can know.
-fn is_refused(scene: &Scene) {
+fn is_refused(scene: &ReloadTest) {
     let connecting = scene.broker.connecting(V5, "nobody").property(METHOD);
-    assert_eq!(super::told(&connecting), "0x8c");
+    assert_eq!(super::connect_result(&connecting), "0x8c");
 }
 
 pub(super) const METHOD: tautwire_protocol::Property<'static> =

@@ -4,11 +4,12 @@ use std::time::Instant;
 
 use tautwire_protocol::{Packet, ReasonCode};
 
-use super::users::come_of_two;
+use super::users::delivered_of_two;
 use super::{
-    ACCEPTED, After, Before, CLOSED, NO, QUOTA_EXCEEDED, Row, Scene, YES, code, told, told_to, try_all, yes_if,
+    ACCEPTED, After, Before, CLOSED, NO, QUOTA_EXCEEDED, ReloadTest, Row, YES, code, connack_of, connect_result,
+    try_all, yes_if,
 };
-use crate::support::{AtLeastOnce, AtMostOnce, Client, EXPECTATION, Outgoing, options, packet_id, time_passes};
+use crate::support::{AtLeastOnce, AtMostOnce, Client, EXPECT_TIMEOUT, OutgoingPublish, options, packet_id, sleep};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -16,7 +17,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "limits.connections = 3",
-        see: After(five_come),
+        see: After(connect_five),
         without: YES,
         with: NO,
     },
@@ -25,7 +26,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "limits.connections_per_address = 3",
-        see: After(five_come),
+        see: After(connect_five),
         without: YES,
         with: NO,
     },
@@ -34,7 +35,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "limits.connect_rate = 1",
-        see: After(five_come),
+        see: After(connect_five),
         without: YES,
         with: NO,
     },
@@ -43,7 +44,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "limits.connect_rate = 1\n{}\n",
         off: "",
         on: "limits.connect_burst = 1000",
-        see: After(five_come),
+        see: After(connect_five),
         without: NO,
         with: YES,
     },
@@ -52,7 +53,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "limits.connect_rate_per_address = 1",
-        see: After(five_come),
+        see: After(connect_five),
         without: YES,
         with: NO,
     },
@@ -61,7 +62,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "limits.connect_rate_per_address = 1\n{}\n",
         off: "",
         on: "limits.connect_burst_per_address = 1000",
-        see: After(five_come),
+        see: After(connect_five),
         without: NO,
         with: YES,
     },
@@ -70,7 +71,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "limits.sessions = 3",
-        see: After(five_come),
+        see: After(connect_five),
         without: YES,
         with: NO,
     },
@@ -79,7 +80,9 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "limits.client_id_bytes = 23",
-        see: After(|scene| told(&scene.connecting(&format!("an-identifier-of-some-length-{}", scene.name())))),
+        see: After(|scene| {
+            connect_result(&scene.connecting(&format!("an-identifier-of-some-length-{}", scene.name())))
+        }),
         without: ACCEPTED,
         with: "0x85",
     },
@@ -97,7 +100,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "limits.in_flight_bytes_per_client = 1",
-        see: Before(come_of_two),
+        see: Before(delivered_of_two),
         without: "2",
         with: "1",
     },
@@ -106,7 +109,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "limits.client_breaks_s = 3600\n{}\n",
         off: "",
         on: "limits.client_breaks = 2",
-        see: After(|scene| breaks_off(scene, 2)),
+        see: After(|scene| disconnects(scene, 2)),
         without: ACCEPTED,
         with: "0x9f",
     },
@@ -116,9 +119,9 @@ pub(super) const ROWS: &[Row] = &[
         off: "limits.client_breaks_s = 3600",
         on: "limits.client_breaks_s = 1",
         see: After(|scene| {
-            assert_eq!(breaks_off(scene, 1), ACCEPTED);
-            time_passes(std::time::Duration::from_millis(1_100));
-            breaks_off(scene, 1)
+            assert_eq!(disconnects(scene, 1), ACCEPTED);
+            sleep(std::time::Duration::from_millis(1_100));
+            disconnects(scene, 1)
         }),
         without: "0x9f",
         with: ACCEPTED,
@@ -129,10 +132,10 @@ pub(super) const ROWS: &[Row] = &[
         off: "limits.client_hold_s = 3600",
         on: "limits.client_hold_s = 1",
         see: After(|scene| {
-            breaks_off(scene, 1);
+            disconnects(scene, 1);
             let until = Instant::now() + scene.patience(YES);
             loop {
-                match breaks_off(scene, 0) == ACCEPTED {
+                match disconnects(scene, 0) == ACCEPTED {
                     true => return YES.to_owned(),
                     false if Instant::now() > until => return NO.to_owned(),
                     false => {}
@@ -272,7 +275,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "mqtt.shared_ack_timeout_s = 1",
-        see: Before(goes_to_another_member),
+        see: Before(is_redelivered_to_other_member),
         without: NO,
         with: YES,
     },
@@ -281,7 +284,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "limits.neglected_session_s = 1",
-        see: Before(is_neglected),
+        see: Before(is_listed_neglected),
         without: NO,
         with: YES,
     },
@@ -290,7 +293,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "limits.publish_messages_per_s = 1",
-        see: Before(is_held_up),
+        see: Before(is_publisher_paused),
         without: NO,
         with: YES,
     },
@@ -299,7 +302,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "limits.publish_messages_per_s = 1\n{}\n",
         off: "",
         on: "limits.publish_burst_messages = 1000",
-        see: After(is_held_up_who_comes),
+        see: After(is_new_client_paused),
         without: YES,
         with: NO,
     },
@@ -308,7 +311,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "limits.publish_bytes_per_s = 1000",
-        see: Before(is_held_up),
+        see: Before(is_publisher_paused),
         without: NO,
         with: YES,
     },
@@ -317,7 +320,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "limits.publish_bytes_per_s = 1000\n{}\n",
         off: "",
         on: "limits.publish_burst_bytes = 1000000",
-        see: After(is_held_up_who_comes),
+        see: After(is_new_client_paused),
         without: YES,
         with: NO,
     },
@@ -364,7 +367,7 @@ pub(super) const ROWS: &[Row] = &[
         on: "limits.incomplete_packet_timeout_s = 1",
         see: Before(|scene, mut client| {
             client.send_bytes(&[0x30, 0x10]);
-            yes_if(client.anything_arrives_within(scene.patience(YES)))
+            yes_if(client.has_input_within(scene.patience(YES)))
         }),
         without: NO,
         with: YES,
@@ -396,59 +399,63 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 #[test]
-fn limits_hold_for_those_who_are_connected_and_can_be_taken_back() {
+fn limits_apply_to_connected_clients_and_can_be_reverted() {
     try_all(ROWS, &[]);
 }
 
 /// Whether five clients that come at once are all let in.
-pub(super) fn five_come(scene: &Scene) -> String {
+pub(super) fn connect_five(scene: &ReloadTest) -> String {
     let names = [1, 2, 3, 4, 5].map(|number| format!("{}-{number}", scene.name()));
     let mut clients = names.each_ref().map(|name| scene.connecting(name).send_unless_closed());
-    let told = clients.each_mut().map(told_to);
-    if told.iter().all(|told| told == ACCEPTED) {
+    let connect_result = clients.each_mut().map(connack_of);
+    if connect_result.iter().all(|connect_result| connect_result == ACCEPTED) {
         // Their places are free when they have gone.
         clients.into_iter().for_each(Client::disconnect);
         return YES.to_owned();
     }
-    assert!(told.iter().all(|told| [ACCEPTED, CLOSED, QUOTA_EXCEEDED].contains(&&**told)), "{told:?}");
+    assert!(
+        connect_result.iter().all(|connect_result| [ACCEPTED, CLOSED, QUOTA_EXCEEDED].contains(&&**connect_result)),
+        "{connect_result:?}"
+    );
     NO.to_owned()
 }
 
 /// A client breaks off so often; what it is told who comes once more then.
-fn breaks_off(scene: &Scene, times: usize) -> String {
+fn disconnects(scene: &ReloadTest, times: usize) -> String {
     let name = format!("breaks-{}", scene.name());
     for _ in 0..times {
         let mut client = scene.connecting(&name).send();
-        match told_to(&mut client) {
-            told if told == ACCEPTED => client.cut(),
-            told => return told,
+        match connack_of(&mut client) {
+            connect_result if connect_result == ACCEPTED => client.cut(),
+            connect_result => return connect_result,
         }
     }
     let mut client = scene.connecting(&name).send();
-    let told = told_to(&mut client);
-    if told == ACCEPTED {
+    let connect_result = connack_of(&mut client);
+    if connect_result == ACCEPTED {
         client.disconnect();
     }
-    told
+    connect_result
 }
 
-pub(super) fn subscribes_twice(scene: &Scene, mut client: Client) -> String {
+pub(super) fn subscribes_twice(scene: &ReloadTest, mut client: Client) -> String {
     client.subscribe(&format!("one/{}", scene.name()), AtMostOnce);
     code(client.subscribe_all(&[(&format!("two/{}", scene.name()), options(AtMostOnce))], &[])[0])
 }
 
 /// What comes of the second of two messages of a kilobyte that are to be retained. Both are taken back.
-pub(super) fn retains_two(scene: &Scene, mut client: Client) -> String {
+pub(super) fn retains_two(scene: &ReloadTest, mut client: Client) -> String {
     let topics = [1, 2].map(|number| format!("{}/{number}", scene.name()));
-    let codes =
-        topics.each_ref().map(|topic| client.deliver(&Outgoing::new(topic, AtLeastOnce, &[b'r'; 1000]).retained()));
+    let codes = topics
+        .each_ref()
+        .map(|topic| client.deliver(&OutgoingPublish::new(topic, AtLeastOnce, &[b'r'; 1000]).retained()));
     assert_eq!(code(codes[0]), "0x10");
-    topics.iter().for_each(|topic| _ = client.deliver(&Outgoing::new(topic, AtLeastOnce, b"").retained()));
+    topics.iter().for_each(|topic| _ = client.deliver(&OutgoingPublish::new(topic, AtLeastOnce, b"").retained()));
     code(codes[1])
 }
 
 /// Whether a session is neglected soon for which a message waits.
-fn is_neglected(scene: &Scene, mut client: Client) -> String {
+fn is_listed_neglected(scene: &ReloadTest, mut client: Client) -> String {
     let name = scene.name();
     let mut away = scene.connecting(&format!("away-{name}")).persistent().open();
     away.subscribe(&name, AtLeastOnce);
@@ -463,7 +470,7 @@ fn is_neglected(scene: &Scene, mut client: Client) -> String {
 }
 
 /// The first of what a client gets that comes back, after two messages of 600 bytes have come meanwhile.
-pub(super) fn first_of_two_that_wait(scene: &Scene, mut client: Client) -> String {
+pub(super) fn first_of_two_that_wait(scene: &ReloadTest, mut client: Client) -> String {
     let name = scene.name();
     let away_id = format!("away-{name}");
     let connecting = || scene.connecting(&away_id).user_name(&name);
@@ -471,14 +478,14 @@ pub(super) fn first_of_two_that_wait(scene: &Scene, mut client: Client) -> Strin
     away.subscribe(&name, AtLeastOnce);
     away.disconnect();
     let before = dropped_for_queues(scene);
-    let dropped = |scene: &Scene| dropped_for_queues(scene) - before;
+    let dropped = |scene: &ReloadTest| dropped_for_queues(scene) - before;
     for first in [b'1', b'2'] {
         let mut payload = [b'x'; 600];
         payload[0] = first;
         assert_eq!(client.publish(&name, AtLeastOnce, &payload), 0);
     }
     // With two threads, the publisher is answered before the thread of the session has queued or dropped the message.
-    let deadline = Instant::now() + EXPECTATION;
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     while scene.ask("GET", &format!("/v1/clients/{away_id}")).expect(200).number("queued_messages") + dropped(scene) < 2
     {
         assert!(Instant::now() < deadline, "the messages have reached no queue");
@@ -487,18 +494,18 @@ pub(super) fn first_of_two_that_wait(scene: &Scene, mut client: Client) -> Strin
     char::from(away.receive().payload()[0]).to_string()
 }
 
-fn dropped_for_queues(scene: &Scene) -> u64 {
+fn dropped_for_queues(scene: &ReloadTest) -> u64 {
     ["dropped_queue_full", "dropped_queue_full_for_user"].iter().map(|name| scene.metric(name)).sum()
 }
 
 /// Whether a client that publishes twenty messages of 1,000 bytes at once is not read from for a while.
-pub(super) fn is_held_up(scene: &Scene, mut client: Client) -> String {
+pub(super) fn is_publisher_paused(scene: &ReloadTest, mut client: Client) -> String {
     const MESSAGES: usize = 20;
     let before = scene.metric("clients_paused_for_rate");
     for _ in 0..MESSAGES {
-        client.send_publish(&Outgoing::new("x", AtLeastOnce, &[b'x'; 1_000]));
+        client.send_publish(&OutgoingPublish::new("x", AtLeastOnce, &[b'x'; 1_000]));
     }
-    let deadline = Instant::now() + EXPECTATION;
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     let mut answered = 0;
     while answered < MESSAGES {
         if scene.metric("clients_paused_for_rate") > before {
@@ -514,16 +521,16 @@ pub(super) fn is_held_up(scene: &Scene, mut client: Client) -> String {
 }
 
 /// The same of a client that comes only now, and so has sent nothing for long.
-pub(super) fn is_held_up_who_comes(scene: &Scene) -> String {
-    is_held_up(scene, scene.connecting(&scene.name()).open())
+pub(super) fn is_new_client_paused(scene: &ReloadTest) -> String {
+    is_publisher_paused(scene, scene.connecting(&scene.name()).open())
 }
 
 /// Whether all of five messages of QoS 0 arrive that are published by one write, and so leave by one.
-fn gets_all_of_one_write(scene: &Scene, mut client: Client) -> String {
+fn gets_all_of_one_write(scene: &ReloadTest, mut client: Client) -> String {
     let name = scene.name();
     client.subscribe(&name, AtLeastOnce);
     let mut publisher = scene.connecting("publisher").open();
-    let small = Outgoing::new(&name, AtMostOnce, &[b'x'; 1_500]);
+    let small = OutgoingPublish::new(&name, AtMostOnce, &[b'x'; 1_500]);
     let one = publisher.encoded(&Packet::Publish(small.publish(packet_id(1))));
     publisher.send_bytes(&one.repeat(5));
     publisher.publish(&name, AtLeastOnce, b"last");
@@ -532,7 +539,7 @@ fn gets_all_of_one_write(scene: &Scene, mut client: Client) -> String {
 }
 
 /// What comes of twenty messages of 100 kB for a session that is away, which is ended then.
-fn stores_two_megabytes(scene: &Scene, mut client: Client) -> String {
+fn stores_two_megabytes(scene: &ReloadTest, mut client: Client) -> String {
     let name = scene.name();
     let away_id = format!("away-{name}");
     let mut away = scene.connecting(&away_id).persistent().open();
@@ -544,7 +551,7 @@ fn stores_two_megabytes(scene: &Scene, mut client: Client) -> String {
 }
 
 /// What comes of a hundred messages for a shared subscription whose only member is away, which is ended then.
-fn fills_the_queue_of_a_group(scene: &Scene, mut client: Client) -> String {
+fn fills_the_queue_of_a_group(scene: &ReloadTest, mut client: Client) -> String {
     let name = scene.name();
     let away_id = format!("away-{name}");
     let mut away = scene.connecting(&away_id).persistent().open();
@@ -556,7 +563,7 @@ fn fills_the_queue_of_a_group(scene: &Scene, mut client: Client) -> String {
 }
 
 /// Whether a message goes to another member of a shared subscription while the first one, which has got it, does not acknowledge it.
-fn goes_to_another_member(scene: &Scene, mut stuck: Client) -> String {
+fn is_redelivered_to_other_member(scene: &ReloadTest, mut stuck: Client) -> String {
     let name = scene.name();
     let filter = format!("$share/group/{name}");
     stuck.subscribe(&filter, AtLeastOnce);
@@ -571,7 +578,7 @@ fn goes_to_another_member(scene: &Scene, mut stuck: Client) -> String {
 }
 
 /// Whether a client that takes nothing is cut off.
-fn is_closed_for_taking_nothing(scene: &Scene, mut client: Client) -> String {
+fn is_closed_for_taking_nothing(scene: &ReloadTest, mut client: Client) -> String {
     let before = scene.metric("write_stall_timeouts");
     client.subscribe("flood", AtMostOnce);
     let mut publisher = scene.connecting("publisher").open();

@@ -12,10 +12,10 @@ use std::io::Write as _;
 use tautwire_protocol::PropertyId;
 
 use super::auth::by_certificate;
-use super::limits::five_come;
-use super::offer::{comes_without_identifier, is_assigned_an_identifier_of_the_gate, told};
-use super::{ACCEPTED, After, Before, NO, Row, Scene, YES, code, told_to, try_all, yes_if};
-use crate::support::{AtLeastOnce, Client, Connecting, V5, Way, program};
+use super::limits::connect_five;
+use super::offer::{connect_result, connects_without_client_id, is_assigned_prefixed_client_id};
+use super::{ACCEPTED, After, Before, NO, ReloadTest, Row, YES, code, connack_of, try_all, yes_if};
+use crate::support::{AtLeastOnce, Client, ConnectBuilder, Transport, V5, program};
 
 const PLAIN: &str = "[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\n{}\n";
 const FOR_ALL: &str = "tls.certificate = \"all.pem\"\ntls.key = \"all.key\"\n{}\n[[listener]]\nname = \"own\"\naddress = \"mqtts://127.0.0.1:0\"\n";
@@ -59,8 +59,8 @@ pub(super) const ROWS: &[Row] = &[
         off: "",
         on: "limits.tls_handshakes = 1",
         see: After(|scene| {
-            let silent = [1, 2].map(|_| Client::dial(Way::Tcp(scene.own()), V5));
-            let one = |client: &Client| client.anything_arrives_within(scene.patience(NO) / 2);
+            let silent = [1, 2].map(|_| Client::dial(Transport::Tcp(scene.own()), V5));
+            let one = |client: &Client| client.has_input_within(scene.patience(NO) / 2);
             yes_if(!silent.iter().any(one))
         }),
         without: YES,
@@ -71,7 +71,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n[[listener]]\nname = \"own\"\naddress = \"mqtts://127.0.0.1:0\"\n",
         off: "tls.certificate = \"all.pem\"\ntls.key = \"all.key\"",
         on: "tls.certificate = \"other.pem\"\ntls.key = \"other.key\"",
-        see: After(is_the_other_shown),
+        see: After(is_other_certificate_served),
         without: NO,
         with: YES,
     },
@@ -80,7 +80,7 @@ pub(super) const ROWS: &[Row] = &[
         file: TRUSTING,
         off: "tls.client_certificates = \"optional\"",
         on: "tls.client_certificates = \"required\"",
-        see: After(comes_without_certificate),
+        see: After(connects_without_certificate),
         without: YES,
         with: NO,
     },
@@ -89,7 +89,7 @@ pub(super) const ROWS: &[Row] = &[
         file: WITH_CLIENTS,
         off: "tls.client_ca = \"all-ca.pem\"",
         on: "tls.client_ca = \"other-ca.pem\"",
-        see: After(comes_with_certificate),
+        see: After(connects_with_certificate),
         without: YES,
         with: NO,
     },
@@ -98,7 +98,7 @@ pub(super) const ROWS: &[Row] = &[
         file: REVOKING,
         off: "",
         on: "tls.revoked = \"made/revoked.pem\"",
-        see: After(comes_though_revoked),
+        see: After(connects_with_revoked),
         without: YES,
         with: NO,
     },
@@ -135,7 +135,7 @@ pub(super) const ROWS: &[Row] = &[
         off: "address = \"127.0.0.1:0\"",
         on: "address = \"127.0.0.2:0\"",
         see: After(|scene| {
-            assert_eq!(scene.comes(), ACCEPTED);
+            assert_eq!(scene.connects(), ACCEPTED);
             scene.own().ip().to_string()
         }),
         without: "127.0.0.1",
@@ -146,7 +146,7 @@ pub(super) const ROWS: &[Row] = &[
         file: PLAIN,
         off: "",
         on: "connections = 3",
-        see: After(five_come),
+        see: After(connect_five),
         without: YES,
         with: NO,
     },
@@ -167,7 +167,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "auth.password_file = \"users\"\n[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\n{}\n",
         off: "",
         on: "auth.anonymous = true",
-        see: After(|scene| super::told(&Connecting::new(Way::Tcp(scene.own()), V5, &scene.name()))),
+        see: After(|scene| super::connect_result(&ConnectBuilder::new(Transport::Tcp(scene.own()), V5, &scene.name()))),
         without: "0x87",
         with: ACCEPTED,
     },
@@ -176,7 +176,7 @@ pub(super) const ROWS: &[Row] = &[
         file: PLAIN,
         off: "",
         on: "auth.password_file = \"users\"",
-        see: After(|scene| super::told(&scene.connecting(&scene.name()).password(b"wrong"))),
+        see: After(|scene| super::connect_result(&scene.connecting(&scene.name()).password(b"wrong"))),
         without: ACCEPTED,
         with: "0x86",
     },
@@ -186,7 +186,7 @@ pub(super) const ROWS: &[Row] = &[
                proxy.trusted = [\"127.0.0.1\"]\n{}\n",
         off: "",
         on: "auth.plain_passwords = true",
-        see: After(super::auth::from_elsewhere),
+        see: After(super::auth::connect_from_other_address),
         without: "0x87",
         with: ACCEPTED,
     },
@@ -222,7 +222,7 @@ pub(super) const ROWS: &[Row] = &[
         file: PLAIN,
         off: "",
         on: "limits.connections_per_address = 3",
-        see: After(five_come),
+        see: After(connect_five),
         without: YES,
         with: NO,
     },
@@ -231,7 +231,7 @@ pub(super) const ROWS: &[Row] = &[
         file: PLAIN,
         off: "",
         on: "limits.connect_rate = 1",
-        see: After(five_come),
+        see: After(connect_five),
         without: YES,
         with: NO,
     },
@@ -240,7 +240,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\nlimits.connect_rate = 1\n{}\n",
         off: "",
         on: "limits.connect_burst = 1000",
-        see: After(five_come),
+        see: After(connect_five),
         without: NO,
         with: YES,
     },
@@ -249,7 +249,7 @@ pub(super) const ROWS: &[Row] = &[
         file: PLAIN,
         off: "",
         on: "limits.connect_rate_per_address = 1",
-        see: After(five_come),
+        see: After(connect_five),
         without: YES,
         with: NO,
     },
@@ -258,7 +258,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\nlimits.connect_rate_per_address = 1\n{}\n",
         off: "",
         on: "limits.connect_burst_per_address = 1000",
-        see: After(five_come),
+        see: After(connect_five),
         without: NO,
         with: YES,
     },
@@ -283,7 +283,7 @@ pub(super) const ROWS: &[Row] = &[
         file: PLAIN,
         off: "",
         on: "mqtt.receive_maximum = 7",
-        see: After(|scene| told(scene, PropertyId::ReceiveMaximum)),
+        see: After(|scene| connect_result(scene, PropertyId::ReceiveMaximum)),
         without: "1024",
         with: "7",
     },
@@ -292,7 +292,7 @@ pub(super) const ROWS: &[Row] = &[
         file: PLAIN,
         off: "",
         on: "mqtt.maximum_packet_size = 5000",
-        see: After(|scene| told(scene, PropertyId::MaximumPacketSize)),
+        see: After(|scene| connect_result(scene, PropertyId::MaximumPacketSize)),
         without: "16777216",
         with: "5000",
     },
@@ -301,7 +301,7 @@ pub(super) const ROWS: &[Row] = &[
         file: PLAIN,
         off: "",
         on: "mqtt.max_keep_alive_s = 5",
-        see: After(|scene| told(scene, PropertyId::ServerKeepAlive)),
+        see: After(|scene| connect_result(scene, PropertyId::ServerKeepAlive)),
         without: "none",
         with: "5",
     },
@@ -310,7 +310,7 @@ pub(super) const ROWS: &[Row] = &[
         file: PLAIN,
         off: "",
         on: "mqtt.max_session_expiry_s = 5",
-        see: After(|scene| told(scene, PropertyId::SessionExpiryInterval)),
+        see: After(|scene| connect_result(scene, PropertyId::SessionExpiryInterval)),
         without: "none",
         with: "5",
     },
@@ -319,7 +319,7 @@ pub(super) const ROWS: &[Row] = &[
         file: PLAIN,
         off: "",
         on: "mqtt.max_qos = 1",
-        see: After(|scene| told(scene, PropertyId::MaximumQoS)),
+        see: After(|scene| connect_result(scene, PropertyId::MaximumQoS)),
         without: "none",
         with: "AtLeastOnce",
     },
@@ -328,7 +328,7 @@ pub(super) const ROWS: &[Row] = &[
         file: PLAIN,
         off: "",
         on: "mqtt.topic_alias_maximum = 3",
-        see: After(|scene| told(scene, PropertyId::TopicAliasMaximum)),
+        see: After(|scene| connect_result(scene, PropertyId::TopicAliasMaximum)),
         without: "64",
         with: "3",
     },
@@ -337,7 +337,7 @@ pub(super) const ROWS: &[Row] = &[
         file: PLAIN,
         off: "",
         on: "mqtt.protocol_versions = \"3.1.1\"",
-        see: After(Scene::comes),
+        see: After(ReloadTest::connects),
         without: ACCEPTED,
         with: "0x84",
     },
@@ -346,7 +346,7 @@ pub(super) const ROWS: &[Row] = &[
         file: PLAIN,
         off: "",
         on: "mqtt.allow_empty_client_id = false",
-        see: After(comes_without_identifier),
+        see: After(connects_without_client_id),
         without: ACCEPTED,
         with: "0x85",
     },
@@ -355,7 +355,7 @@ pub(super) const ROWS: &[Row] = &[
         file: PLAIN,
         off: "",
         on: "mqtt.assigned_client_id_prefix = \"gate-\"",
-        see: After(is_assigned_an_identifier_of_the_gate),
+        see: After(is_assigned_prefixed_client_id),
         without: NO,
         with: YES,
     },
@@ -364,7 +364,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "[[listener]]\nname = \"own\"\naddress = \"127.0.0.1:0\"\nauth.anonymous = true\n{}\n",
         off: "",
         on: "proxy.trusted = [\"127.0.0.1\"]",
-        see: After(|scene| scene.comes()),
+        see: After(|scene| scene.connects()),
         without: ACCEPTED,
         with: super::CLOSED,
     },
@@ -391,7 +391,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "[[listener]]\nname = \"own\"\naddress = \"mqtts://127.0.0.1:0\"\n{}\n",
         off: "tls.certificate = \"all.pem\"\ntls.key = \"all.key\"",
         on: "tls.certificate = \"other.pem\"\ntls.key = \"other.key\"",
-        see: After(is_the_other_shown),
+        see: After(is_other_certificate_served),
         without: NO,
         with: YES,
     },
@@ -401,7 +401,7 @@ pub(super) const ROWS: &[Row] = &[
                address = \"mqtts://127.0.0.1:0\"\n{}\n",
         off: "tls.client_certificates = \"optional\"",
         on: "tls.client_certificates = \"required\"",
-        see: After(comes_without_certificate),
+        see: After(connects_without_certificate),
         without: YES,
         with: NO,
     },
@@ -410,7 +410,7 @@ pub(super) const ROWS: &[Row] = &[
         file: OF_ONE_WITH_CLIENTS,
         off: "tls.client_ca = \"all-ca.pem\"",
         on: "tls.client_ca = \"other-ca.pem\"",
-        see: After(comes_with_certificate),
+        see: After(connects_with_certificate),
         without: YES,
         with: NO,
     },
@@ -419,7 +419,7 @@ pub(super) const ROWS: &[Row] = &[
         file: ONE_REVOKING,
         off: "",
         on: "tls.revoked = \"made/revoked.pem\"",
-        see: After(comes_though_revoked),
+        see: After(connects_with_revoked),
         without: YES,
         with: NO,
     },
@@ -444,7 +444,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 #[test]
-fn keys_of_listeners_and_of_tls_hold_and_can_be_taken_back() {
+fn listener_and_tls_keys_apply_and_can_be_reverted() {
     try_all(ROWS, &[]);
 }
 
@@ -460,45 +460,45 @@ pub(super) fn make_certificates(folder: &crate::support::Folder) {
     run(&["--revoke", &made.join("device.pem").display().to_string()]);
 }
 
-fn connect_bytes(scene: &Scene) -> Vec<u8> {
+fn connect_bytes(scene: &ReloadTest) -> Vec<u8> {
     scene.connecting(&scene.name()).bytes()
 }
 
 /// What two clients are told of whom a proxy says this.
-fn by_proxy(scene: &Scene, clients: [OfClient; 2]) -> String {
-    clients.map(|of_client| told_by_proxy(scene, of_client)).join(" ")
+fn by_proxy(scene: &ReloadTest, clients: [OfClient; 2]) -> String {
+    clients.map(|of_client| address_from_proxy(scene, of_client)).join(" ")
 }
 
-fn told_by_proxy(scene: &Scene, of_client: OfClient) -> String {
+fn address_from_proxy(scene: &ReloadTest, of_client: OfClient) -> String {
     // Version 2, TCP over IPv4, with addresses and one TLV.
     let mut bytes = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x14".to_vec();
     bytes.extend([192, 0, 2, 7, 10, 0, 0, 1, 0xC0, 0x01, 0x07, 0x5B]);
     bytes.extend([0x20, 0, 5]);
     bytes.extend(of_client);
     bytes.extend(connect_bytes(scene));
-    let mut client = Client::dial(Way::Tcp(scene.own()), V5);
+    let mut client = Client::dial(Transport::Tcp(scene.own()), V5);
     client.send_bytes_unless_closed(&bytes);
-    told_to(&mut client)
+    connack_of(&mut client)
 }
 
-fn is_the_other_shown(scene: &Scene) -> String {
+fn is_other_certificate_served(scene: &ReloadTest) -> String {
     let shows = |authority| scene.secured(authority).exchange(&connect_bytes(scene), &mut [0; 4]).is_ok();
     let (all, other) = (shows(&scene.all), shows(&scene.other));
     assert_ne!(all, other, "one of the two is shown");
     yes_if(other)
 }
 
-fn comes_without_certificate(scene: &Scene) -> String {
+fn connects_without_certificate(scene: &ReloadTest) -> String {
     yes_if(scene.secured(&scene.all).exchange(&connect_bytes(scene), &mut [0; 4]).is_ok())
 }
 
-fn comes_with_certificate(scene: &Scene) -> String {
+fn connects_with_certificate(scene: &ReloadTest) -> String {
     let stream = TcpStream::connect(scene.own()).expect("the broker listens");
     let mut client = scene.all.connect(stream, Some(scene.all.client("device")));
     yes_if(client.exchange(&connect_bytes(scene), &mut [0; 4]).is_ok())
 }
 
-fn comes_though_revoked(scene: &Scene) -> String {
+fn connects_with_revoked(scene: &ReloadTest) -> String {
     let made = scene.folder.path().join("made");
     let mut roots = RootCertStore::empty();
     roots.add(pem(&made.join("ca.pem"))).expect("an authority");
@@ -508,12 +508,12 @@ fn comes_though_revoked(scene: &Scene) -> String {
     yes_if(greets(config, scene.own(), &connect_bytes(scene)).is_some())
 }
 
-fn speaks_the_old_version(scene: &Scene) -> String {
+fn speaks_the_old_version(scene: &ReloadTest) -> String {
     yes_if(greets(trusting(scene, &[&rustls::version::TLS12]), scene.own(), &connect_bytes(scene)).is_some())
 }
 
 /// The suite that is agreed on with a client that leaves it to the broker.
-fn suite(scene: &Scene) -> String {
+fn suite(scene: &ReloadTest) -> String {
     greets(trusting(scene, rustls::ALL_VERSIONS), scene.own(), &connect_bytes(scene)).expect("it is let in")
 }
 
@@ -524,7 +524,7 @@ fn builder(
     ClientConfig::builder_with_provider(provider).with_protocol_versions(versions).expect("versions")
 }
 
-fn trusting(scene: &Scene, versions: &[&'static rustls::SupportedProtocolVersion]) -> ClientConfig {
+fn trusting(scene: &ReloadTest, versions: &[&'static rustls::SupportedProtocolVersion]) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(pem(&scene.folder.path().join("all-ca.pem"))).expect("an authority");
     builder(versions).with_root_certificates(roots).with_no_client_auth()
@@ -539,7 +539,7 @@ fn greets(config: ClientConfig, address: SocketAddr, connect: &[u8]) -> Option<S
     let name = ServerName::try_from("localhost").expect("a name");
     let connection = ClientConnection::new(Arc::new(config), name).expect("a client");
     let stream = TcpStream::connect(address).expect("the broker listens");
-    stream.set_read_timeout(Some(crate::support::EXPECTATION)).expect("a timeout");
+    stream.set_read_timeout(Some(crate::support::EXPECT_TIMEOUT)).expect("a timeout");
     let mut stream = StreamOwned::new(connection, stream);
     stream.write_all(connect).ok()?;
     let mut start = [0; 4];

@@ -26,7 +26,7 @@ use super::keys;
 use super::listeners::added;
 use crate::support::http::{Answer, exchange};
 use crate::support::tls::{Authority, Secured};
-use crate::support::{Broker, Client, Connecting, EXPECTATION, Folder, TOKEN, V5, Way, program};
+use crate::support::{Broker, Client, ConnectBuilder, EXPECT_TIMEOUT, Folder, TOKEN, Transport, V5, program};
 use service::Service;
 
 /// A key, or keys that make sense only together, of which a change is seen.
@@ -39,20 +39,20 @@ struct Row {
     off: &'static str,
     /// What stands there meanwhile.
     on: &'static str,
-    see: See,
+    see: Observer,
     without: &'static str,
     with: &'static str,
 }
 
 /// Who looks.
-enum See {
+enum Observer {
     /// A client that has been connected since before the reload.
-    Before(fn(&Scene, Client) -> String),
+    Before(fn(&ReloadTest, Client) -> String),
     /// Somebody who comes after it.
-    After(fn(&Scene) -> String),
+    After(fn(&ReloadTest) -> String),
 }
 
-use See::{After, Before};
+use Observer::{After, Before};
 
 const YES: &str = "yes";
 const NO: &str = "no";
@@ -65,7 +65,7 @@ const CLOSED: &str = "closed";
 const SILENCE: Duration = Duration::from_millis(1_500);
 
 /// A broker, what its file may name, and the step that is being tried.
-struct Scene {
+struct ReloadTest {
     broker: Broker,
     folder: Folder,
     threads: usize,
@@ -83,8 +83,8 @@ struct Scene {
     token: Cell<&'static str>,
 }
 
-impl Scene {
-    fn new(threads: usize, rows: &[Row], settings: &[&str]) -> Scene {
+impl ReloadTest {
+    fn new(threads: usize, rows: &[Row], settings: &[&str]) -> ReloadTest {
         let names = (0..rows.len()).flat_map(|row| (0..STEPS).map(move |step| name_of(row, step)));
         let users: String = names.map(|name| DAVE.replace("dave", &name)).chain([DAVE.to_owned()]).collect();
         let folder = Folder::new(&[("users", &users)]);
@@ -96,7 +96,7 @@ impl Scene {
         let settings: Vec<&str> = ["admin.listen=127.0.0.1:0"].into_iter().chain(settings.iter().copied()).collect();
         let log = folder.path().join("log");
         let broker = Broker::logging_to(&log, threads, &folder, "admin.token_file = \"token\"\n", &settings);
-        Scene {
+        ReloadTest {
             service: Service::start(&folder),
             broker,
             folder,
@@ -117,7 +117,7 @@ impl Scene {
 
     /// How long to wait for what is seen as `seen`.
     fn patience(&self, seen: &str) -> Duration {
-        if self.expected.get() == seen { EXPECTATION } else { SILENCE }
+        if self.expected.get() == seen { EXPECT_TIMEOUT } else { SILENCE }
     }
 
     /// Has the broker read this file.
@@ -173,14 +173,14 @@ impl Scene {
     }
 
     /// A client of the listener `own` if there is one, and otherwise of the first one, that shows who it is where it is asked.
-    fn connecting<'a>(&self, name: &'a str) -> Connecting<'a> {
+    fn connecting<'a>(&self, name: &'a str) -> ConnectBuilder<'a> {
         let address = self.own.get().unwrap_or(self.broker.address());
-        Connecting::new(Way::Tcp(address), V5, name).user_name(name).password(b"password")
+        ConnectBuilder::new(Transport::Tcp(address), V5, name).user_name(name).password(b"password")
     }
 
     /// Such a client with the name of the step.
-    fn comes(&self) -> String {
-        told(&self.connecting(&self.name()))
+    fn connects(&self) -> String {
+        connect_result(&self.connecting(&self.name()))
     }
 
     /// A connection by TLS to the listener `own`.
@@ -226,11 +226,11 @@ fn name_of(row: usize, step: usize) -> String {
 }
 
 /// What a client is told who connects: the code of CONNACK, or that the connection is closed.
-fn told(connecting: &Connecting<'_>) -> String {
-    told_to(&mut connecting.send_unless_closed())
+fn connect_result(connecting: &ConnectBuilder<'_>) -> String {
+    connack_of(&mut connecting.send_unless_closed())
 }
 
-fn told_to(client: &mut Client) -> String {
+fn connack_of(client: &mut Client) -> String {
     match client.next_or_closed() {
         Some(packet) => match packet.as_packet() {
             Packet::ConnAck(connack) => code(connack.reason.as_u8()),
@@ -255,7 +255,7 @@ fn try_all(rows: &[Row], settings: &[&str]) {
 }
 
 fn try_with(threads: usize, rows: &[Row], settings: &[&str]) {
-    let scene = Scene::new(threads, rows, settings);
+    let scene = ReloadTest::new(threads, rows, settings);
     let only = std::env::var("TAUTWIRE_RELOAD_KEY").unwrap_or_default();
     for (number, row) in rows.iter().enumerate().filter(|(_, row)| row.keys.concat().contains(&only)) {
         let steps = [(row.off, row.without), (row.on, row.with), (row.off, row.without)];

@@ -4,10 +4,10 @@ use std::io::Write as _;
 
 use tautwire_protocol::{Property, PropertyId};
 
-use super::users::come_of_two;
-use super::{ACCEPTED, After, NO, Row, Scene, YES, try_all, yes_if};
+use super::users::delivered_of_two;
+use super::{ACCEPTED, After, NO, ReloadTest, Row, YES, try_all, yes_if};
 use crate::support::websocket::{BINARY, FIN, WebSocket, request};
-use crate::support::{Client, V5, Way};
+use crate::support::{Client, Transport, V5};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -15,7 +15,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "mqtt.receive_maximum = 7",
-        see: After(|scene| told(scene, PropertyId::ReceiveMaximum)),
+        see: After(|scene| connect_result(scene, PropertyId::ReceiveMaximum)),
         without: "1024",
         with: "7",
     },
@@ -24,7 +24,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "mqtt.maximum_packet_size = 5000",
-        see: After(|scene| told(scene, PropertyId::MaximumPacketSize)),
+        see: After(|scene| connect_result(scene, PropertyId::MaximumPacketSize)),
         without: "16777216",
         with: "5000",
     },
@@ -33,7 +33,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "mqtt.topic_alias_maximum = 3",
-        see: After(|scene| told(scene, PropertyId::TopicAliasMaximum)),
+        see: After(|scene| connect_result(scene, PropertyId::TopicAliasMaximum)),
         without: "64",
         with: "3",
     },
@@ -42,7 +42,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "mqtt.max_keep_alive_s = 5",
-        see: After(|scene| told(scene, PropertyId::ServerKeepAlive)),
+        see: After(|scene| connect_result(scene, PropertyId::ServerKeepAlive)),
         without: "none",
         with: "5",
     },
@@ -51,7 +51,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "mqtt.max_qos = 1",
-        see: After(|scene| told(scene, PropertyId::MaximumQoS)),
+        see: After(|scene| connect_result(scene, PropertyId::MaximumQoS)),
         without: "none",
         with: "AtLeastOnce",
     },
@@ -60,7 +60,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "mqtt.retain_available = false",
-        see: After(|scene| told(scene, PropertyId::RetainAvailable)),
+        see: After(|scene| connect_result(scene, PropertyId::RetainAvailable)),
         without: "none",
         with: "false",
     },
@@ -69,7 +69,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "mqtt.wildcard_subscription_available = false",
-        see: After(|scene| told(scene, PropertyId::WildcardSubscriptionAvailable)),
+        see: After(|scene| connect_result(scene, PropertyId::WildcardSubscriptionAvailable)),
         without: "none",
         with: "false",
     },
@@ -78,7 +78,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "mqtt.shared_subscription_available = false",
-        see: After(|scene| told(scene, PropertyId::SharedSubscriptionAvailable)),
+        see: After(|scene| connect_result(scene, PropertyId::SharedSubscriptionAvailable)),
         without: "none",
         with: "false",
     },
@@ -87,7 +87,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "mqtt.subscription_identifier_available = false",
-        see: After(|scene| told(scene, PropertyId::SubscriptionIdentifierAvailable)),
+        see: After(|scene| connect_result(scene, PropertyId::SubscriptionIdentifierAvailable)),
         without: "none",
         with: "false",
     },
@@ -96,7 +96,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "mqtt.response_information = \"answers/\"",
-        see: After(|scene| yes_if(told(scene, PropertyId::ResponseInformation).contains("answers/"))),
+        see: After(|scene| yes_if(connect_result(scene, PropertyId::ResponseInformation).contains("answers/"))),
         without: NO,
         with: YES,
     },
@@ -105,7 +105,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "mqtt.max_session_expiry_s = 5",
-        see: After(|scene| told(scene, PropertyId::SessionExpiryInterval)),
+        see: After(|scene| connect_result(scene, PropertyId::SessionExpiryInterval)),
         without: "none",
         with: "5",
     },
@@ -114,7 +114,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "mqtt.protocol_versions = \"3.1.1\"",
-        see: After(Scene::comes),
+        see: After(ReloadTest::connects),
         without: ACCEPTED,
         with: "0x84",
     },
@@ -123,7 +123,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "mqtt.allow_empty_client_id = false",
-        see: After(comes_without_identifier),
+        see: After(connects_without_client_id),
         without: ACCEPTED,
         with: "0x85",
     },
@@ -132,7 +132,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "mqtt.assigned_client_id_prefix = \"gate-\"",
-        see: After(is_assigned_an_identifier_of_the_gate),
+        see: After(is_assigned_prefixed_client_id),
         without: NO,
         with: YES,
     },
@@ -142,8 +142,8 @@ pub(super) const ROWS: &[Row] = &[
         off: "mqtt.connect_timeout_s = 3600",
         on: "mqtt.connect_timeout_s = 1",
         see: After(|scene| {
-            let silent = Client::dial(Way::Tcp(scene.broker.address()), V5);
-            yes_if(silent.anything_arrives_within(scene.patience(YES)))
+            let silent = Client::dial(Transport::Tcp(scene.broker.address()), V5);
+            yes_if(silent.has_input_within(scene.patience(YES)))
         }),
         without: NO,
         with: YES,
@@ -153,7 +153,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "{}\n",
         off: "",
         on: "limits.in_flight_per_client = 1",
-        see: After(|scene| come_of_two(scene, scene.connecting(&scene.name()).open())),
+        see: After(|scene| delivered_of_two(scene, scene.connecting(&scene.name()).open())),
         without: "2",
         with: "1",
     },
@@ -192,29 +192,30 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 #[test]
-fn what_is_offered_holds_for_those_who_connect_from_then_on() {
+fn server_capabilities_apply_to_new_connections() {
     try_all(ROWS, &[]);
 }
 
 /// What a client is told in CONNACK that asks for a session of a minute, and for Response Information.
-pub(super) fn told(scene: &Scene, property: PropertyId) -> String {
+pub(super) fn connect_result(scene: &ReloadTest, property: PropertyId) -> String {
     let name = scene.name();
     let connecting = scene.connecting(&name).session_expiry_s(60);
     let client = connecting.property(Property::RequestResponseInformation(true)).open();
-    let told = client.connack().properties.get(property).map(|property| format!("{property:?}"));
+    let connect_result = client.connack().properties.get(property).map(|property| format!("{property:?}"));
     // NAME: VALUE
-    let told = told.map_or("none".to_owned(), |told| told.split(": ").skip(1).collect());
+    let connect_result =
+        connect_result.map_or("none".to_owned(), |connect_result| connect_result.split(": ").skip(1).collect());
     client.disconnect();
-    told
+    connect_result
 }
 
 /// What a client is told that has no identifier of its own.
-pub(super) fn comes_without_identifier(scene: &Scene) -> String {
-    super::told(&scene.connecting(""))
+pub(super) fn connects_without_client_id(scene: &ReloadTest) -> String {
+    super::connect_result(&scene.connecting(""))
 }
 
 /// Whether the identifier that such a client is given begins with `gate-`.
-pub(super) fn is_assigned_an_identifier_of_the_gate(scene: &Scene) -> String {
+pub(super) fn is_assigned_prefixed_client_id(scene: &ReloadTest) -> String {
     let client = scene.connecting("").open();
     let assigned = client.connack().properties.get(PropertyId::AssignedClientIdentifier);
     let Some(Property::AssignedClientIdentifier(id)) = assigned else { panic!("an identifier is assigned") };
@@ -222,10 +223,10 @@ pub(super) fn is_assigned_an_identifier_of_the_gate(scene: &Scene) -> String {
 }
 
 /// Whether a message of 1,600 bytes is taken by WebSocket, in so many frames.
-fn takes_by_websocket(scene: &Scene, frames: usize) -> String {
+fn takes_by_websocket(scene: &ReloadTest, frames: usize) -> String {
     let name = "n".repeat(1_000);
     let long = "x".repeat(500);
-    let connect = scene.broker.connecting_by_websocket(V5, &name).user_name(&long).bytes();
+    let connect = scene.broker.websocket_builder(V5, &name).user_name(&long).bytes();
     let mut websocket = WebSocket::open(scene.broker.websocket_address());
     let piece = connect.len().div_ceil(frames);
     for (number, bytes) in connect.chunks(piece).enumerate() {

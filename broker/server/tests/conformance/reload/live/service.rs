@@ -14,7 +14,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::support::base64::base64url;
-use crate::support::{EXPECTATION, Folder};
+use crate::support::{EXPECT_TIMEOUT, Folder};
 
 /// What the hook takes for the user `slow-…`.
 const SLOW: Duration = Duration::from_millis(400);
@@ -92,8 +92,8 @@ impl Service {
 
     /// Waits until it has been asked so often.
     #[track_caller]
-    pub(super) fn await_asked(&self, count: usize) {
-        let deadline = Instant::now() + EXPECTATION;
+    pub(super) fn await_requests(&self, count: usize) {
+        let deadline = Instant::now() + EXPECT_TIMEOUT;
         while self.asked() < count {
             assert!(Instant::now() < deadline, "asked {} times, not {count}", self.asked());
             thread::yield_now();
@@ -107,7 +107,7 @@ impl Service {
     }
 
     /// What has come for the collector does not count.
-    pub(super) fn forget_collected(&self) {
+    pub(super) fn clear_collected(&self) {
         self.shared.collected.lock().expect("no panic").clear();
     }
 

@@ -4,8 +4,8 @@ use std::{slice, thread};
 
 use tautwire_protocol::Property;
 
-use super::{After, Before, NO, Row, Scene, YES, told, try_with, yes_if};
-use crate::support::{AtLeastOnce, Outgoing, V5};
+use super::{After, Before, NO, ReloadTest, Row, YES, connect_result, try_with, yes_if};
+use crate::support::{AtLeastOnce, OutgoingPublish, V5};
 
 /// Metrics are to be sent as often as may be.
 macro_rules! often {
@@ -52,7 +52,7 @@ pub(super) const ROWS: &[Row] = &[
         see: After(|scene| {
             settle(scene);
             // A line of the log.
-            assert_eq!(told(&scene.broker.connecting(V5, "nobody").property(super::files::METHOD)), "0x8c");
+            assert_eq!(connect_result(&scene.broker.connecting(V5, "nobody").property(super::files::METHOD)), "0x8c");
             yes_if(scene.service.collects("post /v1/logs ", scene.patience(YES)))
         }),
         without: NO,
@@ -67,7 +67,7 @@ pub(super) const ROWS: &[Row] = &[
             settle(scene);
             let parent =
                 Property::UserProperty("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
-            client.deliver(&Outgoing::new("t", AtLeastOnce, b"").property(parent));
+            client.deliver(&OutgoingPublish::new("t", AtLeastOnce, b"").property(parent));
             yes_if(scene.service.collects("post /v1/traces ", scene.patience(YES)))
         }),
         without: NO,
@@ -148,15 +148,15 @@ fn telemetry_is_sent_as_is_said_now() {
 }
 
 /// Whether a request comes in which this text is.
-fn collects(scene: &Scene, text: &str) -> String {
+fn collects(scene: &ReloadTest, text: &str) -> String {
     settle(scene);
     yes_if(scene.service.collects(text, scene.patience(YES)))
 }
 
 /// What was on its way before the reload may still come.
-fn settle(scene: &Scene) {
+fn settle(scene: &ReloadTest) {
     if scene.expected.get() == NO {
         scene.service.collects("nothing of this kind", super::SILENCE);
     }
-    scene.service.forget_collected();
+    scene.service.clear_collected();
 }

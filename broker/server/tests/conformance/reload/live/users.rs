@@ -1,7 +1,7 @@
 //! Limits of all clients of one user together.
 
-use super::limits::{first_of_two_that_wait, is_held_up, is_held_up_who_comes, retains_two, subscribes_twice};
-use super::{ACCEPTED, After, Before, NO, QUOTA_EXCEEDED, Row, Scene, YES, try_all};
+use super::limits::{first_of_two_that_wait, is_new_client_paused, is_publisher_paused, retains_two, subscribes_twice};
+use super::{ACCEPTED, After, Before, NO, QUOTA_EXCEEDED, ReloadTest, Row, YES, try_all};
 use crate::support::{AtLeastOnce, Client};
 use tautwire_protocol::Packet;
 
@@ -20,7 +20,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "auth.password_file = \"users\"\n{}\n",
         off: "",
         on: "limits.user_in_flight = 1",
-        see: Before(come_of_two),
+        see: Before(delivered_of_two),
         without: "2",
         with: "1",
     },
@@ -56,7 +56,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "auth.password_file = \"users\"\n{}\n",
         off: "",
         on: "limits.user_publish_messages_per_s = 1",
-        see: Before(is_held_up),
+        see: Before(is_publisher_paused),
         without: NO,
         with: YES,
     },
@@ -65,7 +65,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "auth.password_file = \"users\"\nlimits.user_publish_messages_per_s = 1\n{}\n",
         off: "",
         on: "limits.user_publish_burst_messages = 1000",
-        see: After(is_held_up_who_comes),
+        see: After(is_new_client_paused),
         without: YES,
         with: NO,
     },
@@ -74,7 +74,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "auth.password_file = \"users\"\n{}\n",
         off: "",
         on: "limits.user_publish_bytes_per_s = 1000",
-        see: Before(is_held_up),
+        see: Before(is_publisher_paused),
         without: NO,
         with: YES,
     },
@@ -83,7 +83,7 @@ pub(super) const ROWS: &[Row] = &[
         file: "auth.password_file = \"users\"\nlimits.user_publish_bytes_per_s = 1000\n{}\n",
         off: "",
         on: "limits.user_publish_burst_bytes = 1000000",
-        see: After(is_held_up_who_comes),
+        see: After(is_new_client_paused),
         without: YES,
         with: NO,
     },
@@ -108,12 +108,12 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 #[test]
-fn limits_of_users_hold_for_those_who_are_connected_and_can_be_taken_back() {
+fn user_limits_apply_to_connected_clients_and_can_be_reverted() {
     try_all(ROWS, &[]);
 }
 
 /// How many of two messages come while none is acknowledged.
-pub(super) fn come_of_two(scene: &Scene, mut client: Client) -> String {
+pub(super) fn delivered_of_two(scene: &ReloadTest, mut client: Client) -> String {
     let name = scene.name();
     client.subscribe(&name, AtLeastOnce);
     let id = format!("publisher-{name}");

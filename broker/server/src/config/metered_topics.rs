@@ -6,33 +6,37 @@ use tautwire_engine::METERED_FILTERS_MAX;
 use tautwire_protocol::TopicFilter;
 use toml::de::DeValue;
 
-use super::value::{Problem, Setting, quoted, texts};
+use super::value::{Setting, ValueError, quoted, texts};
 
 /// Filters without a share, each once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct MeteredTopics(pub(crate) Vec<Box<str>>);
 
 impl Setting for MeteredTopics {
-    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+    fn accepts(_: Option<&RangeInclusive<u64>>) -> String {
         format!("list of topic filters, at most {METERED_FILTERS_MAX}")
     }
 
-    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, ValueError> {
         let mut filters: Vec<Box<str>> = Vec::new();
         for text in texts::<Self>(value)? {
             let is_right = TopicFilter::new(text).is_ok_and(|filter| filter.share().is_none());
             if !is_right {
                 let text = text.escape_debug();
-                return Err(Problem::Range(format!("\"{text}\" is not a topic filter; write it like \"telemetry/#\"")));
+                return Err(ValueError::Range(format!(
+                    "\"{text}\" is not a topic filter; write it like \"telemetry/#\""
+                )));
             }
             if filters.iter().any(|known| **known == *text) {
-                return Err(Problem::Range(format!("\"{}\" stands there twice", text.escape_debug())));
+                return Err(ValueError::Range(format!("\"{}\" stands there twice", text.escape_debug())));
             }
             filters.push(text.into());
         }
         if filters.len() > METERED_FILTERS_MAX {
             let count = filters.len();
-            return Err(Problem::Range(format!("there are {count} topic filters, and {METERED_FILTERS_MAX} may be")));
+            return Err(ValueError::Range(format!(
+                "there are {count} topic filters, and {METERED_FILTERS_MAX} may be"
+            )));
         }
         Ok(Self(filters))
     }
@@ -46,7 +50,7 @@ impl Setting for MeteredTopics {
 mod tests {
     use super::*;
 
-    fn read(list: &str) -> Result<MeteredTopics, Problem> {
+    fn read(list: &str) -> Result<MeteredTopics, ValueError> {
         let text = format!("x = {list}");
         let value = toml::de::DeTable::parse(&text).expect("TOML");
         MeteredTopics::from_toml(value.get_ref().get("x").expect("there").get_ref(), None)
@@ -62,7 +66,7 @@ mod tests {
     fn what_is_no_filter_or_stands_there_twice_or_is_too_many_is_refused() {
         let many: Vec<String> = (0..=METERED_FILTERS_MAX).map(|at| format!("\"a/{at}\"")).collect();
         for list in ["[\"a/#/b\"]", "[\"\"]", "[\"$share/g/a\"]", "[\"a\", \"a\"]", &format!("[{}]", many.join(", "))] {
-            assert!(matches!(read(list), Err(Problem::Range(_))), "{list}");
+            assert!(matches!(read(list), Err(ValueError::Range(_))), "{list}");
         }
     }
 }

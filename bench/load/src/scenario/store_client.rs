@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use super::Context;
-use super::crowd::Patience;
+use super::client_group::StallTimer;
 use super::session::{STALL_TIMEOUT, open_as};
 use crate::failure::{Failure, Result};
 use crate::mqtt::{Incoming, PacketIds, PayloadStamp, Publishes, QoS};
 use crate::net::{Connection, Poller, ReadBuffer, Role};
 
-pub(super) struct Storer {
+pub(super) struct StoreClient {
     connection: Connection,
     poller: Poller,
     buffer: ReadBuffer,
@@ -19,12 +19,12 @@ pub(super) struct Storer {
 
 /// What came of it.
 #[derive(Debug, Default)]
-pub(super) struct Stored {
+pub(super) struct StoreResult {
     pub elapsed: Duration,
     pub violations: u64,
 }
 
-impl Storer {
+impl StoreClient {
     pub(super) fn open(context: &Context<'_>, client_id: &str, window: usize) -> Result<Self> {
         let connection = open_as(context, Role::Publisher, client_id, "", QoS::AtLeastOnce, 0)?;
         let poller = Poller::new()?;
@@ -33,12 +33,17 @@ impl Storer {
     }
 
     /// Publishes all of them, numbered from `first`, and waits until they are acknowledged.
-    pub(super) fn store(&mut self, context: &Context<'_>, publishes: &mut Publishes, first: u64) -> Result<Stored> {
+    pub(super) fn store(
+        &mut self,
+        context: &Context<'_>,
+        publishes: &mut Publishes,
+        first: u64,
+    ) -> Result<StoreResult> {
         let Self { connection, poller, buffer, in_flight, window } = self;
         let (mut next, mut violations) = (0, 0);
         let begun = Instant::now();
-        let mut patience = Patience::new(STALL_TIMEOUT);
-        let mut waits_for_room = false;
+        let mut stall_timer = StallTimer::new(STALL_TIMEOUT);
+        let mut waits_for_writable = false;
         while next < publishes.len() || in_flight.len() > 0 {
             let until = (next + *window - in_flight.len()).min(publishes.len());
             if next < until && !connection.has_unsent() {
@@ -49,9 +54,9 @@ impl Storer {
                 connection.send(publishes.bytes(next..until))?;
                 next = until;
             }
-            if connection.has_unsent() != waits_for_room {
-                waits_for_room = connection.has_unsent();
-                poller.set_writable_interest(connection.stream(), 0, waits_for_room)?;
+            if connection.has_unsent() != waits_for_writable {
+                waits_for_writable = connection.has_unsent();
+                poller.set_writable_interest(connection.stream(), 0, waits_for_writable)?;
             }
             poller.wait(Some(Duration::from_millis(100)))?;
             let before = in_flight.len();
@@ -66,11 +71,11 @@ impl Storer {
                 })?;
                 connection.flush()?;
             }
-            if patience.is_over((before - in_flight.len()) as u64) {
+            if stall_timer.is_over((before - in_flight.len()) as u64) {
                 let left = publishes.len() - next + in_flight.len();
                 return Err(Failure::new(format!("{left} of {} messages were not acknowledged", publishes.len())));
             }
         }
-        Ok(Stored { elapsed: begun.elapsed(), violations })
+        Ok(StoreResult { elapsed: begun.elapsed(), violations })
     }
 }

@@ -12,7 +12,7 @@ use crate::net::{Connection, Poller, ReadBuffer};
 /// Handshakes under way at the same time.
 const PARALLEL: u64 = 100;
 
-pub(super) struct Crowd {
+pub(super) struct ClientGroup {
     pub members: Vec<Member>,
     poller: Poller,
     buffer: ReadBuffer,
@@ -26,13 +26,13 @@ pub(super) struct Crowd {
 
 pub(super) struct Member {
     pub connection: Connection,
-    pub heard: Sequence,
-    waits_for_room: bool,
+    pub received: Sequence,
+    waits_for_writable: bool,
 }
 
-impl Crowd {
+impl ClientGroup {
     /// Connects `count` members, all subscribed to `topic`. Returns how long that took, too.
-    pub(super) fn gather(
+    pub(super) fn connect_all(
         context: &Context<'_>,
         count: u64,
         topic: &'static str,
@@ -51,9 +51,9 @@ impl Crowd {
         let mut members = Vec::new();
         for connection in mill.into_connections() {
             poller.add(connection.stream(), members.len())?;
-            members.push(Member { connection, heard: Sequence::default(), waits_for_room: false });
+            members.push(Member { connection, received: Sequence::default(), waits_for_writable: false });
         }
-        let crowd = Self {
+        let client_group = Self {
             members,
             poller,
             buffer: ReadBuffer::new(),
@@ -63,15 +63,15 @@ impl Crowd {
             corrupted: 0,
             violations: 0,
         };
-        Ok((crowd, took))
+        Ok((client_group, took))
     }
 
-    /// Waits for readiness and reads once from each that is ready. `heard` is called for each new message, with the member's
+    /// Waits for readiness and reads once from each that is ready. `received` is called for each new message, with the member's
     /// number, and gives what the member sends in return. Returns the number of messages.
     pub(super) fn turn(
         &mut self,
         timeout: Duration,
-        mut heard: impl FnMut(usize, &mut Connection) -> Result<()>,
+        mut received: impl FnMut(usize, &mut Connection) -> Result<()>,
     ) -> Result<u64> {
         self.poller.wait(Some(timeout))?;
         let mut messages = 0;
@@ -81,7 +81,8 @@ impl Crowd {
             if ready.readable {
                 let mut news = 0;
                 let (form, run, v5) = (&self.form, self.run, self.v5);
-                let (sequence, corrupted, violations) = (&mut member.heard, &mut self.corrupted, &mut self.violations);
+                let (sequence, corrupted, violations) =
+                    (&mut member.received, &mut self.corrupted, &mut self.violations);
                 member.connection.read_frames(&mut self.buffer, |frame: Frame<'_>| {
                     match frame.read(v5)? {
                         Incoming::Publish { payload, .. } => match form.read(payload, run) {
@@ -93,14 +94,18 @@ impl Crowd {
                     Ok(())
                 })?;
                 for _ in 0..news {
-                    heard(ready.token, &mut member.connection)?;
+                    received(ready.token, &mut member.connection)?;
                 }
                 messages += news;
             }
             member.connection.flush()?;
-            if member.connection.has_unsent() != member.waits_for_room {
-                member.waits_for_room = member.connection.has_unsent();
-                self.poller.set_writable_interest(member.connection.stream(), ready.token, member.waits_for_room)?;
+            if member.connection.has_unsent() != member.waits_for_writable {
+                member.waits_for_writable = member.connection.has_unsent();
+                self.poller.set_writable_interest(
+                    member.connection.stream(),
+                    ready.token,
+                    member.waits_for_writable,
+                )?;
             }
         }
         Ok(messages)
@@ -108,12 +113,12 @@ impl Crowd {
 }
 
 /// When a wait that ends with `expected` messages has lasted too long without any.
-pub(super) struct Patience {
+pub(super) struct StallTimer {
     last_progress: Instant,
     limit: Duration,
 }
 
-impl Patience {
+impl StallTimer {
     pub(super) fn new(limit: Duration) -> Self {
         Self { last_progress: Instant::now(), limit }
     }

@@ -22,7 +22,7 @@ pub(crate) fn from_file(path: &Path) -> Result<Secret, String> {
 ///
 /// # Errors
 /// There is none, or the two are different.
-pub(crate) fn ask(user: &str) -> Result<Secret, String> {
+pub(crate) fn prompt_password(user: &str) -> Result<Secret, String> {
     let told = |error: io::Error| format!("the password cannot be read from standard input: {error}");
     if !io::stdin().is_terminal() {
         let mut line = Vec::new();
@@ -55,7 +55,7 @@ fn without_line_end(mut bytes: Vec<u8>) -> Secret {
 /// A line that is typed and not shown.
 fn typed(prompt: &str) -> io::Result<Secret> {
     io::stderr().write_all(prompt.as_bytes())?;
-    let hidden = Hidden::new()?;
+    let hidden = EchoGuard::new()?;
     let mut line = Vec::new();
     io::stdin().lock().take(PASSWORD_BYTES_MAX as u64 + 3).read_until(b'\n', &mut line)?;
     drop(hidden);
@@ -64,19 +64,19 @@ fn typed(prompt: &str) -> io::Result<Secret> {
 }
 
 /// The terminal shows nothing that is typed, until this is dropped. Ctrl-C does nothing meanwhile, or the terminal would stay so.
-struct Hidden(Termios);
+struct EchoGuard(Termios);
 
-impl Hidden {
-    fn new() -> io::Result<Hidden> {
+impl EchoGuard {
+    fn new() -> io::Result<EchoGuard> {
         let before = tcgetattr(io::stdin())?;
         let mut silent = before.clone();
         silent.local_modes.remove(LocalModes::ECHO | LocalModes::ISIG);
         tcsetattr(io::stdin(), OptionalActions::Flush, &silent)?;
-        Ok(Hidden(before))
+        Ok(EchoGuard(before))
     }
 }
 
-impl Drop for Hidden {
+impl Drop for EchoGuard {
     fn drop(&mut self) {
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.0);
     }

@@ -24,13 +24,13 @@ const HEAD_MAX_BYTES: usize = 16 << 10;
 
 /// HTTP as it is: connections, TLS, deadlines. No proxies, no redirections, no cookies.
 #[derive(Debug)]
-pub(crate) struct Http(Agent);
+pub(crate) struct UreqClient(Agent);
 
-impl Http {
+impl UreqClient {
     /// Believes servers whose certificates come from these authorities (DER), and where none are given, from those of the system.
-    pub(crate) fn new(authorities: &[Vec<u8>]) -> Http {
+    pub(crate) fn new(authorities: &[Vec<u8>]) -> UreqClient {
         if !authorities.is_empty() {
-            return Http::believing(
+            return UreqClient::with_root_certificates(
                 authorities.iter().map(|certificate| Certificate::from_der(certificate).to_owned()),
             );
         }
@@ -38,15 +38,17 @@ impl Http {
         for error in &system.errors {
             log::warn!("some certification authorities of the system cannot be read: {error}");
         }
-        Http::believing(system.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned()))
+        UreqClient::with_root_certificates(
+            system.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned()),
+        )
     }
 
     /// For `http://` alone: no certificate is believed.
-    pub(crate) fn without_tls() -> Http {
-        Http::believing([])
+    pub(crate) fn without_tls() -> UreqClient {
+        UreqClient::with_root_certificates([])
     }
 
-    fn believing(authorities: impl IntoIterator<Item = Certificate<'static>>) -> Http {
+    fn with_root_certificates(authorities: impl IntoIterator<Item = Certificate<'static>>) -> UreqClient {
         let authorities: Vec<Certificate<'static>> = authorities.into_iter().collect();
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
@@ -66,7 +68,7 @@ impl Http {
             .max_idle_connections_per_host(IDLE_PER_HOST_MAX)
             .max_idle_age(IDLE_AGE)
             .build();
-        Http(config.new_agent())
+        UreqClient(config.new_agent())
     }
 
     fn send(&self, request: &HttpRequest<'_>) -> Result<http::Response<Body>, Error> {
@@ -91,7 +93,7 @@ impl Http {
     }
 }
 
-/// The authorities in files that `key` names, in DER, as [`Http::new`] takes them.
+/// The authorities in files that `key` names, in DER, as [`UreqClient::new`] takes them.
 ///
 /// # Errors
 /// A file cannot be read, or has no certificate: then the authorities of the system would be believed in its place.
@@ -110,7 +112,7 @@ pub(crate) fn read_authorities<'p>(key: &str, paths: impl Iterator<Item = &'p Pa
     Ok(authorities)
 }
 
-impl HttpClient for Http {
+impl HttpClient for UreqClient {
     fn request(&self, request: &HttpRequest<'_>) -> Result<HttpResponse, HttpRequestError> {
         let mut answer = self.send(request).map_err(failure)?;
         let mut body = Vec::new();
@@ -180,7 +182,7 @@ mod tests {
         let (url, asked) = serve(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
         let fields = [("Authorization".into(), Secret::new("Bearer x"))];
         let body = Secret::new("{\"version\":1}");
-        let answer = Http::new(&[]).request(&request(&url, Some(&body), &fields));
+        let answer = UreqClient::new(&[]).request(&request(&url, Some(&body), &fields));
         assert_eq!(answer, Ok(HttpResponse::new(200, b"{}")));
         let asked = asked.join().expect("a question").to_ascii_lowercase();
         assert!(asked.starts_with("post /auth http/1.1\r\n") && asked.ends_with("\r\n\r\n{\"version\":1}"), "{asked}");
@@ -193,10 +195,10 @@ mod tests {
     #[test]
     fn redirections_are_answers_and_what_is_too_large_is_none() {
         let (url, asked) = serve(b"HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n");
-        assert_eq!(Http::new(&[]).request(&request(&url, None, &[])).map(|answer| answer.status), Ok(302));
+        assert_eq!(UreqClient::new(&[]).request(&request(&url, None, &[])).map(|answer| answer.status), Ok(302));
         assert!(asked.join().expect("a question").starts_with("GET /auth"));
         let (url, _) = serve(b"HTTP/1.1 200 OK\r\ncontent-length: 17\r\n\r\n0123456789abcdefg");
-        assert_eq!(Http::new(&[]).request(&request(&url, None, &[])), Err(HttpRequestError::TooLarge));
+        assert_eq!(UreqClient::new(&[]).request(&request(&url, None, &[])), Err(HttpRequestError::TooLarge));
     }
 
     #[test]
@@ -204,19 +206,22 @@ mod tests {
         for (field, expected) in [("120", Some(120)), ("Fri, 31 Dec 1999 23:59:59 GMT", None), ("-1", None)] {
             let answer = format!("HTTP/1.1 503 Later\r\nretry-after: {field}\r\ncontent-length: 0\r\n\r\n");
             let (url, _) = serve(answer.leak().as_bytes());
-            let answer = Http::without_tls().request(&request(&url, None, &[])).expect("an answer");
+            let answer = UreqClient::without_tls().request(&request(&url, None, &[])).expect("an answer");
             assert_eq!((answer.status, answer.retry_after_s), (503, expected), "{field}");
         }
     }
 
     #[test]
-    fn who_does_not_answer_is_not_waited_for_for_ever() {
+    fn requests_time_out() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/", listener.local_addr().expect("an address"));
         let short = HttpRequest { timeout_ms: 50, ..request(&url, None, &[]) };
-        assert_eq!(Http::new(&[]).request(&short), Err(HttpRequestError::Timeout));
+        assert_eq!(UreqClient::new(&[]).request(&short), Err(HttpRequestError::Timeout));
         drop(listener);
-        assert!(matches!(Http::new(&[]).request(&request(&url, None, &[])), Err(HttpRequestError::Unreachable(_))));
+        assert!(matches!(
+            UreqClient::new(&[]).request(&request(&url, None, &[])),
+            Err(HttpRequestError::Unreachable(_))
+        ));
     }
 
     #[test]

@@ -13,7 +13,7 @@ const WRITTEN: &[&str] = &["data.path", "audit.file"];
 
 impl Config {
     /// What is read at a reload beside the configuration itself: files, and the folder of contracts.
-    pub(crate) fn files_read(&self) -> Vec<PathBuf> {
+    pub(crate) fn referenced_files(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for key in KEYS.iter().filter(|key| !WRITTEN.contains(&key.name)) {
             push_paths(&mut found, key, self);
@@ -26,7 +26,7 @@ impl Config {
 }
 
 fn push_paths<C>(found: &mut Vec<PathBuf>, key: &Key<C>, config: &C) {
-    if !key.takes().starts_with("path") {
+    if !key.accepts().starts_with("path") {
         return;
     }
     let shown = format!("it = {}", (key.show)(config));
@@ -59,7 +59,7 @@ mod tests {
         let mut errors = Vec::new();
         source::apply_file(&mut config, Path::new("tautwire.toml"), text, &mut errors);
         assert_eq!(errors, []);
-        let files = config.files_read();
+        let files = config.referenced_files();
         let expected = ["/a.pem", "/b.pem", "/a.key", "/b.key", "/rules", "/contracts", "/ca.pem"];
         assert!(expected.iter().all(|path| files.iter().any(|file| file == Path::new(path))), "{files:?}");
         assert_eq!(files.len(), expected.len(), "{files:?}");

@@ -7,7 +7,7 @@ use tautwire_contracts::{Catalogue, Contract, OnViolation, Unacknowledged, disco
 use tautwire_reactor::counted;
 
 use super::super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag};
-use super::super::{Exit, Stop, print};
+use super::super::{CommandExit, Exit, print};
 use super::source::{self, Source, SourceOptions};
 
 pub(crate) static CHECK: Command = Command {
@@ -46,22 +46,22 @@ const JSON: OptionSpec = flag(None, "json", "Print JSON, as the broker publishes
 pub(super) const NOTES: &str = "Exit codes: 0 done; 1 wrong arguments, files or contracts; 2 no connection to the admin API; \
                                 3 refused by it.";
 
-pub(super) fn check(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
-    let asked = Asked::parse(&CHECK, parser)?;
+pub(super) fn check(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
+    let asked = InspectArguments::parse(&CHECK, parser)?;
     asked.no_names()?;
     let count = asked.source.load()?.contracts().len();
     Ok(print(&format!("{} {} right\n", counted(count, "contract"), if count == 1 { "is" } else { "are" })))
 }
 
-pub(super) fn list(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
-    let asked = Asked::parse(&LIST, parser)?;
+pub(super) fn list(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
+    let asked = InspectArguments::parse(&LIST, parser)?;
     asked.no_names()?;
     let catalogue = asked.source.load()?;
     Ok(print(&if asked.json { index_json(&catalogue) } else { table(&catalogue) }))
 }
 
-pub(super) fn show(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
-    let asked = Asked::parse(&SHOW, parser)?;
+pub(super) fn show(parser: lexopt::Parser) -> Result<ExitCode, CommandExit> {
+    let asked = InspectArguments::parse(&SHOW, parser)?;
     let [name] = asked.names.as_slice() else {
         return Err(asked.arguments.command_failure("write the name of one contract"));
     };
@@ -70,15 +70,15 @@ pub(super) fn show(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
 }
 
 /// What the arguments say.
-struct Asked {
+struct InspectArguments {
     arguments: Arguments,
     source: Source,
     json: bool,
     names: Vec<String>,
 }
 
-impl Asked {
-    fn parse(command: &'static Command, parser: lexopt::Parser) -> Result<Asked, Stop> {
+impl InspectArguments {
+    fn parse(command: &'static Command, parser: lexopt::Parser) -> Result<InspectArguments, CommandExit> {
         let mut arguments = Arguments::new(command, parser);
         let mut options = SourceOptions::default();
         let (mut json, mut names) = (false, Vec::new());
@@ -90,10 +90,10 @@ impl Asked {
                 Argument::Positional(name) => names.push(name),
             }
         }
-        Ok(Asked { source: options.source(&arguments)?, arguments, json, names })
+        Ok(InspectArguments { source: options.source(&arguments)?, arguments, json, names })
     }
 
-    fn no_names(&self) -> Result<(), Stop> {
+    fn no_names(&self) -> Result<(), CommandExit> {
         match self.names.first() {
             Some(name) => Err(self.arguments.command_failure(&format!("unexpected argument \"{name}\""))),
             None => Ok(()),
@@ -102,7 +102,7 @@ impl Asked {
 }
 
 /// The contract of that name, or those that there are.
-pub(super) fn named<'c>(catalogue: &'c Catalogue, name: &str) -> Result<&'c Contract, Stop> {
+pub(super) fn named<'c>(catalogue: &'c Catalogue, name: &str) -> Result<&'c Contract, CommandExit> {
     catalogue.named(name).map(|contract| &**contract).ok_or_else(|| {
         let known = catalogue.contracts().iter().map(|contract| contract.name());
         let near = crate::nearest::nearest(name, known.clone());
@@ -110,7 +110,7 @@ pub(super) fn named<'c>(catalogue: &'c Catalogue, name: &str) -> Result<&'c Cont
             Some(near) => format!("; did you mean {near}?"),
             None => format!("; there are: {}", known.collect::<Vec<_>>().join(", ")),
         };
-        Stop::failure(Exit::Usage, format!("there is no contract {}{hint}", name.escape_debug()))
+        CommandExit::failure(Exit::Usage, format!("there is no contract {}{hint}", name.escape_debug()))
     })
 }
 

@@ -6,47 +6,54 @@ use super::settings::{Config, KEYS};
 
 /// From when on a key holds that has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Applies {
+pub(crate) enum ReloadEffect {
     /// For everybody, from the next message or packet on, and for those who are connected.
-    AtOnce,
+    Immediate,
     /// For those who connect from now on.
     NewConnections,
     /// When the broker is started again.
     Restart,
 }
 
-impl Applies {
+impl ReloadEffect {
     /// Of a key of the file. One that nobody has classified needs a restart, which is always true.
-    pub(crate) fn of(key: &str) -> Applies {
-        lists().into_iter().find(|(_, names)| names.contains(&key)).map_or(Applies::Restart, |(applies, _)| applies)
+    pub(crate) fn of(key: &str) -> ReloadEffect {
+        lists()
+            .into_iter()
+            .find(|(_, names)| names.contains(&key))
+            .map_or(ReloadEffect::Restart, |(reload_effect, _)| reload_effect)
     }
 
     /// Of a key of a table `[[listener]]`.
-    pub(crate) fn of_listener(key: &str) -> Applies {
-        if OF_LISTENERS_AT_ONCE.contains(&key) {
-            Applies::AtOnce
-        } else if OF_LISTENERS_NEW_CONNECTIONS.contains(&key) {
-            Applies::NewConnections
+    pub(crate) fn of_listener(key: &str) -> ReloadEffect {
+        if LISTENER_IMMEDIATE.contains(&key) {
+            ReloadEffect::Immediate
+        } else if LISTENER_NEW_CONNECTIONS.contains(&key) {
+            ReloadEffect::NewConnections
         } else {
-            Applies::Restart
+            ReloadEffect::Restart
         }
     }
 
     /// For people, in a table.
     pub(crate) fn short(self) -> &'static str {
         match self {
-            Applies::AtOnce => "at once",
-            Applies::NewConnections => "new connections",
-            Applies::Restart => "restart",
+            ReloadEffect::Immediate => "at once",
+            ReloadEffect::NewConnections => "new connections",
+            ReloadEffect::Restart => "restart",
         }
     }
 }
 
-fn lists() -> [(Applies, &'static [&'static str]); 3] {
-    [(Applies::AtOnce, AT_ONCE), (Applies::NewConnections, NEW_CONNECTIONS), (Applies::Restart, RESTART)]
+fn lists() -> [(ReloadEffect, &'static [&'static str]); 3] {
+    [
+        (ReloadEffect::Immediate, IMMEDIATE),
+        (ReloadEffect::NewConnections, NEW_CONNECTIONS),
+        (ReloadEffect::Restart, RESTART),
+    ]
 }
 
-const AT_ONCE: &[&str] = &[
+const IMMEDIATE: &[&str] = &[
     "limits.connect_burst_per_address",
     "limits.connect_rate_per_address",
     "limits.connect_burst",
@@ -224,7 +231,7 @@ const RESTART: &[&str] = &[
 ];
 
 /// Keys of a table `[[listener]]`.
-const OF_LISTENERS_AT_ONCE: &[&str] = &[
+const LISTENER_IMMEDIATE: &[&str] = &[
     "name",
     "address",
     "connections",
@@ -242,7 +249,7 @@ const OF_LISTENERS_AT_ONCE: &[&str] = &[
     "limits.connect_burst_per_address",
 ];
 
-const OF_LISTENERS_NEW_CONNECTIONS: &[&str] = &[
+const LISTENER_NEW_CONNECTIONS: &[&str] = &[
     "ack",
     "mount_point",
     "mqtt.receive_maximum",
@@ -270,7 +277,7 @@ impl Config {
     /// What holds after a reload that has read `read`, where this has held so far: what needs a restart stays as it is.
     pub(crate) fn reloaded(&self, read: &Config) -> Config {
         let mut config = self.clone();
-        for key in KEYS.iter().filter(|key| Applies::of(key.name) != Applies::Restart) {
+        for key in KEYS.iter().filter(|key| ReloadEffect::of(key.name) != ReloadEffect::Restart) {
             (key.copy)(&mut config, read);
         }
         // All keys of these tables hold without a restart.
@@ -326,7 +333,7 @@ mod tests {
             assert_eq!(count, 1, "say once in this file from when on {} holds after a reload", key.name);
         }
         assert_eq!(named.len(), KEYS.len(), "there are names of keys that do not exist");
-        let named = || OF_LISTENERS_AT_ONCE.iter().chain(OF_LISTENERS_NEW_CONNECTIONS);
+        let named = || LISTENER_IMMEDIATE.iter().chain(LISTENER_NEW_CONNECTIONS);
         for key in listener::KEYS {
             let count = named().filter(|name| **name == key.name).count();
             assert_eq!(

@@ -6,11 +6,11 @@ use std::thread;
 use std::time::Duration;
 
 /// The least time between two looks at all clients. Who fails by the thousand must not keep the broker busy with looking.
-pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Looks at clients again when somebody has been banned: at once, but not more often than each [`LOOK_INTERVAL`]. It has a thread only
+/// Looks at clients again when somebody has been banned: at once, but not more often than each [`CHECK_INTERVAL`]. It has a thread only
 /// while there is something to do.
-pub(crate) struct Enforcement {
+pub(crate) struct BanEnforcer {
     look: Box<dyn Fn() + Send + Sync>,
     pause: Box<dyn Fn() + Send + Sync>,
     state: Mutex<State>,
@@ -23,17 +23,17 @@ struct State {
     has_thread: bool,
 }
 
-impl Enforcement {
-    pub(crate) fn new(look: impl Fn() + Send + Sync + 'static) -> Arc<Enforcement> {
-        Enforcement::pausing(look, || thread::sleep(LOOK_INTERVAL))
+impl BanEnforcer {
+    pub(crate) fn new(look: impl Fn() + Send + Sync + 'static) -> Arc<BanEnforcer> {
+        BanEnforcer::pausing(look, || thread::sleep(CHECK_INTERVAL))
     }
 
-    fn pausing(look: impl Fn() + Send + Sync + 'static, pause: impl Fn() + Send + Sync + 'static) -> Arc<Enforcement> {
-        Arc::new(Enforcement { look: Box::new(look), pause: Box::new(pause), state: Mutex::default() })
+    fn pausing(look: impl Fn() + Send + Sync + 'static, pause: impl Fn() + Send + Sync + 'static) -> Arc<BanEnforcer> {
+        Arc::new(BanEnforcer { look: Box::new(look), pause: Box::new(pause), state: Mutex::default() })
     }
 
     /// Somebody has been banned. Takes no time.
-    pub(crate) fn note(self: &Arc<Enforcement>) {
+    pub(crate) fn note(self: &Arc<BanEnforcer>) {
         let mut state = self.state();
         state.is_due = true;
         if !state.has_thread {
@@ -44,18 +44,18 @@ impl Enforcement {
         }
     }
 
-    fn start(self: Arc<Enforcement>) -> io::Result<()> {
+    fn start(self: Arc<BanEnforcer>) -> io::Result<()> {
         thread::Builder::new().name("bans".to_owned()).spawn(move || self.run()).map(|_| ())
     }
 
     fn run(&self) {
-        while self.goes_on() {
+        while self.should_continue() {
             (self.look)();
             (self.pause)();
         }
     }
 
-    fn goes_on(&self) -> bool {
+    fn should_continue(&self) -> bool {
         let mut state = self.state();
         state.has_thread = std::mem::take(&mut state.is_due);
         state.has_thread
@@ -73,12 +73,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_bans_are_one_look_and_none_is_forgotten() {
+    fn many_bans_are_enforced_in_one_check() {
         let ((sender, looks), (end_pause, pauses)) = (channel(), channel());
         let (sender, pauses) = (Mutex::new(sender), Mutex::new(pauses));
         let look = move || sender.lock().expect("no panic").send(()).expect("somebody listens");
         let pause = move || pauses.lock().expect("no panic").recv().expect("the pause ends");
-        let enforcement = Enforcement::pausing(look, pause);
+        let enforcement = BanEnforcer::pausing(look, pause);
         enforcement.note();
         looks.recv().expect("a look at once");
         (0..1_000).for_each(|_| enforcement.note());

@@ -34,10 +34,11 @@ impl Query {
         let mut pairs: Vec<(String, String)> = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let read = |text: &str| decoded(&text.replace('+', " ")).map_err(|why| bad(&format!("{pair:?}: {why}")));
+            let read =
+                |text: &str| decoded(&text.replace('+', " ")).map_err(|why| bad_request(&format!("{pair:?}: {why}")));
             let (key, value) = (read(key)?, read(value)?);
             if pairs.iter().any(|(known, _)| *known == key) {
-                return Err(bad(&format!("{key} stands there twice")));
+                return Err(bad_request(&format!("{key} stands there twice")));
             }
             pairs.push((key, value));
         }
@@ -61,7 +62,7 @@ impl Query {
         read: impl FnOnce(&str) -> Option<T>,
     ) -> Result<Option<T>, Response> {
         let Some(value) = self.take(key) else { return Ok(None) };
-        read(&value).map(Some).ok_or_else(|| bad(&format!("{key} is {expected}, not {value:?}")))
+        read(&value).map(Some).ok_or_else(|| bad_request(&format!("{key} is {expected}, not {value:?}")))
     }
 
     /// All that may be said has been taken.
@@ -71,13 +72,13 @@ impl Query {
     pub(super) fn finish(self, known: &str) -> Result<(), Response> {
         match self.0.first() {
             None => Ok(()),
-            Some((key, _)) => Err(bad(&format!("there is no {key:?}; there are {known}"))),
+            Some((key, _)) => Err(bad_request(&format!("there is no {key:?}; there are {known}"))),
         }
     }
 }
 
 /// The answer to a query that is not understood.
-pub(super) fn bad(message: &str) -> Response {
+pub(super) fn bad_request(message: &str) -> Response {
     Response::error(Status::BAD_REQUEST, "bad_query", message)
 }
 

@@ -5,8 +5,8 @@ use std::thread;
 use std::time::Instant;
 
 use crate::support::{
-    AtLeastOnce, Broker, Case, Client, EXPECTATION, ExactlyOnce, Folder, Outgoing, QoS, TOKEN, V5, admin, back,
-    every_version,
+    AtLeastOnce, Broker, Case, Client, EXPECT_TIMEOUT, ExactlyOnce, Folder, OutgoingPublish, QoS, TOKEN, V5, admin,
+    back, every_version,
 };
 
 /// Far more than the brokers of these tests may hold in memory.
@@ -38,8 +38,8 @@ fn health(broker: &Broker) -> String {
 }
 
 /// The disk is read and written by a thread of its own, which tells what it has done a moment later.
-fn comes_above(broker: &Broker, name: &str, least: u64) {
-    let deadline = Instant::now() + EXPECTATION;
+fn wait_until_above(broker: &Broker, name: &str, least: u64) {
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     while count(broker, name) <= least {
         assert!(Instant::now() < deadline, "{name} is {}", count(broker, name));
         thread::yield_now();
@@ -74,7 +74,7 @@ fn expect_in_order(client: &mut Client, count: usize) {
 }
 
 /// The session of a client that goes away, and waits for all messages.
-fn absent(broker: &Broker, case: Case) {
+fn create_offline_session(broker: &Broker, case: Case) {
     let mut subscriber = broker.connecting(case.version, "subscriber").persistent().open();
     subscriber.subscribe("t/#", ExactlyOnce);
     subscriber.disconnect();
@@ -87,9 +87,9 @@ fn a_queue_larger_than_memory_is_delivered_in_order() {
         for is_killed in [false, true] {
             let folder = Folder::new(&[]);
             let mut broker = start(&folder, &[]);
-            absent(&broker, case);
+            create_offline_session(&broker, case);
             assert_eq!(publish(&broker, MESSAGES), MESSAGES, "none is refused");
-            comes_above(&broker, "cold_messages", MESSAGES as u64 / 2);
+            wait_until_above(&broker, "cold_messages", MESSAGES as u64 / 2);
             if is_killed {
                 broker.signal("KILL");
                 drop(broker);
@@ -111,7 +111,7 @@ fn the_backlog_of_a_slow_client_is_delivered_in_order() {
         let mut subscriber = broker.connecting(case.version, "subscriber").persistent().open();
         subscriber.subscribe("t/#", ExactlyOnce);
         assert_eq!(publish(&broker, MESSAGES), MESSAGES, "none is refused");
-        comes_above(&broker, "cold_messages", MESSAGES as u64 / 2);
+        wait_until_above(&broker, "cold_messages", MESSAGES as u64 / 2);
         expect_in_order(&mut subscriber, MESSAGES);
         // It comes and goes, and what has been read ahead is read again.
         subscriber.disconnect();
@@ -135,13 +135,13 @@ fn retained_messages_that_are_not_in_memory_are_sent_to_a_new_subscription() {
                 let mut publisher = broker.connect(case.version, "publisher");
                 let retain = |publisher: &mut Client, number: usize, payload: &[u8]| {
                     let topic = format!("r/{}/{number}", number % 7);
-                    publisher.deliver(&Outgoing::new(&topic, AtLeastOnce, payload).retained());
+                    publisher.deliver(&OutgoingPublish::new(&topic, AtLeastOnce, payload).retained());
                 };
                 (0..MESSAGES).for_each(|number| retain(&mut publisher, number, b"an older one that is long enough to leave memory too: ...................................................................................................................................................."));
                 (0..MESSAGES).for_each(|number| retain(&mut publisher, number, &payload(number)));
                 (0..MESSAGES).step_by(10).for_each(|number| retain(&mut publisher, number, b""));
             }
-            comes_above(&broker, "cold_messages", MESSAGES as u64 / 2);
+            wait_until_above(&broker, "cold_messages", MESSAGES as u64 / 2);
             for qos in [AtLeastOnce, ExactlyOnce] {
                 let mut subscriber = broker.connect(case.version, "subscriber");
                 subscriber.subscribe("r/#", qos);
@@ -164,11 +164,11 @@ fn retained_messages_that_are_not_in_memory_are_sent_to_a_new_subscription() {
 
 /// What the disk gives back is not what was written: nothing is delivered instead, and nothing is lost.
 #[test]
-fn a_client_whose_messages_cannot_be_read_stands_still_until_they_can() {
+fn delivery_pauses_while_spilled_messages_cannot_be_read() {
     every_version(|case| {
         let folder = Folder::new(&[]);
         let broker = start(&folder, &[]);
-        absent(&broker, case);
+        create_offline_session(&broker, case);
         assert_eq!(publish(&broker, 500), 500);
         for name in folder.names("data/cold") {
             let path = folder.path().join("data/cold").join(name);
@@ -178,8 +178,8 @@ fn a_client_whose_messages_cannot_be_read_stands_still_until_they_can() {
         let mut subscriber = back(&broker, case.version, "subscriber");
         subscriber.ping();
         subscriber.expect_nothing();
-        comes_above(&broker, "cold_read_failures", 0);
-        comes_above(&broker, "cold_unreadable", 0);
+        wait_until_above(&broker, "cold_read_failures", 0);
+        wait_until_above(&broker, "cold_unreadable", 0);
         assert_eq!(health(&broker), "{\"status\":\"degraded\",\"disk\":\"unreadable\"}\n");
         broker.signal("KILL");
         drop((subscriber, broker));
@@ -191,15 +191,15 @@ fn a_client_whose_messages_cannot_be_read_stands_still_until_they_can() {
 
 /// `limits.cold_bytes`: what does not fit stays in memory, and when that is full, publishers are told.
 #[test]
-fn what_does_not_fit_on_disk_stays_in_memory() {
+fn messages_that_do_not_fit_on_disk_stay_in_memory() {
     every_version(|case| {
         let folder = Folder::new(&[]);
         // Where the operator has chosen how much a session may hold, publishers are told that there is no memory.
         let broker = start(&folder, &["limits.cold_bytes=1048576", "limits.session_queue_bytes=1000000000"]);
-        absent(&broker, case);
+        create_offline_session(&broker, case);
         let taken = publish(&broker, MESSAGES);
         assert!((300..900).contains(&taken), "{taken} were taken");
-        comes_above(&broker, "cold_refused", 0);
+        wait_until_above(&broker, "cold_refused", 0);
         expect_in_order(&mut back(&broker, case.version, "subscriber"), taken);
     });
 }

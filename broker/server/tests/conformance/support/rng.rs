@@ -1,9 +1,9 @@
 //! Numbers that look random and are the same in every run.
 
 /// A generator; the seed decides all its numbers.
-pub(crate) struct Scatter(pub(crate) u64);
+pub(crate) struct Rng(pub(crate) u64);
 
-impl Scatter {
+impl Rng {
     pub(crate) fn byte(&mut self) -> u8 {
         (self.next() & 0xff) as u8
     }

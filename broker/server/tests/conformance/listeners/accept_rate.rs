@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::{connect, connecting};
 use crate::support::tls::Authority;
-use crate::support::{Broker, Client, EXPECTATION, Folder, V5, Wire};
+use crate::support::{Broker, Client, EXPECT_TIMEOUT, Folder, V5, Wire};
 use crate::sys::await_number;
 
 /// Another address of this machine, for those who watch.
@@ -25,7 +25,7 @@ fn is_accepted(address: SocketAddr, client_id: &str) -> Option<Client> {
 /// Tries until there is room.
 #[track_caller]
 fn eventually_accepted(address: SocketAddr, client_id: &str) -> Client {
-    let deadline = Instant::now() + EXPECTATION;
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     loop {
         if let Some(client) = is_accepted(address, client_id) {
             return client;
@@ -94,7 +94,7 @@ fn all_may_come_so_fast_together() {
 
 /// Whoever is refused does not get to TLS.
 #[test]
-fn what_is_refused_costs_no_handshake() {
+fn refused_connections_need_no_handshake() {
     let (folder, authority) = (Folder::new(&[]), Authority::new());
     authority.write(&folder, "all");
     let tables = format!(
@@ -108,7 +108,7 @@ fn what_is_refused_costs_no_handshake() {
     first.open(&connecting(address, "first").bytes());
     for _ in 0..10 {
         let mut refused = TcpStream::connect(address).expect("the kernel takes it");
-        refused.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
+        refused.set_read_timeout(Some(EXPECT_TIMEOUT)).expect("a positive time is a valid timeout");
         let mut said = Vec::new();
         refused.read_to_end(&mut said).expect("the broker closes");
         assert_eq!(said, b"", "the broker closes without a TLS alert");
@@ -149,7 +149,7 @@ fn clients_behind_a_proxy_count_for_themselves() {
     let mut observer = connect(broker.other_address(0), "observer");
     await_number(&mut observer, "tautwire/connections_refused_for_address", |count| count == 1.0);
     clients.remove(0);
-    let deadline = Instant::now() + EXPECTATION;
+    let deadline = Instant::now() + EXPECT_TIMEOUT;
     while come(&v6(0, 3), "one more").is_none() {
         assert!(Instant::now() < deadline, "there is no room again");
     }

@@ -27,42 +27,42 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What serves the API, at one address or at none.
 #[derive(Default)]
-pub(crate) struct Serving {
+pub(crate) struct AdminServer {
     admin: OnceLock<Arc<Admin>>,
     history: OnceLock<()>,
-    door: Mutex<Option<Door>>,
+    listener: Mutex<Option<AdminListener>>,
 }
 
 /// A socket at which requests are taken.
-struct Door {
+struct AdminListener {
     /// As it is configured.
     address: AdminAddress,
     bound: SocketAddr,
-    stage: watch::Sender<Stage>,
+    accept_state: watch::Sender<AcceptState>,
 }
 
 /// What holds for new connections. When it changes, those that are open end after the request under way.
 #[derive(Clone)]
-pub(super) struct Stage {
+pub(super) struct AcceptState {
     is_closed: bool,
     /// Where it speaks TLS.
     tls: Option<Arc<Server>>,
 }
 
 /// A change that has been prepared, and cannot fail any more.
-pub(crate) enum NextDoor {
+pub(crate) enum ListenerChange {
     Closed,
     Same(AdminAddress, Option<Arc<Server>>),
-    Other(OpeningDoor),
+    Other(PendingListener),
 }
 
 /// A socket that is bound, and a thread that waits to be told to accept. It goes away where it is dropped.
-pub(crate) struct OpeningDoor {
-    door: Door,
+pub(crate) struct PendingListener {
+    listener: AdminListener,
     begins: Sender<Arc<Admin>>,
 }
 
-impl Serving {
+impl AdminServer {
     /// What answers. It is said once, before anything is adopted.
     pub(crate) fn by(&self, admin: Admin) -> Arc<Admin> {
         self.admin.get_or_init(|| Arc::new(admin)).clone()
@@ -72,11 +72,15 @@ impl Serving {
     ///
     /// # Errors
     /// There cannot be listened.
-    pub(crate) fn prepare(&self, address: Option<AdminAddress>, tls: Option<Arc<Server>>) -> Result<NextDoor, String> {
-        let Some(address) = address else { return Ok(NextDoor::Closed) };
-        let held = self.door().as_ref().map(|door| (door.address.socket, door.bound));
+    pub(crate) fn prepare(
+        &self,
+        address: Option<AdminAddress>,
+        tls: Option<Arc<Server>>,
+    ) -> Result<ListenerChange, String> {
+        let Some(address) = address else { return Ok(ListenerChange::Closed) };
+        let held = self.listener().as_ref().map(|listener| (listener.address.socket, listener.bound));
         if held.is_some_and(|(socket, _)| socket == address.socket) {
-            return Ok(NextDoor::Same(address, tls));
+            return Ok(ListenerChange::Same(address, tls));
         }
         let opened = open(address, tls).map_err(|error| {
             let is_own = held.is_some_and(|(_, bound)| bound.port() == address.socket.port());
@@ -88,55 +92,55 @@ impl Serving {
             }
             format!("cannot serve the admin API at {address}: {error} [admin.listen]")
         });
-        opened.map(NextDoor::Other)
+        opened.map(ListenerChange::Other)
     }
 
     /// From now on it is so. Says where it is served, where that is new.
-    pub(crate) fn adopt(&self, next: NextDoor) -> Option<String> {
+    pub(crate) fn adopt(&self, next: ListenerChange) -> Option<String> {
         let admin = self.admin.get()?;
-        let mut door = self.door();
-        let before = match (next, &mut *door) {
-            (NextDoor::Same(address, tls), Some(door)) => {
-                door.stage.send_replace(Stage { is_closed: false, tls });
-                let has_changed = door.address != address;
-                door.address = address;
-                return has_changed.then(|| door.url());
+        let mut listener = self.listener();
+        let before = match (next, &mut *listener) {
+            (ListenerChange::Same(address, tls), Some(listener)) => {
+                listener.accept_state.send_replace(AcceptState { is_closed: false, tls });
+                let has_changed = listener.address != address;
+                listener.address = address;
+                return has_changed.then(|| listener.url());
             }
-            (NextDoor::Other(OpeningDoor { door: next, begins }), _) => {
+            (ListenerChange::Other(PendingListener { listener: next, begins }), _) => {
                 self.history.get_or_init(|| {
-                    if let Err(error) = admin.history.keep(&admin.control) {
+                    if let Err(error) = admin.history.start_recording(&admin.control) {
                         log::warn!("the admin API has no history: its thread cannot be started: {error}");
                     }
                 });
                 let _ = begins.send(admin.clone());
-                door.replace(next)
+                listener.replace(next)
             }
-            (NextDoor::Closed | NextDoor::Same(..), door) => door.take(),
+            (ListenerChange::Closed | ListenerChange::Same(..), listener) => listener.take(),
         };
         if let Some(before) = before {
             before.close();
         }
-        door.as_ref().map(Door::url)
+        listener.as_ref().map(AdminListener::url)
     }
 
-    fn door(&self) -> MutexGuard<'_, Option<Door>> {
-        self.door.lock().unwrap_or_else(PoisonError::into_inner)
+    fn listener(&self) -> MutexGuard<'_, Option<AdminListener>> {
+        self.listener.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Door {
+impl AdminListener {
     fn url(&self) -> String {
         AdminAddress { socket: self.bound, ..self.address }.to_string()
     }
 
     /// No more connections are taken than those that have come.
     fn close(self) {
-        self.stage.send_modify(|stage| stage.is_closed = true);
+        self.accept_state.send_modify(|accept_state| accept_state.is_closed = true);
     }
 }
 
 /// Binds the address, and starts its thread.
-fn open(address: AdminAddress, tls: Option<Arc<Server>>) -> io::Result<OpeningDoor> {
+fn open(address: AdminAddress, tls: Option<Arc<Server>>) -> io::Result<PendingListener> {
     let listener = TcpListener::bind(address.socket)?;
     listener.set_nonblocking(true)?;
     let bound = listener.local_addr()?;
@@ -146,20 +150,25 @@ fn open(address: AdminAddress, tls: Option<Arc<Server>>) -> io::Result<OpeningDo
         .max_blocking_threads(HANDLERS_MAX)
         .thread_name("admin-request")
         .build()?;
-    let (stage, staged) = watch::channel(Stage { is_closed: false, tls });
+    let (accept_state, staged) = watch::channel(AcceptState { is_closed: false, tls });
     let (begins, begun) = channel();
     thread::Builder::new().name("admin".to_owned()).spawn(move || run(&runtime, listener, staged, &begun))?;
-    Ok(OpeningDoor { door: Door { address, bound, stage }, begins })
+    Ok(PendingListener { listener: AdminListener { address, bound, accept_state }, begins })
 }
 
 /// Serves connections until the door is closed, and those that are open then to their ends.
-fn run(runtime: &Runtime, listener: TcpListener, stage: watch::Receiver<Stage>, begun: &Receiver<Arc<Admin>>) {
+fn run(
+    runtime: &Runtime,
+    listener: TcpListener,
+    accept_state: watch::Receiver<AcceptState>,
+    begun: &Receiver<Arc<Admin>>,
+) {
     // Without, the reload has come to nothing.
     let Ok(admin) = begun.recv() else { return };
     runtime.block_on(async {
         let mut connections = JoinSet::new();
         match tokio::net::TcpListener::from_std(listener) {
-            Ok(listener) => accept(&admin, listener, stage, &mut connections).await,
+            Ok(listener) => accept(&admin, listener, accept_state, &mut connections).await,
             Err(error) => log::error!("the admin API cannot accept connections: {error}"),
         }
         while connections.join_next().await.is_some() {}
@@ -170,13 +179,13 @@ fn run(runtime: &Runtime, listener: TcpListener, stage: watch::Receiver<Stage>, 
 async fn accept(
     admin: &Arc<Admin>,
     listener: tokio::net::TcpListener,
-    mut stage: watch::Receiver<Stage>,
+    mut accept_state: watch::Receiver<AcceptState>,
     connections: &mut JoinSet<()>,
 ) {
     loop {
-        let is_last = stage.borrow_and_update().is_closed;
+        let is_last = accept_state.borrow_and_update().is_closed;
         let accepted = {
-            let mut changed = pin!(stage.changed());
+            let mut changed = pin!(accept_state.changed());
             poll_fn(|cx| {
                 while let Poll::Ready(Some(_)) = connections.poll_join_next(cx) {}
                 let accepted = listener.poll_accept(cx);
@@ -186,7 +195,7 @@ async fn accept(
             .await
         };
         match accepted {
-            Some(Ok((stream, peer))) => begin(admin, (stream, peer), &stage, connections),
+            Some(Ok((stream, peer))) => begin(admin, (stream, peer), &accept_state, connections),
             Some(Err(_)) if is_last => return,
             Some(Err(error)) => {
                 log::warn!("the admin API cannot accept a connection: {error}");
@@ -201,7 +210,7 @@ async fn accept(
 fn begin(
     admin: &Arc<Admin>,
     (stream, peer): (TcpStream, SocketAddr),
-    stage: &watch::Receiver<Stage>,
+    accept_state: &watch::Receiver<AcceptState>,
     connections: &mut JoinSet<()>,
 ) {
     let activity = Activity::new();
@@ -213,10 +222,10 @@ fn begin(
         return;
     };
     let number = place.number();
-    let (of_task, stage) = (admin.clone(), stage.clone());
-    let tls = stage.borrow().tls.clone();
+    let (of_task, accept_state) = (admin.clone(), accept_state.clone());
+    let tls = accept_state.borrow().tls.clone();
     let task = connections.spawn(async move {
-        exchange::serve(of_task, (stream, peer), activity, tls, stage).await;
+        exchange::serve(of_task, (stream, peer), activity, tls, accept_state).await;
         drop(place);
     });
     admin.connections.started(number, task);

@@ -4,13 +4,13 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::failure::{Failure, Result, While};
+use crate::failure::{ErrorContext, Failure, Result};
 use crate::mqtt::{Frames, Incoming};
 use crate::net::connect_from;
 
 const CHUNK_BYTES: usize = 4096;
 
-pub(super) struct Visitor {
+pub(super) struct ProbeClient {
     stream: TcpStream,
     input: Vec<u8>,
     v5: bool,
@@ -18,16 +18,16 @@ pub(super) struct Visitor {
 
 /// How a broker has answered CONNECT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Welcome {
+pub(super) struct ConnackResult {
     pub refusal: u8,
     pub session_present: bool,
 }
 
-impl Visitor {
-    /// A connection of TCP, on which nothing waits longer than `patience`.
-    pub(super) fn reach(address: SocketAddr, v5: bool, patience: Duration) -> Result<Self> {
+impl ProbeClient {
+    /// A connection of TCP, on which nothing waits longer than `stall_timer`.
+    pub(super) fn reach(address: SocketAddr, v5: bool, stall_timer: Duration) -> Result<Self> {
         let stream = connect_from(None, address)?;
-        stream.set_read_timeout(Some(patience))?;
+        stream.set_read_timeout(Some(stall_timer))?;
         Ok(Self { stream, input: Vec::new(), v5 })
     }
 
@@ -36,10 +36,10 @@ impl Visitor {
     }
 
     /// Sends CONNECT and waits for CONNACK.
-    pub(super) fn connect(&mut self, packet: &[u8]) -> Result<Welcome> {
+    pub(super) fn connect(&mut self, packet: &[u8]) -> Result<ConnackResult> {
         self.send(packet)?;
         self.next(|_, incoming| match incoming {
-            Incoming::ConnAck { refusal, session_present } => Ok(Welcome { refusal, session_present }),
+            Incoming::ConnAck { refusal, session_present } => Ok(ConnackResult { refusal, session_present }),
             other => Err(Failure::new(format!("the broker answered CONNECT with {other:?}"))),
         })
     }

@@ -4,7 +4,7 @@ use tautwire_protocol::Packet;
 
 use super::support::{EVERY_QOS, World};
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Outgoing, V5, WillMessage, every_case, every_version, expect_nothing_from,
+    AtLeastOnce, AtMostOnce, OutgoingPublish, V5, WillMessage, every_case, every_version, expect_nothing_from,
 };
 
 const GOOD: &[u8] = br#"{"n": 1}"#;
@@ -66,10 +66,10 @@ fn nothing_is_retained_that_breaks_its_contract() {
         let mut publisher = world.connect(case.version, "publisher");
         for root in ["strict", "aside"] {
             let topic = format!("{root}/state");
-            publisher.deliver(&Outgoing::new(&topic, AtLeastOnce, GOOD).retained());
+            publisher.deliver(&OutgoingPublish::new(&topic, AtLeastOnce, GOOD).retained());
             for qos in EVERY_QOS {
-                publisher.deliver(&Outgoing::new(&topic, qos, BAD).retained());
-                publisher.deliver(&Outgoing::new(&format!("{root}/other"), qos, BAD).retained());
+                publisher.deliver(&OutgoingPublish::new(&topic, qos, BAD).retained());
+                publisher.deliver(&OutgoingPublish::new(&format!("{root}/other"), qos, BAD).retained());
             }
             let mut late = world.connect(case.version, "late");
             late.subscribe(&format!("{root}/#"), AtLeastOnce);
@@ -89,8 +89,8 @@ fn an_empty_payload_still_takes_away_what_is_retained() {
         let mut publisher = world.connect(case.version, "publisher");
         let mut witness = world.connect(case.version, "witness");
         witness.subscribe("strict/#", AtLeastOnce);
-        publisher.deliver(&Outgoing::new("strict/state", AtLeastOnce, GOOD).retained());
-        assert_eq!(publisher.deliver(&Outgoing::new("strict/state", AtLeastOnce, b"").retained()), 0);
+        publisher.deliver(&OutgoingPublish::new("strict/state", AtLeastOnce, GOOD).retained());
+        assert_eq!(publisher.deliver(&OutgoingPublish::new("strict/state", AtLeastOnce, b"").retained()), 0);
         assert_eq!(witness.receive().payload(), GOOD);
         assert_eq!(witness.receive().payload(), b"");
         let mut late = world.connect(case.version, "late");

@@ -8,16 +8,16 @@ const BYTES_PER_S: u64 = 64 << 10;
 const BURST_BYTES: u64 = 16 << 20;
 
 /// Lets lines pass as long as they are within the rate and the burst.
-pub(super) struct Pace {
+pub(super) struct ByteRateLimiter {
     level_bytes: u64,
     filled_at: Instant,
     /// Lines that have not passed since this was last asked.
-    held_back: u64,
+    suppressed: u64,
 }
 
-impl Pace {
-    pub(super) fn new(now: Instant) -> Pace {
-        Pace { level_bytes: BURST_BYTES, filled_at: now, held_back: 0 }
+impl ByteRateLimiter {
+    pub(super) fn new(now: Instant) -> ByteRateLimiter {
+        ByteRateLimiter { level_bytes: BURST_BYTES, filled_at: now, suppressed: 0 }
     }
 
     /// Whether a line of so many bytes may be written.
@@ -30,13 +30,13 @@ impl Pace {
         }
         let left = self.level_bytes.checked_sub(bytes as u64);
         self.level_bytes = left.unwrap_or(self.level_bytes);
-        self.held_back += u64::from(left.is_none());
+        self.suppressed += u64::from(left.is_none());
         left.is_some()
     }
 
     /// How many lines were not written since this was last asked.
-    pub(super) fn take_held_back(&mut self) -> u64 {
-        std::mem::take(&mut self.held_back)
+    pub(super) fn take_suppressed(&mut self) -> u64 {
+        std::mem::take(&mut self.suppressed)
     }
 }
 
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn a_burst_passes_and_then_what_the_rate_brings() {
         let start = Instant::now();
-        let mut pace = Pace::new(start);
+        let mut pace = ByteRateLimiter::new(start);
         let mut passed = |lines: usize, at_ms| {
             let now = start + Duration::from_millis(at_ms);
             (0..lines).filter(|_| pace.admit(1_024, now)).count()
@@ -58,6 +58,6 @@ mod tests {
         assert_eq!(passed(100, 1_001), 64, "and nothing of it is forgotten");
         assert_eq!(passed(20_000, 1_000_000), 16 << 10, "no more than the burst, however long nobody came");
         assert_eq!(passed(1, 900_000), 0, "a clock that goes back brings nothing");
-        assert_eq!((pace.take_held_back(), pace.take_held_back()), (3_616 + 100 + 36 + 3_616 + 1, 0));
+        assert_eq!((pace.take_suppressed(), pace.take_suppressed()), (3_616 + 100 + 36 + 3_616 + 1, 0));
     }
 }

@@ -8,21 +8,21 @@ use crate::fields::{Fields, Value};
 use crate::json::push_string;
 
 /// How large each part is and a digest of it, by which it can be compared with a file. Nothing of what is in it.
-pub(crate) fn told(parts: &Parts) -> Fields {
-    let mut told = Fields::default();
+pub(crate) fn summary(parts: &Parts) -> Fields {
+    let mut summary = Fields::default();
     for (part, text) in parts.texts() {
-        told.add(part.name(), told_text(text));
+        summary.add(part.name(), text_summary(text));
     }
     if let Some(files) = &parts.contracts {
-        let file = |(path, text): (&String, &String)| told_text(text).with("path", path.as_str());
+        let file = |(path, text): (&String, &String)| text_summary(text).with("path", path.as_str());
         let all: usize = files.values().map(String::len).sum();
         let files: Vec<Fields> = files.iter().map(file).collect();
-        told.add(Part::Contracts.name(), Fields::default().with("bytes", all).with("files", files));
+        summary.add(Part::Contracts.name(), Fields::default().with("bytes", all).with("files", files));
     }
-    told
+    summary
 }
 
-fn told_text(text: &str) -> Fields {
+fn text_summary(text: &str) -> Fields {
     let digest: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
     Fields::default().with("bytes", text.len()).with("sha256", digest)
 }
@@ -59,7 +59,7 @@ fn json_text(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Changes;
+    use super::super::RevisionChanges;
     use super::*;
     use crate::json;
 
@@ -70,9 +70,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_has_sizes_and_no_hashes_of_passwords() {
+    fn the_summary_has_sizes_and_no_password_hashes() {
         let mut json = String::new();
-        told(&parts()).push_json(&mut json);
+        summary(&parts()).push_json(&mut json);
         let value = json::parse(&json).expect("JSON");
         let bytes = |part: &str| value.get(part).and_then(|part| part.get("bytes")).cloned();
         assert_eq!(bytes("users"), Some(json::Value::Number("9".to_owned())));
@@ -83,7 +83,8 @@ mod tests {
     #[test]
     fn the_content_is_the_change_that_makes_the_same_parts() {
         let Value::Json(json) = content(&parts()) else { panic!("no JSON") };
-        let changes = Changes::from_json(&json::parse(&json).expect("JSON")).unwrap_or_else(|why| panic!("{why}"));
+        let changes =
+            RevisionChanges::from_json(&json::parse(&json).expect("JSON")).unwrap_or_else(|why| panic!("{why}"));
         assert!(changes.applied_to(Parts::default()) == parts());
     }
 }

@@ -15,47 +15,47 @@ use tautwire_protocol::{ConnectReason, ProtocolVersion};
 use tautwire_reactor::{Doorkeeper, Ticket};
 
 use super::ban_file::{self, BanFile};
-use super::chains::{Chains, Lasting};
-use super::outside::{Http, read_authorities};
+use super::chains::{AuthChains, SharedAuthState};
+use super::http_client::{UreqClient, read_authorities};
 use super::random;
-use super::workers::{Clock, Told, WorkerCounters, WorkerLimits, WorkerTally, Workers};
+use super::workers::{AuthCallback, Clock, WorkerCounters, WorkerLimits, WorkerTally, Workers};
 use crate::config::Config;
 use crate::shared::Parts;
 
 /// Finds out who clients are.
-pub(crate) struct Porter {
-    chains: RwLock<Arc<Chains>>,
-    lasting: Mutex<Lasting>,
+pub(crate) struct ChainAuthenticator {
+    chains: RwLock<Arc<AuthChains>>,
+    shared_state: Mutex<SharedAuthState>,
     bans: Arc<Bans>,
     /// Passwords that need no hash.
     verified: Arc<VerifiedPasswords>,
     /// Where bans outlive the broker.
     ban_file: Mutex<Option<BanFile>>,
     /// Where nothing takes long, there are no threads for it.
-    workers: RwLock<Option<StartedWorkers>>,
+    workers: RwLock<Option<WorkerPool>>,
     /// What the first threads are started with.
-    pool: Pool,
+    pool: WorkerPoolConfig,
     tally: Arc<WorkerTally>,
     clock: Clock,
 }
 
 /// What threads are started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Pool {
+struct WorkerPoolConfig {
     limits: WorkerLimits,
     /// In DER.
     authorities: Vec<Vec<u8>>,
 }
 
-impl Pool {
-    fn of(config: &Config) -> Result<Pool, Vec<String>> {
+impl WorkerPoolConfig {
+    fn of(config: &Config) -> Result<WorkerPoolConfig, Vec<String>> {
         let auth = &config.auth;
         let mut limits = WorkerLimits { queue: config.limits.authentications, ..WorkerLimits::default() };
         limits.waiting_threads = auth.hook_concurrency;
         if auth.threads > 0 {
             limits.computing_threads = auth.threads;
         }
-        Ok(Pool {
+        Ok(WorkerPoolConfig {
             limits,
             authorities: read_authorities("auth.https_ca", auth.https_ca.iter()).map_err(|why| vec![why])?,
         })
@@ -63,32 +63,32 @@ impl Pool {
 }
 
 /// Threads, and what they have been started with.
-pub(crate) struct StartedWorkers(Pool, Arc<Workers>);
+pub(crate) struct WorkerPool(WorkerPoolConfig, Arc<Workers>);
 
 /// What a porter has read, to be adopted.
-pub(crate) struct Reading {
-    pub(crate) chains: Arc<Chains>,
-    pool: Pool,
+pub(crate) struct LoadedAuth {
+    pub(crate) chains: Arc<AuthChains>,
+    pool: WorkerPoolConfig,
     rules: Vec<FailureRule>,
     cached_passwords: usize,
 }
 
-impl Porter {
+impl ChainAuthenticator {
     /// A porter by whom clients are asked what the configuration says. It has threads of its own as soon as something takes long.
     ///
     /// # Errors
     /// Everything that is wrong with the files that are named.
-    pub(crate) fn new(config: &Config) -> Result<Porter, Vec<String>> {
-        let mut lasting = Lasting::new(&config.auth).map_err(|error| vec![error])?;
-        let chains = Chains::read(config, &Parts::default(), &mut lasting)?;
-        Ok(Porter {
+    pub(crate) fn new(config: &Config) -> Result<ChainAuthenticator, Vec<String>> {
+        let mut shared_state = SharedAuthState::new(&config.auth).map_err(|error| vec![error])?;
+        let chains = AuthChains::read(config, &Parts::default(), &mut shared_state)?;
+        Ok(ChainAuthenticator {
             chains: RwLock::new(Arc::new(chains)),
-            bans: lasting.bans().clone(),
-            verified: lasting.verified().clone(),
+            bans: shared_state.bans().clone(),
+            verified: shared_state.verified().clone(),
             ban_file: Mutex::new(None),
-            lasting: Mutex::new(lasting),
+            shared_state: Mutex::new(shared_state),
             workers: RwLock::new(None),
-            pool: Pool::of(config)?,
+            pool: WorkerPoolConfig::of(config)?,
             tally: Arc::default(),
             clock: Clock::start(),
         })
@@ -98,11 +98,11 @@ impl Porter {
     ///
     /// # Errors
     /// Everything that is wrong with the files that it names.
-    pub(crate) fn read(&self, config: &Config, shared: &Parts) -> Result<Reading, Vec<String>> {
-        let mut lasting = self.lasting.lock().unwrap_or_else(PoisonError::into_inner);
-        let chains = Chains::read(config, shared, &mut lasting);
-        match (chains, Pool::of(config)) {
-            (Ok(chains), Ok(pool)) => Ok(Reading {
+    pub(crate) fn read(&self, config: &Config, shared: &Parts) -> Result<LoadedAuth, Vec<String>> {
+        let mut shared_state = self.shared_state.lock().unwrap_or_else(PoisonError::into_inner);
+        let chains = AuthChains::read(config, shared, &mut shared_state);
+        match (chains, WorkerPoolConfig::of(config)) {
+            (Ok(chains), Ok(pool)) => Ok(LoadedAuth {
                 chains: Arc::new(chains),
                 pool,
                 rules: config.auth.ban.0.clone(),
@@ -116,19 +116,19 @@ impl Porter {
     ///
     /// # Errors
     /// They cannot be started.
-    pub(crate) fn workers_for(&self, reading: &Reading) -> Result<Option<StartedWorkers>, String> {
-        let Reading { chains, pool, .. } = reading;
+    pub(crate) fn workers_for(&self, reading: &LoadedAuth) -> Result<Option<WorkerPool>, String> {
+        let LoadedAuth { chains, pool, .. } = reading;
         let held = self.workers.read().unwrap_or_else(PoisonError::into_inner);
-        if !chains.ask() || held.as_ref().is_some_and(|StartedWorkers(held, _)| held == pool) {
+        if !chains.ask() || held.as_ref().is_some_and(|WorkerPool(held, _)| held == pool) {
             return Ok(None);
         }
         drop(held);
         self.started(pool).map(Some)
     }
 
-    /// From now on clients are asked by these. It takes no time, but for whoever drops the chains of before last. `workers` are those of [`Porter::workers_for`].
-    pub(crate) fn adopt(&self, reading: Reading, workers: Option<StartedWorkers>) {
-        let Reading { chains, pool: _, rules, cached_passwords } = reading;
+    /// From now on clients are asked by these. It takes no time, but for whoever drops the chains of before last. `workers` are those of [`ChainAuthenticator::workers_for`].
+    pub(crate) fn adopt(&self, reading: LoadedAuth, workers: Option<WorkerPool>) {
+        let LoadedAuth { chains, pool: _, rules, cached_passwords } = reading;
         self.bans.set_rules(rules);
         self.verified.clear(cached_passwords);
         if workers.is_some() {
@@ -138,7 +138,7 @@ impl Porter {
         *self.chains.write().unwrap_or_else(PoisonError::into_inner) = chains;
     }
 
-    pub(crate) fn chains(&self) -> Arc<Chains> {
+    pub(crate) fn chains(&self) -> Arc<AuthChains> {
         self.chains.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -155,16 +155,16 @@ impl Porter {
     }
 
     /// Not for threads that serve clients: it reads the system's certificates.
-    fn started(&self, pool: &Pool) -> Result<StartedWorkers, String> {
-        let outside = Box::new(Http::new(&pool.authorities));
-        let workers = Workers::start(pool.limits, self.clock, outside, self.tally.clone());
+    fn started(&self, pool: &WorkerPoolConfig) -> Result<WorkerPool, String> {
+        let http_client = Box::new(UreqClient::new(&pool.authorities));
+        let workers = Workers::start(pool.limits, self.clock, http_client, self.tally.clone());
         let workers = workers.map_err(|error| format!("threads for authentication cannot be started: {error}"))?;
-        Ok(StartedWorkers(pool.clone(), Arc::new(workers)))
+        Ok(WorkerPool(pool.clone(), Arc::new(workers)))
     }
 
     fn workers(&self) -> Option<Arc<Workers>> {
         let held = self.workers.read().unwrap_or_else(PoisonError::into_inner);
-        held.as_ref().map(|StartedWorkers(_, workers)| workers.clone())
+        held.as_ref().map(|WorkerPool(_, workers)| workers.clone())
     }
 
     /// Who is not let in, whatever it shows.
@@ -173,7 +173,7 @@ impl Porter {
     }
 
     /// From now on these are the bans that the nodes of a cluster share. They are not written down here.
-    pub(crate) fn share_bans(&self, bans: Vec<Ban>) {
+    pub(crate) fn apply_shared_bans(&self, bans: Vec<Ban>) {
         self.bans.share(bans, self.now());
     }
 
@@ -181,7 +181,7 @@ impl Porter {
     ///
     /// # Errors
     /// What is there is not understood.
-    pub(crate) fn keep_bans_in(&self, folder: &Path) -> Result<(), String> {
+    pub(crate) fn persist_bans_in(&self, folder: &Path) -> Result<(), String> {
         let path = folder.join(ban_file::NAME);
         let now = self.now();
         for ban in ban_file::read(&path)? {
@@ -198,18 +198,18 @@ impl Porter {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn keep_bans(&self) -> Result<(), String> {
-        self.keep_bans_if(|_, _| true)
+    pub(crate) fn persist_bans(&self) -> Result<(), String> {
+        self.persist_bans_if(|_, _| true)
     }
 
     /// The same, if rules have made bans that are not written down. One that cannot be written is tried again with the next.
-    pub(crate) fn keep_bans_by_rule(&self) {
-        if let Err(error) = self.keep_bans_if(BanFile::is_behind) {
+    pub(crate) fn persist_rule_bans(&self) {
+        if let Err(error) = self.persist_bans_if(BanFile::is_out_of_date) {
             log::error!("bans by rule hold, but a restart forgets them: {error}");
         }
     }
 
-    fn keep_bans_if(&self, is_wanted: impl Fn(&BanFile, u64) -> bool) -> Result<(), String> {
+    fn persist_bans_if(&self, is_wanted: impl Fn(&BanFile, u64) -> bool) -> Result<(), String> {
         // Under the lock, so that the last to write knows of all.
         let mut file = self.ban_file.lock().unwrap_or_else(PoisonError::into_inner);
         let by_rule = self.bans.counters().by_rule;
@@ -221,14 +221,14 @@ impl Porter {
 
     /// Whether this is the password of a user of a file, who is not banned, for those who use the admin API. It counts as an
     /// authentication by a listener does, takes as long for a user that is not there, and runs here.
-    pub(crate) fn knows_password(
+    pub(crate) fn verify_password(
         &self,
         file: &Arc<PasswordFile>,
         name: &str,
         password: &Secret,
         address: IpAddr,
     ) -> bool {
-        let chain = self.lasting.lock().unwrap_or_else(PoisonError::into_inner).chain_of(file.clone());
+        let chain = self.shared_state.lock().unwrap_or_else(PoisonError::into_inner).chain_of(file.clone());
         // A proxy on this machine is not who fails.
         let address = Some(address).filter(|address| !address.to_canonical().is_loopback());
         let origin = identity::ClientOrigin {
@@ -274,17 +274,17 @@ impl Porter {
 }
 
 /// A client of a listener, of which it is found out who it is.
-struct Asked {
+struct PendingAuth {
     listener: Arc<str>,
     ticket: Ticket,
 }
 
-impl Told for Asked {
+impl AuthCallback for PendingAuth {
     fn is_wanted(&self) -> bool {
         self.ticket.is_wanted()
     }
 
-    fn tell(self: Box<Self>, step: AuthStep) {
+    fn complete(self: Box<Self>, step: AuthStep) {
         // Of work that has been run, nothing is left.
         if let Ok(verdict) = verdict(&self.listener, step) {
             self.ticket.decide(verdict);
@@ -292,13 +292,13 @@ impl Told for Asked {
     }
 }
 
-impl fmt::Debug for Porter {
+impl fmt::Debug for ChainAuthenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Porter").finish_non_exhaustive()
     }
 }
 
-impl Doorkeeper for Porter {
+impl Doorkeeper for ChainAuthenticator {
     fn lets_in(&self, address: IpAddr) -> bool {
         !self.bans.has_address(address, self.now())
     }
@@ -316,7 +316,7 @@ impl Doorkeeper for Porter {
                     return Some(refused(ConnectReason::ServerUnavailable, "nobody knows clients of this listener"));
                 };
                 let mut fill = |bytes: &mut [u8]| random(bytes).map_err(|_| RandomUnavailable);
-                chain.begin(attempt_of(origin, attempt), now, &mut fill)
+                chain.begin(to_attempt(origin, attempt), now, &mut fill)
             }
             Question::Continue { data, state } => match state.downcast::<Exchange>() {
                 Ok(exchange) => exchange.go_on(&data, now),
@@ -330,7 +330,7 @@ impl Doorkeeper for Porter {
         let Some(workers) = self.workers() else {
             return Some(refused(ConnectReason::ServerBusy, "no thread finds out who clients are"));
         };
-        workers.submit(work, Asked { listener, ticket });
+        workers.submit(work, PendingAuth { listener, ticket });
         None
     }
 }
@@ -365,10 +365,10 @@ fn refused(reason: ConnectReason, why: &'static str) -> Verdict {
     Verdict::Refused { reason, why: why.into(), detail: None }
 }
 
-fn attempt_of(origin: &Origin, attempt: Attempt) -> identity::AuthAttempt {
+fn to_attempt(origin: &Origin, attempt: Attempt) -> identity::AuthAttempt {
     let Attempt { version, client_id, user_name, password, method, data } = attempt;
     identity::AuthAttempt {
-        origin: Arc::new(provenance_of(origin)),
+        origin: Arc::new(to_provenance(origin)),
         client_id,
         user_name,
         password: password.map(|bytes| Secret::new(bytes.into_vec())),
@@ -378,7 +378,7 @@ fn attempt_of(origin: &Origin, attempt: Attempt) -> identity::AuthAttempt {
     }
 }
 
-fn provenance_of(origin: &Origin) -> identity::ClientOrigin {
+fn to_provenance(origin: &Origin) -> identity::ClientOrigin {
     let (address, peer_uid) = match origin.peer() {
         Some(Peer::Network { ip, .. }) => (Some(ip), None),
         Some(Peer::Local { uid }) => (None, uid),

@@ -14,7 +14,7 @@ const RIGHTS_KEPT: u32 = 0o640;
 
 /// Why a file has not been changed.
 #[derive(Debug)]
-pub(crate) enum NotChanged<E> {
+pub(crate) enum FileEditError<E> {
     /// The text cannot be changed like this.
     Refused(E),
     /// The file cannot be read or written.
@@ -31,11 +31,11 @@ pub(crate) fn change<E>(
     makes: bool,
     bytes_max: usize,
     change: impl FnOnce(&str) -> Result<String, E>,
-) -> Result<(), NotChanged<E>> {
-    let (path, file) = locked(path, makes).map_err(NotChanged::File)?;
-    let text = files::text_of(&file, bytes_max).map_err(|why| NotChanged::File(io::Error::other(why)))?;
-    let changed = change(&text).map_err(NotChanged::Refused)?;
-    replace(&path, &file, &changed).map_err(NotChanged::File)
+) -> Result<(), FileEditError<E>> {
+    let (path, file) = locked(path, makes).map_err(FileEditError::File)?;
+    let text = files::text_of(&file, bytes_max).map_err(|why| FileEditError::File(io::Error::other(why)))?;
+    let changed = change(&text).map_err(FileEditError::Refused)?;
+    replace(&path, &file, &changed).map_err(FileEditError::File)
 }
 
 /// The file, locked against others that change it, and where it really is.
