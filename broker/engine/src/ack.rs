@@ -9,16 +9,16 @@ use tautwire_protocol::{
 use tautwire_session::{AckLevel, LogPosition};
 
 /// When something was read, by the low 32 bits of a clock that counts microseconds: they wrap around after 71 minutes.
-pub(crate) type Stamp = u32;
+pub(crate) type TimestampUs = u32;
 
 /// An acknowledgement that waits for the journal.
 #[derive(Debug)]
-pub(crate) struct Delayed {
+pub(crate) struct DelayedAck {
     /// The frame that must be as safe as `level` says.
     pub(crate) until: LogPosition,
     pub(crate) level: AckLevel,
     /// When what it answers was read.
-    pub(crate) since: Stamp,
+    pub(crate) since: TimestampUs,
     pub(crate) ack: Ack,
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum Ack {
 
 impl Ack {
     /// Whether the client may count its message as no longer in flight [MQTT-3.3.4-7] although no identifier is held.
-    pub(crate) fn ends_publish(&self) -> bool {
+    pub(crate) fn completes_publish(&self) -> bool {
         match self {
             Ack::Published(..) => true,
             Ack::Received(_, reason, _) => reason.is_error(),
@@ -54,7 +54,7 @@ impl Ack {
     }
 
     /// Whether it says what has become of a message of the client.
-    pub(crate) fn answers_publish(&self) -> bool {
+    pub(crate) fn is_publish_ack(&self) -> bool {
         matches!(self, Ack::Published(..) | Ack::Received(..))
     }
 

@@ -4,25 +4,25 @@
 use tautwire_protocol::ReasonCode;
 use tautwire_session::Journal;
 
-use crate::admission::identity_of;
-use crate::handshake::Caller;
-use crate::hub::Hub;
+use crate::authentication::identity_of;
+use crate::connect::RefusedClient;
 use crate::place::{ConnectionIndex, SessionIndex};
+use crate::state::ShardState;
 use crate::text::beginning;
 
 /// Records are let through at every level of the log.
 const TARGET: &str = "audit";
 
 /// What of the User Name of a refused client is told. Some clients send a token there: its beginning gives nothing away.
-const USER_NAME_TOLD_BYTES: usize = 128;
+const USER_NAME_LOGGED_BYTES: usize = 128;
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// A client has been let in.
     pub(crate) fn audit_connect(&self, index: ConnectionIndex, session: SessionIndex) {
         if log::max_level() == log::LevelFilter::Off {
             return;
         }
-        let Connected { user, listener, address } = self.connected(index);
+        let AuditedClient { user, listener, address } = self.audited_client(index);
         let client_id = self.sessions[session].client_id();
         log::error!(
             target: TARGET, event = "connect", client_id = client_id, user = user, listener = listener, address = &*address; ""
@@ -35,7 +35,7 @@ impl<J: Journal> Hub<J> {
         if log::max_level() == log::LevelFilter::Off {
             return;
         }
-        let Connected { user, listener, address } = self.connected(index);
+        let AuditedClient { user, listener, address } = self.audited_client(index);
         let client_id = self.sessions[session].client_id();
         log::error!(
             target: TARGET,
@@ -46,12 +46,18 @@ impl<J: Journal> Hub<J> {
     }
 
     /// A CONNECT has been answered with an error. Nobody has shown to be who it names.
-    pub(crate) fn audit_refused(&self, index: ConnectionIndex, caller: &Caller<'_>, reason: ReasonCode, why: &str) {
+    pub(crate) fn audit_connect_refused(
+        &self,
+        index: ConnectionIndex,
+        caller: &RefusedClient<'_>,
+        reason: ReasonCode,
+        why: &str,
+    ) {
         if log::max_level() == log::LevelFilter::Off {
             return;
         }
-        let user = beginning(caller.user_name, USER_NAME_TOLD_BYTES);
-        let Connected { listener, address, .. } = self.connected(index);
+        let user = beginning(caller.user_name, USER_NAME_LOGGED_BYTES);
+        let AuditedClient { listener, address, .. } = self.audited_client(index);
         log::error!(
             target: TARGET,
             event = "refused", client_id = caller.client_id, user = user, listener = listener,
@@ -63,7 +69,7 @@ impl<J: Journal> Hub<J> {
     /// A connected client has failed to re-authenticate.
     #[cold]
     pub(crate) fn audit_reauthentication(&self, index: ConnectionIndex, reason: ReasonCode, why: &str) {
-        let Connected { user, listener, address } = self.connected(index);
+        let AuditedClient { user, listener, address } = self.audited_client(index);
         let client_id = self.client_id_of(index);
         log::error!(
             target: TARGET,
@@ -75,8 +81,8 @@ impl<J: Journal> Hub<J> {
 
     /// A client is refused from now on, for a time, because its connections break off too often.
     #[cold]
-    pub(crate) fn audit_held_back(&self, index: ConnectionIndex, client_id: &str) {
-        let Connected { user, listener, address } = self.connected(index);
+    pub(crate) fn audit_flapping_blocked(&self, index: ConnectionIndex, client_id: &str) {
+        let AuditedClient { user, listener, address } = self.audited_client(index);
         log::error!(
             target: TARGET,
             event = "held_back", client_id = client_id, user = user, listener = listener, address = &*address;
@@ -87,13 +93,13 @@ impl<J: Journal> Hub<J> {
     /// The access rules do not allow what a client wants.
     #[cold]
     pub(crate) fn audit_denied(&self, index: ConnectionIndex, what: &str, topic: &str) {
-        self.audit_denied_to(index, self.client_id_of(index), what, topic);
+        self.audit_denied_client(index, self.client_id_of(index), what, topic);
     }
 
     /// The same of a client that has no session yet.
     #[cold]
-    pub(crate) fn audit_denied_to(&self, index: ConnectionIndex, client_id: &str, what: &str, topic: &str) {
-        let Connected { user, listener, address } = self.connected(index);
+    pub(crate) fn audit_denied_client(&self, index: ConnectionIndex, client_id: &str, what: &str, topic: &str) {
+        let AuditedClient { user, listener, address } = self.audited_client(index);
         log::error!(
             target: TARGET,
             event = "denied", what = what, topic = topic, client_id = client_id, user = user, listener = listener,
@@ -106,10 +112,10 @@ impl<J: Journal> Hub<J> {
         self.connections[index].session().map_or("", |session| self.sessions[session].client_id())
     }
 
-    fn connected(&self, index: ConnectionIndex) -> Connected<'_> {
+    fn audited_client(&self, index: ConnectionIndex) -> AuditedClient<'_> {
         let connection = &self.connections[index];
-        let identity = identity_of(connection.standing());
-        Connected {
+        let identity = identity_of(connection.auth_state());
+        AuditedClient {
             user: identity.and_then(|identity| identity.user.as_deref()).unwrap_or_default(),
             listener: connection.origin().map_or("", |origin| origin.listener()),
             address: connection.peer().map(|peer| peer.to_string()).unwrap_or_default(),
@@ -118,7 +124,7 @@ impl<J: Journal> Hub<J> {
 }
 
 /// Where a connection comes from, and whose it is as far as that has been asked.
-struct Connected<'h> {
+struct AuditedClient<'h> {
     user: &'h str,
     listener: &'h str,
     address: String,

@@ -6,7 +6,7 @@ use crate::wheel::{Timer, Wheel};
 
 /// A deadline further away is looked at before it comes: entries are never taken out of the wheel, so one for a far moment
 /// would stay long after its connection or session.
-const LOOK_AGAIN_MS: u64 = 60_000;
+const RECHECK_MS: u64 = 60_000;
 
 /// What time it is, and which deadlines there are.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Clock {
     /// Makes sure that whoever `timer` belongs to is looked at no later than `at_ms`. `arm` is told when that will be, and says whether
     /// it needs an entry of its own: whoever has a sooner one does not.
     pub(crate) fn arm(&mut self, timer: Timer, at_ms: u64, arm: impl FnOnce(u64) -> bool) {
-        let at_ms = at_ms.min(self.now_ms + LOOK_AGAIN_MS);
+        let at_ms = at_ms.min(self.now_ms + RECHECK_MS);
         if arm(at_ms) {
             self.wheel.arm(timer, at_ms);
         }
@@ -45,7 +45,7 @@ impl Clock {
 
     /// Finds the deadlines that have come.
     #[inline(always)]
-    pub(crate) fn find_due(&mut self) {
+    pub(crate) fn collect_due(&mut self) {
         self.wheel.expire(self.now_ms, &mut self.due);
     }
 
@@ -78,22 +78,22 @@ mod tests {
     }
 
     #[test]
-    fn a_far_deadline_is_looked_at_before_it_comes() {
+    fn a_far_deadline_is_rechecked_early() {
         let mut clock = Clock::new(NOW_MS);
         let mut armed_ms = 0;
-        clock.arm(timer(), NOW_MS + 10 * LOOK_AGAIN_MS, |at_ms| {
+        clock.arm(timer(), NOW_MS + 10 * RECHECK_MS, |at_ms| {
             armed_ms = at_ms;
             true
         });
-        assert_eq!(armed_ms, NOW_MS + LOOK_AGAIN_MS);
+        assert_eq!(armed_ms, NOW_MS + RECHECK_MS);
         clock.set(armed_ms);
-        clock.find_due();
+        clock.collect_due();
         assert_eq!(clock.next_due(), Some(timer()));
         assert_eq!((clock.has_due(), clock.next_ms()), (false, None));
     }
 
     #[test]
-    fn who_has_a_sooner_entry_gets_no_other() {
+    fn an_earlier_entry_is_reused() {
         let mut clock = Clock::new(NOW_MS);
         clock.arm(timer(), NOW_MS + 1_000, |_| false);
         assert_eq!(clock.next_ms(), None);

@@ -9,14 +9,14 @@ use tautwire_protocol::{Properties, PropertyContext, PropertyId, ReasonCode};
 use tautwire_router::ShardIndex;
 use tautwire_session::{Journal, LogState};
 
-use crate::frames::Outgoing;
-use crate::hub::Hub;
 use crate::log_state;
+use crate::publish_packets::OutgoingPublish;
 use crate::regime::Regime;
 use crate::retained_publisher::without_publisher;
 use crate::route::Publisher;
 use crate::shard::Shard;
 use crate::slow_consumer::SlowConsumer;
+use crate::state::ShardState;
 use crate::text::beginning;
 use crate::violations::ViolationBook;
 
@@ -34,34 +34,34 @@ const LOG_INTERVAL_MS: u64 = 1_000;
 pub(crate) struct MessageRefusal {
     pub(crate) reason: ReasonCode,
     pub(crate) why: Cow<'static, str>,
-    pub(crate) consequence: Consequence,
+    pub(crate) consequence: RefusalAction,
 }
 
 /// Whether a refusal ends the publisher's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Consequence {
+pub(crate) enum RefusalAction {
     Never,
     Always,
     /// Where the protocol has no answer that says it: at QoS 0, and in 3.1.1.
-    WithoutAnswer,
+    WithoutReasonCode,
     /// Never. There is no memory for the message, and it may be sent again. A publisher of 3.1.1, which cannot be told, waits.
-    WhenThereIsMemory,
+    RetryWhenMemoryFree,
     /// The same, where the queue of a session is full.
-    WhenQueueHasRoom,
+    RetryWhenQueueHasRoom,
     /// Never. The publisher waits until the queue of a session has room.
     PausedForQueue,
     /// Never. The publisher waits until the channel to this shard has room.
     Congested(ShardIndex),
     /// Never. The queue of a shared subscription is full, and the message may be sent again.
-    WhenShareQueueHasRoom,
+    RetryWhenShareQueueHasRoom,
     /// Where the message would have to be acknowledged, and the protocol has no answer that says why it is not: in 3.1.1.
     Unacknowledged,
 }
 
-impl Consequence {
+impl RefusalAction {
     /// Whether the publisher, whatever its version, waits and is not told anything.
-    pub(crate) fn is_wait(self) -> bool {
-        matches!(self, Consequence::PausedForQueue | Consequence::Congested(_))
+    pub(crate) fn pauses_publisher(self) -> bool {
+        matches!(self, RefusalAction::PausedForQueue | RefusalAction::Congested(_))
     }
 }
 
@@ -70,7 +70,11 @@ impl MessageRefusal {
     #[cold]
     pub(crate) fn no_memory() -> Box<MessageRefusal> {
         let why = "there is no memory for the message, or for those who want it; send it again later".into();
-        Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, consequence: Consequence::WhenThereIsMemory })
+        Box::new(MessageRefusal {
+            reason: ReasonCode::QuotaExceeded,
+            why,
+            consequence: RefusalAction::RetryWhenMemoryFree,
+        })
     }
 
     /// The queue of a session that wants the message is full.
@@ -78,8 +82,8 @@ impl MessageRefusal {
     pub(crate) fn queue_full(policy: SlowConsumer) -> Box<MessageRefusal> {
         let why = "the queue of a subscriber is full; send the message again later".into();
         let consequence = match policy {
-            SlowConsumer::PausePublisher => Consequence::PausedForQueue,
-            _ => Consequence::WhenQueueHasRoom,
+            SlowConsumer::PausePublisher => RefusalAction::PausedForQueue,
+            _ => RefusalAction::RetryWhenQueueHasRoom,
         };
         Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, consequence })
     }
@@ -89,7 +93,7 @@ impl MessageRefusal {
     pub(crate) fn congested(shard: ShardIndex) -> Box<MessageRefusal> {
         let (reason, why) =
             (ReasonCode::ServerBusy, "a thread of the broker is behind; send the message again later".into());
-        Box::new(MessageRefusal { reason, why, consequence: Consequence::Congested(shard) })
+        Box::new(MessageRefusal { reason, why, consequence: RefusalAction::Congested(shard) })
     }
 
     /// The queue of a shared subscription that matches has no room for the message.
@@ -98,7 +102,7 @@ impl MessageRefusal {
         let why =
             "no member of a shared subscription takes messages, and its queue is full; send the message again later"
                 .into();
-        let consequence = Consequence::WhenShareQueueHasRoom;
+        let consequence = RefusalAction::RetryWhenShareQueueHasRoom;
         Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, consequence })
     }
 
@@ -106,7 +110,7 @@ impl MessageRefusal {
     #[cold]
     pub(crate) fn no_disk(state: LogState) -> Box<MessageRefusal> {
         let why = if state == LogState::Full { log_state::FULL } else { log_state::FAILED }.into();
-        Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, consequence: Consequence::Unacknowledged })
+        Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, consequence: RefusalAction::Unacknowledged })
     }
 
     /// The access rules do not allow the message.
@@ -118,45 +122,45 @@ impl MessageRefusal {
     /// Boxed, so that the result of what is not refused stays small.
     #[cold]
     pub(crate) fn new(reason: ReasonCode, why: &'static str) -> Box<MessageRefusal> {
-        Box::new(MessageRefusal { reason, why: why.into(), consequence: Consequence::Never })
+        Box::new(MessageRefusal { reason, why: why.into(), consequence: RefusalAction::Never })
     }
 }
 
 /// A message breaks the contract of its topic, and is not to go on.
 #[derive(Debug)]
-pub(crate) struct BrokenContract {
+pub(crate) struct ViolatedContract {
     contract: Arc<Contract>,
     violation: Box<Violation>,
 }
 
 /// Keeps the log readable while a fleet misbehaves.
 #[derive(Debug, Default)]
-pub(crate) struct ViolationLog {
+pub(crate) struct ViolationLogLimiter {
     next_ms: u64,
-    unsaid: u64,
+    suppressed: u64,
     /// What operators can be told.
-    pub(crate) book: ViolationBook,
+    pub(crate) history: ViolationBook,
 }
 
-impl ViolationLog {
+impl ViolationLogLimiter {
     /// Whether there is a line for a message that breaks its contract: how many others have had none since the last line, or `None`.
     pub(crate) fn line(&mut self, now_ms: u64) -> Option<u64> {
         if now_ms < self.next_ms {
-            self.unsaid += 1;
+            self.suppressed += 1;
             return None;
         }
         self.next_ms = now_ms + LOG_INTERVAL_MS;
-        Some(std::mem::take(&mut self.unsaid))
+        Some(std::mem::take(&mut self.suppressed))
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Holds a message to `contract`. One that only observes lets everything pass.
-    pub(crate) fn hold_to(
+    pub(crate) fn check_contract(
         &mut self,
         contract: &Arc<Contract>,
-        outgoing: &Outgoing<'_>,
-    ) -> Result<(), Box<BrokenContract>> {
+        outgoing: &OutgoingPublish<'_>,
+    ) -> Result<(), Box<ViolatedContract>> {
         self.counters().payloads_checked.add(1);
         let MessageRef { topic, properties, payload, retain, .. } = outgoing.message;
         if retain && payload.is_empty() {
@@ -164,26 +168,26 @@ impl<J: Journal> Hub<J> {
             return Ok(());
         }
         let Err(violation) = contract.check(topic, content_type(properties), payload) else { return Ok(()) };
-        self.regime.note_violation(contract.name(), topic, &violation, self.clock.now_ms());
+        self.config.record_violation(contract.name(), topic, &violation, self.clock.now_ms());
         self.log_violation(contract, topic, &violation);
         if contract.on_violation() == OnViolation::Observe {
             self.counters().violations_observed.add(1);
             return Ok(());
         }
-        Err(Box::new(BrokenContract { contract: contract.clone(), violation }))
+        Err(Box::new(ViolatedContract { contract: contract.clone(), violation }))
     }
 
     fn log_violation(&mut self, contract: &Contract, topic: &str, violation: &Violation) {
-        let Some(unsaid) = self.regime.violation_line(self.clock.now_ms()) else { return };
-        let more = if unsaid > 0 { format!(" ({unsaid} more since the last line)") } else { String::new() };
+        let Some(suppressed) = self.config.take_violation_line(self.clock.now_ms()) else { return };
+        let more = if suppressed > 0 { format!(" ({suppressed} more since the last line)") } else { String::new() };
         log::warn!("{topic:?} breaks the contract {}: {violation}{more}", contract.name());
     }
 }
 
 impl<J: Journal> Shard<J> {
     /// Takes on the contracts that hold now, if they are others.
-    pub(crate) fn take_on_contracts(&mut self, regime: &Regime) {
-        if self.hub.regime.adopt_contracts(&regime.contracts) {
+    pub(crate) fn apply_contracts(&mut self, config: &Regime) {
+        if self.state.config.apply_contracts(&config.contracts) {
             // What is remembered of topics has the contracts of before.
             self.table.generation += 1;
         }
@@ -191,24 +195,24 @@ impl<J: Journal> Shard<J> {
 
     /// Does with a message what its contract says of those that break it.
     #[cold]
-    pub(crate) fn refuse_broken(
+    pub(crate) fn refuse_violation(
         &mut self,
-        broken: BrokenContract,
-        outgoing: &Outgoing<'_>,
+        broken: ViolatedContract,
+        outgoing: &OutgoingPublish<'_>,
     ) -> Result<bool, Box<MessageRefusal>> {
-        let BrokenContract { contract, violation } = broken;
+        let ViolatedContract { contract, violation } = broken;
         let consequence = match contract.on_violation() {
             OnViolation::Quarantine => {
-                self.hub.counters().violations_quarantined.add(1);
+                self.state.counters().violations_quarantined.add(1);
                 return Ok(self.quarantine(&contract, &violation, &outgoing.message));
             }
-            OnViolation::Disconnect => Consequence::Always,
+            OnViolation::Disconnect => RefusalAction::Always,
             OnViolation::Reject if contract.unacknowledged() == Unacknowledged::Disconnect => {
-                Consequence::WithoutAnswer
+                RefusalAction::WithoutReasonCode
             }
-            OnViolation::Reject | OnViolation::Observe => Consequence::Never,
+            OnViolation::Reject | OnViolation::Observe => RefusalAction::Never,
         };
-        self.hub.counters().violations_rejected.add(1);
+        self.state.counters().violations_rejected.add(1);
         let why = explanation(&contract, &violation).into();
         Err(Box::new(MessageRefusal { reason: ReasonCode::PayloadFormatInvalid, why, consequence }))
     }
@@ -229,16 +233,16 @@ impl<J: Journal> Shard<J> {
             append_user_property(&mut properties, name, value);
         }
         // It goes to those who are there, and is kept for nobody else.
-        let id = self.hub.common.next_message_id();
+        let id = self.state.context.next_message_id();
         let message = MessageRef { id, topic: &topic, properties: &properties, retain: false, ..*message };
-        let mut outgoing = Outgoing { is_checked: true, ..Outgoing::new(message) };
-        let generation = self.hub.common.exchange().generation();
+        let mut outgoing = OutgoingPublish { is_checked: true, ..OutgoingPublish::new(message) };
+        let generation = self.state.context.exchange().generation();
         self.route(&mut outgoing, Publisher::Broker, generation).unwrap_or(false)
     }
 
     /// Whether a message is refused because of its payload.
-    pub(crate) fn would_break_contract(&self, message: &MessageRef<'_>) -> bool {
-        let Some(contract) = self.hub.regime.contracts().find(message.topic) else { return false };
+    pub(crate) fn violates_contract(&self, message: &MessageRef<'_>) -> bool {
+        let Some(contract) = self.state.config.contracts().find(message.topic) else { return false };
         let is_refused = matches!(contract.on_violation(), OnViolation::Reject | OnViolation::Disconnect);
         let MessageRef { topic, properties, payload, .. } = *message;
         // It takes a retained message away, and says nothing itself [MQTT-3.3.1-6].
@@ -247,14 +251,14 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Why a will must not be taken on, if it must not: it would break its contract when nobody is there to be told.
-    pub(crate) fn will_breaks_contract(&self, will: &tautwire_protocol::Will<'_>) -> Option<String> {
+    pub(crate) fn will_contract_violation(&self, will: &tautwire_protocol::Will<'_>) -> Option<String> {
         let topic = will.topic.as_str();
-        let contract = self.hub.regime.contracts().find(topic)?.clone();
+        let contract = self.state.config.contracts().find(topic)?.clone();
         if !matches!(contract.on_violation(), OnViolation::Reject | OnViolation::Disconnect) {
             return None;
         }
         let violation = contract.check(topic, will.properties.content_type(), will.payload).err()?;
-        self.hub.counters().violations_rejected.add(1);
+        self.state.counters().violations_rejected.add(1);
         Some(format!("the will breaks the {}", explanation(&contract, &violation)))
     }
 }

@@ -21,7 +21,7 @@ impl Counter {
     }
 
     /// Adds from any thread, to a counter that nobody changes in another way.
-    pub fn add_from_anywhere(&self, n: u64) {
+    pub fn add_from_any_thread(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
@@ -57,7 +57,7 @@ macro_rules! counters {
             }
 
             /// Every name with its meaning, in one order with [`Totals::each`].
-            pub const MEANINGS: &[(&str, &str)] = &[$((stringify!($name), concat!($($doc),+).trim_ascii()),)*];
+            pub const DESCRIPTIONS: &[(&str, &str)] = &[$((stringify!($name), concat!($($doc),+).trim_ascii()),)*];
 
             /// Every name with its value, for reports.
             pub fn each(&self, mut visit: impl FnMut(&'static str, u64)) {
@@ -356,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gauges_may_rise_on_one_shard_and_fall_on_another() {
+    fn gauges_add_up_across_shards() {
         let shards = [Counters::default(), Counters::default()];
         shards[0].stored_messages.add(3);
         shards[1].stored_messages.subtract(1);

@@ -12,29 +12,29 @@ use tautwire_session::{Change, Journal, Outbound, PendingMessage, Resend, Subscr
 use crate::ack::Ack;
 use crate::cluster::{Fit, comes_by_log};
 use crate::cold::Unread;
-use crate::connections::{Alias, Connection, Replay};
+use crate::connections::{Connection, Replay, TopicAlias};
 use crate::drops::DropReason;
-use crate::formats::Wanted;
-use crate::frames::{self, Header, Outgoing};
-use crate::hub::Hub;
 use crate::place::{ConnectionIndex, SessionIndex};
+use crate::publish_packets::{self, OutgoingPublish, PublishHeader};
 use crate::scans::CLIENT_STEPS;
+use crate::state::ShardState;
 use crate::trace::Step;
+use crate::transcoding::FormatRequest;
 
 /// How a subscription wants a message.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct DeliveryTerms<'a> {
+pub(crate) struct DeliveryOptions<'a> {
     /// The lower of the message's QoS and the granted one [MQTT-3.8.4-8].
     pub(crate) qos: QoS,
     pub(crate) retain: bool,
     pub(crate) subscription_ids: &'a [SubscriptionId],
     pub(crate) share: Option<&'a Arc<str>>,
     /// The message goes to others too.
-    pub(crate) shared_frame: bool,
+    pub(crate) is_shared: bool,
 }
 
 /// What came of sending a retained message.
-enum Replayed {
+enum ReplayStep {
     /// One has been dealt with.
     One,
     /// None is due or may be sent yet; what waits in the queue goes on.
@@ -43,15 +43,20 @@ enum Replayed {
     Later,
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Delivers a message to a session of this shard: at once where its client can take it, else by its queue.
     #[inline]
-    pub(crate) fn deliver(&mut self, session: SessionIndex, outgoing: &mut Outgoing<'_>, terms: DeliveryTerms<'_>) {
-        match (terms.qos, self.sessions.connection(session)) {
-            (QoS::AtMostOnce, Some(connection)) => self.deliver_at_most_once(connection, outgoing, terms),
+    pub(crate) fn deliver(
+        &mut self,
+        session: SessionIndex,
+        outgoing: &mut OutgoingPublish<'_>,
+        options: DeliveryOptions<'_>,
+    ) {
+        match (options.qos, self.sessions.connection(session)) {
+            (QoS::AtMostOnce, Some(connection)) => self.deliver_at_most_once(connection, outgoing, options),
             // QoS 0 is not kept for those who are away [MQTT 5.0 section 4.1].
             (QoS::AtMostOnce, None) => {}
-            (_, connection) => self.deliver_acknowledged(session, connection, outgoing, terms),
+            (_, connection) => self.deliver_acknowledged(session, connection, outgoing, options),
         }
     }
 
@@ -59,46 +64,46 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn deliver_at_most_once(
         &mut self,
         index: ConnectionIndex,
-        outgoing: &Outgoing<'_>,
-        terms: DeliveryTerms<'_>,
+        outgoing: &OutgoingPublish<'_>,
+        options: DeliveryOptions<'_>,
     ) {
         let connection = &self.connections[index];
         let pending = connection.pending_bytes();
-        if !self.memory.output_takes(pending, outgoing.message.payload.len()) {
+        if !self.memory.has_output_room(pending, outgoing.message.payload.len()) {
             self.drop_output_full(index, outgoing);
             return;
         }
         if !outgoing.has_room {
             // What has room is not of the log. What is of a group, its home has seen to.
-            if self.is_in_cluster() && terms.share.is_none() && self.has_had(index, outgoing.message.id) {
+            if self.is_in_cluster() && options.share.is_none() && self.has_had(index, outgoing.message.id) {
                 return;
             }
-            if !self.memory.take_spare(pending, outgoing.message.payload.len()) {
+            if !self.memory.reserve_memory(pending, outgoing.message.payload.len()) {
                 self.counters().dropped_memory_full.add(1);
-                self.note_drop_at(index, DropReason::MemoryFull, outgoing.message.topic);
+                self.record_drop_at(index, DropReason::MemoryFull, outgoing.message.topic);
                 return;
             }
         }
-        if self.write_publish(index, outgoing, terms, None, false) {
-            self.stopwatch.note_delivered(QoS::AtMostOnce, 1);
+        if self.write_publish(index, outgoing, options, None, false) {
+            self.latency_recorder.note_delivered(QoS::AtMostOnce, 1);
         } else {
             self.count_unsendable(index, outgoing.message.topic);
         }
     }
 
     #[cold]
-    fn drop_output_full(&mut self, index: ConnectionIndex, outgoing: &Outgoing<'_>) {
+    fn drop_output_full(&mut self, index: ConnectionIndex, outgoing: &OutgoingPublish<'_>) {
         if self.is_in_cluster() && self.has_had(index, outgoing.message.id) {
             return;
         }
         self.counters().dropped_output_full.add(1);
-        self.note_drop_at(index, DropReason::OutputFull, outgoing.message.topic);
+        self.record_drop_at(index, DropReason::OutputFull, outgoing.message.topic);
     }
 
     #[cold]
-    fn note_drop_at(&mut self, index: ConnectionIndex, reason: DropReason, topic: &str) {
+    fn record_drop_at(&mut self, index: ConnectionIndex, reason: DropReason, topic: &str) {
         if let Some(session) = self.connections[index].session() {
-            self.note_drop(session, reason, topic);
+            self.record_drop(session, reason, topic);
         }
     }
 
@@ -108,20 +113,20 @@ impl<J: Journal> Hub<J> {
         &mut self,
         session: SessionIndex,
         connection: Option<ConnectionIndex>,
-        outgoing: &mut Outgoing<'_>,
-        terms: DeliveryTerms<'_>,
+        outgoing: &mut OutgoingPublish<'_>,
+        options: DeliveryOptions<'_>,
     ) {
         if connection.is_none() && !self.sessions.is_alive(session) {
             return;
         }
-        let delivery = delivery(outgoing, terms, self.memory.ledger());
+        let delivery = delivery(outgoing, options, self.memory.ledger());
         if !self.may_hold(session, &delivery, outgoing.message.topic) {
             return;
         }
         if let Some(index) = connection
             && let Some(packet_id) = self.free_packet_id(session, index)
         {
-            self.start(session, index, packet_id, delivery, outgoing, terms);
+            self.send_now(session, index, packet_id, delivery, outgoing, options);
         } else {
             self.counters().messages_held_back.add(u64::from(connection.is_some()));
             self.commit(session, Change::Queued(delivery));
@@ -130,16 +135,16 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Sends a QoS 1 or 2 message without its having waited.
-    fn start(
+    fn send_now(
         &mut self,
         session: SessionIndex,
         index: ConnectionIndex,
         packet_id: PacketId,
         delivery: PendingMessage,
-        outgoing: &Outgoing<'_>,
-        terms: DeliveryTerms<'_>,
+        outgoing: &OutgoingPublish<'_>,
+        options: DeliveryOptions<'_>,
     ) {
-        if !self.fits(index, &outgoing.message, terms.subscription_ids) {
+        if !self.fits(index, &outgoing.message, options.subscription_ids) {
             // [MQTT-3.1.2-25]
             self.count_unsendable(index, outgoing.message.topic);
             if self.is_in_cluster() {
@@ -147,12 +152,12 @@ impl<J: Journal> Hub<J> {
             }
             return;
         }
-        self.commit_here(session, Change::Started(delivery));
-        if terms.qos == QoS::ExactlyOnce && self.is_kept(session) {
-            self.acknowledge(index, Ack::Deliver(packet_id, !outgoing.is_owed));
+        self.commit_inline(session, Change::Started(delivery));
+        if options.qos == QoS::ExactlyOnce && self.is_kept(session) {
+            self.acknowledge(index, Ack::Deliver(packet_id, !outgoing.is_retained_replay));
         } else {
-            self.write_publish(index, outgoing, terms, Some(packet_id), false);
-            self.stopwatch.note_started(terms.qos, !outgoing.is_owed);
+            self.write_publish(index, outgoing, options, Some(packet_id), false);
+            self.latency_recorder.note_started(options.qos, !outgoing.is_retained_replay);
         }
     }
 
@@ -160,25 +165,25 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn free_packet_id(&self, session: SessionIndex, index: ConnectionIndex) -> Option<PacketId> {
         let waits = self.sessions[session].outbound().is_some_and(|outbound| outbound.queued() > 0)
             || self.connections[index].has_replays();
-        if waits { None } else { self.window_room(session, index) }
+        if waits { None } else { self.next_id_in_window(session, index) }
     }
 
     /// The next identifier, if the client's window and output have room.
-    fn window_room(&self, session: SessionIndex, index: ConnectionIndex) -> Option<PacketId> {
+    fn next_id_in_window(&self, session: SessionIndex, index: ConnectionIndex) -> Option<PacketId> {
         let connection = &self.connections[index];
         if connection.pending_bytes() > self.memory.output_max_bytes() {
             return None;
         }
-        let send_maximum = usize::from(connection.agreement().send_maximum);
+        let send_maximum = usize::from(connection.connect_parameters().send_maximum);
         let open = self.sessions[session]
             .outbound()
             .is_none_or(|outbound| outbound.is_resent() && outbound.in_flight() < send_maximum);
         if open && self.may_send_one_more(session) { self.sessions[session].next_packet_id() } else { None }
     }
 
-    /// Sends what waits for the client of `session`, as far as the client's window and output allow. For `Hub::pump`.
+    /// Sends what waits for the client of `session`, as far as the client's window and output allow. For `ShardState::pump`.
     #[inline(never)]
-    pub(crate) fn send_waiting(&mut self, session: SessionIndex, index: ConnectionIndex) {
+    pub(crate) fn fill_window(&mut self, session: SessionIndex, index: ConnectionIndex) {
         if !self.connections[index].is_open() {
             return;
         }
@@ -189,9 +194,9 @@ impl<J: Journal> Hub<J> {
             }
             if self.connections[index].has_replays() {
                 match self.replay_next(session, index, &mut portion) {
-                    Replayed::One => continue,
-                    Replayed::None => {}
-                    Replayed::Later => return,
+                    ReplayStep::One => continue,
+                    ReplayStep::None => {}
+                    ReplayStep::Later => return,
                 }
             }
             if !self.send_queued(session, index) {
@@ -202,7 +207,7 @@ impl<J: Journal> Hub<J> {
 
     /// Sends again one packet of the window, after a reconnection; false where none is due or may be sent yet.
     fn resend_next(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
-        let send_maximum = usize::from(self.connections[index].agreement().send_maximum);
+        let send_maximum = usize::from(self.connections[index].connect_parameters().send_maximum);
         let Some(outbound) = self.sessions.place(session).outbound() else { return false };
         if outbound.is_resent() || outbound.in_flight() >= send_maximum {
             return false;
@@ -227,16 +232,16 @@ impl<J: Journal> Hub<J> {
                     delivery.message = message.into();
                 }
                 let topic = delivery.message.hot().map(|message| message.topic());
-                if topic.is_some_and(|topic| !self.may_still_receive(index, &delivery, topic)) {
+                if topic.is_some_and(|topic| !self.can_still_receive(index, &delivery, topic)) {
                     // The session may have been another user's when the message was sent.
                     self.counters().dropped_not_authorized.add(1);
-                    self.note_drop(session, DropReason::NotAuthorized, topic.unwrap_or_default());
-                    self.give_up_resending(session, index, packet_id, delivery.qos);
+                    self.record_drop(session, DropReason::NotAuthorized, topic.unwrap_or_default());
+                    self.cancel_resend(session, index, packet_id, delivery.qos);
                 } else if !self.write_delivery(index, &delivery, Some(packet_id), true) {
                     // It is too large for what the client accepts now [MQTT-3.1.2-25].
                     self.counters().dropped_too_large.add(1);
-                    self.note_drop(session, DropReason::TooLarge, topic.unwrap_or_default());
-                    self.give_up_resending(session, index, packet_id, delivery.qos);
+                    self.record_drop(session, DropReason::TooLarge, topic.unwrap_or_default());
+                    self.cancel_resend(session, index, packet_id, delivery.qos);
                 } else if self.tap.is_open()
                     && let Some(message) = delivery.message.hot()
                 {
@@ -249,7 +254,7 @@ impl<J: Journal> Hub<J> {
 
     /// A message of the window is not sent again. The client may hold its identifier from before, so one of QoS 2 is released in
     /// order.
-    fn give_up_resending(&mut self, session: SessionIndex, index: ConnectionIndex, packet_id: PacketId, qos: QoS) {
+    fn cancel_resend(&mut self, session: SessionIndex, index: ConnectionIndex, packet_id: PacketId, qos: QoS) {
         if qos == QoS::ExactlyOnce {
             self.commit(session, Change::Received(packet_id));
             self.acknowledge(index, Ack::Release(packet_id, PubRelReason::Success));
@@ -260,7 +265,7 @@ impl<J: Journal> Hub<J> {
 
     /// Sends the message that has waited longest; false where none waits or it may not be sent yet.
     fn send_queued(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
-        let send_maximum = usize::from(self.connections[index].agreement().send_maximum);
+        let send_maximum = usize::from(self.connections[index].connect_parameters().send_maximum);
         let Some(outbound) = self.sessions[session].outbound() else { return false };
         let Some(front) = outbound.front() else { return false };
         if !outbound.is_resent() {
@@ -287,9 +292,9 @@ impl<J: Journal> Hub<J> {
             self.commit(session, Change::Withdrawn);
             return true;
         }
-        if !self.may_still_receive(index, &delivery, message.topic()) {
+        if !self.can_still_receive(index, &delivery, message.topic()) {
             self.counters().dropped_not_authorized.add(1);
-            self.note_drop(session, DropReason::NotAuthorized, message.topic());
+            self.record_drop(session, DropReason::NotAuthorized, message.topic());
             self.commit(session, Change::Withdrawn);
             return true;
         }
@@ -310,31 +315,31 @@ impl<J: Journal> Hub<J> {
 
     /// Sends one retained message that a new subscription is owed, after what waited when it was made and before what has
     /// come since. `portion` is how many steps the search for it may take.
-    fn replay_next(&mut self, session: SessionIndex, index: ConnectionIndex, portion: &mut u64) -> Replayed {
-        let packet_id = self.window_room(session, index);
+    fn replay_next(&mut self, session: SessionIndex, index: ConnectionIndex, portion: &mut u64) -> ReplayStep {
+        let packet_id = self.next_id_in_window(session, index);
         let left_queue = self.sessions[session].outbound().map_or(u64::MAX, Outbound::left_queue);
         let replays = self.connections[index].replays();
-        let Some(replay) = replays.front_mut() else { return Replayed::None };
+        let Some(replay) = replays.front_mut() else { return ReplayStep::None };
         let queue_goes_first = left_queue < replay.after;
         let found = match replay.next.take() {
             Some(body) => Progress::Found(body),
-            None => self.scans.next(self.common.exchange(), &mut replay.scan, portion),
+            None => self.scans.next(self.context.exchange(), &mut replay.scan, portion),
         };
         let body = match found {
             Progress::Found(body) => body,
             Progress::Paused => {
                 self.scan_later(index);
-                return if queue_goes_first { Replayed::None } else { Replayed::Later };
+                return if queue_goes_first { ReplayStep::None } else { ReplayStep::Later };
             }
             Progress::Ended => {
                 replays.pop_front();
-                return Replayed::One;
+                return ReplayStep::One;
             }
         };
         let (qos, identifier, format) = (replay.qos.min(body.qos()), replay.identifier, replay.format);
         if qos != QoS::AtMostOnce && (queue_goes_first || packet_id.is_none()) {
             replay.next = Some(body);
-            return Replayed::None;
+            return ReplayStep::None;
         }
         if self.is_in_cluster() && qos != QoS::AtMostOnce {
             match self.fits_into_state(session, body.kept_bytes()) {
@@ -343,12 +348,12 @@ impl<J: Journal> Hub<J> {
                     if let Some(replay) = self.connections[index].replays().front_mut() {
                         replay.next = Some(body);
                     }
-                    return Replayed::Later;
+                    return ReplayStep::Later;
                 }
                 Fit::Never => {
                     self.counters().dropped_too_large.add(1);
-                    self.note_drop(session, DropReason::TooLarge, body.hot().map_or("", |message| message.topic()));
-                    return Replayed::One;
+                    self.record_drop(session, DropReason::TooLarge, body.hot().map_or("", |message| message.topic()));
+                    return ReplayStep::One;
                 }
             }
         }
@@ -362,15 +367,15 @@ impl<J: Journal> Hub<J> {
                     }
                     // What cannot be read holds up nothing else.
                     let is_last = unread == Unread::Failed || queue_goes_first;
-                    return if is_last { Replayed::None } else { Replayed::Later };
+                    return if is_last { ReplayStep::None } else { ReplayStep::Later };
                 }
             },
         };
         if !self.is_current(&message)
-            || self.is_in_cluster() && self.comes_live(index, &message)
+            || self.is_in_cluster() && self.is_delivered_live(index, &message)
             || self.is_withheld(&message.as_ref())
         {
-            return Replayed::One;
+            return ReplayStep::One;
         }
         if self.is_in_cluster() {
             if self.awaits_confirmation(index, &message) {
@@ -378,34 +383,34 @@ impl<J: Journal> Hub<J> {
                     replay.next = Some(Body::Hot(message));
                 }
                 // It holds up nothing else.
-                return Replayed::None;
+                return ReplayStep::None;
             }
             // What was to go has not been waited for any longer.
             if !self.is_current(&message) {
-                return Replayed::One;
+                return ReplayStep::One;
             }
         }
         let is_v5 = self.connections[index].is_v5();
-        let Some(message) = self.in_format(session, message, format, is_v5) else { return Replayed::One };
+        let Some(message) = self.transcode_retained(session, message, format, is_v5) else { return ReplayStep::One };
         self.scans.spend(message.payload().len());
-        let terms = retained_terms(qos, identifier.as_slice());
+        let options = retained_options(qos, identifier.as_slice());
         if self.tap.is_open() && self.fits(index, &message.as_ref(), identifier.as_slice()) {
             self.trace_again(Step::Retained, &message.as_ref(), session, qos);
         }
         match packet_id.filter(|_| qos != QoS::AtMostOnce) {
             Some(packet_id) => {
-                let mut outgoing = Outgoing { is_owed: true, ..Outgoing::of(&message) };
-                let delivery = delivery(&mut outgoing, terms, self.memory.ledger());
-                self.start(session, index, packet_id, delivery, &outgoing, terms);
+                let mut outgoing = OutgoingPublish { is_retained_replay: true, ..OutgoingPublish::of(&message) };
+                let delivery = delivery(&mut outgoing, options, self.memory.ledger());
+                self.send_now(session, index, packet_id, delivery, &outgoing, options);
             }
-            None if self.write_publish(index, &Outgoing::of(&message), terms, None, false) => {}
+            None if self.write_publish(index, &OutgoingPublish::of(&message), options, None, false) => {}
             None => self.count_unsendable(index, message.topic()),
         }
-        Replayed::One
+        ReplayStep::One
     }
 
     /// Notes what a subscription is owed; an older debt for the same filter is settled with the new one.
-    pub(crate) fn owe_replay(&mut self, index: ConnectionIndex, replay: Replay) {
+    pub(crate) fn add_replay(&mut self, index: ConnectionIndex, replay: Replay) {
         let replays = self.connections[index].replays();
         if replay.replaces {
             replays.retain(|owed| owed.scan.filter() != replay.scan.filter() || owed.format != replay.format);
@@ -414,7 +419,7 @@ impl<J: Journal> Hub<J> {
     }
 
     /// A client is owed nothing more for a subscription.
-    pub(crate) fn forgive_replay(
+    pub(crate) fn cancel_replay(
         &mut self,
         session: SessionIndex,
         index: ConnectionIndex,
@@ -423,7 +428,7 @@ impl<J: Journal> Hub<J> {
     ) {
         let key = self.sessions.key(session);
         self.scans.forgive(&key, filter, format);
-        self.cold.forgive(&key, filter, format);
+        self.spill.forgive(&key, filter, format);
         if !self.connections[index].has_replays() {
             return;
         }
@@ -432,10 +437,10 @@ impl<J: Journal> Hub<J> {
     }
 
     /// What a client is owed for a subscription is sent by its new terms.
-    pub(crate) fn renew_replay(
+    pub(crate) fn update_replay(
         &mut self,
         index: ConnectionIndex,
-        wanted: Wanted<'_>,
+        wanted: FormatRequest<'_>,
         qos: QoS,
         identifier: Option<SubscriptionId>,
     ) {
@@ -451,13 +456,13 @@ impl<J: Journal> Hub<J> {
 
     /// The client has gone before it got all retained messages it was owed. If its session goes on, those that are
     /// acknowledged wait in its queue, as far as that has room.
-    pub(crate) fn settle_replay(&mut self, session: Option<SessionIndex>, mut replay: Replay) {
+    pub(crate) fn finish_replay(&mut self, session: Option<SessionIndex>, mut replay: Replay) {
         let Some(session) = session.filter(|_| replay.qos != QoS::AtMostOnce) else { return };
         let mut portion = CLIENT_STEPS;
         loop {
             let found = match replay.next.take() {
                 Some(body) => Progress::Found(body),
-                None => self.scans.next(self.common.exchange(), &mut replay.scan, &mut portion),
+                None => self.scans.next(self.context.exchange(), &mut replay.scan, &mut portion),
             };
             let body = match found {
                 Progress::Found(body) => body,
@@ -491,10 +496,10 @@ impl<J: Journal> Hub<J> {
             {
                 continue;
             }
-            let Some(message) = self.in_format(session, message, replay.format, false) else { continue };
+            let Some(message) = self.transcode_retained(session, message, replay.format, false) else { continue };
             self.scans.spend(message.payload().len());
-            let terms = retained_terms(qos, replay.identifier.as_slice());
-            let delivery = delivery(&mut Outgoing::of(&message), terms, self.memory.ledger());
+            let options = retained_options(qos, replay.identifier.as_slice());
+            let delivery = delivery(&mut OutgoingPublish::of(&message), options, self.memory.ledger());
             // In its format, it may be larger than what was found.
             if !self.may_queue(session, message.topic(), delivery.counted_bytes()) {
                 return;
@@ -507,18 +512,18 @@ impl<J: Journal> Hub<J> {
     /// replaced, the client has received the new one as it came.
     fn is_current(&self, message: &Message) -> bool {
         !message.as_ref().is_expired(self.clock.now_ms())
-            && self.common.exchange().retained_message(message.topic()).is_some_and(|held| held.id() == message.id())
+            && self.context.exchange().retained_message(message.topic()).is_some_and(|held| held.id() == message.id())
     }
 
     /// Whether the log of the cluster brings the client what its first replay has found.
     #[cold]
-    fn comes_live(&mut self, index: ConnectionIndex, message: &Message) -> bool {
+    fn is_delivered_live(&mut self, index: ConnectionIndex, message: &Message) -> bool {
         let first = self.connections[index].replays().front();
         first.and_then(|replay| replay.live_from.as_ref()).is_some_and(|places| comes_by_log(places, message))
     }
 
     /// Sends a message of the window for the first time, unless the client has been rid of it meanwhile.
-    pub(crate) fn write_started(&mut self, index: ConnectionIndex, packet_id: PacketId) {
+    pub(crate) fn write_inflight(&mut self, index: ConnectionIndex, packet_id: PacketId) {
         let session = self.connections[index].session();
         let outbound = session.and_then(|session| self.sessions[session].outbound());
         if let Some(delivery) = outbound.and_then(|outbound| outbound.unacknowledged(packet_id)).cloned() {
@@ -533,21 +538,21 @@ impl<J: Journal> Hub<J> {
         packet_id: Option<PacketId>,
         dup: bool,
     ) -> bool {
-        let terms = DeliveryTerms {
+        let options = DeliveryOptions {
             qos: delivery.qos,
             retain: delivery.retain,
             subscription_ids: delivery.subscription_ids.as_slice(),
             share: None,
-            shared_frame: false,
+            is_shared: false,
         };
         let Some(message) = self.hot(delivery.message.hot()) else { return false };
-        self.write_publish(index, &Outgoing::of(message), terms, packet_id, dup)
+        self.write_publish(index, &OutgoingPublish::of(message), options, packet_id, dup)
     }
 
     /// Whether the packet keeps to the client's Maximum Packet Size [MQTT-3.1.2-24].
     pub(crate) fn fits(&self, index: ConnectionIndex, message: &MessageRef<'_>, ids: &[SubscriptionId]) -> bool {
         let connection = &self.connections[index];
-        if connection.takes_any_publish() && !frames::may_be_too_long(message) {
+        if connection.accepts_any_publish() && !publish_packets::may_be_too_long(message) {
             return true;
         }
         let header = self.plain_header(connection, ids);
@@ -572,19 +577,19 @@ impl<J: Journal> Hub<J> {
             (&counters.dropped_too_large, DropReason::TooLarge)
         };
         counter.add(1);
-        self.note_drop_at(index, reason, topic);
+        self.record_drop_at(index, reason, topic);
     }
 
     /// A header of a QoS 1 packet; for measuring, one of QoS 2 is the same.
-    fn plain_header<'i>(&self, connection: &Connection, subscription_ids: &'i [SubscriptionId]) -> Header<'i> {
-        Header {
+    fn plain_header<'i>(&self, connection: &Connection, subscription_ids: &'i [SubscriptionId]) -> PublishHeader<'i> {
+        PublishHeader {
             v5: connection.is_v5(),
             qos: QoS::AtLeastOnce,
             dup: false,
             retain: false,
             packet_id: PacketId::new(1),
             subscription_ids,
-            alias: Alias::None,
+            alias: TopicAlias::None,
             now_ms: self.clock.now_ms(),
         }
     }
@@ -594,42 +599,42 @@ impl<J: Journal> Hub<J> {
     fn write_publish(
         &mut self,
         index: ConnectionIndex,
-        outgoing: &Outgoing<'_>,
-        terms: DeliveryTerms<'_>,
+        outgoing: &OutgoingPublish<'_>,
+        options: DeliveryOptions<'_>,
         packet_id: Option<PacketId>,
         dup: bool,
     ) -> bool {
         let connection = &self.connections[index];
-        let header = Header {
-            qos: terms.qos,
+        let header = PublishHeader {
+            qos: options.qos,
             dup,
-            retain: terms.retain,
+            retain: options.retain,
             packet_id,
-            ..self.plain_header(connection, terms.subscription_ids)
+            ..self.plain_header(connection, options.subscription_ids)
         };
-        if connection.takes_any_publish() && !outgoing.may_be_too_long {
-            self.append_publish(index, &header, outgoing, terms.shared_frame);
+        if connection.accepts_any_publish() && !outgoing.may_be_too_long {
+            self.append_publish(index, &header, outgoing, options.is_shared);
             return true;
         }
         let Some(mount) = connection.mount_point() else {
-            return self.write_fitting(index, header, outgoing, terms.shared_frame);
+            return self.write_fitting(index, header, outgoing, options.is_shared);
         };
         let Some(view) = mount.view(&outgoing.message) else { return false };
         // Frames are shared by those who are told the full topic.
-        self.write_fitting(index, header, &outgoing.seen_as(&view), false)
+        self.write_fitting(index, header, &outgoing.with_view(&view), false)
     }
 
     /// The same for a client that does not take any packet, with its topic as the client is told it.
     fn write_fitting(
         &mut self,
         index: ConnectionIndex,
-        header: Header<'_>,
-        outgoing: &Outgoing<'_>,
-        shared_frame: bool,
+        header: PublishHeader<'_>,
+        outgoing: &OutgoingPublish<'_>,
+        is_shared: bool,
     ) -> bool {
         let Some(header) = with_alias(&self.connections[index], header, &outgoing.message) else { return false };
-        self.connections[index].note_alias(outgoing.message.topic, header.alias, self.memory.ledger());
-        self.append_publish(index, &header, outgoing, shared_frame);
+        self.connections[index].store_outgoing_alias(outgoing.message.topic, header.alias, self.memory.ledger());
+        self.append_publish(index, &header, outgoing, is_shared);
         true
     }
 
@@ -637,20 +642,20 @@ impl<J: Journal> Hub<J> {
     fn append_publish(
         &mut self,
         index: ConnectionIndex,
-        header: &Header<'_>,
-        outgoing: &Outgoing<'_>,
-        shared_frame: bool,
+        header: &PublishHeader<'_>,
+        outgoing: &OutgoingPublish<'_>,
+        is_shared: bool,
     ) {
-        let output = self.connections.output_or_take(index);
-        self.frames.append(header, outgoing, shared_frame, output);
-        self.mark_fresh(index);
-        self.note_published(1, outgoing.message.payload.len());
+        let output = self.connections.output_or_insert(index);
+        self.packets.append(header, outgoing, is_shared, output);
+        self.mark_dirty(index);
+        self.count_published(1, outgoing.message.payload.len());
     }
 
     /// Counts PUBLISH packets with the same payload that have been appended to outputs.
     #[inline(always)]
-    pub(crate) fn note_published(&mut self, packets: u64, payload_bytes: usize) {
-        self.effort.note_given(packets);
+    pub(crate) fn count_published(&mut self, packets: u64, payload_bytes: usize) {
+        self.work_budget.count_deliveries(packets);
         let counters = self.counters();
         counters.packets_sent.add(packets);
         counters.publishes_sent.add(packets);
@@ -661,25 +666,30 @@ impl<J: Journal> Hub<J> {
 /// The header with the alias that is to be used; `None` where the packet is larger than the client accepts, whichever
 /// way its topic is said.
 #[cold]
-fn with_alias<'i>(connection: &Connection, header: Header<'i>, message: &MessageRef<'_>) -> Option<Header<'i>> {
-    let header = Header { alias: connection.alias_for(message.topic), ..header };
-    let maximum = connection.agreement().maximum_packet_size_bytes.map_or(MAX_PACKET_SIZE_BYTES, |bytes| bytes.get());
+fn with_alias<'i>(
+    connection: &Connection,
+    header: PublishHeader<'i>,
+    message: &MessageRef<'_>,
+) -> Option<PublishHeader<'i>> {
+    let header = PublishHeader { alias: connection.alias_for(message.topic), ..header };
+    let maximum =
+        connection.connect_parameters().maximum_packet_size_bytes.map_or(MAX_PACKET_SIZE_BYTES, |bytes| bytes.get());
     let maximum = maximum.min(MAX_PACKET_SIZE_BYTES) as usize;
-    let fits = |header: &Header<'_>| header.packet_len(message) <= maximum;
-    Some(header).filter(fits).or_else(|| Some(Header { alias: Alias::None, ..header }).filter(fits))
+    let fits = |header: &PublishHeader<'_>| header.packet_len(message) <= maximum;
+    Some(header).filter(fits).or_else(|| Some(PublishHeader { alias: TopicAlias::None, ..header }).filter(fits))
 }
 
-fn retained_terms(qos: QoS, subscription_ids: &[SubscriptionId]) -> DeliveryTerms<'_> {
-    DeliveryTerms { qos, retain: true, subscription_ids, share: None, shared_frame: false }
+fn retained_options(qos: QoS, subscription_ids: &[SubscriptionId]) -> DeliveryOptions<'_> {
+    DeliveryOptions { qos, retain: true, subscription_ids, share: None, is_shared: false }
 }
 
 #[inline]
-fn delivery(outgoing: &mut Outgoing<'_>, terms: DeliveryTerms<'_>, ledger: &Arc<Ledger>) -> PendingMessage {
+fn delivery(outgoing: &mut OutgoingPublish<'_>, options: DeliveryOptions<'_>, ledger: &Arc<Ledger>) -> PendingMessage {
     PendingMessage {
-        message: outgoing.keep(ledger).into(),
-        qos: terms.qos,
-        retain: terms.retain,
-        subscription_ids: SubscriptionIds::from(terms.subscription_ids),
-        share: terms.share.cloned(),
+        message: outgoing.to_stored(ledger).into(),
+        qos: options.qos,
+        retain: options.retain,
+        subscription_ids: SubscriptionIds::from(options.subscription_ids),
+        share: options.share.cloned(),
     }
 }

@@ -7,9 +7,9 @@ use tautwire_message::{Format, MessageRef};
 use tautwire_protocol::{Property, PropertyId, Publish, QoS};
 use tautwire_session::Journal;
 
-use crate::deliver::DeliveryTerms;
-use crate::frames::Outgoing;
+use crate::deliver::DeliveryOptions;
 use crate::place::ConnectionIndex;
+use crate::publish_packets::OutgoingPublish;
 use crate::regime::Regime;
 use crate::route::Publisher;
 use crate::shard::Shard;
@@ -23,78 +23,78 @@ const SERVICE_REQUEST: &str = "$SYS/discovery/request";
 const SERVICE_RESPONSE: &str = "$SYS/discovery/response";
 
 /// So many bytes of documents are made and compared in one turn; the rest follows in the next ones. A document is not cut.
-const TURN_BYTES: usize = 64 << 10;
+const TURN_MAX_BYTES: usize = 64 << 10;
 /// What a document counts as beside its payload: to make, look up and retain a small one takes as long as so many bytes of a
 /// large one.
 const DOCUMENT_BYTES: usize = 2 << 10;
 
 /// What has been published of the contracts. Shard 0 publishes for all.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct PublishedContracts {
     /// The number of the regime with which these contracts came.
     since: u64,
     /// Whether clients are told at all.
-    is_on: bool,
+    is_enabled: bool,
     /// The documents that are there, by what comes behind the prefix in their topics.
     names: BTreeSet<String>,
     /// What is still to be said of the contracts that hold.
-    telling: Option<Telling>,
+    publication: Option<ContractPublication>,
 }
 
 /// Contracts that are being published.
 #[derive(Debug)]
-struct Telling {
+struct ContractPublication {
     /// `None` where clients are not to be told.
     documents: Option<Documents>,
     /// Published before and not met among `documents` yet; what is left at the end is gone.
-    unmet: BTreeSet<String>,
+    stale: BTreeSet<String>,
 }
 
-impl Told {
+impl PublishedContracts {
     /// Nothing yet.
-    pub(crate) fn new(is_on: bool) -> Told {
-        Told { is_on, ..Told::default() }
+    pub(crate) fn new(is_enabled: bool) -> PublishedContracts {
+        PublishedContracts { is_enabled, ..PublishedContracts::default() }
     }
 }
 
 impl<J: Journal> Shard<J> {
     /// Begins to say what the contracts are, if they have changed and this shard is the one to say so.
-    pub(crate) fn tell_contracts(&mut self, regime: &Regime) {
-        let (since, is_on) = (regime.contracts_since(), regime.settings.contract_discovery);
-        let is_new = is_on != self.told.is_on || (is_on && since != self.told.since);
-        if !self.hub.common.is_first() || !is_new {
+    pub(crate) fn begin_contract_publication(&mut self, config: &Regime) {
+        let (since, is_enabled) = (config.contracts_since(), config.settings.contract_discovery);
+        let is_new = is_enabled != self.told.is_enabled || (is_enabled && since != self.told.since);
+        if !self.state.context.is_first() || !is_new {
             return;
         }
         // What has been begun for others is dropped: `names` has what of it is there.
-        (self.told.since, self.told.is_on) = (since, is_on);
+        (self.told.since, self.told.is_enabled) = (since, is_enabled);
         // Where nobody is to be told, what is there goes; and there may never have been any contracts.
-        let documents = (is_on && since > 0).then(|| Documents::of(regime.contracts.clone()));
-        self.told.telling = Some(Telling { documents, unmet: self.told.names.clone() });
+        let documents = (is_enabled && since > 0).then(|| Documents::of(config.contracts.clone()));
+        self.told.publication = Some(ContractPublication { documents, stale: self.told.names.clone() });
     }
 
     /// Whether something is left to be said of the contracts.
     #[inline]
-    pub(crate) fn has_contracts_to_tell(&self) -> bool {
-        self.told.telling.is_some()
+    pub(crate) fn has_contracts_to_publish(&self) -> bool {
+        self.told.publication.is_some()
     }
 
     /// Publishes some of what is new of the contracts, and at the end takes back what is gone.
     #[inline]
     pub(crate) fn publish_contracts(&mut self) {
-        if let Some(telling) = self.told.telling.take() {
-            self.go_on_telling(telling);
+        if let Some(publication) = self.told.publication.take() {
+            self.continue_publication(publication);
         }
     }
 
-    fn go_on_telling(&mut self, mut telling: Telling) {
+    fn continue_publication(&mut self, mut publication: ContractPublication) {
         let mut bytes = 0;
-        while bytes < TURN_BYTES {
-            if let Some(document) = telling.documents.as_mut().and_then(Iterator::next) {
+        while bytes < TURN_MAX_BYTES {
+            if let Some(document) = publication.documents.as_mut().and_then(Iterator::next) {
                 bytes += DOCUMENT_BYTES + document.payload.len();
                 self.publish_document(&document.name, Some(&document));
-                telling.unmet.remove(&document.name);
+                publication.stale.remove(&document.name);
                 self.told.names.insert(document.name);
-            } else if let Some(gone) = telling.unmet.pop_first() {
+            } else if let Some(gone) = publication.stale.pop_first() {
                 bytes += DOCUMENT_BYTES;
                 self.publish_document(&gone, None);
                 self.told.names.remove(&gone);
@@ -102,12 +102,12 @@ impl<J: Journal> Shard<J> {
                 return;
             }
         }
-        self.told.telling = Some(telling);
+        self.told.publication = Some(publication);
     }
 
     fn publish_document(&mut self, name: &str, document: Option<&Document>) {
         let topic = format!("{PREFIX}{name}");
-        let held = self.hub.common.exchange().retained_message(&topic);
+        let held = self.state.context.exchange().retained_message(&topic);
         if document
             .is_some_and(|new| held.is_some_and(|held| held.hot().is_some_and(|held| held.payload() == new.payload)))
         {
@@ -115,7 +115,7 @@ impl<J: Journal> Shard<J> {
         }
         let properties = document.map_or_else(Vec::new, |document| content_type(document.format));
         let message = MessageRef {
-            id: self.hub.common.next_message_id(),
+            id: self.state.context.next_message_id(),
             topic: &topic,
             properties: &properties,
             payload: document.map_or(&[], |document| &document.payload),
@@ -123,7 +123,7 @@ impl<J: Journal> Shard<J> {
             retain: true,
             expires_at_ms: None,
         };
-        if self.publish(&mut Outgoing::new(message), Publisher::Broker).is_err() {
+        if self.publish(&mut OutgoingPublish::new(message), Publisher::Broker).is_err() {
             log::warn!("{topic} was not published: the broker retains as much as it may");
         }
     }
@@ -131,10 +131,10 @@ impl<J: Journal> Shard<J> {
     /// Answers a message to one of the topics for requests; false for any other topic. Only the client that asks gets the
     /// answer.
     pub(crate) fn answer_discovery(&mut self, index: ConnectionIndex, publish: &Publish<'_>, topic: &str) -> bool {
-        if !self.hub.regime.settings().contract_discovery {
+        if !self.state.config.settings().contract_discovery {
             return false;
         }
-        let catalogue = self.hub.regime.contracts().clone();
+        let catalogue = self.state.config.contracts().clone();
         let (default_topic, format, payload) = match topic {
             REQUEST => {
                 let said = publish.properties.content_type().and_then(Format::of_content_type);
@@ -146,14 +146,14 @@ impl<J: Journal> Shard<J> {
             }
             _ => return false,
         };
-        self.hub.effort.note_form(DOCUMENT_BYTES + payload.len());
+        self.state.work_budget.count_transcoding(DOCUMENT_BYTES + payload.len());
         let mut properties = content_type(format);
         if let Some(Property::CorrelationData(data)) = publish.properties.get(PropertyId::CorrelationData) {
             push(&mut properties, PropertyId::CorrelationData, data);
         }
         let response_topic = publish.properties.response_topic();
         let message = MessageRef {
-            id: self.hub.common.next_message_id(),
+            id: self.state.context.next_message_id(),
             topic: response_topic.map_or(default_topic, |topic| topic.as_str()),
             properties: &properties,
             payload: &payload,
@@ -161,14 +161,14 @@ impl<J: Journal> Shard<J> {
             retain: false,
             expires_at_ms: None,
         };
-        let terms = DeliveryTerms {
+        let options = DeliveryOptions {
             qos: QoS::AtMostOnce,
             retain: false,
             subscription_ids: &[],
             share: None,
-            shared_frame: false,
+            is_shared: false,
         };
-        self.hub.deliver_at_most_once(index, &Outgoing::new(message), terms);
+        self.state.deliver_at_most_once(index, &OutgoingPublish::new(message), options);
         true
     }
 }

@@ -63,7 +63,7 @@ pub struct DropEvent {
 
 /// Messages of QoS 1 and 2 that a session has lost because its queue was full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Loss {
+pub(crate) struct QueueLoss {
     /// How many.
     pub(crate) count: u64,
     /// When the first and the last were dropped, in milliseconds since the Unix epoch.
@@ -71,9 +71,9 @@ pub(crate) struct Loss {
     pub(crate) last_ms: u64,
 }
 
-impl Loss {
-    fn add(loss: &mut Option<Loss>, now_ms: u64) {
-        let loss = loss.get_or_insert(Loss { count: 0, first_ms: now_ms, last_ms: now_ms });
+impl QueueLoss {
+    fn add(loss: &mut Option<QueueLoss>, now_ms: u64) {
+        let loss = loss.get_or_insert(QueueLoss { count: 0, first_ms: now_ms, last_ms: now_ms });
         loss.count += 1;
         loss.last_ms = now_ms;
     }
@@ -86,9 +86,9 @@ pub(crate) struct Drops {
     /// Since the broker started.
     lost: u64,
     /// Since the client was told last.
-    untold: Option<Loss>,
+    unreported: Option<QueueLoss>,
     /// Since the client had caught up last.
-    episode: Option<Loss>,
+    episode: Option<QueueLoss>,
 }
 
 /// Always counted as if it were full.
@@ -109,27 +109,27 @@ impl Drops {
     }
 
     /// Notes one more of them; says whether an episode begins with it.
-    pub(crate) fn note_loss(&mut self, now_ms: u64) -> bool {
+    pub(crate) fn record_loss(&mut self, now_ms: u64) -> bool {
         let begins = self.episode.is_none();
         self.lost += 1;
-        Loss::add(&mut self.untold, now_ms);
-        Loss::add(&mut self.episode, now_ms);
+        QueueLoss::add(&mut self.unreported, now_ms);
+        QueueLoss::add(&mut self.episode, now_ms);
         begins
     }
 
     /// What the client has not been told of.
-    pub(crate) fn untold(&self) -> Option<Loss> {
-        self.untold
+    pub(crate) fn unreported(&self) -> Option<QueueLoss> {
+        self.unreported
     }
 
     /// The client has been told.
-    pub(crate) fn told(&mut self) {
-        self.untold = None;
+    pub(crate) fn mark_reported(&mut self) {
+        self.unreported = None;
     }
 
     /// The client has caught up. Gives what was lost before, if something was.
     #[inline]
-    pub(crate) fn end_episode(&mut self) -> Option<Loss> {
+    pub(crate) fn end_episode(&mut self) -> Option<QueueLoss> {
         self.episode.take()
     }
 
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_repeats_is_counted_and_the_oldest_is_forgotten() {
+    fn repeated_drops_are_counted_and_the_oldest_is_evicted() {
         let mut drops = Drops::default();
         for now_ms in 1..=3 {
             drops.note(DropReason::QueueFull, "a", now_ms);
@@ -168,21 +168,21 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_told_once_and_ends_with_its_episode() {
+    fn a_loss_is_reported_once_and_ends_with_its_episode() {
         let mut drops = Drops::default();
-        assert!(drops.note_loss(10) && !drops.note_loss(20));
-        let loss = Loss { count: 2, first_ms: 10, last_ms: 20 };
-        assert_eq!((drops.untold(), drops.lost()), (Some(loss), 2));
-        drops.told();
-        assert!(!drops.note_loss(30), "the episode goes on");
-        assert_eq!(drops.untold(), Some(Loss { count: 1, first_ms: 30, last_ms: 30 }));
-        assert_eq!(drops.end_episode(), Some(Loss { count: 3, first_ms: 10, last_ms: 30 }));
+        assert!(drops.record_loss(10) && !drops.record_loss(20));
+        let loss = QueueLoss { count: 2, first_ms: 10, last_ms: 20 };
+        assert_eq!((drops.unreported(), drops.lost()), (Some(loss), 2));
+        drops.mark_reported();
+        assert!(!drops.record_loss(30), "the episode goes on");
+        assert_eq!(drops.unreported(), Some(QueueLoss { count: 1, first_ms: 30, last_ms: 30 }));
+        assert_eq!(drops.end_episode(), Some(QueueLoss { count: 3, first_ms: 10, last_ms: 30 }));
         assert_eq!(drops.end_episode(), None);
-        assert!(drops.note_loss(40));
+        assert!(drops.record_loss(40));
     }
 
     #[test]
-    fn of_a_long_topic_whole_characters_are_kept() {
+    fn a_long_topic_is_cut_at_a_character() {
         let mut drops = Drops::default();
         drops.note(DropReason::Expired, &"ä".repeat(100), 1);
         drops.note(DropReason::Expired, &format!("a{}", "ä".repeat(100)), 1);

@@ -3,11 +3,11 @@
 
 use tautwire_session::Journal;
 
-use crate::connections::Reason;
-use crate::frames::SHARED_PAYLOAD_BYTES;
-use crate::hub::Hub;
+use crate::connections::PauseReason;
 use crate::place::ConnectionId;
+use crate::publish_packets::SHARED_PAYLOAD_BYTES;
 use crate::shard::Shard;
+use crate::state::ShardState;
 
 /// With more receivers than this, what one source gives to write at a time stands in line; so many are written to in one turn.
 const RECEIVERS_MAX: usize = 64;
@@ -16,34 +16,34 @@ const PACKETS_MAX: usize = 2 << 10;
 /// Subscriptions that are looked at for what one source gives at a time.
 const VISITS_MAX: u64 = 16 << 10;
 /// Memory that what one source gives at a time may take.
-const BURST_MAX_BYTES: u64 = 4 << 20;
+const SOURCE_MAX_BYTES: u64 = 4 << 20;
 /// Connections that are not read from for this. Each may keep the chunk that its messages lie in; with more, the whole line is
 /// written to in one turn.
-const BRAKED_MAX: usize = 64;
+const PAUSED_MAX: usize = 64;
 
 /// What one source, a client or another shard, gives to write at a time.
-pub(crate) struct Burst {
+pub(crate) struct FanOutBudget {
     /// Connections with fresh output when it began.
-    fresh: usize,
-    /// [`Effort::given`](crate::effort::Effort::given) when it was last looked at.
-    given: u64,
+    dirty: usize,
+    /// [`WorkBudget::given`](crate::effort::WorkBudget::given) when it was last looked at.
+    deliveries: u64,
     bytes: u64,
-    /// [`Effort::visited`](crate::effort::Effort::visited) when it began.
-    visited: u64,
+    /// [`WorkBudget::visited`](crate::effort::WorkBudget::visited) when it began.
+    visits: u64,
     /// Packets so far.
     packets: usize,
     /// It has taken long enough for others to have their turn.
     is_long: bool,
 }
 
-impl Burst {
+impl FanOutBudget {
     #[inline]
-    pub(crate) fn begin<J: Journal>(hub: &Hub<J>) -> Burst {
-        Burst {
-            fresh: hub.connections.fresh_len(),
-            given: hub.effort.given(),
+    pub(crate) fn begin<J: Journal>(state: &ShardState<J>) -> FanOutBudget {
+        FanOutBudget {
+            dirty: state.connections.dirty_len(),
+            deliveries: state.work_budget.deliveries(),
             bytes: 0,
-            visited: hub.effort.visited(),
+            visits: state.work_budget.visits(),
             packets: 0,
             is_long: false,
         }
@@ -52,12 +52,12 @@ impl Burst {
     /// Counts what a message of `len` bytes has led to; says whether that is enough for now. Larger payloads are not copied for
     /// each receiver.
     #[inline]
-    pub(crate) fn is_enough_with<J: Journal>(&mut self, hub: &Hub<J>, len: usize) -> bool {
-        self.bytes += (hub.effort.given() - self.given) * len.min(SHARED_PAYLOAD_BYTES) as u64;
-        self.given = hub.effort.given();
+    pub(crate) fn is_spent_after<J: Journal>(&mut self, state: &ShardState<J>, len: usize) -> bool {
+        self.bytes += (state.work_budget.deliveries() - self.deliveries) * len.min(SHARED_PAYLOAD_BYTES) as u64;
+        self.deliveries = state.work_budget.deliveries();
         self.packets += 1;
-        self.is_long = hub.effort.visited() - self.visited > VISITS_MAX || self.packets >= PACKETS_MAX;
-        self.bytes > BURST_MAX_BYTES || self.is_long
+        self.is_long = state.work_budget.visits() - self.visits > VISITS_MAX || self.packets >= PACKETS_MAX;
+        self.bytes > SOURCE_MAX_BYTES || self.is_long
     }
 }
 
@@ -65,53 +65,54 @@ impl<J: Journal> Shard<J> {
     /// Has the receivers stand in line if there are many, or there is much for them; says whether the source is to wait for
     /// its next turn.
     #[inline]
-    pub(crate) fn end_burst(&mut self, burst: &Burst) -> bool {
-        let is_large = burst.bytes > BURST_MAX_BYTES || self.hub.connections.fresh_len() > burst.fresh + RECEIVERS_MAX;
+    pub(crate) fn finish_source(&mut self, budget: &FanOutBudget) -> bool {
+        let is_large =
+            budget.bytes > SOURCE_MAX_BYTES || self.state.connections.dirty_len() > budget.dirty + RECEIVERS_MAX;
         if is_large {
-            self.put_off(burst.fresh);
+            self.defer(budget.dirty);
         }
-        is_large || burst.is_long
+        is_large || budget.is_long
     }
 
     #[cold]
-    fn put_off(&mut self, from: usize) {
-        self.hub.counters().fan_outs_put_off.add(1);
-        self.hub.connections.put_off(from);
+    fn defer(&mut self, from: usize) {
+        self.state.counters().fan_outs_put_off.add(1);
+        self.state.connections.defer(from);
     }
 
     /// Does not read from the connection until those who stand in line have been written to. Its own answers go at once.
-    pub(crate) fn brake(&mut self, id: ConnectionId) {
-        let Some(index) = self.hub.connections.find(id) else { return };
-        self.hub.connections[index].hold(Reason::FanOut);
-        self.hub.connections.write_first(index);
-        self.hub.waiting.wait_for_fan_out(id);
+    pub(crate) fn pause_for_fan_out(&mut self, id: ConnectionId) {
+        let Some(index) = self.state.connections.find(id) else { return };
+        self.state.connections[index].pause_reading(PauseReason::FanOut);
+        self.state.connections.write_before_deferred(index);
+        self.state.paused_readers.wait_for_fan_out(id);
     }
 
-    /// How many of those who stand in line are to be written to in this turn, with [`Shard::next_late`].
-    pub(crate) fn late_share(&self) -> usize {
-        let all = self.hub.connections.late_len();
-        if self.hub.waiting.len_for_fan_out() > BRAKED_MAX { all } else { all.min(RECEIVERS_MAX) }
+    /// How many of those who stand in line are to be written to in this turn, with [`Shard::next_deferred`].
+    pub(crate) fn deferred_per_turn(&self) -> usize {
+        let all = self.state.connections.deferred_len();
+        if self.state.paused_readers.len_for_fan_out() > PAUSED_MAX { all } else { all.min(RECEIVERS_MAX) }
     }
 
     /// The first in line of the connections whose output has grown. Output of others goes first: [`Shard::next_dirty`].
     #[inline]
-    pub(crate) fn next_late(&mut self) -> Option<ConnectionId> {
-        self.hub.connections.next_late()
+    pub(crate) fn next_deferred(&mut self) -> Option<ConnectionId> {
+        self.state.connections.next_deferred()
     }
 
     /// Whether somebody stands in line, or waits for those who do.
     #[inline]
-    pub(crate) fn has_fan_outs(&self) -> bool {
-        self.hub.connections.late_len() > 0 || self.hub.waiting.any_for_fan_out()
+    pub(crate) fn has_deferred_fan_outs(&self) -> bool {
+        self.state.connections.deferred_len() > 0 || self.state.paused_readers.any_for_fan_out()
     }
 
     /// Goes on with what has waited for those in line, if they have all been written to.
-    pub(crate) fn end_fan_outs(&mut self) {
-        if self.hub.connections.late_len() > 0 {
+    pub(crate) fn resume_after_fan_outs(&mut self) {
+        if self.state.connections.deferred_len() > 0 {
             return;
         }
-        for id in self.hub.waiting.end_of_fan_out() {
-            self.hub.hear_again(id, Reason::FanOut);
+        for id in self.state.paused_readers.end_of_fan_out() {
+            self.state.resume_reading(id, PauseReason::FanOut);
         }
     }
 }
@@ -127,9 +128,9 @@ mod tests {
     use crate::{Action, Chunk, Rest, Settings, Shared, Surroundings, turn};
 
     const NOW_MS: u64 = 1_700_000_000_000;
-    const AUDIENCE: usize = 100;
+    const SUBSCRIBERS: usize = 100;
 
-    struct World {
+    struct TestShard {
         shard: Shard<Volatile>,
         network: Network,
         bystander: ConnectionId,
@@ -162,7 +163,9 @@ mod tests {
         fn batches_taken(&mut self, _: ShardIndex) {}
 
         fn read(&mut self, shard: &mut Shard<Volatile>) -> bool {
-            let Some((id, bytes)) = self.input.front().filter(|(id, _)| !shard.is_held(*id)) else { return false };
+            let Some((id, bytes)) = self.input.front().filter(|(id, _)| !shard.is_reading_paused(*id)) else {
+                return false;
+            };
             let chunk = Chunk::from(bytes.clone());
             self.taken += shard.receive(*id, &chunk, self.taken..bytes.len(), NOW_MS);
             if self.taken == bytes.len() {
@@ -199,20 +202,20 @@ mod tests {
         }
     }
 
-    impl World {
-        fn new() -> World {
+    impl TestShard {
+        fn new() -> TestShard {
             let limits = RetainedLimits { messages: 1, bytes: 1_000 };
             let settings = Settings { sys_interval_s: 0, ..Settings::default() };
             let shared = Shared::new(settings, Exchange::new(1, limits));
             let shard = Shard::new(ShardIndex(0), shared, Volatile, NOW_MS);
             let none = ConnectionId { index: 0, generation: 0 };
-            let mut world = World { shard, network: Network::default(), bystander: none, publisher: none };
-            for number in 0..AUDIENCE {
+            let mut world = TestShard { shard, network: Network::default(), bystander: none, publisher: none };
+            for number in 0..SUBSCRIBERS {
                 let id = world.client(&format!("{number:03}"));
-                world.say(id, &[0x82, 6, 0, 1, 0, 1, b't', 0]);
+                world.send_bytes(id, &[0x82, 6, 0, 1, 0, 1, b't', 0]);
             }
             world.bystander = world.client("one");
-            world.say(world.bystander, &[0x82, 6, 0, 1, 0, 1, b'b', 0]);
+            world.send_bytes(world.bystander, &[0x82, 6, 0, 1, 0, 1, b'b', 0]);
             world.publisher = world.client("two");
             while world.turn() == Rest::Busy {}
             world.network.written.clear();
@@ -222,11 +225,11 @@ mod tests {
         fn client(&mut self, name: &str) -> ConnectionId {
             let id = self.shard.accept(NOW_MS).expect("there is room");
             let connect = [&[0x10, 15, 0, 4], &b"MQTT"[..], &[4, 2, 0, 0, 0, 3], name.as_bytes()].concat();
-            self.say(id, &connect);
+            self.send_bytes(id, &connect);
             id
         }
 
-        fn say(&mut self, id: ConnectionId, bytes: &[u8]) {
+        fn send_bytes(&mut self, id: ConnectionId, bytes: &[u8]) {
             self.network.input.push_back((id, bytes.to_vec()));
         }
 
@@ -242,11 +245,11 @@ mod tests {
     }
 
     #[test]
-    fn others_go_before_those_in_line_and_the_publisher_waits_for_them() {
-        let mut world = World::new();
+    fn other_output_precedes_deferred_output_and_the_publisher_waits() {
+        let mut world = TestShard::new();
         let other = world.client("six");
-        world.say(other, &[0x30, 4, 0, 1, b'b', b'x']);
-        world.say(world.publisher, &[0x32, 6, 0, 1, b't', 0, 1, b'x']);
+        world.send_bytes(other, &[0x30, 4, 0, 1, b'b', b'x']);
+        world.send_bytes(world.publisher, &[0x32, 6, 0, 1, b't', 0, 1, b'x']);
         let written = world.written();
         let (fresh, late) = written.split_at(3);
         for id in [world.bystander, world.publisher, other] {
@@ -254,28 +257,28 @@ mod tests {
         }
         assert_eq!(late.len(), RECEIVERS_MAX);
         assert!(late.iter().all(|(_, len)| *len == 6), "{late:?}");
-        assert!(world.shard.is_held(world.publisher), "some are left");
+        assert!(world.shard.is_reading_paused(world.publisher), "some are left");
         assert_eq!(world.network.actions, []);
         assert_eq!(world.turn(), Rest::Until(world.shard.next_due_ms()), "nobody is left");
-        assert_eq!(world.network.written.len(), AUDIENCE - RECEIVERS_MAX);
-        assert!(!world.shard.is_held(world.publisher));
+        assert_eq!(world.network.written.len(), SUBSCRIBERS - RECEIVERS_MAX);
+        assert!(!world.shard.is_reading_paused(world.publisher));
         assert_eq!(world.network.actions, [Action::Resume(world.publisher)]);
     }
 
     #[test]
-    fn a_shard_is_busy_while_somebody_stands_in_line() {
-        let mut world = World::new();
-        world.say(world.publisher, &[0x30, 4, 0, 1, b't', b'x']);
+    fn a_shard_is_busy_while_output_is_deferred() {
+        let mut world = TestShard::new();
+        world.send_bytes(world.publisher, &[0x30, 4, 0, 1, b't', b'x']);
         assert_eq!(world.turn(), Rest::Busy);
     }
 
     #[test]
-    fn no_more_is_taken_than_may_be_held() {
-        let mut world = World::new();
+    fn input_is_limited_by_memory() {
+        let mut world = TestShard::new();
         let mut message = vec![0x30, 0x84, 0x1f, 0, 1, b't'];
         message.resize(3 + 3972, b'x');
         let packets = message.repeat(30);
-        world.say(world.publisher, &packets);
+        world.send_bytes(world.publisher, &packets);
         let (mut taken, mut written) = (0, 0);
         let mut rest = Rest::Busy;
         while rest == Rest::Busy {
@@ -283,7 +286,7 @@ mod tests {
             let so_far = if world.network.input.is_empty() { packets.len() } else { world.network.taken };
             let count = so_far - taken;
             assert!(count.is_multiple_of(message.len()), "{count} of {}", packets.len() - taken);
-            assert!(count == 0 || (count - message.len()) * AUDIENCE <= BURST_MAX_BYTES as usize, "{count}");
+            assert!(count == 0 || (count - message.len()) * SUBSCRIBERS <= SOURCE_MAX_BYTES as usize, "{count}");
             taken = so_far;
             // Whoever is heard again is read from in the next turn.
             if !world.network.actions.is_empty() && !world.network.input.is_empty() {
@@ -292,20 +295,20 @@ mod tests {
             }
             written += world.network.written.drain(..).map(|(_, len)| len).sum::<usize>();
         }
-        assert_eq!(written, packets.len() * AUDIENCE);
+        assert_eq!(written, packets.len() * SUBSCRIBERS);
         assert_eq!(world.shard.counters().fan_outs_put_off.get(), 3, "4 MiB are 11 messages for 100 receivers");
     }
 
     #[test]
-    fn where_many_wait_all_is_written_at_once() {
-        for (waiting, at_once) in [(BRAKED_MAX - 1, RECEIVERS_MAX), (BRAKED_MAX, AUDIENCE)] {
-            let mut world = World::new();
+    fn many_waiting_publishers_are_written_at_once() {
+        for (waiting, at_once) in [(PAUSED_MAX - 1, RECEIVERS_MAX), (PAUSED_MAX, SUBSCRIBERS)] {
+            let mut world = TestShard::new();
             let others: Vec<_> = (0..waiting).map(|number| world.client(&format!("{number:02}x"))).collect();
             let _ = world.written();
             for other in others {
-                world.shard.brake(other);
+                world.shard.pause_for_fan_out(other);
             }
-            world.say(world.publisher, &[0x30, 4, 0, 1, b't', b'x']);
+            world.send_bytes(world.publisher, &[0x30, 4, 0, 1, b't', b'x']);
             assert_eq!(world.written().len(), at_once);
         }
     }

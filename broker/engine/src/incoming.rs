@@ -11,17 +11,17 @@ use tautwire_router::{RetainRefused, RetainedClaim, ShardIndex};
 use tautwire_session::{AckLevel, Change, Journal};
 
 use crate::ack::Ack;
-use crate::connections::{Chunk, Reason};
-use crate::contracts::{Consequence, MessageRefusal};
-use crate::frames::Outgoing;
-use crate::hub::Hub;
+use crate::connections::{Chunk, PauseReason};
+use crate::contracts::{MessageRefusal, RefusalAction};
 use crate::place::{ConnectionIndex, SessionIndex};
+use crate::publish_packets::OutgoingPublish;
 use crate::retained_publisher::{is_forged, is_publisher};
 use crate::route::{NotRouted, Publisher};
 use crate::shard::{Handled, Shard};
+use crate::state::ShardState;
 
 /// A topic to which no client may publish.
-const NOBODYS: &str = "$SYS";
+const RESERVED_ROOT: &str = "$SYS";
 
 /// Why a message with too large a payload is refused.
 pub(crate) const PAYLOAD_TOO_LARGE: &str = "the payload is larger than limits.payload_bytes";
@@ -30,7 +30,7 @@ pub(crate) const PAYLOAD_TOO_LARGE: &str = "the payload is larger than limits.pa
 pub(crate) struct Disconnection(pub(crate) DisconnectReason, pub(crate) &'static str);
 
 /// A message's topic, and the alias that is to stand for it.
-struct Resolved<'a> {
+struct ResolvedTopic<'a> {
     topic: Cow<'a, str>,
     alias: Option<u16>,
 }
@@ -41,23 +41,23 @@ impl<J: Journal> Shard<J> {
         if let Packet::Connect(connect) = packet {
             return self.on_connect(index, connect);
         }
-        let Some(session) = self.hub.connections[index].session() else { return Handled::Ended };
-        if self.hub.is_in_cluster()
+        let Some(session) = self.state.connections[index].session() else { return Handled::Ended };
+        if self.state.is_in_cluster()
             && let Packet::Subscribe(subscribe) = packet
             && self.has_to_look(index, subscribe)
         {
             return Handled::Later;
         }
         match packet {
-            Packet::PubAck(ack) => self.on_acknowledged(index, session, ack.packet_id, QoS::AtLeastOnce),
-            Packet::PubRec(received) => self.on_received(index, session, received.packet_id, received.reason),
-            Packet::PubRel(release) => self.on_release(index, session, release.packet_id),
-            Packet::PubComp(complete) => self.on_complete(session, complete.packet_id),
+            Packet::PubAck(ack) => self.on_puback(index, session, ack.packet_id, QoS::AtLeastOnce),
+            Packet::PubRec(received) => self.on_pubrec(index, session, received.packet_id, received.reason),
+            Packet::PubRel(release) => self.on_pubrel(index, session, release.packet_id),
+            Packet::PubComp(complete) => self.on_pubcomp(session, complete.packet_id),
             Packet::Subscribe(subscribe) => self.on_subscribe(index, session, subscribe),
             Packet::Unsubscribe(unsubscribe) => self.on_unsubscribe(index, session, unsubscribe),
             Packet::PingReq => {
                 // [MQTT-3.12.4-1]
-                self.hub.write_packet(index, &Packet::PingResp);
+                self.state.write_packet(index, &Packet::PingResp);
             }
             Packet::Disconnect(disconnect) => self.on_disconnect(index, session, disconnect),
             Packet::Auth(auth) => self.on_auth(index, auth),
@@ -68,7 +68,7 @@ impl<J: Journal> Shard<J> {
             | Packet::UnsubAck(_)
             | Packet::PingResp => self.protocol_error(index, "a packet that only a server sends"),
         }
-        if self.hub.connections[index].is_open() { Handled::Done } else { Handled::Ended }
+        if self.state.connections[index].is_open() { Handled::Done } else { Handled::Ended }
     }
 
     /// A message from a client. `payload_at` is where its payload lies in `chunk`.
@@ -80,11 +80,11 @@ impl<J: Journal> Shard<J> {
         payload_at: usize,
     ) -> Handled {
         let qos = publish.qos();
-        if self.hub.is_in_cluster() && self.has_to_wait_for_cluster(index, publish) {
+        if self.state.is_in_cluster() && self.must_wait_for_cluster(index, publish) {
             return Handled::Later;
         }
-        let Some(session) = self.hub.connections[index].session() else { return Handled::Ended };
-        let counters = self.hub.counters();
+        let Some(session) = self.state.connections[index].session() else { return Handled::Ended };
+        let counters = self.state.counters();
         counters.publishes_received.add(1);
         counters.publish_bytes_received.add(publish.payload.len() as u64);
 
@@ -93,7 +93,7 @@ impl<J: Journal> Shard<J> {
             return Handled::Ended;
         }
         // A topic that was given an alias earlier is taken out while the message is on its way, so as not to be copied.
-        let Resolved { topic, alias } = match self.resolve_topic(index, publish) {
+        let ResolvedTopic { topic, alias } = match self.resolve_topic(index, publish) {
             Ok(resolved) => resolved,
             Err(Disconnection(reason, why)) => {
                 self.disconnect(index, reason, why);
@@ -101,27 +101,27 @@ impl<J: Journal> Shard<J> {
             }
         };
         if let Some(packet_id) = publish.packet_id()
-            && let Some(handled) = self.before_acknowledged(index, session, qos, packet_id)
+            && let Some(handled) = self.check_before_ack(index, session, qos, packet_id)
         {
-            self.keep_alias(index, alias, topic);
+            self.store_alias(index, alias, topic);
             return handled;
         }
 
-        if self.has_no_time_for(&topic) {
-            self.keep_alias(index, alias, topic);
-            return self.wait_for_forms(index, publish);
+        if self.is_transcoding_deferred(&topic) {
+            self.store_alias(index, alias, topic);
+            return self.pause_for_transcoding(index, publish);
         }
 
         let mut scratch = Vec::new();
         let properties = match publish.retain {
-            false => travelling(publish, &mut scratch),
+            false => forwarded_properties(publish, &mut scratch),
             true => self.retained_properties(index, session, publish, &mut scratch),
         };
-        let mut outgoing = Outgoing {
+        let mut outgoing = OutgoingPublish {
             chunk: Some((chunk, payload_at)),
-            asker: self.hub.regime.access().is_closed().then_some(index),
-            ..Outgoing::new(MessageRef {
-                id: self.hub.common.next_message_id(),
+            unchecked_publisher: self.state.config.access().has_rules().then_some(index),
+            ..OutgoingPublish::new(MessageRef {
+                id: self.state.context.next_message_id(),
                 topic: &topic,
                 properties,
                 payload: publish.payload,
@@ -131,19 +131,19 @@ impl<J: Journal> Shard<J> {
             })
         };
         let outcome = match self.check_message(publish, &topic) {
-            Err(refusal) => self.answer_as_broker(index, publish, &outgoing.message, refusal),
-            Ok(()) if qos == QoS::ExactlyOnce && self.hub.has_no_disk_for_session(session).is_some() => {
-                self.hub.counters().publishes_refused_disk.add(1);
-                Err(MessageRefusal::no_disk(self.hub.log.state()))
+            Err(refusal) => self.answer_broker_request(index, publish, &outgoing.message, refusal),
+            Ok(()) if qos == QoS::ExactlyOnce && self.state.has_no_disk_for_session(session).is_some() => {
+                self.state.counters().publishes_refused_disk.add(1);
+                Err(MessageRefusal::no_disk(self.state.log.state()))
             }
-            Ok(()) if self.hub.is_in_cluster() => {
+            Ok(()) if self.state.is_in_cluster() => {
                 self.publish_in_cluster(index, session, publish.packet_id(), &mut outgoing)
             }
             Ok(()) => self.publish(&mut outgoing, Publisher::Session(session)),
         };
-        let level = self.hub.ack_level(index, &outgoing.message);
+        let level = self.state.ack_level(index, &outgoing.message);
         drop(outgoing);
-        self.keep_alias(index, alias, topic);
+        self.store_alias(index, alias, topic);
         if let Err(refusal) = &outcome
             && let Some(handled) = self.on_refused(index, publish, refusal)
         {
@@ -152,7 +152,7 @@ impl<J: Journal> Shard<J> {
         if qos != QoS::AtMostOnce {
             self.answer_publish(index, session, publish, level, outcome);
         }
-        if self.hub.connections[index].is_open() { Handled::Done } else { Handled::Ended }
+        if self.state.connections[index].is_open() { Handled::Done } else { Handled::Ended }
     }
 
     /// A message is refused. Says how its packet was handled, where its publisher is not answered.
@@ -164,14 +164,14 @@ impl<J: Journal> Shard<J> {
         refusal: &MessageRefusal,
     ) -> Option<Handled> {
         let qos = publish.qos();
-        if qos != QoS::AtMostOnce && self.waits_instead(index, publish, refusal.consequence) {
+        if qos != QoS::AtMostOnce && self.pause_instead_of_refusing(index, publish, refusal.consequence) {
             return Some(Handled::Later);
         }
         let ends = self.ends_connection(index, qos, refusal);
         if !ends && qos != QoS::AtMostOnce {
             return None;
         }
-        self.hub.counters().publishes_refused.add(1);
+        self.state.counters().publishes_refused.add(1);
         if !ends {
             return Some(Handled::Done);
         }
@@ -182,7 +182,7 @@ impl<J: Journal> Shard<J> {
 
     /// A message that clients may not publish is answered all the same where it is a request to the broker itself.
     #[cold]
-    fn answer_as_broker(
+    fn answer_broker_request(
         &mut self,
         index: ConnectionIndex,
         publish: &Publish<'_>,
@@ -192,7 +192,7 @@ impl<J: Journal> Shard<J> {
         if !message.topic.starts_with("$SYS/") {
             return Err(refusal);
         }
-        if !self.hub.may_publish(index, None, message) {
+        if !self.state.may_publish(index, None, message) {
             return Err(MessageRefusal::denied());
         }
         if self.answer_discovery(index, publish, message.topic) { Ok(true) } else { Err(refusal) }
@@ -200,14 +200,14 @@ impl<J: Journal> Shard<J> {
 
     /// Whether a message waits for its turn in the log of the cluster, which brings it to all shards.
     #[cold]
-    fn has_to_wait_for_cluster(&mut self, index: ConnectionIndex, publish: &Publish<'_>) -> bool {
+    fn must_wait_for_cluster(&mut self, index: ConnectionIndex, publish: &Publish<'_>) -> bool {
         if publish.qos() != QoS::AtMostOnce
-            && let Some(shard) = self.hub.transit.first_full()
+            && let Some(shard) = self.state.outboxes.first_full()
         {
-            self.pause(index, shard);
+            self.pause_for_shard(index, shard);
             return true;
         }
-        let waits = self.hub.is_ahead_of_cluster() && (publish.qos() != QoS::AtMostOnce || publish.retain);
+        let waits = self.state.is_ahead_of_cluster() && (publish.qos() != QoS::AtMostOnce || publish.retain);
         if waits {
             self.wait_for_cluster(index);
         }
@@ -223,10 +223,10 @@ impl<J: Journal> Shard<J> {
         chunk: &Chunk,
         payload_at: usize,
     ) -> Handled {
-        let Some(mount) = self.hub.connections[index].mount_point().cloned() else { return Handled::Ended };
+        let Some(mount) = self.state.connections[index].mount_point().cloned() else { return Handled::Ended };
         let topic = match publish.topic.map(|topic| mount.topic(topic.as_str())).transpose() {
             // No client may publish there, so it is refused as its topic is to be.
-            Err(ReasonCode::NotAuthorized) => Ok(Some(NOBODYS.to_owned())),
+            Err(ReasonCode::NotAuthorized) => Ok(Some(RESERVED_ROOT.to_owned())),
             topic => topic,
         };
         let properties = mount.properties(&publish.properties);
@@ -245,35 +245,43 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Counts a message that is refused for now. Says whether its publisher waits instead of being told.
-    fn waits_instead(&mut self, index: ConnectionIndex, publish: &Publish<'_>, consequence: Consequence) -> bool {
-        let counters = self.hub.counters();
-        let is_told = self.hub.connections[index].is_v5();
+    fn pause_instead_of_refusing(
+        &mut self,
+        index: ConnectionIndex,
+        publish: &Publish<'_>,
+        consequence: RefusalAction,
+    ) -> bool {
+        let counters = self.state.counters();
+        let is_told = self.state.connections[index].is_v5();
         match consequence {
-            Consequence::Congested(shard) => {
+            RefusalAction::Congested(shard) => {
                 self.uncount_publish(publish);
-                self.pause(index, shard);
+                self.pause_for_shard(index, shard);
             }
-            Consequence::PausedForQueue => self.wait_for_queue(index, publish),
-            Consequence::WhenQueueHasRoom if is_told => {
+            RefusalAction::PausedForQueue => self.pause_for_queue(index, publish),
+            RefusalAction::RetryWhenQueueHasRoom if is_told => {
                 counters.publishes_refused_queue_full.add(1);
                 return false;
             }
-            Consequence::WhenQueueHasRoom => self.wait_for_queue(index, publish),
-            Consequence::WhenShareQueueHasRoom => {
+            RefusalAction::RetryWhenQueueHasRoom => self.pause_for_queue(index, publish),
+            RefusalAction::RetryWhenShareQueueHasRoom => {
                 counters.publishes_refused_shared_queue.add(1);
                 if is_told {
                     return false;
                 }
-                self.wait_for_queue(index, publish);
+                self.pause_for_queue(index, publish);
             }
-            Consequence::WhenThereIsMemory => {
+            RefusalAction::RetryWhenMemoryFree => {
                 counters.publishes_refused_memory.add(1);
                 if is_told {
                     return false;
                 }
-                self.wait_for_memory(index, publish);
+                self.pause_for_memory(index, publish);
             }
-            Consequence::Never | Consequence::Always | Consequence::WithoutAnswer | Consequence::Unacknowledged => {
+            RefusalAction::Never
+            | RefusalAction::Always
+            | RefusalAction::WithoutReasonCode
+            | RefusalAction::Unacknowledged => {
                 return false;
             }
         }
@@ -283,60 +291,61 @@ impl<J: Journal> Shard<J> {
     /// Retains and routes; says whether anybody wanted it.
     pub(crate) fn publish(
         &mut self,
-        outgoing: &mut Outgoing<'_>,
+        outgoing: &mut OutgoingPublish<'_>,
         publisher: Publisher,
     ) -> Result<bool, Box<MessageRefusal>> {
         let generation = if outgoing.message.retain {
             self.retain(outgoing, publisher)
         } else {
-            Ok(self.hub.common.exchange().generation())
+            Ok(self.state.context.exchange().generation())
         };
         let routed = generation.and_then(|generation| self.route(outgoing, publisher, generation));
         routed.or_else(|why| self.refuse_message(why, outgoing, publisher))
     }
 
     /// Retains a message; gives the generation with which it must be routed.
-    fn retain(&mut self, outgoing: &mut Outgoing<'_>, publisher: Publisher) -> Result<u64, NotRouted> {
+    fn retain(&mut self, outgoing: &mut OutgoingPublish<'_>, publisher: Publisher) -> Result<u64, NotRouted> {
         if let Some(shard) = self.congested(outgoing, publisher) {
             return Err(NotRouted::Congested(shard));
         }
-        if let Some(asker) = outgoing.asker.take()
-            && !self.hub.may_publish(asker, None, &outgoing.message)
+        if let Some(asker) = outgoing.unchecked_publisher.take()
+            && !self.state.may_publish(asker, None, &outgoing.message)
         {
             return Err(NotRouted::NotAuthorized);
         }
-        if let Some(contract) = self.hub.regime.contracts().find(outgoing.message.topic).cloned() {
-            self.hub.hold_to(&contract, outgoing).map_err(NotRouted::Broken)?;
+        if let Some(contract) = self.state.config.contracts().find(outgoing.message.topic).cloned() {
+            self.state.check_contract(&contract, outgoing).map_err(NotRouted::Broken)?;
         }
         outgoing.is_checked = true;
         if !outgoing.is_admitted && outgoing.message.qos != QoS::AtMostOnce {
             self.admit_retained(outgoing)?;
         } else if outgoing.message.qos == QoS::AtMostOnce {
-            self.hub.admits_retained_at_most_once(outgoing)?;
+            self.state.admits_retained_at_most_once(outgoing)?;
         }
         let message = outgoing.message;
         let claim = self.retained_claim(publisher);
-        let keep = || outgoing.keep(self.hub.memory.ledger());
-        let retention = self.hub.common.exchange().retain_for(claim.as_ref(), &message, keep).map_err(|refused| {
-            let counters = self.hub.counters();
-            counters.retained_refused.add(1);
-            counters.retained_refused_for_client.add(u64::from(refused == RetainRefused::Quota));
-            NotRouted::NotRetained(refused)
-        })?;
-        self.hub.record_retained(outgoing, retention.sequence);
-        self.hub.list_retained_for_cooling(outgoing);
+        let keep = || outgoing.to_stored(self.state.memory.ledger());
+        let retention =
+            self.state.context.exchange().retain_for(claim.as_ref(), &message, keep).map_err(|refused| {
+                let counters = self.state.counters();
+                counters.retained_refused.add(1);
+                counters.retained_refused_for_client.add(u64::from(refused == RetainRefused::Quota));
+                NotRouted::NotRetained(refused)
+            })?;
+        self.state.record_retained(outgoing, retention.sequence);
+        self.state.list_retained_for_cooling(outgoing);
         Ok(retention.generation)
     }
 
     /// Against whose quota a retained message counts, where there is one.
     pub(crate) fn retained_claim(&self, publisher: Publisher) -> Option<RetainedClaim> {
         let Publisher::Session(session) = publisher else { return None };
-        let of_user = self.hub.allowances.quotas().of_user.retained;
-        if let Some(user) = self.hub.sessions.user(session).filter(|_| of_user.is_bounded()) {
+        let of_user = self.state.quota_state.quotas().of_user.retained;
+        if let Some(user) = self.state.sessions.user(session).filter(|_| of_user.is_bounded()) {
             return Some(RetainedClaim { owner: user.owner(), quota: of_user });
         }
-        let quota = self.hub.allowances.quotas().retained;
-        let owner = || self.hub.common.exchange().retained_owner(self.hub.sessions[session].name());
+        let quota = self.state.quota_state.quotas().retained;
+        let owner = || self.state.context.exchange().retained_owner(self.state.sessions[session].name());
         quota.is_bounded().then(|| RetainedClaim { owner: owner(), quota })
     }
 
@@ -344,22 +353,22 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn refuse_message(
         &mut self,
         why: NotRouted,
-        outgoing: &Outgoing<'_>,
+        outgoing: &OutgoingPublish<'_>,
         publisher: Publisher,
     ) -> Result<bool, Box<MessageRefusal>> {
         let refused = self.refusal_of(why, outgoing);
         if let Err(refusal) = &refused
-            && !refusal.consequence.is_wait()
-            && self.hub.tap.is_open()
+            && !refusal.consequence.pauses_publisher()
+            && self.state.tap.is_open()
         {
-            self.hub.trace(&outgoing.message, publisher, refusal.reason, std::iter::empty());
+            self.state.trace(&outgoing.message, publisher, refusal.reason, std::iter::empty());
         }
         refused
     }
 
-    fn refusal_of(&mut self, why: NotRouted, outgoing: &Outgoing<'_>) -> Result<bool, Box<MessageRefusal>> {
+    fn refusal_of(&mut self, why: NotRouted, outgoing: &OutgoingPublish<'_>) -> Result<bool, Box<MessageRefusal>> {
         match why {
-            NotRouted::Broken(broken) => self.refuse_broken(*broken, outgoing),
+            NotRouted::Broken(broken) => self.refuse_violation(*broken, outgoing),
             NotRouted::NotRetained(refused) => {
                 let why = match refused {
                     RetainRefused::Limit => "the broker retains as much as it may",
@@ -375,7 +384,7 @@ impl<J: Journal> Shard<J> {
             NotRouted::Congested(shard) => Err(MessageRefusal::congested(shard)),
             NotRouted::ShareQueueFull => Err(MessageRefusal::share_queue_full()),
             NotRouted::NoDisk(state) => {
-                self.hub.counters().publishes_refused_disk.add(1);
+                self.state.counters().publishes_refused_disk.add(1);
                 Err(MessageRefusal::no_disk(state))
             }
         }
@@ -385,10 +394,10 @@ impl<J: Journal> Shard<J> {
     fn check_capabilities(&self, index: ConnectionIndex, publish: &Publish<'_>) -> Result<(), Disconnection> {
         // A message of QoS 0 that is not retained is always offered.
         if (publish.qos() != QoS::AtMostOnce || publish.retain)
-            && let max_qos = self.hub.connections[index].max_qos(self.hub.regime.settings().max_qos)
-            && let Err(disconnection) = self.check_offered(max_qos, publish.qos(), publish.retain)
+            && let max_qos = self.state.connections[index].max_qos(self.state.config.settings().max_qos)
+            && let Err(disconnection) = self.check_supported(max_qos, publish.qos(), publish.retain)
         {
-            self.check_told(index, publish).map_err(|()| disconnection)?;
+            self.check_server_limits(index, publish).map_err(|()| disconnection)?;
         }
         if publish.properties.contains(PropertyId::SubscriptionIdentifier) {
             // [MQTT-3.3.4-6]
@@ -402,20 +411,20 @@ impl<J: Journal> Shard<J> {
 
     /// Whether the client has been told that it may publish this.
     #[cold]
-    fn check_told(&self, index: ConnectionIndex, publish: &Publish<'_>) -> Result<(), ()> {
-        let told = self.hub.told(index);
-        let max_qos = self.hub.connections[index].max_qos(told.max_qos);
+    fn check_server_limits(&self, index: ConnectionIndex, publish: &Publish<'_>) -> Result<(), ()> {
+        let told = self.state.told(index);
+        let max_qos = self.state.connections[index].max_qos(told.max_qos);
         let is_allowed = publish.qos() <= max_qos && (told.retain_available || !publish.retain);
         is_allowed.then_some(()).ok_or(())
     }
 
     /// Whether there are such messages here at all.
     #[inline]
-    pub(crate) fn check_offered(&self, max_qos: QoS, qos: QoS, retain: bool) -> Result<(), Disconnection> {
+    pub(crate) fn check_supported(&self, max_qos: QoS, qos: QoS, retain: bool) -> Result<(), Disconnection> {
         if qos > max_qos {
             return Err(Disconnection(DisconnectReason::QoSNotSupported, "the QoS is above the maximum"));
         }
-        if retain && !self.hub.regime.settings().retain_available {
+        if retain && !self.state.config.settings().retain_available {
             return Err(Disconnection(DisconnectReason::RetainNotSupported, "retained messages are not available"));
         }
         Ok(())
@@ -426,68 +435,68 @@ impl<J: Journal> Shard<J> {
         &mut self,
         index: ConnectionIndex,
         publish: &Publish<'a>,
-    ) -> Result<Resolved<'a>, Disconnection> {
+    ) -> Result<ResolvedTopic<'a>, Disconnection> {
         let Some(alias) = publish.properties.topic_alias() else {
-            return Ok(Resolved {
+            return Ok(ResolvedTopic {
                 topic: Cow::Borrowed(publish.topic.map_or("", |topic| topic.as_str())),
                 alias: None,
             });
         };
         let alias = alias.get();
-        let connection = &self.hub.connections[index];
-        if alias > connection.topic_alias_maximum(self.hub.regime.settings().topic_alias_maximum)
-            && alias > connection.topic_alias_maximum(self.hub.told(index).topic_alias_maximum)
+        let connection = &self.state.connections[index];
+        if alias > connection.topic_alias_maximum(self.state.config.settings().topic_alias_maximum)
+            && alias > connection.topic_alias_maximum(self.state.told(index).topic_alias_maximum)
         {
             // [MQTT-3.2.2-17]
             return Err(Disconnection(DisconnectReason::TopicAliasInvalid, "the topic alias is above the maximum"));
         }
         if let Some(topic) = publish.topic {
-            let held_bytes = self.hub.connection_bytes(index);
-            if self.hub.memory.share().admits(held_bytes, topic.as_str().len()).is_err() {
-                self.hub.counters().refused_memory.add(1);
+            let held_bytes = self.state.connection_bytes(index);
+            if self.state.memory.share().admits(held_bytes, topic.as_str().len()).is_err() {
+                self.state.counters().refused_memory.add(1);
                 return Err(Disconnection(DisconnectReason::QuotaExceeded, "there is no memory for the topic alias"));
             }
-            return Ok(Resolved { topic: Cow::Borrowed(topic.as_str()), alias: Some(alias) });
+            return Ok(ResolvedTopic { topic: Cow::Borrowed(topic.as_str()), alias: Some(alias) });
         }
-        let known = self.hub.connections[index].take_alias_in(alias);
+        let known = self.state.connections[index].take_incoming_alias(alias);
         match known {
-            Some(topic) => Ok(Resolved { topic: Cow::Owned(topic.into()), alias: Some(alias) }),
+            Some(topic) => Ok(ResolvedTopic { topic: Cow::Owned(topic.into()), alias: Some(alias) }),
             None => Err(Disconnection(DisconnectReason::ProtocolError, "the topic alias stands for nothing")),
         }
     }
 
     #[inline]
-    fn keep_alias(&mut self, index: ConnectionIndex, alias: Option<u16>, topic: Cow<'_, str>) {
+    fn store_alias(&mut self, index: ConnectionIndex, alias: Option<u16>, topic: Cow<'_, str>) {
         if let Some(alias) = alias {
-            let Hub { connections, memory, .. } = &mut self.hub;
-            connections[index].keep_alias_in(alias, topic.into(), memory.ledger());
+            let ShardState { connections, memory, .. } = &mut self.state;
+            connections[index].store_incoming_alias(alias, topic.into(), memory.ledger());
         }
     }
 
     /// What must be looked at before a QoS 1 or 2 message is taken on.
-    fn before_acknowledged(
+    fn check_before_ack(
         &mut self,
         index: ConnectionIndex,
         session: SessionIndex,
         qos: QoS,
         packet_id: PacketId,
     ) -> Option<Handled> {
-        let held = self.hub.sessions[session].held();
+        let held = self.state.sessions[session].held();
         if qos == QoS::ExactlyOnce && held.is_some_and(|held| held.contains(packet_id)) {
             // Sent again, because our PUBREC was lost: answered again, not delivered again [MQTT-4.3.3-10].
             let ack = Ack::Received(packet_id, PubRecReason::Success, None);
-            self.hub.acknowledge(index, ack);
+            self.state.acknowledge(index, ack);
             return Some(Handled::Done);
         }
         // Each connection begins with the whole quota [MQTT 5.0 section 4.9]: what is held from an earlier one does not count.
-        let connection = &self.hub.connections[index];
-        let in_flight = connection.delayed_publish_acks() + usize::from(connection.receiving());
+        let connection = &self.state.connections[index];
+        let in_flight = connection.delayed_publish_acks() + usize::from(connection.inbound_qos2());
         if connection.is_v5()
-            && in_flight >= usize::from(connection.receive_maximum(self.hub.regime.settings().receive_maximum))
-            && in_flight >= usize::from(connection.receive_maximum(self.hub.told(index).receive_maximum))
+            && in_flight >= usize::from(connection.receive_maximum(self.state.config.settings().receive_maximum))
+            && in_flight >= usize::from(connection.receive_maximum(self.state.told(index).receive_maximum))
         {
             // [MQTT-3.3.4-7]
-            self.hub.counters().receive_maximum_exceeded.add(1);
+            self.state.counters().receive_maximum_exceeded.add(1);
             let reason = DisconnectReason::ReceiveMaximumExceeded;
             self.disconnect(index, reason, "more messages in flight than Receive Maximum");
             return Some(Handled::Ended);
@@ -497,7 +506,7 @@ impl<J: Journal> Shard<J> {
 
     /// Whether a client may publish to `topic`.
     pub(crate) fn check_topic(&self, topic: &str) -> Result<(), ReasonCode> {
-        let settings = self.hub.regime.settings();
+        let settings = self.state.config.settings();
         let levels = || topic.bytes().filter(|byte| *byte == b'/').count() + 1;
         if topic.len() > settings.topic_bytes
             || (topic.len() >= settings.topic_levels && levels() > settings.topic_levels)
@@ -517,8 +526,8 @@ impl<J: Journal> Shard<J> {
         if !publish.payload_is_as_indicated() {
             return Err(MessageRefusal::new(ReasonCode::PayloadFormatInvalid, "the payload is not UTF-8 as indicated"));
         }
-        if !self.admits_payload(publish.payload.len()) {
-            self.hub.counters().payloads_too_large.add(1);
+        if !self.is_payload_allowed(publish.payload.len()) {
+            self.state.counters().payloads_too_large.add(1);
             // Quota exceeded (0x97) would make clients send it again.
             return Err(MessageRefusal::new(ReasonCode::ImplementationSpecificError, PAYLOAD_TOO_LARGE));
         }
@@ -527,23 +536,23 @@ impl<J: Journal> Shard<J> {
 
     /// Whether a message may have so many bytes of payload.
     #[inline]
-    pub(crate) fn admits_payload(&self, bytes: usize) -> bool {
-        let most = self.hub.regime.settings().payload_bytes;
+    pub(crate) fn is_payload_allowed(&self, bytes: usize) -> bool {
+        let most = self.state.config.settings().payload_bytes;
         most == 0 || bytes <= most
     }
 
     /// Whether a refusal is to cost the publisher its connection.
     fn ends_connection(&self, index: ConnectionIndex, qos: QoS, refusal: &MessageRefusal) -> bool {
         match refusal.consequence {
-            Consequence::Never
-            | Consequence::WhenThereIsMemory
-            | Consequence::WhenQueueHasRoom
-            | Consequence::WhenShareQueueHasRoom
-            | Consequence::PausedForQueue
-            | Consequence::Congested(_) => false,
-            Consequence::Always => true,
-            Consequence::Unacknowledged => qos != QoS::AtMostOnce && !self.hub.connections[index].is_v5(),
-            Consequence::WithoutAnswer => qos == QoS::AtMostOnce || !self.hub.connections[index].is_v5(),
+            RefusalAction::Never
+            | RefusalAction::RetryWhenMemoryFree
+            | RefusalAction::RetryWhenQueueHasRoom
+            | RefusalAction::RetryWhenShareQueueHasRoom
+            | RefusalAction::PausedForQueue
+            | RefusalAction::Congested(_) => false,
+            RefusalAction::Always => true,
+            RefusalAction::Unacknowledged => qos != QoS::AtMostOnce && !self.state.connections[index].is_v5(),
+            RefusalAction::WithoutReasonCode => qos == QoS::AtMostOnce || !self.state.connections[index].is_v5(),
         }
     }
 
@@ -557,13 +566,13 @@ impl<J: Journal> Shard<J> {
         scratch: &'a mut Vec<u8>,
     ) -> &'a [u8] {
         if !publish.payload.is_empty() {
-            self.hub.append_publisher(index, self.hub.sessions[session].client_id(), scratch);
+            self.state.append_publisher(index, self.state.sessions[session].client_id(), scratch);
         }
         if scratch.is_empty() && !is_forged(&publish.properties) {
-            return travelling(publish, scratch);
+            return forwarded_properties(publish, scratch);
         }
         for property in publish.properties.raw().into_iter().flatten() {
-            if !stays(property.id) && !is_publisher(&property) {
+            if !is_not_forwarded(property.id) && !is_publisher(&property) {
                 scratch.extend_from_slice(property.bytes);
             }
         }
@@ -572,7 +581,7 @@ impl<J: Journal> Shard<J> {
 
     fn expires_at_ms(&self, publish: &Publish<'_>) -> Option<u64> {
         let interval_s = publish.properties.message_expiry_interval()?;
-        Some(self.hub.clock.now_ms() + u64::from(interval_s) * 1000)
+        Some(self.state.clock.now_ms() + u64::from(interval_s) * 1000)
     }
 
     /// Answers as the QoS demands [MQTT-3.3.4-1].
@@ -586,14 +595,14 @@ impl<J: Journal> Shard<J> {
     ) {
         // Codes and reason strings are for 5.0. A client of 3.1.1 is told that its message was taken, which is the only
         // answer it knows but to be cut off.
-        let v5 = self.hub.connections[index].is_v5();
+        let v5 = self.state.connections[index].is_v5();
         let (reason, why) = match outcome {
             Ok(true) => (ReasonCode::Success, None),
             Ok(false) if v5 => (ReasonCode::NoMatchingSubscribers, None),
             Ok(false) => (ReasonCode::Success, None),
             Err(refusal) => {
                 let MessageRefusal { reason, why, .. } = *refusal;
-                self.hub.counters().publishes_refused.add(1);
+                self.state.counters().publishes_refused.add(1);
                 if v5 { (reason, Some(why)) } else { (ReasonCode::Success, None) }
             }
         };
@@ -601,48 +610,48 @@ impl<J: Journal> Shard<J> {
             tautwire_protocol::Delivery::AtMostOnce => {}
             tautwire_protocol::Delivery::AtLeastOnce { packet_id, .. } => {
                 let reason = PubAckReason::try_from(reason).unwrap_or(PubAckReason::UnspecifiedError);
-                self.hub.acknowledge_at(level, index, Ack::Published(packet_id, reason, why));
+                self.state.acknowledge_at(level, index, Ack::Published(packet_id, reason, why));
             }
             tautwire_protocol::Delivery::ExactlyOnce { packet_id, .. } => {
                 let reason = PubRecReason::try_from(reason).unwrap_or(PubRecReason::UnspecifiedError);
                 if !reason.is_error() {
-                    self.hub.commit(session, Change::Taken(packet_id));
-                    self.hub.connections[index].begin_receiving();
+                    self.state.commit(session, Change::Taken(packet_id));
+                    self.state.connections[index].begin_inbound_qos2();
                 }
-                self.hub.acknowledge_at(level, index, Ack::Received(packet_id, reason, why));
+                self.state.acknowledge_at(level, index, Ack::Received(packet_id, reason, why));
             }
         }
     }
 
     /// Reading goes on when that shard has caught up.
-    fn pause(&mut self, index: ConnectionIndex, shard: ShardIndex) {
-        self.hub.counters().publishers_paused.add(1);
-        self.hub.connections[index].hold(Reason::Transit);
-        let id = self.hub.id(index);
-        self.hub.waiting.wait_for_transit(shard, id);
+    fn pause_for_shard(&mut self, index: ConnectionIndex, shard: ShardIndex) {
+        self.state.counters().publishers_paused.add(1);
+        self.state.connections[index].pause_reading(PauseReason::ShardChannel);
+        let id = self.state.id(index);
+        self.state.paused_readers.wait_for_transit(shard, id);
     }
 
     /// Reading goes on when the queue of a session has room. Like one that waits for memory, the client looks again from time to time.
-    fn wait_for_queue(&mut self, index: ConnectionIndex, publish: &Publish<'_>) {
+    fn pause_for_queue(&mut self, index: ConnectionIndex, publish: &Publish<'_>) {
         self.uncount_publish(publish);
-        self.hub.counters().publishers_paused_for_queue.add(1);
-        self.hub.connections[index].hold(Reason::Memory);
-        let id = self.hub.id(index);
-        self.hub.waiting.wait_for_memory(id);
+        self.state.counters().publishers_paused_for_queue.add(1);
+        self.state.connections[index].pause_reading(PauseReason::Memory);
+        let id = self.state.id(index);
+        self.state.paused_readers.pause_for_memory(id);
     }
 
     /// A client of 3.1.1 cannot be told that there is no memory for its message. It is not read from until there is some.
-    fn wait_for_memory(&mut self, index: ConnectionIndex, publish: &Publish<'_>) {
+    fn pause_for_memory(&mut self, index: ConnectionIndex, publish: &Publish<'_>) {
         self.uncount_publish(publish);
-        self.hub.counters().publishers_short_of_memory.add(1);
-        self.hub.connections[index].hold(Reason::Memory);
-        let id = self.hub.id(index);
-        self.hub.waiting.wait_for_memory(id);
+        self.state.counters().publishers_short_of_memory.add(1);
+        self.state.connections[index].pause_reading(PauseReason::Memory);
+        let id = self.state.id(index);
+        self.state.paused_readers.pause_for_memory(id);
     }
 
     /// A message is brought again, and counted then.
     pub(crate) fn uncount_publish(&mut self, publish: &Publish<'_>) {
-        let counters = self.hub.counters();
+        let counters = self.state.counters();
         counters.publishes_received.subtract(1);
         counters.publish_bytes_received.subtract(publish.payload.len() as u64);
     }
@@ -650,22 +659,22 @@ impl<J: Journal> Shard<J> {
 
 /// The properties that go on to subscribers. They are one piece of the packet unless one among them stays behind.
 #[inline(always)]
-fn travelling<'a>(publish: &Publish<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
-    if publish.properties.is_empty() { &[] } else { travelling_of(&publish.properties, scratch) }
+fn forwarded_properties<'a>(publish: &Publish<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+    if publish.properties.is_empty() { &[] } else { forwarded_from(&publish.properties, scratch) }
 }
 
 #[inline(never)]
-fn travelling_of<'a>(properties: &Properties<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+fn forwarded_from<'a>(properties: &Properties<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
     if !properties.contains(PropertyId::TopicAlias) && !properties.contains(PropertyId::MessageExpiryInterval) {
         return properties.as_wire().unwrap_or_default();
     }
-    for property in properties.raw().into_iter().flatten().filter(|property| !stays(property.id)) {
+    for property in properties.raw().into_iter().flatten().filter(|property| !is_not_forwarded(property.id)) {
         scratch.extend_from_slice(property.bytes);
     }
     scratch
 }
 
 /// Whether a property does not go on to subscribers.
-fn stays(id: PropertyId) -> bool {
+fn is_not_forwarded(id: PropertyId) -> bool {
     matches!(id, PropertyId::TopicAlias | PropertyId::MessageExpiryInterval)
 }

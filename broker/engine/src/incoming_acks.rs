@@ -9,45 +9,39 @@ use crate::shard::{Handled, Shard};
 
 impl<J: Journal> Shard<J> {
     /// An acknowledgement of success, apart from other packets: they are most of those that are no PUBLISH.
-    pub(crate) fn on_short_acknowledgement(&mut self, index: ConnectionIndex, which: ShortAcknowledgement) -> Handled {
-        let Some(session) = self.hub.connections[index].session() else { return Handled::Ended };
+    pub(crate) fn on_short_ack(&mut self, index: ConnectionIndex, which: ShortAcknowledgement) -> Handled {
+        let Some(session) = self.state.connections[index].session() else { return Handled::Ended };
         match which {
-            ShortAcknowledgement::PubAck(id) => self.on_acknowledged(index, session, id, QoS::AtLeastOnce),
-            ShortAcknowledgement::PubRec(id) => self.on_received(index, session, id, PubRecReason::Success),
-            ShortAcknowledgement::PubRel(id) => self.on_release(index, session, id),
-            ShortAcknowledgement::PubComp(id) => self.on_complete(session, id),
+            ShortAcknowledgement::PubAck(id) => self.on_puback(index, session, id, QoS::AtLeastOnce),
+            ShortAcknowledgement::PubRec(id) => self.on_pubrec(index, session, id, PubRecReason::Success),
+            ShortAcknowledgement::PubRel(id) => self.on_pubrel(index, session, id),
+            ShortAcknowledgement::PubComp(id) => self.on_pubcomp(session, id),
         }
-        if self.hub.connections[index].is_open() { Handled::Done } else { Handled::Ended }
+        if self.state.connections[index].is_open() { Handled::Done } else { Handled::Ended }
     }
 
     /// PUBACK. An identifier that is not in use may belong to an exchange that ended with an earlier connection.
-    pub(crate) fn on_acknowledged(
-        &mut self,
-        index: ConnectionIndex,
-        session: SessionIndex,
-        packet_id: PacketId,
-        qos: QoS,
-    ) {
-        let outbound = self.hub.sessions[session].outbound();
+    pub(crate) fn on_puback(&mut self, index: ConnectionIndex, session: SessionIndex, packet_id: PacketId, qos: QoS) {
+        let outbound = self.state.sessions[session].outbound();
         match outbound.and_then(|outbound| outbound.unacknowledged(packet_id)) {
             None => {}
             Some(delivery) if delivery.qos != qos => self.protocol_error(index, "PUBACK for a QoS 2 message"),
             Some(_) => {
-                self.hub.commit_here(session, Change::Completed(packet_id));
-                self.hub.pump(session);
+                self.state.commit_inline(session, Change::Completed(packet_id));
+                self.state.pump(session);
             }
         }
     }
 
     /// PUBREC.
-    pub(crate) fn on_received(
+    pub(crate) fn on_pubrec(
         &mut self,
         index: ConnectionIndex,
         session: SessionIndex,
         packet_id: PacketId,
         reason: PubRecReason,
     ) {
-        let Some(outbound) = self.hub.sessions[session].outbound() else {
+        let Some(outbound) = self.state.sessions[session].outbound() else {
             self.release(index, packet_id, PubRelReason::PacketIdentifierNotFound);
             return;
         };
@@ -57,11 +51,11 @@ impl<J: Journal> Shard<J> {
             }
             Some(_) if reason.is_error() => {
                 // [MQTT-4.8.2-6]: not given to another either.
-                self.hub.commit(session, Change::Completed(packet_id));
-                self.hub.pump(session);
+                self.state.commit(session, Change::Completed(packet_id));
+                self.state.pump(session);
             }
             Some(_) => {
-                self.hub.commit(session, Change::Received(packet_id));
+                self.state.commit(session, Change::Received(packet_id));
                 self.release(index, packet_id, PubRelReason::Success);
             }
             None if outbound.is_released(packet_id) => {
@@ -73,33 +67,33 @@ impl<J: Journal> Shard<J> {
     }
 
     fn release(&mut self, index: ConnectionIndex, packet_id: PacketId, reason: PubRelReason) {
-        let v5 = self.hub.connections[index].is_v5();
+        let v5 = self.state.connections[index].is_v5();
         let reason = if v5 { reason } else { PubRelReason::Success };
-        self.hub.acknowledge(index, Ack::Release(packet_id, reason));
+        self.state.acknowledge(index, Ack::Release(packet_id, reason));
     }
 
     /// PUBREL.
-    pub(crate) fn on_release(&mut self, index: ConnectionIndex, session: SessionIndex, packet_id: PacketId) {
-        let held = self.hub.sessions[session].held();
+    pub(crate) fn on_pubrel(&mut self, index: ConnectionIndex, session: SessionIndex, packet_id: PacketId) {
+        let held = self.state.sessions[session].held();
         let known = held.is_some_and(|held| held.contains(packet_id));
-        let connection = &self.hub.connections[index];
+        let connection = &self.state.connections[index];
         // In a session that was resumed, the client may not have got our PUBCOMP. The code for an unknown identifier is no
         // error then [MQTT 5.0 section 3.7.2.1], but clients take it for one.
-        let is_mismatch = !known && connection.is_v5() && !connection.agreement().resumed;
+        let is_mismatch = !known && connection.is_v5() && !connection.connect_parameters().resumed;
         if known {
-            self.hub.commit(session, Change::Released(packet_id));
-            self.hub.connections[index].end_receiving();
+            self.state.commit(session, Change::Released(packet_id));
+            self.state.connections[index].end_inbound_qos2();
         }
         let reason = if is_mismatch { PubCompReason::PacketIdentifierNotFound } else { PubCompReason::Success };
-        self.hub.acknowledge(index, Ack::Complete(packet_id, reason));
+        self.state.acknowledge(index, Ack::Complete(packet_id, reason));
     }
 
     /// PUBCOMP.
-    pub(crate) fn on_complete(&mut self, session: SessionIndex, packet_id: PacketId) {
-        let outbound = self.hub.sessions[session].outbound();
+    pub(crate) fn on_pubcomp(&mut self, session: SessionIndex, packet_id: PacketId) {
+        let outbound = self.state.sessions[session].outbound();
         if outbound.is_some_and(|outbound| outbound.is_released(packet_id)) {
-            self.hub.commit(session, Change::Completed(packet_id));
-            self.hub.pump(session);
+            self.state.commit(session, Change::Completed(packet_id));
+            self.state.pump(session);
         }
     }
 }

@@ -7,11 +7,11 @@ use tautwire_memory::{Charge, Kind};
 use tautwire_protocol::{OwnedPacket, Packet, SubscribeReason, UnsubscribeReason};
 use tautwire_session::Journal;
 
-use crate::access::{Checks, Review};
+use crate::access::{AccessReview, CheckBudget};
 use crate::ack::Ack;
-use crate::connections::{Reason, Replay};
-use crate::ending::Ending;
+use crate::connections::{PauseReason, Replay};
 use crate::place::ConnectionId;
+use crate::session_cleanup::SessionCleanup;
 use crate::shard::Shard;
 use crate::share_queue::Redispatch;
 use crate::survey::UnderWay;
@@ -28,13 +28,13 @@ pub(crate) enum Job {
     /// A SUBSCRIBE or UNSUBSCRIBE with many filters. Its connection is not heard meanwhile.
     Filters(Box<Filters>),
     /// What a session that has ended leaves behind.
-    Clear(Ending),
+    Clear(SessionCleanup),
     /// Messages of the queue of this shared subscription, for members that have room.
     Drain(Arc<str>),
     /// Messages that a member of shared subscriptions has not acknowledged in time.
     Redispatch(Box<Redispatch>),
     /// What has been granted, after the rules have changed.
-    Review(Review),
+    AccessReview(AccessReview),
     /// Sessions of connections from this one on are counted for their users, since there are quotas of users now.
     CountForUsers(usize),
     /// An operator wants to know something.
@@ -49,7 +49,7 @@ pub(crate) struct Filters {
     done: usize,
     answers: Answers,
     replays: Vec<Replay>,
-    checks: Checks,
+    checks: CheckBudget,
     charge: Charge,
 }
 
@@ -58,13 +58,13 @@ pub(crate) struct Filters {
 pub(crate) struct Begun {
     pub(crate) reasons: Vec<SubscribeReason>,
     pub(crate) replays: Vec<Replay>,
-    pub(crate) checks: Checks,
+    pub(crate) checks: CheckBudget,
 }
 
 /// Nothing.
 impl Default for Begun {
     fn default() -> Begun {
-        Begun { reasons: Vec::new(), replays: Vec::new(), checks: Checks::with_steps(0) }
+        Begun { reasons: Vec::new(), replays: Vec::new(), checks: CheckBudget::with_steps(0) }
     }
 }
 
@@ -116,34 +116,34 @@ impl Jobs {
 impl<J: Journal> Shard<J> {
     /// Does what of a job can be done in one slice, and puts the rest off; all of it where the turn has done enough.
     pub(crate) fn begin(&mut self, job: Job) {
-        if !self.hub.jobs.may_do_at_once(0) {
-            self.hub.jobs.push(job);
+        if !self.state.jobs.may_do_at_once(0) {
+            self.state.jobs.push(job);
             return;
         }
         let (progress, steps) = self.work(job);
-        self.hub.jobs.done_at_once += steps.max(1);
+        self.state.jobs.done_at_once += steps.max(1);
         if let Slice::Unfinished(job) = progress {
-            self.hub.jobs.push(job);
+            self.state.jobs.push(job);
         }
     }
 
     /// Whether jobs are waiting. A shard does not sleep while there are any.
     pub fn has_jobs(&self) -> bool {
-        !self.hub.jobs.is_empty()
+        !self.state.jobs.is_empty()
     }
 
     /// The share of jobs that one turn does.
     pub(crate) fn do_jobs(&mut self) {
-        self.hub.effort.begin_part();
+        self.state.work_budget.begin_phase();
         // One slice at least: those who wait get on whatever is done at once.
-        let mut steps = std::mem::take(&mut self.hub.jobs.done_at_once).min(STEPS_MAX - 1);
+        let mut steps = std::mem::take(&mut self.state.jobs.done_at_once).min(STEPS_MAX - 1);
         while steps < STEPS_MAX
-            && let Some(job) = self.hub.jobs.waiting.pop_front()
+            && let Some(job) = self.state.jobs.waiting.pop_front()
         {
             let (progress, done) = self.work(job);
             steps += done.max(1);
             if let Slice::Unfinished(job) = progress {
-                self.hub.jobs.push(job);
+                self.state.jobs.push(job);
             }
         }
     }
@@ -155,9 +155,9 @@ impl<J: Journal> Shard<J> {
             Job::Clear(ending) => self.clear(ending),
             Job::Drain(share) => self.drain(share),
             Job::Redispatch(redispatch) => self.redispatch(redispatch),
-            Job::Review(review) => {
+            Job::AccessReview(review) => {
                 let (left, steps) = self.review(review);
-                (left.map_or(Slice::Done, |left| Slice::Unfinished(Job::Review(left))), steps)
+                (left.map_or(Slice::Done, |left| Slice::Unfinished(Job::AccessReview(left))), steps)
             }
             Job::CountForUsers(next) => self.count_for_users(next),
             Job::Survey(survey) => self.go_on_surveying(*survey),
@@ -167,7 +167,7 @@ impl<J: Journal> Shard<J> {
     /// Works off a packet with many filters over several turns. Nothing more is read of its connection until it has been
     /// acknowledged.
     pub(crate) fn begin_filters(&mut self, connection: ConnectionId, packet: OwnedPacket, len: usize, begun: Begun) {
-        let mut charge = Charge::new(self.hub.memory.ledger(), Kind::Job);
+        let mut charge = Charge::new(self.state.memory.ledger(), Kind::Job);
         charge.set(len);
         let Begun { reasons, replays, checks } = begun;
         let done = reasons.len();
@@ -175,16 +175,16 @@ impl<J: Journal> Shard<J> {
             Packet::Unsubscribe(_) => Answers::Unsubscribe(Vec::new()),
             _ => Answers::Subscribe(reasons),
         };
-        if let Some(connection) = self.hub.connections.get(connection) {
-            connection.hold(Reason::Job);
+        if let Some(connection) = self.state.connections.get(connection) {
+            connection.pause_reading(PauseReason::Job);
         }
         let filters = Filters { connection, packet, done, answers, replays, checks, charge };
         self.begin(Job::Filters(Box::new(filters)));
     }
 
     fn work_off(&mut self, mut filters: Box<Filters>) -> (Slice, usize) {
-        let Some(index) = self.hub.connections.find(filters.connection) else { return (Slice::Done, 1) };
-        let Some(session) = self.hub.connections[index].session() else { return (Slice::Done, 1) };
+        let Some(index) = self.state.connections.find(filters.connection) else { return (Slice::Done, 1) };
+        let Some(session) = self.state.connections[index].session() else { return (Slice::Done, 1) };
         let Filters { packet, done, answers, replays, checks, charge, .. } = &mut *filters;
         let before = *done;
         checks.give(SLICE_STEPS);
@@ -222,12 +222,12 @@ impl<J: Journal> Shard<J> {
             Answers::Subscribe(reasons) => Ack::Subscribed(packet_id, reasons.into()),
             Answers::Unsubscribe(reasons) => Ack::Unsubscribed(packet_id, reasons.into()),
         };
-        self.hub.acknowledge(index, ack);
+        self.state.acknowledge(index, ack);
         for replay in replays {
-            self.hub.owe_replay(index, replay);
+            self.state.add_replay(index, replay);
         }
-        self.hub.hear_again(connection, Reason::Job);
-        self.hub.pump(session);
+        self.state.resume_reading(connection, PauseReason::Job);
+        self.state.pump(session);
         (Slice::Done, steps)
     }
 }

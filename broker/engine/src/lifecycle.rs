@@ -4,16 +4,16 @@ use tautwire_message::MessageRef;
 use tautwire_protocol::{Disconnect, DisconnectReason, Packet, Properties, Property};
 use tautwire_session::{Change, Journal, KeptWill, Outbound};
 
-use crate::admission::identity_of;
+use crate::authentication::identity_of;
+use crate::connect::keep_alive_limit_ms;
 use crate::connections::Action;
 use crate::connections::{Deadlines, Phase};
-use crate::frames::Outgoing;
-use crate::handshake::keep_alive_limit_ms;
-use crate::hub::Hub;
 use crate::place::{ConnectionIndex, SessionIndex};
+use crate::publish_packets::OutgoingPublish;
 use crate::route::Publisher;
 use crate::sessions::Away;
 use crate::shard::Shard;
+use crate::state::ShardState;
 use crate::text::rfc3339;
 
 /// After a look that found no messages, the next one comes no sooner.
@@ -33,16 +33,16 @@ impl<J: Journal> Shard<J> {
         why: &str,
         reference: &str,
     ) {
-        let connection = &self.hub.connections[index];
+        let connection = &self.state.connections[index];
         if connection.is_open() && connection.is_v5() {
-            let explained = connection.agreement().problem_information;
+            let explained = connection.connect_parameters().problem_information;
             let reference = (!reference.is_empty()).then_some(Property::ServerReference(reference));
             let why = explained.then_some(Property::ReasonString(why));
             let mut properties: Vec<_> = reference.into_iter().chain(why).collect();
             // [MQTT-3.14.2-3]: the reason string is left out where it is too much.
             loop {
                 let disconnect = Disconnect { reason, properties: Properties::from_list(&properties) };
-                let is_said = self.hub.write_packet(index, &Packet::Disconnect(disconnect));
+                let is_said = self.state.write_packet(index, &Packet::Disconnect(disconnect));
                 if is_said || properties.pop().is_none() {
                     break;
                 }
@@ -54,88 +54,88 @@ impl<J: Journal> Shard<J> {
     }
 
     pub(crate) fn protocol_error(&mut self, index: ConnectionIndex, why: &str) {
-        self.hub.counters().protocol_errors.add(1);
+        self.state.counters().protocol_errors.add(1);
         self.disconnect(index, DisconnectReason::ProtocolError, why);
     }
 
     /// Has the connection closed once its output is written.
     pub(crate) fn close(&mut self, index: ConnectionIndex) {
-        self.hub.connections[index].begin_closing();
-        let id = self.hub.id(index);
-        self.hub.connections.want(Action::Close(id));
+        self.state.connections[index].begin_closing();
+        let id = self.state.id(index);
+        self.state.connections.request_action(Action::Close(id));
     }
 
     /// DISCONNECT from the client.
     pub(crate) fn on_disconnect(&mut self, index: ConnectionIndex, session: SessionIndex, disconnect: &Disconnect<'_>) {
         if let Some(expiry_s) = disconnect.properties.session_expiry_interval() {
             let expiry_s = expiry_s.min(self.max_session_expiry_s(index));
-            let current_s = self.hub.sessions[session].expiry_interval_s();
+            let current_s = self.state.sessions[session].expiry_interval_s();
             if current_s == 0 && expiry_s > 0 {
                 // It cannot be raised from 0 [MQTT 5.0 section 3.14.2.2.2].
                 self.protocol_error(index, "a session that ends with its connection cannot be given an expiry");
                 return;
             }
-            self.hub.commit(session, Change::ExpiryInterval(expiry_s));
+            self.state.commit(session, Change::ExpiryInterval(expiry_s));
         }
         if disconnect.reason == DisconnectReason::NormalDisconnection {
             // [MQTT-3.14.4-3]
-            self.hub.commit(session, Change::Will(None));
+            self.state.commit(session, Change::Will(None));
         }
         self.log_end(index, disconnect.reason.into(), "by the client");
         self.part(index);
-        self.hub.connections[index].begin_closing();
-        let id = self.hub.id(index);
-        self.hub.connections.want(Action::Drop(id));
+        self.state.connections[index].begin_closing();
+        let id = self.state.id(index);
+        self.state.connections.request_action(Action::Drop(id));
     }
 
     /// Parts a connection that has broken off from its session.
     pub(crate) fn detach(&mut self, index: ConnectionIndex) {
-        self.hub.note_break(index);
+        self.state.record_connection_loss(index);
         self.part(index);
     }
 
     /// Parts a connection from its session, which then waits, or ends if it ends with its connection.
     pub(crate) fn part(&mut self, index: ConnectionIndex) {
-        if J::KEEPS && self.hub.connections[index].is_gated() {
+        if J::KEEPS && self.state.connections[index].is_output_blocked() {
             // What CONNACK says is not true yet.
-            self.hub.discard_output(index);
+            self.state.discard_output(index);
         }
-        if self.hub.is_silent(index) {
+        if self.state.is_silent(index) {
             // Nothing is said to a client that another node may have.
-            self.hub.discard_output(index);
+            self.state.discard_output(index);
         }
-        self.hub.end_pacing(index);
-        let (session, replays) = self.hub.connections[index].part();
+        self.state.end_pacing(index);
+        let (session, replays) = self.state.connections[index].unbind_session();
         let Some(session) = session else { return };
-        if self.hub.sessions[session].will().is_some()
-            && let Some(identity) = identity_of(self.hub.connections[index].standing()).cloned()
+        if self.state.sessions[session].will().is_some()
+            && let Some(identity) = identity_of(self.state.connections[index].auth_state()).cloned()
         {
-            self.hub.sessions.place(session).keep_identity(identity);
+            self.state.sessions.place(session).keep_identity(identity);
         }
-        let lasts = self.hub.sessions[session].expiry_interval_s() > 0;
+        let lasts = self.state.sessions[session].expiry_interval_s() > 0;
         if lasts
-            && !self.hub.regime.settings().slow_consumer.users.is_empty()
-            && let Some(user) = self.hub.user_of(session).cloned()
+            && !self.state.config.settings().slow_consumer.users.is_empty()
+            && let Some(user) = self.state.user_of(session).cloned()
         {
-            self.hub.sessions.place(session).keep_user_name(user);
+            self.state.sessions.place(session).keep_user_name(user);
         }
         for replay in replays {
-            self.hub.settle_replay(lasts.then_some(session), replay);
+            self.state.finish_replay(lasts.then_some(session), replay);
         }
-        self.hub.counters().sessions_connected.subtract(1);
-        self.hub.sessions.place(session).unbind();
-        self.hub.forget_stuck(session);
-        if self.hub.is_in_cluster() {
+        self.state.counters().sessions_connected.subtract(1);
+        self.state.sessions.place(session).unbind();
+        self.state.forget_stuck(session);
+        if self.state.is_in_cluster() {
             self.leave_cluster(session);
             return;
         }
-        if self.hub.sessions[session].expiry_interval_s() == 0 {
+        if self.state.sessions[session].expiry_interval_s() == 0 {
             self.end_session(session);
             return;
         }
-        self.hub.write_left(session);
-        self.hub.list_all_for_cooling(session);
-        let now_ms = self.hub.clock.now_ms();
+        self.state.write_left(session);
+        self.state.list_all_for_cooling(session);
+        let now_ms = self.state.clock.now_ms();
         let mut away = self.away_since(session, now_ms);
         // Where the will waits, a connection that takes over sets it aside again at once [MQTT-3.1.3-9].
         if away.will_at_ms.take_if(|at_ms| *at_ms <= now_ms).is_some() {
@@ -146,7 +146,7 @@ impl<J: Journal> Shard<J> {
 
     /// What comes up for a session whose client has been away since `left_at_ms`.
     pub(crate) fn away_since(&self, session: SessionIndex, left_at_ms: u64) -> Away {
-        let state = &self.hub.sessions[session];
+        let state = &self.state.sessions[session];
         let expiry_s = state.expiry_interval_s();
         let after_s = |seconds: u32| left_at_ms + u64::from(seconds) * 1000;
         Away {
@@ -154,7 +154,7 @@ impl<J: Journal> Shard<J> {
             will_at_ms: state.will().map(|will| after_s(will.delay_s.min(expiry_s))),
             expires_at_ms: (expiry_s != u32::MAX).then(|| after_s(expiry_s)),
             left_s: in_seconds(left_at_ms).max(1),
-            look_s: match self.hub.regime.settings().neglected_session_s {
+            look_s: match self.state.config.settings().neglected_session_s {
                 0 => 0,
                 after_s => in_seconds(left_at_ms).saturating_add(after_s),
             },
@@ -163,40 +163,40 @@ impl<J: Journal> Shard<J> {
     }
 
     pub(crate) fn wait_away(&mut self, session: SessionIndex, away: Away) {
-        self.hub.sessions.place(session).wait_away(away);
+        self.state.sessions.place(session).wait_away(away);
         if let Some(next_ms) = away.next_ms() {
-            self.hub.arm_session(session, next_ms);
+            self.state.arm_session(session, next_ms);
         }
     }
 
     /// Publishes the will of a session that has one, and forgets it [MQTT-3.1.2-10].
     pub(crate) fn publish_will(&mut self, session: SessionIndex) {
-        let Some(will) = self.hub.sessions[session].will().cloned() else { return };
-        if self.hub.is_in_cluster() {
-            return self.hub.forget_will(session);
+        let Some(will) = self.state.sessions[session].will().cloned() else { return };
+        if self.state.is_in_cluster() {
+            return self.state.forget_will(session);
         }
-        let may_leave = self.hub.may_leave_will(session, &will);
-        self.hub.commit(session, Change::Will(None));
+        let may_leave = self.state.can_set_will(session, &will);
+        self.state.commit(session, Change::Will(None));
         if !may_leave {
             return;
         }
         let KeptWill { message, message_expiry_s, .. } = will;
-        let mut parts = MessageRef { id: self.hub.common.next_message_id(), ..message.as_ref() };
-        parts.expires_at_ms = message_expiry_s.map(|seconds| self.hub.clock.now_ms() + u64::from(seconds) * 1000);
+        let mut parts = MessageRef { id: self.state.context.next_message_id(), ..message.as_ref() };
+        parts.expires_at_ms = message_expiry_s.map(|seconds| self.state.clock.now_ms() + u64::from(seconds) * 1000);
         // No Local speaks of connections; a will has none any more, but its client's own subscriptions count as local.
         // There was memory for it when it was accepted.
-        let mut outgoing = Outgoing { is_admitted: true, ..Outgoing::new(parts) };
+        let mut outgoing = OutgoingPublish { is_admitted: true, ..OutgoingPublish::new(parts) };
         if self.publish(&mut outgoing, Publisher::Session(session)).is_err() {
-            self.hub.counters().publishes_refused.add(1);
+            self.state.counters().publishes_refused.add(1);
         }
     }
 
     /// A connection's deadline may have come.
     pub(crate) fn connection_timer(&mut self, index: ConnectionIndex) {
-        let settings = self.hub.regime.settings();
-        let now_ms = self.hub.clock.now_ms();
-        let auth_progress = self.hub.regime.access().auth_progress();
-        let connection = &mut self.hub.connections[index];
+        let settings = self.state.config.settings();
+        let now_ms = self.state.clock.now_ms();
+        let auth_progress = self.state.config.access().auth_progress();
+        let connection = &mut self.state.connections[index];
         if !connection.disarm(now_ms) || matches!(connection.phase(), Phase::Vacant | Phase::Closing) {
             return;
         }
@@ -204,23 +204,24 @@ impl<J: Journal> Shard<J> {
         let stall_limit_ms = u64::from(settings.write_stall_timeout_s) * 1000;
         let connect_limit_ms = u64::from(settings.connect_timeout_s) * 1000;
         let awaiting_connect = connection.phase() == Phase::AwaitingConnect;
-        let keep_alive_s = connection.agreement().keep_alive_s;
+        let keep_alive_s = connection.connect_parameters().keep_alive_s;
         let Deadlines { last_received_ms, incomplete_since_ms, stalled_since_ms } = connection.deadlines();
         // Of one whose message waits for memory, PINGREQ is heard.
-        let is_heard = !connection.is_held() || connection.waits_for_memory_alone();
+        let is_heard = !connection.is_reading_paused() || connection.is_paused_only_for_memory();
         let keep_alive = (keep_alive_s > 0 && is_heard).then(|| last_received_ms + keep_alive_limit_ms(keep_alive_s));
         // A client that waits for others in a queue that moves is not late.
-        let progress_ms = connection.standing_mut().map_or(0, |standing| standing.progress_ms(auth_progress, now_ms));
+        let progress_ms =
+            connection.auth_state_mut().map_or(0, |auth_state| auth_state.progress_ms(auth_progress, now_ms));
         let connect = awaiting_connect.then(|| last_received_ms.max(progress_ms) + connect_limit_ms);
         let incomplete = incomplete_since_ms.map(|since| since.get() + incomplete_limit_ms);
         let stalled = stalled_since_ms.filter(|_| stall_limit_ms > 0).map(|since| since.get() + stall_limit_ms);
-        let identity = self.identity_ends_at_ms(index).filter(|_| !awaiting_connect);
+        let identity = self.identity_expires_at_ms(index).filter(|_| !awaiting_connect);
         let is_due = |deadline: Option<u64>| deadline.is_some_and(|at_ms| at_ms <= now_ms);
 
-        let counters = self.hub.counters();
+        let counters = self.state.counters();
         if is_due(connect) {
             counters.connect_timeouts.add(1);
-            self.give_up_connect(index);
+            self.time_out_connect(index);
         } else if is_due(identity) {
             counters.identities_ended.add(1);
             self.disconnect(index, DisconnectReason::NotAuthorized, "what the client has shown holds no longer");
@@ -239,34 +240,34 @@ impl<J: Journal> Shard<J> {
             counters.write_stall_timeouts.add(1);
             self.disconnect(index, DisconnectReason::UnspecifiedError, "output was not taken in time");
         } else if let Some(next_ms) = [connect, incomplete, keep_alive, stalled, identity].into_iter().flatten().min() {
-            self.hub.arm_connection(index, next_ms);
+            self.state.arm_connection(index, next_ms);
         } else if keep_alive_s > 0 {
             // Not read from, which stops the clock: looked at again later.
-            self.hub.arm_connection(index, now_ms + keep_alive_limit_ms(1));
+            self.state.arm_connection(index, now_ms + keep_alive_limit_ms(1));
         }
     }
 
     /// A session's deadline may have come.
     pub(crate) fn session_timer(&mut self, session: SessionIndex) {
-        if self.hub.sessions.place(session).disarm(self.hub.clock.now_ms()) {
+        if self.state.sessions.place(session).disarm(self.state.clock.now_ms()) {
             self.end_wait(session);
         }
     }
 
     /// Does what has come up for a session whose client is away.
     pub(crate) fn end_wait(&mut self, session: SessionIndex) {
-        let now_ms = self.hub.clock.now_ms();
-        let mut away = self.hub.sessions.away(session);
+        let now_ms = self.state.clock.now_ms();
+        let mut away = self.state.sessions.away(session);
         if away.will_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
             away.will_at_ms = None;
             self.publish_will(session);
         }
         if away.look_s > 0 && away.look_s <= in_seconds(now_ms) {
-            self.hub.look_for_neglect(session, &mut away);
+            self.state.look_for_neglect(session, &mut away);
         }
         if away.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
             // [MQTT-4.1.0-2]
-            self.hub.counters().sessions_expired.add(1);
+            self.state.counters().sessions_expired.add(1);
             self.end_session(session);
         } else {
             self.wait_away(session, away);
@@ -274,14 +275,14 @@ impl<J: Journal> Shard<J> {
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// The client of a session has been offline for long. Where messages wait, nobody fetches them.
     #[cold]
     fn look_for_neglect(&self, session: SessionIndex, away: &mut Away) {
         let now_s = in_seconds(self.clock.now_ms());
         let queued = self.sessions[session].outbound().map_or(0, Outbound::messages);
         if queued == 0 {
-            let after_s = self.regime.settings().neglected_session_s;
+            let after_s = self.config.settings().neglected_session_s;
             away.look_s = now_s.saturating_add((after_s / 8).max(NEGLECT_LOOK_MIN_S));
             return;
         }

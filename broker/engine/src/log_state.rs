@@ -4,28 +4,28 @@
 use tautwire_protocol::{Connect, ConnectReason, DisconnectReason, QoS};
 use tautwire_session::{Journal, LogState};
 
+use crate::connect::RefusedClient;
 use crate::connections::Phase;
-use crate::frames::Outgoing;
-use crate::handshake::Caller;
-use crate::hub::Hub;
 use crate::place::{ConnectionIndex, SessionIndex};
+use crate::publish_packets::OutgoingPublish;
 use crate::route::{Matches, NotRouted};
 use crate::shard::Shard;
+use crate::state::ShardState;
 
 pub(crate) const FULL: &str = "the broker has as much on disk as it may; send it again later";
 pub(crate) const FAILED: &str = "the broker's disk has failed, so nothing can be kept until the broker is restarted";
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Why a message cannot be kept for those who want it, if so.
     #[inline]
-    pub(crate) fn has_no_disk_for(&self, outgoing: &Outgoing<'_>, matches: &Matches) -> Option<LogState> {
+    pub(crate) fn has_no_disk_for(&self, outgoing: &OutgoingPublish<'_>, matches: &Matches) -> Option<LogState> {
         let state = self.log.state();
         (state != LogState::Open && is_written(outgoing, matches)).then_some(state)
     }
 
     /// Whether the log takes a message of QoS 0 that is to be retained.
     #[inline]
-    pub(crate) fn admits_retained_at_most_once(&self, outgoing: &Outgoing<'_>) -> Result<(), NotRouted> {
+    pub(crate) fn admits_retained_at_most_once(&self, outgoing: &OutgoingPublish<'_>) -> Result<(), NotRouted> {
         let state = self.log.state();
         if state != LogState::Open && !outgoing.message.topic.starts_with("$SYS/") {
             return Err(NotRouted::NoDisk(state));
@@ -42,7 +42,7 @@ impl<J: Journal> Hub<J> {
 
 /// Whether a message leaves something in the log.
 #[cold]
-fn is_written(outgoing: &Outgoing<'_>, matches: &Matches) -> bool {
+fn is_written(outgoing: &OutgoingPublish<'_>, matches: &Matches) -> bool {
     (outgoing.message.retain && !outgoing.message.topic.starts_with("$SYS/"))
         || (outgoing.message.qos != QoS::AtMostOnce && matches.any_lasts())
 }
@@ -55,13 +55,13 @@ impl<J: Journal> Shard<J> {
         connect: &Connect<'_>,
         session_name: &str,
     ) -> Option<(ConnectReason, &'static str)> {
-        let state = self.hub.log.state();
+        let state = self.state.log.state();
         if state == LogState::Open {
             return None;
         }
         let expiry_interval_s = self.expiry_interval_s(index, connect);
-        let existing = self.hub.sessions.find(session_name).filter(|_| !connect.clean_start);
-        let goes_on = existing.is_some_and(|session| self.hub.is_written_whole(session));
+        let existing = self.state.sessions.find(session_name).filter(|_| !connect.clean_start);
+        let goes_on = existing.is_some_and(|session| self.state.is_written_whole(session));
         match state {
             LogState::Failed if goes_on || expiry_interval_s > 0 => Some((ConnectReason::ServerUnavailable, FAILED)),
             // One that comes back takes what waits for it, which makes room. Others may try again later [MQTT 5.0 section 3.2.2.2]: it is
@@ -75,29 +75,29 @@ impl<J: Journal> Shard<J> {
     /// who wait for an acknowledgement that will never be true.
     #[inline]
     pub(crate) fn look_at_log(&mut self) {
-        if self.hub.log.look() {
+        if self.state.log.look() {
             self.end_those_who_rely_on_log();
         }
     }
 
     #[cold]
     fn end_those_who_rely_on_log(&mut self) {
-        for index in self.hub.connections.indices() {
-            let connection = &self.hub.connections[index];
+        for index in self.state.connections.indices() {
+            let connection = &self.state.connections[index];
             if connection.phase() != Phase::Open {
                 continue;
             }
-            if connection.is_gated() {
+            if connection.is_output_blocked() {
                 // CONNACK has not left yet: it says this instead [MQTT-3.2.2-7].
                 let version = connection.version();
-                self.hub.counters().refused_disk.add(1);
+                self.state.counters().refused_disk.add(1);
                 self.detach(index);
-                self.refuse_connect(index, Caller::unread(version), ConnectReason::ServerUnavailable, FAILED);
+                self.refuse_connect(index, RefusedClient::unread(version), ConnectReason::ServerUnavailable, FAILED);
                 continue;
             }
-            let is_written = connection.session().is_some_and(|session| self.hub.is_written_whole(session));
-            if is_written || connection.delays_acks() {
-                self.hub.counters().refused_disk.add(1);
+            let is_written = connection.session().is_some_and(|session| self.state.is_written_whole(session));
+            if is_written || connection.has_delayed_acks() {
+                self.state.counters().refused_disk.add(1);
                 self.disconnect(index, DisconnectReason::QuotaExceeded, FAILED);
             }
         }

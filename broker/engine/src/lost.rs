@@ -5,9 +5,9 @@
 
 use tautwire_session::{Journal, Outbound};
 
-use crate::drops::{DropReason, Loss};
-use crate::hub::Hub;
+use crate::drops::{DropReason, QueueLoss};
 use crate::place::SessionIndex;
+use crate::state::ShardState;
 use crate::text::rfc3339;
 
 /// Lines of the log about episodes that begin, in one second of one shard: one message may be dropped for many sessions.
@@ -42,12 +42,12 @@ impl EpisodeLog {
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// A message of `topic` is dropped for a session whose queue is full.
     #[cold]
     pub(crate) fn note_lost(&mut self, session: SessionIndex, topic: &str) {
-        self.note_drop(session, DropReason::QueueFull, topic);
-        if self.sessions.note_loss(session, self.clock.now_ms()) {
+        self.record_drop(session, DropReason::QueueFull, topic);
+        if self.sessions.record_loss(session, self.clock.now_ms()) {
             self.log_episode(session, topic);
         }
     }
@@ -82,7 +82,7 @@ impl<J: Journal> Hub<J> {
     }
 
     #[cold]
-    fn log_end_of_episode(&self, session: SessionIndex, Loss { count, first_ms, last_ms }: Loss) {
+    fn log_end_of_episode(&self, session: SessionIndex, QueueLoss { count, first_ms, last_ms }: QueueLoss) {
         let client_id = self.sessions[session].client_id();
         let user = self.user_of(session).map_or("", |user| &**user);
         let (from, until) = (rfc3339(first_ms), rfc3339(last_ms));

@@ -9,9 +9,9 @@ use tautwire_protocol::{QoS, topic_matches};
 use tautwire_session::Journal;
 
 use crate::counters::{Counter, Counters};
-use crate::hub::Hub;
 use crate::regime::Regime;
 use crate::route::Publisher;
+use crate::state::ShardState;
 
 /// Topic filters that messages can be counted by.
 pub const METERED_FILTERS_MAX: usize = 64;
@@ -103,9 +103,9 @@ impl MeteredFilters {
     }
 
     /// Takes on those of a regime; says whether they are others.
-    pub(crate) fn take_on(&mut self, regime: &Regime) -> bool {
-        let are_others = !Arc::ptr_eq(&self.0, &regime.metered().0);
-        self.0 = regime.metered().0.clone();
+    pub(crate) fn take_on(&mut self, config: &Regime) -> bool {
+        let are_others = !Arc::ptr_eq(&self.0, &config.metered().0);
+        self.0 = config.metered().0.clone();
         are_others
     }
 }
@@ -117,7 +117,7 @@ pub(crate) struct Before {
     dropped: u64,
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// What the shard has done so far.
     #[cold]
     pub(crate) fn before_metered(&self) -> Before {
@@ -130,7 +130,7 @@ impl<J: Journal> Hub<J> {
         let bytes = message.payload.len() as u64;
         let delivered = self.deliveries().wrapping_sub(before.deliveries);
         let dropped = dropped(self.counters()).wrapping_sub(before.dropped);
-        let shard = usize::from(self.common.shard().0);
+        let shard = usize::from(self.context.shard().0);
         for (at, metered) in self.metered.0.iter().enumerate() {
             let Some(counts) = metered.shards.get(shard).filter(|_| meters >> at & 1 == 1) else { continue };
             if !publisher.is_heard_by_all() {
@@ -146,8 +146,8 @@ impl<J: Journal> Hub<J> {
     /// Messages given to clients and queues so far. Only the difference between two moments means something.
     fn deliveries(&self) -> u64 {
         // One of QoS 1 or 2 is given to its session, and to its connection too unless it waits.
-        let to_sessions = self.effort.given().wrapping_sub(self.counters().publishes_sent.get());
-        to_sessions.wrapping_add(self.stopwatch.delivered(QoS::AtMostOnce))
+        let to_sessions = self.work_budget.deliveries().wrapping_sub(self.counters().publishes_sent.get());
+        to_sessions.wrapping_add(self.latency_recorder.delivered(QoS::AtMostOnce))
     }
 }
 

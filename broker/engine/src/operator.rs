@@ -7,15 +7,15 @@ use tautwire_protocol::{DisconnectReason, PacketId, PropertyId, QoS, ReasonCode,
 use tautwire_session::{AckLevel, Change, Journal, LogPosition, LogState};
 
 use crate::cluster::{OwnFate, OwnRange};
-use crate::connections::Alias;
+use crate::connections::TopicAlias;
 use crate::contracts::MessageRefusal;
 use crate::discovery::push;
-use crate::fan_out::Burst;
-use crate::frames::{Header, Outgoing};
-use crate::hub::Hub;
+use crate::fan_out::FanOutBudget;
 use crate::incoming::{Disconnection, PAYLOAD_TOO_LARGE};
+use crate::publish_packets::{OutgoingPublish, PublishHeader};
 use crate::route::Publisher;
 use crate::shard::Shard;
+use crate::state::ShardState;
 
 /// A message that the operator wants published.
 #[derive(Debug, Clone, Copy)]
@@ -126,50 +126,50 @@ impl<J: Journal> Shard<J> {
     /// # Errors
     /// Nothing has been published.
     pub fn publish_for_operator(&mut self, message: &Message, now_ms: u64) -> Result<Published, NotPublished> {
-        self.hub.clock.set(now_ms);
+        self.state.clock.set(now_ms);
         // A publisher of QoS 1 would not be read from now, and a message of QoS 0 dropped; here there is somebody to tell.
-        if self.hub.transit.is_full() || self.hub.log.is_behind() {
+        if self.state.outboxes.is_full() || self.state.log.is_behind() {
             return Err(NotPublished::Busy);
         }
-        if !self.hub.may_publish_own(&message.as_ref()) {
+        if !self.state.may_publish_own(&message.as_ref()) {
             return Err(NotPublished::Busy);
         }
-        self.hub.log.begin_packet();
-        let message = MessageRef { id: self.hub.common.next_message_id(), ..message.as_ref() };
-        let mut outgoing = Outgoing::new(message);
+        self.state.log.begin_packet();
+        let message = MessageRef { id: self.state.context.next_message_id(), ..message.as_ref() };
+        let mut outgoing = OutgoingPublish::new(message);
         self.check_for_operator(&outgoing.message)?;
-        let burst = Burst::begin(&self.hub);
+        let budget = FanOutBudget::begin(&self.state);
         let published = self.publish_own(&mut outgoing);
-        self.end_burst(&burst);
+        self.finish_source(&budget);
         published.map_err(|refusal| NotPublished::Refused(refusal.reason, refusal.why))
     }
 
-    fn publish_own(&mut self, outgoing: &mut Outgoing<'_>) -> Result<Published, Box<MessageRefusal>> {
-        if self.hub.is_in_cluster() {
+    fn publish_own(&mut self, outgoing: &mut OutgoingPublish<'_>) -> Result<Published, Box<MessageRefusal>> {
+        if self.state.is_in_cluster() {
             // Nobody here knows whether a client of some node wants it.
             let promise = self.publish_own_in_cluster(outgoing)?.map(|range| Promise(Until::InCluster(range)));
             return Ok(Published { matched: true, promise });
         }
         let matched = self.publish(outgoing, Publisher::Broker)?;
-        Ok(Published { matched, promise: self.hub.promise_to_operator(outgoing.message.topic) })
+        Ok(Published { matched, promise: self.state.promise_to_operator(outgoing.message.topic) })
     }
 
     /// Disconnects the client of a session, and ends the session too if asked; says whether there was something to end. `name`: see
     /// [`session_name`](tautwire_session::session_name).
     pub fn disconnect_for_operator(&mut self, name: &str, ends_session: bool, now_ms: u64) -> bool {
-        self.hub.clock.set(now_ms);
-        let Some(session) = self.hub.sessions.find_of_client(name) else { return false };
-        let key = self.hub.sessions.key(session);
-        let connection = self.hub.sessions.connection(session);
-        if ends_session && self.hub.is_in_cluster() {
+        self.state.clock.set(now_ms);
+        let Some(session) = self.state.sessions.find_of_client(name) else { return false };
+        let key = self.state.sessions.key(session);
+        let connection = self.state.sessions.connection(session);
+        if ends_session && self.state.is_in_cluster() {
             // The session leaves with its connection, and is to leave nothing behind.
-            self.hub.commit(session, Change::ExpiryInterval(0));
+            self.state.commit(session, Change::ExpiryInterval(0));
         }
         if let Some(index) = connection {
             self.disconnect(index, DisconnectReason::AdministrativeAction, "an operator has ended the connection");
         }
         // One that ends with its connection has ended by now.
-        if ends_session && let Some(session) = self.hub.sessions.at(&key) {
+        if ends_session && let Some(session) = self.state.sessions.at(&key) {
             self.end_session(session);
         }
         ends_session || connection.is_some()
@@ -178,10 +178,10 @@ impl<J: Journal> Shard<J> {
     /// Whether what was promised is true by now.
     pub fn fate(&self, promise: Promise) -> PromiseFate {
         match promise.0 {
-            Until::Written { position, level } if position <= self.hub.log.reached(level) => PromiseFate::Kept,
-            Until::Written { .. } if self.hub.log.state() == LogState::Failed => PromiseFate::Broken,
+            Until::Written { position, level } if position <= self.state.log.reached(level) => PromiseFate::Kept,
+            Until::Written { .. } if self.state.log.state() == LogState::Failed => PromiseFate::Broken,
             Until::Written { .. } => PromiseFate::Waits,
-            Until::InCluster(range) => match self.hub.cluster.as_ref().map(|room| room.fate_of_own(range)) {
+            Until::InCluster(range) => match self.state.cluster.as_ref().map(|room| room.fate_of_own(range)) {
                 Some(OwnFate::Stored) => PromiseFate::Kept,
                 Some(OwnFate::Open) => PromiseFate::Waits,
                 Some(OwnFate::Refused) => PromiseFate::Refused,
@@ -193,7 +193,7 @@ impl<J: Journal> Shard<J> {
     /// Whoever waited for a promise has been told what has become of it. It is not asked for again.
     pub fn told(&mut self, promise: Promise) {
         if let Until::InCluster(range) = promise.0
-            && let Some(room) = &mut self.hub.cluster
+            && let Some(room) = &mut self.state.cluster
         {
             room.told_of_own(range);
         }
@@ -201,18 +201,18 @@ impl<J: Journal> Shard<J> {
 
     fn check_for_operator(&self, message: &MessageRef<'_>) -> Result<(), NotPublished> {
         let refused = |reason, why: &'static str| Err(NotPublished::Refused(reason, why.into()));
-        let max_qos = self.hub.regime.settings().max_qos;
-        if let Err(Disconnection(reason, why)) = self.check_offered(max_qos, message.qos, message.retain) {
+        let max_qos = self.state.config.settings().max_qos;
+        if let Err(Disconnection(reason, why)) = self.check_supported(max_qos, message.qos, message.retain) {
             return refused(reason.into(), why);
         }
-        if !self.admits_payload(message.payload.len()) {
+        if !self.is_payload_allowed(message.payload.len()) {
             return refused(ReasonCode::PacketTooLarge, PAYLOAD_TOO_LARGE);
         }
-        if packet_len(message) > self.hub.regime.settings().maximum_packet_size_bytes as usize {
+        if packet_len(message) > self.state.config.settings().maximum_packet_size_bytes as usize {
             return refused(ReasonCode::PacketTooLarge, "the message is larger than mqtt.maximum_packet_size");
         }
         match self.check_topic(message.topic) {
-            Ok(()) if !self.hub.regime.access().operator_may_publish(message) => {
+            Ok(()) if !self.state.config.access().can_operator_publish(message) => {
                 refused(ReasonCode::NotAuthorized, "the access rules do not allow this")
             }
             Ok(()) => Ok(()),
@@ -224,27 +224,27 @@ impl<J: Journal> Shard<J> {
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// What has been written down since the message was begun with, if anything.
     fn promise_to_operator(&self, topic: &str) -> Option<Promise> {
         if self.log.noted() == LogPosition::default() {
             return None;
         }
-        let level = self.regime.settings().acks.for_topic(topic, self.regime.settings().acks.default);
+        let level = self.config.settings().acks.for_topic(topic, self.config.settings().acks.default);
         Some(Promise(Until::Written { position: self.log.noted(), level }))
     }
 }
 
 /// The length of the PUBLISH packet in which a client of 5.0 would send it.
 pub(crate) fn packet_len(message: &MessageRef<'_>) -> usize {
-    let header = Header {
+    let header = PublishHeader {
         v5: true,
         qos: message.qos,
         dup: false,
         retain: message.retain,
         packet_id: PacketId::new(u16::from(message.qos != QoS::AtMostOnce)),
         subscription_ids: &[],
-        alias: Alias::None,
+        alias: TopicAlias::None,
         now_ms: 0,
     };
     header.packet_len(message)
@@ -297,10 +297,10 @@ mod tests {
             assert_eq!(shard.publish_for_operator(&message(qos, false, b"first"), NOW_MS), Ok(TAKEN));
             let second = message(qos, true, b"second");
             assert_eq!(shard.publish_for_operator(&second, NOW_MS), Err(NotPublished::Busy));
-            assert_eq!(shard.hub.common.exchange().retained(), (0, 0), "nothing of it is there");
+            assert_eq!(shard.state.context.exchange().retained(), (0, 0), "nothing of it is there");
             let mut entries = 0;
-            shard.hub.transit.set_room(ShardIndex(1), 1);
-            shard.hub.transit.send(ShardIndex(1), |batches| entries = batches.map(|batch| batch.len()).sum());
+            shard.state.outboxes.set_room(ShardIndex(1), 1);
+            shard.state.outboxes.send(ShardIndex(1), |batches| entries = batches.map(|batch| batch.len()).sum());
             assert_eq!(entries, 1);
             assert_eq!(shard.publish_for_operator(&second, NOW_MS), Ok(TAKEN));
             assert_eq!(shard.counters().dropped_shard_queue_full.get(), 0);

@@ -3,42 +3,42 @@
 
 use tautwire_session::Journal;
 
-use crate::admission::identity_of;
-use crate::connections::Reason;
-use crate::hub::Hub;
+use crate::authentication::identity_of;
+use crate::connections::PauseReason;
 use crate::jobs::{Job, SLICE_STEPS, Slice};
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::quotas::PublishBucket;
 use crate::shard::Shard;
+use crate::state::ShardState;
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// The session serves a client of this connection's user from now on: what it holds counts with what the user's other clients
     /// hold, where there are quotas of users.
     pub(crate) fn count_for_user(&mut self, index: ConnectionIndex, session: SessionIndex) {
-        let Hub { sessions, connections, allowances, common, clock, .. } = self;
-        let are_bounded = allowances.quotas().of_user.are_bounded();
-        let identity = identity_of(connections[index].standing()).filter(|_| are_bounded);
+        let ShardState { sessions, connections, quota_state, context, clock, .. } = self;
+        let is_limited = quota_state.quotas().of_user.is_limited();
+        let identity = identity_of(connections[index].auth_state()).filter(|_| is_limited);
         let user = identity.and_then(|identity| identity.user.clone());
         sessions.place(session).belong_to(|session| {
             let user = user?;
-            let owner = common.exchange().retained_owner(&name_of_user(&user));
-            Some(allowances.share_of(&user, owner, session, clock.now_ms()))
+            let owner = context.exchange().retained_owner(&name_of_user(&user));
+            Some(quota_state.user_usage_of(&user, owner, session, clock.now_ms()))
         });
     }
 
     /// The client of a session has come: its rate is what it left when it was here last.
     pub(crate) fn begin_pacing(&mut self, index: ConnectionIndex, session: SessionIndex) {
-        if let Some(bucket) = self.allowances.bucket_of(self.sessions[session].name(), self.clock.now_ms()) {
-            self.connections[index].pace(bucket);
+        if let Some(bucket) = self.quota_state.take_bucket(self.sessions[session].name(), self.clock.now_ms()) {
+            self.connections[index].set_publish_bucket(bucket);
         }
     }
 
     /// The client of a connection is about to part from it.
     pub(crate) fn end_pacing(&mut self, index: ConnectionIndex) {
         let Some(session) = self.connections[index].session() else { return };
-        if let Some((bucket, resumes_at_ms)) = self.connections[index].end_pace() {
-            self.waiting.forget_rate(resumes_at_ms, self.connections.id(index));
-            self.allowances.keep_bucket(self.sessions[session].name(), bucket, self.clock.now_ms());
+        if let Some((bucket, resumes_at_ms)) = self.connections[index].clear_publish_bucket() {
+            self.paused_readers.forget_rate(resumes_at_ms, self.connections.id(index));
+            self.quota_state.store_bucket(self.sessions[session].name(), bucket, self.clock.now_ms());
         }
     }
 
@@ -47,23 +47,23 @@ impl<J: Journal> Hub<J> {
     #[cold]
     pub(crate) fn brake_for_rate(&mut self, index: ConnectionIndex, length: usize) -> bool {
         let now_ms = self.clock.now_ms();
-        let quotas = self.allowances.quotas();
+        let quotas = self.quota_state.quotas();
         let (rates, rates_of_user) = (quotas.publish, quotas.of_user.publish);
         let connection = &mut self.connections[index];
         let Some(session) = connection.session() else { return false };
-        let bucket = connection.bucket_or(|| PublishBucket::full(&rates, now_ms));
-        bucket.keep_to(&rates);
+        let bucket = connection.bucket_or_insert_with(|| PublishBucket::full(&rates, now_ms));
+        bucket.apply_limits(&rates);
         let taken = bucket.take(length, now_ms).and_then(|()| {
             let user = self.sessions.user(session);
             let taken = user.map_or(Ok(()), |user| user.take_publish(length, &rates_of_user, now_ms));
-            taken.inspect_err(|_| bucket.give_back(length))
+            taken.inspect_err(|_| bucket.refund(length))
         });
         let Err(resumes_at_ms) = taken else { return false };
         let connection = &mut self.connections[index];
-        connection.note_resuming(resumes_at_ms);
-        if connection.hold(Reason::Rate) {
+        connection.set_resume_at(resumes_at_ms);
+        if connection.pause_reading(PauseReason::Rate) {
             self.counters().clients_paused_for_rate.add(1);
-            self.waiting.wait_for_rate(resumes_at_ms, self.connections.id(index));
+            self.paused_readers.wait_for_rate(resumes_at_ms, self.connections.id(index));
         }
         true
     }
@@ -72,17 +72,17 @@ impl<J: Journal> Hub<J> {
     #[cold]
     pub(crate) fn give_back_rate(&mut self, index: ConnectionIndex, length: usize) {
         if let Some(bucket) = self.connections[index].bucket() {
-            bucket.give_back(length);
+            bucket.refund(length);
         }
         if let Some(user) = self.connections[index].session().and_then(|session| self.sessions.user(session)) {
-            user.give_back_publish(length);
+            user.refund_publish(length);
         }
     }
 
     /// Hears those again who may go on. To be called once a turn.
     #[inline]
     pub(crate) fn hear_those_who_may_publish(&mut self) {
-        if self.waiting.is_due_for_rate(self.clock.now_ms()) {
+        if self.paused_readers.is_due_for_rate(self.clock.now_ms()) {
             self.hear_all_who_may_publish();
         }
     }
@@ -99,8 +99,8 @@ impl<J: Journal> Hub<J> {
     }
 
     fn hear_those_who_wait_until(&mut self, at_ms: u64) {
-        while let Some(id) = self.waiting.next_for_rate(at_ms) {
-            self.hear_again(id, Reason::Rate);
+        while let Some(id) = self.paused_readers.next_for_rate(at_ms) {
+            self.resume_reading(id, PauseReason::Rate);
         }
     }
 }
@@ -108,12 +108,12 @@ impl<J: Journal> Hub<J> {
 impl<J: Journal> Shard<J> {
     /// There are quotas of users from now on: what the sessions of connections from place `next` on hold is counted for their users.
     pub(crate) fn count_for_users(&mut self, next: usize) -> (Slice, usize) {
-        let mut places = self.hub.connections.indices().skip(next);
+        let mut places = self.state.connections.indices().skip(next);
         let slice: Vec<ConnectionIndex> = places.by_ref().take(SLICE_STEPS).collect();
         let is_last = places.next().is_none();
         for index in &slice {
-            if let Some(session) = self.hub.connections[*index].session() {
-                self.hub.count_for_user(*index, session);
+            if let Some(session) = self.state.connections[*index].session() {
+                self.state.count_for_user(*index, session);
             }
         }
         let steps = slice.len().max(1);
@@ -157,7 +157,7 @@ mod tests {
     fn connect(shard: &mut Shard<Volatile>) -> ConnectionId {
         let name = (b'a'..=b'z').find(|name| {
             let name = [*name];
-            shard.hub.common.exchange().owner(str::from_utf8(&name).expect("a letter")) == ShardIndex(0)
+            shard.state.context.exchange().owner(str::from_utf8(&name).expect("a letter")) == ShardIndex(0)
         });
         let id = shard.accept(NOW_MS).expect("there is room");
         let bytes = [0x10, 13, 0, 4, b'M', b'Q', b'T', b'T', 4, 2, 0, 0, 0, 1, name.expect("half of them are")];
@@ -173,11 +173,11 @@ mod tests {
         assert_eq!(receive(&mut shard, id, &PUBLISH), PUBLISH.len());
         for _ in 0..3 {
             assert_eq!(receive(&mut shard, id, &PUBLISH), 0, "the way is full");
-            let index = shard.hub.connections.find(id).expect("it is there");
-            assert!(shard.hub.connections[index].let_go(Reason::Transit, NOW_MS));
+            let index = shard.state.connections.find(id).expect("it is there");
+            assert!(shard.state.connections[index].clear_pause(PauseReason::ShardChannel, NOW_MS));
         }
-        shard.hub.transit.set_room(ShardIndex(1), 1);
-        shard.hub.transit.send(ShardIndex(1), |batches| batches.for_each(drop));
+        shard.state.outboxes.set_room(ShardIndex(1), 1);
+        shard.state.outboxes.send(ShardIndex(1), |batches| batches.for_each(drop));
         assert_eq!(receive(&mut shard, id, &PUBLISH), PUBLISH.len());
         assert_eq!(receive(&mut shard, id, &PUBLISH), 0);
         let counters = shard.counters();
@@ -192,9 +192,9 @@ mod tests {
         shard.set_room(ShardIndex(1), 10);
         let id = connect(&mut shard);
         assert_eq!(receive(&mut shard, id, &PUBLISH.repeat(2)), PUBLISH.len());
-        assert_eq!(shard.hub.waiting.next_retry_ms(), Some(NOW_MS + 1_000));
+        assert_eq!(shard.state.paused_readers.next_retry_ms(), Some(NOW_MS + 1_000));
         shard.lost(id, NOW_MS);
-        assert_eq!(shard.hub.waiting.next_retry_ms(), None);
+        assert_eq!(shard.state.paused_readers.next_retry_ms(), None);
         let id = connect(&mut shard);
         assert_eq!(receive(&mut shard, id, &PUBLISH), 0);
     }

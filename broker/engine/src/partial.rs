@@ -6,18 +6,18 @@
 use tautwire_protocol::{DecodeOptions, FixedHeader};
 use tautwire_session::Journal;
 
-use crate::connections::{Phase, Reason};
-use crate::hub::Hub;
+use crate::connections::{PauseReason, Phase};
 use crate::place::ConnectionIndex;
+use crate::state::ShardState;
 use crate::waiting::Partial;
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Whether a connection that keeps `rest` of a packet, in `held_bytes`, may do so although there is no room for it. It waits
     /// then, unless it is the one that may take more than that.
     #[cold]
     pub(crate) fn has_input_wait(&mut self, index: ConnectionIndex, rest: &[u8], held_bytes: usize) -> bool {
         let connection = &self.connections[index];
-        if connection.is_v5() || connection.phase() != Phase::Open || connection.is_held() {
+        if connection.is_v5() || connection.phase() != Phase::Open || connection.is_reading_paused() {
             return false;
         }
         let Some(header) = self.fixed_header(index, rest) else { return false };
@@ -28,19 +28,19 @@ impl<J: Journal> Hub<J> {
         }
         let wanted_bytes = missing_bytes.max(held_bytes);
         let partial = Partial { id: self.id(index), since_ms: since.get(), wanted_bytes };
-        if self.waiting.goes_first(&partial) && self.memory.share().extra_input_bytes() > 0 {
+        if self.paused_readers.goes_first(&partial) && self.memory.share().extra_input_bytes() > 0 {
             return true;
         }
         self.counters().publishers_short_of_memory.add(1);
-        self.connections[index].hold(Reason::Input);
-        self.waiting.wait_for_input(partial);
+        self.connections[index].pause_reading(PauseReason::Input);
+        self.paused_readers.wait_for_input(partial);
         true
     }
 
     /// Reads again from those whose packets are not whole and for whom there is room now. To be called once a turn.
     #[inline]
     pub(crate) fn retry_for_input(&mut self) {
-        if self.waiting.any_for_input() {
+        if self.paused_readers.any_for_input() {
             self.retry_all_for_input();
         }
     }
@@ -48,13 +48,13 @@ impl<J: Journal> Hub<J> {
     #[cold]
     fn retry_all_for_input(&mut self) {
         let free_bytes = usize::try_from(self.memory.share().input_bytes()).unwrap_or(usize::MAX);
-        for id in self.waiting.input_retries(self.clock.now_ms(), free_bytes) {
-            self.hear_again(id, Reason::Input);
+        for id in self.paused_readers.input_retries(self.clock.now_ms(), free_bytes) {
+            self.resume_reading(id, PauseReason::Input);
         }
         if self.memory.share().extra_input_bytes() > 0 {
-            let first = self.waiting.first().filter(|first| self.is_in_packet(first));
-            if let Some(id) = self.waiting.next_first(first) {
-                self.hear_again(id, Reason::Input);
+            let first = self.paused_readers.first().filter(|first| self.is_in_packet(first));
+            if let Some(id) = self.paused_readers.next_first(first) {
+                self.resume_reading(id, PauseReason::Input);
             }
         }
     }
@@ -71,7 +71,7 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn fixed_header(&self, index: ConnectionIndex, bytes: &[u8]) -> Option<FixedHeader> {
         let connection = &self.connections[index];
         let version = connection.version();
-        let max_packet_size = connection.packet_max_bytes(self.regime.settings().maximum_packet_size_bytes);
+        let max_packet_size = connection.packet_max_bytes(self.config.settings().maximum_packet_size_bytes);
         FixedHeader::decode(bytes, &DecodeOptions { version, max_packet_size })
             .or_else(|error| self.header_as_told(index, bytes, &error).ok_or(error))
             .ok()

@@ -5,16 +5,16 @@ use tautwire_session::{Change, Journal, Outbound, PendingMessage};
 
 use crate::cluster::Taking;
 use crate::drops::DropReason;
-use crate::hub::Hub;
 use crate::place::SessionIndex;
 use crate::slow_consumer::SlowConsumer;
+use crate::state::ShardState;
 use crate::survey::QueueLimit;
 use crate::throttle::Cause;
 
 /// The smallest message there is. Where not even that fits, a queue is full.
 pub(crate) const SMALLEST_BYTES: usize = 1;
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Makes room for a message in a session that is to hold it; says whether there is some.
     pub(crate) fn may_hold(&mut self, session: SessionIndex, delivery: &PendingMessage, topic: &str) -> bool {
         if self.is_in_cluster() {
@@ -28,7 +28,7 @@ impl<J: Journal> Hub<J> {
             self.note_lost(session, topic);
             return false;
         }
-        if !self.is_within_share(session, delivery.counted_bytes()) {
+        if !self.is_within_memory_limit(session, delivery.counted_bytes()) {
             self.throttle(session, topic, Cause::Memory);
         }
         true
@@ -37,7 +37,7 @@ impl<J: Journal> Hub<J> {
     /// A session holds a message of `topic` now. Where that has filled it up, publishers may have to take the consequence.
     #[inline]
     pub(crate) fn close_if_full(&mut self, session: SessionIndex, topic: &str) {
-        if self.regime.settings().slow_consumer.may_hold_publishers() {
+        if self.config.settings().slow_consumer.may_hold_publishers() {
             self.close_full_queue(session, topic);
         }
     }
@@ -52,19 +52,19 @@ impl<J: Journal> Hub<J> {
 
     /// What happens to a message of `topic` for which the session has no room.
     pub(crate) fn policy(&self, session: SessionIndex, topic: &str) -> SlowConsumer {
-        self.regime.settings().slow_consumer.policy(topic, self.user_of(session).map(|user| &**user))
+        self.config.settings().slow_consumer.policy(topic, self.user_of(session).map(|user| &**user))
     }
 
     /// Why filters are closed for a session whose queue is full. The user counts only where there are rules for users.
     pub(crate) fn queue_cause(&self, session: SessionIndex) -> Cause {
-        let has_rules = !self.regime.settings().slow_consumer.users.is_empty();
+        let has_rules = !self.config.settings().slow_consumer.users.is_empty();
         Cause::Queue(self.user_of(session).filter(|_| has_rules).cloned())
     }
 
     /// Whether a session that has closed its filters holds so much less that they can be opened.
     pub(crate) fn has_caught_up(&self, session: SessionIndex, cause: &Cause) -> bool {
         let Some(outbound) = self.sessions[session].outbound() else { return true };
-        let quotas = self.allowances.quotas();
+        let quotas = self.quota_state.quotas();
         let has_memory = || outbound.memory_bytes() as u64 <= self.memory.client_max_bytes() / 2;
         match cause {
             Cause::Memory => has_memory(),
@@ -89,7 +89,7 @@ impl<J: Journal> Hub<J> {
         let has_memory = self.memory.share().admits(held_bytes, 0).is_ok();
         if !has_memory {
             self.counters().dropped_memory_full.add(1);
-            self.note_drop(session, DropReason::MemoryFull, topic);
+            self.record_drop(session, DropReason::MemoryFull, topic);
         }
         has_memory
     }
@@ -109,7 +109,7 @@ impl<J: Journal> Hub<J> {
     #[inline]
     pub(crate) fn has_own_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
         let Some(outbound) = self.sessions[session].outbound() else { return true };
-        let quotas = self.allowances.quotas();
+        let quotas = self.quota_state.quotas();
         let held_bytes = outbound.counted_bytes();
         let fits = held_bytes == 0 || held_bytes.saturating_add(counted_bytes) <= quotas.queue_bytes;
         fits && outbound.queued() < quotas.queue_messages && self.has_memory_for(outbound, counted_bytes)
@@ -119,7 +119,7 @@ impl<J: Journal> Hub<J> {
     /// hold: where many of them take all memory, publishers are refused.
     #[inline]
     pub(crate) fn has_memory_for(&self, outbound: &Outbound, counted_bytes: usize) -> bool {
-        if !self.allowances.quotas().queue_memory {
+        if !self.quota_state.quotas().queue_memory {
             return true;
         }
         // In memory is no more than what counts.
@@ -146,17 +146,17 @@ impl<J: Journal> Hub<J> {
     #[inline]
     pub(crate) fn user_has_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
         let user = self.sessions.user(session);
-        user.is_none_or(|user| user.has_room_for_message(counted_bytes, &self.allowances.quotas().of_user))
+        user.is_none_or(|user| user.has_room_for_message(counted_bytes, &self.quota_state.quotas().of_user))
     }
 
     /// Whether one more message may be sent to the session's client and wait for its answer, as far as the bytes in flight and the
     /// other clients of its user go. A message that is larger than all bytes that may be in flight goes alone.
     #[inline]
     pub(crate) fn may_send_one_more(&self, session: SessionIndex) -> bool {
-        let quotas = self.allowances.quotas();
+        let quotas = self.quota_state.quotas();
         let sent_bytes = self.sessions[session].outbound().map_or(0, Outbound::sent_bytes);
         sent_bytes < quotas.in_flight_bytes
-            && self.sessions.user(session).is_none_or(|user| user.may_send(&quotas.of_user))
+            && self.sessions.user(session).is_none_or(|user| user.can_send(&quotas.of_user))
     }
 
     /// The message that has waited longest is about to be dropped. Where it is not in memory, its topic is not known.
@@ -164,14 +164,14 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn note_front_dropped(&mut self, session: SessionIndex, reason: DropReason) {
         let front = self.sessions[session].outbound().and_then(Outbound::front).cloned();
         if let Some(front) = front {
-            self.note_drop(session, reason, front.message.hot().map_or("", |message| message.topic()));
+            self.record_drop(session, reason, front.message.hot().map_or("", |message| message.topic()));
         }
     }
 
     /// Whether dropping what waits would make room: what has been sent and not acknowledged may take it all.
     pub(crate) fn old_make_room(&self, session: SessionIndex, counted_bytes: usize) -> bool {
         let sent_bytes = self.sessions[session].outbound().map_or(0, Outbound::sent_bytes);
-        sent_bytes == 0 || sent_bytes + counted_bytes <= self.allowances.quotas().queue_bytes
+        sent_bytes == 0 || sent_bytes + counted_bytes <= self.quota_state.quotas().queue_bytes
     }
 
     /// Does with a session that is full what the operator has chosen; says whether the message may be held now.

@@ -5,10 +5,10 @@ use tautwire_protocol::{QoS, ReasonCode};
 use tautwire_router::RetainRefused;
 use tautwire_session::{Journal, LogState};
 
-use crate::frames::Outgoing;
 use crate::incoming::Disconnection;
 use crate::operator::packet_len;
 use crate::place::SessionIndex;
+use crate::publish_packets::OutgoingPublish;
 use crate::route::{Matches, NotRouted, Publisher};
 use crate::shard::Shard;
 use crate::slow_consumer::SlowConsumer;
@@ -150,9 +150,9 @@ pub enum Judged {
 impl<J: Journal> Shard<J> {
     /// Whether the broker would take a message now. It asks what `on_publish` asks, in the same order, and changes nothing.
     pub(crate) fn judge_publish(&self, question: &Hypothesis) -> Judged {
-        let session = match question.publisher.as_deref().map(|name| self.hub.sessions.find(name)) {
+        let session = match question.publisher.as_deref().map(|name| self.state.sessions.find(name)) {
             None => None,
-            Some(Some(session)) if self.hub.sessions.connection(session).is_some() => Some(session),
+            Some(Some(session)) if self.state.sessions.connection(session).is_some() => Some(session),
             Some(_) => return Judged::NoPublisher,
         };
         match self.publish_refusal(session, &question.message(), question.is_payload_known) {
@@ -169,13 +169,13 @@ impl<J: Journal> Shard<J> {
         is_payload_known: bool,
     ) -> Option<PublishRefusal> {
         // Before the packet is decoded.
-        if packet_len(message) > self.hub.regime.settings().maximum_packet_size_bytes as usize {
+        if packet_len(message) > self.state.config.settings().maximum_packet_size_bytes as usize {
             return Some(PublishRefusal::PacketTooLarge);
         }
-        let common = self.hub.regime.settings().max_qos;
-        let connection = publisher.and_then(|session| self.hub.sessions.connection(session));
-        let max_qos = connection.map_or(common, |index| self.hub.connections[index].max_qos(common));
-        if let Err(Disconnection(reason, _)) = self.check_offered(max_qos, message.qos, message.retain) {
+        let common = self.state.config.settings().max_qos;
+        let connection = publisher.and_then(|session| self.state.sessions.connection(session));
+        let max_qos = connection.map_or(common, |index| self.state.connections[index].max_qos(common));
+        if let Err(Disconnection(reason, _)) = self.check_supported(max_qos, message.qos, message.retain) {
             let is_qos = ReasonCode::from(reason) == ReasonCode::QoSNotSupported;
             return Some(if is_qos { PublishRefusal::QoSNotSupported } else { PublishRefusal::RetainNotSupported });
         }
@@ -186,18 +186,18 @@ impl<J: Journal> Shard<J> {
             Err(_) => return Some(PublishRefusal::TopicReserved),
             Ok(()) => {}
         }
-        if !self.admits_payload(message.payload.len()) {
+        if !self.is_payload_allowed(message.payload.len()) {
             return Some(PublishRefusal::PayloadTooLarge);
         }
         if message.qos == QoS::ExactlyOnce
-            && let Some(state) = publisher.and_then(|session| self.hub.has_no_disk_for_session(session))
+            && let Some(state) = publisher.and_then(|session| self.state.has_no_disk_for_session(session))
         {
             return Some(PublishRefusal::of_log(state));
         }
         if publisher.is_some_and(|session| !self.would_allow(session, message)) {
             return Some(PublishRefusal::NotAuthorized);
         }
-        if is_payload_known && self.would_break_contract(message) {
+        if is_payload_known && self.violates_contract(message) {
             return Some(PublishRefusal::ContractBroken);
         }
         None
@@ -206,37 +206,37 @@ impl<J: Journal> Shard<J> {
     /// What a topic matches, without the cache.
     fn matches_of(&self, topic: &str) -> Matches {
         let mut matches = self.table.find_only(topic, |_| true);
-        self.hub.common.exchange().routes(topic, &mut matches.routes);
+        self.state.context.exchange().routes(topic, &mut matches.routes);
         matches
     }
 
     /// Whether the access rules let the client of a session publish a message.
     fn would_allow(&self, session: SessionIndex, message: &MessageRef<'_>) -> bool {
         let permissions = self
-            .hub
+            .state
             .sessions
             .connection(session)
-            .and_then(|index| self.hub.permissions_of(index, self.hub.sessions[session].client_id()));
+            .and_then(|index| self.state.permissions_of(index, self.state.sessions[session].client_id()));
         let MessageRef { topic, qos, retain, .. } = *message;
         permissions.is_none_or(|permissions| permissions.may_publish(topic, qos, retain).is_allowed())
     }
 
     /// What is looked at when a message is retained and routed.
     fn not_routed(&self, publisher: Option<SessionIndex>, message: &MessageRef<'_>) -> Result<(), NotRouted> {
-        let outgoing = Outgoing::new(*message);
-        let goes_by_log = self.hub.is_in_cluster() && (message.retain || message.qos != QoS::AtMostOnce);
+        let outgoing = OutgoingPublish::new(*message);
+        let goes_by_log = self.state.is_in_cluster() && (message.retain || message.qos != QoS::AtMostOnce);
         if goes_by_log {
             // The log of the cluster takes it, whatever the disk of this node does.
-            return self.hub.admits_into_cluster(message);
+            return self.state.admits_into_cluster(message);
         }
         if message.qos != QoS::AtMostOnce {
-            self.hub.admits(&outgoing, &self.matches_of(message.topic))?;
+            self.state.check_capacity(&outgoing, &self.matches_of(message.topic))?;
         } else if message.retain {
-            self.hub.admits_retained_at_most_once(&outgoing)?;
+            self.state.admits_retained_at_most_once(&outgoing)?;
         }
         if message.retain && !message.payload.is_empty() {
             let claim = self.retained_claim(publisher.map_or(Publisher::Broker, Publisher::Session));
-            let exchange = self.hub.common.exchange();
+            let exchange = self.state.context.exchange();
             let admitted = exchange.admits_retained_for(claim.as_ref(), message.topic, message.kept_bytes());
             admitted.map_err(NotRouted::NotRetained)?;
         }

@@ -8,7 +8,7 @@ use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
 use tautwire_session::Journal;
 
-use crate::access::Known;
+use crate::access::ClientCheck;
 use crate::auth_progress::AuthProgress;
 use crate::metered::{MeteredFilters, TopicTotals};
 use crate::settings::Settings;
@@ -34,15 +34,15 @@ pub struct Regime {
     /// Who wants traces.
     pub tracer: Option<Arc<Tracer>>,
     /// Says whether clients are known, where that has ever changed.
-    known: Option<Known>,
+    known: Option<ClientCheck>,
     /// Counts the changes. That of the start is 0.
     number: u64,
     /// The number of the regime with which `policy` came.
-    policy_since: u64,
+    policy_version: u64,
     /// The number of the regime with which `contracts` came.
     contracts_since: u64,
     /// The number of the regime with which `known` came.
-    known_since: u64,
+    client_check_version: u64,
     /// The topic filters by which messages are counted.
     metered: MeteredFilters,
     /// How many shards there are.
@@ -64,16 +64,16 @@ impl Regime {
             tracer: None,
             known: None,
             number: 0,
-            policy_since: 0,
+            policy_version: 0,
             contracts_since: 0,
-            known_since: 0,
+            client_check_version: 0,
         }
     }
 
     /// Each client that has been let in is looked at again; those who are not known any more are disconnected.
-    pub fn review(&mut self, known: Known) {
+    pub fn review(&mut self, known: ClientCheck) {
         self.known = Some(known);
-        self.known_since = self.number;
+        self.client_check_version = self.number;
     }
 
     pub(crate) fn metered(&self) -> &MeteredFilters {
@@ -85,20 +85,20 @@ impl Regime {
         self.metered.totals()
     }
 
-    pub(crate) fn known(&self) -> Option<&Known> {
+    pub(crate) fn known(&self) -> Option<&ClientCheck> {
         self.known.as_ref()
     }
 
-    pub(crate) fn policy_since(&self) -> u64 {
-        self.policy_since
+    pub(crate) fn policy_version(&self) -> u64 {
+        self.policy_version
     }
 
     pub(crate) fn contracts_since(&self) -> u64 {
         self.contracts_since
     }
 
-    pub(crate) fn known_since(&self) -> u64 {
-        self.known_since
+    pub(crate) fn client_check_version(&self) -> u64 {
+        self.client_check_version
     }
 }
 
@@ -137,7 +137,7 @@ impl Board {
             next.metered = current.metered.changed_to(&next.settings.metered_filters, current.shards);
         }
         if !Arc::ptr_eq(&next.policy, &current.policy) {
-            next.policy_since = next.number;
+            next.policy_version = next.number;
         }
         if !Arc::ptr_eq(&next.contracts, &current.contracts) {
             next.contracts_since = next.number;
@@ -157,14 +157,14 @@ impl Board {
 pub(crate) struct BoardReader {
     board: Arc<Board>,
     /// Held until it is replaced, so that whoever made a change can see that every shard has taken it on.
-    regime: Arc<Regime>,
+    config: Arc<Regime>,
     seen: u64,
 }
 
 impl BoardReader {
     /// One for which whatever holds at the first turn is new.
     pub(crate) fn new(board: Arc<Board>) -> BoardReader {
-        BoardReader { regime: board.current(), board, seen: u64::MAX }
+        BoardReader { config: board.current(), board, seen: u64::MAX }
     }
 
     /// Whether something else holds than what has been taken on.
@@ -175,9 +175,9 @@ impl BoardReader {
 
     /// Gives what holds now, and what has held so far.
     fn take(&mut self) -> (Arc<Regime>, Arc<Regime>) {
-        let regime = self.board.current();
-        self.seen = regime.number;
-        (regime.clone(), std::mem::replace(&mut self.regime, regime))
+        let config = self.board.current();
+        self.seen = config.number;
+        (config.clone(), std::mem::replace(&mut self.config, config))
     }
 }
 
@@ -192,17 +192,17 @@ impl<J: Journal> Shard<J> {
 
     #[cold]
     fn take_news(&mut self) {
-        let (regime, _held_until_the_end) = self.board.take();
+        let (config, _held_until_the_end) = self.board.take();
         // All of it first. What follows from it may publish wills, and these are judged by what holds now.
-        self.take_on_settings(&regime.settings);
-        self.take_on_contracts(&regime);
-        self.hub.tap.take_on(&regime);
-        if self.hub.metered.take_on(&regime) {
+        self.apply_settings(&config.settings);
+        self.apply_contracts(&config);
+        self.state.tap.take_on(&config);
+        if self.state.metered.take_on(&config) {
             // Topics are matched anew.
             self.table.generation += 1;
         }
-        let reviews = self.hub.regime.access_mut().take_on(&regime);
+        let reviews = self.state.config.access_mut().apply(&config);
         self.begin_reviews(reviews);
-        self.tell_contracts(&regime);
+        self.begin_contract_publication(&config);
     }
 }

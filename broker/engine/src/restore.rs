@@ -9,12 +9,12 @@ use tautwire_session::{
     share_of_queue, share_queue_name,
 };
 
-use crate::formats;
-use crate::frames::Outgoing;
 use crate::place::SessionIndex;
+use crate::publish_packets::OutgoingPublish;
 use crate::route::Publisher;
 use crate::sessions::{Extent, Written};
 use crate::shard::Shard;
+use crate::transcoding;
 
 /// Why the shards cannot go on with what the log says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,10 +46,10 @@ impl std::error::Error for RestoreError {}
 /// # Errors
 /// See [`RestoreError`]. The shards must not be used then.
 pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: Replayed, now_ms: u64) -> Result<(), RestoreError> {
-    let Some(exchange) = shards.first().map(|shard| shard.hub.common.exchange().clone()) else { return Ok(()) };
+    let Some(exchange) = shards.first().map(|shard| shard.state.context.exchange().clone()) else { return Ok(()) };
     let placement = exchange.placement();
     let homes = Homes { shards: placement.shards() as u16, seed: placement.seed() };
-    shards[0].hub.log.record(Record::Begun(homes));
+    shards[0].state.log.record(Record::Begun(homes));
 
     let Replayed { sessions, retained, untaken, homes: last_homes, last_sequence } = replayed;
     retained.give(|topic, body| exchange.restore_retained(topic, body).map_err(|_| RestoreError::Retained))?;
@@ -71,14 +71,16 @@ pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: Replayed, now_ms: 
                 let lived_there = |name: &str| last_placement.is_none_or(|last| is(last.owner(name), to));
                 for shard in 0..shards.len() {
                     with_first_journal(shards, ShardIndex(shard as u8), |shard| {
-                        shard.take_for_subscribers(&mut Outgoing::of(&message), lived_there);
+                        shard.take_for_subscribers(&mut OutgoingPublish::of(&message), lived_there);
                     });
                 }
             }
             // Its member has not been sent it, and is not connected now.
             UntakenFor::Member(_, share) => {
                 let shard = placement.owner(&share_queue_name(&share));
-                with_first_journal(shards, shard, |shard| shard.restore_shared(&share, &mut Outgoing::of(&message)));
+                with_first_journal(shards, shard, |shard| {
+                    shard.restore_shared(&share, &mut OutgoingPublish::of(&message))
+                });
             }
         }
     }
@@ -86,9 +88,9 @@ pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: Replayed, now_ms: 
         with_first_journal(shards, ShardIndex(shard as u8), Shard::do_what_came_due);
     }
     for shard in shards.iter_mut() {
-        shard.hub.forget_positions();
+        shard.state.forget_positions();
     }
-    shards[0].hub.log.end_frame();
+    shards[0].state.log.end_frame();
     Ok(())
 }
 
@@ -115,9 +117,9 @@ fn with_first_journal<J: Journal, T>(
     }
     let (first, others) = shards.split_at_mut(1);
     let (first, shard) = (&mut first[0], &mut others[index - 1]);
-    first.hub.log.swap_journals(&mut shard.hub.log);
+    first.state.log.swap_journals(&mut shard.state.log);
     let done = act(shard);
-    first.hub.log.swap_journals(&mut shard.hub.log);
+    first.state.log.swap_journals(&mut shard.state.log);
     done
 }
 
@@ -128,8 +130,8 @@ impl<J: Journal> Shard<J> {
     /// now. What is due already is left to [`Shard::do_what_came_due`].
     fn restore(&mut self, replayed: ReplayedSession, now_ms: u64) -> bool {
         let ReplayedSession { number, session: mut state, left_at_ms } = replayed;
-        self.hub.clock.set(now_ms);
-        let sessions = &mut self.hub.sessions;
+        self.state.clock.set(now_ms);
+        let sessions = &mut self.state.sessions;
         let ends = state.expiry_interval_s() == 0;
         let opened = if ends { sessions.open_unlisted(state.name()) } else { sessions.open(state.name()) };
         let Some(session) = opened else { return false };
@@ -138,21 +140,21 @@ impl<J: Journal> Shard<J> {
         }
         let written = Written { number, extent: Extent::All, position: LogPosition::default() };
         sessions.place(session).restore(state, written);
-        self.hub.count_stored(session);
-        let is_queue = share_of_queue(self.hub.sessions[session].name()).is_some();
-        self.hub.counters().sessions.add(u64::from(!is_queue));
+        self.state.count_stored(session);
+        let is_queue = share_of_queue(self.state.sessions[session].name()).is_some();
+        self.state.counters().sessions.add(u64::from(!is_queue));
         if ends {
             return true;
         }
-        self.hub.list_all_for_cooling(session);
+        self.state.list_all_for_cooling(session);
         if is_queue {
             return true;
         }
-        self.hub.watch_restored(session);
+        self.state.watch_restored(session);
         self.restore_subscriptions(session);
         if left_at_ms.is_none() {
             // A second crash must not begin anew.
-            self.hub.write_left(session);
+            self.state.write_left(session);
         }
         // A moment that has not come yet is by a clock that was wrong.
         let left_at_ms = left_at_ms.unwrap_or(now_ms).min(now_ms);
@@ -162,16 +164,16 @@ impl<J: Journal> Shard<J> {
 
     /// Puts the subscriptions of a session where messages find them.
     pub(crate) fn restore_subscriptions(&mut self, session: SessionIndex) {
-        let subscriptions = self.hub.sessions[session].subscriptions().iter();
+        let subscriptions = self.state.sessions[session].subscriptions().iter();
         let subscriptions: Vec<_> = subscriptions.map(|(filter, record)| (Box::<str>::from(filter), record)).collect();
         for (filter, record) in subscriptions {
             // It was one when it was written down.
             let Ok(filter) = TopicFilter::new(&filter) else { continue };
-            let Ok(wanted) = formats::wanted(filter, record.format) else { continue };
+            let Ok(wanted) = transcoding::requested_format(filter, record.format) else { continue };
             if record.format.is_some() {
-                self.hub.common.wanted_formats().want();
+                self.state.context.requested_formats().request();
             }
-            self.hub.counters().subscriptions.add(1);
+            self.state.counters().subscriptions.add(1);
             if filter.share().is_some() {
                 self.join(session, filter, wanted.filter, &record);
             } else {
@@ -184,22 +186,22 @@ impl<J: Journal> Shard<J> {
     /// comes back, whose will would be set aside. Those that ended with their connection end now, and so do those whose end the
     /// crash has interrupted.
     fn do_what_came_due(&mut self) {
-        let now_ms = self.hub.clock.now_ms();
-        for session in self.hub.sessions.indices() {
-            if self.hub.sessions[session].expiry_interval_s() == 0 {
+        let now_ms = self.state.clock.now_ms();
+        for session in self.state.sessions.indices() {
+            if self.state.sessions[session].expiry_interval_s() == 0 {
                 self.end_session(session);
-            } else if self.hub.sessions.away(session).next_ms().is_some_and(|at_ms| at_ms <= now_ms) {
+            } else if self.state.sessions.away(session).next_ms().is_some_and(|at_ms| at_ms <= now_ms) {
                 self.end_wait(session);
             }
         }
     }
 
     /// Gives a message to those subscribers for whom `lived_there` holds.
-    fn take_for_subscribers(&mut self, outgoing: &mut Outgoing<'_>, lived_there: impl Fn(&str) -> bool) {
+    fn take_for_subscribers(&mut self, outgoing: &mut OutgoingPublish<'_>, lived_there: impl Fn(&str) -> bool) {
         (outgoing.is_checked, outgoing.is_admitted) = (true, true);
-        let sessions = &self.hub.sessions;
+        let sessions = &self.state.sessions;
         let matches = self.table.find_only(outgoing.message.topic, |session| lived_there(sessions[session].name()));
-        let contract = self.hub.regime.contracts().find(outgoing.message.topic).cloned();
-        self.hub.deliver_to_all(&matches, contract.as_deref(), outgoing, Publisher::Broker, 0);
+        let contract = self.state.config.contracts().find(outgoing.message.topic).cloned();
+        self.state.deliver_to_all(&matches, contract.as_deref(), outgoing, Publisher::Broker, 0);
     }
 }

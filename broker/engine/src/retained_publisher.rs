@@ -11,10 +11,10 @@ use tautwire_message::MessageRef;
 use tautwire_protocol::{Properties, PropertyId, RawProperty};
 use tautwire_session::Journal;
 
-use crate::admission::identity_of;
+use crate::authentication::identity_of;
 use crate::contracts::append_user_property;
-use crate::hub::Hub;
 use crate::place::ConnectionIndex;
+use crate::state::ShardState;
 
 /// The user property.
 const NAME: &str = "tautwire-publisher";
@@ -88,14 +88,14 @@ impl<'a> Publisher<'a> {
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Writes the publisher of a message that is to be retained, where it is kept.
     pub(crate) fn append_publisher(&self, index: ConnectionIndex, client_id: &str, properties: &mut Vec<u8>) {
-        if !self.regime.settings().check_retained_publisher {
+        if !self.config.settings().check_retained_publisher {
             return;
         }
         let connection = &self.connections[index];
-        let identity = identity_of(connection.standing());
+        let identity = identity_of(connection.auth_state());
         let publisher = Publisher {
             listener: connection.origin().map_or("", |origin| origin.listener()),
             client_id,
@@ -107,11 +107,11 @@ impl<J: Journal> Hub<J> {
 
     /// Whether a retained message is not sent to new subscribers, because its publisher may not publish it any more.
     pub(crate) fn is_withheld(&mut self, message: &MessageRef<'_>) -> bool {
-        if !self.regime.settings().check_retained_publisher || !self.regime.access().is_closed() {
+        if !self.config.settings().check_retained_publisher || !self.config.access().has_rules() {
             return false;
         }
         let (Some(publisher), _) = split(message.properties) else { return false };
-        let permissions = self.regime.access_mut().permissions_of_publisher(publisher);
+        let permissions = self.config.access_mut().permissions_of_publisher(publisher);
         let is_withheld = permissions
             .is_none_or(|permissions| !permissions.may_publish(message.topic, message.qos, true).is_allowed());
         self.counters().retained_withheld.add(u64::from(is_withheld));

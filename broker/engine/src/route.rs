@@ -10,18 +10,18 @@ use tautwire_router::{Batch, Entry, Parcel, RetainRefused, Routes, ShardIndex};
 use tautwire_session::{Journal, LogState, Receivers};
 use tautwire_topics::{FilterTree, MatchCache, Reusable};
 
-use crate::access::Stamps;
+use crate::access::TopicStamps;
 use crate::cluster::is_from_log;
-use crate::contracts::BrokenContract;
-use crate::copies::Copies;
-use crate::deliver::DeliveryTerms;
-use crate::fan_out::Burst;
-use crate::frames::Outgoing;
-use crate::hub::Hub;
+use crate::contracts::ViolatedContract;
+use crate::deliver::DeliveryOptions;
+use crate::fan_out::FanOutBudget;
 use crate::metered::Meters;
+use crate::packet_copies::PacketCopies;
 use crate::place::SessionIndex;
+use crate::publish_packets::OutgoingPublish;
 use crate::shard::Shard;
 use crate::slow_consumer::SlowConsumer;
+use crate::state::ShardState;
 
 /// A subscription with which its session came from another node of a cluster. It is as if it had always been there.
 pub(crate) const CAME_ALONG: u64 = 0;
@@ -137,7 +137,7 @@ pub(crate) enum NotRouted {
     /// The access rules do not allow it.
     NotAuthorized,
     /// It breaks the contract of its topic.
-    Broken(Box<BrokenContract>),
+    Broken(Box<ViolatedContract>),
     /// It may not be retained.
     NotRetained(RetainRefused),
     /// There is no memory to keep it for those who want it.
@@ -178,7 +178,7 @@ impl Publisher {
 pub(crate) struct Table {
     pub(crate) tree: FilterTree<Subscription>,
     cache: MatchCache<Matches>,
-    stamps: Stamps,
+    stamps: TopicStamps,
     /// Counts the changes of the tree and of the contracts.
     pub(crate) generation: u64,
 }
@@ -191,162 +191,163 @@ impl<J: Journal> Shard<J> {
     /// It breaks its contract, or there is no memory for it, if that has not been looked at before.
     pub(crate) fn route(
         &mut self,
-        outgoing: &mut Outgoing<'_>,
+        outgoing: &mut OutgoingPublish<'_>,
         publisher: Publisher,
         published_at: u64,
     ) -> Result<bool, NotRouted> {
-        let Shard { hub, table, .. } = self;
+        let Shard { state, table, .. } = self;
         let topic = outgoing.message.topic;
         let Table { tree, cache, stamps, generation } = table;
-        let matches = find(tree, cache, stamps, *generation, hub, topic, Look::Only);
+        let matches = find(tree, cache, stamps, *generation, state, topic, Look::Only);
         if outgoing.message.qos != QoS::AtMostOnce
-            && hub.transit.is_full()
-            && let Some(shard) = hub.congested(outgoing, publisher, matches)
+            && state.outboxes.is_full()
+            && let Some(shard) = state.congested(outgoing, publisher, matches)
         {
             return Err(NotRouted::Congested(shard));
         }
-        if let Some(asker) = outgoing.asker.take()
-            && !hub.may_publish(asker, matches.stamp, &outgoing.message)
+        if let Some(asker) = outgoing.unchecked_publisher.take()
+            && !state.may_publish(asker, matches.stamp, &outgoing.message)
         {
             return Err(NotRouted::NotAuthorized);
         }
-        hub.effort.note_visits(matches.subscriptions.len() as u64);
+        state.work_budget.count_visits(matches.subscriptions.len() as u64);
         if let Some(contract) = &matches.contract
             && !outgoing.is_checked
         {
-            hub.hold_to(contract, outgoing).map_err(NotRouted::Broken)?;
+            state.check_contract(contract, outgoing).map_err(NotRouted::Broken)?;
         }
         if !outgoing.is_admitted && outgoing.message.qos != QoS::AtMostOnce {
-            hub.admits(outgoing, matches)?;
+            state.check_capacity(outgoing, matches)?;
             outgoing.is_admitted = true;
         }
 
         let contract = matches.contract.as_deref();
-        let goes_further = hub.transit.shards() > 1 || !matches.routes.shares.is_empty();
+        let goes_further = state.outboxes.shards() > 1 || !matches.routes.shares.is_empty();
         if contract.is_some()
             && goes_further
             && !publisher.is_heard_by_all()
-            && hub.common.wanted_formats().are_wanted()
+            && state.context.requested_formats().are_requested()
         {
-            outgoing.forms = Some(Arc::default());
+            outgoing.transcodings = Some(Arc::default());
         }
-        let before = (matches.meters != 0).then(|| hub.before_metered());
-        let mut matched = hub.deliver_to_all(matches, contract, outgoing, publisher, published_at);
-        if hub.tap.is_open() {
-            hub.tell_of(matches, outgoing, publisher, published_at);
+        let before = (matches.meters != 0).then(|| state.before_metered());
+        let mut matched = state.deliver_to_all(matches, contract, outgoing, publisher, published_at);
+        if state.tap.is_open() {
+            state.tell_of(matches, outgoing, publisher, published_at);
         }
         if publisher.is_heard_by_all() {
-            if hub.is_in_cluster() && publisher != Publisher::Shard && !matches.routes.shares.is_empty() {
-                hub.offer_to_groups(&matches.routes.shares, contract, outgoing);
+            if state.is_in_cluster() && publisher != Publisher::Shard && !matches.routes.shares.is_empty() {
+                state.offer_to_groups(&matches.routes.shares, contract, outgoing);
             }
             if let Some(before) = before {
-                hub.meter(matches.meters, &outgoing.message, publisher, before);
+                state.meter(matches.meters, &outgoing.message, publisher, before);
             }
             return Ok(matched);
         }
-        for shard in matches.routes.shards.without(hub.common.shard()) {
+        for shard in matches.routes.shards.without(state.context.shard()) {
             matched = true;
-            hub.send_to_shard(shard, outgoing, published_at, matches.routes.lasting.contains(shard));
+            state.send_to_shard(shard, outgoing, published_at, matches.routes.lasting.contains(shard));
         }
         for group in &matches.routes.shares {
-            if hub.is_in_cluster() && !hub.delivers_here(group, topic) {
+            if state.is_in_cluster() && !state.delivers_here(group, topic) {
                 continue;
             }
-            matched |= hub.deliver_to_share(group, contract, outgoing);
+            matched |= state.deliver_to_share(group, contract, outgoing);
         }
         if let Some(before) = before {
-            hub.meter(matches.meters, &outgoing.message, publisher, before);
+            state.meter(matches.meters, &outgoing.message, publisher, before);
         }
         Ok(matched)
     }
 
     /// Lets a message in that is to be retained before it is routed, or refuses it.
-    pub(crate) fn admit_retained(&mut self, outgoing: &mut Outgoing<'_>) -> Result<(), NotRouted> {
-        let Shard { hub, table, .. } = self;
+    pub(crate) fn admit_retained(&mut self, outgoing: &mut OutgoingPublish<'_>) -> Result<(), NotRouted> {
+        let Shard { state, table, .. } = self;
         let Table { tree, cache, stamps, generation } = table;
-        let matches = find(tree, cache, stamps, *generation, hub, outgoing.message.topic, Look::Ahead);
-        hub.admits(outgoing, matches)?;
+        let matches = find(tree, cache, stamps, *generation, state, outgoing.message.topic, Look::Ahead);
+        state.check_capacity(outgoing, matches)?;
         outgoing.is_admitted = true;
         Ok(())
     }
 
     /// The shard for which a message that is to be retained cannot be taken on now, if there is one.
-    pub(crate) fn congested(&mut self, outgoing: &Outgoing<'_>, publisher: Publisher) -> Option<ShardIndex> {
-        if !self.hub.transit.is_full() {
+    pub(crate) fn congested(&mut self, outgoing: &OutgoingPublish<'_>, publisher: Publisher) -> Option<ShardIndex> {
+        if !self.state.outboxes.is_full() {
             return None;
         }
-        let Shard { hub, table, .. } = self;
+        let Shard { state, table, .. } = self;
         let Table { tree, cache, stamps, generation } = table;
-        let matches = find(tree, cache, stamps, *generation, hub, outgoing.message.topic, Look::Ahead);
-        hub.congested(outgoing, publisher, matches)
+        let matches = find(tree, cache, stamps, *generation, state, outgoing.message.topic, Look::Ahead);
+        state.congested(outgoing, publisher, matches)
     }
 
     /// Whether somebody may want messages of `topic` in another format than they are published in.
     pub(crate) fn is_wanted_in_formats(&mut self, topic: &str) -> bool {
-        let Shard { hub, table, .. } = self;
-        if !hub.common.wanted_formats().are_wanted() {
+        let Shard { state, table, .. } = self;
+        if !state.context.requested_formats().are_requested() {
             return false;
         }
         let Table { tree, cache, stamps, generation } = table;
-        let matches = find(tree, cache, stamps, *generation, hub, topic, Look::Only);
+        let matches = find(tree, cache, stamps, *generation, state, topic, Look::Only);
         matches.plain < matches.subscriptions.len() || !matches.routes.shares.is_empty()
     }
 
     /// Takes a batch from another shard, but for its first `from` entries. Where some are left because those before give so
     /// much to write, tells with how many to begin again when [`Waiting::takes_batches`](crate::waiting::Waiting::takes_batches).
     pub(crate) fn receive_batch(&mut self, sender: ShardIndex, batch: &Batch, from: usize) -> Option<usize> {
-        let mut burst = Burst::begin(&self.hub);
+        let mut budget = FanOutBudget::begin(&self.state);
         let mut done = from;
         let mut taken = None;
         for Entry { content, handed } in batch.entries().skip(from) {
-            if !self.hub.effort.may_form() {
+            if !self.state.work_budget.can_transcode() {
                 break;
             }
             if let Some(number) = handed {
-                self.hub.begin_taking(&content);
+                self.state.begin_taking(&content);
                 taken = Some(number);
             }
             let len = match content {
                 Parcel::Route { message, generation, forms } => {
                     let len = message.stored_bytes();
                     // The shard that it was published on has held it to its contract.
-                    let mut outgoing = Outgoing {
+                    let mut outgoing = OutgoingPublish {
                         is_checked: true,
                         is_admitted: true,
-                        forms: forms.cloned(),
-                        ..Outgoing::new(message)
+                        transcodings: forms.cloned(),
+                        ..OutgoingPublish::new(message)
                     };
                     let _ = self.route(&mut outgoing, Publisher::Shard, generation);
                     len
                 }
                 Parcel::Share(receiver, delivery) => {
-                    let meters = delivery.message.hot().map_or(0, |message| self.hub.metered.matching(message.topic()));
-                    let before = (meters != 0).then(|| self.hub.before_metered());
+                    let meters =
+                        delivery.message.hot().map_or(0, |message| self.state.metered.matching(message.topic()));
+                    let before = (meters != 0).then(|| self.state.before_metered());
                     self.take_share(receiver, delivery);
                     if let (Some(before), Some(message)) = (before, delivery.message.hot()) {
-                        self.hub.meter(meters, &message.as_ref(), Publisher::Shard, before);
+                        self.state.meter(meters, &message.as_ref(), Publisher::Shard, before);
                     }
                     0
                 }
                 Parcel::News(news) => {
-                    match self.hub.is_in_cluster() {
-                        true => self.hub.hear_of_member(&news.share, news.member, news.news),
-                        false => self.hub.hear_of_room(&news.share, news.member),
+                    match self.state.is_in_cluster() {
+                        true => self.state.hear_of_member(&news.share, news.member, news.news),
+                        false => self.state.hear_of_room(&news.share, news.member),
                     }
                     0
                 }
             };
             done += 1;
-            if burst.is_enough_with(&self.hub, len) {
+            if budget.is_spent_after(&self.state, len) {
                 break;
             }
         }
         if let Some(number) = taken {
-            self.hub.write_took(sender, number);
+            self.state.write_took(sender, number);
         }
         self.settle_overruns();
-        if self.end_burst(&burst) {
-            self.hub.waiting.hold_batches();
+        if self.finish_source(&budget) {
+            self.state.paused_readers.hold_batches();
         }
         (done < batch.len()).then_some(done)
     }
@@ -366,20 +367,20 @@ enum Look {
 fn find<'c, J: Journal>(
     tree: &FilterTree<Subscription>,
     cache: &'c mut MatchCache<Matches>,
-    stamps: &mut Stamps,
+    stamps: &mut TopicStamps,
     generation: u64,
-    hub: &Hub<J>,
+    state: &ShardState<J>,
     topic: &str,
     look: Look,
 ) -> &'c Matches {
     // Both numbers only ever grow, so their sum is new whenever one of them is.
-    let generation = generation + hub.common.exchange().generation();
+    let generation = generation + state.context.exchange().generation();
     let fill = |matches: &mut Matches| {
         matches.take_from(tree, topic, |_| true);
-        hub.common.exchange().routes(topic, &mut matches.routes);
-        matches.contract = hub.regime.contracts().find(topic).cloned();
+        state.context.exchange().routes(topic, &mut matches.routes);
+        matches.contract = state.config.contracts().find(topic).cloned();
         matches.stamp = stamps.next();
-        matches.meters = hub.metered.matching(topic);
+        matches.meters = state.metered.matching(topic);
     };
     match look {
         Look::Only => cache.get_or_fill(topic, generation, fill),
@@ -387,7 +388,7 @@ fn find<'c, J: Journal>(
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Delivers a message to all whom a topic matches on this shard; says whether there is anybody.
     // Always in `route`: this is the way of every message.
     #[inline(always)]
@@ -395,21 +396,21 @@ impl<J: Journal> Hub<J> {
         &mut self,
         matches: &Matches,
         contract: Option<&Contract>,
-        outgoing: &mut Outgoing<'_>,
+        outgoing: &mut OutgoingPublish<'_>,
         publisher: Publisher,
         published_at: u64,
     ) -> bool {
         let (plain, in_formats) = matches.subscriptions.split_at(matches.plain);
         let mut matched = self.deliver_matches(plain, outgoing, publisher, published_at);
         if !in_formats.is_empty() {
-            matched |= self.deliver_in_formats(in_formats, contract, outgoing, publisher, published_at);
+            matched |= self.deliver_transcoded(in_formats, contract, outgoing, publisher, published_at);
         }
         matched
     }
 
     /// Tells those who watch, and who wants traces, of a message that has been handed to those whom a topic matches on this shard.
     #[cold]
-    fn tell_of(&mut self, matches: &Matches, outgoing: &Outgoing<'_>, publisher: Publisher, published_at: u64) {
+    fn tell_of(&mut self, matches: &Matches, outgoing: &OutgoingPublish<'_>, publisher: Publisher, published_at: u64) {
         if !publisher.is_heard_by_all() {
             self.show(&outgoing.message, publisher);
         }
@@ -423,7 +424,7 @@ impl<J: Journal> Hub<J> {
         });
         let mut receivers = receivers.peekable();
         let is_wanted =
-            receivers.peek().is_some() || !shares.is_empty() || shards.without(self.common.shard()).next().is_some();
+            receivers.peek().is_some() || !shares.is_empty() || shards.without(self.context.shard()).next().is_some();
         let reason = if is_wanted { ReasonCode::Success } else { ReasonCode::NoMatchingSubscribers };
         self.trace(&outgoing.message, publisher, reason, receivers);
     }
@@ -434,14 +435,14 @@ impl<J: Journal> Hub<J> {
     fn deliver_matches(
         &mut self,
         found: &[Subscription],
-        outgoing: &mut Outgoing<'_>,
+        outgoing: &mut OutgoingPublish<'_>,
         publisher: Publisher,
         published_at: u64,
     ) -> bool {
         // Looked at for all of them at once. A message of QoS 1 or 2 has been let in already, and its receivers hold it together.
         outgoing.has_room = outgoing.message.qos == QoS::AtMostOnce
             && !(self.is_in_cluster() && is_from_log(&outgoing.message))
-            && self.memory.take_spare(0, found.len() * outgoing.message.payload.len());
+            && self.memory.reserve_memory(0, found.len() * outgoing.message.payload.len());
         let audience = Audience::of(publisher, published_at);
         match found {
             [] => false,
@@ -456,9 +457,14 @@ impl<J: Journal> Hub<J> {
 
     // Not in `route`, where most messages have one receiver on a shard.
     #[inline(never)]
-    fn deliver_to_many(&mut self, found: &[Subscription], outgoing: &mut Outgoing<'_>, audience: Audience) -> bool {
-        self.frames.clear();
-        let mut copies = Copies::of(outgoing);
+    fn deliver_to_many(
+        &mut self,
+        found: &[Subscription],
+        outgoing: &mut OutgoingPublish<'_>,
+        audience: Audience,
+    ) -> bool {
+        self.packets.clear();
+        let mut copies = PacketCopies::of(outgoing);
         let mut rest = found;
         let mut matched = false;
         while let Some(first) = rest.first() {
@@ -469,7 +475,7 @@ impl<J: Journal> Hub<J> {
                 if audience.has(only) {
                     matched = true;
                     let terms = terms(only, outgoing, only.identifier.as_slice(), true);
-                    if !self.copy(&mut copies, only, terms.retain, outgoing) {
+                    if !self.send_copy(&mut copies, only, terms.retain, outgoing) {
                         self.deliver(only.session, outgoing, terms);
                     }
                 }
@@ -478,7 +484,7 @@ impl<J: Journal> Hub<J> {
                 matched |= self.deliver_overlapping(own.iter().filter(wanted), outgoing);
             }
         }
-        self.note_copies(&copies, outgoing);
+        self.record_copies(&copies, outgoing);
         matched
     }
 
@@ -486,7 +492,7 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn deliver_same(
         &mut self,
         found: &[Subscription],
-        outgoing: &mut Outgoing<'_>,
+        outgoing: &mut OutgoingPublish<'_>,
         publisher: Publisher,
         published_at: u64,
     ) -> bool {
@@ -496,7 +502,7 @@ impl<J: Journal> Hub<J> {
     fn deliver_overlapping<'s>(
         &mut self,
         wanted: impl Iterator<Item = &'s Subscription> + Clone,
-        outgoing: &mut Outgoing<'_>,
+        outgoing: &mut OutgoingPublish<'_>,
     ) -> bool {
         let Some(highest) = wanted.clone().max_by_key(|subscription| subscription.qos) else { return false };
         // [MQTT-3.3.4-4]
@@ -512,22 +518,22 @@ impl<J: Journal> Hub<J> {
     }
 
     /// `lasts`: sessions there that are written down may want it.
-    fn send_to_shard(&mut self, shard: ShardIndex, outgoing: &mut Outgoing<'_>, generation: u64, lasts: bool) {
+    fn send_to_shard(&mut self, shard: ShardIndex, outgoing: &mut OutgoingPublish<'_>, generation: u64, lasts: bool) {
         let may_be_lost = outgoing.message.qos == QoS::AtMostOnce;
         let handed = if J::KEEPS && lasts && !may_be_lost {
-            let message = outgoing.keep(self.memory.ledger());
+            let message = outgoing.to_stored(self.memory.ledger());
             Some(self.write_handed(shard, &message, Receivers::Subscribers))
         } else {
             None
         };
-        let read_at_us = self.stopwatch.read_at_us();
-        let Hub { transit, memory, .. } = self;
-        let Some(batch) = transit.batch_for(shard, may_be_lost, read_at_us, memory.ledger()) else {
+        let read_at_us = self.latency_recorder.read_at_us();
+        let ShardState { outboxes, memory, .. } = self;
+        let Some(batch) = outboxes.batch_for(shard, may_be_lost, read_at_us, memory.ledger()) else {
             self.counters().dropped_shard_queue_full.add(1);
             return;
         };
-        let (message, forms) = (outgoing.message, outgoing.forms.clone());
-        batch.push_route(&message, || outgoing.keep(memory.ledger()), generation, forms.as_ref(), handed);
+        let (message, forms) = (outgoing.message, outgoing.transcodings.clone());
+        batch.push_route(&message, || outgoing.to_stored(memory.ledger()), generation, forms.as_ref(), handed);
     }
 }
 
@@ -565,16 +571,16 @@ impl Audience {
 
 fn terms<'a>(
     subscription: &Subscription,
-    outgoing: &Outgoing<'_>,
+    outgoing: &OutgoingPublish<'_>,
     subscription_ids: &'a [SubscriptionId],
-    shared_frame: bool,
-) -> DeliveryTerms<'a> {
-    DeliveryTerms {
+    is_shared: bool,
+) -> DeliveryOptions<'a> {
+    DeliveryOptions {
         qos: subscription.qos.min(outgoing.message.qos),
         // [MQTT-3.3.1-12], [MQTT-3.3.1-13]
         retain: subscription.retain_as_published && outgoing.message.retain,
         subscription_ids,
         share: None,
-        shared_frame,
+        is_shared,
     }
 }

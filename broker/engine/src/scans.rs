@@ -8,15 +8,15 @@ use tautwire_router::{Exchange, Progress, Scan, SessionKey};
 use tautwire_session::Journal;
 
 use crate::connections::Replay;
-use crate::hub::Hub;
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::shard::Shard;
+use crate::state::ShardState;
 
 /// Steps of all searches of a shard in one turn: less than half a millisecond.
 const TURN_STEPS: u64 = 16 << 10;
 /// Bytes of retained messages that searches give to clients in one turn, and about what each message takes besides its payload. A
 /// turn with more would keep others waiting.
-const TURN_BYTES: usize = 256 << 10;
+const TURN_MAX_BYTES: usize = 256 << 10;
 const MESSAGE_BYTES: usize = 128;
 /// To look at a byte of a payload and turn it into another format takes as long as to give so many to a client: it may
 /// become forty times as long.
@@ -43,7 +43,7 @@ impl Default for Scans {
     fn default() -> Self {
         Scans {
             left: TURN_STEPS,
-            left_bytes: TURN_BYTES,
+            left_bytes: TURN_MAX_BYTES,
             is_active: false,
             waiting: VecDeque::new(),
             settling: VecDeque::new(),
@@ -96,23 +96,23 @@ impl<J: Journal> Shard<J> {
     /// Whether searches wait for the next turn.
     #[inline]
     pub(crate) fn has_scans(&self) -> bool {
-        self.hub.scans.is_active && (!self.hub.scans.waiting.is_empty() || !self.hub.scans.settling.is_empty())
+        self.state.scans.is_active && (!self.state.scans.waiting.is_empty() || !self.state.scans.settling.is_empty())
     }
 
     /// Goes on with the searches that wait, each in its turn.
     #[inline]
     pub(crate) fn go_on_scanning(&mut self) {
-        if self.hub.scans.is_active {
-            self.hub.scan();
+        if self.state.scans.is_active {
+            self.state.scan();
         }
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// The search for the connection's first replay goes on later.
     #[cold]
     pub(crate) fn scan_later(&mut self, index: ConnectionIndex) {
-        if self.connections[index].put_scan_off() {
+        if self.connections[index].defer_scan() {
             self.counters().retained_scans_put_off.add(1);
             let id = self.id(index);
             self.scans.waiting.push_back(id);
@@ -130,7 +130,7 @@ impl<J: Journal> Hub<J> {
     #[cold]
     fn scan(&mut self) {
         self.scans.left = TURN_STEPS;
-        self.scans.left_bytes = TURN_BYTES;
+        self.scans.left_bytes = TURN_MAX_BYTES;
         self.scans.is_active = false;
         while self.scans.left > 0 && self.scans.left_bytes > 0 {
             let settling = self.scans.settling.pop_front();
@@ -142,7 +142,7 @@ impl<J: Journal> Hub<J> {
             if let Some((key, replay)) = settling
                 && let Some(session) = self.sessions.at(&key)
             {
-                self.settle_replay(Some(session), replay);
+                self.finish_replay(Some(session), replay);
                 self.pump(session);
             }
             if let Some(id) = waiting

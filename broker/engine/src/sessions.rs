@@ -11,9 +11,9 @@ use tautwire_protocol::PacketId;
 use tautwire_router::{MemberRoom, SessionKey, ShardIndex};
 use tautwire_session::{Change, LogPosition, Outbound, PendingMessage, Session, SessionNumber, share_of_queue};
 
-use crate::drops::{DropReason, Drops, Loss};
+use crate::drops::{DropReason, Drops, QueueLoss};
 use crate::place::{Alarm, ConnectionIndex, SessionIndex, reserved_places};
-use crate::quotas::UserShare;
+use crate::quotas::SessionUsage;
 
 /// All sessions of a shard.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ struct More {
     /// Who left a will that is due later.
     identity: Option<Arc<Identity>>,
     /// The session's part in what its user's clients hold together.
-    user: Option<UserShare>,
+    user: Option<SessionUsage>,
     /// Messages that it did not get.
     drops: Option<Accounted<Drops, 1>>,
     /// The user of a client that is offline, where the policy for a full queue depends on it.
@@ -223,15 +223,15 @@ impl Sessions {
     }
 
     /// The session did not get a message.
-    pub(crate) fn note_drop(&mut self, index: SessionIndex, reason: DropReason, topic: &str, now_ms: u64) {
+    pub(crate) fn record_drop(&mut self, index: SessionIndex, reason: DropReason, topic: &str, now_ms: u64) {
         if let Some(drops) = self.drops_or_new(index) {
             drops.note(reason, topic, now_ms);
         }
     }
 
     /// The session has lost a message because its queue was full; says whether it is the first of an episode.
-    pub(crate) fn note_loss(&mut self, index: SessionIndex, now_ms: u64) -> bool {
-        self.drops_or_new(index).is_some_and(|drops| drops.note_loss(now_ms))
+    pub(crate) fn record_loss(&mut self, index: SessionIndex, now_ms: u64) -> bool {
+        self.drops_or_new(index).is_some_and(|drops| drops.record_loss(now_ms))
     }
 
     fn drops_or_new(&mut self, index: SessionIndex) -> Option<&mut Drops> {
@@ -246,13 +246,13 @@ impl Sessions {
     /// The client has been told what it has lost.
     pub(crate) fn told_of_loss(&mut self, index: SessionIndex) {
         if let Some(drops) = self.places[index.number()].more.as_mut().and_then(|more| more.drops.as_mut()) {
-            drops.unweighed().told();
+            drops.unweighed().mark_reported();
         }
     }
 
     /// The client has caught up. Gives what it has lost before, if something was lost.
     #[inline]
-    pub(crate) fn end_episode(&mut self, index: SessionIndex) -> Option<Loss> {
+    pub(crate) fn end_episode(&mut self, index: SessionIndex) -> Option<QueueLoss> {
         self.places[index.number()].more.as_mut()?.drops.as_mut()?.unweighed().end_episode()
     }
 
@@ -339,13 +339,13 @@ impl Sessions {
     /// Nothing has to wait for what has been written down of any session so far.
     pub(crate) fn forget_positions(&mut self) {
         for place in &mut self.places {
-            place.note_written(LogPosition::default());
+            place.count_written(LogPosition::default());
         }
     }
 
     /// The session's part in what its user's clients hold together, where that counts.
     #[inline]
-    pub(crate) fn user(&self, index: SessionIndex) -> Option<&UserShare> {
+    pub(crate) fn user(&self, index: SessionIndex) -> Option<&SessionUsage> {
         self.places[index.number()].more.as_ref()?.user.as_ref()
     }
 
@@ -399,7 +399,7 @@ impl Place {
     }
 
     /// Whose client the session serves, where that counts. What it held of another user's is given back.
-    pub(crate) fn belong_to(&mut self, share: impl FnOnce(&Session) -> Option<UserShare>) {
+    pub(crate) fn belong_to(&mut self, share: impl FnOnce(&Session) -> Option<SessionUsage>) {
         match share(&self.session) {
             Some(share) => self.more.get_or_insert_default().user = Some(share),
             None => {
@@ -446,7 +446,7 @@ impl Place {
     }
 
     /// There is a record of the session in the frame at `position`.
-    pub(crate) fn note_written(&mut self, position: LogPosition) {
+    pub(crate) fn count_written(&mut self, position: LogPosition) {
         if let Some(written) = self.more.as_mut().and_then(|more| more.written.as_mut()) {
             written.position = position;
         }
@@ -466,7 +466,7 @@ impl Place {
         }
     }
 
-    /// Applies a change. One that lasts must be written down first, as [`crate::hub::Hub::commit`] does.
+    /// Applies a change. One that lasts must be written down first, as [`crate::state::ShardState::commit`] does.
     #[inline(always)]
     pub(crate) fn apply(&mut self, change: Change) -> Option<PendingMessage> {
         let of_messages = matches!(
@@ -538,8 +538,8 @@ mod tests {
         let index = sessions.open("a").expect("there is room");
         assert!(ledger.held(Kind::Session) > 0);
         let before = ledger.held(Kind::Session);
-        sessions.note_drop(index, DropReason::QueueFull, "t", 1);
-        sessions.note_drop(index, DropReason::Expired, "t", 2);
+        sessions.record_drop(index, DropReason::QueueFull, "t", 1);
+        sessions.record_drop(index, DropReason::Expired, "t", 2);
         assert!(ledger.held(Kind::Session) > before, "what it did not get is remembered");
         sessions.end(index);
         assert!(ledger.held(Kind::Session) > 0, "its place has not been cleared");

@@ -11,19 +11,19 @@ use tautwire_protocol::{
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::{AckLevel, Journal};
 
-use crate::ahead::overtakes;
-use crate::connections::{Chunk, Output, Phase, Reason};
+use crate::connections::{Chunk, Output, PauseReason, Phase};
 use crate::counters::Counters;
-use crate::discovery::Told;
-use crate::fan_out::Burst;
-use crate::frames::SHARED_PAYLOAD_BYTES;
-use crate::hub::Hub;
+use crate::discovery::PublishedContracts;
+use crate::fan_out::FanOutBudget;
 use crate::origin::Origin;
 use crate::place::{ConnectionId, ConnectionIndex};
+use crate::publish_packets::SHARED_PAYLOAD_BYTES;
+use crate::read_ahead::can_overtake;
 use crate::regime::BoardReader;
 use crate::route::Table;
 use crate::settings::Settings;
 use crate::shared::Shared;
+use crate::state::ShardState;
 use crate::sys::SysTopics;
 use crate::wheel::Timer;
 
@@ -33,10 +33,10 @@ use crate::wheel::Timer;
 ///
 /// Time is in milliseconds since the Unix epoch and must not go back.
 pub struct Shard<J: Journal> {
-    pub(crate) hub: Hub<J>,
+    pub(crate) state: ShardState<J>,
     pub(crate) table: Table,
     pub(crate) sys: SysTopics,
-    pub(crate) told: Told,
+    pub(crate) told: PublishedContracts,
     pub(crate) board: BoardReader,
     next_retained_sweep_ms: u64,
     /// By shard, a batch of which only so many entries have been taken.
@@ -71,56 +71,57 @@ impl<J: Journal> Shard<J> {
     pub fn new(index: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> Shard<J> {
         let board = BoardReader::new(shared.board.clone());
         let settings = shared.board.current().settings.clone();
-        let (sys, told) = (SysTopics::new(index, &settings, now_ms), Told::new(settings.contract_discovery));
+        let (sys, told) =
+            (SysTopics::new(index, &settings, now_ms), PublishedContracts::new(settings.contract_discovery));
         let begun_batches = (0..shared.exchange.shards()).map(|_| None).collect();
-        let hub = Hub::new(index, shared, journal, now_ms);
-        Shard { hub, table: Table::default(), sys, told, board, next_retained_sweep_ms: now_ms, begun_batches }
+        let state = ShardState::new(index, shared, journal, now_ms);
+        Shard { state, table: Table::default(), sys, told, board, next_retained_sweep_ms: now_ms, begun_batches }
     }
 
     /// A new network connection. `None` where the broker holds as many as it may; close it then.
     pub fn accept(&mut self, now_ms: u64) -> Option<ConnectionId> {
-        self.hub.clock.set(now_ms);
+        self.state.clock.set(now_ms);
         // Whoever comes by a new listener finds all the rest as it is to be.
         self.look_at_news();
-        if self.hub.common.sum(|counters| &counters.connections) >= self.hub.regime.settings().connections as u64 {
-            self.hub.counters().connections_refused.add(1);
+        if self.state.context.sum(|counters| &counters.connections) >= self.state.config.settings().connections as u64 {
+            self.state.counters().connections_refused.add(1);
             return None;
         }
-        if !self.hub.memory.has_room_for_connection() {
-            self.hub.counters().connections_refused.add(1);
+        if !self.state.memory.has_room_for_connection() {
+            self.state.counters().connections_refused.add(1);
             return None;
         }
-        let index = self.hub.open_connection()?;
-        Some(self.hub.id(index))
+        let index = self.state.open_connection()?;
+        Some(self.state.id(index))
     }
 
     /// What acknowledgements to a connection wait for.
     pub fn ack_level(&mut self, id: ConnectionId) -> AckLevel {
-        self.hub.connections.get(id).map_or(AckLevel::default(), |connection| connection.ack_level())
+        self.state.connections.get(id).map_or(AckLevel::default(), |connection| connection.ack_level())
     }
 
     /// Has acknowledgements to a connection wait for something else than [`Acks::default`](crate::Acks::default).
     pub fn set_ack_level(&mut self, id: ConnectionId, level: AckLevel) {
-        if let Some(connection) = self.hub.connections.get(id) {
+        if let Some(connection) = self.state.connections.get(id) {
             connection.set_ack_level(level);
         }
     }
 
     /// Where a connection comes from. To be told after [`Shard::accept`], and before the first bytes.
     pub fn set_origin(&mut self, id: ConnectionId, origin: Arc<Origin>) {
-        if let Some(connection) = self.hub.connections.get(id) {
+        if let Some(connection) = self.state.connections.get(id) {
             connection.set_origin(origin);
         }
     }
 
     /// Where a connection comes from, if that has been told.
     pub fn origin(&mut self, id: ConnectionId) -> Option<Arc<Origin>> {
-        self.hub.connections.get(id)?.origin().cloned()
+        self.state.connections.get(id)?.origin().cloned()
     }
 
     /// More has become known of where a connection comes from.
     pub fn complete_origin(&mut self, id: ConnectionId, complete: impl FnOnce(&mut Origin)) {
-        if let Some(presence) = self.hub.connections.get(id).and_then(|connection| connection.presence()) {
+        if let Some(presence) = self.state.connections.get(id).and_then(|connection| connection.presence()) {
             presence.complete(complete);
         }
     }
@@ -130,37 +131,37 @@ impl<J: Journal> Shard<J> {
     ///
     /// One whose packets give others much to write is paused, and what it had sent behind them waits.
     pub fn receive(&mut self, id: ConnectionId, chunk: &Chunk, range: Range<usize>, now_ms: u64) -> usize {
-        self.hub.clock.set(now_ms);
-        let output_max_bytes = self.hub.memory.output_max_bytes();
-        let mut burst = Burst::begin(&self.hub);
+        self.state.clock.set(now_ms);
+        let output_max_bytes = self.state.memory.output_max_bytes();
+        let mut budget = FanOutBudget::begin(&self.state);
         let mut at = range.start;
         while at < range.end {
-            let Some(index) = self.hub.connections.find(id) else { return range.len() };
-            let connection = &mut self.hub.connections[index];
+            let Some(index) = self.state.connections.find(id) else { return range.len() };
+            let connection = &mut self.state.connections[index];
             if connection.phase() == Phase::Closing {
                 return range.len();
             }
-            if connection.is_held() {
-                if connection.is_heard_ahead() {
+            if connection.is_reading_paused() {
+                if connection.can_read_ahead() {
                     at = self.hear_behind(index, chunk, at..range.end);
                 }
                 break;
             }
             if connection.pending_bytes() > output_max_bytes {
                 // Answers are never dropped, so a client that asks and does not listen is not heard any more.
-                connection.hold(Reason::Output);
-                self.hub.counters().clients_choked.add(1);
+                connection.pause_reading(PauseReason::Output);
+                self.state.counters().clients_choked.add(1);
                 break;
             }
-            if (J::KEEPS || self.hub.is_in_cluster()) && self.hub.brake_for_acks(index) {
+            if (J::KEEPS || self.state.is_in_cluster()) && self.state.pause_for_acks(index) {
                 break;
             }
             match self.receive_packet(index, chunk, at..range.end) {
                 (consumed, Handled::Done) if consumed > 0 => {
                     at += consumed;
                     self.note_heard(index, consumed);
-                    self.hub.effort.note_packet();
-                    if burst.is_enough_with(&self.hub, consumed) {
+                    self.state.work_budget.count_packet();
+                    if budget.is_spent_after(&self.state, consumed) {
                         break;
                     }
                 }
@@ -169,12 +170,15 @@ impl<J: Journal> Shard<J> {
                     break;
                 }
                 (length, Handled::Later) => {
-                    let connection = &mut self.hub.connections[index];
-                    if connection.is_heard_ahead() {
-                        connection.hear_ahead_to(length.max(connection.heard_ahead_bytes()));
+                    let connection = &mut self.state.connections[index];
+                    if connection.can_read_ahead() {
+                        connection.set_read_ahead_bytes(length.max(connection.read_ahead_bytes()));
                         at = self.hear_behind(index, chunk, at..range.end);
                     } else if connection.is_challenged()
-                        && matches!(self.hear_challenged(index, &chunk.bytes()[at..range.end], length), Handled::Ended)
+                        && matches!(
+                            self.on_challenged_input(index, &chunk.bytes()[at..range.end], length),
+                            Handled::Ended
+                        )
                     {
                         at = range.end;
                     }
@@ -183,17 +187,17 @@ impl<J: Journal> Shard<J> {
                 (_, Handled::Done) => break,
             }
         }
-        if self.end_burst(&burst) {
-            self.brake(id);
+        if self.finish_source(&budget) {
+            self.pause_for_fan_out(id);
         }
-        self.note_incomplete(id, at > range.start, at < range.end);
+        self.track_incomplete(id, at > range.start, at < range.end);
         self.settle_overruns();
         at - range.start
     }
 
     /// Hears what lies behind the packet at the start of `range`, which waits; gives where input is kept from.
     fn hear_behind(&mut self, index: ConnectionIndex, chunk: &Chunk, range: Range<usize>) -> usize {
-        match self.hear_ahead(index, &chunk.bytes()[range.clone()]) {
+        match self.read_ahead(index, &chunk.bytes()[range.clone()]) {
             Handled::Ended => range.end,
             Handled::Done | Handled::Later => range.start,
         }
@@ -202,28 +206,28 @@ impl<J: Journal> Shard<J> {
     /// So much at the front of the input has been consumed.
     #[inline]
     fn note_heard(&mut self, index: ConnectionIndex, consumed: usize) {
-        let connection = &mut self.hub.connections[index];
-        let ahead_bytes = connection.heard_ahead_bytes();
+        let connection = &mut self.state.connections[index];
+        let ahead_bytes = connection.read_ahead_bytes();
         if ahead_bytes > 0 {
-            connection.hear_ahead_to(ahead_bytes.saturating_sub(consumed));
+            connection.set_read_ahead_bytes(ahead_bytes.saturating_sub(consumed));
         }
     }
 
     /// Handles the packet at the start of `range`, if it is there in full; says how long it was.
     fn receive_packet(&mut self, index: ConnectionIndex, chunk: &Chunk, range: Range<usize>) -> (usize, Handled) {
         let bytes = &chunk.bytes()[range.clone()];
-        let connection = &self.hub.connections[index];
-        let max_packet_size = connection.packet_max_bytes(self.hub.regime.settings().maximum_packet_size_bytes);
+        let connection = &self.state.connections[index];
+        let max_packet_size = connection.packet_max_bytes(self.state.config.settings().maximum_packet_size_bytes);
         let version = connection.version();
         let header = match FixedHeader::decode(bytes, &DecodeOptions { version, max_packet_size }) {
             Ok(header) => header,
-            Err(error) => match self.hub.header_as_told(index, bytes, &error) {
+            Err(error) => match self.state.header_as_told(index, bytes, &error) {
                 Some(header) => header,
                 None => return (0, self.refuse(index, bytes, &error)),
             },
         };
         let length = header.total_len();
-        let connection = &mut self.hub.connections[index];
+        let connection = &mut self.state.connections[index];
         let awaiting_connect = connection.phase() == Phase::AwaitingConnect;
         if awaiting_connect != (header.packet_type == PacketType::Connect) {
             return (0, self.out_of_place(index, awaiting_connect));
@@ -232,28 +236,29 @@ impl<J: Journal> Shard<J> {
             return (0, Handled::Done);
         }
         // AUTH is heard behind a CONNECT that is not taken yet, others behind a PUBLISH.
-        let is_heard_ahead = overtakes(header.packet_type) || header.packet_type == PacketType::Auth;
-        if is_heard_ahead && connection.heard_ahead_bytes() >= length {
+        let can_read_ahead = can_overtake(header.packet_type) || header.packet_type == PacketType::Auth;
+        if can_read_ahead && connection.read_ahead_bytes() >= length {
             return (length, Handled::Done);
         }
         if J::KEEPS
-            && (self.hub.brake_for_log(index, &header, bytes[0]) || self.hub.brake_for_cold(index, &header, bytes[0]))
+            && (self.state.brake_for_log(index, &header, bytes[0])
+                || self.state.brake_for_cold(index, &header, bytes[0]))
         {
             return (length, Handled::Later);
         }
-        self.hub.log.begin_packet();
-        self.hub.connections[index].note_received(self.hub.clock.now_ms());
-        self.hub.counters().packets_received.add(1);
+        self.state.log.begin_packet();
+        self.state.connections[index].record_received(self.state.clock.now_ms());
+        self.state.counters().packets_received.add(1);
         let body = &bytes[header.header_len..length];
         let handled = if header.packet_type == PacketType::Publish {
-            if self.hub.allowances.pace_publishers() && self.hub.brake_for_rate(index, length) {
-                self.hub.counters().packets_received.subtract(1);
+            if self.state.quota_state.limits_publish_rate() && self.state.brake_for_rate(index, length) {
+                self.state.counters().packets_received.subtract(1);
                 return (length, Handled::Later);
             }
             match decode_publish(&header, body, version) {
                 Ok(publish) => {
                     let payload_at = range.start + length - publish.payload.len();
-                    if self.hub.connections[index].is_mounted() {
+                    if self.state.connections[index].is_mounted() {
                         self.on_mounted_publish(index, &publish, chunk, payload_at)
                     } else {
                         self.on_publish(index, &publish, chunk, payload_at)
@@ -262,7 +267,7 @@ impl<J: Journal> Shard<J> {
                 Err(error) => self.refuse(index, bytes, &error),
             }
         } else if let Some(acknowledgement) = ShortAcknowledgement::decode(&header, body) {
-            self.on_short_acknowledgement(index, acknowledgement)
+            self.on_short_ack(index, acknowledgement)
         } else {
             match decode_body(&header, body, version) {
                 Ok(packet) => self.on_packet(index, &packet),
@@ -270,9 +275,9 @@ impl<J: Journal> Shard<J> {
             }
         };
         if matches!(handled, Handled::Later) {
-            self.hub.counters().packets_received.subtract(1);
+            self.state.counters().packets_received.subtract(1);
             // Of all that may come again, only PUBLISH comes to a connection that has a rate.
-            self.hub.give_back_rate(index, length);
+            self.state.give_back_rate(index, length);
         }
         (length, handled)
     }
@@ -282,11 +287,11 @@ impl<J: Journal> Shard<J> {
     fn refuse(&mut self, index: ConnectionIndex, bytes: &[u8], error: &DecodeError) -> Handled {
         match error.fault {
             Fault::Incomplete { .. } => return Handled::Done,
-            Fault::OverLimit => self.hub.counters().packets_too_large.add(1),
-            Fault::Malformed | Fault::ProtocolError => self.hub.counters().protocol_errors.add(1),
+            Fault::OverLimit => self.state.counters().packets_too_large.add(1),
+            Fault::Malformed | Fault::ProtocolError => self.state.counters().protocol_errors.add(1),
         }
-        log::debug!("connection {index} of {:?}: {error}", self.hub.common.shard());
-        if self.hub.connections[index].phase() == Phase::AwaitingConnect {
+        log::debug!("connection {index} of {:?}: {error}", self.state.context.shard());
+        if self.state.connections[index].phase() == Phase::AwaitingConnect {
             self.refuse_connect_bytes(index, bytes, error);
             return Handled::Ended;
         }
@@ -299,7 +304,7 @@ impl<J: Journal> Shard<J> {
     /// [MQTT-3.1.0-2].
     #[cold]
     fn out_of_place(&mut self, index: ConnectionIndex, awaiting_connect: bool) -> Handled {
-        self.hub.counters().protocol_errors.add(1);
+        self.state.counters().protocol_errors.add(1);
         if awaiting_connect {
             self.close(index);
         } else {
@@ -309,22 +314,22 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Starts or stops the clock for a packet that has begun.
-    fn note_incomplete(&mut self, id: ConnectionId, consumed: bool, incomplete: bool) {
-        let now_ms = self.hub.clock.now_ms();
-        let deadline_ms = now_ms + u64::from(self.hub.regime.settings().incomplete_packet_timeout_s) * 1000;
-        let Some(index) = self.hub.connections.find(id) else { return };
-        if self.hub.connections[index].note_incomplete(consumed, incomplete, now_ms) {
-            self.hub.arm_connection(index, deadline_ms);
+    fn track_incomplete(&mut self, id: ConnectionId, consumed: bool, incomplete: bool) {
+        let now_ms = self.state.clock.now_ms();
+        let deadline_ms = now_ms + u64::from(self.state.config.settings().incomplete_packet_timeout_s) * 1000;
+        let Some(index) = self.state.connections.find(id) else { return };
+        if self.state.connections[index].track_incomplete(consumed, incomplete, now_ms) {
+            self.state.arm_connection(index, deadline_ms);
         }
     }
 
     /// Most bytes that are to be read from a connection at a time: the less memory is free, the fewer.
     #[inline]
     pub fn read_max_bytes(&self) -> usize {
-        let read_bytes = usize::try_from(self.hub.memory.share().read_bytes()).unwrap_or(usize::MAX);
+        let read_bytes = usize::try_from(self.state.memory.share().read_bytes()).unwrap_or(usize::MAX);
         if read_bytes >= READ_MIN_BYTES {
             read_bytes
-        } else if self.hub.memory.share().input_bytes() > 0 {
+        } else if self.state.memory.share().input_bytes() > 0 {
             READ_MIN_BYTES
         } else {
             READ_LEAST_BYTES
@@ -335,27 +340,27 @@ impl<J: Journal> Shard<J> {
     /// yet, or whole ones behind one that waits. Where there is no memory for that, a client of 3.1.1 is not read from until there
     /// is some. One of 5.0 can be told so: its connection is ended, nothing of it is to be kept, and the answer is false.
     pub fn keeps_input(&mut self, id: ConnectionId, rest: &[u8], held_bytes: usize) -> bool {
-        let Some(index) = self.hub.connections.find(id) else { return false };
-        let Hub { connections, memory, .. } = &mut self.hub;
+        let Some(index) = self.state.connections.find(id) else { return false };
+        let ShardState { connections, memory, .. } = &mut self.state;
         let connection = &mut connections[index];
-        connection.note_input(held_bytes, memory.ledger());
+        connection.set_input_bytes(held_bytes, memory.ledger());
         // They are entered already. What else the client holds does not matter: a packet that has begun is to have its end.
         // One that is held has only been read from where there was room.
         if held_bytes <= INPUT_ALWAYS_BYTES
-            || (connection.is_held() && !memory.share().is_full_of_input())
+            || (connection.is_reading_paused() && !memory.share().is_full_of_input())
             || memory.share().admits_input(held_bytes)
             || connection.phase() == Phase::Closing
-            || self.hub.has_input_wait(index, rest, held_bytes)
+            || self.state.has_input_wait(index, rest, held_bytes)
         {
             return true;
         }
-        let Hub { connections, memory, .. } = &mut self.hub;
+        let ShardState { connections, memory, .. } = &mut self.state;
         let connection = &mut connections[index];
-        connection.note_input(0, memory.ledger());
-        self.hub.counters().refused_memory.add(1);
+        connection.set_input_bytes(0, memory.ledger());
+        self.state.counters().refused_memory.add(1);
         const WHY: &str = "there is no memory for a packet that is not whole";
-        if self.hub.connections[index].phase() == Phase::AwaitingConnect {
-            self.refuse_connect_part(index, rest, ConnectReason::QuotaExceeded, WHY);
+        if self.state.connections[index].phase() == Phase::AwaitingConnect {
+            self.refuse_partial_connect(index, rest, ConnectReason::QuotaExceeded, WHY);
         } else {
             self.disconnect(index, DisconnectReason::QuotaExceeded, WHY);
         }
@@ -363,17 +368,17 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Whether the connection is not to be read from until [`Action::Resume`](crate::Action::Resume).
-    pub fn is_held(&mut self, id: ConnectionId) -> bool {
-        self.hub.connections.get(id).is_some_and(|connection| connection.is_held())
+    pub fn is_reading_paused(&mut self, id: ConnectionId) -> bool {
+        self.state.connections.get(id).is_some_and(|connection| connection.is_reading_paused())
     }
 
     /// The peer has closed the connection, or the network has failed.
     pub fn lost(&mut self, id: ConnectionId, now_ms: u64) {
-        self.hub.clock.set(now_ms);
-        if let Some(index) = self.hub.connections.find(id) {
+        self.state.clock.set(now_ms);
+        if let Some(index) = self.state.connections.find(id) {
             self.give_up_claim(id);
             self.detach(index);
-            self.hub.vacate(index);
+            self.state.vacate(index);
         }
     }
 
@@ -383,16 +388,16 @@ impl<J: Journal> Shard<J> {
     }
 
     fn heard(&self, id: ConnectionId) -> Option<ConnectionIndex> {
-        let index = self.hub.connections.find(id)?;
-        let connection = &self.hub.connections[index];
-        (connection.phase() != Phase::Closing && !connection.is_held()).then_some(index)
+        let index = self.state.connections.find(id)?;
+        let connection = &self.state.connections[index];
+        (connection.phase() != Phase::Closing && !connection.is_reading_paused()).then_some(index)
     }
 
     /// The peer has ended the connection as [`Shard::lost`] has it, but by a word of its transport that is to be answered:
     /// what is pending is written, then the connection is closed.
     #[cold]
     pub fn hang_up(&mut self, id: ConnectionId, now_ms: u64) {
-        self.hub.clock.set(now_ms);
+        self.state.clock.set(now_ms);
         if let Some(index) = self.heard(id) {
             self.detach(index);
             self.close(index);
@@ -402,7 +407,7 @@ impl<J: Journal> Shard<J> {
     /// The peer has broken the rules of its transport. It is told `reason` and `why` where its version has a way.
     #[cold]
     pub fn fail(&mut self, id: ConnectionId, reason: DisconnectReason, why: &str, now_ms: u64) {
-        self.hub.clock.set(now_ms);
+        self.state.clock.set(now_ms);
         if let Some(index) = self.heard(id) {
             self.disconnect(index, reason, why);
         }
@@ -410,13 +415,13 @@ impl<J: Journal> Shard<J> {
 
     /// The broker is going down: every client that can be told is told.
     pub fn shut_down(&mut self, now_ms: u64) {
-        self.hub.clock.set(now_ms);
-        for index in self.hub.connections.indices() {
-            let connection = &self.hub.connections[index];
+        self.state.clock.set(now_ms);
+        for index in self.state.connections.indices() {
+            let connection = &self.state.connections[index];
             match connection.phase() {
                 Phase::Open if connection.is_v5() => {
                     let goodbye = Disconnect::new(DisconnectReason::ServerShuttingDown);
-                    self.hub.write_packet(index, &Packet::Disconnect(goodbye));
+                    self.state.write_packet(index, &Packet::Disconnect(goodbye));
                     self.part_for_cluster(index);
                     self.close(index);
                 }
@@ -431,29 +436,29 @@ impl<J: Journal> Shard<J> {
 
     /// A connection that the engine asked to close or move is gone.
     pub fn released(&mut self, id: ConnectionId) {
-        if let Some(index) = self.hub.connections.find(id) {
+        if let Some(index) = self.state.connections.find(id) {
             self.give_up_claim(id);
-            self.hub.vacate(index);
+            self.state.vacate(index);
         }
     }
 
     /// Does what the time and the journal make due.
     pub(crate) fn do_what_is_due(&mut self) {
-        self.hub.look_at_throttled();
-        self.hub.retry_for_memory();
-        self.hub.retry_for_input();
-        self.hub.hear_those_who_may_publish();
-        self.hub.tend_cold();
-        self.hub.release_what_is_safe();
-        self.hub.clock.find_due();
+        self.state.look_at_throttled();
+        self.state.resume_after_memory();
+        self.state.retry_for_input();
+        self.state.hear_those_who_may_publish();
+        self.state.tend_cold();
+        self.state.release_what_is_safe();
+        self.state.clock.collect_due();
         self.meet_deadlines();
         self.do_jobs();
         self.drop_expired_retained();
         self.publish_sys();
         self.publish_contracts();
-        self.hub.look_at_members();
-        if self.hub.share_queues.any_unanswered() {
-            self.hub.answer_more_queues();
+        self.state.look_at_members();
+        if self.state.share_queues.any_unanswered() {
+            self.state.answer_more_queues();
         }
         self.go_on_scanning();
         self.settle_overruns();
@@ -463,34 +468,34 @@ impl<J: Journal> Shard<J> {
     /// for a turn is left for the next ones.
     #[inline]
     fn meet_deadlines(&mut self) {
-        if !self.hub.clock.has_due() {
+        if !self.state.clock.has_due() {
             return;
         }
-        let mut burst = Burst::begin(&self.hub);
-        while let Some(timer) = self.hub.clock.next_due() {
-            let given = self.hub.effort.given();
+        let mut budget = FanOutBudget::begin(&self.state);
+        while let Some(timer) = self.state.clock.next_due() {
+            let given = self.state.work_budget.deliveries();
             match timer {
                 Timer::Connection(index) => self.connection_timer(index),
                 Timer::Session(index) => self.session_timer(index),
             }
-            self.hub.log.end_large_frame();
-            let will_bytes = if self.hub.effort.given() > given { WILL_BYTES } else { 0 };
-            if burst.is_enough_with(&self.hub, will_bytes) {
+            self.state.log.end_large_frame();
+            let will_bytes = if self.state.work_budget.deliveries() > given { WILL_BYTES } else { 0 };
+            if budget.is_spent_after(&self.state, will_bytes) {
                 break;
             }
         }
-        self.end_burst(&burst);
+        self.finish_source(&budget);
     }
 
     /// When something is due even if nothing happens.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         let next = [
-            self.hub.clock.next_ms(),
+            self.state.clock.next_ms(),
             self.sys.next_ms(),
-            self.hub.waiting.next_retry_ms(),
-            self.hub.next_cold_ms(),
-            self.hub.memory.throttled.next_look_ms(),
-            self.hub.share_queues.next_due_ms(),
+            self.state.paused_readers.next_retry_ms(),
+            self.state.next_cold_ms(),
+            self.state.memory.throttled.next_look_ms(),
+            self.state.share_queues.next_due_ms(),
         ];
         let earliest_ms = next.iter().fold(u64::MAX, |earliest_ms, due_ms| earliest_ms.min(due_ms.unwrap_or(u64::MAX)));
         (earliest_ms < u64::MAX).then_some(earliest_ms)
@@ -499,103 +504,103 @@ impl<J: Journal> Shard<J> {
     /// A connection whose output has grown since it was last asked for.
     #[inline]
     pub(crate) fn next_dirty(&mut self) -> Option<ConnectionId> {
-        self.hub.connections.next_fresh()
+        self.state.connections.pop_dirty()
     }
 
     /// The pending output of a connection.
     pub fn output(&mut self, id: ConnectionId) -> Option<&mut Output> {
-        if self.hub.is_in_cluster() && self.hub.is_silenced(id) {
+        if self.state.is_in_cluster() && self.state.is_silenced(id) {
             return None;
         }
-        self.hub.connections.get(id)?.output()
+        self.state.connections.get(id)?.output()
     }
 
     /// `written` bytes of the output have been taken by the network. Returns whether output is still pending.
     pub fn sent(&mut self, id: ConnectionId, written: usize, now_ms: u64) -> bool {
-        self.hub.clock.set(now_ms);
-        self.hub.counters().bytes_sent.add(written as u64);
-        self.hub.effort.note_written(written);
-        let Some(index) = self.hub.connections.find(id) else { return false };
-        let connection = &mut self.hub.connections[index];
+        self.state.clock.set(now_ms);
+        self.state.counters().bytes_sent.add(written as u64);
+        self.state.work_budget.count_written(written);
+        let Some(index) = self.state.connections.find(id) else { return false };
+        let connection = &mut self.state.connections[index];
         let session = connection.session();
         let Some(output) = connection.output() else { return false };
         output.advance(written);
         let pending_bytes = output.pending_bytes();
         let fresh = output.count();
-        self.hub.counters().output_bytes.add(fresh);
+        self.state.counters().output_bytes.add(fresh);
         if pending_bytes > 0 {
             self.wait_for_room(index, written > 0);
         } else {
-            self.hub.connections.put_output_away(index);
+            self.state.connections.release_output(index);
         }
         self.unchoke(index, pending_bytes);
         if written > 0
             && let Some(session) = session
         {
-            self.hub.pump(session);
+            self.state.pump(session);
         }
-        self.hub.connections[index].pending_bytes() > 0
+        self.state.connections[index].pending_bytes() > 0
     }
 
     /// Output stays pending beyond the turn: it may refer to no chunk, and it does not wait for ever.
     fn wait_for_room(&mut self, index: ConnectionIndex, progress: bool) {
-        let now_ms = self.hub.clock.now_ms();
-        let stall_s = self.hub.regime.settings().write_stall_timeout_s;
-        let Some(output) = self.hub.connections[index].output() else { return };
+        let now_ms = self.state.clock.now_ms();
+        let stall_s = self.state.config.settings().write_stall_timeout_s;
+        let Some(output) = self.state.connections[index].output() else { return };
         output.settle();
-        if output.note_stalled(progress, now_ms) && stall_s > 0 {
-            self.hub.arm_connection(index, now_ms + u64::from(stall_s) * 1000);
+        if output.record_stall(progress, now_ms) && stall_s > 0 {
+            self.state.arm_connection(index, now_ms + u64::from(stall_s) * 1000);
         }
     }
 
     /// Hears a client again that has taken enough of its output.
     fn unchoke(&mut self, index: ConnectionIndex, pending_bytes: usize) {
-        let enough = pending_bytes <= self.hub.memory.output_max_bytes() / 2;
-        if enough && self.hub.connections[index].is_held_for(Reason::Output) {
-            let id = self.hub.id(index);
-            self.hub.hear_again(id, Reason::Output);
+        let enough = pending_bytes <= self.state.memory.output_max_bytes() / 2;
+        if enough && self.state.connections[index].is_paused_for(PauseReason::Output) {
+            let id = self.state.id(index);
+            self.state.resume_reading(id, PauseReason::Output);
         }
     }
 
     /// Tells how many batches the way to `shard` takes at present.
     pub(crate) fn set_room(&mut self, shard: ShardIndex, batches: usize) {
-        self.hub.transit.set_room(shard, batches);
+        self.state.outboxes.set_room(shard, batches);
     }
 
     /// Frees what is kept for reuse. To be called when fewer will use it than have.
     pub fn free_unused(&mut self) {
-        self.hub.connections.free_unused();
-        self.hub.sessions.free_unused();
+        self.state.connections.free_unused();
+        self.state.sessions.free_unused();
     }
 
     /// What this shard has entered into the account of memory.
     pub fn ledger(&self) -> &Arc<Ledger> {
-        self.hub.memory.ledger()
+        self.state.memory.ledger()
     }
 
     /// This shard's counters.
     pub fn counters(&self) -> &Counters {
-        self.hub.counters()
+        self.state.counters()
     }
 
     /// Bytes that the clients of all shards together hold, and the places of retained messages.
     pub fn held_bytes(&self) -> u64 {
-        let exchange = self.hub.common.exchange();
+        let exchange = self.state.context.exchange();
         let places_bytes = exchange.retained_held_bytes().saturating_sub(exchange.retained_kept_bytes());
-        self.hub.memory.share().memory().held_in_all() + places_bytes
+        self.state.memory.share().memory().held_in_all() + places_bytes
     }
 
     /// What the engine runs with.
     pub fn settings(&self) -> &Settings {
-        self.hub.regime.settings()
+        self.state.config.settings()
     }
 
     /// Shard 0 does it for all, from time to time: an expired message is not sent even while it is still there.
     fn drop_expired_retained(&mut self) {
-        let now_ms = self.hub.clock.now_ms();
-        if self.hub.common.is_first() && now_ms >= self.next_retained_sweep_ms {
-            let dropped = self.hub.common.exchange().drop_expired_retained(now_ms, RETAINED_SWEEP_MAX);
-            self.hub.counters().dropped_expired.add(dropped as u64);
+        let now_ms = self.state.clock.now_ms();
+        if self.state.context.is_first() && now_ms >= self.next_retained_sweep_ms {
+            let dropped = self.state.context.exchange().drop_expired_retained(now_ms, RETAINED_SWEEP_MAX);
+            self.state.counters().dropped_expired.add(dropped as u64);
             let pause_ms = if dropped == RETAINED_SWEEP_MAX { 1 } else { RETAINED_SWEEP_MS };
             self.next_retained_sweep_ms = now_ms + pause_ms;
         }
@@ -603,15 +608,16 @@ impl<J: Journal> Shard<J> {
 
     /// Ends connections whose session's queue has run over, where the settings want that.
     pub(crate) fn settle_overruns(&mut self) {
-        while let Some(index) = self.hub.connections.next_overrun() {
+        while let Some(index) = self.state.connections.next_overrun() {
             self.disconnect(index, DisconnectReason::QuotaExceeded, "the session's queue is full");
         }
     }
 
     /// Why a connection ends, for the log.
     pub(crate) fn log_end(&self, index: ConnectionIndex, reason: ReasonCode, why: &str) {
-        let client = self.hub.connections[index].session().map_or("", |session| self.hub.sessions[session].client_id());
+        let client =
+            self.state.connections[index].session().map_or("", |session| self.state.sessions[session].client_id());
         log::debug!("client {client:?} disconnected: {} (0x{:02x}), {why}", reason.name(), reason.as_u8());
-        self.hub.audit_disconnect(index, reason, why);
+        self.state.audit_disconnect(index, reason, why);
     }
 }

@@ -8,12 +8,12 @@ use tautwire_protocol::QoS;
 use tautwire_router::{Member, SessionKey, ShareGroup, ShareReceiver};
 use tautwire_session::{Journal, PendingMessage, Receivers, SessionNumber, SubscriptionIds};
 
-use crate::deliver::DeliveryTerms;
-use crate::frames::Outgoing;
-use crate::hub::Hub;
+use crate::deliver::DeliveryOptions;
 use crate::mutant::{Mutant, is};
 use crate::place::SessionIndex;
+use crate::publish_packets::OutgoingPublish;
 use crate::shard::Shard;
+use crate::state::ShardState;
 
 /// What is on its way to members of one group on other shards is this part of what the output of one connection may hold.
 const TRANSIT_PART: usize = 4;
@@ -31,47 +31,47 @@ impl<J: Journal> Shard<J> {
     /// Takes a message of a shared subscription from another shard.
     pub(crate) fn take_share(&mut self, receiver: &ShareReceiver, delivery: &PendingMessage) {
         let (key, queued_bytes) = match receiver {
-            ShareReceiver::Queue => return self.hub.take_into_queue(delivery),
+            ShareReceiver::Queue => return self.state.take_into_queue(delivery),
             ShareReceiver::Member(key) => (key, None),
             ShareReceiver::FromQueue { member, queued_bytes } => (member, Some(*queued_bytes)),
         };
-        self.hub.note_arrived(key, delivery);
-        match self.hub.member_at(key, delivery) {
-            Some(session) => self.hub.deliver_to_member(session, delivery),
+        self.state.note_arrived(key, delivery);
+        match self.state.member_at(key, delivery) {
+            Some(session) => self.state.deliver_to_member(session, delivery),
             None => self.hand_on(*key, delivery.clone()),
         }
         // Not before: what is published next must not overtake it.
         if let Some(bytes) = queued_bytes {
-            self.hub.note_from_queue(delivery, bytes);
+            self.state.note_from_queue(delivery, bytes);
         }
-        self.hub.end_transit(*key, delivery);
+        self.state.end_transit(*key, delivery);
     }
 
     /// Gives a message of a shared subscription, whose chosen member `from` is gone, to another member.
     pub(crate) fn hand_on(&mut self, from: SessionKey, delivery: PendingMessage) {
-        if self.hub.is_in_cluster() && self.hub.put_back(from, &delivery) {
+        if self.state.is_in_cluster() && self.state.put_back(from, &delivery) {
             return;
         }
-        let group = delivery.share.as_ref().and_then(|filter| self.hub.common.exchange().group(filter));
+        let group = delivery.share.as_ref().and_then(|filter| self.state.context.exchange().group(filter));
         match group {
             Some(group) => {
-                let Some(message) = self.hub.hot(delivery.message.hot()) else { return };
-                let contract = self.hub.regime.contracts().find(message.topic()).cloned();
-                self.hub.deliver_to_share(&group, contract.as_deref(), &mut Outgoing::of(message));
+                let Some(message) = self.state.hot(delivery.message.hot()) else { return };
+                let contract = self.state.config.contracts().find(message.topic()).cloned();
+                self.state.deliver_to_share(&group, contract.as_deref(), &mut OutgoingPublish::of(message));
             }
-            None => self.hub.counters().dropped_no_member.add(1),
+            None => self.state.counters().dropped_no_member.add(1),
         }
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Gives a message to the member of a shared subscription whose turn it is. A message of QoS 1 or 2 goes to a member that can be sent
     /// it at once, or waits in the group's queue.
     pub(crate) fn deliver_to_share(
         &mut self,
         group: &ShareGroup,
         contract: Option<&Contract>,
-        outgoing: &mut Outgoing<'_>,
+        outgoing: &mut OutgoingPublish<'_>,
     ) -> bool {
         let qos = outgoing.message.qos;
         let may_wait = qos != QoS::AtMostOnce && !self.is_in_cluster();
@@ -91,7 +91,7 @@ impl<J: Journal> Hub<J> {
         };
         let mut delivery = share_delivery(group, &member, outgoing, self.memory.ledger());
         if let Some(format) = member.format {
-            let Some(message) = self.for_member(contract, format, outgoing) else {
+            let Some(message) = self.transcode_for_member(contract, format, outgoing) else {
                 if may_wait {
                     member.give_room_back(qos);
                 }
@@ -129,9 +129,9 @@ impl<J: Journal> Hub<J> {
             let number = member.number.unwrap_or(SessionNumber::OF_NONE);
             self.write_handed(to, message, Receivers::Member(number, group.filter()))
         });
-        let read_at_us = self.stopwatch.read_at_us();
-        let Hub { transit, memory, .. } = self;
-        match transit.batch_for(to, may_be_lost, read_at_us, memory.ledger()) {
+        let read_at_us = self.latency_recorder.read_at_us();
+        let ShardState { outboxes, memory, .. } = self;
+        match outboxes.batch_for(to, may_be_lost, read_at_us, memory.ledger()) {
             Some(batch) => {
                 if !may_be_lost {
                     group.begin_transit(delivery.counted_bytes());
@@ -164,7 +164,7 @@ impl<J: Journal> Hub<J> {
         if delivery.qos == QoS::AtMostOnce {
             return;
         }
-        let group = delivery.share.as_ref().and_then(|share| self.common.exchange().group(share));
+        let group = delivery.share.as_ref().and_then(|share| self.context.exchange().group(share));
         let Some(group) = group else { return };
         if group.end_transit(delivery.counted_bytes()) && group.waiting().0 > 0 && !self.is_in_cluster() {
             self.report_to_queue(group.filter(), member);
@@ -180,11 +180,11 @@ impl<J: Journal> Hub<J> {
         loop {
             let member = choose(group)?;
             let here = self.sessions.at(&member.session);
-            if here.is_some() || member.session.shard != self.common.shard() {
+            if here.is_some() || member.session.shard != self.context.shard() {
                 return Some((member, here));
             }
             // Its session has ended, and gives up its subscriptions over several turns.
-            self.common.exchange().leave(group.filter(), member.session);
+            self.context.exchange().leave(group.filter(), member.session);
         }
     }
 
@@ -209,7 +209,7 @@ impl<J: Journal> Hub<J> {
 
     /// A session of this shard leaves a shared subscription. Where that has no other member, what waits is for nobody.
     pub(crate) fn leave_share(&mut self, share: &str, member: SessionKey) {
-        let exchange = self.common.exchange();
+        let exchange = self.context.exchange();
         let group = exchange.group(share);
         exchange.leave(share, member);
         let is_over = group.as_ref().is_none_or(|group| group.has_queue() && !group.has_members());
@@ -226,16 +226,16 @@ impl<J: Journal> Hub<J> {
         if J::KEEPS && delivery.qos != QoS::AtMostOnce && !self.is_written_whole(session) {
             self.write_for_group(session, delivery);
         }
-        let terms = DeliveryTerms {
+        let options = DeliveryOptions {
             qos: delivery.qos,
             retain: delivery.retain,
             subscription_ids: delivery.subscription_ids.as_slice(),
             share: delivery.share.as_ref(),
-            shared_frame: false,
+            is_shared: false,
         };
         let Some(message) = self.hot(delivery.message.hot()) else { return };
-        let mut outgoing = Outgoing::of(message);
-        self.deliver(session, &mut outgoing, terms);
+        let mut outgoing = OutgoingPublish::of(message);
+        self.deliver(session, &mut outgoing, options);
         if self.tap.is_open() {
             self.trace_member(&outgoing.message, session, delivery.qos);
         }
@@ -247,11 +247,11 @@ impl<J: Journal> Hub<J> {
 pub(crate) fn share_delivery(
     group: &ShareGroup,
     member: &Member,
-    outgoing: &mut Outgoing<'_>,
+    outgoing: &mut OutgoingPublish<'_>,
     ledger: &Arc<Ledger>,
 ) -> PendingMessage {
     PendingMessage {
-        message: outgoing.keep(ledger).into(),
+        message: outgoing.to_stored(ledger).into(),
         qos: member.qos.min(outgoing.message.qos),
         retain: member.retain_as_published && outgoing.message.retain,
         subscription_ids: SubscriptionIds::from(member.identifier.as_slice()),

@@ -8,12 +8,12 @@ use tautwire_router::{Exchange, random};
 use crate::cluster::Mirror;
 use crate::cold::Backlog;
 use crate::counters::Counters;
-use crate::formats::WantedFormats;
-use crate::quotas::Users;
+use crate::quotas::UserUsageTable;
 use crate::regime::Board;
 use crate::settings::Settings;
 use crate::stopwatch::LatencyCounts;
 use crate::throttle::Throttle;
+use crate::transcoding::RequestedFormats;
 
 /// What all shards of a broker have in common.
 #[derive(Clone)]
@@ -31,9 +31,9 @@ pub struct Shared {
     /// Filters that are closed for the sake of sessions that hold too much.
     pub(crate) throttle: Arc<Throttle>,
     /// What the clients of each user hold together.
-    pub(crate) users: Arc<Users>,
+    pub(crate) users: Arc<UserUsageTable>,
     /// Whether anybody has wanted payloads in a format of their own.
-    pub(crate) wanted_formats: Arc<WantedFormats>,
+    pub(crate) requested_formats: Arc<RequestedFormats>,
     /// What the store of cold messages has been given to write.
     pub(crate) backlog: Arc<Backlog>,
     /// Where the broker is one of several: what is known of the copy of what topics retain.
@@ -51,7 +51,7 @@ impl Shared {
         Shared {
             board: Arc::new(Board::new(settings, shards)),
             users: Arc::default(),
-            wanted_formats: Arc::default(),
+            requested_formats: Arc::default(),
             backlog: Arc::default(),
             mirror: Arc::default(),
             exchange,

@@ -6,7 +6,7 @@
 use tautwire_message::{DurationCounts, Durations};
 use tautwire_protocol::QoS;
 
-use crate::ack::{Ack, Stamp};
+use crate::ack::{Ack, TimestampUs};
 
 /// Different moments of reading that one turn tells apart. What comes beyond them counts as read when the last of them was.
 const RUNS_MAX: usize = 1_024;
@@ -69,8 +69,8 @@ impl Stopwatch {
 
     /// The same, for what has to wait.
     #[inline]
-    pub(crate) fn stamp(&self) -> Stamp {
-        self.read_at_us as Stamp
+    pub(crate) fn stamp(&self) -> TimestampUs {
+        self.read_at_us as TimestampUs
     }
 
     /// What is handled from now on was read by another shard.
@@ -111,9 +111,9 @@ impl Stopwatch {
     }
 
     /// The same where it has waited since its stamp.
-    pub(crate) fn note_waited(&mut self, ack: &Ack, stamp: Stamp) {
+    pub(crate) fn note_waited(&mut self, ack: &Ack, stamp: TimestampUs) {
         let Some(kind) = kind(ack) else { return };
-        let waited_us = (self.turn_began_us as Stamp).wrapping_sub(stamp);
+        let waited_us = (self.turn_began_us as TimestampUs).wrapping_sub(stamp);
         let read_at_us = self.turn_began_us.saturating_sub(u64::from(waited_us));
         let is_full = self.earlier.len() >= RUNS_MAX;
         match self.earlier.last_mut() {
@@ -234,7 +234,7 @@ mod tests {
         let (mut watch, counts) = (Stopwatch::default(), LatencyCounts::default());
         watch.begin_turn(1_000_000);
         for stamp in 0..2 * RUNS_MAX {
-            watch.note_waited(&Ack::Deliver(id(), true), stamp as Stamp);
+            watch.note_waited(&Ack::Deliver(id(), true), stamp as TimestampUs);
         }
         assert_eq!(watch.earlier.len(), RUNS_MAX);
         watch.stop(1_000_000, &counts);

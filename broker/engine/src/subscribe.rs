@@ -9,17 +9,17 @@ use tautwire_protocol::{
 use tautwire_router::{InterestChange, Member, Scan};
 use tautwire_session::{Change, Journal, SubscriptionRecord, subscription_bytes};
 
-use crate::access::Checks;
+use crate::access::CheckBudget;
 use crate::ack::Ack;
-use crate::connections::{ReadBack, Replay};
-use crate::formats::{self, Wanted};
+use crate::connections::{LoadQueue, Replay};
 use crate::jobs::Begun;
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::route::{CAME_ALONG, Subscription};
 use crate::shard::Shard;
+use crate::transcoding::{self, FormatRequest};
 
 /// A packet with more filters is worked off over several turns.
-const FILTERS_AT_ONCE: usize = 64;
+const FILTERS_PER_TURN: usize = 64;
 /// So is what is left of one whose checks by the access rules take more steps.
 const CHECK_STEPS_AT_ONCE: usize = 64;
 
@@ -38,8 +38,8 @@ impl From<SubscribeReason> for NotMade {
 
 impl<J: Journal> Shard<J> {
     pub(crate) fn on_subscribe(&mut self, index: ConnectionIndex, session: SessionIndex, subscribe: &Subscribe<'_>) {
-        if subscribe.requests.len() > self.hub.regime.settings().subscriptions_per_packet {
-            self.hub.counters().subscriptions_refused.add(subscribe.requests.len() as u64);
+        if subscribe.requests.len() > self.state.config.settings().subscriptions_per_packet {
+            self.state.counters().subscriptions_refused.add(subscribe.requests.len() as u64);
             self.disconnect(index, DisconnectReason::QuotaExceeded, "too many filters in one packet");
             return;
         }
@@ -47,14 +47,14 @@ impl<J: Journal> Shard<J> {
         if self.has_put_filters_off(index, session, subscribe.requests.len(), packet) {
             return;
         }
-        let mut checks = Checks::with_steps(CHECK_STEPS_AT_ONCE);
+        let mut checks = CheckBudget::with_steps(CHECK_STEPS_AT_ONCE);
         let mut reasons = Vec::with_capacity(subscribe.requests.len());
         let mut replays = Vec::new();
         // [MQTT-3.8.4-5]
         for request in subscribe.requests.iter() {
             let made = self.subscribe_one(index, session, subscribe, &request, reasons.len(), &mut checks);
             let Some((reason, replay)) = made else {
-                self.hub.jobs.note_done_at_once(checks.steps_taken());
+                self.state.jobs.note_done_at_once(checks.steps_taken());
                 let begun = Begun { reasons, replays, checks };
                 if !self.put_filters_off(index, session, &packet(), begun) {
                     self.refuse_filters(index);
@@ -64,13 +64,13 @@ impl<J: Journal> Shard<J> {
             reasons.push(reason);
             replays.extend(replay);
         }
-        self.hub.jobs.note_done_at_once(checks.steps_taken());
+        self.state.jobs.note_done_at_once(checks.steps_taken());
         // Every thread routes by the new subscriptions already, so the acknowledgement keeps what it promises.
-        self.hub.acknowledge(index, Ack::Subscribed(subscribe.packet_id, reasons.into()));
+        self.state.acknowledge(index, Ack::Subscribed(subscribe.packet_id, reasons.into()));
         for replay in replays {
-            self.hub.owe_replay(index, replay);
+            self.state.add_replay(index, replay);
         }
-        self.hub.pump(session);
+        self.state.pump(session);
     }
 
     /// Makes the subscription `nth` of a packet, or refuses it; gives the retained messages that are owed for it. `None` where `checks`
@@ -82,9 +82,11 @@ impl<J: Journal> Shard<J> {
         subscribe: &Subscribe<'_>,
         request: &SubscriptionRequest<'_>,
         nth: usize,
-        checks: &mut Checks,
+        checks: &mut CheckBudget,
     ) -> Option<(SubscribeReason, Option<Replay>)> {
-        let made = match self.hub.connections[index].mount_point().map(|mount| formats::mounted(mount, request.filter))
+        let made = match self.state.connections[index]
+            .mount_point()
+            .map(|mount| transcoding::mounted_filter(mount, request.filter))
         {
             None => self.subscribe_to(index, session, subscribe, request, nth, checks),
             Some(filter) => filter.map_err(NotMade::from).and_then(|filter| {
@@ -97,9 +99,9 @@ impl<J: Journal> Shard<J> {
             Ok((qos, replay)) => (granted_reason(qos), replay),
             Err(NotMade::Unfinished) => return None,
             Err(NotMade::Refused(reason)) => {
-                self.hub.counters().subscriptions_refused.add(1);
+                self.state.counters().subscriptions_refused.add(1);
                 // 3.1.1 knows one failure, 0x80.
-                let is_v5 = self.hub.connections[index].is_v5();
+                let is_v5 = self.state.connections[index].is_v5();
                 (if is_v5 { reason } else { SubscribeReason::UnspecifiedError }, None)
             }
         })
@@ -113,15 +115,16 @@ impl<J: Journal> Shard<J> {
         subscribe: &Subscribe<'_>,
         request: &SubscriptionRequest<'_>,
         nth: usize,
-        checks: &mut Checks,
+        checks: &mut CheckBudget,
     ) -> Result<(QoS, Option<Replay>), NotMade> {
         let identifier = subscribe.properties.subscription_identifier();
         let granted = self.check_subscription(index, session, request, identifier, checks);
-        let wanted = formats::accepted(subscribe).and_then(|accepted| formats::wanted(request.filter, accepted));
+        let wanted = transcoding::accepted_format(subscribe)
+            .and_then(|accepted| transcoding::requested_format(request.filter, accepted));
         let (qos, wanted) = (granted?, wanted?);
         let replay = self.subscribe(index, session, request, qos, identifier, wanted);
-        if self.hub.is_in_cluster() && request.filter.share().is_some() {
-            self.hub.join_group(session, request.filter.as_str(), (subscribe.packet_id, nth));
+        if self.state.is_in_cluster() && request.filter.share().is_some() {
+            self.state.join_group(session, request.filter.as_str(), (subscribe.packet_id, nth));
         }
         Ok((qos, replay))
     }
@@ -132,7 +135,7 @@ impl<J: Journal> Shard<J> {
         session: SessionIndex,
         unsubscribe: &Unsubscribe<'_>,
     ) {
-        if unsubscribe.filters.len() > self.hub.regime.settings().subscriptions_per_packet {
+        if unsubscribe.filters.len() > self.state.config.settings().subscriptions_per_packet {
             self.disconnect(index, DisconnectReason::QuotaExceeded, "too many filters in one packet");
             return;
         }
@@ -143,7 +146,7 @@ impl<J: Journal> Shard<J> {
         // [MQTT-3.10.4-6]
         let filters = unsubscribe.filters.iter();
         let reasons: Vec<_> = filters.map(|filter| self.unsubscribe_one(index, session, filter)).collect();
-        self.hub.acknowledge(index, Ack::Unsubscribed(unsubscribe.packet_id, reasons.into()));
+        self.state.acknowledge(index, Ack::Unsubscribed(unsubscribe.packet_id, reasons.into()));
     }
 
     pub(crate) fn unsubscribe_one(
@@ -152,13 +155,13 @@ impl<J: Journal> Shard<J> {
         session: SessionIndex,
         filter: TopicFilter<'_>,
     ) -> UnsubscribeReason {
-        let full = self.hub.connections[index].mount_point().map(|mount| formats::mounted(mount, filter));
+        let full = self.state.connections[index].mount_point().map(|mount| transcoding::mounted_filter(mount, filter));
         let filter = match &full {
             None => filter,
             Some(Ok(full)) => TopicFilter::new(full).unwrap_or(filter),
             Some(Err(_)) => return UnsubscribeReason::NoSubscriptionExisted,
         };
-        let Some(held) = self.hub.sessions[session].subscriptions().get(filter.as_str()) else {
+        let Some(held) = self.state.sessions[session].subscriptions().get(filter.as_str()) else {
             return UnsubscribeReason::NoSubscriptionExisted;
         };
         self.end_subscription(session, Some(index), filter, held.format);
@@ -174,15 +177,15 @@ impl<J: Journal> Shard<J> {
         format: Option<Format>,
     ) {
         if let Some(index) = index
-            && let Ok(wanted) = formats::wanted(filter, format)
+            && let Ok(wanted) = transcoding::requested_format(filter, format)
         {
-            self.hub.forgive_replay(session, index, wanted.filter, wanted.format);
+            self.state.cancel_replay(session, index, wanted.filter, wanted.format);
         }
-        self.hub.open_filter(session, filter);
-        self.hub.commit(session, Change::Unsubscribed(filter.as_str().into()));
+        self.state.open_filter(session, filter);
+        self.state.commit(session, Change::Unsubscribed(filter.as_str().into()));
         self.leave(session, filter, format);
-        if self.hub.is_in_cluster() && filter.share().is_some() {
-            self.hub.part_from_group(session, filter.as_str());
+        if self.state.is_in_cluster() && filter.share().is_some() {
+            self.state.part_from_group(session, filter.as_str());
         }
     }
 
@@ -196,11 +199,11 @@ impl<J: Journal> Shard<J> {
         filters: usize,
         packet: impl FnOnce() -> Packet<'p>,
     ) -> bool {
-        if filters <= FILTERS_AT_ONCE && self.hub.jobs.may_do_at_once(filters) {
+        if filters <= FILTERS_PER_TURN && self.state.jobs.may_do_at_once(filters) {
             return false;
         }
         let is_put_off = self.put_filters_off(index, session, &packet(), Begun::default());
-        if !is_put_off && filters > FILTERS_AT_ONCE {
+        if !is_put_off && filters > FILTERS_PER_TURN {
             self.refuse_filters(index);
             return true;
         }
@@ -209,7 +212,7 @@ impl<J: Journal> Shard<J> {
 
     #[cold]
     fn refuse_filters(&mut self, index: ConnectionIndex) {
-        self.hub.counters().refused_memory.add(1);
+        self.state.counters().refused_memory.add(1);
         self.disconnect(index, DisconnectReason::QuotaExceeded, "there is no memory for the packet");
     }
 
@@ -222,10 +225,10 @@ impl<J: Journal> Shard<J> {
         packet: &Packet<'_>,
         begun: Begun,
     ) -> bool {
-        let len = packet.encoded_len(self.hub.connections[index].version()).unwrap_or(0);
-        let fits = self.hub.memory.share().admits(self.hub.client_bytes(session), len).is_ok();
+        let len = packet.encoded_len(self.state.connections[index].version()).unwrap_or(0);
+        let fits = self.state.memory.share().admits(self.state.client_bytes(session), len).is_ok();
         match packet.to_owned_packet().ok().filter(|_| fits) {
-            Some(packet) => self.begin_filters(self.hub.id(index), packet, len, begun),
+            Some(packet) => self.begin_filters(self.state.id(index), packet, len, begun),
             None => return false,
         }
         true
@@ -238,12 +241,12 @@ impl<J: Journal> Shard<J> {
         session: SessionIndex,
         request: &SubscriptionRequest<'_>,
         identifier: Option<SubscriptionId>,
-        checks: &mut Checks,
+        checks: &mut CheckBudget,
     ) -> Result<QoS, NotMade> {
-        let settings = self.hub.regime.settings();
+        let settings = self.state.config.settings();
         let filter = request.filter;
         let levels = || filter.as_str().bytes().filter(|byte| *byte == b'/').count() + 1;
-        let told = || self.hub.told(index);
+        let told = || self.state.told(index);
         if filter.share().is_some() && !settings.shared_subscription_available && !told().shared_subscription_available
         {
             return Err(SubscribeReason::SharedSubscriptionsNotSupported.into());
@@ -263,42 +266,43 @@ impl<J: Journal> Shard<J> {
         {
             return Err(SubscribeReason::TopicFilterInvalid.into());
         }
-        match self.hub.may_subscribe(index, filter, request.options.qos, checks) {
+        match self.state.may_subscribe(index, filter, request.options.qos, checks) {
             Some(true) => {}
             Some(false) => return Err(SubscribeReason::NotAuthorized.into()),
             None => return Err(NotMade::Unfinished),
         }
-        let held = self.hub.sessions[session].subscriptions();
+        let held = self.state.sessions[session].subscriptions();
         let is_new = held.get(filter.as_str()).is_none();
         if is_new
             && self
-                .hub
+                .state
                 .memory
                 .share()
-                .admits(self.hub.client_bytes(session), subscription_bytes(filter.as_str()))
+                .admits(self.state.client_bytes(session), subscription_bytes(filter.as_str()))
                 .is_err()
         {
-            self.hub.counters().refused_memory.add(1);
+            self.state.counters().refused_memory.add(1);
             return Err(SubscribeReason::QuotaExceeded.into());
         }
-        if held.len() >= self.hub.allowances.quotas().subscriptions && is_new {
+        if held.len() >= self.state.quota_state.quotas().subscriptions && is_new {
             return Err(SubscribeReason::QuotaExceeded.into());
         }
-        let user = self.hub.sessions.user(session);
-        if is_new && user.is_some_and(|user| !user.has_room_for_subscription(&self.hub.allowances.quotas().of_user)) {
-            self.hub.counters().subscriptions_refused_for_user.add(1);
+        let user = self.state.sessions.user(session);
+        if is_new && user.is_some_and(|user| !user.has_room_for_subscription(&self.state.quota_state.quotas().of_user))
+        {
+            self.state.counters().subscriptions_refused_for_user.add(1);
             return Err(SubscribeReason::QuotaExceeded.into());
         }
-        if is_new && self.hub.has_no_disk_for_session(session).is_some() {
-            self.hub.counters().refused_disk.add(1);
+        if is_new && self.state.has_no_disk_for_session(session).is_some() {
+            self.state.counters().refused_disk.add(1);
             return Err(SubscribeReason::QuotaExceeded.into());
         }
-        if is_new && self.hub.is_in_cluster() && !self.hub.has_state_room_for(session, filter.as_str()) {
+        if is_new && self.state.is_in_cluster() && !self.state.has_state_room_for(session, filter.as_str()) {
             return Err(SubscribeReason::QuotaExceeded.into());
         }
         // A message of QoS 2 would be bound to one member across nodes [MQTT-4.8.2-5].
-        let is_of_cluster = self.hub.is_in_cluster() && filter.share().is_some();
-        let offered = self.hub.connections[index].max_qos(self.hub.regime.settings().max_qos);
+        let is_of_cluster = self.state.is_in_cluster() && filter.share().is_some();
+        let offered = self.state.connections[index].max_qos(self.state.config.settings().max_qos);
         let max_qos = if is_of_cluster { offered.min(QoS::AtLeastOnce) } else { offered };
         Ok(request.options.qos.min(max_qos))
     }
@@ -311,7 +315,7 @@ impl<J: Journal> Shard<J> {
         request: &SubscriptionRequest<'_>,
         qos: QoS,
         identifier: Option<SubscriptionId>,
-        wanted: Wanted<'_>,
+        wanted: FormatRequest<'_>,
     ) -> Option<Replay> {
         let filter = request.filter;
         let record = SubscriptionRecord {
@@ -320,19 +324,19 @@ impl<J: Journal> Shard<J> {
             format: wanted.format,
         };
         if wanted.format.is_some() {
-            self.hub.common.wanted_formats().want();
+            self.state.context.requested_formats().request();
         }
-        let older = self.hub.sessions[session].subscriptions().get(filter.as_str());
+        let older = self.state.sessions[session].subscriptions().get(filter.as_str());
         let existed = older.is_some();
         if let Some(older) = older.filter(|older| older.format != wanted.format) {
             self.withdraw(session, filter, older.format);
         }
-        self.hub.commit(session, Change::Subscribed(filter.as_str().into(), record));
+        self.state.commit(session, Change::Subscribed(filter.as_str().into(), record));
         if qos != QoS::AtMostOnce {
-            self.hub.close_new_filter(session, filter.as_str());
+            self.state.close_new_filter(session, filter.as_str());
         }
         if !existed {
-            self.hub.counters().subscriptions.add(1);
+            self.state.counters().subscriptions.add(1);
         }
         if filter.share().is_some() {
             // Retained messages are not sent for shared subscriptions [MQTT 5.0 section 4.8.2].
@@ -343,32 +347,32 @@ impl<J: Journal> Shard<J> {
             RetainHandling::SendAtSubscribe => true,
             RetainHandling::SendIfNew if existed => {
                 // What was owed before is owed still, by the terms of the new subscription [MQTT-3.8.4-4].
-                self.hub.renew_replay(index, wanted, qos, identifier);
+                self.state.update_replay(index, wanted, qos, identifier);
                 false
             }
             RetainHandling::SendIfNew => true,
             RetainHandling::DoNotSend => {
-                self.hub.forgive_replay(session, index, wanted.filter, wanted.format);
+                self.state.cancel_replay(session, index, wanted.filter, wanted.format);
                 false
             }
         };
         let scan = self.enter(session, wanted, &record, retained_wanted)?;
         // After what waits already.
-        let after = self.hub.sessions[session]
+        let after = self.state.sessions[session]
             .outbound()
             .map_or(0, |outbound| outbound.left_queue() + outbound.queued() as u64);
-        let mut charge = Charge::new(self.hub.memory.ledger(), Kind::Replay);
+        let mut charge = Charge::new(self.state.memory.ledger(), Kind::Replay);
         charge.set(size_of::<Replay>() + wanted.filter.len());
         let replaces = existed;
         Some(Replay {
             after,
             scan,
             next: None,
-            read_back: ReadBack::default(),
+            load_queue: LoadQueue::default(),
             qos,
             identifier,
             format: wanted.format,
-            live_from: self.hub.places_of(session),
+            live_from: self.state.places_of(session),
             replaces,
             charge,
         })
@@ -378,25 +382,25 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn enter(
         &mut self,
         session: SessionIndex,
-        wanted: Wanted<'_>,
+        wanted: FormatRequest<'_>,
         record: &SubscriptionRecord,
         retained_wanted: bool,
     ) -> Option<Scan> {
         let node = self.table.tree.entry(wanted.filter);
         let any = self.table.tree.values(node).is_empty();
-        let lasts = self.hub.is_written_whole(session);
+        let lasts = self.state.is_written_whole(session);
         if any {
-            self.hub.listen(wanted.filter);
+            self.state.listen(wanted.filter);
         }
-        if self.hub.is_in_cluster() {
-            self.hub.await_spread(session, wanted.filter);
+        if self.state.is_in_cluster() {
+            self.state.await_spread(session, wanted.filter);
         }
         let key = (session, wanted.format, wanted.by_filter);
         let is_new = || self.table.tree.get_by_key(node, &key, Subscription::key).is_none();
         let change = InterestChange { any, lasting: lasts && is_new() };
         let (since, scan) =
-            self.hub.common.exchange().subscribe(self.hub.common.shard(), wanted.filter, change, retained_wanted);
-        let came_along = self.hub.is_in_cluster() && self.hub.sessions.connection(session).is_none();
+            self.state.context.exchange().subscribe(self.state.context.shard(), wanted.filter, change, retained_wanted);
+        let came_along = self.state.is_in_cluster() && self.state.sessions.connection(session).is_none();
         let subscription = Subscription {
             session,
             identifier: record.identifier,
@@ -428,9 +432,9 @@ impl<J: Journal> Shard<J> {
         matched: &str,
         record: &SubscriptionRecord,
     ) {
-        let key = self.hub.sessions.key(session);
-        let room = self.hub.sessions.place(session).room();
-        let number = self.hub.number_in_log(session);
+        let key = self.state.sessions.key(session);
+        let room = self.state.sessions.place(session).room();
+        let number = self.state.number_in_log(session);
         let member = Member {
             session: key,
             number,
@@ -440,26 +444,26 @@ impl<J: Journal> Shard<J> {
             format: record.format,
             room,
         };
-        let exchange = self.hub.common.exchange();
+        let exchange = self.state.context.exchange();
         exchange.join(filter.as_str(), matched, member);
         let waits = exchange.group(filter.as_str()).filter(|group| group.waiting().0 > 0);
-        self.hub.update_room(session);
+        self.state.update_room(session);
         if let Some(group) = waits {
-            self.hub.report_to_queue(group.filter(), key);
+            self.state.report_to_queue(group.filter(), key);
         }
     }
 
     /// Takes a subscription away from where messages find it.
     pub(crate) fn leave(&mut self, session: SessionIndex, filter: TopicFilter<'_>, format: Option<Format>) {
-        self.hub.counters().subscriptions.subtract(1);
+        self.state.counters().subscriptions.subtract(1);
         self.withdraw(session, filter, format);
     }
 
     fn withdraw(&mut self, session: SessionIndex, filter: TopicFilter<'_>, format: Option<Format>) {
-        let Ok(wanted) = formats::wanted(filter, format) else { return };
+        let Ok(wanted) = transcoding::requested_format(filter, format) else { return };
         if filter.share().is_some() {
-            let key = self.hub.sessions.key(session);
-            self.hub.leave_share(filter.as_str(), key);
+            let key = self.state.sessions.key(session);
+            self.state.leave_share(filter.as_str(), key);
             return;
         }
         let Some(node) = self.table.tree.find(wanted.filter) else { return };
@@ -467,10 +471,10 @@ impl<J: Journal> Shard<J> {
         let lasting = self.table.tree.remove_by_key(node, &key, Subscription::key).is_some_and(|held| held.lasts);
         let any = self.table.tree.prune(node);
         if any {
-            self.hub.unlisten(wanted.filter);
+            self.state.unlisten(wanted.filter);
         }
         let change = InterestChange { any, lasting };
-        self.hub.common.exchange().unsubscribe(self.hub.common.shard(), wanted.filter, change);
+        self.state.context.exchange().unsubscribe(self.state.context.shard(), wanted.filter, change);
         self.table.generation += 1;
     }
 }

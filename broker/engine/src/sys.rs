@@ -9,7 +9,7 @@ use tautwire_router::ShardIndex;
 use tautwire_session::Journal;
 
 use crate::counters::Totals;
-use crate::frames::Outgoing;
+use crate::publish_packets::OutgoingPublish;
 use crate::route::Publisher;
 use crate::settings::Settings;
 use crate::shard::Shard;
@@ -111,14 +111,14 @@ impl SysTopics {
 impl<J: Journal> Shard<J> {
     /// Publishes the `$SYS` topics if they are due.
     pub(crate) fn publish_sys(&mut self) {
-        let now_ms = self.hub.clock.now_ms();
+        let now_ms = self.state.clock.now_ms();
         if self.sys.next_ms.is_none_or(|at_ms| at_ms > now_ms) {
             return;
         }
         self.sys.next_ms = Some(now_ms + self.sys.interval_ms);
-        let totals = self.hub.common.totals();
+        let totals = self.state.context.totals();
         self.sys.average(&totals, now_ms);
-        let (retained, retained_bytes) = self.hub.common.exchange().retained();
+        let (retained, retained_bytes) = self.state.context.exchange().retained();
         let uptime_s = (now_ms - self.sys.started_ms) / 1000;
         let disconnected = totals.sessions.saturating_sub(totals.sessions_connected);
 
@@ -136,7 +136,7 @@ impl<J: Journal> Shard<J> {
             ("store/messages/bytes", totals.stored_bytes + retained_bytes as u64),
             ("retained messages/count", retained as u64),
             ("subscriptions/count", totals.subscriptions),
-            ("shared_subscriptions/count", self.hub.common.exchange().shares() as u64),
+            ("shared_subscriptions/count", self.state.context.exchange().shares() as u64),
         ];
         let summed = SUMMED.iter().map(|Counted { name, counter }| (*name, counter(&totals)));
         for (name, value) in summed.chain(values) {
@@ -155,10 +155,10 @@ impl<J: Journal> Shard<J> {
         for kind in Kind::ALL {
             topic.clear();
             let _ = write!(topic, "tautwire/{}", kind.gauge());
-            let held_bytes = self.hub.memory.share().memory().held(*kind);
+            let held_bytes = self.state.memory.share().memory().held(*kind);
             self.publish_sys_topic(&topic, format_args!("{held_bytes}"));
         }
-        let retained_bytes = self.hub.common.exchange().retained_held_bytes();
+        let retained_bytes = self.state.context.exchange().retained_held_bytes();
         self.publish_sys_topic("tautwire/memory_retained_bytes", format_args!("{retained_bytes}"));
         // What mosquitto has no name for, by our own.
         totals.each(|name, value| {
@@ -166,7 +166,7 @@ impl<J: Journal> Shard<J> {
             let _ = write!(topic, "tautwire/{name}");
             self.publish_sys_topic(&topic, format_args!("{value}"));
         });
-        if self.hub.is_in_cluster() {
+        if self.state.is_in_cluster() {
             self.publish_sys_of_cluster(&totals, self.sys.interval_ms);
         }
     }
@@ -179,7 +179,7 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn publish_sys_value(&mut self, topic: &str, value: std::fmt::Arguments<'_>) {
         let payload = value.to_string();
         let message = MessageRef {
-            id: self.hub.common.next_message_id(),
+            id: self.state.context.next_message_id(),
             topic,
             properties: &[],
             payload: payload.as_bytes(),
@@ -188,12 +188,12 @@ impl<J: Journal> Shard<J> {
             expires_at_ms: None,
         };
         let unchanged = self
-            .hub
-            .common
+            .state
+            .context
             .exchange()
             .retained_message(topic)
             .is_some_and(|held| held.hot().is_some_and(|held| held.payload() == message.payload));
-        if !unchanged && self.publish(&mut Outgoing::new(message), Publisher::Broker).is_err() {
+        if !unchanged && self.publish(&mut OutgoingPublish::new(message), Publisher::Broker).is_err() {
             log::warn!("{topic} was not published: the broker retains as much as it may");
         }
     }

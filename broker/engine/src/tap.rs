@@ -10,9 +10,9 @@ use tautwire_message::MessageRef;
 use tautwire_protocol::{QoS, topic_matches};
 use tautwire_session::{Journal, parts_of_name};
 
-use crate::hub::Hub;
 use crate::regime::Regime;
 use crate::route::Publisher;
+use crate::state::ShardState;
 use crate::trace::TraceRoom;
 
 /// So much of a payload is copied.
@@ -105,9 +105,9 @@ pub(crate) struct TapRoom {
 }
 
 impl TapRoom {
-    pub(crate) fn take_on(&mut self, regime: &Regime) {
-        self.taps = regime.taps.clone();
-        self.traces.take_on(regime.tracer.clone());
+    pub(crate) fn take_on(&mut self, config: &Regime) {
+        self.taps = config.taps.clone();
+        self.traces.take_on(config.tracer.clone());
         self.is_open = !self.taps.is_empty() || self.traces.is_wanted();
     }
 
@@ -118,7 +118,7 @@ impl TapRoom {
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Shows a message that has been published to those who watch.
     #[cold]
     pub(crate) fn show(&self, message: &MessageRef<'_>, publisher: Publisher) {

@@ -9,9 +9,9 @@ use tautwire_protocol::{DecodeError, DecodeOptions, Fault, FixedHeader, QoS};
 use tautwire_session::Journal;
 
 use crate::connections::Phase;
-use crate::hub::Hub;
 use crate::place::{ConnectionIndex, TermsIndex};
 use crate::settings::Settings;
+use crate::state::ShardState;
 
 /// Different terms that are kept. If so many are in use at once, the last ones are replaced.
 const TERMS_MAX: usize = 1024;
@@ -86,18 +86,19 @@ impl TermsBook {
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// What the client of a connection has been told.
     #[cold]
     pub(crate) fn told(&self, index: ConnectionIndex) -> &Terms {
-        self.regime.terms(self.connections[index].agreement().terms)
+        self.config.limits(self.connections[index].connect_parameters().server_limits)
     }
 
     /// From now on these settings hold, and clients who come are told what they say.
-    pub(crate) fn adopt_settings(&mut self, settings: &Arc<Settings>) {
-        let Hub { regime, connections, .. } = self;
-        let is_used = |of| connections.indices().any(|index| connections[index].agreement().terms == of);
-        let replaced = regime.adopt_settings(settings, is_used);
+    pub(crate) fn apply_settings(&mut self, settings: &Arc<Settings>) {
+        let ShardState { config, connections, .. } = self;
+        let is_used =
+            |of| connections.indices().any(|index| connections[index].connect_parameters().server_limits == of);
+        let replaced = config.apply_settings(settings, is_used);
         self.counters().terms_replaced.add(u64::from(replaced));
     }
 

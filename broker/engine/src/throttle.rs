@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tautwire_protocol::TopicFilter;
 use tautwire_topics::FilterTree;
 
-use crate::formats;
 use crate::slow_consumer::{SlowConsumer, SlowConsumers};
+use crate::transcoding;
 
 /// Why a filter is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Throttle {
 
 /// The part of a filter that is compared with topics.
 fn matched(filter: &str) -> &str {
-    let wanted = TopicFilter::new(filter).ok().and_then(|filter| formats::wanted(filter, None).ok());
+    let wanted = TopicFilter::new(filter).ok().and_then(|filter| transcoding::requested_format(filter, None).ok());
     wanted.map_or(filter, |wanted| wanted.filter)
 }
 

@@ -10,9 +10,9 @@ use tautwire_memory::{Charge, Kind, Ledger};
 use tautwire_protocol::{QoS, TopicFilter};
 use tautwire_session::{Journal, Session};
 
-use crate::hub::Hub;
 use crate::place::SessionIndex;
 use crate::slow_consumer::SlowConsumers;
+use crate::state::ShardState;
 use crate::throttle::{Blocked, Cause, Throttle};
 
 /// Filters that one session closes. For a session that has more, the topics of what was too much for it are closed instead, at most as
@@ -155,11 +155,11 @@ impl ThrottledSessions {
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// A session holds so much that a message of `topic` is too much for it. Publishers are stopped until it has given back enough.
     #[cold]
     pub(crate) fn throttle(&mut self, session: SessionIndex, topic: &str, cause: Cause) {
-        let Hub { memory, sessions, regime, .. } = self;
+        let ShardState { memory, sessions, config, .. } = self;
         let ledger = memory.ledger().clone();
         let throttled = &mut memory.throttled;
         let is_new = match throttled.sessions.get(&session) {
@@ -172,7 +172,7 @@ impl<J: Journal> Hub<J> {
                 throttled.close_all(session, &sessions[session], topic, cause, &ledger);
                 false
             }
-            None if throttled.blocked(topic, &regime.settings().slow_consumer).is_some() => {
+            None if throttled.blocked(topic, &config.settings().slow_consumer).is_some() => {
                 throttled.note_other(session)
             }
             None => {
@@ -230,7 +230,7 @@ impl<J: Journal> Hub<J> {
                 true => self.queue_cause(other),
             };
             if !self.has_caught_up(other, &cause) {
-                let Hub { memory, sessions, .. } = self;
+                let ShardState { memory, sessions, .. } = self;
                 let ledger = memory.ledger().clone();
                 memory.throttled.close_all(other, &sessions[other], "", cause, &ledger);
                 return;

@@ -10,9 +10,9 @@ use tautwire_message::{MessageId, MessageRef};
 use tautwire_protocol::{Properties, PropertyContext, QoS, ReasonCode};
 use tautwire_session::{Journal, LogPosition, Outbound, parts_of_name};
 
-use crate::hub::Hub;
 use crate::place::{ConnectionId, SessionIndex};
 use crate::route::Publisher;
+use crate::state::ShardState;
 use crate::trace_parent::TraceParent;
 
 /// Receivers of one message, on each shard, that have a span of their own.
@@ -193,7 +193,7 @@ impl TraceRoom {
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Tells of a message that has been published, and handed to `receivers` of this shard. `reason` is how it is answered.
     #[cold]
     pub(crate) fn trace(
@@ -304,7 +304,7 @@ impl<J: Journal> Hub<J> {
         session: SessionIndex,
         qos: QoS,
     ) -> Span {
-        let place = u64::from(self.common.shard().0) << 32 | session.number() as u64;
+        let place = u64::from(self.context.shard().0) << 32 | session.number() as u64;
         let mut span = self.span(step, trace, message, session);
         span.span_id = span_id(message.id, salt.wrapping_add(PUBLISH_SALT + 1 + place));
         span.parent_id = Some(span_id(message.id, PUBLISH_SALT));

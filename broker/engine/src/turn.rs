@@ -10,12 +10,12 @@ use tautwire_session::Journal;
 
 use crate::cluster::ClusterRequest;
 use crate::connections::Action;
-use crate::connections::Reason;
-use crate::hub::Hub;
+use crate::connections::PauseReason;
 use crate::mutant::{Mutant, is};
 use crate::origin::Peer;
 use crate::place::ConnectionId;
 use crate::shard::Shard;
+use crate::state::ShardState;
 
 /// Batches taken from one other shard in one turn, so that shards which flood each other still read their sockets.
 const BATCHES_MAX: usize = 16;
@@ -110,30 +110,30 @@ pub trait Surroundings<J: Journal> {
 /// that is full at that moment, and whoever makes room in it wakes the shard. Those who stand in line for a fan-out are written to
 /// after all others.
 pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: &mut S, now_ms: u64) -> Rest {
-    shard.hub.clock.set(now_ms);
-    shard.hub.begin_measuring(surroundings.began_us());
+    shard.state.clock.set(now_ms);
+    shard.state.begin_turn_timing(surroundings.began_us());
     shard.look_at_news();
-    if shard.hub.is_in_cluster() && !surroundings.holds_lease() {
+    if shard.state.is_in_cluster() && !surroundings.holds_lease() {
         shard.suspend();
     }
-    shard.hub.look_at_memory();
+    shard.state.refresh_memory_budget();
     shard.look_at_log();
     shard.look_at_ways(surroundings);
 
     while surroundings.adopt(shard) {
         shard.act(surroundings);
-        shard.hub.log.end_large_frame();
+        shard.state.log.end_large_frame();
     }
-    shard.hub.effort.begin_part();
+    shard.state.work_budget.begin_phase();
     shard.take_batches(surroundings);
-    if shard.hub.is_in_cluster() {
+    if shard.state.is_in_cluster() {
         shard.take_arrivals();
     }
-    shard.hub.effort.begin_reading();
-    shard.hear_those_who_wait_for_forms(surroundings);
-    while shard.hub.effort.may_read() && surroundings.read(shard) {
+    shard.state.work_budget.begin_reading();
+    shard.resume_after_transcoding(surroundings);
+    while shard.state.work_budget.can_read() && surroundings.read(shard) {
         shard.act(surroundings);
-        shard.hub.log.end_large_frame();
+        shard.state.log.end_large_frame();
     }
     surroundings.accept(shard);
     surroundings.take_orders(shard);
@@ -149,7 +149,7 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
     }
     // What a batch brings about elsewhere is in a later frame than what brought it about here.
     if !is(Mutant::SendsBeforeItPosts) {
-        shard.hub.log.end_frame();
+        shard.state.log.end_frame();
     }
     shard.send_batches(surroundings);
     if !is(Mutant::ResumesBeforeItSends) && shard.resume_paused() {
@@ -158,18 +158,18 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
 
     surroundings.write_waiting(shard);
     shard.write_output(surroundings);
-    if shard.hub.stopwatch.has_run() {
-        shard.hub.end_measuring(surroundings.now_us());
+    if shard.state.latency_recorder.has_run() {
+        shard.state.end_turn_timing(surroundings.now_us());
     }
     // Writing lets waiting messages go on, and may show that a client is gone.
     shard.act(surroundings);
-    shard.hub.log.end_frame();
-    shard.hub.settle_gated();
-    if shard.hub.is_in_cluster() {
+    shard.state.log.end_frame();
+    shard.state.settle_gated();
+    if shard.state.is_in_cluster() {
         shard.tend_cluster(surroundings);
     }
-    if shard.hub.tap.traces.has_open() {
-        shard.hub.end_spans();
+    if shard.state.tap.traces.has_open() {
+        shard.state.end_spans();
     }
 
     shard.rest(surroundings)
@@ -179,7 +179,7 @@ impl<J: Journal> Shard<J> {
     /// The other shards, from the next one on. A shard that is alone learns that at once.
     #[inline]
     fn others(&self) -> impl Iterator<Item = ShardIndex> + use<J> {
-        let (own, count) = (usize::from(self.hub.common.shard().0), self.hub.transit.shards());
+        let (own, count) = (usize::from(self.state.context.shard().0), self.state.outboxes.shards());
         let wrapped = move |at: usize| if at < count { at } else { at - count };
         (1..count).map(move |step| ShardIndex(wrapped(own + step) as u8))
     }
@@ -195,7 +195,7 @@ impl<J: Journal> Shard<J> {
     /// clients who are heard again do not stand on each other's shoulders on the stack.
     #[inline]
     pub(crate) fn act(&mut self, surroundings: &mut impl Surroundings<J>) {
-        while let Some(action) = self.hub.connections.next_wanted() {
+        while let Some(action) = self.state.connections.next_action() {
             surroundings.carry_out(self, action);
         }
     }
@@ -204,17 +204,17 @@ impl<J: Journal> Shard<J> {
     fn take_batches(&mut self, surroundings: &mut impl Surroundings<J>) {
         for from in self.others() {
             for _ in 0..BATCHES_MAX {
-                if !self.takes_batches() || !self.hub.effort.may_form() {
+                if !self.takes_batches() || !self.state.work_budget.can_transcode() {
                     break;
                 }
                 let begun = self.begun_batches[usize::from(from.0)].take();
                 let Some((batch, done)) = begun.or_else(|| Some((surroundings.next_batch(from)?, 0))) else { break };
                 // Its messages have been let in by what its sender has taken on, so it is delivered by nothing older.
                 self.look_at_news();
-                self.hub.stopwatch.begin_batch(batch.read_at_us());
+                self.state.latency_recorder.begin_batch(batch.read_at_us());
                 let left = self.receive_batch(from, &batch, done);
-                self.hub.stopwatch.end_batch();
-                self.hub.log.end_large_frame();
+                self.state.latency_recorder.end_batch();
+                self.state.log.end_large_frame();
                 self.begun_batches[usize::from(from.0)] = left.map(|done| (batch, done));
             }
             surroundings.batches_taken(from);
@@ -225,7 +225,7 @@ impl<J: Journal> Shard<J> {
     /// who stand in line are one, and a log that is behind wakes the shard when it is not.
     #[inline]
     pub fn takes_batches(&self) -> bool {
-        self.hub.waiting.takes_batches() && !self.hub.log.is_behind()
+        self.state.paused_readers.takes_batches() && !self.state.log.is_behind()
     }
 
     /// Sends batches, unless frames that speak of them wait: what a shard writes of what it has taken stands behind them in the log.
@@ -234,16 +234,16 @@ impl<J: Journal> Shard<J> {
             return;
         }
         for to in self.others() {
-            if self.hub.transit.has_batch(to) {
-                self.hub.transit.set_room(to, surroundings.room(to));
-                self.hub.transit.send(to, |batches| surroundings.send(to, batches));
+            if self.state.outboxes.has_batch(to) {
+                self.state.outboxes.set_room(to, surroundings.room(to));
+                self.state.outboxes.send(to, |batches| surroundings.send(to, batches));
             }
         }
     }
 
     #[inline]
     fn may_send_batches(&self) -> bool {
-        self.hub.log.has_posted_all()
+        self.state.log.has_posted_all()
     }
 
     /// Reads again from connections that waited for another shard, once that is not behind any more; says whether there are any.
@@ -254,49 +254,49 @@ impl<J: Journal> Shard<J> {
 
     #[cold]
     fn resume_all_paused(&mut self) -> bool {
-        let Hub { waiting, transit, .. } = &mut self.hub;
-        for id in waiting.end_of_transit(|shard| transit.is_full_to(shard)) {
-            self.hub.hear_again(id, Reason::Transit);
+        let ShardState { paused_readers, outboxes, .. } = &mut self.state;
+        for id in paused_readers.end_of_transit(|shard| outboxes.is_full_to(shard)) {
+            self.state.resume_reading(id, PauseReason::ShardChannel);
         }
         true
     }
 
     #[inline]
     fn may_resume_paused(&self) -> bool {
-        self.hub.waiting.any_for_transit() && self.may_resume_some()
+        self.state.paused_readers.any_for_transit() && self.may_resume_some()
     }
 
     #[cold]
     fn may_resume_some(&self) -> bool {
-        self.hub.waiting.any_ready(|shard| self.hub.transit.is_full_to(shard))
+        self.state.paused_readers.any_ready(|shard| self.state.outboxes.is_full_to(shard))
     }
 
     /// Writes each connection's output once: the fresh output of all, then that of some who stand in line. Where that is much,
     /// the others stand in line for the next turns.
     fn write_output(&mut self, surroundings: &mut impl Surroundings<J>) {
         self.write_fresh(surroundings);
-        if self.has_fan_outs() {
-            for _ in 0..self.late_share() {
-                if let Some(id) = self.next_late() {
+        if self.has_deferred_fan_outs() {
+            for _ in 0..self.deferred_per_turn() {
+                if let Some(id) = self.next_deferred() {
                     surroundings.write(self, id);
                 }
-                if self.hub.effort.has_written_enough() {
+                if self.state.work_budget.is_write_budget_spent() {
                     break;
                 }
             }
-            self.end_fan_outs();
+            self.resume_after_fan_outs();
             // Writing may have let more messages go.
             self.write_fresh(surroundings);
         }
-        self.hub.effort.end_writing();
+        self.state.work_budget.end_writing();
     }
 
     #[inline]
     fn write_fresh(&mut self, surroundings: &mut impl Surroundings<J>) {
         while let Some(id) = self.next_dirty() {
             surroundings.write(self, id);
-            if self.hub.effort.has_written_enough() {
-                self.hub.connections.put_off(0);
+            if self.state.work_budget.is_write_budget_spent() {
+                self.state.connections.defer(0);
             }
         }
     }
@@ -306,16 +306,20 @@ impl<J: Journal> Shard<J> {
         let theirs = surroundings.end_turn(self);
         let mut is_busy = self.is_busy();
         // Where frames wait, the journal wakes the shard.
-        let may_send = self.may_send_batches();
+        let can_send = self.may_send_batches();
         for to in self.others() {
-            if may_send && self.hub.transit.has_batch(to) && !is(Mutant::SleepsOnBatches) {
+            if can_send && self.state.outboxes.has_batch(to) && !is(Mutant::SleepsOnBatches) {
                 is_busy |= surroundings.has_room_or_wakes(to);
             }
         }
         match theirs {
             Rest::Until(at_ms) if !is_busy => {
                 let next_ms = [at_ms, self.next_due_ms()].into_iter().flatten().min();
-                Rest::Until(if self.hub.is_in_cluster() { self.hub.before_cluster_is_due(next_ms) } else { next_ms })
+                Rest::Until(if self.state.is_in_cluster() {
+                    self.state.before_cluster_is_due(next_ms)
+                } else {
+                    next_ms
+                })
             }
             _ => Rest::Busy,
         }
@@ -323,23 +327,23 @@ impl<J: Journal> Shard<J> {
 
     /// Whether the engine itself has something left to do that no event brings back. Batches count only when their way has room.
     fn is_busy(&self) -> bool {
-        self.hub.connections.any_wanted()
-            || self.hub.connections.fresh_len() > 0
-            || (self.has_fan_outs() && !is(Mutant::SleepsOnFanOuts))
+        self.state.connections.has_actions()
+            || self.state.connections.dirty_len() > 0
+            || (self.has_deferred_fan_outs() && !is(Mutant::SleepsOnFanOuts))
             || (self.begun_batches.iter().any(Option::is_some)
                 && self.takes_batches()
                 && !is(Mutant::SleepsOnBegunBatches))
             || (self.may_resume_paused() && !is(Mutant::ResumesBeforeItSends))
-            || self.hub.waiting.any_for_forms()
+            || self.state.paused_readers.any_for_forms()
             || self.has_jobs()
-            || self.hub.clock.has_due()
-            || self.hub.has_to_release()
-            || self.hub.log.has_to_tell_of_failure()
-            || self.hub.has_cold_work()
+            || self.state.clock.has_due()
+            || self.state.has_to_release()
+            || self.state.log.has_to_tell_of_failure()
+            || self.state.has_cold_work()
             || self.has_scans()
-            || self.hub.share_queues.any_unanswered()
-            || self.has_contracts_to_tell()
+            || self.state.share_queues.any_unanswered()
+            || self.has_contracts_to_publish()
             || self.board.has_news()
-            || (self.hub.is_in_cluster() && self.has_cluster_work())
+            || (self.state.is_in_cluster() && self.has_cluster_work())
     }
 }

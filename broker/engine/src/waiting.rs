@@ -101,7 +101,7 @@ impl Waiting {
 
     // For a turn that has time to turn payloads into other formats.
 
-    pub(crate) fn wait_for_forms(&mut self, id: ConnectionId) {
+    pub(crate) fn pause_for_transcoding(&mut self, id: ConnectionId) {
         self.for_forms.push_back(id);
     }
 
@@ -152,7 +152,7 @@ impl Waiting {
 
     // For memory.
 
-    pub(crate) fn wait_for_memory(&mut self, id: ConnectionId) {
+    pub(crate) fn pause_for_memory(&mut self, id: ConnectionId) {
         self.for_memory.push_back(id);
     }
 
@@ -309,7 +309,7 @@ mod tests {
         let mut waiting = Waiting::default();
         assert_eq!((waiting.next_retry_ms(), waiting.retries(1_000)), (None, Vec::new()));
         for index in 0..RETRIES_MAX as u32 + 1 {
-            waiting.wait_for_memory(id(index));
+            waiting.pause_for_memory(id(index));
         }
         assert_eq!(waiting.retries(1_000).len(), RETRIES_MAX);
         assert_eq!(waiting.next_retry_ms(), Some(1_000 + RETRY_MS));

@@ -7,17 +7,17 @@ use tautwire_session::{
     Change, Journal, LogPosition, LogState, PendingMessage, Receivers, Record, SessionNumber, ShardNumber,
 };
 
-use crate::connections::Reason;
-use crate::hub::Hub;
+use crate::connections::PauseReason;
 use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::sessions::{Extent, Written};
+use crate::state::ShardState;
 
 /// In the first byte of PUBLISH [MQTT 5.0 section 3.3.1].
 const QOS_BITS: u8 = 0b110;
 const RETAIN_BIT: u8 = 0b1;
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Writes a change of a session down, if it is one that lasts.
     #[inline]
     pub(crate) fn write_down(&mut self, index: SessionIndex, change: &Change) {
@@ -27,7 +27,7 @@ impl<J: Journal> Hub<J> {
     }
 
     fn write_change(&mut self, index: SessionIndex, change: &Change) {
-        let Hub { sessions, log, clock, .. } = self;
+        let ShardState { sessions, log, clock, .. } = self;
         let session = match (sessions.written(index), Extent::of(change)) {
             (Some(written), _) if written.extent.includes(change) => written.number,
             // Nothing that the client is told depends on its will.
@@ -45,7 +45,7 @@ impl<J: Journal> Hub<J> {
         let starts = matches!(change, Change::Started(_) | Change::StartedQueued);
         let packet_id = if starts { sessions[index].next_packet_id() } else { None };
         let position = log.note(Record::Changed { session, change, packet_id });
-        sessions.place(index).note_written(position);
+        sessions.place(index).count_written(position);
     }
 
     /// Whether all changes of the session are written down.
@@ -65,12 +65,12 @@ impl<J: Journal> Hub<J> {
     #[cold]
     #[inline(never)]
     pub(crate) fn write_for_group(&mut self, index: SessionIndex, delivery: &PendingMessage) {
-        let group = delivery.share.as_ref().and_then(|share| self.common.exchange().group(share));
+        let group = delivery.share.as_ref().and_then(|share| self.context.exchange().group(share));
         let is_needed = group.is_some_and(|group| group.has_lasting_member());
         if !is_needed || self.log.state() == LogState::Failed || is(Mutant::ForgetsFleetingMembers) {
             return;
         }
-        let Hub { sessions, log, clock, .. } = self;
+        let ShardState { sessions, log, clock, .. } = self;
         if sessions[index].outbound().is_some_and(|outbound| outbound.memory_bytes() < outbound.counted_bytes()) {
             // Some of what it holds is on disk in a file that does not survive a crash, and cannot be written down from there.
             return;
@@ -106,12 +106,12 @@ impl<J: Journal> Hub<J> {
     fn write_presence(&mut self, index: SessionIndex, record: impl FnOnce(SessionNumber) -> Record<'static>) {
         if let Some(written) = self.sessions.written(index).filter(|written| written.extent == Extent::All) {
             let position = self.log.note(record(written.number));
-            self.sessions.place(index).note_written(position);
+            self.sessions.place(index).count_written(position);
         }
     }
 
     /// The session ends. Where it is owed messages, which may have to go to others, the log has it until
-    /// [`Hub::write_cleared`], as one that ends with its connection: gives what it is called there.
+    /// [`ShardState::write_cleared`], as one that ends with its connection: gives what it is called there.
     #[inline]
     pub(crate) fn write_ended(&mut self, index: SessionIndex) -> Option<SessionNumber> {
         if !J::KEEPS {
@@ -145,8 +145,8 @@ impl<J: Journal> Hub<J> {
     /// A message goes to another shard, for sessions there that are written down. What the publisher is told waits for this record;
     /// the receivers' own follow. Gives the message's number on that way.
     pub(crate) fn write_handed(&mut self, to: ShardIndex, message: &Message, receivers: Receivers<'_>) -> u64 {
-        let sequence = self.transit.next_handed(to);
-        let (from, to) = (number(self.common.shard()), number(to));
+        let sequence = self.outboxes.next_handed(to);
+        let (from, to) = (number(self.context.shard()), number(to));
         if is(Mutant::ForgetsHanded) {
             return sequence;
         }
@@ -170,7 +170,7 @@ impl<J: Journal> Hub<J> {
     /// All that `from` has handed over up to `sequence` has been taken, by what the present frame says.
     pub(crate) fn write_took(&mut self, from: ShardIndex, sequence: u64) {
         if J::KEEPS && !is(Mutant::ForgetsTook) {
-            let (from, to) = (number(from), number(self.common.shard()));
+            let (from, to) = (number(from), number(self.context.shard()));
             self.log.record(Record::Took { from, to, sequence });
         }
     }
@@ -199,7 +199,7 @@ impl<J: Journal> Hub<J> {
         if J::KEEPS && !is(Mutant::ConnectsAtOnce) {
             let position = self.promise(index);
             if position > self.log.reached(self.connections[index].ack_level()) {
-                self.connections[index].gate(position);
+                self.connections[index].block_output(position);
                 self.log.gate(index);
             }
         }
@@ -230,18 +230,18 @@ impl<J: Journal> Hub<J> {
             PacketType::Connect => true,
             _ => is_written,
         };
-        if may_add && self.connections[index].hold(Reason::Log) {
+        if may_add && self.connections[index].pause_reading(PauseReason::Log) {
             self.counters().clients_paused_for_log.add(1);
             let id = self.id(index);
-            self.waiting.wait_for_log(id);
+            self.paused_readers.wait_for_log(id);
         }
         may_add
     }
 
     fn hear_those_who_wait_for_log(&mut self) {
-        if self.waiting.any_for_log() && !self.log.is_behind() {
-            for id in self.waiting.end_of_log() {
-                self.hear_again(id, Reason::Log);
+        if self.paused_readers.any_for_log() && !self.log.is_behind() {
+            for id in self.paused_readers.end_of_log() {
+                self.resume_reading(id, PauseReason::Log);
             }
         }
     }
@@ -259,17 +259,17 @@ impl<J: Journal> Hub<J> {
     /// Whether the log has come further since somebody was last told.
     #[inline]
     pub(crate) fn has_to_release(&self) -> bool {
-        J::KEEPS && (self.log.has_to_release() || (self.waiting.any_for_log() && !self.log.is_behind()))
+        J::KEEPS && (self.log.has_to_release() || (self.paused_readers.any_for_log() && !self.log.is_behind()))
     }
 
     fn open_gates(&mut self) {
         for index in self.log.take_gated() {
             let connection = &mut self.connections[index];
-            if connection.open_gate(|level| self.log.reached(level)) {
+            if connection.unblock_output(|level| self.log.reached(level)) {
                 if connection.pending_bytes() > 0 {
-                    self.mark_fresh(index);
+                    self.mark_dirty(index);
                 }
-            } else if connection.is_gated() {
+            } else if connection.is_output_blocked() {
                 self.log.gate(index);
             }
         }

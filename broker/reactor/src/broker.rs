@@ -14,9 +14,9 @@ use tautwire_access::Policy;
 use tautwire_cold::SpillThread;
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{
-    Board, ClientDetail, ClientsPage, ClientsQuery, Counters, Explained, Finding, Known, Latencies, LatencyCounts,
-    Publication, Regime, Settings, Shard, Shared, SubscriptionList, Survey, TopicTotals, Totals, ViolationBook,
-    WhyQuery,
+    Board, ClientCheck, ClientDetail, ClientsPage, ClientsQuery, Counters, Explained, Finding, Latencies,
+    LatencyCounts, Publication, Regime, Settings, Shard, Shared, SubscriptionList, Survey, TopicTotals, Totals,
+    ViolationBook, WhyQuery,
 };
 use tautwire_journal::WriterHandle;
 use tautwire_memory::Memory;
@@ -204,14 +204,14 @@ impl Control {
     /// Counts lines of the log that were lost.
     pub fn count_lost_log_lines(&self, lines: u64) {
         if let Some(counters) = self.counters.last() {
-            counters.log_lines_lost.add_from_anywhere(lines);
+            counters.log_lines_lost.add_from_any_thread(lines);
         }
     }
 
     /// Counts lines of the audit log that were lost, or held back.
     pub fn count_lost_audit_lines(&self, lines: u64) {
         if let Some(counters) = self.counters.last() {
-            counters.audit_lines_lost.add_from_anywhere(lines);
+            counters.audit_lines_lost.add_from_any_thread(lines);
         }
     }
 
@@ -244,7 +244,7 @@ impl Control {
 
     /// Looks at each client again that has been let in, and disconnects those who are not `known` any more. Whoever comes from now on is
     /// asked who it is. Waits for nobody.
-    pub fn review_clients(&self, known: Known) {
+    pub fn review_clients(&self, known: ClientCheck) {
         self.board.change(|next| {
             next.asks = true;
             next.review(known);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use tautwire_engine::{Counters, Entry, Origin, Peer, Standing};
+use tautwire_engine::{AuthState, Counters, Entry, Origin, Peer};
 use tautwire_session::AckLevel;
 
 use crate::connections::Layers;
@@ -45,7 +45,7 @@ pub(crate) struct Newcomer {
     /// What acknowledgements wait for.
     pub(crate) ack_level: AckLevel,
     /// Who the client is, as far as another thread has found out.
-    pub(crate) standing: Option<Box<Standing>>,
+    pub(crate) standing: Option<Box<AuthState>>,
 }
 
 impl Newcomer {

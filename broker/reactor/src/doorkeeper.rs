@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 
-use tautwire_engine::{AuthProgress, ConnectionId, Origin, Question, Verdict};
+use tautwire_engine::{AuthDecision, AuthProgress, AuthRequest, ConnectionId, Origin};
 
 use crate::inbox::Inbox;
 
@@ -19,7 +19,7 @@ pub trait Doorkeeper: fmt::Debug + Send + Sync {
 
     /// Answers the question of a client from there at once, or takes it along with the ticket and answers later, from any thread. Called on a thread of
     /// the broker, so it may wait for nothing.
-    fn ask(&self, origin: &Origin, question: Question, ticket: Ticket) -> Option<Verdict>;
+    fn ask(&self, origin: &Origin, question: AuthRequest, ticket: Ticket) -> Option<AuthDecision>;
 }
 
 /// Where the verdict on one client is given. If it is dropped, the client waits until `mqtt.connect_timeout_s` has passed without progress.
@@ -43,7 +43,7 @@ impl Ticket {
     }
 
     /// Gives the verdict. Where the client is gone, it goes to nobody.
-    pub fn decide(self, verdict: Verdict) {
+    pub fn decide(self, verdict: AuthDecision) {
         self.inbox.decide(self.id, verdict);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tautwire_engine::{Action, ClusterRequest, ConnectionId, Peer, Published, Rest, Shard, Surroundings, Verdict};
+use tautwire_engine::{Action, AuthDecision, ClusterRequest, ConnectionId, Peer, Published, Rest, Shard, Surroundings};
 use tautwire_protocol::ConnectReason;
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::Journal;
@@ -134,7 +134,7 @@ impl Host {
 
     /// Finds out who a client is, now or later.
     fn find_out<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
-        let Some(question) = shard.take_question(id) else { return };
+        let Some(question) = shard.take_auth_request(id) else { return };
         let verdict = match (shard.origin(id), &self.doorkeeper, &self.orders) {
             (Some(origin), Some(doorkeeper), Some(orders)) => {
                 doorkeeper.ask(&origin, question, Ticket::new(orders.inbox(), id, &origin))
@@ -142,11 +142,11 @@ impl Host {
             // The broker stops.
             _ => {
                 let why = "nobody finds out who clients are now".into();
-                Some(Verdict::Refused { reason: ConnectReason::ServerUnavailable, why, detail: None })
+                Some(AuthDecision::Refused { reason: ConnectReason::ServerUnavailable, why, detail: None })
             }
         };
         if let Some(verdict) = verdict {
-            shard.decide(id, verdict, self.connections.now_ms);
+            shard.apply_auth_decision(id, verdict, self.connections.now_ms);
         }
     }
 
@@ -215,7 +215,7 @@ impl<J: Journal> Surroundings<J> for Host {
         let Some(orders) = self.orders.as_ref().filter(|orders| orders.are_there()) else { return };
         shard.counters().orders_refused.add(orders.take_refused());
         for (id, verdict) in orders.take_verdicts() {
-            shard.decide(id, verdict, self.connections.now_ms);
+            shard.apply_auth_decision(id, verdict, self.connections.now_ms);
         }
         if self.cluster.is_some() {
             for event in orders.take_events() {

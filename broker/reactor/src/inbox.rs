@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tautwire_engine::{ClusterEvent, ConnectionId, NotPublished, Promise, Regime, Survey, Verdict, messages_of};
+use tautwire_engine::{AuthDecision, ClusterEvent, ConnectionId, NotPublished, Promise, Regime, Survey, messages_of};
 use tautwire_message::Message;
 use tautwire_protocol::ReasonCode;
 
@@ -164,7 +164,7 @@ struct Queue {
     orders: VecDeque<(u64, Order)>,
     next_number: u64,
     /// On clients that wait for them, so there are no more than connections.
-    verdicts: VecDeque<(ConnectionId, Verdict)>,
+    verdicts: VecDeque<(ConnectionId, AuthDecision)>,
     /// Answers to what the shard has asked, and what it has room for: the thread of the cluster waits for `ClusterRequest::Took`.
     events: VecDeque<Told>,
     /// Of messages of QoS 0 among them.
@@ -244,7 +244,7 @@ impl Inbox {
     }
 
     /// Gives the verdict on a client. It is for nobody once the shard is gone.
-    pub(crate) fn decide(&self, id: ConnectionId, verdict: Verdict) {
+    pub(crate) fn decide(&self, id: ConnectionId, verdict: AuthDecision) {
         {
             let mut queue = self.queue();
             if queue.is_closed {
@@ -327,7 +327,7 @@ impl Orders {
     }
 
     /// Takes the verdicts of one turn, the oldest first.
-    pub(crate) fn take_verdicts(&self) -> Vec<(ConnectionId, Verdict)> {
+    pub(crate) fn take_verdicts(&self) -> Vec<(ConnectionId, AuthDecision)> {
         let mut queue = self.0.queue();
         let count = queue.verdicts.len().min(VERDICTS_TAKEN_MAX);
         let taken = queue.verdicts.drain(..count).collect();
@@ -445,7 +445,7 @@ mod tests {
         for _ in 0..ORDERS_MAX {
             assert_eq!(tell(&inbox), Ok(()));
         }
-        let refused = || Verdict::Refused { reason: ConnectReason::NotAuthorized, why: "no".into(), detail: None };
+        let refused = || AuthDecision::Refused { reason: ConnectReason::NotAuthorized, why: "no".into(), detail: None };
         for index in 0..300 {
             inbox.decide(ConnectionId { index, generation: 0 }, refused());
         }

@@ -3,9 +3,9 @@
 //! A publish is looked at with the match cache's entry of its topic at hand, a subscription when it is made. Deliveries need no
 //! look, but for what has waited since before the rules changed or the client came back.
 
-mod checks;
+mod check_budget;
+mod client_info;
 mod review;
-mod visitor;
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -15,56 +15,56 @@ use tautwire_message::MessageRef;
 use tautwire_protocol::{QoS, TopicFilter};
 use tautwire_session::{Journal, KeptWill, PendingMessage};
 
-use crate::admission::identity_of;
 use crate::auth_progress::AuthProgress;
-use crate::connections::Standing;
-use crate::hub::Hub;
+use crate::authentication::identity_of;
+use crate::connections::AuthState;
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::regime::Regime;
 use crate::retained_publisher::LastPublisher;
+use crate::state::ShardState;
 
-pub(crate) use checks::Checks;
-pub(crate) use review::{Review, Reviews};
-pub use visitor::{Fate, Known, Visitor};
+pub(crate) use check_budget::CheckBudget;
+pub use client_info::{ClientCheck, ClientInfo, RecheckOutcome};
+pub(crate) use review::{AccessReview, AccessReviews};
 
 /// The rules as a shard has them.
-pub(crate) struct Access {
+pub(crate) struct AccessRules {
     policy: Arc<Policy>,
     /// The number of the regime with which it came.
-    policy_since: u64,
+    policy_version: u64,
     /// Says whether clients are known, where that has ever changed.
-    known: Option<Known>,
+    client_check: Option<ClientCheck>,
     /// The number of the regime with which it came.
-    known_since: u64,
+    client_check_version: u64,
     /// There are rules.
-    is_closed: bool,
+    has_rules: bool,
     /// Clients are asked who they are.
-    asks: bool,
+    requires_auth: bool,
     auth_progress: Arc<AuthProgress>,
     /// Connections whose address decides whether they stay, and has been forgotten.
-    addressless: Vec<ConnectionId>,
+    unknown_address: Vec<ConnectionId>,
     last_publisher: LastPublisher,
 }
 
-impl Access {
-    pub(crate) fn new(regime: &Regime) -> Access {
-        Access {
-            policy: regime.policy.clone(),
-            policy_since: regime.policy_since(),
-            known: regime.known().cloned(),
-            known_since: regime.known_since(),
-            is_closed: !regime.policy.is_open(),
-            asks: regime.asks,
-            auth_progress: regime.auth_progress.clone(),
-            addressless: Vec::new(),
+impl AccessRules {
+    pub(crate) fn new(config: &Regime) -> AccessRules {
+        AccessRules {
+            policy: config.policy.clone(),
+            policy_version: config.policy_version(),
+            client_check: config.known().cloned(),
+            client_check_version: config.client_check_version(),
+            has_rules: !config.policy.is_open(),
+            requires_auth: config.asks,
+            auth_progress: config.auth_progress.clone(),
+            unknown_address: Vec::new(),
             last_publisher: LastPublisher::default(),
         }
     }
 
     /// Whether clients are asked who they are.
     #[inline]
-    pub(crate) fn asks(&self) -> bool {
-        self.asks
+    pub(crate) fn requires_auth(&self) -> bool {
+        self.requires_auth
     }
 
     /// How much has been done to find out who clients are.
@@ -74,25 +74,25 @@ impl Access {
 
     /// Whether there are rules: without any, everything is allowed.
     #[inline]
-    pub(crate) fn is_closed(&self) -> bool {
-        self.is_closed
+    pub(crate) fn has_rules(&self) -> bool {
+        self.has_rules
     }
 
     /// Takes on what holds now; gives what has to be looked at again because it is new.
-    pub(crate) fn take_on(&mut self, regime: &Regime) -> Reviews {
-        self.asks = regime.asks;
-        self.auth_progress.clone_from(&regime.auth_progress);
-        let rules = (regime.policy_since() != self.policy_since).then(|| {
-            self.policy_since = regime.policy_since();
-            self.is_closed = !regime.policy.is_open();
-            std::mem::replace(&mut self.policy, regime.policy.clone())
+    pub(crate) fn apply(&mut self, config: &Regime) -> AccessReviews {
+        self.requires_auth = config.asks;
+        self.auth_progress.clone_from(&config.auth_progress);
+        let rules = (config.policy_version() != self.policy_version).then(|| {
+            self.policy_version = config.policy_version();
+            self.has_rules = !config.policy.is_open();
+            std::mem::replace(&mut self.policy, config.policy.clone())
         });
-        let clients = regime.known().filter(|_| regime.known_since() != self.known_since).cloned();
+        let clients = config.known().filter(|_| config.client_check_version() != self.client_check_version).cloned();
         if clients.is_some() {
-            self.known_since = regime.known_since();
-            self.known.clone_from(&clients);
+            self.client_check_version = config.client_check_version();
+            self.client_check.clone_from(&clients);
         }
-        Reviews { rules, clients }
+        AccessReviews { rules, clients }
     }
 
     /// `listener`: that of a client without an identity.
@@ -113,43 +113,43 @@ impl Access {
     }
 
     /// Whether somebody who is no client may publish.
-    pub(crate) fn operator_may_publish(&self, message: &MessageRef<'_>) -> bool {
+    pub(crate) fn can_operator_publish(&self, message: &MessageRef<'_>) -> bool {
         let permissions = || self.policy.resolve(&Subject::ADMIN);
-        !self.is_closed || permissions().may_publish(message.topic, message.qos, message.retain).is_allowed()
+        !self.has_rules || permissions().may_publish(message.topic, message.qos, message.retain).is_allowed()
     }
 }
 
 /// Numbers for the entries of a shard's match cache, so that a [`PublishCache`] knows topics again.
 #[derive(Debug, Default)]
-pub(crate) struct Stamps(u64);
+pub(crate) struct TopicStamps(u64);
 
-impl Stamps {
+impl TopicStamps {
     pub(crate) fn next(&mut self) -> Option<TopicStamp> {
         self.0 += 1;
         NonZeroU64::new(self.0).map(TopicStamp::new)
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// What the client of a connection may do, as `client_id`; `None` where there are no rules.
     pub(crate) fn permissions_of(&self, index: ConnectionIndex, client_id: &str) -> Option<Permissions> {
         let connection = &self.connections[index];
-        let identity = identity_of(connection.standing());
+        let identity = identity_of(connection.auth_state());
         let listener = || connection.origin().map_or("", |origin| origin.listener());
-        self.regime.access().is_closed().then(|| self.regime.access().resolve(identity, listener(), client_id))
+        self.config.access().has_rules().then(|| self.config.access().resolve(identity, listener(), client_id))
     }
 
     /// The roles of a session's client: those that the rules give it, and those that its authentication gives it.
     pub(crate) fn roles_of(&self, session: SessionIndex) -> Vec<Box<str>> {
         let client_id = self.sessions[session].client_id();
         let connection = self.sessions.connection(session);
-        let bound = connection.and_then(|index| identity_of(self.connections[index].standing()));
+        let bound = connection.and_then(|index| identity_of(self.connections[index].auth_state()));
         let identity = bound.or_else(|| self.sessions.identity(session));
-        let access = self.regime.access();
+        let access = self.config.access();
         let permissions = match connection {
             Some(index) => self.permissions_of(index, client_id),
             None => {
-                identity.filter(|_| access.is_closed()).map(|identity| access.resolve(Some(identity), "", client_id))
+                identity.filter(|_| access.has_rules()).map(|identity| access.resolve(Some(identity), "", client_id))
             }
         };
         let mut roles: Vec<Box<str>> =
@@ -163,19 +163,19 @@ impl<J: Journal> Hub<J> {
     }
 
     /// The gate of a connection that serves a session, by the rules that hold now; `None` where there are none.
-    fn gate_of(&mut self, index: ConnectionIndex) -> Option<&mut PublishCache> {
-        if !self.regime.access().is_closed() {
+    fn publish_gate_of(&mut self, index: ConnectionIndex) -> Option<&mut PublishCache> {
+        if !self.config.access().has_rules() {
             return None;
         }
-        let held = self.connections[index].standing().and_then(Standing::gate);
+        let held = self.connections[index].auth_state().and_then(AuthState::gate);
         let is_current =
-            held.is_some_and(|gate| Arc::ptr_eq(gate.permissions().policy(), &self.regime.access().policy));
+            held.is_some_and(|gate| Arc::ptr_eq(gate.permissions().policy(), &self.config.access().policy));
         if !is_current {
             let client_id = self.connections[index].session().map_or("", |session| self.sessions[session].client_id());
             let gate = self.permissions_of(index, client_id).map(PublishCache::new);
-            self.connections[index].standing_or_new().set_gate(gate);
+            self.connections[index].auth_state_or_new().set_gate(gate);
         }
-        self.connections[index].standing_mut()?.gate_mut()
+        self.connections[index].auth_state_mut()?.gate_mut()
     }
 
     /// Whether the client of a connection may publish a message. `stamp` is that of the match cache's entry for its topic.
@@ -186,7 +186,8 @@ impl<J: Journal> Hub<J> {
         message: &MessageRef<'_>,
     ) -> bool {
         let MessageRef { topic, qos, retain, .. } = *message;
-        let allowed = self.gate_of(index).is_none_or(|gate| gate.may_publish(stamp, topic, qos, retain).is_allowed());
+        let allowed =
+            self.publish_gate_of(index).is_none_or(|gate| gate.may_publish(stamp, topic, qos, retain).is_allowed());
         if !allowed {
             self.counters().publishes_not_authorized.add(1);
             self.audit_denied(index, "publish", topic);
@@ -200,9 +201,9 @@ impl<J: Journal> Hub<J> {
         index: ConnectionIndex,
         filter: TopicFilter<'_>,
         qos: QoS,
-        checks: &mut Checks,
+        checks: &mut CheckBudget,
     ) -> Option<bool> {
-        let allowed = match self.gate_of(index) {
+        let allowed = match self.publish_gate_of(index) {
             Some(gate) => checks.check(gate.permissions(), filter, qos)?.is_allowed(),
             None => true,
         };
@@ -214,12 +215,12 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Whether a message that has waited may be sent, where that is in doubt.
-    pub(crate) fn may_still_receive(&mut self, index: ConnectionIndex, delivery: &PendingMessage, topic: &str) -> bool {
-        let doubts = self.connections[index].standing().is_some_and(Standing::doubts_queue);
+    pub(crate) fn can_still_receive(&mut self, index: ConnectionIndex, delivery: &PendingMessage, topic: &str) -> bool {
+        let doubts = self.connections[index].auth_state().is_some_and(AuthState::must_recheck_queue);
         if !doubts {
             return true;
         }
-        let Some(gate) = self.gate_of(index) else { return true };
+        let Some(gate) = self.publish_gate_of(index) else { return true };
         // The subscription's QoS may have been higher than what has come of it.
         let levels = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
         let mut levels = levels.into_iter().filter(|level| *level >= delivery.qos);
@@ -228,15 +229,15 @@ impl<J: Journal> Hub<J> {
 
     /// Whether a session's client may leave this will. The will of a session from before a restart has been allowed by the rules
     /// of its CONNECT.
-    pub(crate) fn may_leave_will(&mut self, session: SessionIndex, will: &KeptWill) -> bool {
-        if !self.regime.access().is_closed() {
+    pub(crate) fn can_set_will(&mut self, session: SessionIndex, will: &KeptWill) -> bool {
+        if !self.config.access().has_rules() {
             return true;
         }
         let connection = self.sessions.connection(session);
-        let bound = connection.and_then(|index| identity_of(self.connections[index].standing()));
+        let bound = connection.and_then(|index| identity_of(self.connections[index].auth_state()));
         let Some(identity) = bound.or_else(|| self.sessions.identity(session)) else { return true };
         let message = will.message.as_ref();
-        let permissions = self.regime.access().resolve(Some(identity), "", self.sessions[session].client_id());
+        let permissions = self.config.access().resolve(Some(identity), "", self.sessions[session].client_id());
         let allowed = permissions.may_publish(message.topic, message.qos, message.retain).is_allowed();
         if !allowed {
             self.counters().wills_not_authorized.add(1);

@@ -11,13 +11,13 @@ use tautwire_session::{Journal, PendingMessage};
 use super::fetching::read;
 use super::room::{LogPlace, Passage, messages_of};
 use super::sys::NODES_TOPIC;
-use crate::fan_out::Burst;
-use crate::frames::Outgoing;
-use crate::hub::Hub;
+use crate::fan_out::FanOutBudget;
 use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionIndex, SessionIndex};
+use crate::publish_packets::OutgoingPublish;
 use crate::route::Publisher;
 use crate::shard::Shard;
+use crate::state::ShardState;
 
 /// Whether a session takes a message.
 pub(crate) enum Taking {
@@ -32,7 +32,7 @@ pub(crate) enum Taking {
 impl<J: Journal> Shard<J> {
     /// Whether what has arrived is routed now.
     pub(super) fn takes_arrivals(&self) -> bool {
-        self.takes_batches() && self.hub.cluster.as_ref().is_some_and(|room| !room.is_suspended())
+        self.takes_batches() && self.state.cluster.as_ref().is_some_and(|room| !room.is_suspended())
     }
 
     /// Routes what has come of the log, but nothing while the receivers of something earlier stand in line.
@@ -40,10 +40,10 @@ impl<J: Journal> Shard<J> {
     #[inline(never)]
     pub(crate) fn take_arrivals(&mut self) {
         while self.takes_arrivals()
-            && self.hub.effort.may_form()
-            && let Some(Passage { walk, span, next }) = self.hub.cluster.as_ref().and_then(|room| room.log.passage())
+            && self.state.work_budget.can_transcode()
+            && let Some(Passage { walk, span, next }) = self.state.cluster.as_ref().and_then(|room| room.log.passage())
         {
-            let mut burst = Burst::begin(&self.hub);
+            let mut budget = FanOutBudget::begin(&self.state);
             let mut is_over = true;
             for (place, message) in span.messages_from(next) {
                 let at = LogPlace { partition: span.partition, place };
@@ -54,10 +54,10 @@ impl<J: Journal> Shard<J> {
                         Walk::Read => self.route_again(at, parts, publisher),
                     }
                 }
-                if let Some(room) = &mut self.hub.cluster {
+                if let Some(room) = &mut self.state.cluster {
                     room.log.note_routed(at);
                 }
-                if burst.is_enough_with(&self.hub, message.stored.len()) || !self.hub.effort.may_form() {
+                if budget.is_spent_after(&self.state, message.stored.len()) || !self.state.work_budget.can_transcode() {
                     is_over = false;
                     break;
                 }
@@ -66,35 +66,35 @@ impl<J: Journal> Shard<J> {
                 self.end_passage(span.partition);
             }
             self.settle_overruns();
-            if self.end_burst(&burst) {
-                self.hub.waiting.hold_batches();
+            if self.finish_source(&budget) {
+                self.state.paused_readers.hold_batches();
             }
         }
     }
 
     /// A part of the log has been read.
     pub(super) fn take_read(&mut self, number: u64, span: &Arc<Span>) {
-        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(room) = &mut self.state.cluster else { return };
         if let Some(id) = room.end_read(number, span) {
             self.take_fetched(id, span);
         }
     }
 
     fn end_passage(&mut self, partition: Partition) {
-        let lost = self.hub.cluster.as_mut().map_or(0, |room| room.end_passage());
+        let lost = self.state.cluster.as_mut().map_or(0, |room| room.end_passage());
         if lost > 0 {
-            self.hub.counters().dropped_aged_out.add(lost);
+            self.state.counters().dropped_aged_out.add(lost);
             log::warn!("{lost} groups of partition {partition} are not in the log any more");
         }
     }
 
     pub(super) fn publisher_of(&self, client: ClientKey) -> Publisher {
-        Publisher::Log(self.hub.cluster.as_ref().and_then(|room| room.session_of(client)))
+        Publisher::Log(self.state.cluster.as_ref().and_then(|room| room.session_of(client)))
     }
 
     fn route_from_log(&mut self, message: MessageRef<'_>, publisher: Publisher) {
         if message.retain {
-            self.hub.retain_from_log(&message);
+            self.state.retain_from_log(&message);
         }
         if let Some(mut outgoing) = self.outgoing(message) {
             let _ = self.route(&mut outgoing, publisher, 0);
@@ -105,32 +105,32 @@ impl<J: Journal> Shard<J> {
     fn route_again(&mut self, at: LogPlace, message: MessageRef<'_>, publisher: Publisher) {
         let Some(mut outgoing) = self.outgoing(message) else { return };
         let topic = outgoing.message.topic;
-        let Some(room) = &self.hub.cluster else { return };
+        let Some(room) = &self.state.cluster else { return };
         // One of QoS 0, which is in the log since it is retained, was for those who were there.
         let is_kept = outgoing.message.qos != QoS::AtMostOnce;
         let matches = self.table.find_acknowledged(topic, |session| is_kept && room.wants(session, at));
         let has_groups = !room.homes.is_empty();
-        let contract = self.hub.regime.contracts().find(topic).cloned();
-        self.hub.deliver_to_all(&matches, contract.as_deref(), &mut outgoing, publisher, 0);
+        let contract = self.state.config.contracts().find(topic).cloned();
+        self.state.deliver_to_all(&matches, contract.as_deref(), &mut outgoing, publisher, 0);
         if has_groups {
             let mut groups = Vec::new();
-            self.hub.common.exchange().groups_for(topic, &mut groups);
-            self.hub.offer_again(at, contract.as_deref(), &mut outgoing);
-            self.hub.offer_to_groups(&groups, contract.as_deref(), &mut outgoing);
+            self.state.context.exchange().groups_for(topic, &mut groups);
+            self.state.offer_again(at, contract.as_deref(), &mut outgoing);
+            self.state.offer_to_groups(&groups, contract.as_deref(), &mut outgoing);
         }
     }
 
     /// What is to be routed of a message, unless it has expired. The node that it was published on has held it to its contract.
-    fn outgoing<'m>(&self, message: MessageRef<'m>) -> Option<Outgoing<'m>> {
-        let is_expired = message.is_expired(self.hub.clock.now_ms());
-        (!is_expired).then(|| Outgoing { is_checked: true, is_admitted: true, ..Outgoing::new(message) })
+    fn outgoing<'m>(&self, message: MessageRef<'m>) -> Option<OutgoingPublish<'m>> {
+        let is_expired = message.is_expired(self.state.clock.now_ms());
+        (!is_expired).then(|| OutgoingPublish { is_checked: true, is_admitted: true, ..OutgoingPublish::new(message) })
     }
 
     /// Messages of QoS 0 have come from another node.
     pub(super) fn route_heard(&mut self, batch: &[u8]) {
-        let burst = Burst::begin(&self.hub);
+        let budget = FanOutBudget::begin(&self.state);
         messages_of(batch).for_each(|stored| self.route_heard_message(stored));
-        self.end_burst(&burst);
+        self.finish_source(&budget);
     }
 
     fn route_heard_message(&mut self, stored: &[u8]) {
@@ -141,7 +141,7 @@ impl<J: Journal> Shard<J> {
         if message.topic == NODES_TOPIC {
             return self.hear_of_node(message.payload);
         }
-        let message = MessageRef { id: self.hub.common.next_message_id(), ..message };
+        let message = MessageRef { id: self.state.context.next_message_id(), ..message };
         self.route_from_log(message, Publisher::Log(None));
     }
 }
@@ -152,7 +152,7 @@ pub(crate) fn is_from_log(message: &MessageRef<'_>) -> bool {
     LogPlace::of(message.id).is_some()
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Whether a session takes a message. One that has no room for a message of the log reads it later.
     #[cold]
     #[inline(never)]
@@ -172,7 +172,7 @@ impl<J: Journal> Hub<J> {
         let is_taken = self.has_room_from_log(session, delivery);
         let Some(room) = &mut self.cluster else { return Taking::AsRoomAllows };
         if is_taken {
-            room.note_given(session, at);
+            room.count_deliveries(session, at);
             Taking::Yes
         } else {
             if !is(Mutant::DropsWhatIsHeld) {

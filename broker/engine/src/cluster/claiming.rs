@@ -7,8 +7,8 @@ use tautwire_session::{Change, Journal, parts_of_name};
 
 use super::port::ClusterRequest;
 use super::room::{Claim, Denial, Step};
-use crate::connections::{Phase, Reason};
-use crate::handshake::Caller;
+use crate::connect::RefusedClient;
+use crate::connections::{PauseReason, Phase};
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::shard::{Handled, Shard};
 
@@ -19,17 +19,17 @@ impl<J: Journal> Shard<J> {
     #[cold]
     #[inline(never)]
     pub(crate) fn claim(&mut self, index: ConnectionIndex, connect: &Connect<'_>, name: &str) -> Result<bool, Handled> {
-        let id = self.hub.id(index);
-        let Some(room) = &mut self.hub.cluster else { return Ok(false) };
+        let id = self.state.id(index);
+        let Some(room) = &mut self.state.cluster else { return Ok(false) };
         let is_serving = room.is_serving();
         let Some(claim) = room.claims.get(id) else {
             if is_serving {
                 self.begin_claim(index, connect, name);
                 return Err(Handled::Later);
             }
-            self.hub.counters().claims_refused.add(1);
+            self.state.counters().claims_refused.add(1);
             let why = "the broker has no part in its cluster at present; try another one";
-            self.refuse_connect(index, Caller::of(connect), ConnectReason::ServerUnavailable, why);
+            self.refuse_connect(index, RefusedClient::of(connect), ConnectReason::ServerUnavailable, why);
             return Err(Handled::Ended);
         };
         let is_present = match claim.step {
@@ -45,33 +45,33 @@ impl<J: Journal> Shard<J> {
             }
         };
         is_present.filter(|_| is_serving).ok_or_else(|| {
-            self.hub.connections[index].hold(Reason::Claim);
+            self.state.connections[index].pause_reading(PauseReason::SessionClaim);
             Handled::Later
         })
     }
 
     /// The client of a claim that has led to nothing is told why.
     fn deny(&mut self, index: ConnectionIndex, connect: &Connect<'_>) {
-        let id = self.hub.id(index);
-        let Some(room) = &mut self.hub.cluster else { return };
+        let id = self.state.id(index);
+        let Some(room) = &mut self.state.cluster else { return };
         let Some(Claim { step: Step::Refused(why), .. }) = room.claims.end(id) else { return };
-        self.hub.counters().claims_refused.add(1);
-        self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
+        self.state.counters().claims_refused.add(1);
+        self.state.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
         match why {
             Denial::Refused(why) => {
                 let (reason, why) = told(why);
-                self.refuse_connect(index, Caller::of(connect), reason, why);
+                self.refuse_connect(index, RefusedClient::of(connect), reason, why);
             }
             Denial::Elsewhere(Elsewhere { reference, is_for_good }) => {
                 let reason = if is_for_good { ConnectReason::ServerMoved } else { ConnectReason::UseAnotherServer };
-                self.send_elsewhere(index, Caller::of(connect), reason, TAKES_NOBODY, &reference);
+                self.redirect_connect(index, RefusedClient::of(connect), reason, TAKES_NOBODY, &reference);
             }
         }
     }
 
     fn begin_claim(&mut self, index: ConnectionIndex, connect: &Connect<'_>, name: &str) {
-        let id = self.hub.id(index);
-        let Some(room) = &mut self.hub.cluster else { return };
+        let id = self.state.id(index);
+        let Some(room) = &mut self.state.cluster else { return };
         let ticket = room.next_number();
         let start = if connect.clean_start { Start::Clean } else { Start::Resume };
         let client = room.client(name);
@@ -79,26 +79,26 @@ impl<J: Journal> Shard<J> {
         room.claims.begin(id, claim);
         room.ask(ClusterRequest::Claim { ticket, name: name.into(), start });
         // No more is read from the client until there is an answer.
-        self.hub.connections[index].set_version(connect.version);
-        self.hub.connections[index].hold(Reason::Claim);
+        self.state.connections[index].set_version(connect.version);
+        self.state.connections[index].pause_reading(PauseReason::SessionClaim);
     }
 
     /// Whether CONNECT waits for the client's session.
     pub(crate) fn has_claim(&self, index: ConnectionIndex) -> bool {
-        let room = self.hub.cluster.as_ref();
-        room.is_some_and(|room| room.claims.name(self.hub.id(index)).is_some())
+        let room = self.state.cluster.as_ref();
+        room.is_some_and(|room| room.claims.name(self.state.id(index)).is_some())
     }
 
     /// The Client Identifier that a client has been assigned whose CONNECT waits.
     pub(crate) fn assigned_before(&self, index: ConnectionIndex) -> Option<String> {
-        let room = self.hub.cluster.as_ref()?;
-        let (_, client_id) = parts_of_name(room.claims.name(self.hub.id(index))?);
+        let room = self.state.cluster.as_ref()?;
+        let (_, client_id) = parts_of_name(room.claims.name(self.state.id(index))?);
         Some(client_id.to_owned())
     }
 
     /// The client is not served.
     pub(super) fn refuse_claim(&mut self, ticket: u64, why: impl Into<Denial>) {
-        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(room) = &mut self.state.cluster else { return };
         if let Some(id) = room.claims.with_ticket(ticket) {
             self.end_claim(id, why);
         }
@@ -106,11 +106,11 @@ impl<J: Journal> Shard<J> {
 
     /// A claim does not lead to a session, and its client is told so.
     pub(super) fn end_claim(&mut self, id: ConnectionId, why: impl Into<Denial>) {
-        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(room) = &mut self.state.cluster else { return };
         if let Some(claim) = room.claims.get(id) {
             claim.step = Step::Refused(why.into());
         }
-        self.hub.hear_again(id, Reason::Claim);
+        self.state.resume_reading(id, PauseReason::SessionClaim);
     }
 
     /// The session that CONNECT asks for stands in the shard's tables. Says whether the client may be let in, or its record is to be
@@ -123,18 +123,18 @@ impl<J: Journal> Shard<J> {
         session: SessionIndex,
         connect: &Connect<'_>,
     ) -> bool {
-        let (id, now_ms) = (self.hub.id(index), self.hub.clock.now_ms());
+        let (id, now_ms) = (self.state.id(index), self.state.clock.now_ms());
         let expiry_s = self.expiry_interval_s(index, connect);
-        let Some(room) = &mut self.hub.cluster else { return true };
+        let Some(room) = &mut self.state.cluster else { return true };
         let Some(Claim { client, epoch, step, .. }) = room.claims.get(id) else { return false };
         let (client, epoch) = (*client, *epoch);
         if let Step::Served { resumed } = *step {
             if resumed.is_none() {
                 room.serve(session, client, (id, epoch), None, now_ms);
             }
-            self.hub.commit(session, Change::ExpiryInterval(expiry_s));
+            self.state.commit(session, Change::ExpiryInterval(expiry_s));
             self.set_will(index, session, connect);
-            let Some(room) = &mut self.hub.cluster else { return true };
+            let Some(room) = &mut self.state.cluster else { return true };
             // The record says when the client has left, which is not true any more.
             if resumed.is_some() && expiry_s > 0 && expiry_s != u32::MAX {
                 room.await_save(session);
@@ -143,14 +143,14 @@ impl<J: Journal> Shard<J> {
                 if let Some(claim) = room.claims.get(id) {
                     claim.step = Step::Saving { session, is_present: resumed.is_some() };
                 }
-                self.hub.connections[index].hold(Reason::Claim);
+                self.state.connections[index].pause_reading(PauseReason::SessionClaim);
                 return false;
             }
         }
-        if let Some(room) = &mut self.hub.cluster {
+        if let Some(room) = &mut self.state.cluster {
             room.claims.end(id);
             room.let_in(session);
-            self.hub.take_part_in_groups(session);
+            self.state.take_part_in_groups(session);
         }
         true
     }
@@ -158,7 +158,7 @@ impl<J: Journal> Shard<J> {
     /// A connection is gone, and its client has not been let in.
     #[inline]
     pub(crate) fn give_up_claim(&mut self, id: ConnectionId) {
-        if self.hub.is_in_cluster() {
+        if self.state.is_in_cluster() {
             self.abandon_claim(id);
         }
     }
@@ -166,7 +166,7 @@ impl<J: Journal> Shard<J> {
     #[cold]
     fn abandon_claim(&mut self, id: ConnectionId) {
         self.forget_seeker(id);
-        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(room) = &mut self.state.cluster else { return };
         let Some(Claim { ticket, client, step, .. }) = room.claims.end(id) else { return };
         match step {
             Step::Asked => room.ask(ClusterRequest::Abandon { client, ticket }),
@@ -179,8 +179,8 @@ impl<J: Journal> Shard<J> {
 
     /// A session leaves whose client has not been let in, so that its will never was one.
     fn leave_unserved(&mut self, session: SessionIndex) {
-        if self.hub.sessions[session].will().is_some() {
-            self.hub.commit(session, Change::Will(None));
+        if self.state.sessions[session].will().is_some() {
+            self.state.commit(session, Change::Will(None));
         }
         self.leave_cluster(session);
     }
@@ -188,7 +188,7 @@ impl<J: Journal> Shard<J> {
     /// The client has come to another node, or to this one once more.
     pub(super) fn surrender(&mut self, client: ClientKey) {
         if let Some(session) = self.part_from(client, Refusal::TakenOver.into()) {
-            self.hub.counters().sessions_taken_over.add(1);
+            self.state.counters().sessions_taken_over.add(1);
             let why = "the client has connected to another broker of the cluster";
             self.end_for_cluster(session, DisconnectReason::SessionTakenOver, why);
         }
@@ -203,8 +203,8 @@ impl<J: Journal> Shard<J> {
             Some(Elsewhere { reference, is_for_good: false }) => (DisconnectReason::UseAnotherServer, reference),
             None => (DisconnectReason::UseAnotherServer, String::new()),
         };
-        match self.hub.sessions.connection(session) {
-            Some(index) if self.hub.connections[index].phase() == Phase::Open => {
+        match self.state.sessions.connection(session) {
+            Some(index) if self.state.connections[index].phase() == Phase::Open => {
                 self.disconnect_to(index, reason, TAKES_NOBODY, &reference);
             }
             _ => self.leave_cluster(session),
@@ -214,7 +214,7 @@ impl<J: Journal> Shard<J> {
     /// The client is served here no more. If it waits for its CONNACK, its session is handed back; otherwise gives the session whose
     /// connection is to end.
     pub(super) fn part_from(&mut self, client: ClientKey, denial: Denial) -> Option<SessionIndex> {
-        let room = self.hub.cluster.as_mut()?;
+        let room = self.state.cluster.as_mut()?;
         if let Some(id) = room.claims.had(client) {
             match room.claims.take_step(id, denial) {
                 Some(Step::Fetching(fetching)) => {
@@ -225,7 +225,7 @@ impl<J: Journal> Shard<J> {
                 }
                 _ => room.ask(ClusterRequest::Left { client, state: Vec::new() }),
             }
-            self.hub.hear_again(id, Reason::Claim);
+            self.state.resume_reading(id, PauseReason::SessionClaim);
             return None;
         }
         room.session_of(client)
@@ -233,34 +233,34 @@ impl<J: Journal> Shard<J> {
 
     /// The session is somebody else's.
     pub(super) fn lose(&mut self, client: ClientKey) {
-        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(room) = &mut self.state.cluster else { return };
         let session = room.session_of(client);
         // Nothing is handed back.
         if let Some(session) = session {
-            self.hub.leave_groups(session, false);
+            self.state.leave_groups(session, false);
         }
-        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(room) = &mut self.state.cluster else { return };
         if let Some(served) = session.and_then(|session| room.leave(session)) {
-            self.hub.counters().acknowledged_not_stored.add(served.answered_too_early());
+            self.state.counters().acknowledged_not_stored.add(served.answered_too_early());
         }
-        self.hub.counters().sessions_lost.add(1);
-        let Some(room) = &mut self.hub.cluster else { return };
+        self.state.counters().sessions_lost.add(1);
+        let Some(room) = &mut self.state.cluster else { return };
         if let Some(id) = room.claims.had(client) {
             room.claims.take_step(id, Refusal::Unavailable.into());
             if let Some(session) = session {
                 self.end_session(session);
             }
-            self.hub.hear_again(id, Reason::Claim);
+            self.state.resume_reading(id, PauseReason::SessionClaim);
         } else if let Some(session) = session {
             let why = "another broker of the cluster has the session";
-            self.hub.counters().sessions_taken_over.add(1);
+            self.state.counters().sessions_taken_over.add(1);
             self.end_for_cluster(session, DisconnectReason::SessionTakenOver, why);
         }
     }
 
     pub(super) fn end_for_cluster(&mut self, session: SessionIndex, reason: DisconnectReason, why: &str) {
-        match self.hub.sessions.connection(session) {
-            Some(index) if self.hub.connections[index].phase() == Phase::Open => {
+        match self.state.sessions.connection(session) {
+            Some(index) if self.state.connections[index].phase() == Phase::Open => {
                 self.disconnect(index, reason, why);
             }
             _ => self.leave_cluster(session),

@@ -14,7 +14,7 @@ use tautwire_session::{Change, Journal, PendingMessage, Session};
 use super::port::ClusterRequest;
 use super::room::{LogPlace, Places, Reader, Step};
 use super::state::{Part, Pending, Source, State};
-use crate::connections::Reason;
+use crate::connections::PauseReason;
 use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionId, SessionIndex};
 use crate::shard::Shard;
@@ -71,8 +71,8 @@ impl<J: Journal> Shard<J> {
         taken: &[PacketId],
         bytes: Vec<u8>,
     ) {
-        let now_ms = self.hub.clock.now_ms();
-        let Some(room) = &mut self.hub.cluster else { return };
+        let now_ms = self.state.clock.now_ms();
+        let Some(room) = &mut self.state.cluster else { return };
         let Some(id) = room.claims.with_ticket(ticket) else {
             // Its client is gone.
             room.ask(ClusterRequest::Left { client, state: bytes });
@@ -100,8 +100,8 @@ impl<J: Journal> Shard<J> {
             }
             expired => {
                 if let Some(state) = expired.flatten() {
-                    self.hub.counters().sessions_expired.add(1);
-                    let Some(room) = &mut self.hub.cluster else { return };
+                    self.state.counters().sessions_expired.add(1);
+                    let Some(room) = &mut self.state.cluster else { return };
                     for share in state.shares() {
                         room.ask(ClusterRequest::Part { client, epoch, share: share.into() });
                     }
@@ -113,19 +113,19 @@ impl<J: Journal> Shard<J> {
 
     /// There is no session. Identifiers that an ended one has left behind are free.
     fn begin_anew(&mut self, id: ConnectionId, client: ClientKey, taken: &[PacketId]) {
-        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(room) = &mut self.state.cluster else { return };
         for packet_id in taken {
             room.ask(ClusterRequest::Release { client, packet_id: *packet_id });
         }
         if let Some(claim) = room.claims.get(id) {
             claim.step = Step::Served { resumed: None };
         }
-        self.hub.hear_again(id, Reason::Claim);
+        self.state.resume_reading(id, PauseReason::SessionClaim);
     }
 
     /// Reads the next message that is wanted, or lets the session begin where there is none.
     fn go_on_fetching(&mut self, id: ConnectionId, fetching: Box<Fetching>) {
-        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(room) = &mut self.state.cluster else { return };
         let Some(next) = fetching.wanted.last().copied() else { return self.begin_session(id, *fetching) };
         room.read(Reader::Claim(id), next.partition, next.place.sequence);
         if let Some(claim) = room.claims.get(id) {
@@ -135,11 +135,11 @@ impl<J: Journal> Shard<J> {
 
     /// A part of the log has been read for a session whose client waits.
     pub(super) fn take_fetched(&mut self, id: ConnectionId, span: &Span) {
-        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(room) = &mut self.state.cluster else { return };
         let Some(claim) = room.claims.get(id) else { return };
         match std::mem::replace(&mut claim.step, Step::Asked) {
             Step::Fetching(mut fetching) => {
-                fetching.take(span, self.hub.memory.ledger());
+                fetching.take(span, self.state.memory.ledger());
                 self.go_on_fetching(id, fetching);
             }
             step => claim.step = step,
@@ -148,20 +148,20 @@ impl<J: Journal> Shard<J> {
 
     /// All of a session is there.
     fn begin_session(&mut self, id: ConnectionId, fetching: Fetching) {
-        let now_ms = self.hub.clock.now_ms();
-        let Some(room) = &mut self.hub.cluster else { return };
+        let now_ms = self.state.clock.now_ms();
+        let Some(room) = &mut self.state.cluster else { return };
         let Some(claim) = room.claims.get(id) else { return };
         let (client, epoch, name) = (claim.client, claim.epoch, claim.name.clone());
-        let Some(session) = self.hub.open_session(&name) else {
-            let Some(room) = &mut self.hub.cluster else { return };
+        let Some(session) = self.state.open_session(&name) else {
+            let Some(room) = &mut self.state.cluster else { return };
             room.ask(ClusterRequest::Left { client, state: fetching.bytes });
             return self.end_claim(id, Refusal::TooMany);
         };
         let next = fetching.state.next;
         self.build(session, &name, fetching);
-        let has_subscriptions = self.hub.sessions[session].subscriptions().iter().next().is_some();
-        let expiry_s = self.hub.sessions[session].expiry_interval_s();
-        let Some(room) = &mut self.hub.cluster else { return };
+        let has_subscriptions = self.state.sessions[session].subscriptions().iter().next().is_some();
+        let expiry_s = self.state.sessions[session].expiry_interval_s();
+        let Some(room) = &mut self.state.cluster else { return };
         // Whoever has subscribed to nothing has missed nothing. What it had looked at elsewhere, before this shard has, it does not get again.
         let next = if has_subscriptions { next } else { later_of(next, room.positions()) };
         let has_place = !is(Mutant::ForgetsOwnPlace);
@@ -170,9 +170,9 @@ impl<J: Journal> Shard<J> {
         if let Some(claim) = room.claims.get(id) {
             claim.step = Step::Served { resumed: Some(session) };
         }
-        self.hub.join_groups_again(session);
-        self.hub.await_spread_of_all(session);
-        self.hub.hear_again(id, Reason::Claim);
+        self.state.join_groups_again(session);
+        self.state.await_spread_of_all(session);
+        self.state.resume_reading(id, PauseReason::SessionClaim);
     }
 
     /// Puts a session together and into the shard's tables.
@@ -189,7 +189,7 @@ impl<J: Journal> Shard<J> {
                 Part::Started(packet_id, pending) => {
                     go_on_with(&mut session, packet_id);
                     let is_once = pending.qos == QoS::ExactlyOnce;
-                    match delivery(pending, &found, self.hub.memory.ledger()) {
+                    match delivery(pending, &found, self.state.memory.ledger()) {
                         Some(delivery) => {
                             session.apply(Change::Started(delivery));
                         }
@@ -209,7 +209,7 @@ impl<J: Journal> Shard<J> {
                     session.apply(Change::GoOnWith(packet_id));
                 }
                 Part::Queued(pending) => {
-                    if let Some(delivery) = delivery(pending, &found, self.hub.memory.ledger()) {
+                    if let Some(delivery) = delivery(pending, &found, self.state.memory.ledger()) {
                         session.apply(Change::Queued(delivery));
                     }
                 }
@@ -219,11 +219,11 @@ impl<J: Journal> Shard<J> {
             session.apply(Change::Taken(packet_id));
         }
         if aged_out > 0 {
-            self.hub.counters().dropped_aged_out.add(aged_out);
+            self.state.counters().dropped_aged_out.add(aged_out);
             log::warn!("{aged_out} messages that were sent to the client {name:?} are not in the log any more");
         }
-        self.hub.sessions.place(index).take_on(session);
-        self.hub.count_stored(index);
+        self.state.sessions.place(index).take_on(session);
+        self.state.count_stored(index);
         self.restore_subscriptions(index);
     }
 }

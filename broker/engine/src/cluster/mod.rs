@@ -40,8 +40,8 @@ pub(crate) use self::room::{OwnFate, OwnRange};
 pub use self::settings::ClusterSettings;
 pub use self::state::shares_of;
 pub(crate) use self::state_size::Fit;
-use crate::hub::Hub;
 use crate::shard::Shard;
+use crate::state::ShardState;
 use crate::turn::Surroundings;
 
 /// What a client has asked for and has not come true: messages on their way to the log, records, identifiers. A client with so much is not read
@@ -60,8 +60,8 @@ impl Shard<InCluster> {
     ///
     /// There is no such thing for another shard: the store of the cluster has the sessions.
     pub fn join_cluster(&mut self, seed: Seed, settings: ClusterSettings) {
-        let shard = self.hub.common.join_cluster();
-        self.hub.cluster = Some(Box::new(Room::new(seed, shard.0, settings)));
+        let shard = self.state.context.join_cluster();
+        self.state.cluster = Some(Box::new(Room::new(seed, shard.0, settings)));
     }
 }
 
@@ -69,12 +69,12 @@ impl<J: Journal> Shard<J> {
     /// The thread of the cluster has something to tell. To be called from
     /// [`Surroundings::take_orders`](crate::Surroundings::take_orders), in the order in which it was told.
     pub fn hear_from_cluster(&mut self, event: ClusterEvent, now_ms: u64) {
-        self.hub.clock.set(now_ms);
-        let Some(room) = &mut self.hub.cluster else { return };
+        self.state.clock.set(now_ms);
+        let Some(room) = &mut self.state.cluster else { return };
         match event {
             ClusterEvent::Began { next, state_max_bytes } => {
                 room.begin_life(next, state_max_bytes);
-                self.hub.common.mirror().begin_life(room.lives(), self.hub.common.exchange());
+                self.state.context.mirror().begin_life(room.lives(), self.state.context.exchange());
             }
             // What a former life has asked for.
             _ if !room.has_life() => {}
@@ -86,7 +86,7 @@ impl<J: Journal> Shard<J> {
     }
 
     fn carry_out_decision(&mut self, decision: Decision) {
-        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(room) = &mut self.state.cluster else { return };
         match decision {
             Decision::Serve { ticket, client, is_present: _, epoch, taken, state } => {
                 let taken: Vec<_> = taken.into_iter().filter_map(packet_id).collect();
@@ -97,16 +97,16 @@ impl<J: Journal> Shard<J> {
             Decision::Lost(client) => self.lose(client),
             Decision::Stored { client, ticket } => {
                 let session = room.stored(client, ticket);
-                self.hub.go_on_with(session);
-                self.hub.hear_those_ahead_of_cluster();
+                self.state.go_on_with(session);
+                self.state.hear_those_ahead_of_cluster();
             }
             Decision::Completed { client, packet_id: packet } => {
                 let session = packet_id(packet).and_then(|packet_id| room.completed(client, packet_id));
-                self.hub.go_on_with(session);
+                self.state.go_on_with(session);
             }
             Decision::Saved { client, number } => {
                 let session = room.saved(client, number);
-                self.hub.go_on_with(session);
+                self.state.go_on_with(session);
             }
             Decision::Suspended => self.suspend(),
             Decision::Resumed => self.resume(),
@@ -122,7 +122,7 @@ impl<J: Journal> Shard<J> {
             }
             Decision::Published { ticket, is_stored } => {
                 room.was_published(ticket, is_stored);
-                self.hub.hear_those_ahead_of_cluster();
+                self.state.hear_those_ahead_of_cluster();
             }
             Decision::NotStored { client, ticket } => self.refuse_not_stored(client, ticket),
             Decision::Redirect { ticket, to } => self.refuse_claim(ticket, Denial::Elsewhere(to)),
@@ -130,10 +130,10 @@ impl<J: Journal> Shard<J> {
             Decision::Look { ticket } => self.has_looked(ticket),
             Decision::Arrived(span) => room.log.arrived(span),
             Decision::Read { shard: _, number, span } => self.take_read(number, &span),
-            Decision::Joined { client, group } => self.hub.joined(client, group),
+            Decision::Joined { client, group } => self.state.joined(client, group),
             Decision::Spread { ticket } => {
                 for session in room.spread(ticket) {
-                    self.hub.go_on_with(Some(session));
+                    self.state.go_on_with(Some(session));
                 }
             }
             Decision::NotJoined { client, group, why } => self.refuse_to_join(client, group, why),
@@ -158,17 +158,17 @@ impl<J: Journal> Shard<J> {
     #[cold]
     #[inline(never)]
     pub(crate) fn tend_cluster(&mut self, surroundings: &mut impl Surroundings<J>) {
-        let now_ms = self.hub.clock.now_ms();
-        if let Some(room) = &mut self.hub.cluster {
+        let now_ms = self.state.clock.now_ms();
+        if let Some(room) = &mut self.state.cluster {
             room.look_for_due(now_ms);
         }
-        self.hub.hear_seekers();
-        if self.hub.cluster.as_ref().is_some_and(|room| room.stalled.is_due(now_ms)) {
-            self.hub.go_on_replaying();
+        self.state.hear_seekers();
+        if self.state.cluster.as_ref().is_some_and(|room| room.stalled.is_due(now_ms)) {
+            self.state.go_on_replaying();
         }
         self.save_sessions();
         self.tend_groups();
-        if let Some(room) = &mut self.hub.cluster {
+        if let Some(room) = &mut self.state.cluster {
             room.begin_reads();
             surroundings.ask_cluster(room.requests());
             room.note_taken();
@@ -179,7 +179,7 @@ impl<J: Journal> Shard<J> {
     #[cold]
     #[inline(never)]
     pub(crate) fn has_cluster_work(&self) -> bool {
-        self.hub
+        self.state
             .cluster
             .as_ref()
             .is_some_and(|room| room.any_to_save() || (room.log.any_passage() && self.takes_arrivals()))
@@ -190,7 +190,7 @@ fn packet_id(number: NonZeroU16) -> Option<PacketId> {
     PacketId::new(number.get())
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Whether the shard is one of a cluster.
     #[inline]
     pub(crate) fn is_in_cluster(&self) -> bool {

@@ -6,10 +6,10 @@ use tautwire_session::{Change, Journal, LogPosition};
 
 use super::room::Answering;
 use crate::ack::Ack;
-use crate::hub::Hub;
 use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::shard::Shard;
+use crate::state::ShardState;
 
 const WHY: &str = "the cluster has not taken the message in time; it may be sent again";
 
@@ -17,23 +17,23 @@ impl<J: Journal> Shard<J> {
     /// The client is told so with its acknowledgement. One of 3.1.1 can be told nothing, and is disconnected. Who was told at once that the
     /// message was taken is told nothing more.
     pub(super) fn refuse_not_stored(&mut self, client: ClientKey, ticket: u64) {
-        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(room) = &mut self.state.cluster else { return };
         let Some((session, answering)) = room.not_stored(client, ticket) else { return };
         match answering {
-            Answering::AtOnce | Answering::InTurn => self.hub.counters().acknowledged_not_stored.add(1),
-            Answering::Never | Answering::WhenStored => self.hub.counters().publishes_refused.add(1),
+            Answering::AtOnce | Answering::InTurn => self.state.counters().acknowledged_not_stored.add(1),
+            Answering::Never | Answering::WhenStored => self.state.counters().publishes_refused.add(1),
         }
-        let index = self.hub.sessions.connection(session);
-        if answering == Answering::WhenStored && index.is_some_and(|index| !self.hub.connections[index].is_v5()) {
+        let index = self.state.sessions.connection(session);
+        if answering == Answering::WhenStored && index.is_some_and(|index| !self.state.connections[index].is_v5()) {
             self.end_for_cluster(session, DisconnectReason::ImplementationSpecificError, WHY);
         } else {
-            self.hub.go_on_with(Some(session));
+            self.state.go_on_with(Some(session));
         }
-        self.hub.hear_those_ahead_of_cluster();
+        self.state.hear_those_ahead_of_cluster();
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// The acknowledgement that has waited for `until`, or what is said instead. The identifier is free then.
     pub(super) fn refuse_if_not_stored(
         &mut self,
@@ -43,7 +43,7 @@ impl<J: Journal> Hub<J> {
         ack: Ack,
     ) -> Ack {
         let Some(room) = &mut self.cluster else { return ack };
-        if !ack.answers_publish() || !room.take_refused(session, until) || is(Mutant::AcknowledgesWhatIsRefused) {
+        if !ack.is_publish_ack() || !room.take_refused(session, until) || is(Mutant::AcknowledgesWhatIsRefused) {
             return ack;
         }
         match ack {
@@ -53,7 +53,7 @@ impl<J: Journal> Hub<J> {
             Ack::Received(packet_id, ..) => {
                 // The cluster has forgotten it already, so nothing is to be asked of it.
                 self.sessions.place(session).apply(Change::Released(packet_id));
-                self.connections[index].end_receiving();
+                self.connections[index].end_inbound_qos2();
                 Ack::Received(packet_id, PubRecReason::ImplementationSpecificError, Some(WHY.into()))
             }
             ack => ack,

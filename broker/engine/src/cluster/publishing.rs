@@ -8,15 +8,15 @@ use super::Room;
 use super::room::{Answering, OwnRange};
 use super::sys::NODES_TOPIC;
 use crate::ack::Ack;
-use crate::connections::Reason;
+use crate::connections::PauseReason;
 use crate::contracts::MessageRefusal;
-use crate::formats;
-use crate::frames::Outgoing;
-use crate::hub::Hub;
 use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionIndex, SessionIndex};
+use crate::publish_packets::OutgoingPublish;
 use crate::route::{NotRouted, Publisher};
 use crate::shard::Shard;
+use crate::state::ShardState;
+use crate::transcoding;
 
 impl<J: Journal> Shard<J> {
     /// Publishes to the clients of all nodes.
@@ -30,7 +30,7 @@ impl<J: Journal> Shard<J> {
         index: ConnectionIndex,
         session: SessionIndex,
         packet_id: Option<PacketId>,
-        outgoing: &mut Outgoing<'_>,
+        outgoing: &mut OutgoingPublish<'_>,
     ) -> Result<bool, Box<MessageRefusal>> {
         if outgoing.message.qos != QoS::AtMostOnce || outgoing.message.retain {
             return self.publish_by_log(index, session, packet_id, outgoing);
@@ -48,21 +48,21 @@ impl<J: Journal> Shard<J> {
         index: ConnectionIndex,
         session: SessionIndex,
         packet_id: Option<PacketId>,
-        outgoing: &mut Outgoing<'_>,
+        outgoing: &mut OutgoingPublish<'_>,
     ) -> Result<bool, Box<MessageRefusal>> {
         let publisher = Publisher::Session(session);
         if let Err(why) = self.check_for_log(outgoing) {
             return self.refuse_message(why, outgoing, publisher);
         }
-        if self.hub.tap.is_open() {
-            self.hub.show(&outgoing.message, publisher);
+        if self.state.tap.is_open() {
+            self.state.show(&outgoing.message, publisher);
         }
         let message = outgoing.message;
-        let retain = match self.hub.retaining(&message) {
+        let retain = match self.state.retaining(&message) {
             Ok(retain) => retain,
             Err(why) => return self.refuse_message(why, outgoing, publisher),
         };
-        let answering = match self.hub.ack_level(index, &message) {
+        let answering = match self.state.ack_level(index, &message) {
             _ if message.qos == QoS::AtMostOnce => Answering::Never,
             AckLevel::Memory if self.may_send_again(index) => Answering::InTurn,
             AckLevel::Memory => Answering::AtOnce,
@@ -70,7 +70,7 @@ impl<J: Journal> Shard<J> {
         };
         let bytes = stored(outgoing);
         let packet_id = packet_id.filter(|_| message.qos == QoS::ExactlyOnce);
-        let room = self.hub.cluster.as_mut();
+        let room = self.state.cluster.as_mut();
         if !room.is_some_and(|room| room.publish(session, message.topic, answering, packet_id, retain, bytes)) {
             let why = "the session is another broker's of the cluster";
             return Err(MessageRefusal::new(ReasonCode::ImplementationSpecificError, why));
@@ -82,8 +82,8 @@ impl<J: Journal> Shard<J> {
     /// Whether what a client sends now is sent again, if a message before it is refused: it is not answered before that one, and 3.1.1 has no
     /// answer that says so.
     fn may_send_again(&self, index: ConnectionIndex) -> bool {
-        let connection = &self.hub.connections[index];
-        !connection.is_v5() && connection.delays_any(Ack::answers_publish)
+        let connection = &self.state.connections[index];
+        !connection.is_v5() && connection.has_delayed_ack(Ack::is_publish_ack)
     }
 
     /// Publishes a message of an operator to the clients of all nodes. Gives what its promise is known by, if it goes by the log.
@@ -94,7 +94,7 @@ impl<J: Journal> Shard<J> {
     #[inline(never)]
     pub(crate) fn publish_own_in_cluster(
         &mut self,
-        outgoing: &mut Outgoing<'_>,
+        outgoing: &mut OutgoingPublish<'_>,
     ) -> Result<Option<OwnRange>, Box<MessageRefusal>> {
         if outgoing.message.qos == QoS::AtMostOnce && !outgoing.message.retain {
             self.publish(outgoing, Publisher::Broker)?;
@@ -104,37 +104,37 @@ impl<J: Journal> Shard<J> {
         if let Err(why) = self.check_for_log(outgoing) {
             return self.refuse_message(why, outgoing, Publisher::Broker).map(|_| None);
         }
-        if self.hub.tap.is_open() {
-            self.hub.show(&outgoing.message, Publisher::Broker);
+        if self.state.tap.is_open() {
+            self.state.show(&outgoing.message, Publisher::Broker);
         }
         let message = outgoing.message;
-        let retain = match self.hub.retaining(&message) {
+        let retain = match self.state.retaining(&message) {
             Ok(retain) => retain,
             Err(why) => return self.refuse_message(why, outgoing, Publisher::Broker).map(|_| None),
         };
         let bytes = stored(outgoing);
-        Ok(self.hub.cluster.as_mut().map(|room| room.publish_own(message.topic, retain, bytes)))
+        Ok(self.state.cluster.as_mut().map(|room| room.publish_own(message.topic, retain, bytes)))
     }
 
-    fn check_for_log(&mut self, outgoing: &mut Outgoing<'_>) -> Result<(), NotRouted> {
-        if let Some(asker) = outgoing.asker.take()
-            && !self.hub.may_publish(asker, None, &outgoing.message)
+    fn check_for_log(&mut self, outgoing: &mut OutgoingPublish<'_>) -> Result<(), NotRouted> {
+        if let Some(asker) = outgoing.unchecked_publisher.take()
+            && !self.state.may_publish(asker, None, &outgoing.message)
         {
             return Err(NotRouted::NotAuthorized);
         }
-        if let Some(contract) = self.hub.regime.contracts().find(outgoing.message.topic).cloned() {
-            self.hub.hold_to(&contract, outgoing).map_err(NotRouted::Broken)?;
+        if let Some(contract) = self.state.config.contracts().find(outgoing.message.topic).cloned() {
+            self.state.check_contract(&contract, outgoing).map_err(NotRouted::Broken)?;
         }
         outgoing.is_checked = true;
         Ok(())
     }
 
     /// A message of QoS 0 has been routed on this node, and goes to the others.
-    pub(crate) fn broadcast(&mut self, outgoing: &Outgoing<'_>) {
-        if let Some(room) = &mut self.hub.cluster
+    pub(crate) fn broadcast(&mut self, outgoing: &OutgoingPublish<'_>) {
+        if let Some(room) = &mut self.state.cluster
             && !room.broadcast(&outgoing.message)
         {
-            self.hub.counters().dropped_cluster_full.add(1);
+            self.state.counters().dropped_cluster_full.add(1);
         }
     }
 
@@ -142,23 +142,23 @@ impl<J: Journal> Shard<J> {
     #[cold]
     #[inline(never)]
     pub(crate) fn wait_for_cluster(&mut self, index: ConnectionIndex) {
-        self.hub.counters().clients_ahead_of_cluster.add(1);
-        let id = self.hub.id(index);
-        if self.hub.connections[index].hold(Reason::Cluster)
-            && let Some(room) = &mut self.hub.cluster
+        self.state.counters().clients_ahead_of_cluster.add(1);
+        let id = self.state.id(index);
+        if self.state.connections[index].pause_reading(PauseReason::Cluster)
+            && let Some(room) = &mut self.state.cluster
         {
             room.wait_for_room(id);
         }
     }
 }
 
-fn stored(outgoing: &Outgoing<'_>) -> Vec<u8> {
+fn stored(outgoing: &OutgoingPublish<'_>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(outgoing.message.stored_bytes());
     outgoing.message.append_stored(&mut bytes);
     bytes
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// What the answer to a message waits for, where `level` is asked for. The log may refuse what is large, as more than its servers take in
     /// one piece: that is not acknowledged before it is known.
     pub(crate) fn ack_level_in_cluster(&self, level: AckLevel, message: &MessageRef<'_>) -> AckLevel {
@@ -228,7 +228,7 @@ impl<J: Journal> Hub<J> {
         for (filter, record) in subscriptions {
             if let Ok(filter) = TopicFilter::new(&filter)
                 && filter.share().is_none()
-                && let Ok(wanted) = formats::wanted(filter, record.format)
+                && let Ok(wanted) = transcoding::requested_format(filter, record.format)
             {
                 self.await_spread(session, wanted.filter);
             }
@@ -238,7 +238,7 @@ impl<J: Journal> Hub<J> {
     pub(super) fn hear_those_ahead_of_cluster(&mut self) {
         let Some(room) = &mut self.cluster else { return };
         for id in room.end_of_wait() {
-            self.hear_again(id, Reason::Cluster);
+            self.resume_reading(id, PauseReason::Cluster);
         }
     }
 }

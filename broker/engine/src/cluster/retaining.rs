@@ -9,13 +9,13 @@ use tautwire_session::Journal;
 use super::mirror::{CLEARED, CommonStore, NoMessage, Standing};
 use super::port::{ClusterRequest, RetainedChange, Retaining};
 use super::room::{LogPlace, Places};
-use crate::connections::Reason;
-use crate::frames::Outgoing;
-use crate::hub::Hub;
+use crate::connections::PauseReason;
 use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::publish_packets::OutgoingPublish;
 use crate::route::{NotRouted, Publisher};
 use crate::shard::Shard;
+use crate::state::ShardState;
 
 /// How long a SUBSCRIBE waits at most until the log has brought to its shard what the store has already. What comes later comes as any
 /// message does.
@@ -24,15 +24,15 @@ const LOG_LAG_MAX_MS: u64 = 1_000;
 impl<J: Journal> Shard<J> {
     /// What topics retain has changed.
     pub(super) fn take_retained(&mut self, changes: &[RetainedChange]) {
-        let Some(room) = &self.hub.cluster else { return };
+        let Some(room) = &self.state.cluster else { return };
         let at = |change: &RetainedChange| LogPlace {
             partition: room.partition(&change.record.topic),
             place: change.record.place,
         };
         let place = |change: &RetainedChange| (at(change), room.is_from_before(at(change)));
-        let taken = self.hub.common.mirror().take_changes(room.lives(), changes, place, &self.hub.common_store());
+        let taken = self.state.context.mirror().take_changes(room.lives(), changes, place, &self.state.common_store());
         for (index, outcome) in taken {
-            let Some((change, room)) = changes.get(index).zip(self.hub.cluster.as_ref()) else { return };
+            let Some((change, room)) = changes.get(index).zip(self.state.cluster.as_ref()) else { return };
             let at = LogPlace { partition: room.partition(&change.record.topic), place: change.record.place };
             match outcome {
                 Ok(generation) => self.route_late(change, at, generation),
@@ -42,9 +42,9 @@ impl<J: Journal> Shard<J> {
                 ),
             }
         }
-        let forgotten = self.hub.common.mirror().take_forgotten();
-        self.hub.counters().retained_clears_forgotten.add(forgotten);
-        self.hub.go_on_replaying();
+        let forgotten = self.state.context.mirror().take_forgotten();
+        self.state.counters().retained_clears_forgotten.add(forgotten);
+        self.state.go_on_replaying();
     }
 
     /// A message was in the log before this life of the node began, and is retained now. Subscriptions that were made on this node have found
@@ -54,15 +54,15 @@ impl<J: Journal> Shard<J> {
         let cleared = MessageRef { topic: &change.record.topic, ..CLEARED };
         let message = MessageRef::read_stored(&change.record.message).unwrap_or(cleared);
         let message = MessageRef { id: at.to_retained_id(), expires_at_ms: change.expires_at_ms, ..message };
-        if message.is_expired(self.hub.clock.now_ms()) || is(Mutant::ForgetsLate) {
+        if message.is_expired(self.state.clock.now_ms()) || is(Mutant::ForgetsLate) {
             return;
         }
-        let Some(room) = &self.hub.cluster else { return };
+        let Some(room) = &self.state.cluster else { return };
         let is_past = |session| at.place < room.next_place(session, at.partition);
         let matches = self.table.find_made_here(message.topic, generation, is_past);
-        let contract = self.hub.regime.contracts().find(message.topic).cloned();
-        let mut outgoing = Outgoing { is_checked: true, is_admitted: true, ..Outgoing::new(message) };
-        self.hub.deliver_to_all(&matches, contract.as_deref(), &mut outgoing, Publisher::Log(None), 0);
+        let contract = self.state.config.contracts().find(message.topic).cloned();
+        let mut outgoing = OutgoingPublish { is_checked: true, is_admitted: true, ..OutgoingPublish::new(message) };
+        self.state.deliver_to_all(&matches, contract.as_deref(), &mut outgoing, Publisher::Log(None), 0);
         self.settle_overruns();
     }
 
@@ -70,19 +70,19 @@ impl<J: Journal> Shard<J> {
     #[cold]
     #[inline(never)]
     pub(crate) fn has_to_look(&mut self, index: ConnectionIndex, subscribe: &Subscribe<'_>) -> bool {
-        let id = self.hub.id(index);
-        let Some(room) = &mut self.hub.cluster else { return false };
+        let id = self.state.id(index);
+        let Some(room) = &mut self.state.cluster else { return false };
         if room.seekers.take_ready(id) || is(Mutant::SearchesWithoutLooking) {
             return false;
         }
         // Retained messages are not sent for shared subscriptions [MQTT 5.0 section 4.8.2], and what is below $SYS is of each node.
-        let is_mounted = self.hub.connections[index].mount_point().is_some();
+        let is_mounted = self.state.connections[index].mount_point().is_some();
         let is_owed_some = subscribe.requests.iter().any(|request| {
             request.filter.share().is_none()
                 && request.options.retain_handling != RetainHandling::DoNotSend
                 && (is_mounted || !request.filter.as_str().starts_with("$SYS/"))
         });
-        if !is_owed_some || !self.hub.regime.settings().retain_available {
+        if !is_owed_some || !self.state.config.settings().retain_available {
             return false;
         }
         if !room.seekers.has(id) {
@@ -90,29 +90,29 @@ impl<J: Journal> Shard<J> {
             room.seekers.begin(id, ticket);
             room.ask(ClusterRequest::Look { ticket });
         }
-        self.hub.connections[index].hold(Reason::Look);
+        self.state.connections[index].pause_reading(PauseReason::RetainedSync);
         true
     }
 
     /// The store has all that was retained when this was asked.
     pub(super) fn has_looked(&mut self, ticket: u64) {
-        let until_ms = self.hub.clock.now_ms() + LOG_LAG_MAX_MS;
-        let reached = self.hub.common.mirror().reached();
-        if let Some(room) = &mut self.hub.cluster {
+        let until_ms = self.state.clock.now_ms() + LOG_LAG_MAX_MS;
+        let reached = self.state.context.mirror().reached();
+        if let Some(room) = &mut self.state.cluster {
             room.seekers.found(ticket, reached, until_ms);
         }
-        self.hub.hear_seekers();
+        self.state.hear_seekers();
     }
 
     /// A connection is gone.
     pub(super) fn forget_seeker(&mut self, id: ConnectionId) {
-        if let Some(room) = &mut self.hub.cluster {
+        if let Some(room) = &mut self.state.cluster {
             room.seekers.forget(id);
         }
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Hears those again for whom the log has brought enough.
     pub(super) fn hear_seekers(&mut self) {
         let Some(room) = &mut self.cluster else { return };
@@ -122,7 +122,7 @@ impl<J: Journal> Hub<J> {
         let positions = room.positions();
         for (id, is_late) in room.seekers.release(&positions, self.clock.now_ms()) {
             self.counters().subscriptions_ahead_of_log.add(u64::from(is_late));
-            self.hear_again(id, Reason::Look);
+            self.resume_reading(id, PauseReason::RetainedSync);
         }
     }
 
@@ -133,7 +133,7 @@ impl<J: Journal> Hub<J> {
         }
         let retain = self.retain_for(message);
         self.admits_into_cluster(message).inspect_err(|_| self.counters().retained_refused.add(1))?;
-        Ok(Some(Retaining { retain, known: self.common.mirror().known(message.topic) }))
+        Ok(Some(Retaining { retain, known: self.context.mirror().known(message.topic) }))
     }
 
     /// Whether the store of the cluster retains a message.
@@ -141,7 +141,7 @@ impl<J: Journal> Hub<J> {
         if !message.retain || message.payload.is_empty() {
             return Ok(());
         }
-        let admitted = self.common.exchange().admits_retained(message.topic, message.kept_bytes());
+        let admitted = self.context.exchange().admits_retained(message.topic, message.kept_bytes());
         admitted.map_err(NotRouted::NotRetained)
     }
 
@@ -158,7 +158,7 @@ impl<J: Journal> Hub<J> {
     /// The log has brought a message with RETAIN. Who subscribes from now on gets it from the store.
     pub(super) fn retain_from_log(&self, message: &MessageRef<'_>) {
         if let Some(at) = LogPlace::of(message.id).filter(|_| !is(Mutant::RetainsByStreamAlone)) {
-            let is_remembered = self.common.mirror().take_from_log(at, message, &self.common_store());
+            let is_remembered = self.context.mirror().take_from_log(at, message, &self.common_store());
             self.counters().retained_unconfirmed.add(u64::from(!is_remembered));
         }
     }
@@ -170,7 +170,7 @@ impl<J: Journal> Hub<J> {
             // Each node retains it by itself.
             return false;
         }
-        let standing = self.common.mirror().standing(message.topic(), &self.common_store());
+        let standing = self.context.mirror().standing(message.topic(), &self.common_store());
         self.counters().retained_unconfirmed.add(u64::from(standing == Standing::Overdue));
         let (id, now_ms) = (self.id(index), self.clock.now_ms());
         if standing == Standing::Awaited
@@ -192,7 +192,7 @@ impl<J: Journal> Hub<J> {
     }
 
     fn common_store(&self) -> CommonStore<'_> {
-        CommonStore { exchange: self.common.exchange(), ledger: self.memory.ledger(), now_ms: self.clock.now_ms() }
+        CommonStore { exchange: self.context.exchange(), ledger: self.memory.ledger(), now_ms: self.clock.now_ms() }
     }
 
     /// From where on the log brings a new subscription of a session its messages, where there is a log.

@@ -5,17 +5,17 @@ use tautwire_protocol::QoS;
 use tautwire_session::{AckLevel, Change, Journal, LogPosition, Outbound};
 
 use super::port::ClusterRequest;
-use crate::ack::{Ack, Delayed};
-use crate::connections::Reason;
-use crate::hub::Hub;
+use crate::ack::{Ack, DelayedAck};
+use crate::connections::PauseReason;
 use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::shard::Shard;
+use crate::state::ShardState;
 
 /// With fewer messages that wait for its client, a session that had no room for a message reads on.
 pub(super) const QUEUE_LOW: usize = 16;
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Applies a change, and does what has to be done for the cluster before and after. There is no journal.
     #[cold]
     #[inline(never)]
@@ -106,7 +106,7 @@ impl<J: Journal> Hub<J> {
         let Some(served) = served else { return };
         let (client, reached) = (served.client(), served.reached());
         let connection = &self.connections[index];
-        let is_at_once = level == AckLevel::Memory && !connection.delays_any(Ack::answers_publish);
+        let is_at_once = level == AckLevel::Memory && !connection.has_delayed_ack(Ack::is_publish_ack);
         let until = match level {
             AckLevel::Memory => connection.delayed_positions().map_or_else(LogPosition::default, |(_, last)| last),
             AckLevel::Os | AckLevel::Disk | AckLevel::Quorum => served.promise(),
@@ -116,14 +116,14 @@ impl<J: Journal> Hub<J> {
             Ack::Deliver(..) | Ack::Release(..) => is(Mutant::TellsBeforeSaved),
             _ => false,
         };
-        if is_at_once || until <= reached && !connection.delays_acks() || leaves_too_early {
+        if is_at_once || until <= reached && !connection.has_delayed_acks() || leaves_too_early {
             self.amend(client, &mut ack);
-            self.stopwatch.note_acknowledged(&ack);
+            self.latency_recorder.note_acknowledged(&ack);
             self.write_delayed_ack(index, &ack);
             return;
         }
-        let Hub { connections, memory, stopwatch, .. } = self;
-        let delayed = Delayed { until, level, since: stopwatch.stamp(), ack };
+        let ShardState { connections, memory, latency_recorder, .. } = self;
+        let delayed = DelayedAck { until, level, since: latency_recorder.stamp(), ack };
         connections[index].delay_ack(delayed, memory.ledger());
     }
 
@@ -142,30 +142,30 @@ impl<J: Journal> Hub<J> {
         let (client, reached, is_all) = (served.client(), served.reached(), served.reached() == served.promise());
         if let Some(id) = room.claimed_by(session) {
             if is_all {
-                self.hear_again(id, Reason::Claim);
+                self.resume_reading(id, PauseReason::SessionClaim);
             }
             return;
         }
         let Some(index) = self.sessions.connection(session) else { return };
         while let Some((until, _)) = self.connections[index].delayed_positions()
-            && let Some((ack, since)) = self.connections[index].next_delayed_ack(|until, _| until <= reached)
+            && let Some((ack, since)) = self.connections[index].pop_delayed_ack(|until, _| until <= reached)
         {
             let mut ack = self.refuse_if_not_stored(index, session, until, ack);
             self.amend(client, &mut ack);
-            self.stopwatch.note_waited(&ack, since);
+            self.latency_recorder.note_waited(&ack, since);
             self.write_delayed_ack(index, &ack);
         }
-        self.hear_after_acks(index);
+        self.resume_after_acks(index);
     }
 }
 
 impl<J: Journal> Shard<J> {
     /// Sends the states of sessions that are to be saved.
     pub(super) fn save_sessions(&mut self) {
-        while let Some((session, client, number)) = self.hub.cluster.as_mut().and_then(|room| room.next_save()) {
-            self.hub.keep_terms(session, false);
-            let state = self.hub.state_of(session, None);
-            if let Some(room) = &mut self.hub.cluster {
+        while let Some((session, client, number)) = self.state.cluster.as_mut().and_then(|room| room.next_save()) {
+            self.state.keep_terms(session, false);
+            let state = self.state.state_of(session, None);
+            if let Some(room) = &mut self.state.cluster {
                 room.ask(ClusterRequest::Save { client, number, state });
             }
         }

@@ -4,11 +4,11 @@ use tautwire_session::Journal;
 
 use super::port::ClusterRequest;
 use super::state::encode;
-use crate::hub::Hub;
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::shard::Shard;
+use crate::state::ShardState;
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// What the record is to keep of a session; nothing of one that ends with its connection.
     pub(super) fn state_of(&self, session: SessionIndex, left_at_ms: Option<u64>) -> Vec<u8> {
         match &self.cluster {
@@ -23,7 +23,7 @@ impl<J: Journal> Hub<J> {
 impl<J: Journal> Shard<J> {
     /// The broker is going down: other nodes may have the session of a connection at once.
     pub(crate) fn part_for_cluster(&mut self, index: ConnectionIndex) {
-        if self.hub.is_in_cluster() {
+        if self.state.is_in_cluster() {
             self.part(index);
         }
     }
@@ -33,14 +33,14 @@ impl<J: Journal> Shard<J> {
     #[cold]
     #[inline(never)]
     pub(crate) fn leave_cluster(&mut self, session: SessionIndex) {
-        self.hub.keep_terms(session, true);
-        let state = self.hub.state_of(session, Some(self.hub.clock.now_ms()));
-        self.hub.leave_groups(session, state.is_empty());
-        let Some(room) = &mut self.hub.cluster else { return };
+        self.state.keep_terms(session, true);
+        let state = self.state.state_of(session, Some(self.state.clock.now_ms()));
+        self.state.leave_groups(session, state.is_empty());
+        let Some(room) = &mut self.state.cluster else { return };
         if let Some(served) = room.leave(session) {
             room.ask(ClusterRequest::Left { client: served.client(), state });
         }
         self.end_session(session);
-        self.hub.hear_those_ahead_of_cluster();
+        self.state.hear_those_ahead_of_cluster();
     }
 }

@@ -8,10 +8,10 @@ use tautwire_session::{Change, Journal};
 
 use super::room::LogPlace;
 use super::state::subscription_bytes;
-use crate::handshake::will_bytes;
-use crate::hub::Hub;
+use crate::connect::will_bytes;
 use crate::place::SessionIndex;
 use crate::shard::Shard;
+use crate::state::ShardState;
 
 /// What a message of the window takes by its place: the message itself with some Subscription Identifiers, and its place among the open ones.
 const WINDOW_MESSAGE_BYTES: usize = 64;
@@ -30,18 +30,18 @@ pub(crate) enum Fit {
 impl<J: Journal> Shard<J> {
     /// The state of a client's session could not be saved. Other sessions lose nothing, and this one what has happened since it was saved last.
     pub(super) fn end_too_large(&mut self, client: ClientKey) {
-        self.hub.counters().states_too_large.add(1);
+        self.state.counters().states_too_large.add(1);
         if let Some(session) = self.part_from(client, Refusal::TooMany.into()) {
             self.end_for_cluster(session, DisconnectReason::QuotaExceeded, WHY);
         }
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Whether the state of a session has room for one more filter.
     #[cold]
     pub(crate) fn has_state_room_for(&mut self, session: SessionIndex, filter: &str) -> bool {
-        let Hub { cluster: Some(room), sessions, .. } = self else { return true };
+        let ShardState { cluster: Some(room), sessions, .. } = self else { return true };
         if !room.is_kept(session) {
             return true;
         }

@@ -30,8 +30,8 @@ impl<J: Journal> Shard<J> {
     #[cold]
     #[inline(never)]
     pub(crate) fn publish_sys_of_cluster(&mut self, totals: &Totals, interval_ms: u64) {
-        let now_ms = self.hub.clock.now_ms();
-        let Some(room) = &mut self.hub.cluster else { return };
+        let now_ms = self.state.clock.now_ms();
+        let Some(room) = &mut self.state.cluster else { return };
         if !std::mem::replace(&mut room.nodes.is_listening, true) {
             room.listen(NODES_TOPIC);
         }
@@ -66,11 +66,11 @@ impl<J: Journal> Shard<J> {
 
     /// Another node tells its values. One shard publishes for all, so the others do not care.
     pub(super) fn hear_of_node(&mut self, payload: &[u8]) {
-        if self.hub.common.shard() != ShardIndex(0) {
+        if self.state.context.shard() != ShardIndex(0) {
             return;
         }
-        let now_ms = self.hub.clock.now_ms();
-        let Some(room) = &mut self.hub.cluster else { return };
+        let now_ms = self.state.clock.now_ms();
+        let Some(room) = &mut self.state.cluster else { return };
         match Told::read(payload) {
             Some(Told { interval_s, name, values }) => {
                 room.nodes.hear(name, values, interval_s.saturating_mul(1000), now_ms)

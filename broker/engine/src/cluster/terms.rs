@@ -7,11 +7,11 @@ use tautwire_message::MessageRef;
 use tautwire_session::{Change, Journal, KeptWill};
 
 use super::port::ClusterRequest;
-use crate::hub::Hub;
 use crate::mutant::{Mutant, is};
 use crate::place::SessionIndex;
+use crate::state::ShardState;
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Tells the cluster what holds now for a session, if that is news. It is safe with the state that is saved next, or left.
     pub(super) fn keep_terms(&mut self, session: SessionIndex, is_leaving: bool) {
         let now_ms = self.clock.now_ms();

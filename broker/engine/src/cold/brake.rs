@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tautwire_protocol::{FixedHeader, PacketType};
 use tautwire_session::Journal;
 
-use crate::connections::Reason;
-use crate::hub::Hub;
+use crate::connections::PauseReason;
 use crate::place::ConnectionIndex;
+use crate::state::ShardState;
 use crate::written::is_to_be_kept;
 
 /// Once the store has answered no shard for so long, nobody waits for it: the account of memory refuses what is too much.
@@ -15,7 +15,7 @@ const STALLED_MS: u64 = 10_000;
 /// The store wakes only the shard that it answers. Those who wait on another one are heard after so long.
 const LOOK_MS: u64 = 5;
 /// Bytes of messages that come in a turn before it is looked which can leave memory, but no more than may stay there.
-const TURN_BYTES: u64 = 4 << 20;
+const TURN_MAX_BYTES: u64 = 4 << 20;
 /// Clients heard again in a turn.
 const HEARD_MAX: usize = 64;
 
@@ -47,29 +47,29 @@ impl Backlog {
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Whether half as much again as may be in memory waits for the store, besides what it is writing, which counts up to what may be in
     /// memory: the limits of the account are not to be met first. What can never leave memory may be as much; but then it is writing
     /// nothing, or only what the present turn has brought is to be looked at first.
     #[inline]
     fn is_store_behind(&self) -> bool {
-        let writing_bytes = self.common.backlog().moving_bytes(self.clock.now_ms());
-        let (hot_bytes, hot_max_bytes) = (self.hot_bytes(), self.cold.hot_max_bytes);
-        self.cold.port.is_some()
-            && (writing_bytes > 0 || hot_bytes > self.cold.looked_at_bytes + TURN_BYTES.min(hot_max_bytes))
+        let writing_bytes = self.context.backlog().moving_bytes(self.clock.now_ms());
+        let (hot_bytes, hot_max_bytes) = (self.hot_bytes(), self.spill.hot_max_bytes);
+        self.spill.port.is_some()
+            && (writing_bytes > 0 || hot_bytes > self.spill.looked_at_bytes + TURN_MAX_BYTES.min(hot_max_bytes))
             && hot_bytes.saturating_sub(writing_bytes.min(hot_max_bytes)) > hot_max_bytes + hot_max_bytes / 2
     }
 
     /// Has a PUBLISH wait whose message would stay in memory because the store is behind; says whether that is so. `first` is the first byte
-    /// of the packet. Messages of QoS 0 that are not to be retained go on, and so does what overtakes a PUBLISH.
+    /// of the packet. Messages of QoS 0 that are not to be retained go on, and so does what can_overtake a PUBLISH.
     #[inline]
     pub(crate) fn brake_for_cold(&mut self, index: ConnectionIndex, header: &FixedHeader, first: u8) -> bool {
         let adds = header.packet_type == PacketType::Publish && is_to_be_kept(first);
         let is_behind = adds && self.is_store_behind();
-        if is_behind && self.connections[index].hold(Reason::Cold) {
+        if is_behind && self.connections[index].pause_reading(PauseReason::Spill) {
             self.counters().clients_paused_for_cold.add(1);
             let id = self.id(index);
-            self.waiting.wait_for_cold(id);
+            self.paused_readers.wait_for_cold(id);
         }
         is_behind
     }
@@ -77,23 +77,23 @@ impl<J: Journal> Hub<J> {
     /// Whether some who wait may be heard.
     #[inline]
     pub(super) fn may_end_wait_for_cold(&self) -> bool {
-        self.waiting.any_for_cold() && !self.is_store_behind()
+        self.paused_readers.any_for_cold() && !self.is_store_behind()
     }
 
     /// It has been looked what could leave memory.
     pub(super) fn hear_those_who_wait_for_cold(&mut self) {
-        self.cold.looked_at_bytes = self.hot_bytes();
+        self.spill.looked_at_bytes = self.hot_bytes();
         if self.may_end_wait_for_cold() {
             for _ in 0..HEARD_MAX {
-                let Some(id) = self.waiting.next_for_cold() else { return };
-                self.hear_again(id, Reason::Cold);
+                let Some(id) = self.paused_readers.next_for_cold() else { return };
+                self.resume_reading(id, PauseReason::Spill);
             }
         }
     }
 
     /// When it is looked again whether some may be heard.
     pub(super) fn next_look_for_cold_ms(&self) -> Option<u64> {
-        self.waiting.any_for_cold().then_some(self.clock.now_ms() + LOOK_MS)
+        self.paused_readers.any_for_cold().then_some(self.clock.now_ms() + LOOK_MS)
     }
 }
 

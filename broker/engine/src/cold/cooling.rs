@@ -10,8 +10,8 @@ use tautwire_session::{Journal, Outbound};
 use super::{ColdRoom, Holder, RETRY_MS, WRITING_MAX_BYTES};
 use crate::ack::Ack;
 use crate::connections::Connection;
-use crate::hub::Hub;
 use crate::place::SessionIndex;
+use crate::state::ShardState;
 
 /// Entries of queues looked at in a turn, or twice as many as have come since the last turn.
 const TURN_STEPS: usize = 1_024;
@@ -51,15 +51,15 @@ impl ColdRoom {
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// The session's queue has more messages, or fewer that must stay hot.
     #[inline]
     pub(crate) fn list_for_cooling(&mut self, session: SessionIndex) {
-        if J::KEEPS && self.cold.port.is_some() {
-            self.cold.queued += 1;
+        if J::KEEPS && self.spill.port.is_some() {
+            self.spill.queued += 1;
             if self.sessions.place(session).outbound().is_some_and(|outbound| outbound.list_for_cooling()) {
                 let key = self.sessions.key(session);
-                self.cold.sessions.push_back(key);
+                self.spill.sessions.push_back(key);
                 self.prune_lines();
             }
         }
@@ -79,11 +79,11 @@ impl<J: Journal> Hub<J> {
     /// The client has been sent a message, or one more waits for it: they need not be hot if it leaves them lying.
     #[inline]
     pub(crate) fn rest_before_cooling(&mut self, session: SessionIndex) {
-        if J::KEEPS && self.cold.port.is_some() {
+        if J::KEEPS && self.spill.port.is_some() {
             let is_new = |outbound: &mut Outbound| !outbound.queue_stands_still() && outbound.begin_rest();
             if self.sessions.place(session).outbound().is_some_and(is_new) {
                 let key = self.sessions.key(session);
-                self.cold.resting.push_back((self.clock.now_ms() + REST_MS, key));
+                self.spill.resting.push_back((self.clock.now_ms() + REST_MS, key));
                 self.prune_lines();
             }
         }
@@ -92,30 +92,30 @@ impl<J: Journal> Hub<J> {
     /// Takes those out of the lines that have ended, and whoever stands there twice.
     #[inline]
     fn prune_lines(&mut self) {
-        if self.cold.sessions.len() + self.cold.resting.len() > self.cold.prune_at.max(PRUNE_MIN) {
+        if self.spill.sessions.len() + self.spill.resting.len() > self.spill.prune_at.max(PRUNE_MIN) {
             self.prune_long_lines();
         }
     }
 
     #[cold]
     fn prune_long_lines(&mut self) {
-        let Hub { sessions, cold, .. } = self;
+        let ShardState { sessions, spill, .. } = self;
         let mut seen = HashSet::new();
         let outbound = |key: &SessionKey| sessions.at(key).and_then(|session| sessions[session].outbound());
-        cold.sessions.retain(|key| outbound(key).is_some_and(Outbound::is_listed_for_cooling) && seen.insert(*key));
+        spill.sessions.retain(|key| outbound(key).is_some_and(Outbound::is_listed_for_cooling) && seen.insert(*key));
         seen.clear();
-        cold.resting.retain(|(_, key)| outbound(key).is_some_and(Outbound::rests) && seen.insert(*key));
-        cold.prune_at = 2 * (cold.sessions.len() + cold.resting.len());
+        spill.resting.retain(|(_, key)| outbound(key).is_some_and(Outbound::rests) && seen.insert(*key));
+        spill.prune_at = 2 * (spill.sessions.len() + spill.resting.len());
     }
 
     /// When a rest is over, if that is worth waking for.
     pub(super) fn next_rested_ms(&self) -> Option<u64> {
-        let (at_ms, _) = self.cold.resting.front()?;
+        let (at_ms, _) = self.spill.resting.front()?;
         (*at_ms > self.clock.now_ms() && self.excess_bytes() > 0).then_some(*at_ms)
     }
 
     fn any_rested(&self) -> bool {
-        self.cold.resting.front().is_some_and(|(at_ms, _)| *at_ms <= self.clock.now_ms())
+        self.spill.resting.front().is_some_and(|(at_ms, _)| *at_ms <= self.clock.now_ms())
     }
 
     /// Those whose rest is over stand in line.
@@ -124,16 +124,16 @@ impl<J: Journal> Hub<J> {
             if !self.any_rested() {
                 return;
             }
-            let Some((_, key)) = self.cold.resting.pop_front() else { return };
+            let Some((_, key)) = self.spill.resting.pop_front() else { return };
             let Some(session) = self.sessions.at(&key) else { continue };
             let Some(outbound) = self.sessions.place(session).outbound().filter(|outbound| outbound.rests()) else {
                 continue;
             };
             if outbound.end_rest() {
-                self.cold.resting.push_back((self.clock.now_ms() + REST_MS, key));
+                self.spill.resting.push_back((self.clock.now_ms() + REST_MS, key));
             }
             if outbound.list_for_cooling() {
-                self.cold.sessions.push_back(key);
+                self.spill.sessions.push_back(key);
             }
         }
     }
@@ -141,26 +141,26 @@ impl<J: Journal> Hub<J> {
     /// Whether there are messages to be made cold, and the store takes them.
     #[inline]
     pub(super) fn can_make_cold(&self) -> bool {
-        self.cold.port.is_some()
-            && (!self.cold.sessions.is_empty()
+        self.spill.port.is_some()
+            && (!self.spill.sessions.is_empty()
                 || self.any_rested()
-                || !self.cold.retained.is_empty()
+                || !self.spill.retained.is_empty()
                 || self.has_to_walk())
-            && self.cold.writing_bytes < WRITING_MAX_BYTES
-            && self.clock.now_ms() >= self.cold.write_again_ms
+            && self.spill.writing_bytes < WRITING_MAX_BYTES
+            && self.clock.now_ms() >= self.spill.write_again_ms
             && self.excess_bytes() > 0
     }
 
     /// Bytes that are to leave memory, besides those that are about to.
     pub(super) fn excess_bytes(&self) -> u64 {
-        self.hot_bytes().saturating_sub(self.cold.hot_max_bytes + self.cold.writing_bytes as u64)
+        self.hot_bytes().saturating_sub(self.spill.hot_max_bytes + self.spill.writing_bytes as u64)
     }
 
     pub(super) fn make_cold(&mut self) {
-        let queued = std::mem::take(&mut self.cold.queued);
+        let queued = std::mem::take(&mut self.spill.queued);
         if !self.can_make_cold() {
-            if self.cold.writing.is_empty() && (self.cold.sessions.is_empty() || self.excess_bytes() == 0) {
-                self.cold.known.forget();
+            if self.spill.writing.is_empty() && (self.spill.sessions.is_empty() || self.excess_bytes() == 0) {
+                self.spill.known.forget();
             }
             return;
         }
@@ -177,7 +177,7 @@ impl<J: Journal> Hub<J> {
         let mut steps = TURN_STEPS.max(2 * queued);
         while steps > 0
             && picked.bytes < most_bytes
-            && let Some(key) = self.cold.sessions.pop_front()
+            && let Some(key) = self.spill.sessions.pop_front()
         {
             let mut slice = SESSION_STEPS.min(steps);
             let before = slice;
@@ -191,7 +191,7 @@ impl<J: Journal> Hub<J> {
     fn pick_of_session(&mut self, key: SessionKey, picked: &mut Picked, most_bytes: usize, steps: &mut usize) {
         let Some(session) = self.sessions.at(&key) else { return };
         let connection = self.sessions.connection(session);
-        let Hub { sessions, connections, cold, .. } = self;
+        let ShardState { sessions, connections, spill, .. } = self;
         let Some(outbound) = sessions.place(session).outbound() else { return };
         let is_next_hot = connection.is_some() && !outbound.queue_stands_still();
         let hot_at_front = if is_next_hot { outbound.front_within(HOT_AT_FRONT, HOT_AT_FRONT_BYTES) } else { 0 };
@@ -199,11 +199,11 @@ impl<J: Journal> Hub<J> {
             && let Some((number, message)) = outbound.next_to_cool(hot_at_front, COLD_MIN_BYTES, steps)
         {
             let message = message.clone();
-            match cold.known.get(message.id()) {
-                Some(cold) => {
-                    outbound.cool(number, cold);
+            match spill.known.get(message.id()) {
+                Some(spill) => {
+                    outbound.cool(number, spill);
                 }
-                None => cold.pick(message, Holder::Queue { session: key, number }, picked),
+                None => spill.pick(message, Holder::Queue { session: key, number }, picked),
             }
         }
         while picked.bytes < most_bytes
@@ -211,16 +211,16 @@ impl<J: Journal> Hub<J> {
         {
             let message = message.clone();
             let is_needed = connection.is_some_and(|index| is_about_to_get(&connections[index], packet_id));
-            match cold.known.get(message.id()) {
+            match spill.known.get(message.id()) {
                 Some(_) if is_needed => {}
-                Some(cold) => {
-                    outbound.cool_sent(packet_id, cold);
+                Some(spill) => {
+                    outbound.cool_sent(packet_id, spill);
                 }
-                None => cold.pick(message, Holder::Window { session: key, packet_id }, picked),
+                None => spill.pick(message, Holder::Window { session: key, packet_id }, picked),
             }
         }
         if outbound.has_more_to_cool(hot_at_front) || outbound.has_more_sent_to_cool() {
-            cold.sessions.push_back(key);
+            spill.sessions.push_back(key);
         } else {
             outbound.unlist_for_cooling();
         }
@@ -231,11 +231,11 @@ impl<J: Journal> Hub<J> {
         if messages.is_empty() {
             return;
         }
-        let ticket = self.cold.ticket();
-        self.cold.writing_bytes += bytes;
-        self.common.backlog().add(bytes, self.clock.now_ms());
+        let ticket = self.spill.ticket();
+        self.spill.writing_bytes += bytes;
+        self.context.backlog().add(bytes, self.clock.now_ms());
         let ids: Vec<_> = messages.iter().map(Message::id).collect();
-        if !self.cold.post(ColdOrder::Write { ticket, messages }) {
+        if !self.spill.post(ColdOrder::Write { ticket, messages }) {
             self.note_answered(bytes);
             ids.into_iter().for_each(|id| self.stays_hot(id));
         }
@@ -243,13 +243,13 @@ impl<J: Journal> Hub<J> {
 
     /// The store has nothing more to do with so many bytes.
     fn note_answered(&mut self, bytes: usize) {
-        self.cold.writing_bytes -= bytes;
-        self.common.backlog().take(bytes, self.clock.now_ms());
+        self.spill.writing_bytes -= bytes;
+        self.context.backlog().take(bytes, self.clock.now_ms());
     }
 
     /// Replaces messages by their records wherever they were found, now that they are written.
     pub(super) fn note_written_cold(&mut self, messages: Vec<(Message, Option<Slot>)>) {
-        let Some(shelf) = self.cold.shelf() else { return };
+        let Some(shelf) = self.spill.shelf() else { return };
         let (mut written, mut retained) = (Vec::new(), Vec::new());
         for (message, slot) in messages {
             self.note_answered(message.kept_bytes());
@@ -258,7 +258,7 @@ impl<J: Journal> Hub<J> {
                 continue;
             };
             let cold = Cold::new(&message, slot, &shelf);
-            for holder in self.cold.writing.remove(&message.id()).unwrap_or_default() {
+            for holder in self.spill.writing.remove(&message.id()).unwrap_or_default() {
                 match holder {
                     Holder::Queue { session, number } => self.cool_queued(&session, number, &cold),
                     Holder::Window { session, packet_id } => self.cool_sent(&session, packet_id, &cold),
@@ -268,11 +268,11 @@ impl<J: Journal> Hub<J> {
             written.push((message, cold));
         }
         if !retained.is_empty() {
-            self.common.exchange().cool_retained(retained);
+            self.context.exchange().cool_retained(retained);
         }
         for (message, cold) in written {
             if message.is_shared() {
-                self.cold.known.insert(message.id(), cold);
+                self.spill.known.insert(message.id(), cold);
             }
         }
     }
@@ -302,8 +302,8 @@ impl<J: Journal> Hub<J> {
     /// A message could not be written. Its holders are looked at again later.
     #[cold]
     fn stays_hot(&mut self, id: tautwire_message::MessageId) {
-        self.cold.write_again_ms = self.clock.now_ms() + RETRY_MS;
-        for holder in self.cold.writing.remove(&id).unwrap_or_default() {
+        self.spill.write_again_ms = self.clock.now_ms() + RETRY_MS;
+        for holder in self.spill.writing.remove(&id).unwrap_or_default() {
             match holder {
                 Holder::Queue { session, number } => {
                     let Some(session) = self.sessions.at(&session) else { continue };
@@ -319,7 +319,7 @@ impl<J: Journal> Hub<J> {
                     }
                     self.list_for_cooling(session);
                 }
-                Holder::Retained => self.cold.walked_hot_bytes = 0,
+                Holder::Retained => self.spill.walked_hot_bytes = 0,
             }
         }
     }
@@ -327,5 +327,5 @@ impl<J: Journal> Hub<J> {
 
 /// Whether a message of the window waits for the log before it is sent for the first time.
 fn is_about_to_get(connection: &Connection, id: PacketId) -> bool {
-    connection.delays_any(|ack| matches!(ack, Ack::Deliver(delivered, _) if *delivered == id))
+    connection.has_delayed_ack(|ack| matches!(ack, Ack::Deliver(delivered, _) if *delivered == id))
 }

@@ -16,8 +16,8 @@ use tautwire_protocol::PacketId;
 use tautwire_router::{RetainedWalk, SessionKey};
 use tautwire_session::Journal;
 
-use crate::hub::Hub;
 use crate::shard::Shard;
+use crate::state::ShardState;
 
 pub(crate) use brake::Backlog;
 pub(crate) use reading::Unread;
@@ -153,16 +153,16 @@ impl<J: Journal> Shard<J> {
     /// Gives the shard a way to a store for messages that need not be in memory. To be called before sessions are
     /// [restored](Shard::restore). Without a journal that keeps, it is not used.
     pub fn connect_cold(&mut self, port: Box<dyn ColdPort>) {
-        let hot_max_bytes = self.hub.regime.settings().hot_max_bytes();
-        self.hub.cold.connect(port, hot_max_bytes);
+        let hot_max_bytes = self.state.config.settings().hot_max_bytes();
+        self.state.spill.connect(port, hot_max_bytes);
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Does what the store's answers make possible, and asks for more. To be called once a turn.
     #[inline]
     pub(crate) fn tend_cold(&mut self) {
-        if J::KEEPS && self.cold.port.is_some() {
+        if J::KEEPS && self.spill.port.is_some() {
             self.take_cold_answers();
             self.retry_reading();
             self.forget_replaced();
@@ -174,22 +174,22 @@ impl<J: Journal> Hub<J> {
     /// Whether there is something to do for the store or its answers.
     #[inline]
     pub(crate) fn has_cold_work(&self) -> bool {
-        J::KEEPS && (self.cold.has_answer() || self.can_make_cold() || self.may_end_wait_for_cold())
+        J::KEEPS && (self.spill.has_answer() || self.can_make_cold() || self.may_end_wait_for_cold())
     }
 
     /// When something is to be tried again.
     pub(crate) fn next_cold_ms(&self) -> Option<u64> {
-        if !J::KEEPS || self.cold.port.is_none() {
+        if !J::KEEPS || self.spill.port.is_none() {
             return None;
         }
-        let writes_at_ms = (self.cold.write_again_ms > self.clock.now_ms()).then_some(self.cold.write_again_ms);
+        let writes_at_ms = (self.spill.write_again_ms > self.clock.now_ms()).then_some(self.spill.write_again_ms);
         let rested_at_ms = self.next_rested_ms();
-        let retries_at_ms = self.cold.retries.front().map(|(at_ms, _)| *at_ms);
+        let retries_at_ms = self.spill.retries.front().map(|(at_ms, _)| *at_ms);
         [retries_at_ms, writes_at_ms, rested_at_ms, self.next_look_for_cold_ms()].into_iter().flatten().min()
     }
 
     fn take_cold_answers(&mut self) {
-        while let Some(answer) = self.cold.next_answer() {
+        while let Some(answer) = self.spill.next_answer() {
             match answer {
                 ColdAnswer::Written { messages, .. } => self.note_written_cold(messages),
                 ColdAnswer::Read { ticket, messages } => self.take_read(ticket, messages),

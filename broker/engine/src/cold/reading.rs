@@ -7,17 +7,17 @@ use tautwire_router::SessionKey;
 use tautwire_session::{Journal, Outbound};
 
 use super::{ColdRoom, READING_MAX, READING_MAX_BYTES, RETRY_MS};
-use crate::connections::{Back, Replay};
-use crate::ending::Ending;
-use crate::hub::Hub;
+use crate::connections::{LoadResult, Replay};
 use crate::jobs::Job;
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::session_cleanup::SessionCleanup;
 use crate::share_queue::Redispatch;
+use crate::state::ShardState;
 use crate::survey::{Fetch, Fetched, Reply, UnderWay};
 
 /// Read ahead for one client at a time: messages, and bytes of them.
 const AHEAD_MAX: usize = 128;
-const AHEAD_MAX_BYTES: usize = 256 << 10;
+const READ_AHEAD_MAX_BYTES: usize = 256 << 10;
 /// The same where memory is short.
 const AHEAD_SHORT_BYTES: usize = 16 << 10;
 
@@ -31,7 +31,7 @@ pub(crate) enum Reader {
     /// Retained messages that go to the queue of a session whose client has gone.
     Settling(Box<(SessionKey, Replay)>),
     /// What a session leaves behind.
-    Clearing(Box<Ending>),
+    Clearing(Box<SessionCleanup>),
     /// Messages of the queue of this shared subscription.
     Draining(Arc<str>),
     /// Messages that a member of shared subscriptions has not acknowledged in time.
@@ -70,7 +70,7 @@ impl ColdRoom {
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// The message of the window that is to be sent again next, if it is cold: `Err` where it must be read first.
     pub(crate) fn read_to_resend(
         &mut self,
@@ -96,15 +96,15 @@ impl<J: Journal> Hub<J> {
 
     fn read_for_queue(&mut self, session: SessionIndex, index: ConnectionIndex, cold: &Cold) -> Option<Message> {
         let reader = Reader::Queue(self.id(index));
-        let back = self.connections[index].read_back();
+        let back = self.connections[index].load_queue();
         match back.take(cold) {
-            Back::Here(message) => return Some(message),
-            Back::Failed => {
-                back.put_off();
+            LoadResult::Loaded(message) => return Some(message),
+            LoadResult::Failed => {
+                back.defer();
                 self.retry_later(reader);
             }
-            Back::Missing if back.is_idle() => {
-                let send_maximum = usize::from(self.connections[index].agreement().send_maximum);
+            LoadResult::Missing if back.is_idle() => {
+                let send_maximum = usize::from(self.connections[index].connect_parameters().send_maximum);
                 let outbound = self.sessions[session].outbound()?;
                 let most = send_maximum.saturating_sub(outbound.in_flight()).clamp(1, AHEAD_MAX);
                 let ahead_bytes = self.ahead_bytes();
@@ -114,12 +114,12 @@ impl<J: Journal> Hub<J> {
                     portion(outbound.cold_resends(most), ahead_bytes)
                 };
                 if let Some(ticket) = self.ask(reader, wanted) {
-                    self.connections[index].read_back().wait_for(ticket);
+                    self.connections[index].load_queue().wait_for(ticket);
                 } else {
-                    self.connections[index].read_back().put_off();
+                    self.connections[index].load_queue().defer();
                 }
             }
-            Back::Missing => {}
+            LoadResult::Missing => {}
         }
         None
     }
@@ -130,24 +130,24 @@ impl<J: Journal> Hub<J> {
         let reader = Reader::Replay(self.id(index));
         let ahead_bytes = self.ahead_bytes();
         let Some(replay) = self.connections[index].replays().front_mut() else { return Err(Unread::Later) };
-        match replay.read_back.take(cold) {
-            Back::Here(message) => return Ok(message),
-            Back::Failed => {
-                replay.read_back.put_off();
+        match replay.load_queue.take(cold) {
+            LoadResult::Loaded(message) => return Ok(message),
+            LoadResult::Failed => {
+                replay.load_queue.defer();
                 self.retry_later(reader);
                 return Err(Unread::Failed);
             }
-            Back::Missing if replay.read_back.is_idle() => {
+            LoadResult::Missing if replay.load_queue.is_idle() => {
                 let wanted = portion(std::iter::once(cold).chain(replay.scan.cold_ahead()), ahead_bytes);
                 let ticket = self.ask(reader, wanted);
                 if let Some(replay) = self.connections[index].replays().front_mut() {
                     match ticket {
-                        Some(ticket) => replay.read_back.wait_for(ticket),
-                        None => replay.read_back.put_off(),
+                        Some(ticket) => replay.load_queue.wait_for(ticket),
+                        None => replay.load_queue.defer(),
                     }
                 }
             }
-            Back::Missing => {}
+            LoadResult::Missing => {}
         }
         Err(Unread::Later)
     }
@@ -160,20 +160,20 @@ impl<J: Journal> Hub<J> {
         cold: &Cold,
     ) -> Option<(Replay, Message)> {
         let key = self.sessions.key(session);
-        match replay.read_back.take(cold) {
-            Back::Here(message) => return Some((replay, message)),
-            Back::Failed => {
+        match replay.load_queue.take(cold) {
+            LoadResult::Loaded(message) => return Some((replay, message)),
+            LoadResult::Failed => {
                 replay.next = Some(Body::Cold(cold.clone()));
-                replay.read_back.put_off();
+                replay.load_queue.defer();
                 self.retry_later(Reader::Settling(Box::new((key, replay))));
             }
-            Back::Missing => {
+            LoadResult::Missing => {
                 let wanted = portion(std::iter::once(cold).chain(replay.scan.cold_ahead()), self.ahead_bytes());
                 replay.next = Some(Body::Cold(cold.clone()));
                 self.ask_or_wait(wanted, |ticket| {
                     match ticket {
-                        Some(ticket) => replay.read_back.wait_for(ticket),
-                        None => replay.read_back.put_off(),
+                        Some(ticket) => replay.load_queue.wait_for(ticket),
+                        None => replay.load_queue.defer(),
                     }
                     Reader::Settling(Box::new((key, replay)))
                 });
@@ -183,19 +183,23 @@ impl<J: Journal> Hub<J> {
     }
 
     /// The same for a message that a session leaves behind and somebody else is to get.
-    pub(crate) fn read_to_clear(&mut self, mut ending: Ending, cold: &Cold) -> Option<(Ending, Message)> {
-        match ending.read_back.take(cold) {
-            Back::Here(message) => return Some((ending, message)),
-            Back::Failed => {
-                ending.read_back.put_off();
+    pub(crate) fn read_to_clear(
+        &mut self,
+        mut ending: SessionCleanup,
+        cold: &Cold,
+    ) -> Option<(SessionCleanup, Message)> {
+        match ending.load_queue.take(cold) {
+            LoadResult::Loaded(message) => return Some((ending, message)),
+            LoadResult::Failed => {
+                ending.load_queue.defer();
                 self.retry_later(Reader::Clearing(Box::new(ending)));
             }
-            Back::Missing => {
+            LoadResult::Missing => {
                 let wanted = self.cold_from(ending.session, cold);
                 self.ask_or_wait(wanted, |ticket| {
                     match ticket {
-                        Some(ticket) => ending.read_back.wait_for(ticket),
-                        None => ending.read_back.put_off(),
+                        Some(ticket) => ending.load_queue.wait_for(ticket),
+                        None => ending.load_queue.defer(),
                     }
                     Reader::Clearing(Box::new(ending))
                 });
@@ -206,20 +210,20 @@ impl<J: Journal> Hub<J> {
 
     /// A message of the queue of a shared subscription; `None` where it must be read first.
     pub(crate) fn read_to_drain(&mut self, share: &Arc<str>, session: SessionIndex, cold: &Cold) -> Option<Message> {
-        let back = self.share_queues.read_back(share)?;
+        let back = self.share_queues.load_queue(share)?;
         match back.take(cold) {
-            Back::Here(message) => return Some(message),
-            Back::Failed => {
-                back.put_off();
+            LoadResult::Loaded(message) => return Some(message),
+            LoadResult::Failed => {
+                back.defer();
                 self.retry_later(Reader::Draining(share.clone()));
             }
-            Back::Missing => {
+            LoadResult::Missing => {
                 let wanted = self.cold_from(session, cold);
                 let ticket = self.ask(Reader::Draining(share.clone()), wanted);
-                let back = self.share_queues.read_back(share)?;
+                let back = self.share_queues.load_queue(share)?;
                 match ticket {
                     Some(ticket) => back.wait_for(ticket),
-                    None => back.put_off(),
+                    None => back.defer(),
                 }
             }
         }
@@ -233,16 +237,16 @@ impl<J: Journal> Hub<J> {
         mut redispatch: Box<Redispatch>,
         cold: &Cold,
     ) -> Option<(Box<Redispatch>, Message)> {
-        match redispatch.read_back.take(cold) {
-            Back::Here(message) => return Some((redispatch, message)),
-            Back::Failed => {
-                redispatch.read_back.put_off();
+        match redispatch.load_queue.take(cold) {
+            LoadResult::Loaded(message) => return Some((redispatch, message)),
+            LoadResult::Failed => {
+                redispatch.load_queue.defer();
                 self.retry_later(Reader::Redispatching(redispatch));
             }
-            Back::Missing => self.ask_or_wait(vec![cold.clone()], |ticket| {
+            LoadResult::Missing => self.ask_or_wait(vec![cold.clone()], |ticket| {
                 match ticket {
-                    Some(ticket) => redispatch.read_back.wait_for(ticket),
-                    None => redispatch.read_back.put_off(),
+                    Some(ticket) => redispatch.load_queue.wait_for(ticket),
+                    None => redispatch.load_queue.defer(),
                 }
                 Reader::Redispatching(redispatch)
             }),
@@ -260,16 +264,16 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn read_to_show(&mut self, mut fetch: Fetch, reply: Reply<Fetched>, cold: Cold) {
         self.ask_or_wait(vec![cold], |ticket| {
             match ticket {
-                Some(ticket) => fetch.read_back.wait_for(ticket),
-                None => fetch.read_back.put_off(),
+                Some(ticket) => fetch.load_queue.wait_for(ticket),
+                None => fetch.load_queue.defer(),
             }
             Reader::Showing(Box::new((fetch, reply)))
         });
     }
 
     fn ahead_bytes(&self) -> usize {
-        let is_short = self.hot_bytes() > 2 * self.cold.hot_max_bytes;
-        if is_short { AHEAD_SHORT_BYTES } else { AHEAD_MAX_BYTES }
+        let is_short = self.hot_bytes() > 2 * self.spill.hot_max_bytes;
+        if is_short { AHEAD_SHORT_BYTES } else { READ_AHEAD_MAX_BYTES }
     }
 
     /// Asks for messages. Where there is no room for that, the reader stands in line, and there is no ticket.
@@ -284,29 +288,29 @@ impl<J: Journal> Hub<J> {
 
     fn ask_or_wait(&mut self, wanted: Vec<Cold>, reader: impl FnOnce(Option<u64>) -> Reader) {
         let bytes = wanted.iter().map(Cold::kept_bytes).sum();
-        let ticket = self.cold.ticket();
-        if self.cold.has_room_to_read() && self.cold.post(ColdOrder::Read { ticket, messages: wanted }) {
-            self.cold.reading_bytes += bytes;
-            self.cold.asked.insert(ticket, Asked { reader: reader(Some(ticket)), bytes });
+        let ticket = self.spill.ticket();
+        if self.spill.has_room_to_read() && self.spill.post(ColdOrder::Read { ticket, messages: wanted }) {
+            self.spill.reading_bytes += bytes;
+            self.spill.asked.insert(ticket, Asked { reader: reader(Some(ticket)), bytes });
         } else {
             self.counters().cold_reads_put_off.add(1);
-            self.cold.in_line.push_back(reader(None));
+            self.spill.in_line.push_back(reader(None));
         }
     }
 
     #[cold]
     fn retry_later(&mut self, reader: Reader) {
-        self.cold.retries.push_back((self.clock.now_ms() + RETRY_MS, reader));
+        self.spill.retries.push_back((self.clock.now_ms() + RETRY_MS, reader));
     }
 
     pub(super) fn take_read(&mut self, ticket: u64, messages: ColdRead) {
-        let Some(Asked { reader, bytes }) = self.cold.asked.remove(&ticket) else { return };
-        self.cold.reading_bytes -= bytes;
+        let Some(Asked { reader, bytes }) = self.spill.asked.remove(&ticket) else { return };
+        self.spill.reading_bytes -= bytes;
         let messages = messages.into_messages(self.memory.ledger());
         match reader {
             Reader::Queue(id) => {
                 if let Some(connection) = self.connections.get(id) {
-                    connection.read_back().bring(ticket, messages);
+                    connection.load_queue().bring(ticket, messages);
                 }
                 self.pump_connection(id);
             }
@@ -314,30 +318,30 @@ impl<J: Journal> Hub<J> {
                 if let Some(connection) = self.connections.get(id)
                     && let Some(replay) = connection.replays().front_mut()
                 {
-                    replay.read_back.bring(ticket, messages);
+                    replay.load_queue.bring(ticket, messages);
                 }
                 self.pump_connection(id);
             }
             Reader::Settling(mut owed) => {
-                owed.1.read_back.bring(ticket, messages);
+                owed.1.load_queue.bring(ticket, messages);
                 self.scans.go_on_settling(*owed);
             }
             Reader::Clearing(mut ending) => {
-                ending.read_back.bring(ticket, messages);
+                ending.load_queue.bring(ticket, messages);
                 self.jobs.push(Job::Clear(*ending));
             }
             Reader::Draining(share) => {
-                if let Some(back) = self.share_queues.read_back(&share) {
+                if let Some(back) = self.share_queues.load_queue(&share) {
                     back.bring(ticket, messages);
                 }
                 self.jobs.push(Job::Drain(share));
             }
             Reader::Redispatching(mut redispatch) => {
-                redispatch.read_back.bring(ticket, messages);
+                redispatch.load_queue.bring(ticket, messages);
                 self.jobs.push(Job::Redispatch(redispatch));
             }
             Reader::Showing(mut shown) => {
-                shown.0.read_back.bring(ticket, messages);
+                shown.0.load_queue.bring(ticket, messages);
                 self.go_on_showing(*shown);
             }
             Reader::Nobody => {}
@@ -346,18 +350,18 @@ impl<J: Journal> Hub<J> {
 
     /// Those who stand in line ask again, as far as there is room.
     pub(super) fn serve_line(&mut self) {
-        for _ in 0..self.cold.in_line.len() {
-            if !self.cold.has_room_to_read() {
+        for _ in 0..self.spill.in_line.len() {
+            if !self.spill.has_room_to_read() {
                 return;
             }
-            let Some(reader) = self.cold.in_line.pop_front() else { return };
+            let Some(reader) = self.spill.in_line.pop_front() else { return };
             self.go_on_reading(reader);
         }
     }
 
     pub(super) fn retry_reading(&mut self) {
-        while self.cold.retries.front().is_some_and(|(at_ms, _)| *at_ms <= self.clock.now_ms())
-            && let Some((_, reader)) = self.cold.retries.pop_front()
+        while self.spill.retries.front().is_some_and(|(at_ms, _)| *at_ms <= self.clock.now_ms())
+            && let Some((_, reader)) = self.spill.retries.pop_front()
         {
             self.go_on_reading(reader);
         }
@@ -367,36 +371,36 @@ impl<J: Journal> Hub<J> {
         match reader {
             Reader::Queue(id) => {
                 if let Some(connection) = self.connections.get(id) {
-                    connection.read_back().go_on();
+                    connection.load_queue().go_on();
                 }
                 self.pump_connection(id);
             }
             Reader::Replay(id) => {
                 if let Some(connection) = self.connections.get(id) {
-                    connection.replays().iter_mut().for_each(|replay| replay.read_back.go_on());
+                    connection.replays().iter_mut().for_each(|replay| replay.load_queue.go_on());
                 }
                 self.pump_connection(id);
             }
             Reader::Settling(mut owed) => {
-                owed.1.read_back.go_on();
+                owed.1.load_queue.go_on();
                 self.scans.go_on_settling(*owed);
             }
             Reader::Clearing(mut ending) => {
-                ending.read_back.go_on();
+                ending.load_queue.go_on();
                 self.jobs.push(Job::Clear(*ending));
             }
             Reader::Draining(share) => {
-                if let Some(back) = self.share_queues.read_back(&share) {
+                if let Some(back) = self.share_queues.load_queue(&share) {
                     back.go_on();
                 }
                 self.jobs.push(Job::Drain(share));
             }
             Reader::Redispatching(mut redispatch) => {
-                redispatch.read_back.go_on();
+                redispatch.load_queue.go_on();
                 self.jobs.push(Job::Redispatch(redispatch));
             }
             Reader::Showing(mut shown) => {
-                shown.0.read_back.go_on();
+                shown.0.load_queue.go_on();
                 self.go_on_showing(*shown);
             }
             Reader::Nobody => {}

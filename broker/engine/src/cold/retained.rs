@@ -8,8 +8,8 @@ use tautwire_session::Journal;
 
 use super::cooling::{COLD_MIN_BYTES, ORDER_BYTES, Picked};
 use super::{ColdRoom, Holder};
-use crate::frames::Outgoing;
-use crate::hub::Hub;
+use crate::publish_packets::OutgoingPublish;
+use crate::state::ShardState;
 
 /// Places of the tree of retained messages looked at in a turn.
 const WALK_STEPS: u64 = 4 << 10;
@@ -57,62 +57,62 @@ impl ColdRoom {
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// A message has been retained. Where many are in memory, it is among the next to leave.
     #[inline]
-    pub(crate) fn list_retained_for_cooling(&mut self, outgoing: &Outgoing<'_>) {
+    pub(crate) fn list_retained_for_cooling(&mut self, outgoing: &OutgoingPublish<'_>) {
         if J::KEEPS
-            && self.cold.port.is_some()
-            && self.common.exchange().retained_hot_bytes() > self.cold.lists_from_bytes()
+            && self.spill.port.is_some()
+            && self.context.exchange().retained_hot_bytes() > self.spill.lists_from_bytes()
         {
             self.list_retained(outgoing);
         }
     }
 
     #[cold]
-    fn list_retained(&mut self, outgoing: &Outgoing<'_>) {
+    fn list_retained(&mut self, outgoing: &OutgoingPublish<'_>) {
         let MessageRef { topic, payload, .. } = outgoing.message;
         let bytes = outgoing.message.kept_bytes();
         if payload.is_empty() || bytes < COLD_MIN_BYTES || topic.starts_with("$SYS/") {
             return;
         }
-        let Hub { cold, common, .. } = self;
-        let exchange = common.exchange();
-        cold.retained.push(topic, bytes, exchange);
-        while cold.retained.bytes as u64 > cold.leaving_max_bytes() {
-            cold.retained.pop(exchange);
+        let ShardState { spill, context, .. } = self;
+        let exchange = context.exchange();
+        spill.retained.push(topic, bytes, exchange);
+        while spill.retained.bytes as u64 > spill.leaving_max_bytes() {
+            spill.retained.pop(exchange);
         }
     }
 
     /// Where few messages are in memory, most that are listed have been replaced or cleared.
     #[inline]
     pub(super) fn forget_replaced(&mut self) {
-        let Hub { cold, common, .. } = self;
-        let exchange = common.exchange();
-        if !cold.retained.is_empty() && exchange.retained_hot_bytes() <= cold.lists_from_bytes() {
-            while cold.retained.pop(exchange).is_some() {}
+        let ShardState { spill, context, .. } = self;
+        let exchange = context.exchange();
+        if !spill.retained.is_empty() && exchange.retained_hot_bytes() <= spill.lists_from_bytes() {
+            while spill.retained.pop(exchange).is_some() {}
         }
     }
 
     /// Has messages written that have been retained here, as far as the store takes them now.
     pub(super) fn write_retained(&mut self) {
-        while !self.cold.retained.is_empty() && self.can_make_cold() {
+        while !self.spill.retained.is_empty() && self.can_make_cold() {
             let mut picked = Picked::default();
             let mut written = Vec::new();
             let most_bytes = ORDER_BYTES.min(usize::try_from(self.excess_bytes()).unwrap_or(usize::MAX));
-            let Hub { cold, common, .. } = self;
-            let exchange = common.exchange();
+            let ShardState { spill, context, .. } = self;
+            let exchange = context.exchange();
             while picked.bytes < most_bytes
-                && let Some(topic) = cold.retained.pop(exchange)
+                && let Some(topic) = spill.retained.pop(exchange)
             {
                 let Some(Body::Hot(message)) = exchange.retained_message(&topic) else { continue };
-                match cold.known.get(message.id()).cloned() {
-                    Some(cold) => written.push((message, cold)),
-                    None => cold.pick(message, Holder::Retained, &mut picked),
+                match spill.known.get(message.id()).cloned() {
+                    Some(spill) => written.push((message, spill)),
+                    None => spill.pick(message, Holder::Retained, &mut picked),
                 }
             }
             if !written.is_empty() {
-                self.common.exchange().cool_retained(written);
+                self.context.exchange().cool_retained(written);
             }
             self.write_cold(picked);
         }
@@ -121,24 +121,25 @@ impl<J: Journal> Hub<J> {
     /// The first shard makes retained messages cold, for all: when they are half of what may be hot, but not before many have
     /// come or gone since the last walk.
     pub(super) fn has_to_walk(&self) -> bool {
-        let hot_bytes = self.common.exchange().retained_staying_bytes();
-        self.common.is_first()
-            && hot_bytes > self.cold.hot_max_bytes / 2
-            && (self.cold.walk.is_under_way()
-                || hot_bytes.abs_diff(self.cold.walked_hot_bytes) > self.cold.hot_max_bytes / 8)
+        let hot_bytes = self.context.exchange().retained_staying_bytes();
+        self.context.is_first()
+            && hot_bytes > self.spill.hot_max_bytes / 2
+            && (self.spill.walk.is_under_way()
+                || hot_bytes.abs_diff(self.spill.walked_hot_bytes) > self.spill.hot_max_bytes / 8)
     }
 
     pub(super) fn pick_retained(&mut self, picked: &mut Picked, most_bytes: usize) {
         let mut found = Vec::new();
         let mut steps = WALK_STEPS;
-        let excess_bytes = self.common.exchange().retained_staying_bytes().saturating_sub(self.cold.hot_max_bytes / 4);
+        let excess_bytes =
+            self.context.exchange().retained_staying_bytes().saturating_sub(self.spill.hot_max_bytes / 4);
         let most_bytes = most_bytes.min(usize::try_from(excess_bytes).unwrap_or(usize::MAX));
-        self.common.exchange().hot_retained(&mut self.cold.walk, &mut steps, COLD_MIN_BYTES, most_bytes, &mut found);
-        if !self.cold.walk.is_under_way() {
-            self.cold.walked_hot_bytes = self.common.exchange().retained_staying_bytes();
+        self.context.exchange().hot_retained(&mut self.spill.walk, &mut steps, COLD_MIN_BYTES, most_bytes, &mut found);
+        if !self.spill.walk.is_under_way() {
+            self.spill.walked_hot_bytes = self.context.exchange().retained_staying_bytes();
         }
         for message in found {
-            self.cold.pick(message, Holder::Retained, picked);
+            self.spill.pick(message, Holder::Retained, picked);
         }
     }
 }

@@ -7,7 +7,7 @@ use tautwire_memory::{Charge, Kind, Ledger};
 
 /// How a topic is said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Alias {
+pub(crate) enum TopicAlias {
     /// By name alone.
     None,
     /// By name, and the alias stands for it from now on.
@@ -18,7 +18,7 @@ pub(crate) enum Alias {
 
 /// The aliases of both directions.
 #[derive(Debug, Default)]
-pub(super) struct Aliases {
+pub(super) struct TopicAliases {
     /// Set by the client [MQTT-3.3.2-12].
     incoming: HashMap<u16, Box<str>>,
     /// Set by us [MQTT-3.3.2-11].
@@ -30,15 +30,15 @@ pub(super) struct Aliases {
 /// Bytes of one alias besides its topic: its place in a table that is half full.
 const ALIAS_BYTES: usize = 64;
 
-impl Aliases {
+impl TopicAliases {
     /// Takes out the topic for which the client has set `alias`.
-    pub(super) fn take_in(&mut self, alias: u16) -> Option<Box<str>> {
+    pub(super) fn take_incoming(&mut self, alias: u16) -> Option<Box<str>> {
         let topic = self.incoming.remove(&alias)?;
         self.bytes -= ALIAS_BYTES + topic.len();
         Some(topic)
     }
 
-    pub(super) fn keep_in(&mut self, alias: u16, topic: Box<str>, ledger: &Arc<Ledger>) {
+    pub(super) fn store_incoming(&mut self, alias: u16, topic: Box<str>, ledger: &Arc<Ledger>) {
         self.bytes += ALIAS_BYTES + topic.len();
         if let Some(replaced) = self.incoming.insert(alias, topic) {
             self.bytes -= ALIAS_BYTES + replaced.len();
@@ -57,15 +57,15 @@ impl Aliases {
     }
 
     /// How to say `topic` to a client that takes aliases up to `maximum`.
-    pub(super) fn out_for(&self, topic: &str, maximum: u16) -> Alias {
+    pub(super) fn outgoing_for(&self, topic: &str, maximum: u16) -> TopicAlias {
         if let Some(alias) = self.outgoing.get(topic) {
-            return Alias::Use(*alias);
+            return TopicAlias::Use(*alias);
         }
         let next = self.outgoing.len() + 1;
-        if next <= usize::from(maximum) { Alias::Set(next as u16) } else { Alias::None }
+        if next <= usize::from(maximum) { TopicAlias::Set(next as u16) } else { TopicAlias::None }
     }
 
-    pub(super) fn keep_out(&mut self, topic: &str, alias: u16, ledger: &Arc<Ledger>) {
+    pub(super) fn store_outgoing(&mut self, topic: &str, alias: u16, ledger: &Arc<Ledger>) {
         self.outgoing.insert(topic.into(), alias);
         self.bytes += ALIAS_BYTES + topic.len();
         self.weigh(ledger);

@@ -8,15 +8,15 @@ use tautwire_memory::{Charge, Kind, Ledger};
 use tautwire_protocol::{ProtocolVersion, QoS};
 use tautwire_session::{AckLevel, LogPosition};
 
-use super::agreement::Agreement;
-use super::aliases::Alias;
-use super::extras::{Extras, Pace};
-use super::holds::{Holds, Reason};
+use super::aliases::TopicAlias;
+use super::auth_state::{AuthPhase, AuthState};
+use super::connect_parameters::ConnectParameters;
+use super::extras::{Extras, PublishRateState};
+use super::load_queue::LoadQueue;
 use super::output::{Output, OutputPool};
-use super::read_back::ReadBack;
+use super::read_pauses::{PauseReason, ReadPauses};
 use super::replay::Replay;
-use super::standing::{Exchange, Standing};
-use crate::ack::{Ack, Delayed, Stamp};
+use crate::ack::{Ack, DelayedAck, TimestampUs};
 use crate::mount::MountPoint;
 use crate::origin::{Offer, Origin, PackedPeer, Peer, Presence};
 use crate::place::{Alarm, NonZeroMs, SessionIndex};
@@ -42,16 +42,16 @@ pub(crate) const CONNECTION_BYTES: usize = size_of::<Connection>() + size_of::<O
 #[derive(Debug)]
 pub(crate) struct Connection {
     phase: Phase,
-    agreement: Agreement,
-    holds: Holds,
+    parameters: ConnectParameters,
+    read_pauses: ReadPauses,
     /// In the list of connections with fresh output.
-    is_fresh: bool,
+    is_dirty: bool,
     /// Any PUBLISH may be sent as it is, with its topic by name.
-    takes_any_publish: bool,
+    accepts_any_publish: bool,
     /// Its topics stand behind a mount point.
     is_mounted: bool,
     /// What an older connection of the same client had sent has been read; it can be taken over.
-    heard_older: bool,
+    has_read_previous: bool,
     /// What acknowledgements wait for.
     ack_level: AckLevel,
     /// In place of what all may send, where the listener says so.
@@ -60,9 +60,9 @@ pub(crate) struct Connection {
     topic_alias_maximum: Option<u16>,
     max_qos: Option<QoS>,
     /// QoS 2 messages that the client has sent on this connection and that are not complete.
-    receiving: u16,
+    inbound_qos2: u16,
     /// So many bytes of what is kept of the input have been looked at for packets that may overtake a message that waits.
-    heard_ahead_bytes: u32,
+    read_ahead_bytes: u32,
     generation: u32,
     /// When CONNECT was accepted, in seconds since the Unix epoch: what fits between the other fields.
     connected_s: u32,
@@ -70,44 +70,44 @@ pub(crate) struct Connection {
     last_received_ms: u64,
     /// Since when a packet has been incomplete.
     incomplete_since_ms: Option<NonZeroMs>,
-    alarm: Alarm,
+    timer: Alarm,
     origin: Option<Presence>,
     /// The other end, where `origin` is shared and does not know it.
     peer: PackedPeer,
     output: Option<Box<Output>>,
     extras: Option<Box<Extras>>,
     /// Who the client is, where that is asked.
-    standing: Option<Box<Standing>>,
+    auth_state: Option<Box<AuthState>>,
 }
 
 impl Connection {
     pub(super) fn vacant() -> Connection {
         Connection {
             phase: Phase::Vacant,
-            agreement: Agreement::UNKNOWN,
-            holds: Holds::default(),
-            is_fresh: false,
-            takes_any_publish: false,
+            parameters: ConnectParameters::UNKNOWN,
+            read_pauses: ReadPauses::default(),
+            is_dirty: false,
+            accepts_any_publish: false,
             is_mounted: false,
-            heard_older: false,
+            has_read_previous: false,
             ack_level: AckLevel::default(),
             packet_max_bytes: None,
             receive_maximum: None,
             topic_alias_maximum: None,
             max_qos: None,
-            receiving: 0,
-            heard_ahead_bytes: 0,
+            inbound_qos2: 0,
+            read_ahead_bytes: 0,
             generation: 0,
             connected_s: 0,
             session: None,
             last_received_ms: 0,
             incomplete_since_ms: None,
-            alarm: Alarm::default(),
+            timer: Alarm::default(),
             origin: None,
             peer: PackedPeer::default(),
             output: None,
             extras: None,
-            standing: None,
+            auth_state: None,
         }
     }
 
@@ -116,7 +116,7 @@ impl Connection {
         *self = Connection {
             phase: Phase::AwaitingConnect,
             generation: self.generation.wrapping_add(1),
-            alarm: self.alarm,
+            timer: self.timer,
             last_received_ms: now_ms,
             ..Connection::vacant()
         };
@@ -124,7 +124,7 @@ impl Connection {
 
     /// Frees the place.
     pub(super) fn vacate(&mut self) {
-        *self = Connection { generation: self.generation, alarm: self.alarm, ..Connection::vacant() };
+        *self = Connection { generation: self.generation, timer: self.timer, ..Connection::vacant() };
     }
 
     // Its life.
@@ -145,13 +145,13 @@ impl Connection {
     }
 
     /// CONNECT has been accepted: from now on the connection serves `session` on these agreement.
-    pub(crate) fn serve(&mut self, session: SessionIndex, agreement: Agreement, now_ms: u64) {
+    pub(crate) fn bind_session(&mut self, session: SessionIndex, parameters: ConnectParameters, now_ms: u64) {
         self.phase = Phase::Open;
         self.connected_s = u32::try_from(now_ms / 1_000).unwrap_or(u32::MAX);
         self.session = Some(session);
-        self.takes_any_publish =
-            agreement.maximum_packet_size_bytes.is_none() && agreement.alias_maximum == 0 && !self.is_mounted;
-        self.agreement = agreement;
+        self.accepts_any_publish =
+            parameters.maximum_packet_size_bytes.is_none() && parameters.alias_maximum == 0 && !self.is_mounted;
+        self.parameters = parameters;
     }
 
     /// When the connection began to serve its session, in milliseconds since the Unix epoch, to the second.
@@ -172,14 +172,14 @@ impl Connection {
 
     /// Parts the connection from its session; gives the session, and the retained messages that are still owed.
     #[inline(always)]
-    pub(crate) fn part(&mut self) -> (Option<SessionIndex>, VecDeque<Replay>) {
+    pub(crate) fn unbind_session(&mut self) -> (Option<SessionIndex>, VecDeque<Replay>) {
         let replays = self.extras.take().map(|extras| extras.replays).unwrap_or_default();
         (self.session.take(), replays)
     }
 
     /// Notes that what an older connection of the same client had sent is to be read first; false where it has been.
-    pub(crate) fn hear_older_first(&mut self) -> bool {
-        !std::mem::replace(&mut self.heard_older, true)
+    pub(crate) fn read_previous_first(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_read_previous, true)
     }
 
     /// Where the connection comes from; `None` where its surroundings have not said so.
@@ -193,7 +193,7 @@ impl Connection {
     }
 
     /// Goes on with one origin of `shared`, where nobody needs to know more than the peer.
-    pub(crate) fn forget_origin(&mut self, shared: &mut Vec<Arc<Origin>>) {
+    pub(crate) fn share_origin(&mut self, shared: &mut Vec<Arc<Origin>>) {
         if let Some(presence) = &mut self.origin {
             self.peer = presence.origin().peer().into();
             presence.forget(shared);
@@ -256,101 +256,101 @@ impl Connection {
     // What was agreed.
 
     #[inline]
-    pub(crate) fn agreement(&self) -> &Agreement {
-        &self.agreement
+    pub(crate) fn connect_parameters(&self) -> &ConnectParameters {
+        &self.parameters
     }
 
     #[inline]
     pub(crate) fn version(&self) -> ProtocolVersion {
-        self.agreement.version
+        self.parameters.version
     }
 
     #[inline]
     pub(crate) fn is_v5(&self) -> bool {
-        self.agreement.version == ProtocolVersion::V5
+        self.parameters.version == ProtocolVersion::V5
     }
 
     /// A CONNECT is refused in the version that it was sent in.
     pub(crate) fn set_version(&mut self, version: ProtocolVersion) {
-        self.agreement.version = version;
+        self.parameters.version = version;
     }
 
     /// A CONNECT is refused with no more than its client accepts.
     pub(crate) fn set_maximum_packet_size(&mut self, bytes: Option<NonZeroU32>) {
-        self.agreement.maximum_packet_size_bytes = bytes;
+        self.parameters.maximum_packet_size_bytes = bytes;
     }
 
     /// Whether any PUBLISH may be sent as it is, with its topic by name: the client has set no Maximum Packet Size, takes no aliases,
     /// and has no mount point.
     #[inline]
-    pub(crate) fn takes_any_publish(&self) -> bool {
-        self.takes_any_publish
+    pub(crate) fn accepts_any_publish(&self) -> bool {
+        self.accepts_any_publish
     }
 
     // Whether it is heard.
 
     /// Whether reading from the client waits, for whatever reason.
     #[inline]
-    pub(crate) fn is_held(&self) -> bool {
-        !self.holds.is_empty()
+    pub(crate) fn is_reading_paused(&self) -> bool {
+        !self.read_pauses.is_empty()
     }
 
-    pub(crate) fn is_held_for(&self, reason: Reason) -> bool {
-        self.holds.contains(reason)
+    pub(crate) fn is_paused_for(&self, reason: PauseReason) -> bool {
+        self.read_pauses.contains(reason)
     }
 
-    /// Does not read from the client until [`Connection::let_go`]; says whether the reason is new.
-    pub(crate) fn hold(&mut self, reason: Reason) -> bool {
-        self.holds.add(reason)
+    /// Does not read from the client until [`Connection::clear_pause`]; says whether the reason is new.
+    pub(crate) fn pause_reading(&mut self, reason: PauseReason) -> bool {
+        self.read_pauses.add(reason)
     }
 
     /// A reason is gone; says whether it was there. The client could not be heard meanwhile, so it has not been silent; but one
     /// that waited for memory could.
-    pub(crate) fn let_go(&mut self, reason: Reason, now_ms: u64) -> bool {
-        let was_held = self.holds.remove(reason);
-        if was_held && reason != Reason::Memory {
+    pub(crate) fn clear_pause(&mut self, reason: PauseReason, now_ms: u64) -> bool {
+        let was_held = self.read_pauses.remove(reason);
+        if was_held && reason != PauseReason::Memory {
             self.last_received_ms = now_ms;
         }
         was_held
     }
 
     /// Whether a message that waits for memory is the only reason not to read from the client.
-    pub(crate) fn waits_for_memory_alone(&self) -> bool {
-        self.holds.is_only(Reason::Memory)
+    pub(crate) fn is_paused_only_for_memory(&self) -> bool {
+        self.read_pauses.is_only(PauseReason::Memory)
     }
 
     /// Whether a message that waits, for memory or for others to leave it, is the only reason: what may overtake it is heard.
-    pub(crate) fn is_heard_ahead(&self) -> bool {
-        self.holds.are_among([Reason::Memory, Reason::Cold])
+    pub(crate) fn can_read_ahead(&self) -> bool {
+        self.read_pauses.is_within([PauseReason::Memory, PauseReason::Spill])
     }
 
     #[inline]
-    pub(crate) fn heard_ahead_bytes(&self) -> usize {
-        self.heard_ahead_bytes as usize
+    pub(crate) fn read_ahead_bytes(&self) -> usize {
+        self.read_ahead_bytes as usize
     }
 
     /// So much of what is kept of the input has been looked at for what may overtake the message at its start.
-    pub(crate) fn hear_ahead_to(&mut self, bytes: usize) {
-        self.heard_ahead_bytes = u32::try_from(bytes).expect("input that is kept has less than 4 GiB");
+    pub(crate) fn set_read_ahead_bytes(&mut self, bytes: usize) {
+        self.read_ahead_bytes = u32::try_from(bytes).expect("input that is kept has less than 4 GiB");
     }
 
     // How fast it publishes.
 
     /// The client may publish what `bucket` gives.
-    pub(crate) fn pace(&mut self, bucket: PublishBucket) {
-        self.extras().pace = Some(Box::new(Pace { bucket, resumes_at_ms: 0 }));
+    pub(crate) fn set_publish_bucket(&mut self, bucket: PublishBucket) {
+        self.extras().pace = Some(Box::new(PublishRateState { bucket, resumes_at_ms: 0 }));
     }
 
     /// Ends that; gives the bucket, and when the client would have gone on if it waits for its rate.
-    pub(crate) fn end_pace(&mut self) -> Option<(PublishBucket, u64)> {
-        let Pace { bucket, resumes_at_ms } = *self.extras.as_mut()?.pace.take()?;
+    pub(crate) fn clear_publish_bucket(&mut self) -> Option<(PublishBucket, u64)> {
+        let PublishRateState { bucket, resumes_at_ms } = *self.extras.as_mut()?.pace.take()?;
         Some((bucket, resumes_at_ms))
     }
 
     /// The bucket, `new` where there was no rate when the client came.
-    pub(crate) fn bucket_or(&mut self, new: impl FnOnce() -> PublishBucket) -> &mut PublishBucket {
+    pub(crate) fn bucket_or_insert_with(&mut self, new: impl FnOnce() -> PublishBucket) -> &mut PublishBucket {
         let pace = &mut self.extras().pace;
-        &mut pace.get_or_insert_with(|| Box::new(Pace { bucket: new(), resumes_at_ms: 0 })).bucket
+        &mut pace.get_or_insert_with(|| Box::new(PublishRateState { bucket: new(), resumes_at_ms: 0 })).bucket
     }
 
     pub(crate) fn bucket(&mut self) -> Option<&mut PublishBucket> {
@@ -358,7 +358,7 @@ impl Connection {
     }
 
     /// The client waits for its rate until then.
-    pub(crate) fn note_resuming(&mut self, at_ms: u64) {
+    pub(crate) fn set_resume_at(&mut self, at_ms: u64) {
         if let Some(pace) = self.extras.as_mut().and_then(|extras| extras.pace.as_mut()) {
             pace.resumes_at_ms = at_ms;
         }
@@ -368,14 +368,14 @@ impl Connection {
 
     /// A whole packet has come.
     #[inline]
-    pub(crate) fn note_received(&mut self, now_ms: u64) {
+    pub(crate) fn record_received(&mut self, now_ms: u64) {
         self.last_received_ms = now_ms;
     }
 
     /// Starts or stops the clock for a packet that has begun; says whether it has been started.
-    pub(crate) fn note_incomplete(&mut self, consumed: bool, incomplete: bool, now_ms: u64) -> bool {
+    pub(crate) fn track_incomplete(&mut self, consumed: bool, incomplete: bool, now_ms: u64) -> bool {
         // A message does not wait for memory for ever: what would free it may be too far behind it to be heard ahead.
-        let is_timed = !self.is_held() || self.waits_for_memory_alone();
+        let is_timed = !self.is_reading_paused() || self.is_paused_only_for_memory();
         if consumed || !is_timed {
             self.incomplete_since_ms = None;
         }
@@ -397,12 +397,12 @@ impl Connection {
 
     /// Sets the place's timer to `at_ms`, unless it comes up sooner anyway; says whether it must be set.
     pub(crate) fn arm(&mut self, at_ms: u64) -> bool {
-        self.alarm.arm(at_ms)
+        self.timer.arm(at_ms)
     }
 
     /// The place's timer has come up; false where a sooner one has made it superfluous.
     pub(crate) fn disarm(&mut self, now_ms: u64) -> bool {
-        self.alarm.disarm(now_ms)
+        self.timer.disarm(now_ms)
     }
 
     // Its output.
@@ -413,13 +413,13 @@ impl Connection {
 
     /// The output, taken from `pool` where there is none.
     #[inline]
-    pub(crate) fn output_or_take(&mut self, pool: &mut OutputPool) -> &mut Output {
+    pub(crate) fn output_or_insert(&mut self, pool: &mut OutputPool) -> &mut Output {
         self.output.get_or_insert_with(|| pool.take())
     }
 
     /// All output has been written: the connection needs no buffer.
     #[inline]
-    pub(crate) fn put_output_away(&mut self, pool: &mut OutputPool) {
+    pub(crate) fn release_output(&mut self, pool: &mut OutputPool) {
         if let Some(output) = self.output.take() {
             pool.give_back(output);
         }
@@ -432,26 +432,26 @@ impl Connection {
 
     /// Notes fresh output; says whether the connection is not listed yet.
     #[inline]
-    pub(super) fn mark_fresh(&mut self) -> bool {
-        !std::mem::replace(&mut self.is_fresh, true)
+    pub(super) fn mark_dirty(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_dirty, true)
     }
 
     #[inline]
-    pub(super) fn is_fresh(&self) -> bool {
-        self.is_fresh
+    pub(super) fn is_dirty(&self) -> bool {
+        self.is_dirty
     }
 
     /// Whether the connection still has the output for which it was listed.
     #[inline]
-    pub(super) fn take_fresh(&mut self) -> bool {
-        std::mem::take(&mut self.is_fresh)
+    pub(super) fn take_dirty(&mut self) -> bool {
+        std::mem::take(&mut self.is_dirty)
     }
 
     // What it holds.
 
     /// The surroundings keep `bytes` of the client that have not been consumed.
     #[inline]
-    pub(crate) fn note_input(&mut self, bytes: usize, ledger: &Arc<Ledger>) {
+    pub(crate) fn set_input_bytes(&mut self, bytes: usize, ledger: &Arc<Ledger>) {
         if bytes > 0 {
             self.extras().input.get_or_insert_with(|| Charge::new(ledger, Kind::Input)).set(bytes);
         } else if self.extras.as_mut().is_some_and(|extras| extras.input.take().is_some()) {
@@ -462,7 +462,7 @@ impl Connection {
     /// Most connections need their extras while the client connects and subscribes, and never again.
     #[cold]
     fn drop_idle_extras(&mut self) {
-        self.extras.take_if(|extras| extras.are_idle());
+        self.extras.take_if(|extras| extras.is_unused());
     }
 
     /// Bytes that are held for the connection, its place included.
@@ -470,45 +470,45 @@ impl Connection {
         let output_bytes = self.output.as_ref().map_or(0, |output| output.held_bytes());
         let extras_bytes = self.extras.as_ref().map_or(0, |extras| {
             let input_bytes = extras.input.as_ref().map_or(0, Charge::bytes);
-            let pace_bytes = if extras.pace.is_some() { size_of::<Pace>() } else { 0 };
+            let pace_bytes = if extras.pace.is_some() { size_of::<PublishRateState>() } else { 0 };
             extras.aliases.bytes() + input_bytes + pace_bytes + size_of::<Extras>()
         });
-        let standing_bytes = self.standing.as_ref().map_or(0, |standing| standing.held_bytes());
+        let standing_bytes = self.auth_state.as_ref().map_or(0, |auth_state| auth_state.held_bytes());
         CONNECTION_BYTES + output_bytes + extras_bytes + standing_bytes
     }
 
     // Who the client is.
 
     #[inline]
-    pub(crate) fn standing(&self) -> Option<&Standing> {
-        self.standing.as_deref()
+    pub(crate) fn auth_state(&self) -> Option<&AuthState> {
+        self.auth_state.as_deref()
     }
 
     #[inline]
-    pub(crate) fn standing_mut(&mut self) -> Option<&mut Standing> {
-        self.standing.as_deref_mut()
+    pub(crate) fn auth_state_mut(&mut self) -> Option<&mut AuthState> {
+        self.auth_state.as_deref_mut()
     }
 
-    pub(crate) fn standing_or_new(&mut self) -> &mut Standing {
-        self.standing.get_or_insert_default()
+    pub(crate) fn auth_state_or_new(&mut self) -> &mut AuthState {
+        self.auth_state.get_or_insert_default()
     }
 
     /// Whether the client has to answer a challenge before its CONNECT is taken.
     pub(crate) fn is_challenged(&self) -> bool {
-        self.standing().is_some_and(|standing| standing.exchange() == Exchange::Challenged)
+        self.auth_state().is_some_and(|auth_state| auth_state.phase() == AuthPhase::Challenged)
     }
 
     /// Takes out what is known of the client, for the shard that the connection moves to.
-    pub(crate) fn give_standing(&mut self) -> Option<Box<Standing>> {
-        let mut standing = self.standing.take()?;
-        standing.leave(self.heard_ahead_bytes());
-        Some(standing)
+    pub(crate) fn release_auth_state(&mut self) -> Option<Box<AuthState>> {
+        let mut auth_state = self.auth_state.take()?;
+        auth_state.prepare_move(self.read_ahead_bytes());
+        Some(auth_state)
     }
 
     /// What is known of a client whose connection comes from another shard.
-    pub(crate) fn take_standing(&mut self, mut standing: Box<Standing>) {
-        self.hear_ahead_to(standing.arrive());
-        self.standing = Some(standing);
+    pub(crate) fn adopt_auth_state(&mut self, mut auth_state: Box<AuthState>) {
+        self.set_read_ahead_bytes(auth_state.finish_move());
+        self.auth_state = Some(auth_state);
     }
 
     // Acknowledgements that wait for the journal.
@@ -522,7 +522,7 @@ impl Connection {
         self.ack_level = level;
     }
 
-    pub(crate) fn delays_acks(&self) -> bool {
+    pub(crate) fn has_delayed_acks(&self) -> bool {
         self.extras.as_ref().is_some_and(|extras| !extras.delayed_acks.is_empty())
     }
 
@@ -532,15 +532,15 @@ impl Connection {
     }
 
     /// Whether one that is meant is among them.
-    pub(crate) fn delays_any(&self, is_meant: impl Fn(&Ack) -> bool) -> bool {
+    pub(crate) fn has_delayed_ack(&self, is_meant: impl Fn(&Ack) -> bool) -> bool {
         self.extras.iter().flat_map(|extras| &extras.delayed_acks).any(|delayed| is_meant(&delayed.ack))
     }
 
-    pub(crate) fn delay_ack(&mut self, delayed: Delayed, ledger: &Arc<Ledger>) {
+    pub(crate) fn delay_ack(&mut self, delayed: DelayedAck, ledger: &Arc<Ledger>) {
         let extras = self.extras();
-        extras.delayed_publish_acks += usize::from(delayed.ack.ends_publish());
+        extras.delayed_publish_acks += usize::from(delayed.ack.completes_publish());
         extras.delayed_acks.push_back(delayed);
-        extras.weigh_acks(ledger);
+        extras.update_acks_charge(ledger);
     }
 
     /// For what the first and the last of them wait.
@@ -550,11 +550,14 @@ impl Connection {
     }
 
     /// The next acknowledgement, if the journal has come as far as it needs, and since when it is one.
-    pub(crate) fn next_delayed_ack(&mut self, is_safe: impl Fn(LogPosition, AckLevel) -> bool) -> Option<(Ack, Stamp)> {
+    pub(crate) fn pop_delayed_ack(
+        &mut self,
+        is_safe: impl Fn(LogPosition, AckLevel) -> bool,
+    ) -> Option<(Ack, TimestampUs)> {
         let extras = self.extras.as_mut()?;
         extras.delayed_acks.front().filter(|delayed| is_safe(delayed.until, delayed.level))?;
-        let Delayed { ack, since, .. } = extras.delayed_acks.pop_front()?;
-        extras.delayed_publish_acks -= usize::from(ack.ends_publish());
+        let DelayedAck { ack, since, .. } = extras.delayed_acks.pop_front()?;
+        extras.delayed_publish_acks -= usize::from(ack.completes_publish());
         if extras.delayed_acks.is_empty() {
             extras.delayed_acks = VecDeque::new();
             extras.acks_charge = None;
@@ -566,22 +569,22 @@ impl Connection {
     }
 
     /// No output is written until the frame at `until` is safe.
-    pub(crate) fn gate(&mut self, until: LogPosition) {
+    pub(crate) fn block_output(&mut self, until: LogPosition) {
         self.extras().gate = Some(until);
     }
 
     #[inline]
-    pub(crate) fn is_gated(&self) -> bool {
+    pub(crate) fn is_output_blocked(&self) -> bool {
         self.extras.as_ref().is_some_and(|extras| extras.gate.is_some())
     }
 
     /// The frame that all output waits for, or none at all.
-    pub(crate) fn gated_until(&self) -> LogPosition {
+    pub(crate) fn output_blocked_until(&self) -> LogPosition {
         self.extras.as_ref().and_then(|extras| extras.gate).unwrap_or_default()
     }
 
     /// Lets output be written again if that frame is safe; says whether that is news.
-    pub(crate) fn open_gate(&mut self, reached: impl Fn(AckLevel) -> LogPosition) -> bool {
+    pub(crate) fn unblock_output(&mut self, reached: impl Fn(AckLevel) -> LogPosition) -> bool {
         let level = self.ack_level;
         let gate = self.extras.as_mut().map(|extras| &mut extras.gate);
         let is_opened = gate.is_some_and(|gate| gate.take_if(|until| *until <= reached(level)).is_some());
@@ -592,17 +595,17 @@ impl Connection {
     }
 
     /// QoS 2 messages that the client has sent on this connection and that are not complete [MQTT-3.3.4-7].
-    pub(crate) fn receiving(&self) -> u16 {
-        self.receiving
+    pub(crate) fn inbound_qos2(&self) -> u16 {
+        self.inbound_qos2
     }
 
-    pub(crate) fn begin_receiving(&mut self) {
-        self.receiving = self.receiving.saturating_add(1);
+    pub(crate) fn begin_inbound_qos2(&mut self) {
+        self.inbound_qos2 = self.inbound_qos2.saturating_add(1);
     }
 
     /// One is complete. It may be one of an earlier connection, which the client's quota does not tell apart either.
-    pub(crate) fn end_receiving(&mut self) {
-        self.receiving = self.receiving.saturating_sub(1);
+    pub(crate) fn end_inbound_qos2(&mut self) {
+        self.inbound_qos2 = self.inbound_qos2.saturating_sub(1);
     }
 
     /// Messages of the client that are answered, but whose answer waits.
@@ -621,44 +624,44 @@ impl Connection {
         &mut self.extras().replays
     }
 
-    pub(crate) fn read_back(&mut self) -> &mut ReadBack {
-        &mut self.extras().read_back
+    pub(crate) fn load_queue(&mut self) -> &mut LoadQueue {
+        &mut self.extras().load_queue
     }
 
     /// The search for the first of them goes on later; says whether that is new.
-    pub(crate) fn put_scan_off(&mut self) -> bool {
-        !std::mem::replace(&mut self.extras().scan_waits, true)
+    pub(crate) fn defer_scan(&mut self) -> bool {
+        !std::mem::replace(&mut self.extras().is_scan_deferred, true)
     }
 
     /// The search goes on.
     pub(crate) fn resume_scan(&mut self) {
-        self.extras().scan_waits = false;
+        self.extras().is_scan_deferred = false;
     }
 
     // Topic aliases.
 
-    /// Takes out the topic for which `alias` stands, to be put back by [`Connection::keep_alias_in`].
-    pub(crate) fn take_alias_in(&mut self, alias: u16) -> Option<Box<str>> {
-        self.extras.as_mut()?.aliases.take_in(alias)
+    /// Takes out the topic for which `alias` stands, to be put back by [`Connection::store_incoming_alias`].
+    pub(crate) fn take_incoming_alias(&mut self, alias: u16) -> Option<Box<str>> {
+        self.extras.as_mut()?.aliases.take_incoming(alias)
     }
 
-    pub(crate) fn keep_alias_in(&mut self, alias: u16, topic: Box<str>, ledger: &Arc<Ledger>) {
-        self.extras().aliases.keep_in(alias, topic, ledger);
+    pub(crate) fn store_incoming_alias(&mut self, alias: u16, topic: Box<str>, ledger: &Arc<Ledger>) {
+        self.extras().aliases.store_incoming(alias, topic, ledger);
     }
 
     /// How to say `topic` to a client that accepts aliases: the first topics get one each for the connection's life.
-    pub(crate) fn alias_for(&self, topic: &str) -> Alias {
-        match (self.agreement.alias_maximum, &self.extras) {
-            (0, _) => Alias::None,
-            (_, None) => Alias::Set(1),
-            (maximum, Some(extras)) => extras.aliases.out_for(topic, maximum),
+    pub(crate) fn alias_for(&self, topic: &str) -> TopicAlias {
+        match (self.parameters.alias_maximum, &self.extras) {
+            (0, _) => TopicAlias::None,
+            (_, None) => TopicAlias::Set(1),
+            (maximum, Some(extras)) => extras.aliases.outgoing_for(topic, maximum),
         }
     }
 
     /// The client has been told an alias.
-    pub(crate) fn note_alias(&mut self, topic: &str, alias: Alias, ledger: &Arc<Ledger>) {
-        if let Alias::Set(alias) = alias {
-            self.extras().aliases.keep_out(topic, alias, ledger);
+    pub(crate) fn store_outgoing_alias(&mut self, topic: &str, alias: TopicAlias, ledger: &Arc<Ledger>) {
+        if let TopicAlias::Set(alias) = alias {
+            self.extras().aliases.store_outgoing(topic, alias, ledger);
         }
     }
 

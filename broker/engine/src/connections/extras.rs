@@ -6,18 +6,18 @@ use std::sync::Arc;
 use tautwire_memory::{Charge, Kind, Ledger};
 use tautwire_session::LogPosition;
 
-use super::aliases::Aliases;
-use super::read_back::ReadBack;
+use super::aliases::TopicAliases;
+use super::load_queue::LoadQueue;
 use super::replay::Replay;
-use crate::ack::Delayed;
+use crate::ack::DelayedAck;
 use crate::quotas::PublishBucket;
 
 /// What only some connections need.
 #[derive(Debug, Default)]
 pub(super) struct Extras {
-    pub(super) aliases: Aliases,
+    pub(super) aliases: TopicAliases,
     /// Acknowledgements that wait for the journal, in order.
-    pub(super) delayed_acks: VecDeque<Delayed>,
+    pub(super) delayed_acks: VecDeque<DelayedAck>,
     /// Those of them that answer a PUBLISH for which no identifier is held.
     pub(super) delayed_publish_acks: usize,
     /// What they take.
@@ -27,37 +27,37 @@ pub(super) struct Extras {
     /// Retained messages still to be sent for a new subscription.
     pub(super) replays: VecDeque<Replay>,
     /// The search for the first of them is among those that go on later.
-    pub(super) scan_waits: bool,
+    pub(super) is_scan_deferred: bool,
     /// What has been read of the session's window and queue.
-    pub(super) read_back: ReadBack,
+    pub(super) load_queue: LoadQueue,
     /// Bytes of the client that are not consumed.
     pub(super) input: Option<Charge>,
     /// How fast the client may publish, where that is bounded.
-    pub(super) pace: Option<Box<Pace>>,
+    pub(super) pace: Option<Box<PublishRateState>>,
 }
 
 /// What the client may publish.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct PublishRateState {
     pub(super) bucket: PublishBucket,
     /// When a client that waits, or waited last, goes on.
     pub(super) resumes_at_ms: u64,
 }
 
 impl Extras {
-    pub(super) fn weigh_acks(&mut self, ledger: &Arc<Ledger>) {
-        let bytes = self.delayed_acks.capacity() * size_of::<Delayed>();
+    pub(super) fn update_acks_charge(&mut self, ledger: &Arc<Ledger>) {
+        let bytes = self.delayed_acks.capacity() * size_of::<DelayedAck>();
         self.acks_charge.get_or_insert_with(|| Charge::new(ledger, Kind::Output)).set(bytes);
     }
 
     /// Whether they say nothing.
-    pub(super) fn are_idle(&self) -> bool {
+    pub(super) fn is_unused(&self) -> bool {
         self.aliases.bytes() == 0
             && self.delayed_acks.is_empty()
             && self.gate.is_none()
             && self.replays.is_empty()
-            && !self.scan_waits
-            && self.read_back.is_empty()
+            && !self.is_scan_deferred
+            && self.load_queue.is_empty()
             && self.input.is_none()
             && self.pace.is_none()
     }

@@ -11,7 +11,7 @@ use tautwire_message::Message;
 use crate::place::NonZeroMs;
 
 /// A tail buffer with more room than this is freed rather than kept for the next connection.
-const KEPT_BUFFER_BYTES: usize = 64 << 10;
+const REUSED_BUFFER_BYTES: usize = 64 << 10;
 /// Buffers kept for reuse by one shard.
 const POOL_BYTES_MAX: usize = 2 << 20;
 
@@ -60,7 +60,7 @@ enum Segment {
 
 impl Segment {
     /// Bytes that the segment takes, if it is not a message, which counts where it is kept.
-    fn own_bytes(&self) -> usize {
+    fn owned_bytes(&self) -> usize {
         match self {
             Segment::Bytes(bytes) => bytes.capacity(),
             Segment::Chunk(_, range) => range.len(),
@@ -91,13 +91,13 @@ pub struct Output {
     /// Since when output has been pending without a byte taken.
     stalled_since_ms: Option<NonZeroMs>,
     /// Bytes of segments that are nobody else's.
-    own_bytes: usize,
+    owned_bytes: usize,
     charge: Charge,
 }
 
 /// How the tail was before something was appended to it.
 #[derive(Debug)]
-pub(crate) struct Before {
+pub(crate) struct TailMark {
     len: usize,
     capacity: usize,
 }
@@ -112,7 +112,7 @@ impl Output {
             pending: 0,
             counted: 0,
             stalled_since_ms: None,
-            own_bytes: 0,
+            owned_bytes: 0,
             charge: Charge::new(ledger, Kind::Output),
         }
     }
@@ -126,7 +126,7 @@ impl Output {
     #[inline]
     fn weigh(&mut self) {
         let segments_bytes = self.segments.capacity() * size_of::<Segment>();
-        self.charge.set(size_of::<Output>() + self.tail.capacity() + segments_bytes + self.own_bytes);
+        self.charge.set(size_of::<Output>() + self.tail.capacity() + segments_bytes + self.owned_bytes);
     }
 
     /// Bytes still to be written.
@@ -147,7 +147,7 @@ impl Output {
     }
 
     /// What is pending has not been taken, or with `progress` not all of it; says whether the clock has been set.
-    pub(crate) fn note_stalled(&mut self, progress: bool, now_ms: u64) -> bool {
+    pub(crate) fn record_stall(&mut self, progress: bool, now_ms: u64) -> bool {
         let sets = progress || self.stalled_since_ms.is_none();
         if sets {
             self.stalled_since_ms = NonZeroMs::new(now_ms);
@@ -165,13 +165,13 @@ impl Output {
 
     /// The tail, for who appends to it without a closure, which would be a call for each message. [`Output::end_append`] follows.
     #[inline(always)]
-    pub(crate) fn begin_append(&mut self) -> (&mut Vec<u8>, Before) {
-        let before = Before { len: self.tail.len(), capacity: self.tail.capacity() };
+    pub(crate) fn begin_append(&mut self) -> (&mut Vec<u8>, TailMark) {
+        let before = TailMark { len: self.tail.len(), capacity: self.tail.capacity() };
         (&mut self.tail, before)
     }
 
     #[inline(always)]
-    pub(crate) fn end_append(&mut self, before: Before) {
+    pub(crate) fn end_append(&mut self, before: TailMark) {
         self.pending += self.tail.len() - before.len;
         if self.tail.capacity() != before.capacity {
             self.weigh();
@@ -203,10 +203,10 @@ impl Output {
     fn push(&mut self, segment: Segment) {
         if !self.tail.is_empty() {
             let tail = Segment::Bytes(std::mem::take(&mut self.tail));
-            self.own_bytes += tail.own_bytes();
+            self.owned_bytes += tail.owned_bytes();
             self.segments.push_back(tail);
         }
-        self.own_bytes += segment.own_bytes();
+        self.owned_bytes += segment.owned_bytes();
         self.segments.push_back(segment);
         self.weigh();
     }
@@ -249,7 +249,7 @@ impl Output {
                 return;
             }
             self.written -= len;
-            self.own_bytes -= first.own_bytes();
+            self.owned_bytes -= first.owned_bytes();
             self.segments.pop_front();
             self.weigh();
         }
@@ -259,7 +259,7 @@ impl Output {
         }
     }
 
-    /// Copies what still refers to a chunk, so that the chunk can be read into again.
+    /// PacketCopies what still refers to a chunk, so that the chunk can be read into again.
     pub fn settle(&mut self) {
         for segment in &mut self.segments {
             if let Segment::Chunk(..) = segment {
@@ -281,8 +281,8 @@ impl Output {
         self.written = 0;
         self.pending = 0;
         self.stalled_since_ms = None;
-        if self.own_bytes > 0 {
-            self.own_bytes = 0;
+        if self.owned_bytes > 0 {
+            self.owned_bytes = 0;
             self.weigh();
         }
     }
@@ -296,14 +296,14 @@ pub(crate) struct OutputPool {
     /// What the outputs in the pool take.
     bytes: usize,
     /// What of `bytes` has been taken off the account.
-    settled_bytes: usize,
+    uncharged_bytes: usize,
     ledger: Arc<Ledger>,
 }
 
 impl OutputPool {
     /// An empty pool. Outputs of connections stand in `ledger`. Those in the pool are few, and nobody's.
     pub(crate) fn new(ledger: &Arc<Ledger>) -> OutputPool {
-        OutputPool { free: Vec::new(), bytes: 0, settled_bytes: 0, ledger: ledger.clone() }
+        OutputPool { free: Vec::new(), bytes: 0, uncharged_bytes: 0, ledger: ledger.clone() }
     }
 
     #[inline]
@@ -322,7 +322,7 @@ impl OutputPool {
 
     #[inline]
     pub(crate) fn give_back(&mut self, mut output: Box<Output>) {
-        if output.tail.capacity() > KEPT_BUFFER_BYTES || self.bytes >= POOL_BYTES_MAX {
+        if output.tail.capacity() > REUSED_BUFFER_BYTES || self.bytes >= POOL_BYTES_MAX {
             return;
         }
         output.clear();
@@ -341,9 +341,9 @@ impl OutputPool {
     /// Takes what is in the pool off the account. Once a turn is enough, and costs less than doing so for each output.
     #[inline]
     pub(crate) fn settle(&mut self) {
-        if self.bytes != self.settled_bytes {
-            self.ledger.settle(Kind::Output, self.bytes, self.settled_bytes);
-            self.settled_bytes = self.bytes;
+        if self.bytes != self.uncharged_bytes {
+            self.ledger.settle(Kind::Output, self.bytes, self.uncharged_bytes);
+            self.uncharged_bytes = self.bytes;
         }
     }
 }
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_that_is_emptied_leaves_the_account_as_it_was() {
+    fn an_emptied_pool_leaves_the_ledger_unchanged() {
         let ledger = Arc::default();
         let mut pool = OutputPool::new(&ledger);
         let in_use = pool.take();
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_leave_in_order_however_they_are_taken() {
+    fn bytes_are_written_in_order() {
         for step in 1..=13 {
             let chunk = Chunk::from(b"0123456789".to_vec());
             let mut output = Output::new(&Arc::default());
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_given_than_asked_for() {
+    fn fill_respects_the_limit() {
         let chunk = Chunk::from(b"0123456789".to_vec());
         let mut output = Output::new(&Arc::default());
         output.append(|tail| tail.extend_from_slice(b"abc"));
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn settling_frees_the_chunk() {
+    fn copying_frees_the_chunk() {
         let mut chunk = Chunk::from(vec![1; 10]);
         let mut output = Output::new(&Arc::default());
         output.append_chunk(&chunk, 0..10);

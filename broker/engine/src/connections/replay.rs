@@ -7,7 +7,7 @@ use tautwire_message::{Body, Format};
 use tautwire_protocol::{QoS, SubscriptionId};
 use tautwire_router::Scan;
 
-use super::read_back::ReadBack;
+use super::load_queue::LoadQueue;
 
 /// Retained messages that a subscription is owed, as they were when it was made.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Replay {
     /// The next one, taken from the scan and not sent yet.
     pub(crate) next: Option<Body>,
     /// What of it has been read.
-    pub(crate) read_back: ReadBack,
+    pub(crate) load_queue: LoadQueue,
     pub(crate) qos: QoS,
     pub(crate) identifier: Option<SubscriptionId>,
     pub(crate) format: Option<Format>,

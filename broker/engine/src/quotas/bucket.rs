@@ -52,7 +52,7 @@ pub(crate) struct PublishRates {
 
 impl PublishRates {
     /// Whether there is a bound at all.
-    pub(crate) fn are_bounded(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         self.messages.is_some() || self.bytes.is_some()
     }
 }
@@ -92,7 +92,7 @@ impl Bucket {
         self.level = self.level.saturating_sub(thousandths(amount));
     }
 
-    fn give_back(&mut self, amount: u64) {
+    fn refund(&mut self, amount: u64) {
         self.level = self.level.saturating_add(thousandths(amount));
     }
 }
@@ -116,7 +116,7 @@ impl PublishBucket {
     }
 
     /// From now on these rates count. What is left by others is kept as far as it fits.
-    pub(crate) fn keep_to(&mut self, rates: &PublishRates) {
+    pub(crate) fn apply_limits(&mut self, rates: &PublishRates) {
         for (bucket, rate) in [(&mut self.messages, rates.messages), (&mut self.bytes, rates.bytes)] {
             match (bucket.as_mut(), rate) {
                 (Some(bucket), Some(rate)) if bucket.rate != rate => bucket.change(rate),
@@ -141,8 +141,8 @@ impl PublishBucket {
     }
 
     /// A PUBLISH that has been taken was not let through after all. Its turn comes again.
-    pub(crate) fn give_back(&mut self, bytes: usize) {
-        self.each(bytes, Bucket::give_back);
+    pub(crate) fn refund(&mut self, bytes: usize) {
+        self.each(bytes, Bucket::refund);
     }
 
     /// When it will be full if nothing is taken.
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_goes_at_once_and_then_one_by_one() {
+    fn a_burst_passes_at_once_then_messages_are_spaced() {
         let mut bucket = bucket((2, 3), (0, 0));
         for _ in 0..3 {
             assert_eq!(bucket.take(10, NOW_MS), Ok(()));
@@ -207,15 +207,15 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_that_is_not_set_is_what_a_second_brings() {
+    fn the_default_burst_is_one_second() {
         let mut bucket = bucket((7, 0), (0, 0));
         assert_eq!((0..10).filter(|_| bucket.take(1, NOW_MS).is_ok()).count(), 7);
-        assert!(!rates((0, 5), (0, 5)).are_bounded(), "without a rate there is no bound");
-        assert!(rates((0, 0), (1, 0)).are_bounded());
+        assert!(!rates((0, 5), (0, 5)).is_limited(), "without a rate there is no bound");
+        assert!(rates((0, 0), (1, 0)).is_limited());
     }
 
     #[test]
-    fn a_packet_larger_than_the_burst_waits_for_a_full_bucket_and_leaves_a_debt() {
+    fn a_packet_larger_than_the_burst_overdraws_a_full_bucket() {
         let mut bucket = bucket((0, 0), (100, 200));
         assert_eq!(bucket.take(1_000, NOW_MS), Ok(()));
         // 800 in debt, and one byte to be had.
@@ -237,17 +237,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_can_be_taken_again() {
+    fn returned_tokens_can_be_taken_again() {
         let mut bucket = bucket((1, 1), (100, 100));
         assert_eq!(bucket.take(250, NOW_MS), Ok(()));
-        bucket.give_back(250);
+        bucket.refund(250);
         assert_eq!(bucket.full_at_ms(), NOW_MS);
         assert_eq!(bucket.take(250, NOW_MS), Ok(()));
         assert_eq!(bucket.full_at_ms(), NOW_MS + 2_500);
     }
 
     #[test]
-    fn who_waits_does_so_long_enough_for_several_messages_if_the_burst_has_room() {
+    fn a_wait_covers_several_messages_if_the_burst_allows() {
         let mut large = bucket((1_000, 100), (0, 0));
         (0..100).for_each(|_| large.take(1, NOW_MS).expect("the burst"));
         assert_eq!(large.take(1, NOW_MS), Err(NOW_MS + PAUSE_MS));
@@ -257,12 +257,12 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_numbers_do_no_harm() {
+    fn the_largest_numbers_do_not_overflow() {
         let most = usize::MAX;
         let mut bucket = bucket((most, most), (1, most));
         assert_eq!(bucket.take(most, u64::MAX), Ok(()));
         let _ = bucket.take(most, u64::MAX);
-        bucket.give_back(most);
+        bucket.refund(most);
         assert!(bucket.full_at_ms() > 0);
     }
 }

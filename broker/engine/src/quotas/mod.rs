@@ -4,16 +4,16 @@
 //! share of memory stands apart, in the account of memory.
 
 mod bucket;
-mod departed;
 mod flapping;
-mod user;
+mod offline_buckets;
+mod user_usage;
 
 use tautwire_router::RetainedQuota;
 
 pub(crate) use bucket::{PublishBucket, PublishRates, Rate};
-pub(crate) use departed::Departed;
-pub(crate) use flapping::{Flapping, FlappingRule, Noted};
-pub(crate) use user::{UserQuotas, UserShare, Users};
+pub(crate) use flapping::{FlappingDetector, FlappingRule, FlappingUpdate};
+pub(crate) use offline_buckets::OfflineBuckets;
+pub(crate) use user_usage::{SessionUsage, UserQuotas, UserUsageTable};
 
 /// What one client may do.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ pub(crate) struct Quotas {
 
 impl Quotas {
     /// Whether somebody may publish only so fast.
-    pub(crate) fn pace_publishers(&self) -> bool {
-        self.publish.are_bounded() || self.of_user.publish.are_bounded()
+    pub(crate) fn limits_publish_rate(&self) -> bool {
+        self.publish.is_limited() || self.of_user.publish.is_limited()
     }
 }

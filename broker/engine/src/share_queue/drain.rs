@@ -7,12 +7,12 @@ use tautwire_router::{Member, SessionKey, ShareGroup};
 use tautwire_session::{Change, Journal, Outbound};
 
 use super::ShareQueue;
-use crate::frames::Outgoing;
-use crate::hub::Hub;
 use crate::jobs::{Job, SLICE_STEPS, Slice};
 use crate::place::SessionIndex;
+use crate::publish_packets::OutgoingPublish;
 use crate::shard::Shard;
 use crate::share_delivery::{Pick, share_delivery};
+use crate::state::ShardState;
 
 /// What came of looking at the front of a queue.
 enum Drained {
@@ -26,7 +26,7 @@ impl<J: Journal> Shard<J> {
     /// Gives messages of a queue to members with room.
     pub(crate) fn drain(&mut self, share: Arc<str>) -> (Slice, usize) {
         for step in 0..SLICE_STEPS {
-            if !self.hub.effort.may_form() {
+            if !self.state.work_budget.can_transcode() {
                 return (Slice::Unfinished(Job::Drain(share)), SLICE_STEPS);
             }
             if let Drained::Stopped = self.drain_one(&share) {
@@ -37,23 +37,23 @@ impl<J: Journal> Shard<J> {
     }
 
     fn drain_one(&mut self, share: &Arc<str>) -> Drained {
-        let Some(session) = self.hub.share_queues.queues.get(share).map(|queue| queue.session) else {
+        let Some(session) = self.state.share_queues.queues.get(share).map(|queue| queue.session) else {
             return Drained::Stopped;
         };
-        let group = self.hub.common.exchange().group(share).filter(|group| group.has_members());
+        let group = self.state.context.exchange().group(share).filter(|group| group.has_members());
         let Some(group) = group else {
             // What waits is for nobody.
-            self.hub.share_queues.queues.remove(share);
+            self.state.share_queues.queues.remove(share);
             self.end_session(session);
             return Drained::Stopped;
         };
         // The group may be another one than when the queue began.
         group.note_queue();
-        self.hub.drain_front(&group, session)
+        self.state.drain_front(&group, session)
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Has a job give messages of a queue to members, unless one does already.
     pub(super) fn begin_draining(&mut self, share: &Arc<str>) {
         let Some(queue) = self.share_queues.queues.get_mut(share) else { return };
@@ -105,11 +105,11 @@ impl<J: Journal> Hub<J> {
             }
             return Drained::Stopped;
         };
-        let outgoing = &mut Outgoing::of(&message);
+        let outgoing = &mut OutgoingPublish::of(&message);
         let mut delivery = share_delivery(group, &member, outgoing, self.memory.ledger());
         if let Some(format) = member.format {
-            let contract = self.regime.contracts().find(message.topic()).cloned();
-            match self.for_member(contract.as_deref(), format, outgoing) {
+            let contract = self.config.contracts().find(message.topic()).cloned();
+            match self.transcode_for_member(contract.as_deref(), format, outgoing) {
                 Some(message) => delivery.message = message.into(),
                 None => {
                     member.give_room_back(qos);
@@ -132,11 +132,11 @@ impl<J: Journal> Hub<J> {
         loop {
             let member = self.share_queues.queues.get_mut(group.filter())?.next_with_room(group, qos)?;
             let here = self.sessions.at(&member.session);
-            if here.is_some() || member.session.shard != self.common.shard() {
+            if here.is_some() || member.session.shard != self.context.shard() {
                 return Some((member, here));
             }
             // Its session has ended, and gives up its subscriptions over several turns.
-            self.common.exchange().leave(group.filter(), member.session);
+            self.context.exchange().leave(group.filter(), member.session);
         }
     }
 

@@ -9,23 +9,23 @@ use tautwire_session::{
 };
 
 use super::ShareQueue;
-use crate::frames::Outgoing;
-use crate::hub::Hub;
 use crate::mutant::{Mutant, is};
 use crate::place::SessionIndex;
+use crate::publish_packets::OutgoingPublish;
 use crate::shard::Shard;
+use crate::state::ShardState;
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// The shard with the queue of a shared subscription.
     pub(super) fn queue_shard(&self, share: &str) -> ShardIndex {
-        self.common.exchange().owner(&share_queue_name(share))
+        self.context.exchange().owner(&share_queue_name(share))
     }
 
     /// Whether the queue of one of these groups has no room for a message of so many bytes. An empty queue takes any.
     #[cold]
     #[inline(never)]
     pub(crate) fn is_share_queue_full(&self, groups: &[Arc<ShareGroup>], bytes: usize) -> bool {
-        let mut limit_bytes = self.regime.settings().shared_queue_bytes;
+        let mut limit_bytes = self.config.settings().shared_queue_bytes;
         if !J::KEEPS {
             // What waits is in memory.
             limit_bytes = limit_bytes.min(self.memory.share().limits().client_bytes as usize);
@@ -42,8 +42,8 @@ impl<J: Journal> Hub<J> {
     /// even if the queue is full.
     #[cold]
     #[inline(never)]
-    pub(crate) fn wait_for_member(&mut self, group: &ShareGroup, outgoing: &mut Outgoing<'_>) {
-        let message = outgoing.keep(self.memory.ledger());
+    pub(crate) fn wait_for_member(&mut self, group: &ShareGroup, outgoing: &mut OutgoingPublish<'_>) {
+        let message = outgoing.to_stored(self.memory.ledger());
         let delivery = PendingMessage {
             message: message.clone().into(),
             qos: outgoing.message.qos,
@@ -54,15 +54,15 @@ impl<J: Journal> Hub<J> {
         group.begin_waiting(delivery.counted_bytes());
         self.counters().shared_messages_queued.add(1);
         let shard = self.queue_shard(group.filter());
-        if shard == self.common.shard() {
+        if shard == self.context.shard() {
             return self.enqueue_shared(group, delivery);
         }
         // The log names no member: after a crash, the message is for the group.
         let receivers = Receivers::Member(SessionNumber::OF_NONE, group.filter());
         let handed = J::KEEPS.then(|| self.write_handed(shard, &message, receivers));
-        let read_at_us = self.stopwatch.read_at_us();
-        let Hub { transit, memory, .. } = self;
-        if let Some(batch) = transit.batch_for(shard, false, read_at_us, memory.ledger()) {
+        let read_at_us = self.latency_recorder.read_at_us();
+        let ShardState { outboxes, memory, .. } = self;
+        if let Some(batch) = outboxes.batch_for(shard, false, read_at_us, memory.ledger()) {
             batch.push_share(ShareReceiver::Queue, delivery, handed);
         }
     }
@@ -70,7 +70,7 @@ impl<J: Journal> Hub<J> {
     /// A message that waits already reaches the shard with the queue of its group.
     pub(crate) fn take_into_queue(&mut self, delivery: &PendingMessage) {
         let Some(share) = &delivery.share else { return };
-        match self.common.exchange().group(share) {
+        match self.context.exchange().group(share) {
             Some(group) => self.enqueue_shared(&group, delivery.clone()),
             None => self.counters().dropped_no_member.add(1),
         }
@@ -107,13 +107,13 @@ impl<J: Journal> Hub<J> {
     /// A message of so many bytes does not wait any more.
     pub(super) fn end_waiting(&self, group: &ShareGroup, bytes: usize) {
         if group.end_waiting(bytes) {
-            self.common.exchange().remove_if_empty(group.filter());
+            self.context.exchange().remove_if_empty(group.filter());
         }
     }
 
     /// A message has left the queue of a group that has ended.
     pub(crate) fn end_waiting_in_ended(&self, delivery: &PendingMessage) {
-        let group = delivery.share.as_ref().and_then(|share| self.common.exchange().group(share));
+        let group = delivery.share.as_ref().and_then(|share| self.context.exchange().group(share));
         if let Some(group) = group {
             self.end_waiting(&group, delivery.counted_bytes());
         }
@@ -121,7 +121,7 @@ impl<J: Journal> Hub<J> {
 
     /// A message has arrived from the queue of its group on another shard, where it took so many bytes.
     pub(crate) fn note_from_queue(&self, delivery: &PendingMessage, queued_bytes: usize) {
-        let group = delivery.share.as_ref().and_then(|share| self.common.exchange().group(share));
+        let group = delivery.share.as_ref().and_then(|share| self.context.exchange().group(share));
         if let Some(group) = group {
             self.end_waiting(&group, queued_bytes);
         }
@@ -131,34 +131,34 @@ impl<J: Journal> Hub<J> {
 impl<J: Journal> Shard<J> {
     /// Takes up the queues that come out of the log, once all members are there. One whose group has none ends.
     pub(crate) fn restore_share_queues(&mut self) {
-        for session in self.hub.sessions.indices() {
-            let Some(share) = share_of_queue(self.hub.sessions[session].name()).map(Arc::<str>::from) else {
+        for session in self.state.sessions.indices() {
+            let Some(share) = share_of_queue(self.state.sessions[session].name()).map(Arc::<str>::from) else {
                 continue;
             };
-            let group = self.hub.common.exchange().group(&share).filter(|group| group.has_members());
+            let group = self.state.context.exchange().group(&share).filter(|group| group.has_members());
             let Some(group) = group else {
                 // At once, before a new group of that name can be taken for this one.
-                while self.hub.take_unfinished(session).is_some() {
-                    self.hub.counters().dropped_no_member.add(1);
+                while self.state.take_unfinished(session).is_some() {
+                    self.state.counters().dropped_no_member.add(1);
                 }
                 self.end_session(session);
                 continue;
             };
-            if let Some(outbound) = self.hub.sessions[session].outbound() {
+            if let Some(outbound) = self.state.sessions[session].outbound() {
                 group.restore_waiting(outbound.queued(), outbound.queued_bytes());
             }
-            self.hub.share_queues.queues.insert(share.clone(), ShareQueue::new(session));
+            self.state.share_queues.queues.insert(share.clone(), ShareQueue::new(session));
             group.note_queue();
-            self.hub.begin_draining(&share);
+            self.state.begin_draining(&share);
         }
     }
 
     /// Gives a message, which was on its way to a member or the queue of a group when the log ended, to the group.
-    pub(crate) fn restore_shared(&mut self, share: &str, outgoing: &mut Outgoing<'_>) {
+    pub(crate) fn restore_shared(&mut self, share: &str, outgoing: &mut OutgoingPublish<'_>) {
         debug_assert!(outgoing.message.qos != QoS::AtMostOnce);
-        match self.hub.common.exchange().group(share).filter(|group| group.has_members()) {
-            Some(group) => self.hub.wait_for_member(&group, outgoing),
-            None => self.hub.counters().dropped_no_member.add(1),
+        match self.state.context.exchange().group(share).filter(|group| group.has_members()) {
+            Some(group) => self.state.wait_for_member(&group, outgoing),
+            None => self.state.counters().dropped_no_member.add(1),
         }
     }
 }

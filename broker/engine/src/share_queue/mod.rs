@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use tautwire_router::SessionKey;
 
-use crate::connections::ReadBack;
+use crate::connections::LoadQueue;
 use crate::place::SessionIndex;
 
 pub(crate) use redispatch::Redispatch;
@@ -43,7 +43,7 @@ struct ShareQueue {
     asks_all: bool,
     /// A job, or a message that is being read, goes on with it.
     is_draining: bool,
-    read_back: ReadBack,
+    load_queue: LoadQueue,
 }
 
 impl ShareQueues {
@@ -53,8 +53,8 @@ impl ShareQueues {
     }
 
     /// What has been read from disk for the queue of a shared subscription.
-    pub(crate) fn read_back(&mut self, share: &str) -> Option<&mut ReadBack> {
-        self.queues.get_mut(share).map(|queue| &mut queue.read_back)
+    pub(crate) fn load_queue(&mut self, share: &str) -> Option<&mut LoadQueue> {
+        self.queues.get_mut(share).map(|queue| &mut queue.load_queue)
     }
 
     /// Whether members have not been answered.
@@ -71,7 +71,7 @@ impl ShareQueue {
             ready: VecDeque::new(),
             asks_all: true,
             is_draining: false,
-            read_back: ReadBack::default(),
+            load_queue: LoadQueue::default(),
         }
     }
 }

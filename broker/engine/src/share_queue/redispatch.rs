@@ -7,11 +7,11 @@ use tautwire_protocol::{PacketId, QoS};
 use tautwire_router::SessionKey;
 use tautwire_session::{Change, Journal, Outbound};
 
-use crate::connections::ReadBack;
-use crate::hub::Hub;
+use crate::connections::LoadQueue;
 use crate::jobs::{Job, SLICE_STEPS, Slice};
 use crate::place::SessionIndex;
 use crate::shard::Shard;
+use crate::state::ShardState;
 
 /// A member is looked at so often in `mqtt.shared_ack_timeout_s`: its oldest message must be the same for as many looks.
 const LOOKS: u8 = 2;
@@ -36,7 +36,7 @@ pub(super) struct Watch {
 pub(crate) struct Redispatch {
     member: SessionKey,
     ids: VecDeque<PacketId>,
-    pub(crate) read_back: ReadBack,
+    pub(crate) load_queue: LoadQueue,
 }
 
 impl Watch {
@@ -55,7 +55,7 @@ impl Watch {
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// A message of a shared subscription has been sent to a member: its acknowledgement is watched, if it may go to another.
     pub(crate) fn watch_shared(&mut self, session: SessionIndex, qos: QoS) {
         let Some(interval_ms) = self.look_interval_ms().filter(|_| qos == QoS::AtLeastOnce) else { return };
@@ -92,7 +92,7 @@ impl<J: Journal> Hub<J> {
     }
 
     fn look_interval_ms(&self) -> Option<u64> {
-        let timeout_ms = u64::from(self.regime.settings().shared_ack_timeout_s) * 1000;
+        let timeout_ms = u64::from(self.config.settings().shared_ack_timeout_s) * 1000;
         (timeout_ms > 0 && !self.is_in_cluster()).then(|| timeout_ms / u64::from(LOOKS))
     }
 
@@ -134,8 +134,8 @@ impl<J: Journal> Hub<J> {
             watch.oldest = None;
             self.share_queues.stuck.insert(watch.member, settled);
             self.update_room(session);
-            let read_back = ReadBack::default();
-            self.jobs.push(Job::Redispatch(Box::new(Redispatch { member: watch.member, ids, read_back })));
+            let load_queue = LoadQueue::default();
+            self.jobs.push(Job::Redispatch(Box::new(Redispatch { member: watch.member, ids, load_queue })));
         }
         true
     }
@@ -168,13 +168,13 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn redispatch(&mut self, mut redispatch: Box<Redispatch>) -> (Slice, usize) {
         let member = redispatch.member;
         for step in 0..SLICE_STEPS {
-            if !self.hub.effort.may_form() {
+            if !self.state.work_budget.can_transcode() {
                 return (Slice::Unfinished(Job::Redispatch(redispatch)), SLICE_STEPS);
             }
-            let Some((session, id)) = self.hub.sessions.at(&member).zip(redispatch.ids.front().copied()) else {
+            let Some((session, id)) = self.state.sessions.at(&member).zip(redispatch.ids.front().copied()) else {
                 return (Slice::Done, step + 1);
             };
-            let outbound = self.hub.sessions[session].outbound();
+            let outbound = self.state.sessions[session].outbound();
             let delivery = outbound.and_then(|outbound| outbound.unacknowledged(id));
             let delivery = delivery.filter(|held| held.share.is_some() && held.qos == QoS::AtLeastOnce).cloned();
             let Some(mut delivery) = delivery else {
@@ -183,21 +183,21 @@ impl<J: Journal> Shard<J> {
                 continue;
             };
             if let Some(cold) = delivery.message.cold().cloned() {
-                let Some((kept, message)) = self.hub.read_to_redispatch(redispatch, &cold) else {
+                let Some((kept, message)) = self.state.read_to_redispatch(redispatch, &cold) else {
                     return (Slice::Done, step + 1);
                 };
                 redispatch = kept;
                 delivery.message = message.into();
             }
             redispatch.ids.pop_front();
-            if self.hub.sessions.connection(session).is_none() {
+            if self.state.sessions.connection(session).is_none() {
                 // "It MAY attempt to send the message to another Client as soon as it loses its connection" [MQTT 5.0 section 4.8.2].
-                self.hub.commit(session, Change::Completed(id));
-            } else if let Some(outbound) = self.hub.sessions.place(session).outbound() {
+                self.state.commit(session, Change::Completed(id));
+            } else if let Some(outbound) = self.state.sessions.place(session).outbound() {
                 // The connection still uses the identifier.
                 outbound.unshare(id);
             }
-            self.hub.counters().shared_messages_redispatched.add(1);
+            self.state.counters().shared_messages_redispatched.add(1);
             self.hand_on(member, delivery);
         }
         (Slice::Unfinished(Job::Redispatch(redispatch)), SLICE_STEPS)

@@ -6,15 +6,15 @@ use tautwire_protocol::QoS;
 use tautwire_router::{GroupNews, MemberNews, SessionKey};
 use tautwire_session::{Journal, PendingMessage};
 
-use crate::frames::Outgoing;
-use crate::hub::Hub;
 use crate::mutant::{Mutant, is};
 use crate::place::SessionIndex;
+use crate::publish_packets::OutgoingPublish;
+use crate::state::ShardState;
 
 /// Queues that one member tells of its room at a time, so that it costs a bounded number of steps.
 const REPORTS_MAX: usize = 32;
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Sends what waits for the client of `session`, as far as the client's window and output allow, and grants what room is left to its
     /// shared subscriptions.
     #[inline]
@@ -22,7 +22,7 @@ impl<J: Journal> Hub<J> {
         if let Some(index) = self.sessions.connection(session)
             && (self.sessions.has_unsent(session) || self.connections[index].has_replays())
         {
-            self.send_waiting(session, index);
+            self.fill_window(session, index);
         }
         if self.sessions.room(session).is_some() {
             self.update_room(session);
@@ -62,12 +62,12 @@ impl<J: Journal> Hub<J> {
             return;
         }
         let shard = self.queue_shard(share);
-        if shard == self.common.shard() {
+        if shard == self.context.shard() {
             return self.hear_of_room(share, member);
         }
-        let read_at_us = self.stopwatch.read_at_us();
-        let Hub { transit, memory, .. } = self;
-        if let Some(batch) = transit.batch_for(shard, false, read_at_us, memory.ledger()) {
+        let read_at_us = self.latency_recorder.read_at_us();
+        let ShardState { outboxes, memory, .. } = self;
+        if let Some(batch) = outboxes.batch_for(shard, false, read_at_us, memory.ledger()) {
             batch.push_news(MemberNews { share: share.clone(), member, news: GroupNews::Ready });
         }
     }
@@ -87,7 +87,7 @@ impl<J: Journal> Hub<J> {
         if pending_bytes > 0 && pending_bytes + self.transit_max_bytes() > self.memory.output_max_bytes() {
             return 0;
         }
-        let send_maximum = usize::from(self.connections[index].agreement().send_maximum);
+        let send_maximum = usize::from(self.connections[index].connect_parameters().send_maximum);
         send_maximum.saturating_sub(self.sessions[session].outbound().map_or(0, |outbound| outbound.in_flight()))
     }
 
@@ -108,9 +108,9 @@ impl<J: Journal> Hub<J> {
         if let Some(room) = self.sessions.room(session) {
             room.grant(0);
         }
-        let group = delivery.share.as_ref().and_then(|share| self.common.exchange().group(share));
+        let group = delivery.share.as_ref().and_then(|share| self.context.exchange().group(share));
         match (group, delivery.message.hot()) {
-            (Some(group), Some(message)) => self.wait_for_member(&group, &mut Outgoing::of(message)),
+            (Some(group), Some(message)) => self.wait_for_member(&group, &mut OutgoingPublish::of(message)),
             _ => self.counters().dropped_no_member.add(1),
         }
     }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use tautwire_protocol::ProtocolVersion;
 use tautwire_session::{Journal, parts_of_name};
 
-use crate::admission::identity_of;
-use crate::connections::Reason;
+use crate::authentication::identity_of;
+use crate::connections::PauseReason;
 use crate::drops::{DropEvent, Drops};
-use crate::hub::Hub;
 use crate::origin::Peer;
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::state::ShardState;
 
 /// A session, and the connection that serves it.
 #[derive(Debug, Clone)]
@@ -100,26 +100,26 @@ pub struct ClientDetail {
 /// The log or the records of the cluster have to take more.
 const CLUSTER_BEHIND: &str = "cluster_behind";
 /// The reasons not to read from a client, as operators call them.
-const REASONS: [(Reason, &str); 16] = [
-    (Reason::Acks, "disk_behind"),
-    (Reason::Cluster, CLUSTER_BEHIND),
-    (Reason::Transit, "thread_behind"),
-    (Reason::Output, "output_full"),
-    (Reason::FanOut, "fan_out"),
-    (Reason::Job, "packet_under_way"),
-    (Reason::Memory, "memory"),
-    (Reason::Input, "memory_for_input"),
-    (Reason::Log, "log_behind"),
-    (Reason::Cold, "cold_messages_behind"),
-    (Reason::Rate, "publish_rate"),
-    (Reason::Verdict, "authentication"),
-    (Reason::Forms, "formats"),
-    (Reason::Claim, "claim"),
-    (Reason::Lease, "lease"),
-    (Reason::Look, "retained_search"),
+const REASONS: [(PauseReason, &str); 16] = [
+    (PauseReason::Acks, "disk_behind"),
+    (PauseReason::Cluster, CLUSTER_BEHIND),
+    (PauseReason::ShardChannel, "thread_behind"),
+    (PauseReason::Output, "output_full"),
+    (PauseReason::FanOut, "fan_out"),
+    (PauseReason::Job, "packet_under_way"),
+    (PauseReason::Memory, "memory"),
+    (PauseReason::Input, "memory_for_input"),
+    (PauseReason::Log, "log_behind"),
+    (PauseReason::Spill, "cold_messages_behind"),
+    (PauseReason::Rate, "publish_rate"),
+    (PauseReason::Authentication, "authentication"),
+    (PauseReason::Transcoding, "formats"),
+    (PauseReason::SessionClaim, "claim"),
+    (PauseReason::Lease, "lease"),
+    (PauseReason::RetainedSync, "retained_search"),
 ];
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     pub(super) fn client_summary(&self, session: SessionIndex) -> ClientSummary {
         let state = &self.sessions[session];
         let (mount_point, client_id) = parts_of_name(state.name());
@@ -148,7 +148,7 @@ impl<J: Journal> Hub<J> {
     /// Whose the session is, as far as that is known.
     pub(crate) fn user_of(&self, session: SessionIndex) -> Option<&Arc<str>> {
         let connection = self.sessions.connection(session);
-        let identity = connection.and_then(|index| identity_of(self.connections[index].standing()));
+        let identity = connection.and_then(|index| identity_of(self.connections[index].auth_state()));
         let identity = identity.or_else(|| self.sessions.identity(session));
         identity.and_then(|identity| identity.user.as_ref()).or_else(|| self.sessions.user_name(session))
     }
@@ -161,7 +161,7 @@ impl<J: Journal> Hub<J> {
             peer: origin.and_then(|origin| origin.peer()),
             is_encrypted: origin.is_some_and(|origin| origin.is_encrypted()),
             version: connection.version(),
-            keep_alive_s: connection.agreement().keep_alive_s,
+            keep_alive_s: connection.connect_parameters().keep_alive_s,
             connected_ms: connection.connected_ms(),
             last_received_ms: connection.deadlines().last_received_ms,
             output_bytes: connection.pending_bytes(),
@@ -171,12 +171,12 @@ impl<J: Journal> Hub<J> {
 
     pub(super) fn client_detail(&self, session: SessionIndex) -> ClientDetail {
         let connection = self.sessions.connection(session).map(|index| &self.connections[index]);
-        let identity = connection.and_then(|connection| identity_of(connection.standing()));
-        let agreement = connection.map(|connection| connection.agreement());
-        let holds = |reason| connection.is_some_and(|connection| connection.is_held_for(reason));
+        let identity = connection.and_then(|connection| identity_of(connection.auth_state()));
+        let agreement = connection.map(|connection| connection.connect_parameters());
+        let holds = |reason| connection.is_some_and(|connection| connection.is_paused_for(reason));
         // There is no disk: acknowledgements wait for the cluster.
-        let called = |(reason, name): &(Reason, &'static str)| match reason {
-            Reason::Acks if self.is_in_cluster() => CLUSTER_BEHIND,
+        let called = |(reason, name): &(PauseReason, &'static str)| match reason {
+            PauseReason::Acks if self.is_in_cluster() => CLUSTER_BEHIND,
             _ => name,
         };
         let mut not_heard_for: Vec<_> = REASONS.iter().filter(|(reason, _)| holds(*reason)).map(called).collect();
@@ -188,7 +188,7 @@ impl<J: Journal> Hub<J> {
             maximum_packet_size_bytes: agreement
                 .and_then(|agreement| agreement.maximum_packet_size_bytes)
                 .map(|bytes| bytes.get()),
-            receiving: connection.map_or(0, |connection| connection.receiving()),
+            receiving: connection.map_or(0, |connection| connection.inbound_qos2()),
             will_topic: self.sessions[session].will().map(|will| will.message.topic().into()),
             roles: self.roles_of(session),
             authenticated_by: identity.map(|identity| identity.by).filter(|by| !by.is_empty()),

@@ -9,9 +9,9 @@ use tautwire_session::{Journal, Session, parts_of_name};
 use super::PAGE_MAX;
 use super::client::ClientSummary;
 use crate::drops::Drops;
-use crate::hub::Hub;
 use crate::jobs::SLICE_STEPS;
 use crate::place::SessionIndex;
+use crate::state::ShardState;
 
 /// By what clients are sorted. Those that are alike are sorted by their names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -144,39 +144,40 @@ impl Search {
     }
 
     /// Looks at some more sessions; says at how many places.
-    pub(crate) fn go_on<J: Journal>(&mut self, hub: &Hub<J>) -> usize {
+    pub(crate) fn go_on<J: Journal>(&mut self, state: &ShardState<J>) -> usize {
         let from = self.next;
-        let end = hub.sessions.places().min(from + SLICE_STEPS);
+        let end = state.sessions.places().min(from + SLICE_STEPS);
         for number in from..end {
-            if let Some(session) = SessionIndex::new(number).filter(|session| hub.sessions.is_of_client(*session)) {
-                self.look_at(hub, session);
+            if let Some(session) = SessionIndex::new(number).filter(|session| state.sessions.is_of_client(*session)) {
+                self.look_at(state, session);
             }
         }
         self.next = end;
-        self.is_done = end == hub.sessions.places();
+        self.is_done = end == state.sessions.places();
         (end - from).max(1)
     }
 
-    fn look_at<J: Journal>(&mut self, hub: &Hub<J>, session: SessionIndex) {
+    fn look_at<J: Journal>(&mut self, state: &ShardState<J>, session: SessionIndex) {
         let ClientsQuery { connected, neglected, listener, text, order, descending, after, limit } = &self.query;
-        let connection = hub.sessions.connection(session);
+        let connection = state.sessions.connection(session);
         let came_by =
-            || connection.and_then(|index| hub.connections[index].origin()).map(|origin| &**origin.listener());
+            || connection.and_then(|index| state.connections[index].origin()).map(|origin| &**origin.listener());
         if connected.is_some_and(|connected| connected != connection.is_some())
-            || neglected.is_some_and(|neglected| neglected != hub.sessions.away(session).is_neglected)
+            || neglected.is_some_and(|neglected| neglected != state.sessions.away(session).is_neglected)
             || listener.as_ref().is_some_and(|listener| came_by() != Some(listener))
         {
             return;
         }
-        let state = &hub.sessions[session];
-        let user = hub.user_of(session).map_or("", |user| user);
-        if !text.is_empty() && !contains(state.client_id(), text) && !contains(user, text) {
+        let session_state = &state.sessions[session];
+        let user = state.user_of(session).map_or("", |user| user);
+        if !text.is_empty() && !contains(session_state.client_id(), text) && !contains(user, text) {
             return;
         }
         self.matched += 1;
-        let (number, text) = sorted_by(*order, state, hub.sessions.drops(session).map_or(0, Drops::lost), user);
+        let (number, text) =
+            sorted_by(*order, session_state, state.sessions.drops(session).map_or(0, Drops::lost), user);
         let order_to = |rank: &Rank| {
-            let own = (number, text, state.name());
+            let own = (number, text, session_state.name());
             in_order(own.cmp(&(rank.number, &*rank.text, &*rank.name)), *descending)
         };
         if after.as_ref().is_some_and(|after| order_to(after) != Ordering::Greater) {
@@ -188,32 +189,32 @@ impl Search {
             }
             self.best.pop();
         }
-        let rank = Rank { number, text: text.into(), name: state.name().into() };
-        self.best.push(Candidate { rank, descending: *descending, key: hub.sessions.key(session) });
+        let rank = Rank { number, text: text.into(), name: session_state.name().into() };
+        self.best.push(Candidate { rank, descending: *descending, key: state.sessions.key(session) });
     }
 
     /// The page. Sessions that have ended meanwhile are not on it.
-    pub(crate) fn finish<J: Journal>(self, hub: &Hub<J>) -> ClientsPage {
+    pub(crate) fn finish<J: Journal>(self, state: &ShardState<J>) -> ClientsPage {
         let sorted = self.best.into_sorted_vec();
         let there = sorted.into_iter().filter_map(|Candidate { rank, key, .. }| {
-            let session = hub.sessions.at(&key)?;
-            Some((rank, hub.client_summary(session)))
+            let session = state.sessions.at(&key)?;
+            Some((rank, state.client_summary(session)))
         });
         ClientsPage { matched: self.matched, clients: there.collect() }
     }
 }
 
-fn sorted_by<'s>(order: ClientOrder, state: &'s Session, dropped: u64, user: &'s str) -> (u64, &'s str) {
-    let outbound = state.outbound();
+fn sorted_by<'s>(order: ClientOrder, session_state: &'s Session, dropped: u64, user: &'s str) -> (u64, &'s str) {
+    let outbound = session_state.outbound();
     let count = |number: usize| (number as u64, "");
     match order {
-        ClientOrder::ClientId => (0, parts_of_name(state.name()).1),
+        ClientOrder::ClientId => (0, parts_of_name(session_state.name()).1),
         ClientOrder::User => (0, user),
         ClientOrder::QueuedMessages => count(outbound.map_or(0, |outbound| outbound.queued())),
         ClientOrder::QueuedBytes => count(outbound.map_or(0, |outbound| outbound.queued_bytes())),
         ClientOrder::InFlight => count(outbound.map_or(0, |outbound| outbound.in_flight())),
-        ClientOrder::Subscriptions => count(state.subscriptions().len()),
-        ClientOrder::HeldBytes => count(state.memory_bytes()),
+        ClientOrder::Subscriptions => count(session_state.subscriptions().len()),
+        ClientOrder::HeldBytes => count(session_state.memory_bytes()),
         ClientOrder::DroppedMessages => (dropped, ""),
     }
 }

@@ -145,40 +145,40 @@ impl<J: Journal> Shard<J> {
     ///
     /// Where too many look already, the reply is dropped.
     pub fn survey(&mut self, survey: Survey, now_ms: u64) {
-        self.hub.clock.set(now_ms);
+        self.state.clock.set(now_ms);
         match survey {
             Survey::Clients(query, reply) => self.begin_survey(UnderWay::Clients(Search::new(query), reply)),
             Survey::Why(query, reply) => self.begin_survey(UnderWay::Why(Walk::new(query), reply)),
             Survey::Retained(query, reply) => {
-                let search = RetainedSearch::new(self.hub.common.exchange(), query);
+                let search = RetainedSearch::new(self.state.context.exchange(), query);
                 self.begin_survey(UnderWay::Retained(search, reply));
             }
             Survey::RetainedMessage(topic, reply) => self.begin_survey(UnderWay::Fetch(Fetch::new(topic), reply)),
             Survey::RemoveRetained(filter, reply) => {
-                let removal = Removal::new(self.hub.common.exchange(), &filter);
+                let removal = Removal::new(self.state.context.exchange(), &filter);
                 self.begin_survey(UnderWay::Remove(removal, reply));
             }
             Survey::Topics(query, reply) => {
-                let search = TopicSearch::new(self.hub.common.exchange(), query);
+                let search = TopicSearch::new(self.state.context.exchange(), query);
                 self.begin_survey(UnderWay::Topics(search, reply));
             }
             Survey::Name(key, reply) => {
-                let session = self.hub.sessions.at(&key);
-                reply.give(session.map(|session| self.hub.sessions[session].name().into()));
+                let session = self.state.sessions.at(&key);
+                reply.give(session.map(|session| self.state.sessions[session].name().into()));
             }
             Survey::Publish(question, reply) => reply.give(self.judge_publish(&question)),
-            Survey::Violations(reply) => reply.give(self.hub.regime.violation_book().clone()),
-            Survey::Client(name, reply) => match self.hub.sessions.find_of_client(&name) {
+            Survey::Violations(reply) => reply.give(self.state.config.violation_book().clone()),
+            Survey::Client(name, reply) => match self.state.sessions.find_of_client(&name) {
                 Some(session) => {
-                    let detail = Box::new(self.hub.client_detail(session));
-                    self.hub.surveys.found.push(Found::Client(detail, reply));
+                    let detail = Box::new(self.state.client_detail(session));
+                    self.state.admin_queries.found.push(Found::Client(detail, reply));
                 }
                 None => reply.give(None),
             },
             Survey::Subscriptions(name, after, limit, reply) => {
-                let session = self.hub.sessions.find_of_client(&name);
+                let session = self.state.sessions.find_of_client(&name);
                 reply.give(session.map(|session| {
-                    let all = self.hub.sessions[session].subscriptions();
+                    let all = self.state.sessions[session].subscriptions();
                     let some = all.after(&after).take(limit.min(PAGE_MAX));
                     some.map(|(filter, record)| (filter.into(), record)).collect()
                 }));
@@ -187,46 +187,47 @@ impl<J: Journal> Shard<J> {
     }
 
     fn begin_survey(&mut self, survey: UnderWay) {
-        if self.hub.surveys.under_way < SURVEYS_MAX {
-            self.hub.surveys.under_way += 1;
+        if self.state.admin_queries.under_way < SURVEYS_MAX {
+            self.state.admin_queries.under_way += 1;
             self.begin(Job::Survey(Box::new(survey)));
         } else {
-            self.hub.counters().orders_refused.add(1);
+            self.state.counters().orders_refused.add(1);
         }
     }
 
     /// One slice of a survey, and how many steps it took.
     pub(crate) fn go_on_surveying(&mut self, survey: UnderWay) -> (Slice, usize) {
-        let hub = &mut self.hub;
+        let state = &mut self.state;
         if !survey.is_awaited() {
-            hub.counters().surveys_abandoned.add(1);
-            hub.surveys.under_way -= 1;
+            state.counters().surveys_abandoned.add(1);
+            state.admin_queries.under_way -= 1;
             return (Slice::Done, 1);
         }
         let (left, steps) = match survey {
-            UnderWay::Clients(mut search, reply) => match search.go_on(hub) {
+            UnderWay::Clients(mut search, reply) => match search.go_on(state) {
                 steps if search.is_done() => {
-                    let page = search.finish(hub);
-                    hub.surveys.found.push(Found::Clients(page, reply));
+                    let page = search.finish(state);
+                    state.admin_queries.found.push(Found::Clients(page, reply));
                     (None, steps)
                 }
                 steps => (Some(UnderWay::Clients(search, reply)), steps),
             },
-            UnderWay::Why(mut walk, reply) => match walk.go_on(hub) {
+            UnderWay::Why(mut walk, reply) => match walk.go_on(state) {
                 steps if walk.is_done() => {
                     reply.give(walk.explain(self));
                     (None, steps)
                 }
                 steps => (Some(UnderWay::Why(walk, reply)), steps),
             },
-            UnderWay::Retained(mut search, reply) => match search.go_on(hub.common.exchange(), hub.clock.now_ms()) {
+            UnderWay::Retained(mut search, reply) => match search.go_on(state.context.exchange(), state.clock.now_ms())
+            {
                 steps if search.is_done() => {
                     reply.give(search.finish());
                     (None, steps)
                 }
                 steps => (Some(UnderWay::Retained(search, reply)), steps),
             },
-            UnderWay::Topics(mut search, reply) => match search.go_on(hub.common.exchange(), hub.clock.now_ms()) {
+            UnderWay::Topics(mut search, reply) => match search.go_on(state.context.exchange(), state.clock.now_ms()) {
                 steps if search.is_done() => {
                     reply.give(search.finish());
                     (None, steps)
@@ -241,11 +242,11 @@ impl<J: Journal> Shard<J> {
                 steps => (Some(UnderWay::Remove(removal, reply)), steps),
             },
             UnderWay::Fetch(mut fetch, reply) => {
-                match fetch.look(hub) {
+                match fetch.look(state) {
                     Ok(fetched) => reply.give(fetched),
                     // It goes on when the message has been read.
                     Err(cold) => {
-                        hub.read_to_show(fetch, reply, cold);
+                        state.read_to_show(fetch, reply, cold);
                         return (Slice::Done, 1);
                     }
                 }
@@ -255,7 +256,7 @@ impl<J: Journal> Shard<J> {
         match left {
             Some(left) => (Slice::Unfinished(Job::Survey(Box::new(left))), steps),
             None => {
-                self.hub.surveys.under_way -= 1;
+                self.state.admin_queries.under_way -= 1;
                 (Slice::Done, steps)
             }
         }
@@ -264,7 +265,7 @@ impl<J: Journal> Shard<J> {
     /// Asks the surroundings for the addresses that answers lack, and gives the answers.
     #[inline]
     pub(crate) fn answer_surveys(&mut self, surroundings: &mut impl Surroundings<J>) {
-        if !self.hub.surveys.found.is_empty() {
+        if !self.state.admin_queries.found.is_empty() {
             self.answer_all(surroundings);
         }
     }
@@ -278,7 +279,7 @@ impl<J: Journal> Shard<J> {
                 connection.peer = surroundings.peer(id);
             }
         };
-        for found in std::mem::take(&mut self.hub.surveys.found) {
+        for found in std::mem::take(&mut self.state.admin_queries.found) {
             match found {
                 Found::Clients(mut page, reply) => {
                     page.clients.iter_mut().for_each(|(_, summary)| complete(summary, summary.id));

@@ -9,11 +9,11 @@ use tautwire_router::{Exchange, RetainedLook};
 use tautwire_session::Journal;
 
 use super::PAGE_MAX;
-use crate::connections::{Back, ReadBack};
-use crate::hub::Hub;
+use crate::connections::{LoadQueue, LoadResult};
 use crate::jobs::SLICE_STEPS;
 use crate::operator::{NotPublished, Promise, Publication};
 use crate::shard::Shard;
+use crate::state::ShardState;
 
 /// Messages that one slice removes. Each is a publish, to the log and to subscribers.
 const REMOVED_PER_SLICE: usize = 32;
@@ -133,27 +133,27 @@ pub(super) fn keep_first<'p, V>(
 #[derive(Debug)]
 pub(crate) struct Fetch {
     topic: Box<str>,
-    pub(crate) read_back: ReadBack,
+    pub(crate) load_queue: LoadQueue,
     /// It has been asked for.
     cold: Option<Cold>,
 }
 
 impl Fetch {
     pub(crate) fn new(topic: Box<str>) -> Fetch {
-        Fetch { topic, read_back: ReadBack::default(), cold: None }
+        Fetch { topic, load_queue: LoadQueue::default(), cold: None }
     }
 
     /// What the topic retains, or what must be read first.
-    pub(crate) fn look<J: Journal>(&mut self, hub: &Hub<J>) -> Result<Fetched, Cold> {
+    pub(crate) fn look<J: Journal>(&mut self, state: &ShardState<J>) -> Result<Fetched, Cold> {
         if let Some(cold) = self.cold.clone() {
-            return match self.read_back.take(&cold) {
-                Back::Here(message) => Ok(Fetched::Message(message)),
-                Back::Failed => Ok(Fetched::Unreadable),
-                Back::Missing => Err(cold),
+            return match self.load_queue.take(&cold) {
+                LoadResult::Loaded(message) => Ok(Fetched::Message(message)),
+                LoadResult::Failed => Ok(Fetched::Unreadable),
+                LoadResult::Missing => Err(cold),
             };
         }
-        match hub.common.exchange().retained_message(&self.topic) {
-            Some(body) if body.is_expired(hub.clock.now_ms()) => Ok(Fetched::Nothing),
+        match state.context.exchange().retained_message(&self.topic) {
+            Some(body) if body.is_expired(state.clock.now_ms()) => Ok(Fetched::Nothing),
             Some(Body::Hot(message)) => Ok(Fetched::Message(message)),
             Some(Body::Cold(cold)) => Err(self.cold.insert(cold).clone()),
             None => Ok(Fetched::Nothing),
@@ -190,7 +190,7 @@ impl<J: Journal> Shard<J> {
         let Removal { look: Some(look), outcome } = removal else { return 1 };
         let mut left = SLICE_STEPS as u64;
         let mut topics: Vec<Box<str>> = Vec::with_capacity(REMOVED_PER_SLICE);
-        self.hub.common.exchange().go_on_looking(look, &mut left, |topic, _| {
+        self.state.context.exchange().go_on_looking(look, &mut left, |topic, _| {
             topics.push(topic.into());
             if topics.len() == REMOVED_PER_SLICE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
@@ -221,7 +221,7 @@ impl<J: Journal> Shard<J> {
             NotPublished::Refused(tautwire_protocol::ReasonCode::TopicNameInvalid, error.to_string().into())
         })?;
         let publication = Publication { topic, content_type: None, payload: &[], qos: QoS::AtMostOnce, retain: true };
-        let now_ms = self.hub.clock.now_ms();
+        let now_ms = self.state.clock.now_ms();
         Ok(self.publish_for_operator(&publication.to_message(), now_ms)?.promise)
     }
 }
@@ -256,7 +256,7 @@ mod tests {
         let topic = TopicName::new(topic).expect("a valid topic");
         let publication = Publication { topic, content_type: None, payload, qos: QoS::AtMostOnce, retain: true };
         let message = publication.to_message();
-        shard.hub.common.exchange().retain(&message.as_ref(), || message.clone()).expect("there is room");
+        shard.state.context.exchange().retain(&message.as_ref(), || message.clone()).expect("there is room");
     }
 
     fn ask<T: Send + 'static>(shard: &mut Shard<Volatile>, survey: impl FnOnce(Reply<T>) -> Survey) -> Receiver<T> {
@@ -312,7 +312,7 @@ mod tests {
         drop(asker);
         assert_eq!(turns(&mut shard, &removed).0.removed, 200);
         assert!(!shard.has_jobs() && answer.recv().is_err(), "nobody is told anything");
-        assert_eq!(shard.hub.counters().surveys_abandoned.get(), super::super::SURVEYS_MAX as u64 - 1);
+        assert_eq!(shard.state.counters().surveys_abandoned.get(), super::super::SURVEYS_MAX as u64 - 1);
         // There is room for as many again.
         assert_eq!(list(&mut shard, "#", None, 1).0.matched, 20_000 - 200);
     }
@@ -344,7 +344,7 @@ mod tests {
         assert!(turns >= REMOVED_MAX as usize / per_turn, "{turns} turns");
         let (second, _) = remove(&mut shard, "r/#");
         assert_eq!((second.removed, second.has_more), (500, false));
-        assert_eq!(shard.hub.common.exchange().retained().0, 0);
+        assert_eq!(shard.state.context.exchange().retained().0, 0);
         retain(&shard, "$SYS/x", b"1");
         let (kept, _) = remove(&mut shard, "$SYS/#");
         assert_eq!((kept.removed, kept.refused), (0, 1), "the broker's own messages stay");
@@ -369,7 +369,7 @@ mod tests {
         }
         .to_message();
         let old = tautwire_message::MessageRef { expires_at_ms: Some(NOW_MS - 1), ..message.as_ref() };
-        shard.hub.common.exchange().retain(&old, || old.to_message()).expect("there is room");
+        shard.state.context.exchange().retain(&old, || old.to_message()).expect("there is room");
         assert!(matches!(fetch(&mut shard, "old"), Fetched::Nothing));
         assert_eq!(list(&mut shard, "old", None, 1).0.matched, 0);
     }

@@ -10,8 +10,6 @@ use tautwire_router::{SessionKey, ShareGroup, Turn};
 use tautwire_session::{Journal, Outbound, PendingMessage, SubscriptionIds, SubscriptionRecord, parts_of_name};
 
 use crate::drops::DropEvent;
-use crate::formats;
-use crate::hub::Hub;
 use crate::jobs::SLICE_STEPS;
 use crate::mount::MountPoint;
 use crate::place::SessionIndex;
@@ -19,6 +17,8 @@ use crate::queue_room::SMALLEST_BYTES;
 use crate::refusal::{Hypothesis, Judged, PublishRefusal};
 use crate::shard::Shard;
 use crate::slow_consumer::SlowConsumer;
+use crate::state::ShardState;
+use crate::transcoding;
 
 /// Subscriptions that match which are told of.
 const MATCHING_MAX: usize = 16;
@@ -239,11 +239,11 @@ impl Walk {
     }
 
     /// Looks at some more subscriptions; says at how many.
-    pub(crate) fn go_on<J: Journal>(&mut self, hub: &Hub<J>) -> usize {
+    pub(crate) fn go_on<J: Journal>(&mut self, state: &ShardState<J>) -> usize {
         let mut steps = 0;
         let mut last = None;
-        if let Some(session) = hub.sessions.find_of_client(&self.query.name) {
-            for (filter, record) in hub.sessions[session].subscriptions().after(&self.after).take(SLICE_STEPS) {
+        if let Some(session) = state.sessions.find_of_client(&self.query.name) {
+            for (filter, record) in state.sessions[session].subscriptions().after(&self.after).take(SLICE_STEPS) {
                 steps += 1;
                 last = Some(filter);
                 let Some(matched) = matched_part(filter, &record) else { continue };
@@ -262,23 +262,23 @@ impl Walk {
     }
 
     pub(crate) fn explain<J: Journal>(self, shard: &Shard<J>) -> Explained {
-        let hub = &shard.hub;
-        let Some(session) = hub.sessions.find_of_client(&self.query.name) else {
-            let (outcome, finding) = match hub.is_in_cluster() {
+        let state = &shard.state;
+        let Some(session) = state.sessions.find_of_client(&self.query.name) else {
+            let (outcome, finding) = match state.is_in_cluster() {
                 true => (Outcome::Elsewhere, Finding::NotServedHere),
                 false => (Outcome::DoesNotArrive, Finding::NoSession),
             };
             let mut findings = vec![finding];
-            findings.extend(hub.keeps_outside(&self.query.name).then_some(Finding::HeldBack));
+            findings.extend(state.keeps_outside(&self.query.name).then_some(Finding::HeldBack));
             return Explained { outcome, findings, drops: Vec::new() };
         };
-        let drops = hub.sessions.drops(session).map(|drops| drops.events().cloned().collect()).unwrap_or_default();
+        let drops = state.sessions.drops(session).map(|drops| drops.events().cloned().collect()).unwrap_or_default();
         let mut findings = Vec::new();
         let outcome = self.judge(shard, session, &mut findings);
-        if let Some(contract) = hub.regime.contracts().find(&self.query.message.topic) {
+        if let Some(contract) = state.config.contracts().find(&self.query.message.topic) {
             findings.push(Finding::Contract(contract.name().into(), contract.on_violation()));
         }
-        if hub.common.exchange().retained_message(&self.query.message.topic).is_some() {
+        if state.context.exchange().retained_message(&self.query.message.topic).is_some() {
             findings.push(Finding::Retained);
             findings.extend(self.retain_handling().map(Finding::RetainHandling));
         }
@@ -297,9 +297,9 @@ impl Walk {
     }
 
     fn judge<J: Journal>(&self, shard: &Shard<J>, session: SessionIndex, findings: &mut Vec<Finding>) -> Outcome {
-        let hub = &shard.hub;
+        let state = &shard.state;
         let Hypothesis { topic, qos, .. } = &*self.query.message;
-        let (mount_point, client_id) = parts_of_name(hub.sessions[session].name());
+        let (mount_point, client_id) = parts_of_name(state.sessions[session].name());
         // `#` behind a mount point matches the level above, too, and nothing there begins with `$`.
         let is_outside = |prefix: &&str| MountPoint::new(prefix).is_none_or(|mount| mount.rest(topic).is_none());
         if let Some(prefix) = mount_point.filter(is_outside) {
@@ -308,15 +308,15 @@ impl Walk {
         }
         if self.matching.is_empty() {
             findings.push(Finding::NotSubscribed(self.nearest.iter().map(|(_, filter)| filter.clone()).collect()));
-            if let (Some(index), Ok(filter)) = (hub.sessions.connection(session), TopicFilter::new(topic))
-                && let Some(permissions) = hub.permissions_of(index, client_id)
+            if let (Some(index), Ok(filter)) = (state.sessions.connection(session), TopicFilter::new(topic))
+                && let Some(permissions) = state.permissions_of(index, client_id)
                 && !permissions.may_subscribe(filter, *qos).is_allowed()
             {
                 findings.push(Finding::NotAllowed);
             }
             return Outcome::DoesNotArrive;
         }
-        let Some((granted, is_shared)) = self.tell_of_subscriptions(hub, session, findings) else {
+        let Some((granted, is_shared)) = self.tell_of_subscriptions(state, session, findings) else {
             return Outcome::DoesNotArrive;
         };
         if granted < *qos {
@@ -326,7 +326,7 @@ impl Walk {
         // [MQTT-3.3.4-4]; one member of a group has one.
         let ids: Vec<SubscriptionId> = own.filter_map(|(_, record)| record.identifier).collect();
         let effective = granted.min(*qos);
-        match hub.fate(session, &self.query.message.message(), effective, &ids, findings) {
+        match state.fate(session, &self.query.message.message(), effective, &ids, findings) {
             // At QoS 1 and 2 it goes to another member then, or waits for one.
             Outcome::DoesNotArrive if !is_shared || effective == QoS::AtMostOnce => Outcome::DoesNotArrive,
             _ if is_shared => Outcome::OneOfMany,
@@ -337,15 +337,15 @@ impl Walk {
     /// The highest QoS that is granted, and whether all that match are shared; `None` where none of them brings the message.
     fn tell_of_subscriptions<J: Journal>(
         &self,
-        hub: &Hub<J>,
+        state: &ShardState<J>,
         session: SessionIndex,
         findings: &mut Vec<Finding>,
     ) -> Option<(QoS, bool)> {
-        let contract = hub.regime.contracts().find(&self.query.message.topic);
+        let contract = state.config.contracts().find(&self.query.message.topic);
         let (mut own, mut shared) = (None, None);
         for (filter, record) in &self.matching {
             let qos = record.options.qos;
-            match hub.common.exchange().group(filter) {
+            match state.context.exchange().group(filter) {
                 Some(group) => {
                     let (members, connected) = group.members();
                     findings.push(Finding::Shared { filter: filter.clone(), qos, members, connected });
@@ -353,7 +353,7 @@ impl Walk {
                     if messages > 0 {
                         findings.push(Finding::SharedQueue { filter: filter.clone(), messages, bytes });
                     }
-                    findings.push(self.turns_of(&group, &hub.sessions.key(session)));
+                    findings.push(self.turns_of(&group, &state.sessions.key(session)));
                 }
                 None => findings.push(Finding::Subscribed { filter: filter.clone(), record: *record }),
             }
@@ -394,7 +394,7 @@ impl Walk {
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// What becomes of a message that a session is given with this QoS and these identifiers.
     fn fate(
         &self,
@@ -416,7 +416,7 @@ impl<J: Journal> Hub<J> {
             return if is_dropped { Outcome::DoesNotArrive } else { Outcome::Waits };
         };
         let connection = &self.connections[index];
-        if let Some(bytes) = connection.agreement().maximum_packet_size_bytes {
+        if let Some(bytes) = connection.connect_parameters().maximum_packet_size_bytes {
             findings.push(Finding::PacketLimit(bytes.get()));
         }
         let is_too_large = !self.fits(index, message, ids);
@@ -431,9 +431,9 @@ impl<J: Journal> Hub<J> {
         }
         if qos == QoS::AtMostOnce {
             let payload_bytes = message.payload.len();
-            let has_memory = self.memory.has_spare(pending_bytes, payload_bytes);
+            let has_memory = self.memory.has_free_memory(pending_bytes, payload_bytes);
             findings.extend((!has_memory).then_some(Finding::NoMemoryForOutput));
-            let arrives = self.memory.output_takes(pending_bytes, payload_bytes) && has_memory && !is_too_large;
+            let arrives = self.memory.has_output_room(pending_bytes, payload_bytes) && has_memory && !is_too_large;
             return if arrives { Outcome::Arrives } else { Outcome::DoesNotArrive };
         }
         if self.tell_of_full_queue(session, message.topic, counted_bytes, findings) || is_too_large {
@@ -442,7 +442,7 @@ impl<J: Journal> Hub<J> {
         let (in_flight, queued) =
             self.sessions[session].outbound().map_or((0, 0), |outbound| (outbound.in_flight(), outbound.queued()));
         let is_window_full =
-            in_flight >= usize::from(connection.agreement().send_maximum) || !self.may_send_one_more(session);
+            in_flight >= usize::from(connection.connect_parameters().send_maximum) || !self.may_send_one_more(session);
         if queued > 0 {
             findings.insert(0, Finding::Behind(queued));
         }
@@ -454,7 +454,7 @@ impl<J: Journal> Hub<J> {
 
     /// Whether the client of a session is not let in because its connections break off too often.
     fn keeps_outside(&self, name: &str) -> bool {
-        self.allowances.holds_back(name, self.clock.now_ms())
+        self.quota_state.is_blocked(name, self.clock.now_ms())
     }
 
     /// Adds a finding where a message that counts so many bytes finds no room. Returns whether the message is dropped for that reason.
@@ -485,7 +485,7 @@ impl<J: Journal> Hub<J> {
 /// What of a filter is compared with topics.
 fn matched_part<'f>(filter: &'f str, record: &SubscriptionRecord) -> Option<&'f str> {
     let filter = TopicFilter::new(filter).ok()?;
-    formats::wanted(filter, record.format).ok().map(|wanted| wanted.filter)
+    transcoding::requested_format(filter, record.format).ok().map(|wanted| wanted.filter)
 }
 
 /// How much a filter looks like one that matches the topic.

@@ -1,6 +1,6 @@
 //! CONNECT waits for a verdict.
 
-use tautwire_engine::{AuthProgress, Question, Verdict};
+use tautwire_engine::{AuthDecision, AuthProgress, AuthRequest};
 use tautwire_protocol::{Connect, ConnectReason, Packet, PacketType};
 
 use crate::desk::{World, identity};
@@ -8,8 +8,8 @@ use crate::{V3, V5, connack, connect, connect_v3, member};
 
 use std::sync::Arc;
 
-fn refused(reason: ConnectReason) -> Verdict {
-    Verdict::Refused { reason, why: "no".into(), detail: None }
+fn refused(reason: ConnectReason) -> AuthDecision {
+    AuthDecision::Refused { reason, why: "no".into(), detail: None }
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn connect_waits_with_all_that_is_behind_it() {
             let (first, rest) = bytes.split_at(bytes.len() - 3);
             world.say_bytes(client, first);
             world.say_bytes(client, rest);
-            let Some(Question::Connect(attempt)) = world.question(client) else { panic!("nothing was asked") };
+            let Some(AuthRequest::Connect(attempt)) = world.question(client) else { panic!("nothing was asked") };
             assert_eq!((&*attempt.client_id, attempt.user_name.as_deref()), (&*name, Some("ann")));
             assert_eq!(attempt.password.as_deref(), Some(&b"secret"[..]));
             assert!(world.question(client).is_none(), "it is asked once");
@@ -46,13 +46,13 @@ fn who_is_refused_is_told_in_the_words_of_its_version() {
     let mut world = World::new(2);
     let client = world.connection();
     world.say(client, &Packet::Connect(connect("a", &[])));
-    world.decide(client, refused(ConnectReason::BadUserNameOrPassword));
+    world.apply_auth_decision(client, refused(ConnectReason::BadUserNameOrPassword));
     assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::BadUserNameOrPassword)]);
     assert!(world.is_closed(client));
 
     let client = world.connection();
     world.say_in(V3, client, &Packet::Connect(connect_v3("a")));
-    world.decide(client, refused(ConnectReason::NotAuthorized));
+    world.apply_auth_decision(client, refused(ConnectReason::NotAuthorized));
     assert_eq!(world.heard(V3, client, connack), [(false, ConnectReason::NotAuthorized)]);
     assert!(world.is_closed(client));
     for (reason, said) in [
@@ -61,7 +61,7 @@ fn who_is_refused_is_told_in_the_words_of_its_version() {
     ] {
         let client = world.connection();
         world.say_in(V3, client, &Packet::Connect(connect_v3("a")));
-        world.decide(client, refused(reason));
+        world.apply_auth_decision(client, refused(reason));
         assert_eq!(world.heard(V3, client, connack), [(false, said)]);
     }
     assert_eq!(world.counters(0).connects_not_authenticated.get(), 4);
@@ -74,7 +74,7 @@ fn nobody_takes_a_session_over_before_the_verdict() {
     let second = world.connection();
     world.say(second, &Packet::Connect(connect("a", &[])));
     assert!(world.heard(V5, first, |_| ()).is_empty() && !world.is_closed(first));
-    world.decide(second, refused(ConnectReason::NotAuthorized));
+    world.apply_auth_decision(second, refused(ConnectReason::NotAuthorized));
     assert!(world.heard(V5, first, |_| ()).is_empty() && !world.is_closed(first));
 
     let third = world.connection();
@@ -90,7 +90,7 @@ fn a_client_identifier_that_authentication_gives_is_the_clients() {
     let client = world.connection();
     world.say(client, &Packet::Connect(connect("whatever", &[])));
     let identity = tautwire_access::Identity { client_id: Some("device-7".into()), ..identity("ann") };
-    world.decide(client, Verdict::Admitted { identity: Arc::new(identity), data: None });
+    world.apply_auth_decision(client, AuthDecision::Admitted { identity: Arc::new(identity), data: None });
     assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::Success)]);
     let other = world.connection();
     world.say(other, &Packet::Connect(connect("device-7", &[])));
@@ -105,7 +105,7 @@ fn a_client_identifier_that_no_client_could_say_is_refused() {
     let client = world.connection();
     world.say(client, &Packet::Connect(connect("a", &[])));
     let identity = tautwire_access::Identity { client_id: Some("mount/\0device-7".into()), ..identity("ann") };
-    world.decide(client, Verdict::Admitted { identity: Arc::new(identity), data: None });
+    world.apply_auth_decision(client, AuthDecision::Admitted { identity: Arc::new(identity), data: None });
     assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::ClientIdentifierNotValid)]);
     assert!(world.is_closed(client));
 }
@@ -146,7 +146,7 @@ fn an_identity_ends_when_it_says() {
     world.say(client, &Packet::Connect(connect("a", &[])));
     let ends_at_ms = Some(world.now_ms + 5_000);
     let identity = tautwire_access::Identity { ends_at_ms, ..identity("ann") };
-    world.decide(client, Verdict::Admitted { identity: Arc::new(identity), data: None });
+    world.apply_auth_decision(client, AuthDecision::Admitted { identity: Arc::new(identity), data: None });
     assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::Success)]);
     world.pass(4_999);
     assert!(!world.is_closed(client));

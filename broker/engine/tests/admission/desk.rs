@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tautwire_access::{Identity, Policy};
 use tautwire_engine::{
-    Action, Board, Chunk, ConnectionId, NotPublished, Published, Question, Regime, Rest, Settings, Shard, Shared,
-    Standing, Surroundings, Verdict, turn,
+    Action, AuthDecision, AuthRequest, AuthState, Board, Chunk, ConnectionId, NotPublished, Published, Regime, Rest,
+    Settings, Shard, Shared, Surroundings, turn,
 };
 use tautwire_message::Message;
 use tautwire_protocol::{DecodeOptions, Packet, ProtocolVersion, decode};
@@ -43,7 +43,7 @@ struct Node {
     batches: VecDeque<(ShardIndex, Batch)>,
     sent: Vec<(ShardIndex, Batch)>,
     moved: Vec<(ShardIndex, Socket)>,
-    questions: Vec<(Client, Question)>,
+    questions: Vec<(Client, AuthRequest)>,
     closed: Vec<Socket>,
     /// Connections that have sent something since the last turn.
     readable: Vec<ConnectionId>,
@@ -57,7 +57,7 @@ struct Socket {
     client: Client,
     input: Vec<u8>,
     output: Vec<u8>,
-    standing: Option<Box<Standing>>,
+    standing: Option<Box<AuthState>>,
 }
 
 impl World {
@@ -93,7 +93,11 @@ impl World {
         let (board, now_ms, user) = (self.board.clone(), self.now_ms, user.to_owned());
         self.nodes[shard].order = Some(Box::new(move |_, shard| {
             board.change(change);
-            shard.decide(id, Verdict::Admitted { identity: Arc::new(identity(&user)), data: None }, now_ms);
+            shard.apply_auth_decision(
+                id,
+                AuthDecision::Admitted { identity: Arc::new(identity(&user)), data: None },
+                now_ms,
+            );
         }));
         self.run();
     }
@@ -159,16 +163,16 @@ impl World {
     }
 
     /// The question that has been asked of a client.
-    pub(crate) fn question(&mut self, client: Client) -> Option<Question> {
+    pub(crate) fn question(&mut self, client: Client) -> Option<AuthRequest> {
         self.nodes.iter_mut().find_map(|node| {
             let at = node.questions.iter().position(|(asked, _)| *asked == client)?;
             Some(node.questions.remove(at).1)
         })
     }
 
-    pub(crate) fn decide(&mut self, client: Client, verdict: Verdict) {
+    pub(crate) fn apply_auth_decision(&mut self, client: Client, verdict: AuthDecision) {
         if let Some((shard, id)) = self.find(client) {
-            self.shards[shard].decide(id, verdict, self.now_ms);
+            self.shards[shard].apply_auth_decision(id, verdict, self.now_ms);
         }
         self.run();
     }
@@ -176,8 +180,8 @@ impl World {
     /// The client is let in, and the rules change in the midst of what comes of it.
     pub(crate) fn admit_and_change(&mut self, client: Client, user: &str, rules: &str) {
         let (shard, id) = self.find(client).expect("it is connected");
-        let verdict = Verdict::Admitted { identity: Arc::new(identity(user)), data: None };
-        self.shards[shard].decide(id, verdict, self.now_ms);
+        let verdict = AuthDecision::Admitted { identity: Arc::new(identity(user)), data: None };
+        self.shards[shard].apply_auth_decision(id, verdict, self.now_ms);
         let _ = turn(&mut self.shards[shard], &mut self.nodes[shard], self.now_ms);
         self.set_rules(rules);
     }
@@ -194,7 +198,7 @@ impl World {
 
     /// The client is let in as this user.
     pub(crate) fn admit(&mut self, client: Client, user: &str) {
-        self.decide(client, Verdict::Admitted { identity: Arc::new(identity(user)), data: None });
+        self.apply_auth_decision(client, AuthDecision::Admitted { identity: Arc::new(identity(user)), data: None });
     }
 
     /// What the client has received and not looked at yet, as `look` shows it.
@@ -309,7 +313,7 @@ pub(crate) fn identity(user: &str) -> Identity {
 impl Node {
     fn feed(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
         let Some(socket) = self.sockets.get_mut(&id) else { return };
-        if !shard.is_held(id) {
+        if !shard.is_reading_paused(id) {
             let chunk = Chunk::from(socket.input.clone());
             let taken = shard.receive(id, &chunk, 0..socket.input.len(), self.now_ms);
             socket.input.drain(..taken);
@@ -334,7 +338,7 @@ impl Surroundings<Volatile> for Node {
         let Some(mut socket) = self.fresh.pop() else { return false };
         let id = shard.accept(self.now_ms).expect("there is room");
         if let Some(standing) = socket.standing.take() {
-            shard.take_standing(id, standing);
+            shard.adopt_auth_state(id, standing);
         }
         self.sockets.insert(id, socket);
         self.feed(shard, id);
@@ -367,15 +371,15 @@ impl Surroundings<Volatile> for Node {
             Action::Close(id) | Action::Drop(id) => self.close(shard, id),
             Action::Move(id, to) => {
                 if let Some(mut socket) = self.sockets.remove(&id) {
-                    socket.standing = shard.give_standing(id);
+                    socket.standing = shard.release_auth_state(id);
                     self.moved.push((to, socket));
                 }
                 shard.released(id);
             }
             Action::Resume(id) => self.feed(shard, id),
-            Action::HearFirst(_, then) => self.feed(shard, then),
+            Action::ReadFirst(_, then) => self.feed(shard, then),
             Action::Ask(id) => {
-                if let (Some(question), Some(socket)) = (shard.take_question(id), self.sockets.get(&id)) {
+                if let (Some(question), Some(socket)) = (shard.take_auth_request(id), self.sockets.get(&id)) {
                     self.questions.push((socket.client, question));
                 }
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tautwire_access::Identity;
-use tautwire_engine::{Question, Verdict};
+use tautwire_engine::{AuthDecision, AuthRequest};
 use tautwire_protocol::{Auth, AuthReason, ConnectReason, Packet, PacketType, Properties, Property, QoS, ReasonCode};
 
 use crate::desk::{Client, World, identity};
@@ -11,12 +11,12 @@ use crate::{V5, code, connack, connect, publish};
 
 const METHOD: Property<'static> = Property::AuthenticationMethod("M");
 
-fn challenge(data: &[u8], state: u32) -> Verdict {
-    Verdict::Challenge { data: data.into(), state: Box::new(state) }
+fn challenge(data: &[u8], state: u32) -> AuthDecision {
+    AuthDecision::Challenge { data: data.into(), state: Box::new(state) }
 }
 
-fn admitted(user: &str, data: &[u8]) -> Verdict {
-    Verdict::Admitted { identity: Arc::new(identity(user)), data: Some(data.into()) }
+fn admitted(user: &str, data: &[u8]) -> AuthDecision {
+    AuthDecision::Admitted { identity: Arc::new(identity(user)), data: Some(data.into()) }
 }
 
 fn say_auth(world: &mut World, client: Client, reason: AuthReason, method: &str, data: &[u8]) {
@@ -40,9 +40,9 @@ fn challenged(world: &mut World, client_id: &str) -> Client {
     let client = world.connection();
     let properties = [METHOD, Property::AuthenticationData(b"one")];
     world.say(client, &Packet::Connect(connect(client_id, &properties)));
-    let Some(Question::Connect(attempt)) = world.question(client) else { panic!("it is asked") };
+    let Some(AuthRequest::Connect(attempt)) = world.question(client) else { panic!("it is asked") };
     assert_eq!((attempt.method.as_deref(), attempt.data.as_deref()), (Some("M"), Some(&b"one"[..])));
-    world.decide(client, challenge(b"two", 2));
+    world.apply_auth_decision(client, challenge(b"two", 2));
     assert_eq!(world.heard(V5, client, step), [(true, 0x18, b"two".to_vec())]);
     client
 }
@@ -50,9 +50,9 @@ fn challenged(world: &mut World, client_id: &str) -> Client {
 fn connected(world: &mut World, client_id: &str) -> Client {
     let client = challenged(world, client_id);
     say_auth(world, client, AuthReason::ContinueAuthentication, "M", b"three");
-    let Some(Question::Continue { data, state }) = world.question(client) else { panic!("it goes on") };
+    let Some(AuthRequest::Continue { data, state }) = world.question(client) else { panic!("it goes on") };
     assert_eq!((&*data, state.downcast_ref::<u32>()), (&b"three"[..], Some(&2)));
-    world.decide(client, challenge(b"four", 4));
+    world.apply_auth_decision(client, challenge(b"four", 4));
     assert_eq!(world.heard(V5, client, step), [(true, 0x18, b"four".to_vec())]);
     // In pieces, and with more behind it.
     let properties = [METHOD, Property::AuthenticationData(b"five")];
@@ -62,8 +62,8 @@ fn connected(world: &mut World, client_id: &str) -> Client {
     for byte in bytes {
         world.say_bytes(client, &[byte]);
     }
-    assert!(matches!(world.question(client), Some(Question::Continue { .. })));
-    world.decide(client, admitted("ann", b"six"));
+    assert!(matches!(world.question(client), Some(AuthRequest::Continue { .. })));
+    world.apply_auth_decision(client, admitted("ann", b"six"));
     assert_eq!(world.heard(V5, client, step), [(false, 0, b"six".to_vec())]);
     client
 }
@@ -104,16 +104,19 @@ fn a_client_authenticates_again_and_works_on_meanwhile() {
     let mut world = World::new(2);
     let client = connected(&mut world, "a");
     say_auth(&mut world, client, AuthReason::ReAuthenticate, "M", b"again");
-    let Some(Question::Again(attempt)) = world.question(client) else { panic!("it is asked again") };
+    let Some(AuthRequest::Reauthenticate(attempt)) = world.question(client) else { panic!("it is asked again") };
     assert_eq!((&*attempt.client_id, attempt.data.as_deref()), ("a", Some(&b"again"[..])));
     publish(&mut world, client, "t", QoS::AtLeastOnce, false);
     assert_eq!(code(&mut world, client), ReasonCode::NoMatchingSubscribers);
-    world.decide(client, challenge(b"more", 1));
+    world.apply_auth_decision(client, challenge(b"more", 1));
     assert_eq!(world.heard(V5, client, step), [(true, 0x18, b"more".to_vec())]);
     say_auth(&mut world, client, AuthReason::ContinueAuthentication, "M", b"x");
     assert!(world.question(client).is_some());
     let same_client = Identity { client_id: Some("a".into()), ..identity("ann") };
-    world.decide(client, Verdict::Admitted { identity: Arc::new(same_client), data: Some((*b"done").into()) });
+    world.apply_auth_decision(
+        client,
+        AuthDecision::Admitted { identity: Arc::new(same_client), data: Some((*b"done").into()) },
+    );
     assert_eq!(world.heard(V5, client, step), [(true, 0, b"done".to_vec())]);
     assert!(!world.is_closed(client));
 }
@@ -122,15 +125,15 @@ fn a_client_authenticates_again_and_works_on_meanwhile() {
 fn who_fails_to_authenticate_again_is_disconnected() {
     let other_client = Identity { client_id: Some("b".into()), ..identity("ann") };
     let verdicts = [
-        Verdict::Refused { reason: ConnectReason::NotAuthorized, why: "no".into(), detail: None },
+        AuthDecision::Refused { reason: ConnectReason::NotAuthorized, why: "no".into(), detail: None },
         admitted("somebody else", b""),
-        Verdict::Admitted { identity: Arc::new(other_client), data: None },
+        AuthDecision::Admitted { identity: Arc::new(other_client), data: None },
     ];
     for verdict in verdicts {
         let mut world = World::new(2);
         let client = connected(&mut world, "a");
         say_auth(&mut world, client, AuthReason::ReAuthenticate, "M", b"again");
-        world.decide(client, verdict);
+        world.apply_auth_decision(client, verdict);
         assert_eq!(code(&mut world, client), ReasonCode::NotAuthorized);
         assert!(world.is_closed(client));
     }
@@ -168,7 +171,7 @@ fn a_challenge_that_the_client_does_not_accept_ends_the_connection() {
     let maximum = std::num::NonZeroU32::new(64).expect("not 0");
     let properties = [METHOD, Property::AuthenticationData(b"one"), Property::MaximumPacketSize(maximum)];
     world.say(client, &Packet::Connect(connect("a", &properties)));
-    world.decide(client, challenge(&[b'x'; 100], 1));
+    world.apply_auth_decision(client, challenge(&[b'x'; 100], 1));
     assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::PacketTooLarge)]);
     assert!(world.is_closed(client));
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tautwire_contracts::{Catalogue, LoadLimits};
-use tautwire_engine::{Fate, Regime, Settings};
+use tautwire_engine::{RecheckOutcome, Regime, Settings};
 use tautwire_protocol::{Connect, ConnectReason, Packet, Properties, Property, QoS, ReasonCode, TopicName, Will};
 
 use crate::desk::{Client, World, policy};
@@ -92,7 +92,9 @@ fn the_will_of_a_client_that_has_to_go_is_held_to_what_holds_then() {
             if has_contract {
                 next.contracts = contracts();
             }
-            next.review(Arc::new(|visitor| if visitor.client_id == "w" { Fate::Unknown } else { Fate::Stays }));
+            next.review(Arc::new(|visitor| {
+                if visitor.client_id == "w" { RecheckOutcome::Unknown } else { RecheckOutcome::Accepted }
+            }));
         });
         assert_eq!(code(&mut world, client), ReasonCode::NotAuthorized);
         assert_eq!(topics(&mut world, reader), expected);
@@ -153,7 +155,7 @@ fn who_was_let_in_before_and_is_not_known_now_is_refused() {
         let client = world.connection();
         world.say(client, &Packet::Connect(connect(client_id, &[])));
         assert!(world.question(client).is_some(), "it is asked");
-        world.change_and_admit(client, "bob", |next| next.review(Arc::new(|_| Fate::Banned)));
+        world.change_and_admit(client, "bob", |next| next.review(Arc::new(|_| RecheckOutcome::Banned)));
         assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::NotAuthorized)]);
     }
 }

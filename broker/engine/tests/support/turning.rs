@@ -128,7 +128,7 @@ impl<'a, J: Journal, C: Choices> Turning<'a, J, C> {
         let is_draining = socket.draining_until_ms.is_some();
         if is_draining {
             socket.inbound.clear();
-        } else if shard.is_held(connection) && !shard.reads_ahead(connection, &socket.rest) {
+        } else if shard.is_reading_paused(connection) && !shard.should_read_ahead(connection, &socket.rest) {
             // It is listed again when it is heard again.
             return;
         }
@@ -152,7 +152,9 @@ impl<'a, J: Journal, C: Choices> Turning<'a, J, C> {
             self.network.list_readable(self.own, id);
         } else if socket.broken
             || (socket.finished
-                && (is_draining || !shard.is_held(connection) || shard.reads_ahead(connection, &socket.rest)))
+                && (is_draining
+                    || !shard.is_reading_paused(connection)
+                    || shard.should_read_ahead(connection, &socket.rest)))
         {
             self.lose(shard, id);
         }
@@ -331,9 +333,9 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, J, C> {
             }
             // Nobody is asked here.
             Action::Ask(_) => {}
-            Action::HearFirst(first, then) => {
+            Action::ReadFirst(first, then) => {
                 if let Some(id) = self.socket(first)
-                    && !shard.is_held(first)
+                    && !shard.is_reading_paused(first)
                 {
                     let all = self.network.sockets[id.0].inbound.len();
                     self.consume(shard, id, all, 3);

@@ -214,7 +214,7 @@ impl Connections {
         };
         shard.set_ack_level(id, ack_level);
         if let Some(standing) = standing {
-            shard.take_standing(id, standing);
+            shard.adopt_auth_state(id, standing);
         }
         let is_local = matches!(origin.peer(), Some(Peer::Local { .. }));
         shard.set_origin(id, origin);
@@ -284,7 +284,7 @@ impl Connections {
         let bytes = rest.as_ref().map(|rest| rest.bytes().to_vec()).unwrap_or_default();
         self.chunks.forget(rest);
         let ack_level = shard.ack_level(id);
-        let standing = shard.give_standing(id);
+        let standing = shard.release_auth_state(id);
         let origin = shard.origin(id);
         shard.released(id);
         if watched && let Err(error) = self.registry.deregister(&mut stream) {
@@ -365,7 +365,7 @@ impl Connections {
                 self.consume(shard, id, false);
                 self.list_readable(id);
             }
-            Action::HearFirst(first, then) => {
+            Action::ReadFirst(first, then) => {
                 for _ in 0..HEARINGS_MAX {
                     if !self.consume(shard, first, true) {
                         break;

@@ -83,9 +83,9 @@ impl Connections {
     pub(super) fn consume<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId, reading: bool) -> bool {
         let Some(socket) = self.sockets.get(id) else { return false };
         let draining = socket.draining;
-        if reading && !draining && shard.is_held(id) {
+        if reading && !draining && shard.is_reading_paused(id) {
             let rest = socket.rest.as_ref().map_or(&[][..], |rest| rest.bytes());
-            if !shard.reads_ahead(id, rest) {
+            if !shard.should_read_ahead(id, rest) {
                 // Told to go on by Action::Resume; until then the bytes wait in the socket, and so does the sender.
                 return false;
             }

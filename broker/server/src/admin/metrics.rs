@@ -165,7 +165,7 @@ fn wants_json(accept: &str) -> bool {
 
 fn collect(admin: &Admin) -> Vec<Metric> {
     let mut metrics = Vec::new();
-    let mut meanings = Totals::MEANINGS.iter();
+    let mut meanings = Totals::DESCRIPTIONS.iter();
     admin.control.totals().each(|name, value| {
         let meaning = meanings.next().map_or("", |(_, meaning)| meaning);
         metrics.push(Metric { name, meaning, is_gauge: GAUGES.contains(&name), value });
@@ -354,10 +354,10 @@ mod tests {
     #[test]
     fn every_gauge_is_a_counter_of_the_engine() {
         for gauge in GAUGES {
-            let found = Totals::MEANINGS.iter().find(|(name, _)| *name == gauge);
+            let found = Totals::DESCRIPTIONS.iter().find(|(name, _)| *name == gauge);
             assert!(found.is_some_and(|(_, meaning)| meaning.contains("now") || gauge.ends_with("bytes")), "{gauge}");
         }
-        for (name, meaning) in Totals::MEANINGS {
+        for (name, meaning) in Totals::DESCRIPTIONS {
             let is_gauge = meaning.ends_with(" now.") || meaning.contains(" now,") || meaning.contains(" now:");
             assert!(!is_gauge || GAUGES.contains(name), "{name}: {meaning}");
         }

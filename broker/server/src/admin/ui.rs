@@ -52,8 +52,8 @@ pub(super) fn file(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
 fn served(file: &File, head: &Head) -> Response {
     let is_compressed = takes_gzip(&head.accept_encoding);
     let tag = format!("\"{}{}\"", *file.tag, if is_compressed { "-gzip" } else { "" });
-    let is_held = head.if_none_match.split(',').any(|held| held.trim().trim_start_matches("W/") == tag);
-    let answer = match (is_held, is_compressed) {
+    let is_reading_paused = head.if_none_match.split(',').any(|held| held.trim().trim_start_matches("W/") == tag);
+    let answer = match (is_reading_paused, is_compressed) {
         (true, _) => Response::new(Status::NOT_MODIFIED, file.content_type, ""),
         (false, true) => Response::new(Status::OK, file.content_type, file.compressed).with("Content-Encoding", "gzip"),
         (false, false) => Response::new(Status::OK, file.content_type, file.plain),

@@ -106,12 +106,12 @@ impl Revisions {
                     None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
                 }
             };
-            let is_held = matches!(&work, Work::TakeOn(next) if *next == state.held);
+            let is_reading_paused = matches!(&work, Work::TakeOn(next) if *next == state.held);
             drop(state);
             match work {
                 Work::Refuse(number) => answer(number, false),
                 Work::TakeOn(next) => {
-                    let taken = if is_held { Ok(()) } else { apply(&next) };
+                    let taken = if is_reading_paused { Ok(()) } else { apply(&next) };
                     let (number, is_taken_on) = (next.number, taken.is_ok());
                     self.settle(next, taken);
                     answer(number, is_taken_on);

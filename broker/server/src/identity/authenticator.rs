@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tautwire_access::Identity;
-use tautwire_engine::{Attempt, AuthProgress, Certificate, Origin, Peer, Question, Verdict};
+use tautwire_engine::{AuthAttempt, AuthDecision, AuthProgress, AuthRequest, Certificate, Origin, Peer};
 use tautwire_identity::{
     self as identity, AuthStep, Ban, Bans, Exchange, FailureRule, Now, PasswordFile, RandomUnavailable, Secret,
     VerifiedPasswords,
@@ -307,18 +307,18 @@ impl Doorkeeper for ChainAuthenticator {
         self.tally.progress().clone()
     }
 
-    fn ask(&self, origin: &Origin, question: Question, ticket: Ticket) -> Option<Verdict> {
+    fn ask(&self, origin: &Origin, question: AuthRequest, ticket: Ticket) -> Option<AuthDecision> {
         let now = self.now();
         let listener = origin.listener().clone();
         let step = match question {
-            Question::Connect(attempt) | Question::Again(attempt) => {
+            AuthRequest::Connect(attempt) | AuthRequest::Reauthenticate(attempt) => {
                 let Some(chain) = self.chains().of(&listener) else {
                     return Some(refused(ConnectReason::ServerUnavailable, "nobody knows clients of this listener"));
                 };
                 let mut fill = |bytes: &mut [u8]| random(bytes).map_err(|_| RandomUnavailable);
                 chain.begin(to_attempt(origin, attempt), now, &mut fill)
             }
-            Question::Continue { data, state } => match state.downcast::<Exchange>() {
+            AuthRequest::Continue { data, state } => match state.downcast::<Exchange>() {
                 Ok(exchange) => exchange.go_on(&data, now),
                 Err(_) => return Some(refused(ConnectReason::NotAuthorized, "the authentication was not begun here")),
             },
@@ -336,7 +336,7 @@ impl Doorkeeper for ChainAuthenticator {
 }
 
 /// What comes of a step, or what there is to do first.
-fn verdict(listener: &Arc<str>, step: AuthStep) -> Result<Verdict, identity::AuthWork> {
+fn verdict(listener: &Arc<str>, step: AuthStep) -> Result<AuthDecision, identity::AuthWork> {
     match step {
         AuthStep::Admit { principal, data } => {
             let identity = Identity {
@@ -348,25 +348,25 @@ fn verdict(listener: &Arc<str>, step: AuthStep) -> Result<Verdict, identity::Aut
                 ends_at_ms: principal.expires_at_unix_s.map(|seconds| seconds.saturating_mul(1_000)),
                 by: principal.backend,
             };
-            Ok(Verdict::Admitted { identity: Arc::new(identity), data: data.map(Vec::into_boxed_slice) })
+            Ok(AuthDecision::Admitted { identity: Arc::new(identity), data: data.map(Vec::into_boxed_slice) })
         }
         AuthStep::Refuse(refusal) => {
             let detail = Some(refusal.to_string().into());
-            Ok(Verdict::Refused { reason: refusal.reason, why: refusal.client.into(), detail })
+            Ok(AuthDecision::Refused { reason: refusal.reason, why: refusal.client.into(), detail })
         }
         AuthStep::Challenge { data, exchange } => {
-            Ok(Verdict::Challenge { data: data.into(), state: Box::new(exchange) })
+            Ok(AuthDecision::Challenge { data: data.into(), state: Box::new(exchange) })
         }
         AuthStep::AuthWork(work) => Err(work),
     }
 }
 
-fn refused(reason: ConnectReason, why: &'static str) -> Verdict {
-    Verdict::Refused { reason, why: why.into(), detail: None }
+fn refused(reason: ConnectReason, why: &'static str) -> AuthDecision {
+    AuthDecision::Refused { reason, why: why.into(), detail: None }
 }
 
-fn to_attempt(origin: &Origin, attempt: Attempt) -> identity::AuthAttempt {
-    let Attempt { version, client_id, user_name, password, method, data } = attempt;
+fn to_attempt(origin: &Origin, attempt: AuthAttempt) -> identity::AuthAttempt {
+    let AuthAttempt { version, client_id, user_name, password, method, data } = attempt;
     identity::AuthAttempt {
         origin: Arc::new(to_provenance(origin)),
         client_id,

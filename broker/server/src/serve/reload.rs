@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
-use tautwire_engine::{Fate, Known, Visitor};
+use tautwire_engine::{ClientCheck, ClientInfo, RecheckOutcome};
 use tautwire_identity::{Ban, BanTarget};
 use tautwire_reactor::{Change, Control, Place, StartError, counted};
 
@@ -266,10 +266,10 @@ impl Reloader {
     }
 
     /// Says who is not known any more, or banned.
-    fn known(&self, chains: Arc<AuthChains>) -> Known {
+    fn known(&self, chains: Arc<AuthChains>) -> ClientCheck {
         let authenticator = self.authenticator.clone();
         Arc::new(move |visitor| {
-            let Visitor { identity, client_id, listener, address } = *visitor;
+            let ClientInfo { identity, client_id, listener, address } = *visitor;
             let bans = authenticator.bans();
             let is_banned = || {
                 let now = authenticator.now();
@@ -280,13 +280,13 @@ impl Reloader {
             };
             // Each CONNECT comes by here, and mostly nobody is banned.
             if bans.is_any() && is_banned() {
-                Fate::Banned
+                RecheckOutcome::Banned
             } else if !chains.recognizes(identity, listener) {
-                Fate::Unknown
+                RecheckOutcome::Unknown
             } else if address.is_none() && bans.has_networks() {
-                Fate::DependsOnAddress
+                RecheckOutcome::DependsOnAddress
             } else {
-                Fate::Stays
+                RecheckOutcome::Accepted
             }
         })
     }

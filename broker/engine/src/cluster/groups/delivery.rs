@@ -14,12 +14,12 @@ use super::home_of;
 use crate::cluster::port::ClusterRequest;
 use crate::cluster::room::LogPlace;
 use crate::contracts::QUARANTINE;
-use crate::formats;
-use crate::frames::Outgoing;
-use crate::hub::Hub;
 use crate::mutant::{Mutant, is};
+use crate::publish_packets::OutgoingPublish;
 use crate::shard::Shard;
 use crate::share_delivery::{Pick, share_delivery};
+use crate::state::ShardState;
+use crate::transcoding;
 
 impl<J: Journal> Shard<J> {
     /// This node delivers a partition of a group, which is at home here.
@@ -31,8 +31,8 @@ impl<J: Journal> Shard<J> {
         next: Place,
         open: Vec<Place>,
     ) {
-        let now_ms = self.hub.clock.now_ms();
-        let Some(room) = &mut self.hub.cluster else { return };
+        let now_ms = self.state.clock.now_ms();
+        let Some(room) = &mut self.state.cluster else { return };
         let slot = room.homes.slot(key).unwrap_or_else(|| {
             let slot = room.log.new_slot();
             room.homes.begin(slot, key, share.clone(), matched(share));
@@ -40,7 +40,7 @@ impl<J: Journal> Shard<J> {
         });
         room.log.lease(slot, partition, next, open, now_ms);
         let is_first = room.homes.take_on(slot, partition);
-        self.hub.show_home(slot);
+        self.state.show_home(slot);
         if is_first {
             self.listen_for_group(matched(share));
         }
@@ -48,15 +48,15 @@ impl<J: Journal> Shard<J> {
 
     /// This node delivers a partition of a group no more. Members are waited for who have something of it.
     pub(in crate::cluster) fn recall_group(&mut self, key: GroupKey, partition: Partition) {
-        let now_ms = self.hub.clock.now_ms();
-        let Some(room) = &mut self.hub.cluster else { return };
+        let now_ms = self.state.clock.now_ms();
+        let Some(room) = &mut self.state.cluster else { return };
         let Some(slot) = room.homes.slot(key) else { return };
         let (next, open) = room.log.recall(slot, partition);
         let until_ms = now_ms + room.settings().return_wait_ms;
         room.homes.give_back(slot, partition, next, open, until_ms);
         let Some(group) = room.homes.get(slot) else { return };
         let (is_last, matched) = (group.partitions() == 0, Box::<str>::from(group.matched()));
-        self.hub.show_home(slot);
+        self.state.show_home(slot);
         if is_last {
             self.unlisten_for_group(&matched);
         }
@@ -65,7 +65,7 @@ impl<J: Journal> Shard<J> {
     /// Messages of QoS 0 from other nodes come to the home of a group, as long as this node delivers something to it.
     fn listen_for_group(&mut self, filter: &str) {
         let is_listened_to = self.has_subscribers(filter);
-        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(room) = &mut self.state.cluster else { return };
         if room.homes.listen(filter) && !is_listened_to {
             room.listen(filter);
         }
@@ -73,7 +73,7 @@ impl<J: Journal> Shard<J> {
 
     fn unlisten_for_group(&mut self, filter: &str) {
         let is_listened_to = self.has_subscribers(filter);
-        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(room) = &mut self.state.cluster else { return };
         if room.homes.unlisten(filter) && !is_listened_to {
             room.unlisten(filter);
         }
@@ -86,12 +86,12 @@ impl<J: Journal> Shard<J> {
 
     /// The life of the node is over: groups have no home here any more.
     pub(in crate::cluster) fn forget_groups(&mut self) {
-        let slots = self.hub.cluster.as_ref().map_or(Vec::new(), |room| room.homes.all());
+        let slots = self.state.cluster.as_ref().map_or(Vec::new(), |room| room.homes.all());
         for slot in slots {
-            let Some(group) = self.hub.cluster.as_ref().and_then(|room| room.homes.get(slot)) else { continue };
+            let Some(group) = self.state.cluster.as_ref().and_then(|room| room.homes.get(slot)) else { continue };
             let (share, matched) = (group.share().clone(), Box::<str>::from(group.matched()));
             if group.partitions() > 0 {
-                self.hub.common.exchange().set_home(&share, &matched, None);
+                self.state.context.exchange().set_home(&share, &matched, None);
                 self.unlisten_for_group(&matched);
             }
         }
@@ -99,8 +99,8 @@ impl<J: Journal> Shard<J> {
 
     /// Tells the cluster how far groups have come, and gives back what it has asked for.
     pub(in crate::cluster) fn tend_groups(&mut self) {
-        let now_ms = self.hub.clock.now_ms();
-        let Some(room) = &mut self.hub.cluster else { return };
+        let now_ms = self.state.clock.now_ms();
+        let Some(room) = &mut self.state.cluster else { return };
         while let Some(slot) = room.log.next_due(now_ms) {
             if let Some(group) = room.homes.get(slot).map(|group| group.key()) {
                 let leases = room.log.leases(slot);
@@ -115,13 +115,13 @@ impl<J: Journal> Shard<J> {
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Says to all shards what this node delivers to a group.
     fn show_home(&self, slot: Slot) {
         let Some(group) = self.cluster.as_ref().and_then(|room| room.homes.get(slot)) else { return };
-        let (shard, partitions) = (self.common.shard(), group.partitions());
+        let (shard, partitions) = (self.context.shard(), group.partitions());
         let home = (partitions > 0).then_some(Home { shard, slot, partitions });
-        self.common.exchange().set_home(group.share(), group.matched(), home);
+        self.context.exchange().set_home(group.share(), group.matched(), home);
     }
 
     /// Whether this node delivers messages of a topic to a group that do not come by the log: one node of all does. What is of one node
@@ -144,9 +144,9 @@ impl<J: Journal> Hub<J> {
         &mut self,
         groups: &[Arc<ShareGroup>],
         contract: Option<&Contract>,
-        outgoing: &mut Outgoing<'_>,
+        outgoing: &mut OutgoingPublish<'_>,
     ) {
-        let shard = self.common.shard();
+        let shard = self.context.shard();
         for group in groups {
             let Some(home) = group.home().filter(|home| home.shard == shard) else { continue };
             let Some(at) = LogPlace::of(outgoing.message.id) else {
@@ -166,7 +166,7 @@ impl<J: Journal> Hub<J> {
         &mut self,
         at: LogPlace,
         contract: Option<&Contract>,
-        outgoing: &mut Outgoing<'_>,
+        outgoing: &mut OutgoingPublish<'_>,
     ) {
         let slots = self.cluster.as_mut().map_or(Vec::new(), |room| room.log.again(at));
         for slot in slots {
@@ -175,7 +175,7 @@ impl<J: Journal> Hub<J> {
             let Some(share) = group.filter(|group| !group.is_had(at)).map(|group| group.share().clone()) else {
                 continue;
             };
-            if let Some(group) = self.common.exchange().group(&share) {
+            if let Some(group) = self.context.exchange().group(&share) {
                 self.give_to_group(&group, slot, at, contract, outgoing);
             }
         }
@@ -188,7 +188,7 @@ impl<J: Journal> Hub<J> {
         slot: Slot,
         at: LogPlace,
         contract: Option<&Contract>,
-        outgoing: &mut Outgoing<'_>,
+        outgoing: &mut OutgoingPublish<'_>,
     ) {
         let (now_ms, bytes) = (self.clock.now_ms(), outgoing.message.kept_bytes() + size_of::<PendingMessage>());
         let picked = self.pick_with(group, |group| {
@@ -208,7 +208,7 @@ impl<J: Journal> Hub<J> {
             return;
         };
         let mut delivery = share_delivery(group, &member, outgoing, self.memory.ledger());
-        let made = member.format.map(|format| self.for_member(contract, format, outgoing));
+        let made = member.format.map(|format| self.transcode_for_member(contract, format, outgoing));
         let Some(room) = &mut self.cluster else { return };
         room.log.hand_out(slot, at);
         match made {
@@ -248,13 +248,13 @@ impl<J: Journal> Hub<J> {
     /// Tells the home of a group what has become of a member.
     pub(super) fn tell_home(&mut self, share: &str, member: SessionKey, news: GroupNews) {
         let Some(room) = &self.cluster else { return };
-        let home = home_of(room.seed().group(share), self.transit.shards());
-        if home == self.common.shard() {
+        let home = home_of(room.seed().group(share), self.outboxes.shards());
+        if home == self.context.shard() {
             return self.hear_of_member(share, member, news);
         }
-        let read_at_us = self.stopwatch.read_at_us();
-        let Hub { transit, memory, .. } = self;
-        if let Some(batch) = transit.batch_for(home, false, read_at_us, memory.ledger()) {
+        let read_at_us = self.latency_recorder.read_at_us();
+        let ShardState { outboxes, memory, .. } = self;
+        if let Some(batch) = outboxes.batch_for(home, false, read_at_us, memory.ledger()) {
             batch.push_news(MemberNews { share: share.into(), member, news });
         }
     }
@@ -280,7 +280,7 @@ impl<J: Journal> Hub<J> {
 /// The part of `$share/name/filter` that topics are compared with.
 fn matched(share: &str) -> &str {
     let filter = TopicFilter::new(share).ok();
-    let wanted = filter.and_then(|filter| formats::wanted(filter, None).ok());
+    let wanted = filter.and_then(|filter| transcoding::requested_format(filter, None).ok());
     // Nobody has subscribed to what is no filter.
     wanted.map_or(share, |wanted| wanted.filter)
 }

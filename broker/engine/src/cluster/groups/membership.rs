@@ -8,14 +8,14 @@ use tautwire_session::{Change, Journal};
 
 use crate::cluster::port::ClusterRequest;
 use crate::cluster::room::Asked;
-use crate::hub::Hub;
 use crate::place::SessionIndex;
 use crate::shard::Shard;
+use crate::state::ShardState;
 
 /// How a shared subscription begins [MQTT-4.8.2-1].
 const SHARE: &str = "$share/";
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// A session has subscribed to `$share/name/filter`: SUBACK waits until the cluster knows it as a member.
     #[cold]
     #[inline(never)]
@@ -99,7 +99,7 @@ impl<J: Journal> Hub<J> {
 impl<J: Journal> Shard<J> {
     /// A session cannot be a member: SUBACK says why. One that came with the subscription keeps it.
     pub(in crate::cluster) fn refuse_to_join(&mut self, client: ClientKey, group: GroupKey, why: Refusal) {
-        let Some(room) = &mut self.hub.cluster else { return };
+        let Some(room) = &mut self.state.cluster else { return };
         let (seed, asked) = (room.seed(), room.joining.end(client, group));
         let Some(session) = room.end_join(client, group) else { return };
         let Some(asked) = asked else {
@@ -108,28 +108,28 @@ impl<J: Journal> Shard<J> {
             );
             return;
         };
-        let subscriptions = self.hub.sessions[session].subscriptions();
+        let subscriptions = self.state.sessions[session].subscriptions();
         let is_meant = |filter: &str| filter.starts_with(SHARE) && seed.group(filter) == group;
         let held = subscriptions.iter().find(|(filter, _)| is_meant(filter));
         let held = held.map(|(filter, record)| (Box::<str>::from(filter), record));
         if let Some((share, record)) = held
             && let Ok(filter) = TopicFilter::new(&share)
         {
-            self.hub.commit(session, Change::Unsubscribed(share.clone()));
+            self.state.commit(session, Change::Unsubscribed(share.clone()));
             self.leave(session, filter, record.format);
         }
-        self.hub.counters().subscriptions_refused.add(1);
-        if let Some(index) = self.hub.sessions.connection(session) {
+        self.state.counters().subscriptions_refused.add(1);
+        if let Some(index) = self.state.sessions.connection(session) {
             let reason = match why {
                 // 3.1.1 knows one failure.
-                _ if !self.hub.connections[index].is_v5() => SubscribeReason::UnspecifiedError,
+                _ if !self.state.connections[index].is_v5() => SubscribeReason::UnspecifiedError,
                 Refusal::TooMany => SubscribeReason::QuotaExceeded,
                 _ => SubscribeReason::ImplementationSpecificError,
             };
-            if let Some(room) = &mut self.hub.cluster {
+            if let Some(room) = &mut self.state.cluster {
                 room.joining.refuse(client, asked, reason);
             }
         }
-        self.hub.go_on_with(Some(session));
+        self.state.go_on_with(Some(session));
     }
 }

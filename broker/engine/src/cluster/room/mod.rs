@@ -652,7 +652,7 @@ impl<F> ClusterRoom<F> {
     }
 
     /// The session gets a copy of the message at hand.
-    pub(crate) fn note_given(&mut self, session: SessionIndex, at: LogPlace) {
+    pub(crate) fn count_deliveries(&mut self, session: SessionIndex, at: LogPlace) {
         let offer = self.log.offer();
         if let Some(served) = self.served_mut(session) {
             served.last_given = offer;

@@ -9,31 +9,31 @@ use crate::cluster::Mirror;
 use crate::cluster::room::LogPlace;
 use crate::cold::Backlog;
 use crate::counters::{Counter, Counters, Totals};
-use crate::formats::WantedFormats;
 use crate::shared::Shared;
 use crate::stopwatch::LatencyCounts;
+use crate::transcoding::RequestedFormats;
 
 /// This shard among all shards.
-pub(crate) struct Common {
+pub(crate) struct ShardContext {
     shard: ShardIndex,
     exchange: Arc<Exchange>,
     all_counters: Arc<[Counters]>,
     latencies: Arc<[LatencyCounts]>,
     /// Whether anybody has wanted payloads in a format of their own.
-    wanted_formats: Arc<WantedFormats>,
+    requested_formats: Arc<RequestedFormats>,
     backlog: Arc<Backlog>,
     mirror: Arc<Mirror>,
     message_ids: MessageIds,
 }
 
-impl Common {
-    pub(crate) fn new(shard: ShardIndex, shared: &Shared) -> Common {
-        Common {
+impl ShardContext {
+    pub(crate) fn new(shard: ShardIndex, shared: &Shared) -> ShardContext {
+        ShardContext {
             shard,
             exchange: shared.exchange.clone(),
             all_counters: shared.counters.clone(),
             latencies: shared.latencies.clone(),
-            wanted_formats: shared.wanted_formats.clone(),
+            requested_formats: shared.requested_formats.clone(),
             backlog: shared.backlog.clone(),
             mirror: shared.mirror.clone(),
             message_ids: MessageIds::new(shared.run.wrapping_add(u64::from(shard.0))),
@@ -88,8 +88,8 @@ impl Common {
     }
 
     #[inline]
-    pub(crate) fn wanted_formats(&self) -> &WantedFormats {
-        &self.wanted_formats
+    pub(crate) fn requested_formats(&self) -> &RequestedFormats {
+        &self.requested_formats
     }
 
     /// What the store of cold messages has been given to write by all shards.

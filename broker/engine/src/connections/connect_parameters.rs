@@ -8,7 +8,7 @@ use crate::place::TermsIndex;
 
 /// What the client has said of itself in CONNECT, as far as the server goes along with it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Agreement {
+pub(crate) struct ConnectParameters {
     pub(crate) version: ProtocolVersion,
     /// The client wants reason strings [MQTT-3.1.2-29].
     pub(crate) problem_information: bool,
@@ -20,21 +20,21 @@ pub(crate) struct Agreement {
     /// Topic aliases that the client accepts.
     pub(crate) alias_maximum: u16,
     /// What the client has been told of the server.
-    pub(crate) terms: TermsIndex,
+    pub(crate) server_limits: TermsIndex,
     /// The client's Maximum Packet Size, where it set one.
     pub(crate) maximum_packet_size_bytes: Option<NonZeroU32>,
 }
 
-impl Agreement {
+impl ConnectParameters {
     /// What holds until CONNECT has been read.
-    pub(super) const UNKNOWN: Agreement = Agreement {
+    pub(super) const UNKNOWN: ConnectParameters = ConnectParameters {
         version: ProtocolVersion::V3_1_1,
         problem_information: true,
         resumed: false,
         keep_alive_s: 0,
         send_maximum: 0,
         alias_maximum: 0,
-        terms: TermsIndex::NONE,
+        server_limits: TermsIndex::NONE,
         maximum_packet_size_bytes: None,
     };
 }

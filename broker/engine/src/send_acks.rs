@@ -4,17 +4,17 @@ use tautwire_message::MessageRef;
 use tautwire_protocol::{Properties, Property};
 use tautwire_session::{AckLevel, Journal, LogPosition};
 
-use crate::ack::{Ack, Delayed};
+use crate::ack::{Ack, DelayedAck};
 use crate::cluster::AWAITED_MAX;
-use crate::connections::Reason;
-use crate::hub::Hub;
+use crate::connections::PauseReason;
 use crate::mutant::{Mutant, is};
 use crate::place::ConnectionIndex;
+use crate::state::ShardState;
 
 /// Acknowledgements that wait for the journal or the cluster, for one connection. A client with so many is not read from.
 const DELAYED_ACKS_MAX: usize = 1_024;
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Sends `ack` once what it promises is durable, and not before acknowledgements held earlier.
     #[inline]
     pub(crate) fn acknowledge(&mut self, index: ConnectionIndex, ack: Ack) {
@@ -33,7 +33,7 @@ impl<J: Journal> Hub<J> {
         if !J::KEEPS && !self.is_in_cluster() {
             return AckLevel::Memory;
         }
-        let level = self.regime.settings().acks.for_topic(message.topic, self.connections[index].ack_level());
+        let level = self.config.settings().acks.for_topic(message.topic, self.connections[index].ack_level());
         if self.is_in_cluster() { self.ack_level_in_cluster(level, message) } else { level }
     }
 
@@ -43,23 +43,23 @@ impl<J: Journal> Hub<J> {
             if self.is_in_cluster() {
                 self.acknowledge_in_cluster(level, index, ack);
             } else {
-                self.stopwatch.note_acknowledged(&ack);
+                self.latency_recorder.note_acknowledged(&ack);
                 self.write_ack(index, &ack);
             }
             return;
         }
         let position = self.promise(index);
-        let Hub { connections, memory, log, stopwatch, .. } = self;
+        let ShardState { connections, memory, log, latency_recorder, .. } = self;
         let connection = &mut connections[index];
-        let holds = connection.delays_acks();
+        let holds = connection.has_delayed_acks();
         // What is gated waits for its own session as it is.
-        let safe_at = connection.gated_until().max(log.reached(level));
-        if (!holds && is_reached(position, safe_at)) || waits_for_nothing(&ack) {
-            stopwatch.note_acknowledged(&ack);
+        let safe_at = connection.output_blocked_until().max(log.reached(level));
+        if (!holds && is_reached(position, safe_at)) || is_immediate(&ack) {
+            latency_recorder.note_acknowledged(&ack);
             self.write_ack(index, &ack);
             return;
         }
-        let delayed = Delayed { until: position, level, since: stopwatch.stamp(), ack };
+        let delayed = DelayedAck { until: position, level, since: latency_recorder.stamp(), ack };
         connection.delay_ack(delayed, memory.ledger());
         if !holds {
             log.hold_acks(index);
@@ -70,37 +70,37 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn release_acks(&mut self) {
         for index in self.log.take_holding() {
             loop {
-                let Hub { connections, log, stopwatch, .. } = self;
+                let ShardState { connections, log, latency_recorder, .. } = self;
                 let is_safe = |position, level| is_reached(position, log.reached(level));
-                let Some((ack, since)) = connections[index].next_delayed_ack(is_safe) else { break };
-                stopwatch.note_waited(&ack, since);
+                let Some((ack, since)) = connections[index].pop_delayed_ack(is_safe) else { break };
+                latency_recorder.note_waited(&ack, since);
                 self.write_delayed_ack(index, &ack);
             }
             let connection = &mut self.connections[index];
-            if connection.delays_acks() {
+            if connection.has_delayed_acks() {
                 self.log.hold_acks(index);
             }
-            self.hear_after_acks(index);
+            self.resume_after_acks(index);
         }
     }
 
     /// Reads again from a client for whom few enough acknowledgements wait.
-    pub(crate) fn hear_after_acks(&mut self, index: ConnectionIndex) {
+    pub(crate) fn resume_after_acks(&mut self, index: ConnectionIndex) {
         let connection = &self.connections[index];
-        if connection.is_held_for(Reason::Acks)
+        if connection.is_paused_for(PauseReason::Acks)
             && connection.delayed_acks() <= DELAYED_ACKS_MAX / 2
             && (!self.is_in_cluster() || self.awaits_in_cluster(index) <= AWAITED_MAX / 2)
         {
             let id = self.id(index);
-            self.hear_again(id, Reason::Acks);
+            self.resume_reading(id, PauseReason::Acks);
         }
     }
 
     /// Does not read from a client for whom too many acknowledgements wait; says whether that is so.
-    pub(crate) fn brake_for_acks(&mut self, index: ConnectionIndex) -> bool {
+    pub(crate) fn pause_for_acks(&mut self, index: ConnectionIndex) -> bool {
         let is_too_much = self.connections[index].delayed_acks() >= DELAYED_ACKS_MAX
             || self.is_in_cluster() && self.awaits_in_cluster(index) >= AWAITED_MAX;
-        if is_too_much && self.connections[index].hold(Reason::Acks) {
+        if is_too_much && self.connections[index].pause_reading(PauseReason::Acks) {
             let counters = self.counters();
             let ahead =
                 if self.is_in_cluster() { &counters.clients_ahead_of_cluster } else { &counters.clients_ahead_of_disk };
@@ -119,7 +119,7 @@ impl<J: Journal> Hub<J> {
     #[inline(always)]
     fn write_ack(&mut self, index: ConnectionIndex, ack: &Ack) {
         if let Ack::Deliver(packet_id, _) = ack {
-            self.write_started(index, *packet_id);
+            self.write_inflight(index, *packet_id);
             return;
         }
         let connection = &self.connections[index];
@@ -127,7 +127,7 @@ impl<J: Journal> Hub<J> {
         let explanation = match ack {
             // [MQTT-3.1.2-29]
             Ack::Published(_, _, why) | Ack::Received(_, _, why)
-                if v5 && connection.agreement().problem_information =>
+                if v5 && connection.connect_parameters().problem_information =>
             {
                 why.as_deref()
             }
@@ -155,7 +155,7 @@ fn is_reached(position: LogPosition, reached: LogPosition) -> bool {
 }
 
 #[inline]
-fn waits_for_nothing(ack: &Ack) -> bool {
+fn is_immediate(ack: &Ack) -> bool {
     (is(Mutant::CompletesAtOnce) && matches!(ack, Ack::Complete(..)))
         || (is(Mutant::DeliversAtOnce) && matches!(ack, Ack::Deliver(..)))
 }

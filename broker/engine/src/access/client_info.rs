@@ -6,11 +6,11 @@ use std::sync::Arc;
 use tautwire_access::Identity;
 
 /// Says whether somebody who has been let in is still to be.
-pub type Known = Arc<dyn Fn(&Visitor<'_>) -> Fate + Send + Sync>;
+pub type ClientCheck = Arc<dyn Fn(&ClientInfo<'_>) -> RecheckOutcome + Send + Sync>;
 
 /// Somebody who has been let in.
 #[derive(Debug, Clone, Copy)]
-pub struct Visitor<'v> {
+pub struct ClientInfo<'v> {
     /// Nothing is known of those who came before anybody was asked.
     pub identity: Option<&'v Identity>,
     /// The Client Identifier.
@@ -23,9 +23,9 @@ pub struct Visitor<'v> {
 
 /// What becomes of somebody who has been let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum RecheckOutcome {
     /// It stays.
-    Stays,
+    Accepted,
     /// It depends on the address, which has been forgotten. The surroundings are asked for it.
     DependsOnAddress,
     /// It is not known any more.

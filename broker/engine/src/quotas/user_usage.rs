@@ -1,6 +1,6 @@
 //! What the clients of one user may hold together, on all shards, and the account in which that is kept.
 //!
-//! A session takes part in the account of its user by a [`UserShare`], which gives back what it has taken when it is dropped. What a
+//! A session takes part in the account of its user by a [`SessionUsage`], which gives back what it has taken when it is dropped. What a
 //! shard does not see at once is what others take at the same moment: a quota may be passed by as many steps as there are shards.
 
 use std::collections::HashMap;
@@ -12,8 +12,8 @@ use tautwire_session::{Outbound, Session};
 
 use super::{PublishBucket, PublishRates};
 
-/// Accounts beyond which those are forgotten of which no session is part, although their buckets are not full yet.
-const ACCOUNTS_KEPT: usize = 16_384;
+/// UserUsages beyond which those are forgotten of which no session is part, although their buckets are not full yet.
+const USER_USAGES_MAX: usize = 16_384;
 
 /// What the clients of one user may do together. The largest number stands for no bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,47 +34,45 @@ pub(crate) struct UserQuotas {
 
 impl UserQuotas {
     /// Whether there is a bound at all.
-    pub(crate) fn are_bounded(&self) -> bool {
+    pub(crate) fn is_limited(&self) -> bool {
         let counts = [self.subscriptions, self.in_flight, self.queue_messages, self.queue_bytes];
-        self.publish.are_bounded() || self.retained.is_bounded() || counts.iter().any(|count| *count != usize::MAX)
+        self.publish.is_limited() || self.retained.is_bounded() || counts.iter().any(|count| *count != usize::MAX)
     }
 }
 
 /// The accounts of all users of whom a session is there, and of those who have published faster than they may.
 #[derive(Debug, Default)]
-pub(crate) struct Users {
-    accounts: Mutex<Accounts>,
+pub(crate) struct UserUsageTable {
+    usages: Mutex<UserUsages>,
 }
 
 #[derive(Debug, Default)]
-struct Accounts {
-    by_name: HashMap<Box<str>, Arc<UserAccount>>,
+struct UserUsages {
+    by_name: HashMap<Box<str>, Arc<UserUsage>>,
     /// So many at which those that nobody needs are looked for.
     prune_at: usize,
 }
 
-impl Users {
-    fn account(&self, user: &str, now_ms: u64) -> Arc<UserAccount> {
-        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(account) = accounts.by_name.get(user) {
-            return account.clone();
+impl UserUsageTable {
+    fn usage(&self, user: &str, now_ms: u64) -> Arc<UserUsage> {
+        let mut usages = self.usages.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(usage) = usages.by_name.get(user) {
+            return usage.clone();
         }
-        if accounts.by_name.len() >= accounts.prune_at {
-            let keeps_debts = accounts.by_name.len() < ACCOUNTS_KEPT;
-            accounts
-                .by_name
-                .retain(|_, account| Arc::strong_count(account) > 1 || (keeps_debts && account.has_debts(now_ms)));
-            accounts.prune_at = (accounts.by_name.len() * 2).max(1_024);
+        if usages.by_name.len() >= usages.prune_at {
+            let keeps_debts = usages.by_name.len() < USER_USAGES_MAX;
+            usages.by_name.retain(|_, usage| Arc::strong_count(usage) > 1 || (keeps_debts && usage.is_in_use(now_ms)));
+            usages.prune_at = (usages.by_name.len() * 2).max(1_024);
         }
-        let account = Arc::new(UserAccount::default());
-        accounts.by_name.insert(user.into(), account.clone());
-        account
+        let usage = Arc::new(UserUsage::default());
+        usages.by_name.insert(user.into(), usage.clone());
+        usage
     }
 }
 
 /// What the clients of one user hold.
 #[derive(Debug, Default)]
-struct UserAccount {
+struct UserUsage {
     subscriptions: AtomicUsize,
     in_flight: AtomicUsize,
     queue_messages: AtomicUsize,
@@ -83,8 +81,8 @@ struct UserAccount {
     bucket: Mutex<Option<PublishBucket>>,
 }
 
-impl UserAccount {
-    fn has_debts(&self, now_ms: u64) -> bool {
+impl UserUsage {
+    fn is_in_use(&self, now_ms: u64) -> bool {
         let bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
         bucket.is_some_and(|bucket| bucket.full_at_ms() > now_ms)
     }
@@ -92,19 +90,19 @@ impl UserAccount {
 
 /// What one session holds of what its user's clients hold together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Held {
+struct UsageCounts {
     subscriptions: usize,
     in_flight: usize,
     queue_messages: usize,
     queue_bytes: usize,
 }
 
-impl Held {
-    fn of(session: &Session) -> Held {
+impl UsageCounts {
+    fn of(session: &Session) -> UsageCounts {
         let subscriptions = session.subscriptions().len();
         let outbound = session.outbound();
         let count = |of: fn(&Outbound) -> usize| outbound.map_or(0, of);
-        Held {
+        UsageCounts {
             subscriptions,
             in_flight: count(Outbound::in_flight),
             queue_messages: count(Outbound::queued),
@@ -115,16 +113,22 @@ impl Held {
 
 /// One session's part in the account of its user.
 #[derive(Debug)]
-pub(crate) struct UserShare {
-    account: Arc<UserAccount>,
+pub(crate) struct SessionUsage {
+    usage: Arc<UserUsage>,
     owner: RetainedOwner,
-    held: Held,
+    counts: UsageCounts,
 }
 
-impl UserShare {
+impl SessionUsage {
     /// Of a session that takes part from now on.
-    pub(crate) fn new(users: &Users, user: &str, owner: RetainedOwner, session: &Session, now_ms: u64) -> UserShare {
-        let mut share = UserShare { account: users.account(user, now_ms), owner, held: Held::default() };
+    pub(crate) fn new(
+        users: &UserUsageTable,
+        user: &str,
+        owner: RetainedOwner,
+        session: &Session,
+        now_ms: u64,
+    ) -> SessionUsage {
+        let mut share = SessionUsage { usage: users.usage(user, now_ms), owner, counts: UsageCounts::default() };
         share.settle(session);
         share
     }
@@ -136,40 +140,40 @@ impl UserShare {
 
     /// The account knows what the session holds now.
     pub(crate) fn settle(&mut self, session: &Session) {
-        self.hold(Held::of(session));
+        self.replace_counts(UsageCounts::of(session));
     }
 
-    fn hold(&mut self, held: Held) {
-        let UserAccount { subscriptions, in_flight, queue_messages, queue_bytes, .. } = &*self.account;
+    fn replace_counts(&mut self, counts: UsageCounts) {
+        let UserUsage { subscriptions, in_flight, queue_messages, queue_bytes, .. } = &*self.usage;
         for (sum, before, after) in [
-            (subscriptions, self.held.subscriptions, held.subscriptions),
-            (in_flight, self.held.in_flight, held.in_flight),
-            (queue_messages, self.held.queue_messages, held.queue_messages),
-            (queue_bytes, self.held.queue_bytes, held.queue_bytes),
+            (subscriptions, self.counts.subscriptions, counts.subscriptions),
+            (in_flight, self.counts.in_flight, counts.in_flight),
+            (queue_messages, self.counts.queue_messages, counts.queue_messages),
+            (queue_bytes, self.counts.queue_bytes, counts.queue_bytes),
         ] {
             if before != after {
                 sum.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
             }
         }
-        self.held = held;
+        self.counts = counts;
     }
 
     /// Whether there is room for one more subscription.
     pub(crate) fn has_room_for_subscription(&self, quotas: &UserQuotas) -> bool {
-        self.account.subscriptions.load(Ordering::Relaxed) < quotas.subscriptions
+        self.usage.subscriptions.load(Ordering::Relaxed) < quotas.subscriptions
     }
 
     /// Whether one more message may be sent to this client. Each has one whatever the others have, so that its acknowledgement goes
     /// on with the rest: nobody waits for another client's.
-    pub(crate) fn may_send(&self, quotas: &UserQuotas) -> bool {
-        self.held.in_flight == 0 || self.account.in_flight.load(Ordering::Relaxed) < quotas.in_flight
+    pub(crate) fn can_send(&self, quotas: &UserQuotas) -> bool {
+        self.counts.in_flight == 0 || self.usage.in_flight.load(Ordering::Relaxed) < quotas.in_flight
     }
 
     /// Whether one more message of `bytes` may be held. Where the user's clients hold nothing, they may hold any.
     pub(crate) fn has_room_for_message(&self, bytes: usize, quotas: &UserQuotas) -> bool {
-        let held_bytes = self.account.queue_bytes.load(Ordering::Relaxed);
+        let held_bytes = self.usage.queue_bytes.load(Ordering::Relaxed);
         let fits = held_bytes == 0 || held_bytes.saturating_add(bytes) <= quotas.queue_bytes;
-        fits && self.account.queue_messages.load(Ordering::Relaxed) < quotas.queue_messages
+        fits && self.usage.queue_messages.load(Ordering::Relaxed) < quotas.queue_messages
     }
 
     /// Takes a PUBLISH of `bytes`, Fixed Header included, from what the user may publish.
@@ -177,27 +181,27 @@ impl UserShare {
     /// # Errors
     /// It has to wait. Nothing has been taken; it is to be tried again at that moment, in milliseconds.
     pub(crate) fn take_publish(&self, bytes: usize, rates: &PublishRates, now_ms: u64) -> Result<(), u64> {
-        if !rates.are_bounded() {
+        if !rates.is_limited() {
             return Ok(());
         }
-        let mut bucket = self.account.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bucket = self.usage.bucket.lock().unwrap_or_else(PoisonError::into_inner);
         let bucket = bucket.get_or_insert_with(|| PublishBucket::full(rates, now_ms));
-        bucket.keep_to(rates);
+        bucket.apply_limits(rates);
         bucket.take(bytes, now_ms)
     }
 
     /// A PUBLISH that has been taken was not let through after all.
-    pub(crate) fn give_back_publish(&self, bytes: usize) {
-        let mut bucket = self.account.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn refund_publish(&self, bytes: usize) {
+        let mut bucket = self.usage.bucket.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bucket) = bucket.as_mut() {
-            bucket.give_back(bytes);
+            bucket.refund(bytes);
         }
     }
 }
 
-impl Drop for UserShare {
+impl Drop for SessionUsage {
     fn drop(&mut self) {
-        self.hold(Held::default());
+        self.replace_counts(UsageCounts::default());
     }
 }
 
@@ -220,55 +224,55 @@ mod tests {
         retained: RetainedQuota::NONE,
     };
 
-    fn share(users: &Users, user: &str) -> UserShare {
+    fn share(users: &UserUsageTable, user: &str) -> SessionUsage {
         let limits = RetainedLimits { messages: 1, bytes: 1 };
         let owner = Exchange::with_placement(Placement::new(1, 0), limits).retained_owner(user);
-        UserShare::new(users, user, owner, &Session::new("s"), NOW_MS)
+        SessionUsage::new(users, user, owner, &Session::new("s"), NOW_MS)
     }
 
-    fn held(subscriptions: usize, in_flight: usize, queue_messages: usize, queue_bytes: usize) -> Held {
-        Held { subscriptions, in_flight, queue_messages, queue_bytes }
+    fn counts(subscriptions: usize, in_flight: usize, queue_messages: usize, queue_bytes: usize) -> UsageCounts {
+        UsageCounts { subscriptions, in_flight, queue_messages, queue_bytes }
     }
 
     #[test]
-    fn sessions_of_one_user_count_together_and_give_back_what_they_held() {
-        let users = Users::default();
+    fn sessions_of_a_user_count_together_and_release_their_usage() {
+        let users = UserUsageTable::default();
         let (mut first, mut second, other) = (share(&users, "ann"), share(&users, "ann"), share(&users, "bob"));
         let quotas = UserQuotas { subscriptions: 5, queue_messages: 3, queue_bytes: 100, in_flight: 4, ..NONE };
-        first.hold(held(3, 2, 1, 60));
-        second.hold(held(1, 1, 1, 30));
-        assert!(first.has_room_for_subscription(&quotas) && first.may_send(&quotas));
+        first.replace_counts(counts(3, 2, 1, 60));
+        second.replace_counts(counts(1, 1, 1, 30));
+        assert!(first.has_room_for_subscription(&quotas) && first.can_send(&quotas));
         assert!(first.has_room_for_message(10, &quotas) && !first.has_room_for_message(11, &quotas));
-        second.hold(held(2, 2, 2, 30));
-        assert!(!first.has_room_for_subscription(&quotas) && !first.may_send(&quotas));
+        second.replace_counts(counts(2, 2, 2, 30));
+        assert!(!first.has_room_for_subscription(&quotas) && !first.can_send(&quotas));
         assert!(!first.has_room_for_message(1, &quotas));
         assert!(other.has_room_for_subscription(&quotas) && other.has_room_for_message(1_000, &quotas));
         drop(first);
-        assert_eq!(second.account.subscriptions.load(Ordering::Relaxed), 2);
-        assert!(second.has_room_for_subscription(&quotas) && second.may_send(&quotas));
+        assert_eq!(second.usage.subscriptions.load(Ordering::Relaxed), 2);
+        assert!(second.has_room_for_subscription(&quotas) && second.can_send(&quotas));
         drop(second);
         assert!(share(&users, "ann").has_room_for_message(1_000, &quotas), "who holds nothing may hold any");
     }
 
     #[test]
-    fn each_client_has_one_message_under_way_whatever_the_others_have() {
-        let users = Users::default();
+    fn each_client_may_always_have_one_message_in_flight() {
+        let users = UserUsageTable::default();
         let (mut first, second) = (share(&users, "ann"), share(&users, "ann"));
         let quotas = UserQuotas { in_flight: 2, ..NONE };
-        first.hold(held(0, 5, 0, 0));
-        assert!(!first.may_send(&quotas));
-        assert!(second.may_send(&quotas));
+        first.replace_counts(counts(0, 5, 0, 0));
+        assert!(!first.can_send(&quotas));
+        assert!(second.can_send(&quotas));
     }
 
     #[test]
-    fn a_rate_is_that_of_all_the_users_clients_and_outlives_them() {
-        let users = Users::default();
+    fn a_user_rate_is_shared_and_outlives_its_clients() {
+        let users = UserUsageTable::default();
         let rates = PublishRates { messages: Rate::new(1, 2), bytes: None };
         let (first, second) = (share(&users, "ann"), share(&users, "ann"));
         assert_eq!(first.take_publish(1, &rates, NOW_MS), Ok(()));
         assert_eq!(second.take_publish(1, &rates, NOW_MS), Ok(()));
         assert_eq!(first.take_publish(1, &rates, NOW_MS), Err(NOW_MS + 1_000));
-        second.give_back_publish(1);
+        second.refund_publish(1);
         assert_eq!(first.take_publish(1, &rates, NOW_MS), Ok(()));
         drop((first, second));
         assert_eq!(share(&users, "ann").take_publish(1, &rates, NOW_MS), Err(NOW_MS + 1_000));
@@ -277,15 +281,15 @@ mod tests {
     }
 
     #[test]
-    fn accounts_that_nobody_needs_are_forgotten() {
-        let users = Users::default();
+    fn unused_user_usages_are_pruned() {
+        let users = UserUsageTable::default();
         let kept = share(&users, "kept");
         for number in 0..10_000 {
             drop(share(&users, &number.to_string()));
         }
-        let accounts = users.accounts.lock().expect("nobody has failed with it");
-        assert!(accounts.by_name.len() <= 1_024, "{}", accounts.by_name.len());
-        assert!(accounts.by_name.contains_key("kept"));
+        let usages = users.usages.lock().expect("nobody has failed with it");
+        assert!(usages.by_name.len() <= 1_024, "{}", usages.by_name.len());
+        assert!(usages.by_name.contains_key("kept"));
         drop(kept);
     }
 }

@@ -19,21 +19,21 @@ pub enum Action {
     Resume(ConnectionId),
     /// Read what has come on the first connection, which is about to be taken over, and only then bring the second one's
     /// unconsumed bytes again.
-    HearFirst(ConnectionId, ConnectionId),
-    /// Find out who the client is: take [`Shard::take_question`](crate::Shard::take_question), and give the verdict to
+    ReadFirst(ConnectionId, ConnectionId),
+    /// Find out who the client is: take [`Shard::take_auth_request`](crate::Shard::take_auth_request), and give the verdict to
     /// [`Shard::decide`](crate::Shard::decide), at once or later.
     Ask(ConnectionId),
 }
 
 /// What is wanted and has not been done yet.
 #[derive(Debug, Default)]
-pub(super) struct Wishes {
+pub(super) struct ActionQueue {
     actions: VecDeque<Action>,
     /// Connections that are to be ended because their session's queue has run over.
     overrun: Vec<ConnectionId>,
 }
 
-impl Wishes {
+impl ActionQueue {
     pub(super) fn push(&mut self, action: Action) {
         self.actions.push_back(action);
     }

@@ -11,11 +11,11 @@ use tautwire_session::Journal;
 use crate::contracts::{append_user_property, content_type};
 use crate::discovery::push;
 use crate::drops::DropReason;
-use crate::frames::Outgoing;
-use crate::hub::Hub;
 use crate::mount::MountPoint;
 use crate::place::SessionIndex;
+use crate::publish_packets::OutgoingPublish;
 use crate::route::{Publisher, Subscription};
+use crate::state::ShardState;
 
 /// The first level of a filter that names a format: `$as/json/sensors/#`.
 const AS: &str = "$as/";
@@ -34,22 +34,22 @@ const EXPECTED_MAX_BYTES: usize = 64 << 10;
 
 /// Whether any subscription of any shard has wanted payloads in a format of its own since the start.
 #[derive(Debug, Default)]
-pub(crate) struct WantedFormats(AtomicBool);
+pub(crate) struct RequestedFormats(AtomicBool);
 
-impl WantedFormats {
-    pub(crate) fn want(&self) {
+impl RequestedFormats {
+    pub(crate) fn request(&self) {
         self.0.store(true, Ordering::Release);
     }
 
     #[inline]
-    pub(crate) fn are_wanted(&self) -> bool {
+    pub(crate) fn are_requested(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
 
 /// A subscription's filter, and the format in which payloads are wanted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted<'f> {
+pub(crate) struct FormatRequest<'f> {
     /// What is compared with topics.
     pub(crate) filter: &'f str,
     pub(crate) format: Option<Format>,
@@ -58,7 +58,7 @@ pub(crate) struct Wanted<'f> {
 }
 
 /// The format that the packet asks for, for all of its filters.
-pub(crate) fn accepted(subscribe: &Subscribe<'_>) -> Result<Option<Format>, SubscribeReason> {
+pub(crate) fn accepted_format(subscribe: &Subscribe<'_>) -> Result<Option<Format>, SubscribeReason> {
     let mut accepted = subscribe.properties.user_properties().filter(|(name, _)| *name == ACCEPT).peekable();
     if accepted.peek().is_none() {
         return Ok(None);
@@ -69,17 +69,20 @@ pub(crate) fn accepted(subscribe: &Subscribe<'_>) -> Result<Option<Format>, Subs
 }
 
 /// What `filter` asks for; a format that it names itself goes before `accepted`.
-pub(crate) fn wanted(filter: TopicFilter<'_>, accepted: Option<Format>) -> Result<Wanted<'_>, SubscribeReason> {
+pub(crate) fn requested_format(
+    filter: TopicFilter<'_>,
+    accepted: Option<Format>,
+) -> Result<FormatRequest<'_>, SubscribeReason> {
     let matched = filter.matched();
     let Some(rest) = matched.strip_prefix(AS) else {
-        return Ok(Wanted { filter: matched, format: accepted, by_filter: false });
+        return Ok(FormatRequest { filter: matched, format: accepted, by_filter: false });
     };
     let invalid = SubscribeReason::TopicFilterInvalid;
     let (level, filter) = rest.split_once('/').ok_or(invalid)?;
     let format = Format::of_filter_level(level).ok_or(invalid)?;
     let is_plain = TopicFilter::new(filter).is_ok_and(|filter| filter.share().is_none());
     if is_plain && !filter.starts_with(AS) {
-        Ok(Wanted { filter, format: Some(format), by_filter: true })
+        Ok(FormatRequest { filter, format: Some(format), by_filter: true })
     } else {
         Err(invalid)
     }
@@ -89,7 +92,7 @@ pub(crate) fn wanted(filter: TopicFilter<'_>, accepted: Option<Format>) -> Resul
 ///
 /// # Errors
 /// There is none.
-pub(crate) fn mounted(mount: &MountPoint, filter: TopicFilter<'_>) -> Result<String, SubscribeReason> {
+pub(crate) fn mounted_filter(mount: &MountPoint, filter: TopicFilter<'_>) -> Result<String, SubscribeReason> {
     let invalid = SubscribeReason::TopicFilterInvalid;
     let matched = filter.matched();
     let share = filter.as_str().strip_suffix(matched).ok_or(invalid)?;
@@ -103,38 +106,40 @@ pub(crate) fn mounted(mount: &MountPoint, filter: TopicFilter<'_>) -> Result<Str
     Ok(format!("{share}{format}{}", mount.filter(own)?))
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Delivers to subscriptions that are sorted by format, each format made once.
-    pub(crate) fn deliver_in_formats(
+    pub(crate) fn deliver_transcoded(
         &mut self,
         found: &[Subscription],
         contract: Option<&Contract>,
-        outgoing: &mut Outgoing<'_>,
+        outgoing: &mut OutgoingPublish<'_>,
         publisher: Publisher,
         published_at: u64,
     ) -> bool {
-        let shared = outgoing.forms.clone();
+        let shared = outgoing.transcodings.clone();
         let own = Forms::default();
         let forms = shared.as_deref().unwrap_or(&own);
         let mut matched = false;
         for same in found.chunk_by(|a, b| a.format == b.format) {
             let Some(format) = same.first().and_then(|first| first.format) else { continue };
-            let (form, is_new) = forms.get_or_make(format, || self.make(contract, format, &outgoing.message));
-            self.count_form(form, is_new);
+            let (form, is_new) = forms.get_or_make(format, || self.transcode(contract, format, &outgoing.message));
+            self.count_transcoded(form, is_new);
             if is_new {
-                self.effort.note_form(outgoing.message.payload.len());
+                self.work_budget.count_transcoding(outgoing.message.payload.len());
             }
             matched |= match form {
                 Form::AsItIs => self.deliver_same(same, outgoing, publisher, published_at),
-                Form::Made(message) => self.deliver_same(same, &mut Outgoing::of(message), publisher, published_at),
+                Form::Made(message) => {
+                    self.deliver_same(same, &mut OutgoingPublish::of(message), publisher, published_at)
+                }
                 Form::Impossible(said) => {
-                    let (told, untold): (Vec<Subscription>, Vec<Subscription>) =
-                        same.iter().partition(|subscription| self.can_be_told(subscription.session));
-                    self.counters().dropped_untranscodable.add(untold.len() as u64);
-                    for Subscription { session, .. } in untold {
-                        self.note_drop(session, DropReason::Untranscodable, outgoing.message.topic);
+                    let (told, unreported): (Vec<Subscription>, Vec<Subscription>) =
+                        same.iter().partition(|subscription| self.can_notify(subscription.session));
+                    self.counters().dropped_untranscodable.add(unreported.len() as u64);
+                    for Subscription { session, .. } in unreported {
+                        self.record_drop(session, DropReason::Untranscodable, outgoing.message.topic);
                     }
-                    self.deliver_same(&told, &mut Outgoing::of(said), publisher, published_at)
+                    self.deliver_same(&told, &mut OutgoingPublish::of(said), publisher, published_at)
                 }
             };
         }
@@ -142,7 +147,7 @@ impl<J: Journal> Hub<J> {
     }
 
     /// A retained message in the format that a subscription of `session` wants; `None` where it can neither be had nor its want be `told`.
-    pub(crate) fn in_format(
+    pub(crate) fn transcode_retained(
         &mut self,
         session: SessionIndex,
         message: Message,
@@ -151,36 +156,36 @@ impl<J: Journal> Hub<J> {
     ) -> Option<Message> {
         let Some(format) = format else { return Some(message) };
         self.scans.spend_on_form(message.payload().len());
-        let contract = self.regime.contracts().find(message.topic()).cloned();
-        let form = self.make(contract.as_deref(), format, &message.as_ref());
-        self.count_form(&form, true);
+        let contract = self.config.contracts().find(message.topic()).cloned();
+        let form = self.transcode(contract.as_deref(), format, &message.as_ref());
+        self.count_transcoded(&form, true);
         match form {
             Form::AsItIs => Some(message),
             Form::Made(message) => Some(message),
             Form::Impossible(said) if told => Some(said),
             Form::Impossible(_) => {
                 self.counters().dropped_untranscodable.add(1);
-                self.note_drop(session, DropReason::Untranscodable, message.topic());
+                self.record_drop(session, DropReason::Untranscodable, message.topic());
                 None
             }
         }
     }
 
     /// What goes to a member of a shared subscription that wants `format`; `None` where it cannot be had.
-    pub(crate) fn for_member(
+    pub(crate) fn transcode_for_member(
         &mut self,
         contract: Option<&Contract>,
         format: Format,
-        outgoing: &mut Outgoing<'_>,
+        outgoing: &mut OutgoingPublish<'_>,
     ) -> Option<Message> {
-        let forms = outgoing.forms.get_or_insert_default().clone();
-        let (form, is_new) = forms.get_or_make(format, || self.make(contract, format, &outgoing.message));
-        self.count_form(form, is_new);
+        let forms = outgoing.transcodings.get_or_insert_default().clone();
+        let (form, is_new) = forms.get_or_make(format, || self.transcode(contract, format, &outgoing.message));
+        self.count_transcoded(form, is_new);
         if is_new {
-            self.effort.note_form(outgoing.message.payload.len());
+            self.work_budget.count_transcoding(outgoing.message.payload.len());
         }
         match form {
-            Form::AsItIs => Some(outgoing.keep(self.memory.ledger())),
+            Form::AsItIs => Some(outgoing.to_stored(self.memory.ledger())),
             Form::Made(message) => Some(message.clone()),
             Form::Impossible(_) => {
                 // Whether the member's client could be told why not is known to its own thread only.
@@ -190,13 +195,13 @@ impl<J: Journal> Hub<J> {
         }
     }
 
-    fn make(&self, contract: Option<&Contract>, to: Format, message: &MessageRef<'_>) -> Form {
+    fn transcode(&self, contract: Option<&Contract>, to: Format, message: &MessageRef<'_>) -> Form {
         let content_type = content_type(message.properties);
         let Some(contract) = contract else {
             if content_type.and_then(Format::of_content_type) == Some(to) || message.payload.is_empty() {
                 return Form::AsItIs;
             }
-            return self.impossible(message, "no contract covers the topic, so that its format is not known");
+            return self.untranscodable(message, "no contract covers the topic, so that its format is not known");
         };
         if message.payload.is_empty() && message.retain {
             return Form::AsItIs;
@@ -205,9 +210,9 @@ impl<J: Journal> Hub<J> {
         let from = match contract.check(message.topic, content_type, message.payload) {
             Ok(from) if from == to && content_type.is_some() => return Form::AsItIs,
             Ok(from) => from,
-            Err(violation) => return self.impossible(message, &violation.to_string()),
+            Err(violation) => return self.untranscodable(message, &violation.to_string()),
         };
-        let limit_bytes = self.form_max_bytes(message);
+        let limit_bytes = self.transcoded_max_bytes(message);
         // As much as it may become, until it is known how much it is: other shards must not take the same bytes.
         let mut charge = Charge::new(self.memory.ledger(), Kind::Contract);
         charge.set(limit_bytes.min(message.payload.len().saturating_mul(GROWTH_MAX)));
@@ -217,29 +222,29 @@ impl<J: Journal> Hub<J> {
             Ok(()) => {}
             Err(violation) if violation.rule == Rule::TooLarge => {
                 let why = format!("its form in {} is larger than {limit_bytes} bytes", to.name());
-                return self.impossible(message, &why);
+                return self.untranscodable(message, &why);
             }
-            Err(violation) => return self.impossible(message, &violation.to_string()),
+            Err(violation) => return self.untranscodable(message, &violation.to_string()),
         }
         let mut properties = properties_for(message, to == Format::Json);
         push(&mut properties, PropertyId::ContentType, to.content_type().as_bytes());
         charge.set(payload.capacity() + properties.capacity());
         // Another content is another message.
-        let id = self.common.next_message_id();
+        let id = self.context.next_message_id();
         Form::Made(MessageRef { id, properties: &properties, payload: &payload, ..*message }.keep(self.memory.ledger()))
     }
 
     /// Instead of the payload, why there is none.
-    fn impossible(&self, message: &MessageRef<'_>, why: &str) -> Form {
+    fn untranscodable(&self, message: &MessageRef<'_>, why: &str) -> Form {
         let mut properties = properties_for(message, false);
         append_user_property(&mut properties, "tautwire-transcoding-error", why);
-        let id = self.common.next_message_id();
+        let id = self.context.next_message_id();
         Form::Impossible(
             MessageRef { id, properties: &properties, payload: &[], ..*message }.keep(self.memory.ledger()),
         )
     }
 
-    fn count_form(&self, form: &Form, is_new: bool) {
+    fn count_transcoded(&self, form: &Form, is_new: bool) {
         if is_new && matches!(form, Form::Made(_)) {
             self.counters().payloads_transcoded.add(1);
         }
@@ -247,18 +252,18 @@ impl<J: Journal> Hub<J> {
 
     /// How large a payload may become: no larger than is set, than the packets that clients may send, or than there is memory
     /// for; and with its topic and properties no larger than a packet can be.
-    fn form_max_bytes(&self, message: &MessageRef<'_>) -> usize {
+    fn transcoded_max_bytes(&self, message: &MessageRef<'_>) -> usize {
         let largest = REMAINING_MAX_BYTES - HEADER_SPARE_BYTES - message.topic.len();
         let largest = largest.saturating_sub(message.properties.len());
         // While it is made, and once more when it is kept.
         let free_bytes = usize::try_from(self.memory.share().common_bytes() / 2).unwrap_or(usize::MAX);
-        let settings = self.regime.settings();
+        let settings = self.config.settings();
         let set_bytes = settings.transcoded_bytes.min(settings.maximum_packet_size_bytes as usize);
         largest.min(set_bytes).min(free_bytes)
     }
 
     /// Whether the session's client can be told by properties, now.
-    fn can_be_told(&self, session: SessionIndex) -> bool {
+    fn can_notify(&self, session: SessionIndex) -> bool {
         let connection = self.sessions.connection(session);
         connection.is_some_and(|index| self.connections[index].is_v5())
     }
@@ -283,9 +288,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filters_get_the_prefix_behind_what_is_no_topic() {
+    fn the_mount_prefix_follows_share_and_format_prefixes() {
         let mount = MountPoint::new("factory-1/").expect("a mount point");
-        let filter = |filter: &str| mounted(&mount, TopicFilter::new(filter).expect("a filter"));
+        let filter = |filter: &str| mounted_filter(&mount, TopicFilter::new(filter).expect("a filter"));
         for (own, full) in [
             ("#", "factory-1/#"),
             ("+/a", "factory-1/+/a"),

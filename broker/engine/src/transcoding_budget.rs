@@ -5,7 +5,7 @@
 use tautwire_protocol::Publish;
 use tautwire_session::Journal;
 
-use crate::connections::Reason;
+use crate::connections::PauseReason;
 use crate::discovery;
 use crate::place::ConnectionIndex;
 use crate::shard::{Handled, Shard};
@@ -14,36 +14,36 @@ use crate::turn::Surroundings;
 impl<J: Journal> Shard<J> {
     /// Whether a message to `topic` leads to work for which this turn has no more time.
     #[inline]
-    pub(crate) fn has_no_time_for(&mut self, topic: &str) -> bool {
-        !self.hub.effort.may_form() && self.leads_to_forms(topic)
+    pub(crate) fn is_transcoding_deferred(&mut self, topic: &str) -> bool {
+        !self.state.work_budget.can_transcode() && self.needs_transcoding(topic)
     }
 
     #[cold]
-    fn leads_to_forms(&mut self, topic: &str) -> bool {
+    fn needs_transcoding(&mut self, topic: &str) -> bool {
         discovery::is_request(topic) || self.is_wanted_in_formats(topic)
     }
 
     /// The client is not read from until a turn has time for its message.
     #[cold]
-    pub(crate) fn wait_for_forms(&mut self, index: ConnectionIndex, publish: &Publish<'_>) -> Handled {
+    pub(crate) fn pause_for_transcoding(&mut self, index: ConnectionIndex, publish: &Publish<'_>) -> Handled {
         self.uncount_publish(publish);
-        self.hub.counters().clients_paused_for_formats.add(1);
-        self.hub.connections[index].hold(Reason::Forms);
-        let id = self.hub.id(index);
-        self.hub.waiting.wait_for_forms(id);
+        self.state.counters().clients_paused_for_formats.add(1);
+        self.state.connections[index].pause_reading(PauseReason::Transcoding);
+        let id = self.state.id(index);
+        self.state.paused_readers.pause_for_transcoding(id);
         Handled::Later
     }
 
     /// Reads again from those who wait, as long as there is time.
     #[inline]
-    pub(crate) fn hear_those_who_wait_for_forms(&mut self, surroundings: &mut impl Surroundings<J>) {
+    pub(crate) fn resume_after_transcoding(&mut self, surroundings: &mut impl Surroundings<J>) {
         // One at a time: whoever has had its share and wants more goes behind all others.
-        while self.hub.effort.may_form()
-            && let Some(id) = self.hub.waiting.next_for_forms()
+        while self.state.work_budget.can_transcode()
+            && let Some(id) = self.state.paused_readers.next_for_forms()
         {
-            self.hub.hear_again(id, Reason::Forms);
+            self.state.resume_reading(id, PauseReason::Transcoding);
             self.act(surroundings);
-            self.hub.log.end_large_frame();
+            self.state.log.end_large_frame();
         }
     }
 }
@@ -72,7 +72,7 @@ mod tests {
 
     impl Network {
         /// Brings what a client has sent, as far as it is taken.
-        fn bring(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+        fn deliver_input(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
             let Some(at) = self.input.iter().position(|(from, _)| *from == id) else { return };
             let Some((_, bytes)) = self.input.remove(at) else { return };
             let taken = shard.receive(id, &Chunk::from(bytes.clone()), 0..bytes.len(), NOW_MS);
@@ -98,8 +98,8 @@ mod tests {
         fn batches_taken(&mut self, _: ShardIndex) {}
 
         fn read(&mut self, shard: &mut Shard<Volatile>) -> bool {
-            let heard = self.input.iter().map(|(id, _)| *id).find(|id| !shard.is_held(*id));
-            heard.inspect(|id| self.bring(shard, *id)).is_some()
+            let heard = self.input.iter().map(|(id, _)| *id).find(|id| !shard.is_reading_paused(*id));
+            heard.inspect(|id| self.deliver_input(shard, *id)).is_some()
         }
 
         fn accept(&mut self, _: &mut Shard<Volatile>) {}
@@ -108,7 +108,7 @@ mod tests {
 
         fn carry_out(&mut self, shard: &mut Shard<Volatile>, action: Action) {
             if let Action::Resume(id) = action {
-                self.bring(shard, id);
+                self.deliver_input(shard, id);
             }
         }
 
@@ -131,21 +131,21 @@ mod tests {
         }
     }
 
-    struct World {
+    struct TestShard {
         shard: Shard<Volatile>,
         network: Network,
         publishers: Vec<ConnectionId>,
     }
 
-    impl World {
+    impl TestShard {
         /// Somebody wants all below `a` in JSON.
-        fn new(settings: Settings) -> World {
+        fn new(settings: Settings) -> TestShard {
             let settings = Settings { sys_interval_s: 0, ..settings };
             let exchange = Exchange::new(1, RetainedLimits { messages: 1, bytes: 1_000 });
             let shard = Shard::new(ShardIndex(0), Shared::new(settings, exchange), Volatile, NOW_MS);
-            let mut world = World { shard, network: Network::default(), publishers: Vec::new() };
+            let mut world = TestShard { shard, network: Network::default(), publishers: Vec::new() };
             let subscriber = world.client("sub");
-            world.say(subscriber, &[&[0x82, 18, 0, 1, 0, 0, 12], &b"$as/json/a/#"[..], &[0]].concat());
+            world.send_bytes(subscriber, &[&[0x82, 18, 0, 1, 0, 0, 12], &b"$as/json/a/#"[..], &[0]].concat());
             for number in 0..PUBLISHERS {
                 let id = world.client(&format!("{number:03}"));
                 world.publishers.push(id);
@@ -156,11 +156,11 @@ mod tests {
 
         fn client(&mut self, name: &str) -> ConnectionId {
             let id = self.shard.accept(NOW_MS).expect("there is room");
-            self.say(id, &[&[0x10, 16, 0, 4], &b"MQTT"[..], &[5, 2, 0, 0, 0, 0, 3], name.as_bytes()].concat());
+            self.send_bytes(id, &[&[0x10, 16, 0, 4], &b"MQTT"[..], &[5, 2, 0, 0, 0, 0, 3], name.as_bytes()].concat());
             id
         }
 
-        fn say(&mut self, id: ConnectionId, bytes: &[u8]) {
+        fn send_bytes(&mut self, id: ConnectionId, bytes: &[u8]) {
             self.network.input.push_back((id, bytes.to_vec()));
         }
 
@@ -191,43 +191,43 @@ mod tests {
     }
 
     #[test]
-    fn however_many_ask_for_a_little_a_turn_does_so_much() {
-        let mut world = World::new(Settings::default());
+    fn a_turn_transcodes_a_bounded_amount() {
+        let mut world = TestShard::new(Settings::default());
         for id in world.publishers.clone() {
-            world.say(id, &publish("a/b", 4_000));
+            world.send_bytes(id, &publish("a/b", 4_000));
         }
         let mut left = PUBLISHERS;
         while left > 0 {
             let taken = world.taken();
             assert_eq!(taken, left.min(TURN_MESSAGES));
             left -= taken;
-            assert_eq!(world.shard.hub.waiting.any_for_forms(), left > 0);
+            assert_eq!(world.shard.state.paused_readers.any_for_forms(), left > 0);
         }
         assert_eq!(world.shard.counters().publishes_received.get(), PUBLISHERS as u64);
         assert!(world.shard.counters().clients_paused_for_formats.get() >= (PUBLISHERS - TURN_MESSAGES) as u64);
     }
 
     #[test]
-    fn who_wants_nothing_of_it_is_not_held_up() {
-        let mut world = World::new(Settings::default());
+    fn publishers_without_transcoding_are_not_paused() {
+        let mut world = TestShard::new(Settings::default());
         let bystander = world.publishers.pop().expect("there are some");
         for id in world.publishers.clone() {
-            world.say(id, &publish("a/b", 4_000));
+            world.send_bytes(id, &publish("a/b", 4_000));
         }
-        world.say(bystander, &publish("other", 4_000));
+        world.send_bytes(bystander, &publish("other", 4_000));
         assert_eq!(world.taken(), TURN_MESSAGES + 1);
-        assert!(!world.shard.is_held(bystander));
+        assert!(!world.shard.is_reading_paused(bystander));
     }
 
     #[test]
-    fn whoever_sends_much_does_not_go_before_those_who_wait() {
-        let mut world = World::new(Settings::default());
+    fn a_busy_publisher_does_not_overtake_paused_ones() {
+        let mut world = TestShard::new(Settings::default());
         let (many, few) = (world.publishers[0], world.publishers[1]);
         // So small that no other measure than time ends a share.
-        world.say(many, &publish("a/b", 16).repeat(1_000));
-        world.say(few, &publish("a/b", 16));
+        world.send_bytes(many, &publish("a/b", 16).repeat(1_000));
+        world.send_bytes(few, &publish("a/b", 16));
         assert!(world.taken() < 250);
-        let waits = |world: &World, id| world.network.input.iter().any(|(from, _)| *from == id);
+        let waits = |world: &TestShard, id| world.network.input.iter().any(|(from, _)| *from == id);
         while waits(&world, few) {
             assert!(world.taken() > 0);
         }
@@ -235,11 +235,11 @@ mod tests {
     }
 
     #[test]
-    fn requests_for_contracts_wait_like_payloads() {
-        let mut world = World::new(Settings { contract_discovery: true, ..Settings::default() });
+    fn contract_requests_are_budgeted_like_payloads() {
+        let mut world = TestShard::new(Settings { contract_discovery: true, ..Settings::default() });
         world.network.answers = 0;
         for id in world.publishers.clone() {
-            world.say(id, &publish("$SYS/contracts/request", 0));
+            world.send_bytes(id, &publish("$SYS/contracts/request", 0));
         }
         let first = world.taken();
         assert!(first > 0 && first < PUBLISHERS / 2, "{first} of them");

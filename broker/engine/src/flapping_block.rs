@@ -6,15 +6,15 @@
 use tautwire_protocol::ConnectReason;
 use tautwire_session::Journal;
 
-use crate::hub::Hub;
 use crate::place::ConnectionIndex;
+use crate::state::ShardState;
 
-pub(crate) const HELD_BACK: &str = "connections of this client identifier break off too often";
+pub(crate) const FLAPPING_BLOCKED: &str = "connections of this client identifier break off too often";
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Why the client of a session of that name stays outside for now, if it does.
-    pub(crate) fn holds_back(&self, name: &str) -> Option<ConnectReason> {
-        if !self.allowances.holds_back(name, self.clock.now_ms()) {
+    pub(crate) fn is_blocked(&self, name: &str) -> Option<ConnectReason> {
+        if !self.quota_state.is_blocked(name, self.clock.now_ms()) {
             return None;
         }
         self.counters().connects_held_back.add(1);
@@ -22,16 +22,16 @@ impl<J: Journal> Hub<J> {
     }
 
     /// A connection ends, and not by its client's DISCONNECT.
-    pub(crate) fn note_break(&mut self, index: ConnectionIndex) {
+    pub(crate) fn record_connection_loss(&mut self, index: ConnectionIndex) {
         let Some(session) = self.connections[index].session() else { return };
-        let noted = self.allowances.note_break(self.sessions[session].name(), self.clock.now_ms());
-        self.counters().clients_forgotten.add(u64::from(noted.has_forgotten));
-        if noted.holds_back {
+        let noted = self.quota_state.record_connection_loss(self.sessions[session].name(), self.clock.now_ms());
+        self.counters().clients_forgotten.add(u64::from(noted.has_evicted));
+        if noted.is_blocked {
             let client_id = self.sessions[session].client_id();
-            let hold_s = self.regime.settings().client_hold_s;
+            let hold_s = self.config.settings().client_hold_s;
             log::warn!("client {client_id:?} is held back for {hold_s} s: its connections break off too often");
             self.counters().clients_held_back.add(1);
-            self.audit_held_back(index, client_id);
+            self.audit_flapping_blocked(index, client_id);
         }
     }
 }

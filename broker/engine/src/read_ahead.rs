@@ -6,77 +6,77 @@
 use tautwire_protocol::{PacketType, decode_body};
 use tautwire_session::Journal;
 
-use crate::connections::Reason;
+use crate::connections::PauseReason;
 use crate::place::{ConnectionId, ConnectionIndex};
 use crate::shard::{Handled, Shard};
 
 /// Most bytes behind the message that waits that are read for what can be heard ahead of it. They are fewer where memory is
 /// short.
-const AHEAD_MAX_BYTES: usize = 1 << 20;
+const READ_AHEAD_MAX_BYTES: usize = 1 << 20;
 /// So many are read however short memory is, as long as input has not taken its part.
-const AHEAD_MIN_BYTES: usize = 64 << 10;
+const READ_AHEAD_MIN_BYTES: usize = 64 << 10;
 
 impl<J: Journal> Shard<J> {
     /// Whether a connection that is held is to be read from all the same, for what can be heard ahead. `rest` is what is kept
     /// of its input.
-    pub fn reads_ahead(&mut self, id: ConnectionId, rest: &[u8]) -> bool {
-        let Some(index) = self.hub.connections.find(id) else { return false };
-        if !self.hub.connections[index].is_heard_ahead() {
+    pub fn should_read_ahead(&mut self, id: ConnectionId, rest: &[u8]) -> bool {
+        let Some(index) = self.state.connections.find(id) else { return false };
+        if !self.state.connections[index].can_read_ahead() {
             return false;
         }
         let behind =
-            self.hub.fixed_header(index, rest).map_or(0, |header| rest.len().saturating_sub(header.total_len()));
-        if self.waits_to_disconnect(index, rest) {
+            self.state.fixed_header(index, rest).map_or(0, |header| rest.len().saturating_sub(header.total_len()));
+        if self.has_pending_disconnect(index, rest) {
             // Nothing comes behind it but the end of the connection, which is not to overtake what was published.
             return false;
         }
         let read_max_bytes = self.read_max_bytes();
-        behind < read_max_bytes.clamp(AHEAD_MIN_BYTES, AHEAD_MAX_BYTES)
-            && read_max_bytes as u64 <= self.hub.memory.share().input_bytes()
+        behind < read_max_bytes.clamp(READ_AHEAD_MIN_BYTES, READ_AHEAD_MAX_BYTES)
+            && read_max_bytes as u64 <= self.state.memory.share().input_bytes()
     }
 
     /// Whether DISCONNECT is the next that may be heard ahead, of a client whose message is going to be taken: it may be one that the
     /// client does not send again.
-    fn waits_to_disconnect(&self, index: ConnectionIndex, bytes: &[u8]) -> bool {
-        let connection = &self.hub.connections[index];
-        let next = bytes.get(connection.heard_ahead_bytes()..).filter(|_| connection.is_held_for(Reason::Cold));
-        let header = next.and_then(|next| self.hub.fixed_header(index, next));
+    fn has_pending_disconnect(&self, index: ConnectionIndex, bytes: &[u8]) -> bool {
+        let connection = &self.state.connections[index];
+        let next = bytes.get(connection.read_ahead_bytes()..).filter(|_| connection.is_paused_for(PauseReason::Spill));
+        let header = next.and_then(|next| self.state.fixed_header(index, next));
         header.is_some_and(|header| header.packet_type == PacketType::Disconnect)
     }
 
     /// Hears what may overtake the packet at the start of `bytes`, which waits.
     #[cold]
-    pub(crate) fn hear_ahead(&mut self, index: ConnectionIndex, bytes: &[u8]) -> Handled {
+    pub(crate) fn read_ahead(&mut self, index: ConnectionIndex, bytes: &[u8]) -> Handled {
         loop {
-            let at = self.hub.connections[index].heard_ahead_bytes();
+            let at = self.state.connections[index].read_ahead_bytes();
             let Some(rest) = bytes.get(at..) else { return Handled::Done };
             // Bytes that are no packet are answered when it is their turn.
-            let Some(header) = self.hub.fixed_header(index, rest) else { return Handled::Done };
+            let Some(header) = self.state.fixed_header(index, rest) else { return Handled::Done };
             let length = header.total_len();
             if rest.len() < length {
                 return Handled::Done;
             }
-            if self.waits_to_disconnect(index, bytes) {
+            if self.has_pending_disconnect(index, bytes) {
                 return Handled::Done;
             }
-            if overtakes(header.packet_type) {
-                let version = self.hub.connections[index].version();
+            if can_overtake(header.packet_type) {
+                let version = self.state.connections[index].version();
                 let body = &rest[header.header_len..length];
                 let Ok(packet) = decode_body(&header, body, version) else { return Handled::Done };
-                self.hub.connections[index].note_received(self.hub.clock.now_ms());
-                self.hub.counters().packets_received.add(1);
+                self.state.connections[index].record_received(self.state.clock.now_ms());
+                self.state.counters().packets_received.add(1);
                 if matches!(self.on_packet(index, &packet), Handled::Ended) {
                     return Handled::Ended;
                 }
             }
-            self.hub.connections[index].hear_ahead_to(at + length);
+            self.state.connections[index].set_read_ahead_bytes(at + length);
         }
     }
 }
 
 /// Whether packets of this type may overtake a PUBLISH: the standard orders acknowledgements among themselves [MQTT-4.6.0-2],
 /// and nothing that is published comes after DISCONNECT.
-pub(crate) fn overtakes(packet_type: PacketType) -> bool {
+pub(crate) fn can_overtake(packet_type: PacketType) -> bool {
     matches!(
         packet_type,
         PacketType::PubAck

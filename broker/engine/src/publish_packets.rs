@@ -6,7 +6,7 @@ use tautwire_memory::Ledger;
 use tautwire_message::{Forms, Message, MessageRef};
 use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, PacketId, QoS, SubscriptionId, wire};
 
-use crate::connections::{Alias, Chunk, Output};
+use crate::connections::{Chunk, Output, TopicAlias};
 use crate::mount::View;
 use crate::place::ConnectionIndex;
 use crate::retained_publisher::without_publisher;
@@ -20,12 +20,12 @@ const TOPIC_ALIAS: u8 = 0x23;
 
 /// A message while it is being handed out: where its bytes lie and what has been made of them so far.
 #[derive(Debug)]
-pub(crate) struct Outgoing<'a> {
+pub(crate) struct OutgoingPublish<'a> {
     pub(crate) message: MessageRef<'a>,
     /// The chunk that the payload lies in, and its place there.
     pub(crate) chunk: Option<(&'a Chunk, usize)>,
     /// The message as one allocation, once somebody has needed it.
-    pub(crate) kept: Option<Message>,
+    pub(crate) stored: Option<Message>,
     /// A packet with it might be longer than MQTT can say.
     pub(crate) may_be_too_long: bool,
     /// It has been held to the contract of its topic, or needs not be.
@@ -35,44 +35,48 @@ pub(crate) struct Outgoing<'a> {
     /// There is memory for it, or it has been promised.
     pub(crate) is_admitted: bool,
     /// Its other formats, where more than this shard's subscriptions may want one.
-    pub(crate) forms: Option<Arc<Forms>>,
+    pub(crate) transcodings: Option<Arc<Forms>>,
     /// Whose message it is, where the access rules have to be asked still.
-    pub(crate) asker: Option<ConnectionIndex>,
+    pub(crate) unchecked_publisher: Option<ConnectionIndex>,
     /// It was retained, and is not on its way from its publisher.
-    pub(crate) is_owed: bool,
+    pub(crate) is_retained_replay: bool,
 }
 
-impl<'a> Outgoing<'a> {
+impl<'a> OutgoingPublish<'a> {
     #[inline]
-    pub(crate) fn new(message: MessageRef<'a>) -> Outgoing<'a> {
-        Outgoing {
+    pub(crate) fn new(message: MessageRef<'a>) -> OutgoingPublish<'a> {
+        OutgoingPublish {
             message,
             chunk: None,
-            kept: None,
+            stored: None,
             may_be_too_long: may_be_too_long(&message),
             is_checked: false,
             has_room: false,
             is_admitted: false,
-            forms: None,
-            asker: None,
-            is_owed: false,
+            transcodings: None,
+            unchecked_publisher: None,
+            is_retained_replay: false,
         }
     }
 
     /// A message that is kept has been looked at from all sides.
-    pub(crate) fn of(message: &'a Message) -> Outgoing<'a> {
-        let kept = Some(message.clone());
-        Outgoing { kept, is_checked: true, is_admitted: true, ..Outgoing::new(message.as_ref()) }
+    pub(crate) fn of(message: &'a Message) -> OutgoingPublish<'a> {
+        let stored = Some(message.clone());
+        OutgoingPublish { stored, is_checked: true, is_admitted: true, ..OutgoingPublish::new(message.as_ref()) }
     }
 
     /// The same payload at the same place, told as behind a mount point.
-    pub(crate) fn seen_as<'v>(&'v self, view: &'v View<'_>) -> Outgoing<'v> {
-        Outgoing { chunk: self.chunk, kept: self.kept.clone(), ..Outgoing::new(view.message(&self.message)) }
+    pub(crate) fn with_view<'v>(&'v self, view: &'v View<'_>) -> OutgoingPublish<'v> {
+        OutgoingPublish {
+            chunk: self.chunk,
+            stored: self.stored.clone(),
+            ..OutgoingPublish::new(view.message(&self.message))
+        }
     }
 
     /// The message as one allocation, in the ledger of the shard that keeps it.
-    pub(crate) fn keep(&mut self, ledger: &Arc<Ledger>) -> Message {
-        self.kept.get_or_insert_with(|| self.message.keep(ledger)).clone()
+    pub(crate) fn to_stored(&mut self, ledger: &Arc<Ledger>) -> Message {
+        self.stored.get_or_insert_with(|| self.message.keep(ledger)).clone()
     }
 }
 
@@ -87,7 +91,7 @@ pub(crate) fn may_be_too_long(message: &MessageRef<'_>) -> bool {
 
 /// What of a PUBLISH packet differs from client to client.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Header<'a> {
+pub(crate) struct PublishHeader<'a> {
     pub(crate) v5: bool,
     pub(crate) qos: QoS,
     pub(crate) dup: bool,
@@ -95,17 +99,17 @@ pub(crate) struct Header<'a> {
     /// Some exactly where QoS is above 0.
     pub(crate) packet_id: Option<PacketId>,
     pub(crate) subscription_ids: &'a [SubscriptionId],
-    pub(crate) alias: Alias,
+    pub(crate) alias: TopicAlias,
     pub(crate) now_ms: u64,
 }
 
-impl Header<'_> {
+impl PublishHeader<'_> {
     fn first_byte(&self) -> u8 {
         first_byte(self.dup, self.qos, self.retain)
     }
 
     fn topic<'m>(&self, message: &MessageRef<'m>) -> &'m str {
-        if matches!(self.alias, Alias::Use(_)) { "" } else { message.topic }
+        if matches!(self.alias, TopicAlias::Use(_)) { "" } else { message.topic }
     }
 
     fn properties_len(&self, message: &MessageRef<'_>) -> usize {
@@ -113,7 +117,7 @@ impl Header<'_> {
         ids.sum::<usize>()
             + without_publisher(message).len()
             + if message.expires_at_ms.is_some() { 5 } else { 0 }
-            + if self.alias == Alias::None { 0 } else { 3 }
+            + if self.alias == TopicAlias::None { 0 } else { 3 }
     }
 
     /// Length of the packet after the fixed header but for its properties and their length, which only 5.0 has.
@@ -157,7 +161,7 @@ impl Header<'_> {
                 out.push(MESSAGE_EXPIRY_INTERVAL);
                 out.extend_from_slice(&(left_s as u32).to_be_bytes());
             }
-            if let Alias::Set(alias) | Alias::Use(alias) = self.alias {
+            if let TopicAlias::Set(alias) | TopicAlias::Use(alias) = self.alias {
                 out.push(TOPIC_ALIAS);
                 out.extend_from_slice(&alias.to_be_bytes());
             }
@@ -190,23 +194,23 @@ fn push_variable_byte_integer(out: &mut Vec<u8>, value: u32) {
 /// The packets of one message, encoded when first wanted: for 3.1.1 and 5.0, with and without packet identifier.
 /// What differs between clients of the same layout is patched in the copy.
 #[derive(Debug, Default)]
-pub(crate) struct Frames {
-    layouts: [Frame; 4],
+pub(crate) struct PublishPackets {
+    layouts: [EncodedPacket; 4],
 }
 
 #[derive(Debug, Default)]
-struct Frame {
+struct EncodedPacket {
     bytes: Vec<u8>,
     packet_id_at: usize,
 }
 
-/// The place of a packet among [`Frames::layouts`].
+/// The place of a packet among [`PublishPackets::layouts`].
 #[inline]
 fn layout(v5: bool, has_packet_id: bool) -> usize {
     usize::from(v5) << 1 | usize::from(has_packet_id)
 }
 
-impl Frames {
+impl PublishPackets {
     /// Forgets the last message.
     pub(crate) fn clear(&mut self) {
         for frame in &mut self.layouts {
@@ -216,7 +220,7 @@ impl Frames {
 
     /// The message's packet of QoS 0 for clients of a version, with somebody's first byte; empty where it has not been made yet.
     #[inline]
-    pub(crate) fn made(&self, v5: bool) -> &[u8] {
+    pub(crate) fn encoded(&self, v5: bool) -> &[u8] {
         &self.layouts[layout(v5, false)].bytes
     }
 
@@ -224,10 +228,16 @@ impl Frames {
     /// keeping the encoded form.
     // Always in its caller: this is the way of every message to every receiver.
     #[inline(always)]
-    pub(crate) fn append(&mut self, header: &Header<'_>, outgoing: &Outgoing<'_>, shared: bool, output: &mut Output) {
+    pub(crate) fn append(
+        &mut self,
+        header: &PublishHeader<'_>,
+        outgoing: &OutgoingPublish<'_>,
+        shared: bool,
+        output: &mut Output,
+    ) {
         let message = &outgoing.message;
         let payload_apart = message.payload.len() >= SHARED_PAYLOAD_BYTES;
-        let common = header.subscription_ids.is_empty() && header.alias == Alias::None;
+        let common = header.subscription_ids.is_empty() && header.alias == TopicAlias::None;
         let (tail, before) = output.begin_append();
         if shared && common {
             let frame = &mut self.layouts[layout(header.v5, header.packet_id.is_some())];
@@ -252,7 +262,7 @@ impl Frames {
         }
         output.end_append(before);
         if payload_apart {
-            match (&outgoing.kept, outgoing.chunk) {
+            match (&outgoing.stored, outgoing.chunk) {
                 (Some(kept), _) => output.append_payload(kept.clone()),
                 (None, Some((chunk, at))) => output.append_chunk(chunk, at..at + message.payload.len()),
                 (None, None) => output.append(|tail| tail.extend_from_slice(message.payload)),
@@ -287,15 +297,15 @@ mod tests {
         slices[..filled].iter().flat_map(|slice| slice.to_vec()).collect()
     }
 
-    fn header(v5: bool, packet_id: u16) -> Header<'static> {
-        Header {
+    fn header(v5: bool, packet_id: u16) -> PublishHeader<'static> {
+        PublishHeader {
             v5,
             qos: if packet_id == 0 { QoS::AtMostOnce } else { QoS::ExactlyOnce },
             dup: false,
             retain: false,
             packet_id: PacketId::new(packet_id),
             subscription_ids: &[],
-            alias: Alias::None,
+            alias: TopicAlias::None,
             now_ms: 500,
         }
     }
@@ -305,13 +315,13 @@ mod tests {
         let large = vec![b'p'; SHARED_PAYLOAD_BYTES];
         for payload in [&b"hello"[..], b"", &large] {
             for v5 in [false, true] {
-                let mut frames = Frames::default();
+                let mut frames = PublishPackets::default();
                 for packet_id in [0, 7, 0, 65_535] {
                     for retain in [false, true] {
-                        let header = Header { retain, ..header(v5, packet_id) };
-                        let outgoing = Outgoing::new(parts(payload, Some(10_000)));
+                        let header = PublishHeader { retain, ..header(v5, packet_id) };
+                        let outgoing = OutgoingPublish::new(parts(payload, Some(10_000)));
                         let (mut single, mut shared) = (Output::new(&Arc::default()), Output::new(&Arc::default()));
-                        Frames::default().append(&header, &outgoing, false, &mut single);
+                        PublishPackets::default().append(&header, &outgoing, false, &mut single);
                         frames.append(&header, &outgoing, true, &mut shared);
                         assert_eq!(bytes_of(&single), bytes_of(&shared));
                         assert_eq!(bytes_of(&single).len(), header.packet_len(&outgoing.message));
@@ -329,11 +339,11 @@ mod tests {
     }
 
     #[test]
-    fn properties_that_belong_to_the_client_come_with_those_of_the_message() {
+    fn client_properties_precede_message_properties() {
         let ids = [SubscriptionId::new(5).expect("not zero"), SubscriptionId::new(300).expect("not zero")];
-        let header = Header { subscription_ids: &ids, alias: Alias::Set(9), ..header(true, 1) };
+        let header = PublishHeader { subscription_ids: &ids, alias: TopicAlias::Set(9), ..header(true, 1) };
         let mut output = Output::new(&Arc::default());
-        Frames::default().append(&header, &Outgoing::new(parts(b"x", Some(2_400))), true, &mut output);
+        PublishPackets::default().append(&header, &OutgoingPublish::new(parts(b"x", Some(2_400))), true, &mut output);
         let bytes = bytes_of(&output);
         let (packet, _) = decode(&bytes, &DecodeOptions::new(ProtocolVersion::V5)).expect("a valid packet");
         let Packet::Publish(publish) = packet else { panic!("a PUBLISH") };

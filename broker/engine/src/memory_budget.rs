@@ -9,34 +9,34 @@ use std::sync::Arc;
 use tautwire_memory::{Kind, Ledger, Limits, Share};
 use tautwire_session::Journal;
 
-use crate::connections::{CONNECTION_BYTES, Reason};
-use crate::hub::Hub;
+use crate::connections::{CONNECTION_BYTES, PauseReason};
 use crate::place::{ConnectionIndex, SessionIndex};
+use crate::state::ShardState;
 use crate::throttle::Throttle;
 use crate::throttled::ThrottledSessions;
 
 /// What one more receiver of a message may take besides the message: its entry in a queue, with some for the growth of
 /// the queue.
-const RECEIVER_BYTES: usize = 160;
+const PER_RECEIVER_BYTES: usize = 160;
 /// Output that each connection may have however scarce memory is: without it, nobody could be answered.
-const OUTPUT_ALWAYS_BYTES: usize = 4 << 10;
+const OUTPUT_RESERVED_BYTES: usize = 4 << 10;
 /// The account of memory as this shard sees it: what its clients hold, what it may still take, and who has taken more than its share.
-pub(crate) struct Account {
+pub(crate) struct MemoryBudget {
     share: Share,
     /// Bytes that are free, less what has been taken since that was last looked at.
-    spare_bytes: u64,
+    free_bytes: u64,
     /// As long as so many are spare, other shards need not be looked at.
-    enough_bytes: u64,
+    refresh_below_bytes: u64,
     output_max_bytes: usize,
     /// The sessions of this shard for whose sake filters are closed on all shards.
     pub(crate) throttled: ThrottledSessions,
 }
 
-impl Account {
+impl MemoryBudget {
     /// Before it has been looked at. One connection may have so much output.
-    pub(crate) fn new(share: Share, output_max_bytes: usize, closed: Arc<Throttle>) -> Account {
+    pub(crate) fn new(share: Share, output_max_bytes: usize, closed: Arc<Throttle>) -> MemoryBudget {
         let throttled = ThrottledSessions::new(closed);
-        Account { share, spare_bytes: u64::MAX, enough_bytes: 0, output_max_bytes, throttled }
+        MemoryBudget { share, free_bytes: u64::MAX, refresh_below_bytes: 0, output_max_bytes, throttled }
     }
 
     /// What stands in it for this shard.
@@ -65,35 +65,35 @@ impl Account {
     /// Whether an output in which so many bytes wait takes a message of QoS 0. An empty one takes any, so that one larger than the limit is not
     /// refused for ever.
     #[inline(always)]
-    pub(crate) fn output_takes(&self, pending_bytes: usize, payload_bytes: usize) -> bool {
+    pub(crate) fn has_output_room(&self, pending_bytes: usize, payload_bytes: usize) -> bool {
         pending_bytes == 0 || pending_bytes + payload_bytes <= self.output_max_bytes
     }
 
     /// Looks at all shards, at the beginning of each turn. One connection may have `output_max_bytes` of output.
     #[inline]
-    fn look(&mut self, retained_bytes: u64, output_max_bytes: usize) {
+    fn refresh(&mut self, retained_bytes: u64, output_max_bytes: usize) {
         self.share.look(retained_bytes);
-        self.note_spare(self.share.free_bytes());
+        self.set_free_bytes(self.share.free_bytes());
         // A buffer that grows takes twice what is in it.
-        let share_bytes = usize::try_from(self.share.common_of(self.spare_bytes) / 2).unwrap_or(usize::MAX);
-        self.output_max_bytes = output_max_bytes.min(share_bytes.max(OUTPUT_ALWAYS_BYTES));
+        let share_bytes = usize::try_from(self.share.common_of(self.free_bytes) / 2).unwrap_or(usize::MAX);
+        self.output_max_bytes = output_max_bytes.min(share_bytes.max(OUTPUT_RESERVED_BYTES));
     }
 
     /// Whether there is room for more output of a client for whom `pending_bytes` wait.
     #[inline]
-    pub(crate) fn has_spare(&self, pending_bytes: usize, more_bytes: usize) -> bool {
-        (pending_bytes + more_bytes) as u64 <= self.spare_bytes
+    pub(crate) fn has_free_memory(&self, pending_bytes: usize, more_bytes: usize) -> bool {
+        (pending_bytes + more_bytes) as u64 <= self.free_bytes
     }
 
     /// Takes room for output of a client for whom `pending_bytes` wait; false where there is none.
     #[inline]
-    pub(crate) fn take_spare(&mut self, pending_bytes: usize, more_bytes: usize) -> bool {
-        let fits = self.has_spare(pending_bytes, more_bytes);
+    pub(crate) fn reserve_memory(&mut self, pending_bytes: usize, more_bytes: usize) -> bool {
+        let fits = self.has_free_memory(pending_bytes, more_bytes);
         if fits {
-            self.spare_bytes -= more_bytes as u64;
-            if self.spare_bytes < self.enough_bytes {
+            self.free_bytes -= more_bytes as u64;
+            if self.free_bytes < self.refresh_below_bytes {
                 // Other shards take of it too.
-                self.note_spare(self.spare_bytes.min(self.share.free_bytes()));
+                self.set_free_bytes(self.free_bytes.min(self.share.free_bytes()));
             }
         }
         fits
@@ -101,9 +101,9 @@ impl Account {
 
     /// The spare bytes are as the account has them. They may fall so far before it is looked at again.
     #[inline]
-    fn note_spare(&mut self, bytes: u64) {
-        self.spare_bytes = bytes;
-        self.enough_bytes = bytes.saturating_sub(self.share.step_bytes());
+    fn set_free_bytes(&mut self, bytes: u64) {
+        self.free_bytes = bytes;
+        self.refresh_below_bytes = bytes.saturating_sub(self.share.step_bytes());
     }
 
     /// Whether one more connection may be there, before it holds anything. Connections take half of all at most.
@@ -116,9 +116,9 @@ impl Account {
     /// Whether there is memory for a message of QoS 1 or 2 for so many receivers of this shard. One client must be able to hold it, and
     /// all of them together what they hold.
     #[inline(always)]
-    pub(crate) fn has_room_for_message(&self, kept_bytes: usize, receivers: usize) -> bool {
-        let one_bytes = kept_bytes.saturating_add(RECEIVER_BYTES);
-        let all_bytes = kept_bytes.saturating_add(receivers.max(1).saturating_mul(RECEIVER_BYTES));
+    pub(crate) fn has_room_for_message(&self, stored_bytes: usize, receivers: usize) -> bool {
+        let one_bytes = stored_bytes.saturating_add(PER_RECEIVER_BYTES);
+        let all_bytes = stored_bytes.saturating_add(receivers.max(1).saturating_mul(PER_RECEIVER_BYTES));
         // What is free for all of them is free for one.
         one_bytes as u64 <= self.share.limits().client_bytes && self.share.has_free(all_bytes)
     }
@@ -126,17 +126,17 @@ impl Account {
     /// What the messages of one session may take.
     #[inline]
     pub(crate) fn client_max_bytes(&self) -> u64 {
-        self.spare_bytes.min(self.share.limits().client_bytes)
+        self.free_bytes.min(self.share.limits().client_bytes)
     }
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Looks at the account of all shards, at the beginning of each turn.
     #[inline]
-    pub(crate) fn look_at_memory(&mut self) {
-        self.connections.settle_pool();
-        let output_max_bytes = self.regime.settings().connection_output_bytes;
-        self.memory.look(self.common.exchange().retained_kept_bytes(), output_max_bytes);
+    pub(crate) fn refresh_memory_budget(&mut self) {
+        self.connections.settle_output_pool();
+        let output_max_bytes = self.config.settings().connection_output_bytes;
+        self.memory.refresh(self.context.exchange().retained_kept_bytes(), output_max_bytes);
     }
 
     /// What the client of a session holds.
@@ -152,16 +152,16 @@ impl<J: Journal> Hub<J> {
 
     /// Whether a session stays within its share with `more_bytes` on top.
     #[inline]
-    pub(crate) fn is_within_share(&self, session: SessionIndex, more_bytes: usize) -> bool {
+    pub(crate) fn is_within_memory_limit(&self, session: SessionIndex, more_bytes: usize) -> bool {
         let held_bytes = self.sessions[session].outbound().map_or(0, |outbound| outbound.memory_bytes()) as u64;
         held_bytes + more_bytes as u64 <= self.memory.client_max_bytes()
     }
 
     /// Hears publishers of 3.1.1 again that wait for memory. To be called once a turn.
     #[inline]
-    pub(crate) fn retry_for_memory(&mut self) {
-        for id in self.waiting.retries(self.clock.now_ms()) {
-            self.hear_again(id, Reason::Memory);
+    pub(crate) fn resume_after_memory(&mut self) {
+        for id in self.paused_readers.retries(self.clock.now_ms()) {
+            self.resume_reading(id, PauseReason::Memory);
         }
     }
 }

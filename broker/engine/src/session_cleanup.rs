@@ -7,21 +7,21 @@
 use tautwire_protocol::{PacketId, QoS, TopicFilter};
 use tautwire_session::{Change, Journal, Outbound, PendingMessage, SessionNumber, share_of_queue};
 
-use crate::connections::ReadBack;
-use crate::hub::Hub;
+use crate::connections::LoadQueue;
 use crate::jobs::{Job, SLICE_STEPS, Slice};
 use crate::place::SessionIndex;
 use crate::shard::Shard;
+use crate::state::ShardState;
 
 /// A session that has ended, and how far it has been cleared away.
 #[derive(Debug)]
-pub(crate) struct Ending {
+pub(crate) struct SessionCleanup {
     pub(crate) session: SessionIndex,
-    pub(crate) read_back: ReadBack,
+    pub(crate) load_queue: LoadQueue,
     /// What the log calls it, where that still has it.
     number: Option<SessionNumber>,
     /// So many messages at the front of its queue in the log are gone. Of those that nobody else gets, its end says enough.
-    unwritten: u32,
+    unrecorded: u32,
 }
 
 impl<J: Journal> Shard<J> {
@@ -29,80 +29,80 @@ impl<J: Journal> Shard<J> {
     /// subscription goes to others. What takes long is done over several turns.
     pub(crate) fn end_session(&mut self, session: SessionIndex) {
         self.publish_will(session);
-        self.hub.forget_throttled(session);
-        let number = self.hub.end_session(session);
-        self.begin(Job::Clear(Ending { session, read_back: ReadBack::default(), number, unwritten: 0 }));
+        self.state.forget_throttled(session);
+        let number = self.state.end_session(session);
+        self.begin(Job::Clear(SessionCleanup { session, load_queue: LoadQueue::default(), number, unrecorded: 0 }));
     }
 
     /// Clears away what a session that has ended leaves behind.
-    pub(crate) fn clear(&mut self, mut ending: Ending) -> (Slice, usize) {
+    pub(crate) fn clear(&mut self, mut ending: SessionCleanup) -> (Slice, usize) {
         let session = ending.session;
-        let is_queue = share_of_queue(self.hub.sessions[session].name()).is_some();
+        let is_queue = share_of_queue(self.state.sessions[session].name()).is_some();
         for step in 0..SLICE_STEPS {
-            if !self.hub.effort.may_form() {
+            if !self.state.work_budget.can_transcode() {
                 return (Slice::Unfinished(Job::Clear(ending)), SLICE_STEPS);
             }
-            if self.give_up_first_subscription(session) {
+            if self.remove_first_subscription(session) {
                 continue;
             }
-            let next = self.hub.sessions[session].outbound().and_then(Outbound::next_unfinished);
+            let next = self.state.sessions[session].outbound().and_then(Outbound::next_unfinished);
             let Some((delivery, sent_as)) = next else {
-                self.hub.write_cleared(ending.number);
-                self.hub.sessions.vacate(session);
+                self.state.write_cleared(ending.number);
+                self.state.sessions.vacate(session);
                 return (Slice::Done, step + 1);
             };
-            if !goes_to_others(delivery, sent_as) {
-                ending.unwritten += u32::from(sent_as.is_none());
-                self.hub.take_unfinished(session);
+            if !is_redeliverable(delivery, sent_as) {
+                ending.unrecorded += u32::from(sent_as.is_none());
+                self.state.take_unfinished(session);
                 continue;
             }
-            if J::KEEPS && sent_as.is_none() && ending.unwritten > 0 {
-                ending.unwritten -= 1;
-                self.hub.write_taken_from(ending.number, None);
+            if J::KEEPS && sent_as.is_none() && ending.unrecorded > 0 {
+                ending.unrecorded -= 1;
+                self.state.record_taken(ending.number, None);
                 continue;
             }
             let mut read = None;
             if let Some(cold) = delivery.message.cold().cloned() {
-                let Some((kept, message)) = self.hub.read_to_clear(ending, &cold) else {
+                let Some((kept, message)) = self.state.read_to_clear(ending, &cold) else {
                     return (Slice::Done, step + 1);
                 };
                 (ending, read) = (kept, Some(message));
             }
-            let Some(mut delivery) = self.hub.take_unfinished(session) else { continue };
+            let Some(mut delivery) = self.state.take_unfinished(session) else { continue };
             if let Some(message) = read {
                 delivery.message = message.into();
             }
-            self.hub.write_taken_from(ending.number, sent_as);
+            self.state.record_taken(ending.number, sent_as);
             let ended = is_queue.then(|| delivery.clone());
-            self.hand_on(self.hub.sessions.key(session), delivery);
+            self.hand_on(self.state.sessions.key(session), delivery);
             if let Some(delivery) = ended {
-                self.hub.end_waiting_in_ended(&delivery);
+                self.state.end_waiting_in_ended(&delivery);
             }
         }
         (Slice::Unfinished(Job::Clear(ending)), SLICE_STEPS)
     }
 
     /// Removes one subscription of a session that has ended, if there is one.
-    fn give_up_first_subscription(&mut self, session: SessionIndex) -> bool {
-        let first = self.hub.sessions[session].subscriptions().first();
+    fn remove_first_subscription(&mut self, session: SessionIndex) -> bool {
+        let first = self.state.sessions[session].subscriptions().first();
         let Some((filter, record)) = first.map(|(filter, record)| (Box::<str>::from(filter), record)) else {
             return false;
         };
         if let Ok(filter) = TopicFilter::new(&filter) {
             self.leave(session, filter, record.format);
         }
-        self.hub.sessions.place(session).apply(Change::Unsubscribed(filter));
+        self.state.sessions.place(session).apply(Change::Unsubscribed(filter));
         true
     }
 }
 
 /// Whether another member gets a message that a session was owed. A QoS 2 message that has been started is for nobody else
 /// [MQTT-4.8.2-5].
-fn goes_to_others(delivery: &PendingMessage, sent_as: Option<PacketId>) -> bool {
+fn is_redeliverable(delivery: &PendingMessage, sent_as: Option<PacketId>) -> bool {
     delivery.share.is_some() && (sent_as.is_none() || delivery.qos == QoS::AtLeastOnce)
 }
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Takes the next message out of a session that has ended.
     pub(crate) fn take_unfinished(&mut self, session: SessionIndex) -> Option<PendingMessage> {
         let (delivery, _) = self.sessions.place(session).take_unfinished()?;
@@ -111,7 +111,7 @@ impl<J: Journal> Hub<J> {
     }
 
     /// A message leaves a session that has ended, in the frame that says who else gets it.
-    fn write_taken_from(&mut self, number: Option<SessionNumber>, sent_as: Option<PacketId>) {
+    fn record_taken(&mut self, number: Option<SessionNumber>, sent_as: Option<PacketId>) {
         if J::KEEPS
             && let Some(number) = number
         {

@@ -5,26 +5,25 @@ use tautwire_protocol::Packet;
 use tautwire_router::ShardIndex;
 use tautwire_session::{Change, Journal, PendingMessage, Record, RetainedChange, SessionNumber, share_of_queue};
 
-use crate::account::Account;
-use crate::adopted::Adopted;
-use crate::allowances::Allowances;
 use crate::clock::Clock;
 use crate::cluster::Seat;
 use crate::cold::ColdRoom;
-use crate::common::Common;
-use crate::connections::{Connections, Reason};
+use crate::connections::{Connections, PauseReason};
 use crate::counters::Counters;
+use crate::current_config::CurrentConfig;
 use crate::drops::DropReason;
-use crate::effort::Effort;
-use crate::frames::{Frames, Outgoing};
 use crate::jobs::Jobs;
 use crate::logbook::Logbook;
 use crate::lost::EpisodeLog;
+use crate::memory_budget::MemoryBudget;
 use crate::metered::MeteredFilters;
 use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::publish_packets::{OutgoingPublish, PublishPackets};
+use crate::quota_state::QuotaState;
 use crate::scans::Scans;
 use crate::sessions::Sessions;
+use crate::shard_context::ShardContext;
 use crate::share_queue::ShareQueues;
 use crate::shared::Shared;
 use crate::stopwatch::Stopwatch;
@@ -33,35 +32,36 @@ use crate::tap::TapRoom;
 use crate::transit::Transit;
 use crate::waiting::Waiting;
 use crate::wheel::Timer;
+use crate::work_budget::WorkBudget;
 
 /// All of a shard but its subscriptions: rooms, and the steps that need several of them.
 ///
 /// A room is a type whose fields nobody else sees: only its verbs change it. What needs one room is a verb of it, what needs several
 /// is one of the hub.
-pub(crate) struct Hub<J: Journal> {
+pub(crate) struct ShardState<J: Journal> {
     /// What holds for each packet: settings, contracts, access rules.
-    pub(crate) regime: Adopted,
+    pub(crate) config: CurrentConfig,
     /// What clients may do, and how much of it they have done.
-    pub(crate) allowances: Allowances,
+    pub(crate) quota_state: QuotaState,
     /// What all shards have: the exchange, counters, identities of messages.
-    pub(crate) common: Common,
+    pub(crate) context: ShardContext,
     pub(crate) clock: Clock,
     pub(crate) connections: Connections,
     pub(crate) sessions: Sessions,
     /// What waits to be sent to other shards.
-    pub(crate) transit: Transit,
+    pub(crate) outboxes: Transit,
     /// Who is not heard until something happens elsewhere.
-    pub(crate) waiting: Waiting,
+    pub(crate) paused_readers: Waiting,
     /// What is written down, and who waits for it to be safe.
     pub(crate) log: Logbook<J>,
     /// What this shard's clients hold, and what still fits.
-    pub(crate) memory: Account,
+    pub(crate) memory: MemoryBudget,
     /// What has been done, so that a turn ends.
-    pub(crate) effort: Effort,
+    pub(crate) work_budget: WorkBudget,
     /// How long it takes.
-    pub(crate) stopwatch: Stopwatch,
+    pub(crate) latency_recorder: Stopwatch,
     /// The packets of the message at hand.
-    pub(crate) frames: Frames,
+    pub(crate) packets: PublishPackets,
     /// Work that goes on over several turns.
     pub(crate) jobs: Jobs,
     /// Searches for retained messages.
@@ -69,9 +69,9 @@ pub(crate) struct Hub<J: Journal> {
     /// Queues of shared subscriptions.
     pub(crate) share_queues: ShareQueues,
     /// What operators want to know.
-    pub(crate) surveys: Surveys,
+    pub(crate) admin_queries: Surveys,
     /// Messages that are not in memory.
-    pub(crate) cold: ColdRoom,
+    pub(crate) spill: ColdRoom,
     /// Which sessions lose messages.
     pub(crate) episodes: EpisodeLog,
     /// Who watches what is published.
@@ -82,57 +82,57 @@ pub(crate) struct Hub<J: Journal> {
     pub(crate) cluster: Seat<J>,
 }
 
-impl<J: Journal> Hub<J> {
-    pub(crate) fn new(shard: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> Hub<J> {
-        let common = Common::new(shard, &shared);
+impl<J: Journal> ShardState<J> {
+    pub(crate) fn new(shard: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> ShardState<J> {
+        let context = ShardContext::new(shard, &shared);
         let Shared { board, memory, throttle, users, .. } = shared;
-        let regime = board.current();
-        let settings = &regime.settings;
+        let config = board.current();
+        let settings = &config.settings;
         let share = Share::new(memory, usize::from(shard.0));
-        Hub {
-            allowances: Allowances::new(settings.quotas(), settings.flapping(), users),
+        ShardState {
+            quota_state: QuotaState::new(settings.quotas(), settings.flapping(), users),
             clock: Clock::new(now_ms),
             connections: Connections::new(share.ledger()),
             sessions: Sessions::new(shard, share.ledger()),
-            transit: Transit::new(common.exchange().shards()),
-            waiting: Waiting::default(),
+            outboxes: Transit::new(context.exchange().shards()),
+            paused_readers: Waiting::default(),
             log: Logbook::new(journal),
-            memory: Account::new(share, settings.connection_output_bytes, throttle),
-            effort: Effort::default(),
-            stopwatch: Stopwatch::default(),
-            frames: Frames::default(),
+            memory: MemoryBudget::new(share, settings.connection_output_bytes, throttle),
+            work_budget: WorkBudget::default(),
+            latency_recorder: Stopwatch::default(),
+            packets: PublishPackets::default(),
             jobs: Jobs::default(),
             scans: Scans::default(),
             share_queues: ShareQueues::default(),
-            surveys: Surveys::default(),
-            cold: ColdRoom::default(),
+            admin_queries: Surveys::default(),
+            spill: ColdRoom::default(),
             episodes: EpisodeLog::default(),
             tap: TapRoom::default(),
-            metered: regime.metered().clone(),
-            regime: Adopted::new(&regime),
+            metered: config.metered().clone(),
+            config: CurrentConfig::new(&config),
             cluster: None,
-            common,
+            context,
         }
     }
 
     #[inline]
     pub(crate) fn counters(&self) -> &Counters {
-        self.common.counters()
+        self.context.counters()
     }
 
     // Time.
 
     /// A turn begins: what it reads is read now.
     #[inline]
-    pub(crate) fn begin_measuring(&mut self, now_us: u64) {
-        self.stopwatch.begin_turn(now_us);
+    pub(crate) fn begin_turn_timing(&mut self, now_us: u64) {
+        self.latency_recorder.begin_turn(now_us);
     }
 
     /// The turn has written what it hands on.
     #[inline]
-    pub(crate) fn end_measuring(&mut self, now_us: u64) {
-        let Hub { stopwatch, common, .. } = self;
-        stopwatch.stop(now_us, common.latencies());
+    pub(crate) fn end_turn_timing(&mut self, now_us: u64) {
+        let ShardState { latency_recorder, context, .. } = self;
+        latency_recorder.stop(now_us, context.latencies());
     }
 
     // Connections.
@@ -143,16 +143,16 @@ impl<J: Journal> Hub<J> {
 
     /// Reads again from a connection for which `reason` is gone, if it is still there.
     #[cold]
-    pub(crate) fn hear_again(&mut self, id: ConnectionId, reason: Reason) {
-        self.connections.hear_again(id, reason, self.clock.now_ms());
+    pub(crate) fn resume_reading(&mut self, id: ConnectionId, reason: PauseReason) {
+        self.connections.resume_reading(id, reason, self.clock.now_ms());
     }
 
     /// A place for a new connection; `None` where there is none.
     pub(crate) fn open_connection(&mut self) -> Option<ConnectionIndex> {
         let index = self.connections.open(self.clock.now_ms())?;
-        self.connections[index].set_ack_level(self.regime.settings().acks.default);
+        self.connections[index].set_ack_level(self.config.settings().acks.default);
         self.counters().connections.add(1);
-        let deadline_ms = self.clock.now_ms() + u64::from(self.regime.settings().connect_timeout_s) * 1000;
+        let deadline_ms = self.clock.now_ms() + u64::from(self.config.settings().connect_timeout_s) * 1000;
         self.arm_connection(index, deadline_ms);
         Some(index)
     }
@@ -160,7 +160,7 @@ impl<J: Journal> Hub<J> {
     /// Frees the place. The owner of the socket has closed it or given it away.
     pub(crate) fn vacate(&mut self, index: ConnectionIndex) {
         self.discard_output(index);
-        self.connections.put_output_away(index);
+        self.connections.release_output(index);
         self.connections.vacate(index);
         self.counters().connections.subtract(1);
     }
@@ -180,26 +180,26 @@ impl<J: Journal> Hub<J> {
     }
 
     #[inline]
-    pub(crate) fn mark_fresh(&mut self, index: ConnectionIndex) {
-        if J::KEEPS && self.connections[index].is_gated() {
+    pub(crate) fn mark_dirty(&mut self, index: ConnectionIndex) {
+        if J::KEEPS && self.connections[index].is_output_blocked() {
             return;
         }
-        self.connections.mark_fresh(index);
+        self.connections.mark_dirty(index);
     }
 
     /// Lets `write` append to the connection's output.
     #[inline]
     pub(crate) fn write(&mut self, index: ConnectionIndex, write: impl FnOnce(&mut Vec<u8>)) {
-        self.connections.output_or_take(index).append(write);
-        self.mark_fresh(index);
+        self.connections.output_or_insert(index).append(write);
+        self.mark_dirty(index);
     }
 
     /// Appends a control packet; false where it is larger than the client accepts [MQTT-3.1.2-24] or cannot be said in
     /// the connection's version.
     pub(crate) fn write_packet(&mut self, index: ConnectionIndex, packet: &Packet<'_>) -> bool {
-        let terms = *self.connections[index].agreement();
-        let version = terms.version;
-        if let Some(maximum) = terms.maximum_packet_size_bytes
+        let parameters = *self.connections[index].connect_parameters();
+        let version = parameters.version;
+        if let Some(maximum) = parameters.maximum_packet_size_bytes
             && packet.encoded_len(version).is_ok_and(|len| len > maximum.get() as usize)
         {
             return false;
@@ -240,22 +240,22 @@ impl<J: Journal> Hub<J> {
 
     /// Remembers that a session did not get a message, for operators who ask why.
     #[cold]
-    pub(crate) fn note_drop(&mut self, session: SessionIndex, reason: DropReason, topic: &str) {
+    pub(crate) fn record_drop(&mut self, session: SessionIndex, reason: DropReason, topic: &str) {
         let now_ms = self.clock.now_ms();
-        self.sessions.note_drop(session, reason, topic, now_ms);
+        self.sessions.record_drop(session, reason, topic, now_ms);
     }
 
     /// Writes a change down, if it is one that lasts, and applies it.
     pub(crate) fn commit(&mut self, index: SessionIndex, change: Change) {
-        self.commit_here(index, change);
+        self.commit_inline(index, change);
     }
 
     /// The same, always inlined: for the changes that each acknowledged message brings. The compiler knows their kind in the caller, and
     /// leaves out what is for other kinds.
     #[inline(always)]
-    pub(crate) fn commit_here(&mut self, index: SessionIndex, change: Change) {
+    pub(crate) fn commit_inline(&mut self, index: SessionIndex, change: Change) {
         if let Change::Queued(delivery) | Change::Started(delivery) = &change {
-            self.effort.note_given(1);
+            self.work_budget.count_deliveries(1);
             self.counters().stored_messages.add(1);
             self.counters().stored_bytes.add(delivery.counted_bytes() as u64);
         }
@@ -278,11 +278,11 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Writes down what a message has changed of the retained messages. Those of `$SYS` are made anew after a restart.
-    pub(crate) fn record_retained(&mut self, outgoing: &Outgoing<'_>, sequence: u64) {
+    pub(crate) fn record_retained(&mut self, outgoing: &OutgoingPublish<'_>, sequence: u64) {
         if !J::KEEPS || outgoing.message.topic.starts_with("$SYS/") || is(Mutant::ForgetsRetained) {
             return;
         }
-        let change = match &outgoing.kept {
+        let change = match &outgoing.stored {
             Some(message) if !outgoing.message.payload.is_empty() => RetainedChange::Set(message.clone()),
             _ => RetainedChange::Cleared(outgoing.message.topic.into()),
         };

@@ -6,45 +6,45 @@ use tautwire_message::{Cold, Message};
 
 /// Cold messages that have been read for somebody and not been taken yet, and whether more are coming.
 #[derive(Debug, Default)]
-pub(crate) struct ReadBack {
-    state: State,
+pub(crate) struct LoadQueue {
+    state: LoadState,
     ready: VecDeque<(Cold, Option<Message>)>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum LoadState {
     #[default]
     Idle,
     /// The store has been asked, by the order with this ticket.
-    Asked(u64),
+    Requested(u64),
     /// It is to be asked later.
-    PutOff,
+    Deferred,
 }
 
 /// What has become of a message that was asked for.
 #[derive(Debug)]
-pub(crate) enum Back {
-    Here(Message),
+pub(crate) enum LoadResult {
+    Loaded(Message),
     /// It could not be read.
     Failed,
     /// It has not been asked for, or has not come yet.
     Missing,
 }
 
-impl ReadBack {
+impl LoadQueue {
     /// Takes a message out. Those that came before it are not wanted any more.
-    pub(crate) fn take(&mut self, cold: &Cold) -> Back {
+    pub(crate) fn take(&mut self, cold: &Cold) -> LoadResult {
         while let Some((found, message)) = self.ready.pop_front() {
             if found == *cold {
-                return message.map_or(Back::Failed, Back::Here);
+                return message.map_or(LoadResult::Failed, LoadResult::Loaded);
             }
         }
-        Back::Missing
+        LoadResult::Missing
     }
 
     /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
-        self.state == State::Idle
+        self.state == LoadState::Idle
     }
 
     /// Whether nothing is under way, and nothing has come.
@@ -53,27 +53,27 @@ impl ReadBack {
     }
 
     pub(crate) fn wait_for(&mut self, ticket: u64) {
-        self.state = State::Asked(ticket);
+        self.state = LoadState::Requested(ticket);
     }
 
-    /// Nothing is asked for until [`ReadBack::go_on`].
-    pub(crate) fn put_off(&mut self) {
-        self.state = State::PutOff;
+    /// Nothing is asked for until [`LoadQueue::go_on`].
+    pub(crate) fn defer(&mut self) {
+        self.state = LoadState::Deferred;
         self.ready.clear();
     }
 
     pub(crate) fn go_on(&mut self) {
-        if self.state == State::PutOff {
-            self.state = State::Idle;
+        if self.state == LoadState::Deferred {
+            self.state = LoadState::Idle;
         }
     }
 
     /// An answer has come; says whether it is the one that is waited for.
     pub(crate) fn bring(&mut self, ticket: u64, messages: impl Iterator<Item = (Cold, Option<Message>)>) -> bool {
-        if self.state != State::Asked(ticket) {
+        if self.state != LoadState::Requested(ticket) {
             return false;
         }
-        self.state = State::Idle;
+        self.state = LoadState::Idle;
         self.ready.extend(messages);
         true
     }

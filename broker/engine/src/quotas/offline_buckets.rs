@@ -7,30 +7,30 @@ use super::PublishBucket;
 
 /// Clients that are remembered. Those who go when there are so many are not: whoever could bring so many identifiers about can
 /// publish with as many.
-const DEPARTED_MAX: usize = 16_384;
+const OFFLINE_BUCKETS_MAX: usize = 16_384;
 /// How often those who would have a full burst again are looked for where there is no room.
 const PRUNE_MS: u64 = 1_000;
 
 /// Buckets of clients without a connection that are not full yet, whether their sessions live on or not.
 #[derive(Debug, Default)]
-pub(crate) struct Departed {
+pub(crate) struct OfflineBuckets {
     /// By a hash of the Client Identifier with a seed that nobody knows: two that share one would share a bucket, which never happens.
     buckets: HashMap<u64, PublishBucket>,
     hasher: RandomState,
     prune_at_ms: u64,
 }
 
-impl Departed {
+impl OfflineBuckets {
     /// The client has gone.
-    pub(crate) fn keep(&mut self, client_id: &str, bucket: PublishBucket, now_ms: u64) {
+    pub(crate) fn store(&mut self, client_id: &str, bucket: PublishBucket, now_ms: u64) {
         if bucket.full_at_ms() <= now_ms {
             return;
         }
-        if self.buckets.len() >= DEPARTED_MAX && now_ms >= self.prune_at_ms {
+        if self.buckets.len() >= OFFLINE_BUCKETS_MAX && now_ms >= self.prune_at_ms {
             self.buckets.retain(|_, bucket| bucket.full_at_ms() > now_ms);
             self.prune_at_ms = now_ms.saturating_add(PRUNE_MS);
         }
-        if self.buckets.len() < DEPARTED_MAX {
+        if self.buckets.len() < OFFLINE_BUCKETS_MAX {
             self.buckets.insert(self.hasher.hash_one(client_id), bucket);
         }
     }
@@ -59,27 +59,27 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_has_what_was_left_and_only_once() {
-        let mut departed = Departed::default();
-        departed.keep("a", emptied(5), NOW_MS);
-        assert!(departed.take("b").is_none());
-        let mut bucket = departed.take("a").expect("it is remembered");
+    fn a_returning_client_gets_its_bucket_once() {
+        let mut offline_buckets = OfflineBuckets::default();
+        offline_buckets.store("a", emptied(5), NOW_MS);
+        assert!(offline_buckets.take("b").is_none());
+        let mut bucket = offline_buckets.take("a").expect("it is remembered");
         assert!(bucket.take(1, NOW_MS).is_err());
         assert!(bucket.take(1, NOW_MS + 1_000).is_ok());
-        assert!(departed.take("a").is_none());
+        assert!(offline_buckets.take("a").is_none());
     }
 
     #[test]
-    fn a_full_bucket_needs_no_place_and_there_are_so_many_places() {
-        let mut departed = Departed::default();
-        departed.keep("a", emptied(5), NOW_MS + 5_000);
-        assert!(departed.buckets.is_empty());
-        for number in 0..=DEPARTED_MAX {
-            departed.keep(&number.to_string(), emptied(5), NOW_MS);
+    fn full_buckets_are_not_stored_and_the_table_is_bounded() {
+        let mut offline_buckets = OfflineBuckets::default();
+        offline_buckets.store("a", emptied(5), NOW_MS + 5_000);
+        assert!(offline_buckets.buckets.is_empty());
+        for number in 0..=OFFLINE_BUCKETS_MAX {
+            offline_buckets.store(&number.to_string(), emptied(5), NOW_MS);
         }
-        assert_eq!(departed.buckets.len(), DEPARTED_MAX);
-        departed.keep("late", emptied(60), NOW_MS + 5_000);
-        assert_eq!(departed.buckets.len(), 1, "the others are full by now");
-        assert!(departed.take("late").is_some());
+        assert_eq!(offline_buckets.buckets.len(), OFFLINE_BUCKETS_MAX);
+        offline_buckets.store("late", emptied(60), NOW_MS + 5_000);
+        assert_eq!(offline_buckets.buckets.len(), 1, "the others are full by now");
+        assert!(offline_buckets.take("late").is_some());
     }
 }

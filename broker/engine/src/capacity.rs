@@ -5,23 +5,23 @@ use tautwire_protocol::QoS;
 use tautwire_router::{Routes, ShardIndex};
 use tautwire_session::Journal;
 
-use crate::frames::Outgoing;
-use crate::hub::Hub;
+use crate::publish_packets::OutgoingPublish;
 use crate::route::{Matches, NotRouted, Publisher};
 use crate::slow_consumer::SlowConsumer;
+use crate::state::ShardState;
 use crate::throttle::Blocked;
 
-impl<J: Journal> Hub<J> {
+impl<J: Journal> ShardState<J> {
     /// Whether there is room for a message of QoS 1 or 2 with everybody who wants it: in memory, on disk, and in queues.
     #[inline]
-    pub(crate) fn admits(&self, outgoing: &Outgoing<'_>, matches: &Matches) -> Result<(), NotRouted> {
+    pub(crate) fn check_capacity(&self, outgoing: &OutgoingPublish<'_>, matches: &Matches) -> Result<(), NotRouted> {
         let MessageRef { topic, .. } = outgoing.message;
         let Routes { shards, shares, .. } = &matches.routes;
-        let receivers = matches.subscriptions.len() + shares.len() + shards.without(self.common.shard()).count();
+        let receivers = matches.subscriptions.len() + shares.len() + shards.without(self.context.shard()).count();
         if !self.memory.has_room_for_message(outgoing.message.kept_bytes(), receivers) {
             return Err(NotRouted::NoMemory);
         }
-        match self.memory.throttled.blocked(topic, &self.regime.settings().slow_consumer) {
+        match self.memory.throttled.blocked(topic, &self.config.settings().slow_consumer) {
             None => {}
             Some(Blocked::NoMemory) => return Err(NotRouted::NoMemory),
             Some(Blocked::Refused) => return Err(NotRouted::QueueFull(SlowConsumer::Refuse)),
@@ -43,7 +43,7 @@ impl<J: Journal> Hub<J> {
     #[cold]
     pub(crate) fn congested(
         &self,
-        outgoing: &Outgoing<'_>,
+        outgoing: &OutgoingPublish<'_>,
         publisher: Publisher,
         matches: &Matches,
     ) -> Option<ShardIndex> {
@@ -51,11 +51,11 @@ impl<J: Journal> Hub<J> {
         if !can_wait || outgoing.is_admitted {
             return None;
         }
-        let first = self.transit.first_full()?;
+        let first = self.outboxes.first_full()?;
         let Routes { shards, shares, .. } = &matches.routes;
         if !shares.is_empty() || matches.contract.is_some() || self.is_in_cluster() {
             return Some(first);
         }
-        shards.without(self.common.shard()).into_iter().find(|shard| self.transit.is_full_to(*shard))
+        shards.without(self.context.shard()).into_iter().find(|shard| self.outboxes.is_full_to(*shard))
     }
 }

@@ -13,11 +13,11 @@ use tautwire_protocol::{
 use tautwire_router::random;
 use tautwire_session::{Change, Journal, KeptWill, SESSION_BYTES, session_name};
 
-use crate::admission::identity_of;
+use crate::authentication::identity_of;
 use crate::connections::Action;
-use crate::connections::{Agreement, Standing};
-use crate::drops::Loss;
-use crate::holding_back::HELD_BACK;
+use crate::connections::{AuthState, ConnectParameters};
+use crate::drops::QueueLoss;
+use crate::flapping_block::FLAPPING_BLOCKED;
 use crate::lost::{DROPPED_FROM, DROPPED_MESSAGES, DROPPED_UNTIL};
 use crate::mount::MountPoint;
 use crate::mutant::{Mutant, is};
@@ -35,7 +35,7 @@ const NEVER_S: u32 = u32::MAX;
 
 /// Who a refused CONNECT is from, by its own words.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Caller<'a> {
+pub(crate) struct RefusedClient<'a> {
     version: ProtocolVersion,
     /// Empty where it says none, or has not been read that far.
     pub client_id: &'a str,
@@ -43,15 +43,15 @@ pub(crate) struct Caller<'a> {
     pub user_name: &'a str,
 }
 
-impl<'a> Caller<'a> {
-    pub(crate) fn of(connect: &Connect<'a>) -> Caller<'a> {
+impl<'a> RefusedClient<'a> {
+    pub(crate) fn of(connect: &Connect<'a>) -> RefusedClient<'a> {
         let user_name = connect.user_name.unwrap_or_default();
-        Caller { version: connect.version, client_id: connect.client_id, user_name }
+        RefusedClient { version: connect.version, client_id: connect.client_id, user_name }
     }
 
     /// Of a CONNECT of which no more is at hand.
-    pub(crate) fn unread(version: ProtocolVersion) -> Caller<'static> {
-        Caller { version, client_id: "", user_name: "" }
+    pub(crate) fn unread(version: ProtocolVersion) -> RefusedClient<'static> {
+        RefusedClient { version, client_id: "", user_name: "" }
     }
 }
 
@@ -62,27 +62,27 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn on_connect(&mut self, index: ConnectionIndex, connect: &Connect<'_>) -> Handled {
         if !self.accepts_version(index, connect.version) {
             // [MQTT-3.1.2-2]
-            self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
+            self.state.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
             let reason = ConnectReason::UnsupportedProtocolVersion;
             let why = "mqtt.protocol_versions does not name this version of MQTT";
-            self.refuse_connect(index, Caller::of(connect), reason, why);
+            self.refuse_connect(index, RefusedClient::of(connect), reason, why);
             return Handled::Ended;
         }
-        if let Err(handled) = self.find_out(index, connect) {
+        if let Err(handled) = self.check_identity(index, connect) {
             return handled;
         }
-        let Some(mount) = self.hub.connections[index].mount_point().cloned() else {
-            return self.let_in(index, connect);
+        let Some(mount) = self.state.connections[index].mount_point().cloned() else {
+            return self.accept_connect(index, connect);
         };
-        let Some(will) = connect.will else { return self.let_in(index, connect) };
+        let Some(will) = connect.will else { return self.accept_connect(index, connect) };
         let mounted =
             mount.topic(will.topic.as_str()).and_then(|topic| Ok((topic, mount.properties(&will.properties)?)));
         let (topic, properties) = match mounted {
             Ok(mounted) => mounted,
             Err(reason) => {
-                self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
+                self.state.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
                 let reason = ConnectReason::try_from(reason).unwrap_or(ConnectReason::TopicNameInvalid);
-                self.refuse_connect(index, Caller::of(connect), reason, "the will's topic is not allowed");
+                self.refuse_connect(index, RefusedClient::of(connect), reason, "the will's topic is not allowed");
                 return Handled::Ended;
             }
         };
@@ -91,71 +91,71 @@ impl<J: Journal> Shard<J> {
             None => will.properties,
             Some(wire) => Properties::from_wire(wire, PropertyContext::Will).unwrap_or(Properties::EMPTY),
         };
-        self.let_in(index, &Connect { will: Some(Will { topic, properties, ..will }), ..*connect })
+        self.accept_connect(index, &Connect { will: Some(Will { topic, properties, ..will }), ..*connect })
     }
 
     /// Acts on a CONNECT of somebody who is known, its will's topic in full.
-    fn let_in(&mut self, index: ConnectionIndex, connect: &Connect<'_>) -> Handled {
-        let client_id = match self.admit(index, connect) {
+    fn accept_connect(&mut self, index: ConnectionIndex, connect: &Connect<'_>) -> Handled {
+        let client_id = match self.validate_connect(index, connect) {
             Ok(client_id) => client_id,
             Err(ConnectRefusal(reason, why)) => {
                 let maximum = connect.properties.maximum_packet_size();
-                self.hub.connections[index].set_maximum_packet_size(maximum);
-                self.refuse_connect(index, Caller::of(connect), reason, &why);
+                self.state.connections[index].set_maximum_packet_size(maximum);
+                self.refuse_connect(index, RefusedClient::of(connect), reason, &why);
                 return Handled::Ended;
             }
         };
         let name = self.session_name(index, &client_id);
-        let owner = self.hub.common.exchange().owner(&name);
-        if owner != self.hub.common.shard() {
-            let id = self.hub.id(index);
-            self.hub.connections[index].begin_closing();
-            self.hub.connections.want(Action::Move(id, owner));
+        let owner = self.state.context.exchange().owner(&name);
+        if owner != self.state.context.shard() {
+            let id = self.state.id(index);
+            self.state.connections[index].begin_closing();
+            self.state.connections.request_action(Action::Move(id, owner));
             // The bytes of the CONNECT go along and are decoded there.
             return Handled::Later;
         }
 
-        if let Some(reason) = self.hub.holds_back(&name) {
-            self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
-            self.refuse_connect(index, Caller::of(connect), reason, HELD_BACK);
+        if let Some(reason) = self.state.is_blocked(&name) {
+            self.state.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
+            self.refuse_connect(index, RefusedClient::of(connect), reason, FLAPPING_BLOCKED);
             return Handled::Ended;
         }
         if let Some(will) = &connect.will
-            && !self.may_have_will(index, &client_id, will)
+            && !self.is_will_allowed(index, &client_id, will)
         {
-            self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
+            self.state.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
             let why = "the access rules do not allow the will";
-            self.refuse_connect(index, Caller::of(connect), ConnectReason::NotAuthorized, why);
+            self.refuse_connect(index, RefusedClient::of(connect), ConnectReason::NotAuthorized, why);
             return Handled::Ended;
         }
         if let Some((reason, why)) = self.refuse_for_log(index, connect, &name) {
-            self.hub.counters().refused_disk.add(1);
-            self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
-            self.refuse_connect(index, Caller::of(connect), reason, why);
+            self.state.counters().refused_disk.add(1);
+            self.state.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
+            self.refuse_connect(index, RefusedClient::of(connect), reason, why);
             return Handled::Ended;
         }
 
-        if self.is_expelled(index, &client_id) {
+        if self.is_no_longer_allowed(index, &client_id) {
             let reason = ConnectReason::NotAuthorized;
             self.refuse_connect(
                 index,
-                Caller::of(connect),
+                RefusedClient::of(connect),
                 reason,
                 "the client is not known any more, or has been banned",
             );
             return Handled::Ended;
         }
-        if let Some(session) = self.hub.sessions.find(&name) {
+        if let Some(session) = self.state.sessions.find(&name) {
             // What the client had sent before it connected anew counts, a DISCONNECT above all.
-            if let Some(older) = self.hub.sessions.connection(session)
-                && self.hub.connections[index].hear_older_first()
+            if let Some(older) = self.state.sessions.connection(session)
+                && self.state.connections[index].read_previous_first()
             {
-                self.hub.connections.want(Action::HearFirst(self.hub.id(older), self.hub.id(index)));
+                self.state.connections.request_action(Action::ReadFirst(self.state.id(older), self.state.id(index)));
                 return Handled::Later;
             }
             self.take_over(session);
         }
-        let claimed = if self.hub.is_in_cluster() {
+        let claimed = if self.state.is_in_cluster() {
             match self.claim(index, connect, &name) {
                 Ok(is_present) => Some(is_present),
                 Err(handled) => return handled,
@@ -164,7 +164,7 @@ impl<J: Journal> Shard<J> {
             None
         };
         // Ending a connection may have ended its session.
-        let existing = self.hub.sessions.find(&name);
+        let existing = self.state.sessions.find(&name);
         let resumed = match existing {
             // [MQTT-3.1.2-4]
             Some(session) if connect.clean_start && claimed.is_none() => {
@@ -175,49 +175,64 @@ impl<J: Journal> Shard<J> {
             existing => existing,
         };
         if let Some(session) = resumed
-            && !self.has_reviewed(index, session)
+            && !self.is_review_complete(index, session)
         {
             return Handled::Later;
         }
         if resumed.is_none()
-            && self.hub.common.sum(|counters| &counters.sessions) >= self.hub.regime.settings().sessions as u64
+            && self.state.context.sum(|counters| &counters.sessions) >= self.state.config.settings().sessions as u64
         {
             let reason = ConnectReason::QuotaExceeded;
-            self.refuse_connect(index, Caller::of(connect), reason, "the broker holds as many sessions as it may");
+            self.refuse_connect(
+                index,
+                RefusedClient::of(connect),
+                reason,
+                "the broker holds as many sessions as it may",
+            );
             return Handled::Ended;
         }
         let more_bytes = if resumed.is_none() { SESSION_BYTES + name.len() } else { 0 };
-        if self.hub.memory.share().admits(self.hub.connection_bytes(index), more_bytes).is_err() {
-            self.hub.counters().refused_memory.add(1);
+        if self.state.memory.share().admits(self.state.connection_bytes(index), more_bytes).is_err() {
+            self.state.counters().refused_memory.add(1);
             self.refuse_connect(
                 index,
-                Caller::of(connect),
+                RefusedClient::of(connect),
                 ConnectReason::QuotaExceeded,
                 "there is no memory for a session",
             );
             return Handled::Ended;
         }
         // [MQTT-3.1.2-6]
-        let Some(session) = resumed.or_else(|| self.hub.open_session(&name)) else {
+        let Some(session) = resumed.or_else(|| self.state.open_session(&name)) else {
             let reason = ConnectReason::QuotaExceeded;
-            self.refuse_connect(index, Caller::of(connect), reason, "the broker holds as many sessions as it may");
+            self.refuse_connect(
+                index,
+                RefusedClient::of(connect),
+                reason,
+                "the broker holds as many sessions as it may",
+            );
             return Handled::Ended;
         };
         if claimed.is_some() && !self.begin_service(index, session, connect) {
             return Handled::Later;
         }
         let is_present = claimed.unwrap_or(resumed.is_some());
-        self.open(index, session, connect, is_present);
-        self.hub.gate(index);
+        self.bind_session(index, session, connect, is_present);
+        self.state.gate(index);
         self.answer(index, connect, &client_id, is_present);
-        self.hub.pump(session);
+        self.state.pump(session);
         Handled::Done
     }
 
     /// Checks what the decoder cannot; gives the Client Identifier, an assigned one where the client left it empty.
-    fn admit<'a>(&self, index: ConnectionIndex, connect: &Connect<'a>) -> Result<Cow<'a, str>, ConnectRefusal> {
-        let settings = self.hub.regime.settings();
-        if connect.properties.contains(PropertyId::AuthenticationMethod) && !self.hub.regime.access().asks() {
+    fn validate_connect<'a>(
+        &self,
+        index: ConnectionIndex,
+        connect: &Connect<'a>,
+    ) -> Result<Cow<'a, str>, ConnectRefusal> {
+        let settings = self.state.config.settings();
+        if connect.properties.contains(PropertyId::AuthenticationMethod) && !self.state.config.access().requires_auth()
+        {
             return Err(ConnectRefusal(
                 ConnectReason::BadAuthenticationMethod,
                 "no authentication method is configured".into(),
@@ -230,7 +245,7 @@ impl<J: Journal> Shard<J> {
             ));
         }
         if let Some(will) = &connect.will {
-            if will.qos > self.hub.connections[index].max_qos(settings.max_qos) {
+            if will.qos > self.state.connections[index].max_qos(settings.max_qos) {
                 // [MQTT-3.2.2-12]
                 return Err(ConnectRefusal(
                     ConnectReason::QoSNotSupported,
@@ -248,8 +263,8 @@ impl<J: Journal> Shard<J> {
                 let reason = ConnectReason::try_from(reason).unwrap_or(ConnectReason::TopicNameInvalid);
                 return Err(ConnectRefusal(reason, "the will's topic is not allowed".into()));
             }
-            if !self.admits_payload(will.payload.len()) {
-                self.hub.counters().payloads_too_large.add(1);
+            if !self.is_payload_allowed(will.payload.len()) {
+                self.state.counters().payloads_too_large.add(1);
                 return Err(ConnectRefusal(
                     ConnectReason::PacketTooLarge,
                     "the will's payload is larger than limits.payload_bytes".into(),
@@ -262,20 +277,20 @@ impl<J: Journal> Shard<J> {
                     "the will's payload is not UTF-8".into(),
                 ));
             }
-            if self.hub.memory.share().admits(0, will_bytes(will)).is_err() {
-                self.hub.counters().refused_memory.add(1);
+            if self.state.memory.share().admits(0, will_bytes(will)).is_err() {
+                self.state.counters().refused_memory.add(1);
                 return Err(ConnectRefusal(ConnectReason::QuotaExceeded, "there is no memory for the will".into()));
             }
-            if !self.hub.fits_into_record(will) {
-                self.hub.counters().wills_too_large.add(1);
+            if !self.state.fits_into_record(will) {
+                self.state.counters().wills_too_large.add(1);
                 let why = "the will is larger than the cluster can keep";
                 return Err(ConnectRefusal(ConnectReason::QuotaExceeded, why.into()));
             }
-            if let Some(why) = self.will_breaks_contract(will) {
+            if let Some(why) = self.will_contract_violation(will) {
                 return Err(ConnectRefusal(ConnectReason::PayloadFormatInvalid, why.into()));
             }
         }
-        let identity = identity_of(self.hub.connections[index].standing());
+        let identity = identity_of(self.state.connections[index].auth_state());
         if let Some(client_id) = identity.and_then(|identity| identity.client_id.as_deref()) {
             if client_id.contains('\0') {
                 // It comes from elsewhere than the packet, and would name a session of another mount point.
@@ -291,7 +306,7 @@ impl<J: Journal> Shard<J> {
         }
         // In 3.1 an identifier is required; in 3.1.1 its absence asks for a clean session [MQTT-3.1.3-7]. A server need not accept its
         // absence [MQTT-3.1.3-6].
-        let is_allowed = self.hub.connections[index].offer().allow_empty_client_id;
+        let is_allowed = self.state.connections[index].offer().allow_empty_client_id;
         let may_be_empty = is_allowed.unwrap_or(settings.allow_empty_client_id)
             && match connect.version {
                 ProtocolVersion::V3_1 => false,
@@ -308,31 +323,31 @@ impl<J: Journal> Shard<J> {
 
     /// Whether the client's listener accepts this version of the protocol.
     fn accepts_version(&self, index: ConnectionIndex, version: ProtocolVersion) -> bool {
-        let own = self.hub.connections[index].offer().protocol_versions;
-        own.unwrap_or(self.hub.regime.settings().protocol_versions).contains(version)
+        let own = self.state.connections[index].offer().protocol_versions;
+        own.unwrap_or(self.state.config.settings().protocol_versions).contains(version)
     }
 
     /// Whether the access rules allow the client to leave this will.
-    fn may_have_will(&self, index: ConnectionIndex, client_id: &str, will: &Will<'_>) -> bool {
-        let permissions = self.hub.permissions_of(index, client_id);
+    fn is_will_allowed(&self, index: ConnectionIndex, client_id: &str, will: &Will<'_>) -> bool {
+        let permissions = self.state.permissions_of(index, client_id);
         let allowed = permissions
             .is_none_or(|permissions| permissions.may_publish(will.topic.as_str(), will.qos, will.retain).is_allowed());
         if !allowed {
-            self.hub.counters().wills_not_authorized.add(1);
-            self.hub.audit_denied_to(index, client_id, "will", will.topic.as_str());
+            self.state.counters().wills_not_authorized.add(1);
+            self.state.audit_denied_client(index, client_id, "will", will.topic.as_str());
         }
         allowed
     }
 
     /// A Client Identifier that no session uses [MQTT-3.2.2-16], and that lives on this shard.
     fn assign_client_id(&self, index: ConnectionIndex) -> String {
-        let prefix = self.hub.connections[index].offer().assigned_client_id_prefix;
-        let prefix = prefix.unwrap_or_else(|| self.hub.regime.settings().assigned_client_id_prefix.clone());
+        let prefix = self.state.connections[index].offer().assigned_client_id_prefix;
+        let prefix = prefix.unwrap_or_else(|| self.state.config.settings().assigned_client_id_prefix.clone());
         loop {
             let id = format!("{prefix}{:016x}", random());
             let name = self.session_name(index, &id);
-            if self.hub.common.exchange().owner(&name) == self.hub.common.shard()
-                && self.hub.sessions.find(&name).is_none()
+            if self.state.context.exchange().owner(&name) == self.state.context.shard()
+                && self.state.sessions.find(&name).is_none()
             {
                 return id;
             }
@@ -341,47 +356,47 @@ impl<J: Journal> Shard<J> {
 
     /// What the session of a connection's client is called.
     fn session_name<'a>(&self, index: ConnectionIndex, client_id: &'a str) -> Cow<'a, str> {
-        session_name(self.hub.connections[index].mount_point().map(MountPoint::as_str), client_id)
+        session_name(self.state.connections[index].mount_point().map(MountPoint::as_str), client_id)
     }
 
     /// Binds the connection to its session.
-    fn open(&mut self, index: ConnectionIndex, session: SessionIndex, connect: &Connect<'_>, resumed: bool) {
+    fn bind_session(&mut self, index: ConnectionIndex, session: SessionIndex, connect: &Connect<'_>, resumed: bool) {
         let properties = &connect.properties;
         let keep_alive_s = self.keep_alive_s(index, connect);
-        let now_ms = self.hub.clock.now_ms();
+        let now_ms = self.state.clock.now_ms();
         let receive_maximum = properties.receive_maximum().map_or(RECEIVE_MAXIMUM_DEFAULT, NonZeroU16::get);
-        let in_flight = self.hub.allowances.quotas().in_flight;
-        let in_flight = if self.hub.is_in_cluster() { in_flight.min(self.hub.window_max()) } else { in_flight };
-        let agreement = Agreement {
+        let in_flight = self.state.quota_state.quotas().in_flight;
+        let in_flight = if self.state.is_in_cluster() { in_flight.min(self.state.window_max()) } else { in_flight };
+        let agreement = ConnectParameters {
             version: connect.version,
             problem_information: properties.request_problem_information().unwrap_or(true),
             resumed,
             keep_alive_s,
             send_maximum: receive_maximum.min(in_flight),
             alias_maximum: properties.topic_alias_maximum().unwrap_or(0).min(ALIASES_OUT_MAX),
-            terms: self.hub.regime.current_terms(),
+            server_limits: self.state.config.current_limits(),
             maximum_packet_size_bytes: properties.maximum_packet_size(),
         };
-        self.hub.audit_connect(index, session);
-        self.hub.connections[index].serve(session, agreement, self.hub.clock.now_ms());
-        self.hub.connections.forget_origin(index);
-        self.hub.begin_pacing(index, session);
-        self.hub.count_for_user(index, session);
-        self.arm_identity(index);
+        self.state.audit_connect(index, session);
+        self.state.connections[index].bind_session(session, agreement, self.state.clock.now_ms());
+        self.state.connections.share_origin(index);
+        self.state.begin_pacing(index, session);
+        self.state.count_for_user(index, session);
+        self.arm_identity_expiry(index);
         if keep_alive_s > 0 {
-            self.hub.arm_connection(index, now_ms + keep_alive_limit_ms(keep_alive_s));
+            self.state.arm_connection(index, now_ms + keep_alive_limit_ms(keep_alive_s));
         }
 
         let expiry_s = self.expiry_interval_s(index, connect);
-        self.hub.commit(session, Change::ExpiryInterval(expiry_s));
+        self.state.commit(session, Change::ExpiryInterval(expiry_s));
         // In a cluster, its record has the will already: see `begin_service`.
-        if !self.hub.is_in_cluster() {
+        if !self.state.is_in_cluster() {
             self.set_will(index, session, connect);
         }
-        self.hub.end_neglect(session);
-        self.hub.write_returned(session);
-        self.hub.forget_stuck(session);
-        let place = self.hub.sessions.place(session);
+        self.state.end_neglect(session);
+        self.state.write_returned(session);
+        self.state.forget_stuck(session);
+        let place = self.state.sessions.place(session);
         place.bind(index);
         if let Some(outbound) = place.outbound() {
             outbound.rewind();
@@ -389,30 +404,31 @@ impl<J: Journal> Shard<J> {
                 outbound.resend();
             }
         }
-        self.hub.counters().sessions_connected.add(1);
-        self.hub.counters().connects.add(1);
+        self.state.counters().sessions_connected.add(1);
+        self.state.counters().connects.add(1);
     }
 
     pub(crate) fn set_will(&mut self, index: ConnectionIndex, session: SessionIndex, connect: &Connect<'_>) {
         let will = connect.will.as_ref().map(|will| {
             let mut properties = Vec::new();
             if will.retain && !will.payload.is_empty() {
-                self.hub.append_publisher(index, self.hub.sessions[session].client_id(), &mut properties);
+                self.state.append_publisher(index, self.state.sessions[session].client_id(), &mut properties);
             }
-            Box::new(will_of(will, properties, self.hub.memory.ledger()))
+            Box::new(will_of(will, properties, self.state.memory.ledger()))
         });
-        if will.is_some() || self.hub.sessions[session].will().is_some() {
+        if will.is_some() || self.state.sessions[session].will().is_some() {
             // [MQTT-3.1.2-7]
-            self.hub.commit(session, Change::Will(will));
+            self.state.commit(session, Change::Will(will));
         }
     }
 
     fn answer(&mut self, index: ConnectionIndex, connect: &Connect<'_>, client_id: &str, session_present: bool) {
-        let settings = self.hub.regime.settings().clone();
+        let settings = self.state.config.settings().clone();
         let mut properties = Vec::new();
-        let standing = self.hub.connections[index].standing_mut();
-        let last_data = standing.and_then(Standing::take_last_data);
-        let method: Option<Box<str>> = self.hub.connections[index].standing().and_then(Standing::method).map(Box::from);
+        let auth_state = self.state.connections[index].auth_state_mut();
+        let last_data = auth_state.and_then(AuthState::take_last_data);
+        let method: Option<Box<str>> =
+            self.state.connections[index].auth_state().and_then(AuthState::method).map(Box::from);
         // [MQTT-3.1.2-28]
         let response_information = (connect.properties.request_response_information() == Some(true)
             && !settings.response_information.is_empty())
@@ -422,7 +438,7 @@ impl<J: Journal> Shard<J> {
             if expiry_s != connect.properties.session_expiry_interval().unwrap_or(0) {
                 properties.push(Property::SessionExpiryInterval(expiry_s));
             }
-            let connection = &self.hub.connections[index];
+            let connection = &self.state.connections[index];
             if let Some(maximum) = NonZeroU16::new(connection.receive_maximum(settings.receive_maximum))
                 && maximum.get() != RECEIVE_MAXIMUM_DEFAULT
             {
@@ -463,19 +479,19 @@ impl<J: Journal> Shard<J> {
         }
         // Session Present came with 3.1.1.
         let session_present = session_present && connect.version != ProtocolVersion::V3_1;
-        let loss = self.loss_to_tell(index, connect.version);
+        let loss = self.loss_properties(index, connect.version);
         let told = properties.len();
         properties.extend(loss.iter().flatten().map(|(name, value)| Property::UserProperty(name, value)));
         let reason = ConnectReason::Success;
         let connack = ConnAck { session_present, reason, properties: Properties::from_list(&properties) };
         let without = ConnAck { session_present, reason, properties: Properties::from_list(&properties[..told]) };
-        if self.hub.write_packet(index, &Packet::ConnAck(connack)) {
+        if self.state.write_packet(index, &Packet::ConnAck(connack)) {
             if loss.is_some()
-                && let Some(session) = self.hub.connections[index].session()
+                && let Some(session) = self.state.connections[index].session()
             {
-                self.hub.sessions.told_of_loss(session);
+                self.state.sessions.told_of_loss(session);
             }
-        } else if loss.is_none() || !self.hub.write_packet(index, &Packet::ConnAck(without)) {
+        } else if loss.is_none() || !self.state.write_packet(index, &Packet::ConnAck(without)) {
             // A client that cannot take its CONNACK cannot be served, nor told so [MQTT-3.14.0-1].
             self.log_end(index, ReasonCode::PacketTooLarge, "CONNACK is larger than the client accepts");
             self.detach(index);
@@ -487,9 +503,9 @@ impl<J: Journal> Shard<J> {
 
     /// User properties that tell a client how many messages it has lost because its queue was full, and when. They are left out where the
     /// packet would be too large for the client [MQTT-3.2.2-20].
-    fn loss_to_tell(&self, index: ConnectionIndex, version: ProtocolVersion) -> Option<[(&'static str, String); 3]> {
-        let session = self.hub.connections[index].session().filter(|_| version == ProtocolVersion::V5)?;
-        let Loss { count, first_ms, last_ms } = self.hub.sessions.drops(session)?.untold()?;
+    fn loss_properties(&self, index: ConnectionIndex, version: ProtocolVersion) -> Option<[(&'static str, String); 3]> {
+        let session = self.state.connections[index].session().filter(|_| version == ProtocolVersion::V5)?;
+        let QueueLoss { count, first_ms, last_ms } = self.state.sessions.drops(session)?.unreported()?;
         let [from, until] = [first_ms, last_ms].map(rfc3339);
         Some([(DROPPED_MESSAGES, count.to_string()), (DROPPED_FROM, from), (DROPPED_UNTIL, until)])
     }
@@ -497,8 +513,8 @@ impl<J: Journal> Shard<J> {
     /// The client's keep alive, or the server's where the client's is longer than allowed [MQTT-3.2.2-21]. Clients of
     /// 3.1.1 cannot be told of another and keep theirs.
     fn keep_alive_s(&self, index: ConnectionIndex, connect: &Connect<'_>) -> u16 {
-        let own_s = self.hub.connections[index].offer().max_keep_alive_s;
-        let max_s = own_s.unwrap_or(self.hub.regime.settings().max_keep_alive_s);
+        let own_s = self.state.connections[index].offer().max_keep_alive_s;
+        let max_s = own_s.unwrap_or(self.state.config.settings().max_keep_alive_s);
         let too_long = max_s > 0 && (connect.keep_alive_s == 0 || connect.keep_alive_s > max_s);
         if too_long && connect.version == ProtocolVersion::V5 { max_s } else { connect.keep_alive_s }
     }
@@ -514,14 +530,14 @@ impl<J: Journal> Shard<J> {
 
     /// The longest time that the session of a connection's client may outlive it.
     pub(crate) fn max_session_expiry_s(&self, index: ConnectionIndex) -> u32 {
-        let own_s = self.hub.connections[index].offer().max_session_expiry_s;
-        own_s.unwrap_or(self.hub.regime.settings().max_session_expiry_s)
+        let own_s = self.state.connections[index].offer().max_session_expiry_s;
+        own_s.unwrap_or(self.state.config.settings().max_session_expiry_s)
     }
 
     /// The existing connection of the client ends [MQTT-3.1.4-3].
     fn take_over(&mut self, session: SessionIndex) {
-        if let Some(old) = self.hub.sessions.connection(session) {
-            self.hub.counters().sessions_taken_over.add(1);
+        if let Some(old) = self.state.sessions.connection(session) {
+            self.state.counters().sessions_taken_over.add(1);
             self.disconnect(old, DisconnectReason::SessionTakenOver, "the client has connected anew");
         }
     }
@@ -529,7 +545,7 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn refuse_connect(
         &mut self,
         index: ConnectionIndex,
-        caller: Caller<'_>,
+        caller: RefusedClient<'_>,
         reason: ConnectReason,
         why: &str,
     ) {
@@ -537,10 +553,10 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Refuses a CONNECT of a client that another server takes: this one [MQTT 5.0 section 3.2.2.3.16].
-    pub(crate) fn send_elsewhere(
+    pub(crate) fn redirect_connect(
         &mut self,
         index: ConnectionIndex,
-        caller: Caller<'_>,
+        caller: RefusedClient<'_>,
         reason: ConnectReason,
         why: &str,
         reference: &str,
@@ -553,18 +569,18 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn refuse_connect_with(
         &mut self,
         index: ConnectionIndex,
-        caller: Caller<'_>,
+        caller: RefusedClient<'_>,
         reason: ConnectReason,
         (why, detail): (&str, &str),
         reference: Option<&str>,
     ) {
         let version = caller.version;
-        self.hub.counters().connects_refused.add(1);
-        self.hub.audit_refused(index, &caller, reason.into(), detail);
-        self.hub.connections[index].set_version(version);
+        self.state.counters().connects_refused.add(1);
+        self.state.audit_connect_refused(index, &caller, reason.into(), detail);
+        self.state.connections[index].set_version(version);
         if version != ProtocolVersion::V5 {
             if let Some(reason) = reason_for_v3(reason) {
-                self.hub.write_packet(index, &Packet::ConnAck(ConnAck::refusal(reason)));
+                self.state.write_packet(index, &Packet::ConnAck(ConnAck::refusal(reason)));
             }
         } else {
             // [MQTT-3.2.2-19]: the reason string is left out where it is too much.
@@ -573,7 +589,7 @@ impl<J: Journal> Shard<J> {
             loop {
                 let properties_left = Properties::from_list(&properties);
                 let connack = ConnAck { session_present: false, reason, properties: properties_left };
-                let is_said = self.hub.write_packet(index, &Packet::ConnAck(connack));
+                let is_said = self.state.write_packet(index, &Packet::ConnAck(connack));
                 if is_said || properties.pop().is_none() {
                     break;
                 }
@@ -584,27 +600,33 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Refuses a CONNECT of which only the beginning is there, as far as its version can be made out.
-    pub(crate) fn refuse_connect_part(
+    pub(crate) fn refuse_partial_connect(
         &mut self,
         index: ConnectionIndex,
         bytes: &[u8],
         reason: ConnectReason,
         why: &str,
     ) {
-        match announced(bytes) {
-            Some((Name::Mqtt, 5)) => self.refuse_connect(index, Caller::unread(ProtocolVersion::V5), reason, why),
-            Some((Name::Mqtt, 4)) => self.refuse_connect(index, Caller::unread(ProtocolVersion::V3_1_1), reason, why),
-            Some((Name::MqIsdp, 3)) => self.refuse_connect(index, Caller::unread(ProtocolVersion::V3_1), reason, why),
+        match protocol_name_and_level(bytes) {
+            Some((ProtocolName::Mqtt, 5)) => {
+                self.refuse_connect(index, RefusedClient::unread(ProtocolVersion::V5), reason, why)
+            }
+            Some((ProtocolName::Mqtt, 4)) => {
+                self.refuse_connect(index, RefusedClient::unread(ProtocolVersion::V3_1_1), reason, why)
+            }
+            Some((ProtocolName::MqIsdp, 3)) => {
+                self.refuse_connect(index, RefusedClient::unread(ProtocolVersion::V3_1), reason, why)
+            }
             _ => self.close(index),
         }
     }
 
     /// Answers a CONNECT that could not be decoded, as far as its version can be made out [MQTT-3.1.2-2].
     pub(crate) fn refuse_connect_bytes(&mut self, index: ConnectionIndex, bytes: &[u8], error: &DecodeError) {
-        self.hub.counters().connects_refused.add(1);
+        self.state.counters().connects_refused.add(1);
         let unsupported = error.reason == ReasonCode::UnsupportedProtocolVersion;
-        let version = match announced(bytes) {
-            Some((Name::Mqtt, 5..)) => ProtocolVersion::V5,
+        let version = match protocol_name_and_level(bytes) {
+            Some((ProtocolName::Mqtt, 5..)) => ProtocolVersion::V5,
             Some(_) if unsupported => ProtocolVersion::V3_1_1,
             // 3.1.1 has no return code for a CONNECT that is wrong [MQTT-3.1.4-1].
             _ => {
@@ -615,14 +637,14 @@ impl<J: Journal> Shard<J> {
         let reason = ConnectReason::try_from(error.reason).unwrap_or(ConnectReason::MalformedPacket);
         let why = [Property::ReasonString(error.cause.code())];
         let properties = if version == ProtocolVersion::V5 { Properties::from_list(&why) } else { Properties::EMPTY };
-        self.hub.connections[index].set_version(version);
-        self.hub.write_packet(index, &Packet::ConnAck(ConnAck { session_present: false, reason, properties }));
+        self.state.connections[index].set_version(version);
+        self.state.write_packet(index, &Packet::ConnAck(ConnAck { session_present: false, reason, properties }));
         self.close(index);
     }
 }
 
 /// The protocol names that there are.
-enum Name {
+enum ProtocolName {
     /// From 3.1.1 on.
     Mqtt,
     /// Of 3.1.
@@ -630,12 +652,12 @@ enum Name {
 }
 
 /// The protocol name and level that a CONNECT gives.
-fn announced(bytes: &[u8]) -> Option<(Name, u8)> {
+fn protocol_name_and_level(bytes: &[u8]) -> Option<(ProtocolName, u8)> {
     let body_at = 1 + bytes.iter().skip(1).take(4).position(|byte| byte & 0x80 == 0)? + 1;
     let body = bytes.get(body_at..)?;
     let (name, rest) = match body.strip_prefix(b"\x00\x04MQTT") {
-        Some(rest) => (Name::Mqtt, rest),
-        None => (Name::MqIsdp, body.strip_prefix(b"\x00\x06MQIsdp")?),
+        Some(rest) => (ProtocolName::Mqtt, rest),
+        None => (ProtocolName::MqIsdp, body.strip_prefix(b"\x00\x06MQIsdp")?),
     };
     Some((name, *rest.first()?))
 }
@@ -659,20 +681,20 @@ pub(crate) fn will_bytes(will: &Will<'_>) -> usize {
     size_of::<KeptWill>() + will.topic.as_str().len() + will.payload.len() + properties_bytes
 }
 
-/// `travelling`: properties in front of those of the client.
-fn will_of(will: &Will<'_>, mut travelling: Vec<u8>, ledger: &Arc<Ledger>) -> KeptWill {
+/// `forwarded_properties`: properties in front of those of the client.
+fn will_of(will: &Will<'_>, mut forwarded_properties: Vec<u8>, ledger: &Arc<Ledger>) -> KeptWill {
     for property in will.properties.raw().into_iter().flatten() {
         let stays = matches!(property.id, PropertyId::WillDelayInterval | PropertyId::MessageExpiryInterval)
             || (will.retain && is_publisher(&property));
         if !stays {
-            travelling.extend_from_slice(property.bytes);
+            forwarded_properties.extend_from_slice(property.bytes);
         }
     }
     let message = MessageRef {
         // It gets a name when it is published.
         id: MessageId::NONE,
         topic: will.topic.as_str(),
-        properties: &travelling,
+        properties: &forwarded_properties,
         payload: will.payload,
         qos: will.qos,
         retain: will.retain,

@@ -8,23 +8,23 @@ const NODES_PER_STEP: usize = 32;
 
 /// The checks of one slice of a job, and the one that the slice before has not finished.
 #[derive(Debug)]
-pub(crate) struct Checks {
+pub(crate) struct CheckBudget {
     given: usize,
     left: usize,
-    unfinished: Option<Box<Unfinished>>,
+    partial: Option<Box<PartialCheck>>,
 }
 
 #[derive(Debug)]
-struct Unfinished {
+struct PartialCheck {
     filter: Box<str>,
     check: SubscribeCheck,
 }
 
-impl Checks {
+impl CheckBudget {
     /// Checks that may take so many steps of a job.
-    pub(crate) fn with_steps(steps: usize) -> Checks {
+    pub(crate) fn with_steps(steps: usize) -> CheckBudget {
         let nodes = steps.saturating_mul(NODES_PER_STEP);
-        Checks { given: nodes, left: nodes, unfinished: None }
+        CheckBudget { given: nodes, left: nodes, partial: None }
     }
 
     /// Gives them so many steps of a job from now on.
@@ -45,16 +45,16 @@ impl Checks {
         filter: TopicFilter<'_>,
         qos: QoS,
     ) -> Option<AccessDecision> {
-        let held = self.unfinished.take();
+        let held = self.partial.take();
         let held = held.filter(|held| *held.filter == *filter.as_str() && held.check.is_for(permissions, qos));
         let Some(mut held) = held else {
             let begun = permissions.start_subscribe(filter, qos, &mut self.left);
-            let hold = |check| self.unfinished = Some(Box::new(Unfinished { filter: filter.as_str().into(), check }));
+            let hold = |check| self.partial = Some(Box::new(PartialCheck { filter: filter.as_str().into(), check }));
             return begun.map_err(hold).ok();
         };
         let verdict = held.check.resume(filter, &mut self.left);
         if verdict.is_none() {
-            self.unfinished = Some(held);
+            self.partial = Some(held);
         }
         verdict
     }

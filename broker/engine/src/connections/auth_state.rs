@@ -10,23 +10,23 @@ use tautwire_memory::{Charge, Kind, Ledger};
 use tautwire_protocol::{ConnectReason, ProtocolVersion};
 
 /// What a client says to show who it is.
-pub enum Question {
+pub enum AuthRequest {
     /// By CONNECT.
-    Connect(Attempt),
+    Connect(AuthAttempt),
     /// By AUTH, as the next step of what CONNECT or an earlier AUTH has begun [MQTT 5.0 section 4.12].
     Continue {
         /// Authentication Data.
         data: Box<[u8]>,
         /// What came with the challenge.
-        state: State,
+        state: ChallengeState,
     },
     /// By AUTH, to show it once more while it is connected [MQTT 5.0 section 4.12.1].
-    Again(Attempt),
+    Reauthenticate(AuthAttempt),
 }
 
 /// What a client says of itself.
 #[derive(Clone)]
-pub struct Attempt {
+pub struct AuthAttempt {
     /// The version that the client speaks.
     pub version: ProtocolVersion,
     /// The Client Identifier that it asks for; empty where the broker is to assign one.
@@ -41,8 +41,8 @@ pub struct Attempt {
     pub data: Option<Box<[u8]>>,
 }
 
-/// The answer to a [`Question`].
-pub enum Verdict {
+/// The answer to a [`AuthRequest`].
+pub enum AuthDecision {
     /// The client is this one. `data` goes back with CONNACK, or with AUTH where it was connected.
     Admitted {
         /// Who it is.
@@ -55,7 +55,7 @@ pub enum Verdict {
         /// Authentication Data.
         data: Box<[u8]>,
         /// Kept until the client has answered.
-        state: State,
+        state: ChallengeState,
     },
     /// The client is not let in.
     Refused {
@@ -69,30 +69,30 @@ pub enum Verdict {
 }
 
 /// Whatever the one who finds out who clients are has to remember between two steps.
-pub type State = Box<dyn Any + Send>;
+pub type ChallengeState = Box<dyn Any + Send>;
 
 /// What is known of who a client is. It moves with the connection from shard to shard.
 #[derive(Default)]
-pub struct Standing {
-    exchange: Exchange,
+pub struct AuthState {
+    phase: AuthPhase,
     /// Asked, and not taken yet.
-    question: Option<Question>,
+    request: Option<AuthRequest>,
     /// Given, and not acted on yet.
-    verdict: Option<Verdict>,
+    decision: Option<AuthDecision>,
     /// Between a challenge and the client's answer.
-    state: Option<State>,
+    state: Option<ChallengeState>,
     /// Extended authentication is by this method, from CONNECT on.
     method: Option<Box<str>>,
     identity: Option<Arc<Identity>>,
     /// Goes with CONNACK.
     last_data: Option<Box<[u8]>>,
     /// Bytes behind CONNECT that have been heard already.
-    heard_ahead_bytes: usize,
+    read_ahead_bytes: usize,
     gate: Option<PublishCache>,
     /// What waits for the client is looked at again before it is sent.
-    doubts_queue: bool,
+    must_recheck_queue: bool,
     /// The session's subscriptions have been looked at by these rules: how often the rules had been changed before.
-    reviewed_by: Option<u64>,
+    reviewed_version: Option<u64>,
     /// For the question and what is made of it.
     charge: Option<Charge>,
     /// How much had been done to find out who clients are when that was last looked at.
@@ -103,72 +103,72 @@ pub struct Standing {
 
 /// How far an authentication has come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Exchange {
+pub(crate) enum AuthPhase {
     /// None is under way.
     #[default]
     None,
     /// A verdict is awaited.
-    Asked,
+    Pending,
     /// The client has to answer.
     Challenged,
 }
 
-impl Standing {
-    pub(crate) fn exchange(&self) -> Exchange {
-        self.exchange
+impl AuthState {
+    pub(crate) fn phase(&self) -> AuthPhase {
+        self.phase
     }
 
     /// Asks who the client is; what that takes is charged to `ledger`. `progress`: how much has been done for all clients.
-    pub(crate) fn ask(&mut self, question: Question, ledger: &Arc<Ledger>, progress: u64, now_ms: u64) {
+    pub(crate) fn request_auth(&mut self, request: AuthRequest, ledger: &Arc<Ledger>, progress: u64, now_ms: u64) {
         (self.progress, self.progress_ms) = (progress, now_ms);
         let mut charge = Charge::new(ledger, Kind::Input);
-        charge.set(question.bytes());
+        charge.set(request.bytes());
         self.charge = Some(charge);
-        self.question = Some(question);
-        self.verdict = None;
-        self.exchange = Exchange::Asked;
+        self.request = Some(request);
+        self.decision = None;
+        self.phase = AuthPhase::Pending;
     }
 
     /// For whoever finds the answer.
-    pub(crate) fn take_question(&mut self) -> Option<Question> {
-        self.question.take()
+    pub(crate) fn take_auth_request(&mut self) -> Option<AuthRequest> {
+        self.request.take()
     }
 
     /// There is an answer, to be acted on when CONNECT is brought again.
-    pub(crate) fn keep_verdict(&mut self, verdict: Verdict, now_ms: u64) {
-        self.verdict = Some(verdict);
+    pub(crate) fn set_decision(&mut self, decision: AuthDecision, now_ms: u64) {
+        self.decision = Some(decision);
         self.progress_ms = now_ms;
     }
 
     /// From when on the connect timeout counts, as far as it is about finding out who the client is.
     pub(crate) fn progress_ms(&mut self, progress: u64, now_ms: u64) -> u64 {
-        if self.exchange == Exchange::Asked && self.progress != progress {
+        if self.phase == AuthPhase::Pending && self.progress != progress {
             (self.progress, self.progress_ms) = (progress, now_ms);
         }
         self.progress_ms
     }
 
     /// The answer, if there is one; the question is settled then.
-    pub(crate) fn take_verdict(&mut self) -> Option<Verdict> {
-        let verdict = self.verdict.take()?;
+    pub(crate) fn take_decision(&mut self) -> Option<AuthDecision> {
+        let decision = self.decision.take()?;
         self.settle();
-        Some(verdict)
+        Some(decision)
     }
 
     /// No verdict is awaited any more.
     pub(crate) fn settle(&mut self) {
-        self.exchange = Exchange::None;
+        self.phase = AuthPhase::None;
         self.charge = None;
     }
 
     /// The client has to answer a challenge.
-    pub(crate) fn challenge(&mut self, state: State) {
-        self.exchange = Exchange::Challenged;
+    pub(crate) fn set_challenge(&mut self, state: ChallengeState) {
+        self.phase = AuthPhase::Challenged;
         self.state = Some(state);
     }
 
     /// What was kept with the challenge.
-    pub(crate) fn take_state(&mut self) -> Option<State> {
+    pub(crate) fn take_state(&mut self) -> Option<ChallengeState> {
         self.state.take()
     }
 
@@ -184,7 +184,7 @@ impl Standing {
         self.identity.as_ref()
     }
 
-    pub(crate) fn admit(&mut self, identity: Arc<Identity>, data: Option<Box<[u8]>>) {
+    pub(crate) fn set_identity(&mut self, identity: Arc<Identity>, data: Option<Box<[u8]>>) {
         self.identity = Some(identity);
         self.last_data = data;
     }
@@ -206,85 +206,85 @@ impl Standing {
         self.gate = gate;
     }
 
-    pub(crate) fn doubts_queue(&self) -> bool {
-        self.doubts_queue
+    pub(crate) fn must_recheck_queue(&self) -> bool {
+        self.must_recheck_queue
     }
 
-    pub(crate) fn doubt_queue(&mut self) {
-        self.doubts_queue = true;
+    pub(crate) fn require_queue_recheck(&mut self) {
+        self.must_recheck_queue = true;
     }
 
     /// Whether the subscriptions of the session have been looked at for this connection, by the rules that came with the regime of this number.
-    pub(crate) fn is_reviewed_by(&self, since: u64) -> bool {
-        self.reviewed_by == Some(since)
+    pub(crate) fn is_reviewed_for(&self, since: u64) -> bool {
+        self.reviewed_version == Some(since)
     }
 
-    pub(crate) fn note_reviewed_by(&mut self, since: u64) {
-        self.reviewed_by = Some(since);
+    pub(crate) fn set_reviewed_version(&mut self, since: u64) {
+        self.reviewed_version = Some(since);
     }
 
     /// It leaves its shard, with so much of the input heard ahead.
-    pub(super) fn leave(&mut self, heard_ahead_bytes: usize) {
-        self.heard_ahead_bytes = heard_ahead_bytes;
+    pub(super) fn prepare_move(&mut self, read_ahead_bytes: usize) {
+        self.read_ahead_bytes = read_ahead_bytes;
         self.charge = None;
     }
 
     /// It has come to its shard; gives how much of the input has been heard ahead.
-    pub(super) fn arrive(&mut self) -> usize {
-        std::mem::take(&mut self.heard_ahead_bytes)
+    pub(super) fn finish_move(&mut self) -> usize {
+        std::mem::take(&mut self.read_ahead_bytes)
     }
 
     /// About what it takes.
     pub(super) fn held_bytes(&self) -> usize {
         let gate_bytes = self.gate.as_ref().map_or(0, |gate| gate.permissions().own_heap_bytes());
         let charged_bytes = self.charge.as_ref().map_or(0, Charge::bytes);
-        size_of::<Standing>() + gate_bytes + charged_bytes
+        size_of::<AuthState>() + gate_bytes + charged_bytes
     }
 }
 
-impl Question {
+impl AuthRequest {
     /// About what it takes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Question::Connect(attempt) | Question::Again(attempt) => attempt.bytes(),
-            Question::Continue { data, .. } => data.len(),
+            AuthRequest::Connect(attempt) | AuthRequest::Reauthenticate(attempt) => attempt.bytes(),
+            AuthRequest::Continue { data, .. } => data.len(),
         }
     }
 }
 
-impl Attempt {
+impl AuthAttempt {
     fn bytes(&self) -> usize {
         let texts = [Some(&self.client_id), self.user_name.as_ref(), self.method.as_ref()];
         let bytes = [self.password.as_ref(), self.data.as_ref()];
         let texts_len: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
         let bytes_len: usize = bytes.into_iter().flatten().map(|bytes| bytes.len()).sum();
-        size_of::<Attempt>() + texts_len + bytes_len
+        size_of::<AuthAttempt>() + texts_len + bytes_len
     }
 }
 
 /// Shows no secrets.
-impl fmt::Debug for Standing {
+impl fmt::Debug for AuthState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Standing")
-            .field("exchange", &self.exchange)
+            .field("exchange", &self.phase)
             .field("identity", &self.identity)
             .finish_non_exhaustive()
     }
 }
 
 /// Shows no secrets.
-impl fmt::Debug for Question {
+impl fmt::Debug for AuthRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Question::Connect(attempt) => f.debug_tuple("Connect").field(attempt).finish(),
-            Question::Continue { .. } => f.write_str("Continue"),
-            Question::Again(attempt) => f.debug_tuple("Again").field(attempt).finish(),
+            AuthRequest::Connect(attempt) => f.debug_tuple("Connect").field(attempt).finish(),
+            AuthRequest::Continue { .. } => f.write_str("Continue"),
+            AuthRequest::Reauthenticate(attempt) => f.debug_tuple("Again").field(attempt).finish(),
         }
     }
 }
 
 /// Shows no secrets, and nothing from which they could be made out.
-impl fmt::Debug for Attempt {
+impl fmt::Debug for AuthAttempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Attempt")
             .field("client_id", &self.client_id)
@@ -295,12 +295,12 @@ impl fmt::Debug for Attempt {
 }
 
 /// Shows no secrets.
-impl fmt::Debug for Verdict {
+impl fmt::Debug for AuthDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Verdict::Admitted { identity, .. } => f.debug_tuple("Admitted").field(identity).finish(),
-            Verdict::Challenge { .. } => f.write_str("Challenge"),
-            Verdict::Refused { reason, why, .. } => f.debug_tuple("Refused").field(reason).field(why).finish(),
+            AuthDecision::Admitted { identity, .. } => f.debug_tuple("Admitted").field(identity).finish(),
+            AuthDecision::Challenge { .. } => f.write_str("Challenge"),
+            AuthDecision::Refused { reason, why, .. } => f.debug_tuple("Refused").field(reason).field(why).finish(),
         }
     }
 }

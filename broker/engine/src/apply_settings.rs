@@ -1,0 +1,35 @@
+//! The settings change while the broker runs: a shard takes the new ones on between two packets, all at once.
+
+use std::sync::Arc;
+
+use tautwire_session::Journal;
+
+use crate::jobs::Job;
+use crate::settings::Settings;
+use crate::shard::Shard;
+use crate::state::ShardState;
+
+impl<J: Journal> Shard<J> {
+    /// Takes these settings on, if they are others.
+    pub(crate) fn apply_settings(&mut self, settings: &Arc<Settings>) {
+        let ShardState { config, quota_state, memory, spill, context, clock, .. } = &mut self.state;
+        if config.has_applied(settings) {
+            return;
+        }
+        let is_retimed = config.settings().shared_ack_timeout_s != settings.shared_ack_timeout_s;
+        self.sys.change(context.shard(), settings, clock.now_ms());
+        memory.set_limits(settings.memory_limits());
+        spill.set_hot_max(settings.hot_max_bytes());
+        let changed = quota_state.apply_limits(settings.quotas(), settings.flapping());
+        self.state.apply_settings(settings);
+        if is_retimed {
+            self.state.retime_watches();
+        }
+        if changed.rates {
+            self.state.hear_all_who_wait_for_their_rate();
+        }
+        if changed.counts_user_usage {
+            self.begin(Job::CountForUsers(0));
+        }
+    }
+}
