@@ -257,7 +257,7 @@ impl<J: Journal, W: FnMut(ConnectionId, &[u8])> Surroundings<J> for Network<'_, 
     fn carry_out(&mut self, shard: &mut Shard<J>, action: Action) {
         match action {
             Action::Drop(id) => {
-                shard.released(id);
+                shard.connection_closed(id);
                 *self.dropped = Some(id);
             }
             // Its bytes have all been taken.

@@ -144,7 +144,7 @@ impl<'s> SpillQueue<'s> {
         for (at, holder) in self.holders.drain(..) {
             let Some(Some(cold)) = written.get(at) else { continue };
             match holder {
-                SpillHolder::Queue(session, number) => replay.cool_queued(session, number, cold),
+                SpillHolder::Queue(session, number) => replay.spill_queued(session, number, cold),
                 SpillHolder::Retained(place) => replay.cool_retained(place, cold),
             }
         }

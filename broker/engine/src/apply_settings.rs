@@ -26,7 +26,7 @@ impl<J: Journal> Shard<J> {
             self.state.retime_watches();
         }
         if changed.rates {
-            self.state.hear_all_who_wait_for_their_rate();
+            self.state.resume_all_rate_limited();
         }
         if changed.counts_user_usage {
             self.begin(Job::CountForUsers(0));

@@ -6,7 +6,7 @@ use tautwire_session::Journal;
 
 use crate::authentication::identity_of;
 use crate::connect::RefusedClient;
-use crate::place::{ConnectionIndex, SessionIndex};
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::state::ShardState;
 use crate::text::beginning;
 

@@ -12,7 +12,7 @@ use tautwire_session::Journal;
 use crate::connect::RefusedClient;
 use crate::connections::Action;
 use crate::connections::{AuthAttempt, AuthDecision, AuthPhase, AuthRequest, AuthState, PauseReason, Phase};
-use crate::place::{ConnectionId, ConnectionIndex};
+use crate::index::{ConnectionId, ConnectionIndex};
 use crate::shard::{Handled, Shard};
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl<J: Journal> Shard<J> {
     pub fn apply_auth_decision(&mut self, id: ConnectionId, decision: AuthDecision, now_ms: u64) {
         self.state.clock.set(now_ms);
         // The answer may come from somebody who has been told of users that only the rules of now know.
-        self.look_at_news();
+        self.apply_config_update();
         let Some(index) = self.state.connections.find(id) else { return };
         let connection = &mut self.state.connections[index];
         let phase = connection.phase();

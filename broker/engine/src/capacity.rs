@@ -6,32 +6,32 @@ use tautwire_router::{Routes, ShardIndex};
 use tautwire_session::Journal;
 
 use crate::publish_packets::OutgoingPublish;
-use crate::route::{Matches, NotRouted, Publisher};
+use crate::route::{Matches, MessageSource, RouteError};
 use crate::slow_consumer::SlowConsumer;
 use crate::state::ShardState;
-use crate::throttle::Blocked;
+use crate::throttle::ThrottleEffect;
 
 impl<J: Journal> ShardState<J> {
     /// Whether there is room for a message of QoS 1 or 2 with everybody who wants it: in memory, on disk, and in queues.
     #[inline]
-    pub(crate) fn check_capacity(&self, outgoing: &OutgoingPublish<'_>, matches: &Matches) -> Result<(), NotRouted> {
+    pub(crate) fn check_capacity(&self, outgoing: &OutgoingPublish<'_>, matches: &Matches) -> Result<(), RouteError> {
         let MessageRef { topic, .. } = outgoing.message;
         let Routes { shards, shares, .. } = &matches.routes;
         let receivers = matches.subscriptions.len() + shares.len() + shards.without(self.context.shard()).count();
         if !self.memory.has_room_for_message(outgoing.message.kept_bytes(), receivers) {
-            return Err(NotRouted::NoMemory);
+            return Err(RouteError::NoMemory);
         }
         match self.memory.throttled.blocked(topic, &self.config.settings().slow_consumer) {
             None => {}
-            Some(Blocked::NoMemory) => return Err(NotRouted::NoMemory),
-            Some(Blocked::Refused) => return Err(NotRouted::QueueFull(SlowConsumer::Refuse)),
-            Some(Blocked::Paused) => return Err(NotRouted::QueueFull(SlowConsumer::PausePublisher)),
+            Some(ThrottleEffect::NoMemory) => return Err(RouteError::NoMemory),
+            Some(ThrottleEffect::Refused) => return Err(RouteError::QueueFull(SlowConsumer::Refuse)),
+            Some(ThrottleEffect::Paused) => return Err(RouteError::QueueFull(SlowConsumer::PausePublisher)),
         }
         if !shares.is_empty() && self.is_share_queue_full(shares, outgoing.message.kept_bytes()) {
-            return Err(NotRouted::ShareQueueFull);
+            return Err(RouteError::ShareQueueFull);
         }
-        if let Some(state) = self.has_no_disk_for(outgoing, matches) {
-            return Err(NotRouted::NoDisk(state));
+        if let Some(state) = self.disk_error_for(outgoing, matches) {
+            return Err(RouteError::DiskUnavailable(state));
         }
         Ok(())
     }
@@ -44,10 +44,10 @@ impl<J: Journal> ShardState<J> {
     pub(crate) fn congested(
         &self,
         outgoing: &OutgoingPublish<'_>,
-        publisher: Publisher,
+        publisher: MessageSource,
         matches: &Matches,
     ) -> Option<ShardIndex> {
-        let can_wait = matches!(publisher, Publisher::Session(_)) && outgoing.message.qos != QoS::AtMostOnce;
+        let can_wait = matches!(publisher, MessageSource::Session(_)) && outgoing.message.qos != QoS::AtMostOnce;
         if !can_wait || outgoing.is_admitted {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::wheel::{Timer, Wheel};
+use crate::timer_wheel::{Timer, TimerWheel};
 
 /// A deadline further away is looked at before it comes: entries are never taken out of the wheel, so one for a far moment
 /// would stay long after its connection or session.
@@ -12,14 +12,14 @@ const RECHECK_MS: u64 = 60_000;
 #[derive(Debug)]
 pub(crate) struct Clock {
     now_ms: u64,
-    wheel: Wheel,
+    wheel: TimerWheel,
     /// Deadlines that have come, and that no turn has met yet.
     due: VecDeque<Timer>,
 }
 
 impl Clock {
     pub(crate) fn new(now_ms: u64) -> Clock {
-        Clock { now_ms, wheel: Wheel::new(now_ms), due: VecDeque::new() }
+        Clock { now_ms, wheel: TimerWheel::new(now_ms), due: VecDeque::new() }
     }
 
     /// The surroundings say what time it is.
@@ -69,7 +69,7 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::ConnectionIndex;
+    use crate::index::ConnectionIndex;
 
     const NOW_MS: u64 = 1_700_000_000_000;
 

@@ -18,10 +18,10 @@ use crate::connections::Action;
 use crate::connections::{AuthState, ConnectParameters};
 use crate::drops::QueueLoss;
 use crate::flapping_block::FLAPPING_BLOCKED;
-use crate::lost::{DROPPED_FROM, DROPPED_MESSAGES, DROPPED_UNTIL};
+use crate::index::{ConnectionIndex, SessionIndex};
+use crate::message_loss::{DROPPED_FROM, DROPPED_MESSAGES, DROPPED_UNTIL};
 use crate::mount::MountPoint;
 use crate::mutant::{Mutant, is};
-use crate::place::{ConnectionIndex, SessionIndex};
 use crate::retained_publisher::is_publisher;
 use crate::shard::{Handled, Shard};
 use crate::text::rfc3339;
@@ -218,9 +218,9 @@ impl<J: Journal> Shard<J> {
         }
         let is_present = claimed.unwrap_or(resumed.is_some());
         self.bind_session(index, session, connect, is_present);
-        self.state.gate(index);
+        self.state.pause_output(index);
         self.answer(index, connect, &client_id, is_present);
-        self.state.pump(session);
+        self.state.send_pending(session);
         Handled::Done
     }
 
@@ -306,7 +306,7 @@ impl<J: Journal> Shard<J> {
         }
         // In 3.1 an identifier is required; in 3.1.1 its absence asks for a clean session [MQTT-3.1.3-7]. A server need not accept its
         // absence [MQTT-3.1.3-6].
-        let is_allowed = self.state.connections[index].offer().allow_empty_client_id;
+        let is_allowed = self.state.connections[index].overrides().allow_empty_client_id;
         let may_be_empty = is_allowed.unwrap_or(settings.allow_empty_client_id)
             && match connect.version {
                 ProtocolVersion::V3_1 => false,
@@ -323,7 +323,7 @@ impl<J: Journal> Shard<J> {
 
     /// Whether the client's listener accepts this version of the protocol.
     fn accepts_version(&self, index: ConnectionIndex, version: ProtocolVersion) -> bool {
-        let own = self.state.connections[index].offer().protocol_versions;
+        let own = self.state.connections[index].overrides().protocol_versions;
         own.unwrap_or(self.state.config.settings().protocol_versions).contains(version)
     }
 
@@ -341,7 +341,7 @@ impl<J: Journal> Shard<J> {
 
     /// A Client Identifier that no session uses [MQTT-3.2.2-16], and that lives on this shard.
     fn assign_client_id(&self, index: ConnectionIndex) -> String {
-        let prefix = self.state.connections[index].offer().assigned_client_id_prefix;
+        let prefix = self.state.connections[index].overrides().assigned_client_id_prefix;
         let prefix = prefix.unwrap_or_else(|| self.state.config.settings().assigned_client_id_prefix.clone());
         loop {
             let id = format!("{prefix}{:016x}", random());
@@ -380,7 +380,7 @@ impl<J: Journal> Shard<J> {
         self.state.audit_connect(index, session);
         self.state.connections[index].bind_session(session, agreement, self.state.clock.now_ms());
         self.state.connections.share_origin(index);
-        self.state.begin_pacing(index, session);
+        self.state.start_rate_limit(index, session);
         self.state.count_for_user(index, session);
         self.arm_identity_expiry(index);
         if keep_alive_s > 0 {
@@ -393,10 +393,10 @@ impl<J: Journal> Shard<J> {
         if !self.state.is_in_cluster() {
             self.set_will(index, session, connect);
         }
-        self.state.end_neglect(session);
-        self.state.write_returned(session);
-        self.state.forget_stuck(session);
-        let place = self.state.sessions.place(session);
+        self.state.clear_neglect(session);
+        self.state.persist_connected(session);
+        self.state.clear_stuck(session);
+        let place = self.state.sessions.entry(session);
         place.bind(index);
         if let Some(outbound) = place.outbound() {
             outbound.rewind();
@@ -489,11 +489,11 @@ impl<J: Journal> Shard<J> {
             if loss.is_some()
                 && let Some(session) = self.state.connections[index].session()
             {
-                self.state.sessions.told_of_loss(session);
+                self.state.sessions.clear_reported_loss(session);
             }
         } else if loss.is_none() || !self.state.write_packet(index, &Packet::ConnAck(without)) {
             // A client that cannot take its CONNACK cannot be served, nor told so [MQTT-3.14.0-1].
-            self.log_end(index, ReasonCode::PacketTooLarge, "CONNACK is larger than the client accepts");
+            self.log_disconnect(index, ReasonCode::PacketTooLarge, "CONNACK is larger than the client accepts");
             self.detach(index);
             self.close(index);
             return;
@@ -513,7 +513,7 @@ impl<J: Journal> Shard<J> {
     /// The client's keep alive, or the server's where the client's is longer than allowed [MQTT-3.2.2-21]. Clients of
     /// 3.1.1 cannot be told of another and keep theirs.
     fn keep_alive_s(&self, index: ConnectionIndex, connect: &Connect<'_>) -> u16 {
-        let own_s = self.state.connections[index].offer().max_keep_alive_s;
+        let own_s = self.state.connections[index].overrides().max_keep_alive_s;
         let max_s = own_s.unwrap_or(self.state.config.settings().max_keep_alive_s);
         let too_long = max_s > 0 && (connect.keep_alive_s == 0 || connect.keep_alive_s > max_s);
         if too_long && connect.version == ProtocolVersion::V5 { max_s } else { connect.keep_alive_s }
@@ -530,7 +530,7 @@ impl<J: Journal> Shard<J> {
 
     /// The longest time that the session of a connection's client may outlive it.
     pub(crate) fn max_session_expiry_s(&self, index: ConnectionIndex) -> u32 {
-        let own_s = self.state.connections[index].offer().max_session_expiry_s;
+        let own_s = self.state.connections[index].overrides().max_session_expiry_s;
         own_s.unwrap_or(self.state.config.settings().max_session_expiry_s)
     }
 

@@ -9,16 +9,16 @@ use tautwire_protocol::{Properties, PropertyContext, PropertyId, ReasonCode};
 use tautwire_router::ShardIndex;
 use tautwire_session::{Journal, LogState};
 
+use crate::config::ConfigSnapshot;
 use crate::log_state;
 use crate::publish_packets::OutgoingPublish;
-use crate::regime::Regime;
 use crate::retained_publisher::without_publisher;
-use crate::route::Publisher;
+use crate::route::MessageSource;
 use crate::shard::Shard;
 use crate::slow_consumer::SlowConsumer;
 use crate::state::ShardState;
 use crate::text::beginning;
-use crate::violations::ViolationBook;
+use crate::violations::ViolationReport;
 
 /// Below this, what broke its contract is published again.
 pub(crate) const QUARANTINE: &str = "$quarantine/";
@@ -139,7 +139,7 @@ pub(crate) struct ViolationLogLimiter {
     next_ms: u64,
     suppressed: u64,
     /// What operators can be told.
-    pub(crate) history: ViolationBook,
+    pub(crate) history: ViolationReport,
 }
 
 impl ViolationLogLimiter {
@@ -186,7 +186,7 @@ impl<J: Journal> ShardState<J> {
 
 impl<J: Journal> Shard<J> {
     /// Takes on the contracts that hold now, if they are others.
-    pub(crate) fn apply_contracts(&mut self, config: &Regime) {
+    pub(crate) fn apply_contracts(&mut self, config: &ConfigSnapshot) {
         if self.state.config.apply_contracts(&config.contracts) {
             // What is remembered of topics has the contracts of before.
             self.table.generation += 1;
@@ -237,7 +237,7 @@ impl<J: Journal> Shard<J> {
         let message = MessageRef { id, topic: &topic, properties: &properties, retain: false, ..*message };
         let mut outgoing = OutgoingPublish { is_checked: true, ..OutgoingPublish::new(message) };
         let generation = self.state.context.exchange().generation();
-        self.route(&mut outgoing, Publisher::Broker, generation).unwrap_or(false)
+        self.route(&mut outgoing, MessageSource::Broker, generation).unwrap_or(false)
     }
 
     /// Whether a message is refused because of its payload.

@@ -1,22 +1,22 @@
-//! What a shard has adopted of the [`Regime`](crate::regime::Regime): what it asks for each packet, as plain fields.
+//! What a shard has adopted of the [`ConfigSnapshot`](crate::config::ConfigSnapshot): what it asks for each packet, as plain fields.
 
 use std::sync::Arc;
 
 use tautwire_contracts::{Catalogue, Violation};
 
 use crate::access::AccessRules;
+use crate::config::ConfigSnapshot;
 use crate::contracts::ViolationLogLimiter;
-use crate::place::TermsIndex;
-use crate::regime::Regime;
+use crate::index::ServerLimitsIndex;
+use crate::server_limits::{ServerLimits, ServerLimitsTable};
 use crate::settings::Settings;
-use crate::terms::{Terms, TermsBook};
-use crate::violations::ViolationBook;
+use crate::violations::ViolationReport;
 
 /// Settings, contracts and access rules that hold for this shard now.
 pub(crate) struct CurrentConfig {
     settings: Arc<Settings>,
     /// What clients have been told of the settings: the current terms are always those of `settings`.
-    limits: TermsBook,
+    limits: ServerLimitsTable,
     /// What messages must keep to.
     contracts: Arc<Catalogue>,
     violations: ViolationLogLimiter,
@@ -25,10 +25,10 @@ pub(crate) struct CurrentConfig {
 }
 
 impl CurrentConfig {
-    pub(crate) fn new(config: &Regime) -> CurrentConfig {
+    pub(crate) fn new(config: &ConfigSnapshot) -> CurrentConfig {
         CurrentConfig {
             settings: config.settings.clone(),
-            limits: TermsBook::new(&config.settings),
+            limits: ServerLimitsTable::new(&config.settings),
             contracts: config.contracts.clone(),
             violations: ViolationLogLimiter::default(),
             access: AccessRules::new(config),
@@ -42,7 +42,11 @@ impl CurrentConfig {
 
     /// Adopts these settings, and the terms that they are to clients who come from now on. `is_used` says whether anybody is on some
     /// terms. Answers whether terms had to be replaced on which somebody is.
-    pub(crate) fn apply_settings(&mut self, settings: &Arc<Settings>, is_used: impl FnMut(TermsIndex) -> bool) -> bool {
+    pub(crate) fn apply_settings(
+        &mut self,
+        settings: &Arc<Settings>,
+        is_used: impl FnMut(ServerLimitsIndex) -> bool,
+    ) -> bool {
         self.settings = settings.clone();
         self.limits.change(&self.settings, is_used)
     }
@@ -53,12 +57,12 @@ impl CurrentConfig {
     }
 
     /// Those of the settings of now.
-    pub(crate) fn current_limits(&self) -> TermsIndex {
+    pub(crate) fn current_limits(&self) -> ServerLimitsIndex {
         self.limits.current()
     }
 
     /// What clients on these terms have been told.
-    pub(crate) fn limits(&self, index: TermsIndex) -> &Terms {
+    pub(crate) fn limits(&self, index: ServerLimitsIndex) -> &ServerLimits {
         self.limits.get(index)
     }
 
@@ -88,7 +92,7 @@ impl CurrentConfig {
     }
 
     /// What operators can be told of contracts that were broken.
-    pub(crate) fn violation_book(&self) -> &ViolationBook {
+    pub(crate) fn violation_book(&self) -> &ViolationReport {
         &self.violations.history
     }
 
@@ -106,12 +110,12 @@ impl CurrentConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::regime::Board;
+    use crate::config::ConfigCell;
 
     #[test]
     fn limits_follow_the_settings_and_stay_for_connected_clients() {
-        let board = Board::new(Settings { receive_maximum: 7, ..Settings::default() }, 1);
-        let mut current = CurrentConfig::new(&board.current());
+        let config_cell = ConfigCell::new(Settings { receive_maximum: 7, ..Settings::default() }, 1);
+        let mut current = CurrentConfig::new(&config_cell.current());
         let before = current.current_limits();
         let settings = Arc::new(Settings { receive_maximum: 9, ..Settings::default() });
         assert!(!current.apply_settings(&settings, |_| true));
@@ -122,7 +126,7 @@ mod tests {
 
     #[test]
     fn contracts_change_once() {
-        let mut current = CurrentConfig::new(&Board::new(Settings::default(), 1).current());
+        let mut current = CurrentConfig::new(&ConfigCell::new(Settings::default(), 1).current());
         let contracts = Arc::default();
         assert!(current.apply_contracts(&contracts));
         assert!(!current.apply_contracts(&contracts));

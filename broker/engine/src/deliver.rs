@@ -11,12 +11,12 @@ use tautwire_session::{Change, Journal, Outbound, PendingMessage, Resend, Subscr
 
 use crate::ack::Ack;
 use crate::cluster::{Fit, comes_by_log};
-use crate::cold::Unread;
 use crate::connections::{Connection, Replay, TopicAlias};
 use crate::drops::DropReason;
-use crate::place::{ConnectionIndex, SessionIndex};
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::publish_packets::{self, OutgoingPublish, PublishHeader};
 use crate::scans::CLIENT_STEPS;
+use crate::spill::LoadError;
 use crate::state::ShardState;
 use crate::trace::Step;
 use crate::transcoding::FormatRequest;
@@ -85,7 +85,7 @@ impl<J: Journal> ShardState<J> {
             }
         }
         if self.write_publish(index, outgoing, options, None, false) {
-            self.latency_recorder.note_delivered(QoS::AtMostOnce, 1);
+            self.latency_recorder.record_delivered(QoS::AtMostOnce, 1);
         } else {
             self.count_unsendable(index, outgoing.message.topic);
         }
@@ -120,7 +120,7 @@ impl<J: Journal> ShardState<J> {
             return;
         }
         let delivery = delivery(outgoing, options, self.memory.ledger());
-        if !self.may_hold(session, &delivery, outgoing.message.topic) {
+        if !self.ensure_queue_space(session, &delivery, outgoing.message.topic) {
             return;
         }
         if let Some(index) = connection
@@ -131,7 +131,7 @@ impl<J: Journal> ShardState<J> {
             self.counters().messages_held_back.add(u64::from(connection.is_some()));
             self.commit(session, Change::Queued(delivery));
         }
-        self.close_if_full(session, outgoing.message.topic);
+        self.throttle_if_full(session, outgoing.message.topic);
     }
 
     /// Sends a QoS 1 or 2 message without its having waited.
@@ -153,11 +153,11 @@ impl<J: Journal> ShardState<J> {
             return;
         }
         self.commit_inline(session, Change::Started(delivery));
-        if options.qos == QoS::ExactlyOnce && self.is_kept(session) {
+        if options.qos == QoS::ExactlyOnce && self.is_persisted(session) {
             self.acknowledge(index, Ack::Deliver(packet_id, !outgoing.is_retained_replay));
         } else {
             self.write_publish(index, outgoing, options, Some(packet_id), false);
-            self.latency_recorder.note_started(options.qos, !outgoing.is_retained_replay);
+            self.latency_recorder.record_started(options.qos, !outgoing.is_retained_replay);
         }
     }
 
@@ -178,10 +178,10 @@ impl<J: Journal> ShardState<J> {
         let open = self.sessions[session]
             .outbound()
             .is_none_or(|outbound| outbound.is_resent() && outbound.in_flight() < send_maximum);
-        if open && self.may_send_one_more(session) { self.sessions[session].next_packet_id() } else { None }
+        if open && self.has_send_quota(session) { self.sessions[session].next_packet_id() } else { None }
     }
 
-    /// Sends what waits for the client of `session`, as far as the client's window and output allow. For `ShardState::pump`.
+    /// Sends what waits for the client of `session`, as far as the client's window and output allow. For `ShardState::send_pending`.
     #[inline(never)]
     pub(crate) fn fill_window(&mut self, session: SessionIndex, index: ConnectionIndex) {
         if !self.connections[index].is_open() {
@@ -208,7 +208,7 @@ impl<J: Journal> ShardState<J> {
     /// Sends again one packet of the window, after a reconnection; false where none is due or may be sent yet.
     fn resend_next(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
         let send_maximum = usize::from(self.connections[index].connect_parameters().send_maximum);
-        let Some(outbound) = self.sessions.place(session).outbound() else { return false };
+        let Some(outbound) = self.sessions.entry(session).outbound() else { return false };
         if outbound.is_resent() || outbound.in_flight() >= send_maximum {
             return false;
         }
@@ -219,7 +219,7 @@ impl<J: Journal> ShardState<J> {
                 Err(_) => return false,
             }
         }
-        let Some(outbound) = self.sessions.place(session).outbound() else { return false };
+        let Some(outbound) = self.sessions.entry(session).outbound() else { return false };
         match outbound.resend() {
             None => false,
             Some(Resend::Release(packet_id)) => {
@@ -245,7 +245,7 @@ impl<J: Journal> ShardState<J> {
                 } else if self.tap.is_open()
                     && let Some(message) = delivery.message.hot()
                 {
-                    self.trace_again(Step::Resend, &message.as_ref(), session, delivery.qos);
+                    self.trace_resend(Step::Resend, &message.as_ref(), session, delivery.qos);
                 }
                 true
             }
@@ -274,19 +274,19 @@ impl<J: Journal> ShardState<J> {
         if front.message.is_expired(self.clock.now_ms()) {
             // [MQTT-3.3.2-5]
             self.counters().dropped_expired.add(1);
-            self.note_front_dropped(session, DropReason::Expired);
+            self.record_front_drop(session, DropReason::Expired);
             self.commit(session, Change::Withdrawn);
             return true;
         }
-        if outbound.in_flight() >= send_maximum || !self.may_send_one_more(session) {
+        if outbound.in_flight() >= send_maximum || !self.has_send_quota(session) {
             return false;
         }
         let Some(packet_id) = outbound.next_packet_id() else { return false };
-        if J::KEEPS && !self.warm_front(session, index) {
+        if J::KEEPS && !self.load_front(session, index) {
             return false;
         }
         let Some(delivery) = self.sessions[session].outbound().and_then(Outbound::front).cloned() else { return false };
-        let Some(message) = self.hot(delivery.message.hot()) else { return false };
+        let Some(message) = self.in_memory(delivery.message.hot()) else { return false };
         if !self.fits(index, &message.as_ref(), delivery.subscription_ids.as_slice()) {
             self.count_unsendable(index, message.topic());
             self.commit(session, Change::Withdrawn);
@@ -302,7 +302,7 @@ impl<J: Journal> ShardState<J> {
         if self.sessions[session].outbound().is_none_or(|outbound| outbound.queued() == 0) {
             self.end_episode(session);
         }
-        if delivery.qos == QoS::ExactlyOnce && self.is_kept(session) {
+        if delivery.qos == QoS::ExactlyOnce && self.is_persisted(session) {
             self.acknowledge(index, Ack::Deliver(packet_id, false));
         } else {
             self.write_delivery(index, &delivery, Some(packet_id), false);
@@ -328,7 +328,7 @@ impl<J: Journal> ShardState<J> {
         let body = match found {
             Progress::Found(body) => body,
             Progress::Paused => {
-                self.scan_later(index);
+                self.defer_scan(index);
                 return if queue_goes_first { ReplayStep::None } else { ReplayStep::Later };
             }
             Progress::Ended => {
@@ -366,7 +366,7 @@ impl<J: Journal> ShardState<J> {
                         replay.next = Some(Body::Cold(cold));
                     }
                     // What cannot be read holds up nothing else.
-                    let is_last = unread == Unread::Failed || queue_goes_first;
+                    let is_last = unread == LoadError::Failed || queue_goes_first;
                     return if is_last { ReplayStep::None } else { ReplayStep::Later };
                 }
             },
@@ -395,7 +395,7 @@ impl<J: Journal> ShardState<J> {
         self.scans.spend(message.payload().len());
         let options = retained_options(qos, identifier.as_slice());
         if self.tap.is_open() && self.fits(index, &message.as_ref(), identifier.as_slice()) {
-            self.trace_again(Step::Retained, &message.as_ref(), session, qos);
+            self.trace_resend(Step::Retained, &message.as_ref(), session, qos);
         }
         match packet_id.filter(|_| qos != QoS::AtMostOnce) {
             Some(packet_id) => {
@@ -427,8 +427,8 @@ impl<J: Journal> ShardState<J> {
         format: Option<Format>,
     ) {
         let key = self.sessions.key(session);
-        self.scans.forgive(&key, filter, format);
-        self.spill.forgive(&key, filter, format);
+        self.scans.cancel_replay(&key, filter, format);
+        self.spill.cancel_replay(&key, filter, format);
         if !self.connections[index].has_replays() {
             return;
         }
@@ -467,7 +467,7 @@ impl<J: Journal> ShardState<J> {
             let body = match found {
                 Progress::Found(body) => body,
                 Progress::Paused => {
-                    self.settle_later(session, replay);
+                    self.defer_settling(session, replay);
                     return;
                 }
                 Progress::Ended => return,
@@ -478,7 +478,7 @@ impl<J: Journal> ShardState<J> {
             }
             // Before it is read, which would be in vain.
             let topic = body.hot().map_or("", |message| message.topic());
-            if !self.may_queue(session, topic, body.kept_bytes() + size_of::<PendingMessage>()) {
+            if !self.can_queue_retained(session, topic, body.kept_bytes() + size_of::<PendingMessage>()) {
                 return;
             }
             let message = match body {
@@ -501,7 +501,7 @@ impl<J: Journal> ShardState<J> {
             let options = retained_options(qos, replay.identifier.as_slice());
             let delivery = delivery(&mut OutgoingPublish::of(&message), options, self.memory.ledger());
             // In its format, it may be larger than what was found.
-            if !self.may_queue(session, message.topic(), delivery.counted_bytes()) {
+            if !self.can_queue_retained(session, message.topic(), delivery.counted_bytes()) {
                 return;
             }
             self.commit(session, Change::Queued(delivery));
@@ -545,7 +545,7 @@ impl<J: Journal> ShardState<J> {
             share: None,
             is_shared: false,
         };
-        let Some(message) = self.hot(delivery.message.hot()) else { return false };
+        let Some(message) = self.in_memory(delivery.message.hot()) else { return false };
         self.write_publish(index, &OutgoingPublish::of(message), options, packet_id, dup)
     }
 

@@ -7,11 +7,11 @@ use tautwire_message::{Format, MessageRef};
 use tautwire_protocol::{Property, PropertyId, Publish, QoS};
 use tautwire_session::Journal;
 
+use crate::config::ConfigSnapshot;
 use crate::deliver::DeliveryOptions;
-use crate::place::ConnectionIndex;
+use crate::index::ConnectionIndex;
 use crate::publish_packets::OutgoingPublish;
-use crate::regime::Regime;
-use crate::route::Publisher;
+use crate::route::MessageSource;
 use crate::shard::Shard;
 
 const PREFIX: &str = "$SYS/contracts/";
@@ -31,7 +31,7 @@ const DOCUMENT_BYTES: usize = 2 << 10;
 /// What has been published of the contracts. Shard 0 publishes for all.
 #[derive(Debug, Default)]
 pub(crate) struct PublishedContracts {
-    /// The number of the regime with which these contracts came.
+    /// The number of the config with which these contracts came.
     since: u64,
     /// Whether clients are told at all.
     is_enabled: bool,
@@ -59,7 +59,7 @@ impl PublishedContracts {
 
 impl<J: Journal> Shard<J> {
     /// Begins to say what the contracts are, if they have changed and this shard is the one to say so.
-    pub(crate) fn begin_contract_publication(&mut self, config: &Regime) {
+    pub(crate) fn begin_contract_publication(&mut self, config: &ConfigSnapshot) {
         let (since, is_enabled) = (config.contracts_since(), config.settings.contract_discovery);
         let is_new = is_enabled != self.told.is_enabled || (is_enabled && since != self.told.since);
         if !self.state.context.is_first() || !is_new {
@@ -123,7 +123,7 @@ impl<J: Journal> Shard<J> {
             retain: true,
             expires_at_ms: None,
         };
-        if self.publish(&mut OutgoingPublish::new(message), Publisher::Broker).is_err() {
+        if self.publish(&mut OutgoingPublish::new(message), MessageSource::Broker).is_err() {
             log::warn!("{topic} was not published: the broker retains as much as it may");
         }
     }

@@ -4,7 +4,7 @@
 use tautwire_session::Journal;
 
 use crate::connections::PauseReason;
-use crate::place::ConnectionId;
+use crate::index::ConnectionId;
 use crate::publish_packets::SHARED_PAYLOAD_BYTES;
 use crate::shard::Shard;
 use crate::state::ShardState;
@@ -111,7 +111,7 @@ impl<J: Journal> Shard<J> {
         if self.state.connections.deferred_len() > 0 {
             return;
         }
-        for id in self.state.paused_readers.end_of_fan_out() {
+        for id in self.state.paused_readers.take_for_fan_out() {
             self.state.resume_reading(id, PauseReason::FanOut);
         }
     }
@@ -125,7 +125,7 @@ mod tests {
     use tautwire_router::{Batch, Exchange, RetainedLimits, ShardIndex};
     use tautwire_session::Volatile;
 
-    use crate::{Action, Chunk, Rest, Settings, Shared, Surroundings, turn};
+    use crate::{Action, Chunk, Io, NextTurn, Settings, Shared, turn};
 
     const NOW_MS: u64 = 1_700_000_000_000;
     const SUBSCRIBERS: usize = 100;
@@ -147,7 +147,7 @@ mod tests {
         actions: Vec<Action>,
     }
 
-    impl Surroundings<Volatile> for Network {
+    impl Io<Volatile> for Network {
         fn room(&mut self, _: ShardIndex) -> usize {
             0
         }
@@ -177,15 +177,15 @@ mod tests {
 
         fn accept(&mut self, _: &mut Shard<Volatile>) {}
 
-        fn take_orders(&mut self, _: &mut Shard<Volatile>) {}
+        fn run_commands(&mut self, _: &mut Shard<Volatile>) {}
 
-        fn carry_out(&mut self, _: &mut Shard<Volatile>, action: Action) {
+        fn perform(&mut self, _: &mut Shard<Volatile>, action: Action) {
             self.actions.push(action);
         }
 
         fn send(&mut self, _: ShardIndex, _: impl Iterator<Item = Batch>) {}
 
-        fn write_waiting(&mut self, _: &mut Shard<Volatile>) {}
+        fn write_ready(&mut self, _: &mut Shard<Volatile>) {}
 
         fn write(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
             let len = shard.output(id).map_or(0, |output| output.pending_bytes());
@@ -193,11 +193,11 @@ mod tests {
             self.written.push((id, len));
         }
 
-        fn end_turn(&mut self, _: &mut Shard<Volatile>) -> Rest {
-            Rest::Until(None)
+        fn end_turn(&mut self, _: &mut Shard<Volatile>) -> NextTurn {
+            NextTurn::Until(None)
         }
 
-        fn has_room_or_wakes(&mut self, _: ShardIndex) -> bool {
+        fn has_room_or_arm_waker(&mut self, _: ShardIndex) -> bool {
             false
         }
     }
@@ -217,7 +217,7 @@ mod tests {
             world.bystander = world.client("one");
             world.send_bytes(world.bystander, &[0x82, 6, 0, 1, 0, 1, b'b', 0]);
             world.publisher = world.client("two");
-            while world.turn() == Rest::Busy {}
+            while world.turn() == NextTurn::Busy {}
             world.network.written.clear();
             world
         }
@@ -233,7 +233,7 @@ mod tests {
             self.network.input.push_back((id, bytes.to_vec()));
         }
 
-        fn turn(&mut self) -> Rest {
+        fn turn(&mut self) -> NextTurn {
             turn(&mut self.shard, &mut self.network, NOW_MS)
         }
 
@@ -259,7 +259,7 @@ mod tests {
         assert!(late.iter().all(|(_, len)| *len == 6), "{late:?}");
         assert!(world.shard.is_reading_paused(world.publisher), "some are left");
         assert_eq!(world.network.actions, []);
-        assert_eq!(world.turn(), Rest::Until(world.shard.next_due_ms()), "nobody is left");
+        assert_eq!(world.turn(), NextTurn::Until(world.shard.next_due_ms()), "nobody is left");
         assert_eq!(world.network.written.len(), SUBSCRIBERS - RECEIVERS_MAX);
         assert!(!world.shard.is_reading_paused(world.publisher));
         assert_eq!(world.network.actions, [Action::Resume(world.publisher)]);
@@ -269,7 +269,7 @@ mod tests {
     fn a_shard_is_busy_while_output_is_deferred() {
         let mut world = TestShard::new();
         world.send_bytes(world.publisher, &[0x30, 4, 0, 1, b't', b'x']);
-        assert_eq!(world.turn(), Rest::Busy);
+        assert_eq!(world.turn(), NextTurn::Busy);
     }
 
     #[test]
@@ -280,8 +280,8 @@ mod tests {
         let packets = message.repeat(30);
         world.send_bytes(world.publisher, &packets);
         let (mut taken, mut written) = (0, 0);
-        let mut rest = Rest::Busy;
-        while rest == Rest::Busy {
+        let mut rest = NextTurn::Busy;
+        while rest == NextTurn::Busy {
             rest = world.turn();
             let so_far = if world.network.input.is_empty() { packets.len() } else { world.network.taken };
             let count = so_far - taken;
@@ -291,7 +291,7 @@ mod tests {
             // Whoever is heard again is read from in the next turn.
             if !world.network.actions.is_empty() && !world.network.input.is_empty() {
                 world.network.actions.clear();
-                rest = Rest::Busy;
+                rest = NextTurn::Busy;
             }
             written += world.network.written.drain(..).map(|(_, len)| len).sum::<usize>();
         }

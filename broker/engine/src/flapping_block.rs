@@ -6,7 +6,7 @@
 use tautwire_protocol::ConnectReason;
 use tautwire_session::Journal;
 
-use crate::place::ConnectionIndex;
+use crate::index::ConnectionIndex;
 use crate::state::ShardState;
 
 pub(crate) const FLAPPING_BLOCKED: &str = "connections of this client identifier break off too often";

@@ -13,10 +13,10 @@ use tautwire_session::{AckLevel, Change, Journal};
 use crate::ack::Ack;
 use crate::connections::{Chunk, PauseReason};
 use crate::contracts::{MessageRefusal, RefusalAction};
-use crate::place::{ConnectionIndex, SessionIndex};
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::publish_packets::OutgoingPublish;
 use crate::retained_publisher::{is_forged, is_publisher};
-use crate::route::{NotRouted, Publisher};
+use crate::route::{MessageSource, RouteError};
 use crate::shard::{Handled, Shard};
 use crate::state::ShardState;
 
@@ -132,14 +132,14 @@ impl<J: Journal> Shard<J> {
         };
         let outcome = match self.check_message(publish, &topic) {
             Err(refusal) => self.answer_broker_request(index, publish, &outgoing.message, refusal),
-            Ok(()) if qos == QoS::ExactlyOnce && self.state.has_no_disk_for_session(session).is_some() => {
+            Ok(()) if qos == QoS::ExactlyOnce && self.state.disk_error_for_session(session).is_some() => {
                 self.state.counters().publishes_refused_disk.add(1);
                 Err(MessageRefusal::no_disk(self.state.log.state()))
             }
             Ok(()) if self.state.is_in_cluster() => {
                 self.publish_in_cluster(index, session, publish.packet_id(), &mut outgoing)
             }
-            Ok(()) => self.publish(&mut outgoing, Publisher::Session(session)),
+            Ok(()) => self.publish(&mut outgoing, MessageSource::Session(session)),
         };
         let level = self.state.ack_level(index, &outgoing.message);
         drop(outgoing);
@@ -292,7 +292,7 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn publish(
         &mut self,
         outgoing: &mut OutgoingPublish<'_>,
-        publisher: Publisher,
+        publisher: MessageSource,
     ) -> Result<bool, Box<MessageRefusal>> {
         let generation = if outgoing.message.retain {
             self.retain(outgoing, publisher)
@@ -304,23 +304,23 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Retains a message; gives the generation with which it must be routed.
-    fn retain(&mut self, outgoing: &mut OutgoingPublish<'_>, publisher: Publisher) -> Result<u64, NotRouted> {
+    fn retain(&mut self, outgoing: &mut OutgoingPublish<'_>, publisher: MessageSource) -> Result<u64, RouteError> {
         if let Some(shard) = self.congested(outgoing, publisher) {
-            return Err(NotRouted::Congested(shard));
+            return Err(RouteError::Congested(shard));
         }
         if let Some(asker) = outgoing.unchecked_publisher.take()
             && !self.state.may_publish(asker, None, &outgoing.message)
         {
-            return Err(NotRouted::NotAuthorized);
+            return Err(RouteError::NotAuthorized);
         }
         if let Some(contract) = self.state.config.contracts().find(outgoing.message.topic).cloned() {
-            self.state.check_contract(&contract, outgoing).map_err(NotRouted::Broken)?;
+            self.state.check_contract(&contract, outgoing).map_err(RouteError::ContractBroken)?;
         }
         outgoing.is_checked = true;
         if !outgoing.is_admitted && outgoing.message.qos != QoS::AtMostOnce {
             self.admit_retained(outgoing)?;
         } else if outgoing.message.qos == QoS::AtMostOnce {
-            self.state.admits_retained_at_most_once(outgoing)?;
+            self.state.check_retained_at_most_once(outgoing)?;
         }
         let message = outgoing.message;
         let claim = self.retained_claim(publisher);
@@ -330,16 +330,16 @@ impl<J: Journal> Shard<J> {
                 let counters = self.state.counters();
                 counters.retained_refused.add(1);
                 counters.retained_refused_for_client.add(u64::from(refused == RetainRefused::Quota));
-                NotRouted::NotRetained(refused)
+                RouteError::NotRetained(refused)
             })?;
         self.state.record_retained(outgoing, retention.sequence);
-        self.state.list_retained_for_cooling(outgoing);
+        self.state.queue_retained_for_spill(outgoing);
         Ok(retention.generation)
     }
 
     /// Against whose quota a retained message counts, where there is one.
-    pub(crate) fn retained_claim(&self, publisher: Publisher) -> Option<RetainedClaim> {
-        let Publisher::Session(session) = publisher else { return None };
+    pub(crate) fn retained_claim(&self, publisher: MessageSource) -> Option<RetainedClaim> {
+        let MessageSource::Session(session) = publisher else { return None };
         let of_user = self.state.quota_state.quotas().of_user.retained;
         if let Some(user) = self.state.sessions.user(session).filter(|_| of_user.is_bounded()) {
             return Some(RetainedClaim { owner: user.owner(), quota: of_user });
@@ -352,9 +352,9 @@ impl<J: Journal> Shard<J> {
     #[cold]
     pub(crate) fn refuse_message(
         &mut self,
-        why: NotRouted,
+        why: RouteError,
         outgoing: &OutgoingPublish<'_>,
-        publisher: Publisher,
+        publisher: MessageSource,
     ) -> Result<bool, Box<MessageRefusal>> {
         let refused = self.refusal_of(why, outgoing);
         if let Err(refusal) = &refused
@@ -366,10 +366,10 @@ impl<J: Journal> Shard<J> {
         refused
     }
 
-    fn refusal_of(&mut self, why: NotRouted, outgoing: &OutgoingPublish<'_>) -> Result<bool, Box<MessageRefusal>> {
+    fn refusal_of(&mut self, why: RouteError, outgoing: &OutgoingPublish<'_>) -> Result<bool, Box<MessageRefusal>> {
         match why {
-            NotRouted::Broken(broken) => self.refuse_violation(*broken, outgoing),
-            NotRouted::NotRetained(refused) => {
+            RouteError::ContractBroken(broken) => self.refuse_violation(*broken, outgoing),
+            RouteError::NotRetained(refused) => {
                 let why = match refused {
                     RetainRefused::Limit => "the broker retains as much as it may",
                     RetainRefused::Quota => {
@@ -378,12 +378,12 @@ impl<J: Journal> Shard<J> {
                 };
                 Err(MessageRefusal::new(ReasonCode::QuotaExceeded, why))
             }
-            NotRouted::NotAuthorized => Err(MessageRefusal::denied()),
-            NotRouted::NoMemory => Err(MessageRefusal::no_memory()),
-            NotRouted::QueueFull(policy) => Err(MessageRefusal::queue_full(policy)),
-            NotRouted::Congested(shard) => Err(MessageRefusal::congested(shard)),
-            NotRouted::ShareQueueFull => Err(MessageRefusal::share_queue_full()),
-            NotRouted::NoDisk(state) => {
+            RouteError::NotAuthorized => Err(MessageRefusal::denied()),
+            RouteError::NoMemory => Err(MessageRefusal::no_memory()),
+            RouteError::QueueFull(policy) => Err(MessageRefusal::queue_full(policy)),
+            RouteError::Congested(shard) => Err(MessageRefusal::congested(shard)),
+            RouteError::ShareQueueFull => Err(MessageRefusal::share_queue_full()),
+            RouteError::DiskUnavailable(state) => {
                 self.state.counters().publishes_refused_disk.add(1);
                 Err(MessageRefusal::no_disk(state))
             }
@@ -412,7 +412,7 @@ impl<J: Journal> Shard<J> {
     /// Whether the client has been told that it may publish this.
     #[cold]
     fn check_server_limits(&self, index: ConnectionIndex, publish: &Publish<'_>) -> Result<(), ()> {
-        let told = self.state.told(index);
+        let told = self.state.server_limits(index);
         let max_qos = self.state.connections[index].max_qos(told.max_qos);
         let is_allowed = publish.qos() <= max_qos && (told.retain_available || !publish.retain);
         is_allowed.then_some(()).ok_or(())
@@ -445,7 +445,7 @@ impl<J: Journal> Shard<J> {
         let alias = alias.get();
         let connection = &self.state.connections[index];
         if alias > connection.topic_alias_maximum(self.state.config.settings().topic_alias_maximum)
-            && alias > connection.topic_alias_maximum(self.state.told(index).topic_alias_maximum)
+            && alias > connection.topic_alias_maximum(self.state.server_limits(index).topic_alias_maximum)
         {
             // [MQTT-3.2.2-17]
             return Err(Disconnection(DisconnectReason::TopicAliasInvalid, "the topic alias is above the maximum"));
@@ -493,7 +493,7 @@ impl<J: Journal> Shard<J> {
         let in_flight = connection.delayed_publish_acks() + usize::from(connection.inbound_qos2());
         if connection.is_v5()
             && in_flight >= usize::from(connection.receive_maximum(self.state.config.settings().receive_maximum))
-            && in_flight >= usize::from(connection.receive_maximum(self.state.told(index).receive_maximum))
+            && in_flight >= usize::from(connection.receive_maximum(self.state.server_limits(index).receive_maximum))
         {
             // [MQTT-3.3.4-7]
             self.state.counters().receive_maximum_exceeded.add(1);
@@ -628,7 +628,7 @@ impl<J: Journal> Shard<J> {
         self.state.counters().publishers_paused.add(1);
         self.state.connections[index].pause_reading(PauseReason::ShardChannel);
         let id = self.state.id(index);
-        self.state.paused_readers.wait_for_transit(shard, id);
+        self.state.paused_readers.wait_for_shard(shard, id);
     }
 
     /// Reading goes on when the queue of a session has room. Like one that waits for memory, the client looks again from time to time.

@@ -4,7 +4,7 @@ use tautwire_protocol::{PacketId, PubCompReason, PubRecReason, PubRelReason, QoS
 use tautwire_session::{Change, Journal};
 
 use crate::ack::Ack;
-use crate::place::{ConnectionIndex, SessionIndex};
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::shard::{Handled, Shard};
 
 impl<J: Journal> Shard<J> {
@@ -28,7 +28,7 @@ impl<J: Journal> Shard<J> {
             Some(delivery) if delivery.qos != qos => self.protocol_error(index, "PUBACK for a QoS 2 message"),
             Some(_) => {
                 self.state.commit_inline(session, Change::Completed(packet_id));
-                self.state.pump(session);
+                self.state.send_pending(session);
             }
         }
     }
@@ -52,7 +52,7 @@ impl<J: Journal> Shard<J> {
             Some(_) if reason.is_error() => {
                 // [MQTT-4.8.2-6]: not given to another either.
                 self.state.commit(session, Change::Completed(packet_id));
-                self.state.pump(session);
+                self.state.send_pending(session);
             }
             Some(_) => {
                 self.state.commit(session, Change::Received(packet_id));
@@ -93,7 +93,7 @@ impl<J: Journal> Shard<J> {
         let outbound = self.state.sessions[session].outbound();
         if outbound.is_some_and(|outbound| outbound.is_released(packet_id)) {
             self.state.commit(session, Change::Completed(packet_id));
-            self.state.pump(session);
+            self.state.send_pending(session);
         }
     }
 }

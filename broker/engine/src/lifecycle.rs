@@ -8,16 +8,16 @@ use crate::authentication::identity_of;
 use crate::connect::keep_alive_limit_ms;
 use crate::connections::Action;
 use crate::connections::{Deadlines, Phase};
-use crate::place::{ConnectionIndex, SessionIndex};
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::publish_packets::OutgoingPublish;
-use crate::route::Publisher;
-use crate::sessions::Away;
+use crate::route::MessageSource;
+use crate::sessions::OfflineState;
 use crate::shard::Shard;
 use crate::state::ShardState;
 use crate::text::rfc3339;
 
 /// After a look that found no messages, the next one comes no sooner.
-const NEGLECT_LOOK_MIN_S: u32 = 60;
+const NEGLECT_CHECK_MIN_S: u32 = 60;
 
 impl<J: Journal> Shard<J> {
     /// Ends a connection for a reason that the client is told, if its version has a way [MQTT 5.0 section 4.13].
@@ -48,7 +48,7 @@ impl<J: Journal> Shard<J> {
                 }
             }
         }
-        self.log_end(index, reason.into(), why);
+        self.log_disconnect(index, reason.into(), why);
         self.detach(index);
         self.close(index);
     }
@@ -81,8 +81,8 @@ impl<J: Journal> Shard<J> {
             // [MQTT-3.14.4-3]
             self.state.commit(session, Change::Will(None));
         }
-        self.log_end(index, disconnect.reason.into(), "by the client");
-        self.part(index);
+        self.log_disconnect(index, disconnect.reason.into(), "by the client");
+        self.disconnect_session(index);
         self.state.connections[index].begin_closing();
         let id = self.state.id(index);
         self.state.connections.request_action(Action::Drop(id));
@@ -91,11 +91,11 @@ impl<J: Journal> Shard<J> {
     /// Parts a connection that has broken off from its session.
     pub(crate) fn detach(&mut self, index: ConnectionIndex) {
         self.state.record_connection_loss(index);
-        self.part(index);
+        self.disconnect_session(index);
     }
 
     /// Parts a connection from its session, which then waits, or ends if it ends with its connection.
-    pub(crate) fn part(&mut self, index: ConnectionIndex) {
+    pub(crate) fn disconnect_session(&mut self, index: ConnectionIndex) {
         if J::KEEPS && self.state.connections[index].is_output_blocked() {
             // What CONNACK says is not true yet.
             self.state.discard_output(index);
@@ -104,27 +104,27 @@ impl<J: Journal> Shard<J> {
             // Nothing is said to a client that another node may have.
             self.state.discard_output(index);
         }
-        self.state.end_pacing(index);
+        self.state.stop_rate_limit(index);
         let (session, replays) = self.state.connections[index].unbind_session();
         let Some(session) = session else { return };
         if self.state.sessions[session].will().is_some()
             && let Some(identity) = identity_of(self.state.connections[index].auth_state()).cloned()
         {
-            self.state.sessions.place(session).keep_identity(identity);
+            self.state.sessions.entry(session).set_identity(identity);
         }
         let lasts = self.state.sessions[session].expiry_interval_s() > 0;
         if lasts
             && !self.state.config.settings().slow_consumer.users.is_empty()
             && let Some(user) = self.state.user_of(session).cloned()
         {
-            self.state.sessions.place(session).keep_user_name(user);
+            self.state.sessions.entry(session).set_user_name(user);
         }
         for replay in replays {
             self.state.finish_replay(lasts.then_some(session), replay);
         }
         self.state.counters().sessions_connected.subtract(1);
-        self.state.sessions.place(session).unbind();
-        self.state.forget_stuck(session);
+        self.state.sessions.entry(session).unbind();
+        self.state.clear_stuck(session);
         if self.state.is_in_cluster() {
             self.leave_cluster(session);
             return;
@@ -133,38 +133,38 @@ impl<J: Journal> Shard<J> {
             self.end_session(session);
             return;
         }
-        self.state.write_left(session);
-        self.state.list_all_for_cooling(session);
+        self.state.persist_disconnected(session);
+        self.state.queue_all_for_spill(session);
         let now_ms = self.state.clock.now_ms();
-        let mut away = self.away_since(session, now_ms);
+        let mut offline = self.offline_since(session, now_ms);
         // Where the will waits, a connection that takes over sets it aside again at once [MQTT-3.1.3-9].
-        if away.will_at_ms.take_if(|at_ms| *at_ms <= now_ms).is_some() {
+        if offline.will_at_ms.take_if(|at_ms| *at_ms <= now_ms).is_some() {
             self.publish_will(session);
         }
-        self.wait_away(session, away);
+        self.set_offline_deadlines(session, offline);
     }
 
     /// What comes up for a session whose client has been away since `left_at_ms`.
-    pub(crate) fn away_since(&self, session: SessionIndex, left_at_ms: u64) -> Away {
+    pub(crate) fn offline_since(&self, session: SessionIndex, left_at_ms: u64) -> OfflineState {
         let state = &self.state.sessions[session];
         let expiry_s = state.expiry_interval_s();
         let after_s = |seconds: u32| left_at_ms + u64::from(seconds) * 1000;
-        Away {
+        OfflineState {
             // The will's delay ends with the session at the latest [MQTT-3.1.2-8].
             will_at_ms: state.will().map(|will| after_s(will.delay_s.min(expiry_s))),
             expires_at_ms: (expiry_s != u32::MAX).then(|| after_s(expiry_s)),
-            left_s: in_seconds(left_at_ms).max(1),
+            left_s: to_unix_seconds(left_at_ms).max(1),
             look_s: match self.state.config.settings().neglected_session_s {
                 0 => 0,
-                after_s => in_seconds(left_at_ms).saturating_add(after_s),
+                after_s => to_unix_seconds(left_at_ms).saturating_add(after_s),
             },
             is_neglected: false,
         }
     }
 
-    pub(crate) fn wait_away(&mut self, session: SessionIndex, away: Away) {
-        self.state.sessions.place(session).wait_away(away);
-        if let Some(next_ms) = away.next_ms() {
+    pub(crate) fn set_offline_deadlines(&mut self, session: SessionIndex, offline: OfflineState) {
+        self.state.sessions.entry(session).set_offline_deadlines(offline);
+        if let Some(next_ms) = offline.next_ms() {
             self.state.arm_session(session, next_ms);
         }
     }
@@ -186,7 +186,7 @@ impl<J: Journal> Shard<J> {
         // No Local speaks of connections; a will has none any more, but its client's own subscriptions count as local.
         // There was memory for it when it was accepted.
         let mut outgoing = OutgoingPublish { is_admitted: true, ..OutgoingPublish::new(parts) };
-        if self.publish(&mut outgoing, Publisher::Session(session)).is_err() {
+        if self.publish(&mut outgoing, MessageSource::Session(session)).is_err() {
             self.state.counters().publishes_refused.add(1);
         }
     }
@@ -207,8 +207,8 @@ impl<J: Journal> Shard<J> {
         let keep_alive_s = connection.connect_parameters().keep_alive_s;
         let Deadlines { last_received_ms, incomplete_since_ms, stalled_since_ms } = connection.deadlines();
         // Of one whose message waits for memory, PINGREQ is heard.
-        let is_heard = !connection.is_reading_paused() || connection.is_paused_only_for_memory();
-        let keep_alive = (keep_alive_s > 0 && is_heard).then(|| last_received_ms + keep_alive_limit_ms(keep_alive_s));
+        let is_reading = !connection.is_reading_paused() || connection.is_paused_only_for_memory();
+        let keep_alive = (keep_alive_s > 0 && is_reading).then(|| last_received_ms + keep_alive_limit_ms(keep_alive_s));
         // A client that waits for others in a queue that moves is not late.
         let progress_ms =
             connection.auth_state_mut().map_or(0, |auth_state| auth_state.progress_ms(auth_progress, now_ms));
@@ -249,28 +249,28 @@ impl<J: Journal> Shard<J> {
 
     /// A session's deadline may have come.
     pub(crate) fn session_timer(&mut self, session: SessionIndex) {
-        if self.state.sessions.place(session).disarm(self.state.clock.now_ms()) {
-            self.end_wait(session);
+        if self.state.sessions.entry(session).disarm(self.state.clock.now_ms()) {
+            self.run_offline_deadlines(session);
         }
     }
 
     /// Does what has come up for a session whose client is away.
-    pub(crate) fn end_wait(&mut self, session: SessionIndex) {
+    pub(crate) fn run_offline_deadlines(&mut self, session: SessionIndex) {
         let now_ms = self.state.clock.now_ms();
-        let mut away = self.state.sessions.away(session);
-        if away.will_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
-            away.will_at_ms = None;
+        let mut offline = self.state.sessions.offline(session);
+        if offline.will_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+            offline.will_at_ms = None;
             self.publish_will(session);
         }
-        if away.look_s > 0 && away.look_s <= in_seconds(now_ms) {
-            self.state.look_for_neglect(session, &mut away);
+        if offline.look_s > 0 && offline.look_s <= to_unix_seconds(now_ms) {
+            self.state.check_neglect(session, &mut offline);
         }
-        if away.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+        if offline.expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
             // [MQTT-4.1.0-2]
             self.state.counters().sessions_expired.add(1);
             self.end_session(session);
         } else {
-            self.wait_away(session, away);
+            self.set_offline_deadlines(session, offline);
         }
     }
 }
@@ -278,18 +278,18 @@ impl<J: Journal> Shard<J> {
 impl<J: Journal> ShardState<J> {
     /// The client of a session has been offline for long. Where messages wait, nobody fetches them.
     #[cold]
-    fn look_for_neglect(&self, session: SessionIndex, away: &mut Away) {
-        let now_s = in_seconds(self.clock.now_ms());
+    fn check_neglect(&self, session: SessionIndex, offline: &mut OfflineState) {
+        let now_s = to_unix_seconds(self.clock.now_ms());
         let queued = self.sessions[session].outbound().map_or(0, Outbound::messages);
         if queued == 0 {
             let after_s = self.config.settings().neglected_session_s;
-            away.look_s = now_s.saturating_add((after_s / 8).max(NEGLECT_LOOK_MIN_S));
+            offline.look_s = now_s.saturating_add((after_s / 8).max(NEGLECT_CHECK_MIN_S));
             return;
         }
-        (away.look_s, away.is_neglected) = (0, true);
+        (offline.look_s, offline.is_neglected) = (0, true);
         self.counters().sessions_neglected.add(1);
         let client_id = self.sessions[session].client_id();
-        let since = rfc3339(u64::from(away.left_s) * 1_000);
+        let since = rfc3339(u64::from(offline.left_s) * 1_000);
         let messages = if queued == 1 { "message waits" } else { "messages wait" };
         log::warn!(
             client_id = client_id, queued = queued, since = &*since;
@@ -298,14 +298,14 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// The client of a session is back, or the session ends.
-    pub(crate) fn end_neglect(&self, session: SessionIndex) {
-        if self.sessions.away(session).is_neglected {
+    pub(crate) fn clear_neglect(&self, session: SessionIndex) {
+        if self.sessions.offline(session).is_neglected {
             self.counters().sessions_neglected.subtract(1);
         }
     }
 }
 
 /// Until 2106.
-fn in_seconds(at_ms: u64) -> u32 {
+fn to_unix_seconds(at_ms: u64) -> u32 {
     u32::try_from(at_ms / 1_000).unwrap_or(u32::MAX)
 }

@@ -6,9 +6,9 @@ use tautwire_session::{Journal, LogState};
 
 use crate::connect::RefusedClient;
 use crate::connections::Phase;
-use crate::place::{ConnectionIndex, SessionIndex};
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::publish_packets::OutgoingPublish;
-use crate::route::{Matches, NotRouted};
+use crate::route::{Matches, RouteError};
 use crate::shard::Shard;
 use crate::state::ShardState;
 
@@ -18,25 +18,25 @@ pub(crate) const FAILED: &str = "the broker's disk has failed, so nothing can be
 impl<J: Journal> ShardState<J> {
     /// Why a message cannot be kept for those who want it, if so.
     #[inline]
-    pub(crate) fn has_no_disk_for(&self, outgoing: &OutgoingPublish<'_>, matches: &Matches) -> Option<LogState> {
+    pub(crate) fn disk_error_for(&self, outgoing: &OutgoingPublish<'_>, matches: &Matches) -> Option<LogState> {
         let state = self.log.state();
         (state != LogState::Open && is_written(outgoing, matches)).then_some(state)
     }
 
     /// Whether the log takes a message of QoS 0 that is to be retained.
     #[inline]
-    pub(crate) fn admits_retained_at_most_once(&self, outgoing: &OutgoingPublish<'_>) -> Result<(), NotRouted> {
+    pub(crate) fn check_retained_at_most_once(&self, outgoing: &OutgoingPublish<'_>) -> Result<(), RouteError> {
         let state = self.log.state();
         if state != LogState::Open && !outgoing.message.topic.starts_with("$SYS/") {
-            return Err(NotRouted::NoDisk(state));
+            return Err(RouteError::DiskUnavailable(state));
         }
         Ok(())
     }
 
     /// Why the session, which is written down, may not grow, if so.
-    pub(crate) fn has_no_disk_for_session(&self, session: SessionIndex) -> Option<LogState> {
+    pub(crate) fn disk_error_for_session(&self, session: SessionIndex) -> Option<LogState> {
         let state = self.log.state();
-        (state != LogState::Open && self.is_written_whole(session)).then_some(state)
+        (state != LogState::Open && self.is_fully_persistent(session)).then_some(state)
     }
 }
 
@@ -44,7 +44,7 @@ impl<J: Journal> ShardState<J> {
 #[cold]
 fn is_written(outgoing: &OutgoingPublish<'_>, matches: &Matches) -> bool {
     (outgoing.message.retain && !outgoing.message.topic.starts_with("$SYS/"))
-        || (outgoing.message.qos != QoS::AtMostOnce && matches.any_lasts())
+        || (outgoing.message.qos != QoS::AtMostOnce && matches.has_persistent())
 }
 
 impl<J: Journal> Shard<J> {
@@ -61,7 +61,7 @@ impl<J: Journal> Shard<J> {
         }
         let expiry_interval_s = self.expiry_interval_s(index, connect);
         let existing = self.state.sessions.find(session_name).filter(|_| !connect.clean_start);
-        let goes_on = existing.is_some_and(|session| self.state.is_written_whole(session));
+        let goes_on = existing.is_some_and(|session| self.state.is_fully_persistent(session));
         match state {
             LogState::Failed if goes_on || expiry_interval_s > 0 => Some((ConnectReason::ServerUnavailable, FAILED)),
             // One that comes back takes what waits for it, which makes room. Others may try again later [MQTT 5.0 section 3.2.2.2]: it is
@@ -74,14 +74,14 @@ impl<J: Journal> Shard<J> {
     /// Looks how the log is. When it has failed, ends the connections of all who rely on it: those whose session is written down, and those
     /// who wait for an acknowledgement that will never be true.
     #[inline]
-    pub(crate) fn look_at_log(&mut self) {
-        if self.state.log.look() {
-            self.end_those_who_rely_on_log();
+    pub(crate) fn check_log(&mut self) {
+        if self.state.log.check_failure() {
+            self.disconnect_persistent_clients();
         }
     }
 
     #[cold]
-    fn end_those_who_rely_on_log(&mut self) {
+    fn disconnect_persistent_clients(&mut self) {
         for index in self.state.connections.indices() {
             let connection = &self.state.connections[index];
             if connection.phase() != Phase::Open {
@@ -95,7 +95,7 @@ impl<J: Journal> Shard<J> {
                 self.refuse_connect(index, RefusedClient::unread(version), ConnectReason::ServerUnavailable, FAILED);
                 continue;
             }
-            let is_written = connection.session().is_some_and(|session| self.state.is_written_whole(session));
+            let is_written = connection.session().is_some_and(|session| self.state.is_fully_persistent(session));
             if is_written || connection.has_delayed_acks() {
                 self.state.counters().refused_disk.add(1);
                 self.disconnect(index, DisconnectReason::QuotaExceeded, FAILED);

@@ -10,7 +10,7 @@ use tautwire_memory::{Kind, Ledger, Limits, Share};
 use tautwire_session::Journal;
 
 use crate::connections::{CONNECTION_BYTES, PauseReason};
-use crate::place::{ConnectionIndex, SessionIndex};
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::state::ShardState;
 use crate::throttle::Throttle;
 use crate::throttled::ThrottledSessions;

@@ -8,9 +8,9 @@ use tautwire_message::MessageRef;
 use tautwire_protocol::{QoS, topic_matches};
 use tautwire_session::Journal;
 
+use crate::config::ConfigSnapshot;
 use crate::counters::{Counter, Counters};
-use crate::regime::Regime;
-use crate::route::Publisher;
+use crate::route::MessageSource;
 use crate::state::ShardState;
 
 /// Topic filters that messages can be counted by.
@@ -59,7 +59,7 @@ pub struct TopicTotals {
 
 impl MeteredFilters {
     /// These filters, the first [`METERED_FILTERS_MAX`] of them. What has been counted for those that are there already goes on.
-    pub(crate) fn changed_to(&self, filters: &[Box<str>], shards: usize) -> MeteredFilters {
+    pub(crate) fn with_filters(&self, filters: &[Box<str>], shards: usize) -> MeteredFilters {
         let metered = |filter: &str| {
             let known = self.0.iter().find(|known| *known.filter == *filter);
             let shards = || (0..shards).map(|_| Counts::default()).collect();
@@ -69,7 +69,7 @@ impl MeteredFilters {
     }
 
     /// Whether they are these.
-    pub(crate) fn are(&self, filters: &[Box<str>]) -> bool {
+    pub(crate) fn has_filters(&self, filters: &[Box<str>]) -> bool {
         self.0.iter().map(|metered| &metered.filter).eq(filters.iter().take(METERED_FILTERS_MAX))
     }
 
@@ -102,8 +102,8 @@ impl MeteredFilters {
         bits.fold(0, |all, bit| all | bit)
     }
 
-    /// Takes on those of a regime; says whether they are others.
-    pub(crate) fn take_on(&mut self, config: &Regime) -> bool {
+    /// Takes on those of a config; says whether they are others.
+    pub(crate) fn apply(&mut self, config: &ConfigSnapshot) -> bool {
         let are_others = !Arc::ptr_eq(&self.0, &config.metered().0);
         self.0 = config.metered().0.clone();
         are_others
@@ -112,7 +112,7 @@ impl MeteredFilters {
 
 /// What a shard had done before a message.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Before {
+pub(crate) struct MeterBaseline {
     deliveries: u64,
     dropped: u64,
 }
@@ -120,20 +120,26 @@ pub(crate) struct Before {
 impl<J: Journal> ShardState<J> {
     /// What the shard has done so far.
     #[cold]
-    pub(crate) fn before_metered(&self) -> Before {
-        Before { deliveries: self.deliveries(), dropped: dropped(self.counters()) }
+    pub(crate) fn meter_baseline(&self) -> MeterBaseline {
+        MeterBaseline { deliveries: self.deliveries(), dropped: dropped(self.counters()) }
     }
 
     /// Counts a message, and what has come of it on this shard, for the filters that match.
     #[cold]
-    pub(crate) fn meter(&self, meters: Meters, message: &MessageRef<'_>, publisher: Publisher, before: Before) {
+    pub(crate) fn meter(
+        &self,
+        meters: Meters,
+        message: &MessageRef<'_>,
+        publisher: MessageSource,
+        before: MeterBaseline,
+    ) {
         let bytes = message.payload.len() as u64;
         let delivered = self.deliveries().wrapping_sub(before.deliveries);
         let dropped = dropped(self.counters()).wrapping_sub(before.dropped);
         let shard = usize::from(self.context.shard().0);
         for (at, metered) in self.metered.0.iter().enumerate() {
             let Some(counts) = metered.shards.get(shard).filter(|_| meters >> at & 1 == 1) else { continue };
-            if !publisher.is_heard_by_all() {
+            if !publisher.reaches_all_shards() {
                 counts.received[message.qos as usize].add(1);
                 counts.received_bytes.add(bytes);
             }
@@ -176,11 +182,11 @@ mod tests {
 
     #[test]
     fn what_has_been_counted_goes_on_for_a_filter_that_stays() {
-        let before = MeteredFilters::default().changed_to(&filters(&["a/#", "b"]), 2);
-        assert!(before.are(&filters(&["a/#", "b"])) && !before.are(&filters(&["a/#"])));
+        let before = MeteredFilters::default().with_filters(&filters(&["a/#", "b"]), 2);
+        assert!(before.has_filters(&filters(&["a/#", "b"])) && !before.has_filters(&filters(&["a/#"])));
         before.0[0].shards[0].received[1].add(2);
         before.0[0].shards[1].received[1].add(3);
-        let after = before.changed_to(&filters(&["c", "a/#"]), 2);
+        let after = before.with_filters(&filters(&["c", "a/#"]), 2);
         let totals = after.totals();
         assert_eq!((&*totals[0].filter, totals[0].received), ("c", [0, 0, 0]));
         assert_eq!((&*totals[1].filter, totals[1].received), ("a/#", [0, 5, 0]));
@@ -189,10 +195,10 @@ mod tests {
     #[test]
     fn a_topic_is_counted_by_each_filter_that_matches_it_up_to_the_limit() {
         let many: Vec<Box<str>> = (0..=METERED_FILTERS_MAX).map(|at| format!("a/{at}").into()).collect();
-        let metered = MeteredFilters::default().changed_to(&many, 1);
+        let metered = MeteredFilters::default().with_filters(&many, 1);
         assert_eq!(metered.totals().len(), METERED_FILTERS_MAX);
         assert_eq!((metered.matching("a/63"), metered.matching("a/64")), (1 << 63, 0));
-        let metered = metered.changed_to(&filters(&["#", "a/+", "b"]), 1);
+        let metered = metered.with_filters(&filters(&["#", "a/+", "b"]), 1);
         assert_eq!((metered.matching("a/1"), metered.matching("$SYS/a")), (0b011, 0));
     }
 }

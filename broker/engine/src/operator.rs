@@ -13,7 +13,7 @@ use crate::discovery::push;
 use crate::fan_out::FanOutBudget;
 use crate::incoming::{Disconnection, PAYLOAD_TOO_LARGE};
 use crate::publish_packets::{OutgoingPublish, PublishHeader};
-use crate::route::Publisher;
+use crate::route::MessageSource;
 use crate::shard::Shard;
 use crate::state::ShardState;
 
@@ -59,106 +59,111 @@ pub struct Published {
     /// Whether anybody wanted it.
     pub matched: bool,
     /// What has been written down because of it, if anything. The operator is told of success once that is kept.
-    pub promise: Option<Promise>,
+    pub promise: Option<PublishConfirm>,
 }
 
 /// What is to come true before somebody is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Promise(Until);
+pub struct PublishConfirm(ConfirmCondition);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Until {
+enum ConfirmCondition {
     /// This place of the broker's own log is as safe as this.
     Written { position: LogPosition, level: AckLevel },
     /// These messages are in the log of the cluster.
     InCluster(OwnRange),
 }
 
-impl Promise {
+impl PublishConfirm {
     /// One that is kept when both are. They are of the same shard.
     #[must_use]
-    pub fn both(one: Option<Promise>, other: Option<Promise>) -> Option<Promise> {
+    pub fn both(one: Option<PublishConfirm>, other: Option<PublishConfirm>) -> Option<PublishConfirm> {
         match (one, other) {
             (
-                Some(Promise(Until::Written { position, level })),
-                Some(Promise(Until::Written { position: other, level: other_level })),
-            ) => Some(Promise(Until::Written { position: position.max(other), level: level.max(other_level) })),
-            (Some(Promise(Until::InCluster(one))), Some(Promise(Until::InCluster(other)))) => {
-                Some(Promise(Until::InCluster(one.with(other))))
-            }
+                Some(PublishConfirm(ConfirmCondition::Written { position, level })),
+                Some(PublishConfirm(ConfirmCondition::Written { position: other, level: other_level })),
+            ) => Some(PublishConfirm(ConfirmCondition::Written {
+                position: position.max(other),
+                level: level.max(other_level),
+            })),
+            (
+                Some(PublishConfirm(ConfirmCondition::InCluster(one))),
+                Some(PublishConfirm(ConfirmCondition::InCluster(other))),
+            ) => Some(PublishConfirm(ConfirmCondition::InCluster(one.with(other)))),
             // Whether a shard is one of a cluster never changes.
             (one, other) => one.or(other),
         }
     }
 }
 
-/// What has become of a [`Promise`].
+/// What has become of a [`PublishConfirm`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PromiseFate {
+pub enum ConfirmStatus {
     /// What was promised is true.
-    Kept,
+    Confirmed,
     /// The log will come to it, and wakes the shard.
-    Waits,
+    Pending,
     /// The log has failed before that.
-    Broken,
+    Failed,
     /// The cluster has not taken what was published, and never will.
     Refused,
 }
 
 /// Why an operator is not told that a message has been published.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NotPublished {
+pub enum PublishFailure {
     /// The way to another shard is full, or the log is behind. Nothing was published; it may be tried again.
     Busy,
     /// It was published, but the log does not have it: a crash may lose it.
-    NotKept,
+    NotDurable,
     /// The cluster has not taken it, and never will: most of the servers that hold its partition could not be reached in time, or it is larger
     /// than they take.
-    NotStored,
+    RejectedByCluster,
     /// A client that publishes it would be refused with this code and this reason string.
     Refused(ReasonCode, Cow<'static, str>),
 }
 
 impl<J: Journal> Shard<J> {
     /// Publishes a message like one that a client sends: to the same topics, within the same limits, held to its contract. No
-    /// packet has come, so none is counted. To be called from [`Surroundings::take_orders`](crate::Surroundings::take_orders).
+    /// packet has come, so none is counted. To be called from [`Io::run_commands`](crate::Io::run_commands).
     ///
     /// # Errors
     /// Nothing has been published.
-    pub fn publish_for_operator(&mut self, message: &Message, now_ms: u64) -> Result<Published, NotPublished> {
+    pub fn publish_for_operator(&mut self, message: &Message, now_ms: u64) -> Result<Published, PublishFailure> {
         self.state.clock.set(now_ms);
         // A publisher of QoS 1 would not be read from now, and a message of QoS 0 dropped; here there is somebody to tell.
         if self.state.outboxes.is_full() || self.state.log.is_behind() {
-            return Err(NotPublished::Busy);
+            return Err(PublishFailure::Busy);
         }
         if !self.state.may_publish_own(&message.as_ref()) {
-            return Err(NotPublished::Busy);
+            return Err(PublishFailure::Busy);
         }
         self.state.log.begin_packet();
         let message = MessageRef { id: self.state.context.next_message_id(), ..message.as_ref() };
         let mut outgoing = OutgoingPublish::new(message);
-        self.check_for_operator(&outgoing.message)?;
+        self.check_publication(&outgoing.message)?;
         let budget = FanOutBudget::begin(&self.state);
-        let published = self.publish_own(&mut outgoing);
+        let published = self.publish_as_operator(&mut outgoing);
         self.finish_source(&budget);
-        published.map_err(|refusal| NotPublished::Refused(refusal.reason, refusal.why))
+        published.map_err(|refusal| PublishFailure::Refused(refusal.reason, refusal.why))
     }
 
-    fn publish_own(&mut self, outgoing: &mut OutgoingPublish<'_>) -> Result<Published, Box<MessageRefusal>> {
+    fn publish_as_operator(&mut self, outgoing: &mut OutgoingPublish<'_>) -> Result<Published, Box<MessageRefusal>> {
         if self.state.is_in_cluster() {
             // Nobody here knows whether a client of some node wants it.
-            let promise = self.publish_own_in_cluster(outgoing)?.map(|range| Promise(Until::InCluster(range)));
+            let promise =
+                self.publish_own_in_cluster(outgoing)?.map(|range| PublishConfirm(ConfirmCondition::InCluster(range)));
             return Ok(Published { matched: true, promise });
         }
-        let matched = self.publish(outgoing, Publisher::Broker)?;
-        Ok(Published { matched, promise: self.state.promise_to_operator(outgoing.message.topic) })
+        let matched = self.publish(outgoing, MessageSource::Broker)?;
+        Ok(Published { matched, promise: self.state.confirm_for_publication(outgoing.message.topic) })
     }
 
     /// Disconnects the client of a session, and ends the session too if asked; says whether there was something to end. `name`: see
     /// [`session_name`](tautwire_session::session_name).
-    pub fn disconnect_for_operator(&mut self, name: &str, ends_session: bool, now_ms: u64) -> bool {
+    pub fn disconnect_by_name(&mut self, name: &str, ends_session: bool, now_ms: u64) -> bool {
         self.state.clock.set(now_ms);
-        let Some(session) = self.state.sessions.find_of_client(name) else { return false };
+        let Some(session) = self.state.sessions.find_client_session(name) else { return false };
         let key = self.state.sessions.key(session);
         let connection = self.state.sessions.connection(session);
         if ends_session && self.state.is_in_cluster() {
@@ -176,31 +181,34 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Whether what was promised is true by now.
-    pub fn fate(&self, promise: Promise) -> PromiseFate {
+    pub fn confirm_status(&self, promise: PublishConfirm) -> ConfirmStatus {
         match promise.0 {
-            Until::Written { position, level } if position <= self.state.log.reached(level) => PromiseFate::Kept,
-            Until::Written { .. } if self.state.log.state() == LogState::Failed => PromiseFate::Broken,
-            Until::Written { .. } => PromiseFate::Waits,
-            Until::InCluster(range) => match self.state.cluster.as_ref().map(|room| room.fate_of_own(range)) {
-                Some(OwnFate::Stored) => PromiseFate::Kept,
-                Some(OwnFate::Open) => PromiseFate::Waits,
-                Some(OwnFate::Refused) => PromiseFate::Refused,
-                Some(OwnFate::Unknown) | None => PromiseFate::Broken,
+            ConfirmCondition::Written { position, level } if position <= self.state.log.reached(level) => {
+                ConfirmStatus::Confirmed
+            }
+            ConfirmCondition::Written { .. } if self.state.log.state() == LogState::Failed => ConfirmStatus::Failed,
+            ConfirmCondition::Written { .. } => ConfirmStatus::Pending,
+            ConfirmCondition::InCluster(range) => match self.state.cluster.as_ref().map(|room| room.fate_of_own(range))
+            {
+                Some(OwnFate::Stored) => ConfirmStatus::Confirmed,
+                Some(OwnFate::Open) => ConfirmStatus::Pending,
+                Some(OwnFate::Refused) => ConfirmStatus::Refused,
+                Some(OwnFate::Unknown) | None => ConfirmStatus::Failed,
             },
         }
     }
 
     /// Whoever waited for a promise has been told what has become of it. It is not asked for again.
-    pub fn told(&mut self, promise: Promise) {
-        if let Until::InCluster(range) = promise.0
+    pub fn finish_confirm(&mut self, promise: PublishConfirm) {
+        if let ConfirmCondition::InCluster(range) = promise.0
             && let Some(room) = &mut self.state.cluster
         {
             room.told_of_own(range);
         }
     }
 
-    fn check_for_operator(&self, message: &MessageRef<'_>) -> Result<(), NotPublished> {
-        let refused = |reason, why: &'static str| Err(NotPublished::Refused(reason, why.into()));
+    fn check_publication(&self, message: &MessageRef<'_>) -> Result<(), PublishFailure> {
+        let refused = |reason, why: &'static str| Err(PublishFailure::Refused(reason, why.into()));
         let max_qos = self.state.config.settings().max_qos;
         if let Err(Disconnection(reason, why)) = self.check_supported(max_qos, message.qos, message.retain) {
             return refused(reason.into(), why);
@@ -226,12 +234,12 @@ impl<J: Journal> Shard<J> {
 
 impl<J: Journal> ShardState<J> {
     /// What has been written down since the message was begun with, if anything.
-    fn promise_to_operator(&self, topic: &str) -> Option<Promise> {
-        if self.log.noted() == LogPosition::default() {
+    fn confirm_for_publication(&self, topic: &str) -> Option<PublishConfirm> {
+        if self.log.packet_position() == LogPosition::default() {
             return None;
         }
         let level = self.config.settings().acks.for_topic(topic, self.config.settings().acks.default);
-        Some(Promise(Until::Written { position: self.log.noted(), level }))
+        Some(PublishConfirm(ConfirmCondition::Written { position: self.log.packet_position(), level }))
     }
 }
 
@@ -281,9 +289,9 @@ mod tests {
     /// Somebody wants it, and nothing is written down.
     const TAKEN: Published = Published { matched: true, promise: None };
 
-    fn reason(outcome: Result<Published, NotPublished>) -> Option<ReasonCode> {
+    fn reason(outcome: Result<Published, PublishFailure>) -> Option<ReasonCode> {
         match outcome {
-            Err(NotPublished::Refused(reason, _)) => Some(reason),
+            Err(PublishFailure::Refused(reason, _)) => Some(reason),
             Err(other) => panic!("{other:?} although there is room"),
             Ok(_) => None,
         }
@@ -296,7 +304,7 @@ mod tests {
             shard.set_room(ShardIndex(1), 0);
             assert_eq!(shard.publish_for_operator(&message(qos, false, b"first"), NOW_MS), Ok(TAKEN));
             let second = message(qos, true, b"second");
-            assert_eq!(shard.publish_for_operator(&second, NOW_MS), Err(NotPublished::Busy));
+            assert_eq!(shard.publish_for_operator(&second, NOW_MS), Err(PublishFailure::Busy));
             assert_eq!(shard.state.context.exchange().retained(), (0, 0), "nothing of it is there");
             let mut entries = 0;
             shard.state.outboxes.set_room(ShardIndex(1), 1);

@@ -10,12 +10,12 @@ use tautwire_protocol::{ProtocolVersion, QoS};
 use crate::mount::MountPoint;
 
 /// What a connection has come in by. It is told of each that comes and goes, from whatever thread.
-pub trait Entry: fmt::Debug + Send + Sync {
+pub trait ConnectionListener: fmt::Debug + Send + Sync {
     /// What operators call it.
     fn name(&self) -> &Arc<str>;
     /// What it offers otherwise than all do.
-    fn offer(&self) -> Offer {
-        Offer::default()
+    fn overrides(&self) -> ListenerOverrides {
+        ListenerOverrides::default()
     }
     /// What stands in front of its clients' topics.
     fn mount_point(&self) -> Option<&MountPoint> {
@@ -24,13 +24,13 @@ pub trait Entry: fmt::Debug + Send + Sync {
     /// Whether it must be told who leaves. Otherwise the peer of a connection is forgotten once the connection serves a session.
     fn needs_peers(&self) -> bool;
     /// Whether it has been taken away, with all who have come by it.
-    fn is_shut(&self) -> bool {
+    fn is_closed(&self) -> bool {
         false
     }
     /// Somebody has come; `None` where it has been forgotten who it is.
-    fn entered(&self, peer: Option<Peer>);
+    fn connection_opened(&self, peer: Option<Peer>);
     /// Somebody is gone, who was told of likewise.
-    fn left(&self, peer: Option<Peer>);
+    fn connection_closed(&self, peer: Option<Peer>);
 }
 
 /// The protocol versions that are accepted.
@@ -64,7 +64,7 @@ impl FromIterator<ProtocolVersion> for ProtocolVersions {
 /// What clients of a listener are offered in place of what all are offered. The names are those of [`Settings`](crate::Settings).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each field is documented once, in the registry of configuration keys")]
-pub struct Offer {
+pub struct ListenerOverrides {
     pub receive_maximum: Option<NonZeroU16>,
     pub maximum_packet_size_bytes: Option<NonZeroU32>,
     pub max_keep_alive_s: Option<u16>,
@@ -82,8 +82,8 @@ pub struct Offer {
 /// There may be hundreds of thousands of connections that do nothing, so one that serves a session has an origin of its own only where that says
 /// what many need: by TLS, by a proxy, or where the entry needs it. The others share one without a peer.
 #[derive(Debug)]
-pub struct Origin {
-    entry: Arc<dyn Entry>,
+pub struct ConnectionOrigin {
+    listener: Arc<dyn ConnectionListener>,
     /// `None` where it is shared.
     peer: Option<Peer>,
     is_encrypted: bool,
@@ -118,31 +118,31 @@ pub enum Certificate {
     CommonName(Box<str>),
 }
 
-impl Origin {
+impl ConnectionOrigin {
     /// Somebody who has come by `entry`, which is told.
-    pub fn new(entry: Arc<dyn Entry>, peer: Peer) -> Origin {
-        entry.entered(Some(peer));
-        Origin { entry, peer: Some(peer), is_encrypted: false, is_proxied: false, certificate: None }
+    pub fn new(listener: Arc<dyn ConnectionListener>, peer: Peer) -> ConnectionOrigin {
+        listener.connection_opened(Some(peer));
+        ConnectionOrigin { listener, peer: Some(peer), is_encrypted: false, is_proxied: false, certificate: None }
     }
 
     /// What the listener is called.
     pub fn listener(&self) -> &Arc<str> {
-        self.entry.name()
+        self.listener.name()
     }
 
     /// What its listener offers otherwise than all do.
-    pub fn offer(&self) -> Offer {
-        self.entry.offer()
+    pub fn overrides(&self) -> ListenerOverrides {
+        self.listener.overrides()
     }
 
     /// What stands in front of the client's topics.
     pub fn mount_point(&self) -> Option<&MountPoint> {
-        self.entry.mount_point()
+        self.listener.mount_point()
     }
 
     /// Whether the listener has been taken away.
-    pub fn is_shut(&self) -> bool {
-        self.entry.is_shut()
+    pub fn is_closed(&self) -> bool {
+        self.listener.is_closed()
     }
 
     /// The client, not a proxy that says whom it speaks for. Always there until CONNECT has been accepted.
@@ -162,7 +162,7 @@ impl Origin {
 
     /// It is encrypted, and the client has shown this certificate. Where a proxy has said so already, this is TLS of the proxy, and its certificate
     /// is not the client's.
-    pub fn encrypt(&mut self, certificate: Option<Certificate>) {
+    pub fn set_encrypted(&mut self, certificate: Option<Certificate>) {
         if !self.is_encrypted {
             self.is_encrypted = true;
             self.certificate = certificate.map(Box::new);
@@ -170,24 +170,24 @@ impl Origin {
     }
 
     /// The peer so far is a proxy, and this is whom it speaks for.
-    pub fn speaks_for(&mut self, peer: Peer) {
-        self.entry.entered(Some(peer));
-        self.entry.left(self.peer);
+    pub fn set_proxied_peer(&mut self, peer: Peer) {
+        self.listener.connection_opened(Some(peer));
+        self.listener.connection_closed(self.peer);
         self.peer = Some(peer);
         self.is_proxied = true;
     }
 
     fn is_needed(&self) -> bool {
-        self.is_encrypted || self.is_proxied || self.certificate.is_some() || self.entry.needs_peers()
+        self.is_encrypted || self.is_proxied || self.certificate.is_some() || self.listener.needs_peers()
     }
 }
 
 /// One more, which counts as such.
-impl Clone for Origin {
-    fn clone(&self) -> Origin {
-        self.entry.entered(self.peer);
-        Origin {
-            entry: self.entry.clone(),
+impl Clone for ConnectionOrigin {
+    fn clone(&self) -> ConnectionOrigin {
+        self.listener.connection_opened(self.peer);
+        ConnectionOrigin {
+            listener: self.listener.clone(),
             peer: self.peer,
             is_encrypted: self.is_encrypted,
             is_proxied: self.is_proxied,
@@ -196,48 +196,48 @@ impl Clone for Origin {
     }
 }
 
-impl Drop for Origin {
+impl Drop for ConnectionOrigin {
     fn drop(&mut self) {
         // Each connection with a shared one leaves for itself.
         if self.peer.is_some() {
-            self.entry.left(self.peer);
+            self.listener.connection_closed(self.peer);
         }
     }
 }
 
 /// The origin of a connection that is there.
 #[derive(Debug)]
-pub(crate) struct Presence(Arc<Origin>);
+pub(crate) struct PeerInfo(Arc<ConnectionOrigin>);
 
-impl Presence {
-    pub(crate) fn new(origin: Arc<Origin>) -> Presence {
-        Presence(origin)
+impl PeerInfo {
+    pub(crate) fn new(origin: Arc<ConnectionOrigin>) -> PeerInfo {
+        PeerInfo(origin)
     }
 
-    pub(crate) fn origin(&self) -> &Arc<Origin> {
+    pub(crate) fn origin(&self) -> &Arc<ConnectionOrigin> {
         &self.0
     }
 
     /// More is known.
-    pub(crate) fn complete(&mut self, complete: impl FnOnce(&mut Origin)) {
+    pub(crate) fn update(&mut self, update: impl FnOnce(&mut ConnectionOrigin)) {
         if self.0.peer.is_some() {
-            complete(Arc::make_mut(&mut self.0));
+            update(Arc::make_mut(&mut self.0));
         }
     }
 
     /// Goes on with one of `shared`, to which it may be added, where nobody needs to know more.
-    pub(crate) fn forget(&mut self, shared: &mut Vec<Arc<Origin>>) {
-        let Origin { entry, peer, .. } = &*self.0;
+    pub(crate) fn forget(&mut self, shared: &mut Vec<Arc<ConnectionOrigin>>) {
+        let ConnectionOrigin { listener, peer, .. } = &*self.0;
         if peer.is_none() || self.0.is_needed() {
             return;
         }
-        let known = shared.iter().find(|other| Arc::ptr_eq(&other.entry, entry));
+        let known = shared.iter().find(|other| Arc::ptr_eq(&other.listener, listener));
         let common = known.cloned().unwrap_or_else(|| {
             // Entries come and go with the configuration; those on which nobody is any more are forgotten.
             shared.retain(|other| Arc::strong_count(other) > 1);
-            let entry = entry.clone();
-            shared.push(Arc::new(Origin {
-                entry,
+            let listener = listener.clone();
+            shared.push(Arc::new(ConnectionOrigin {
+                listener,
                 peer: None,
                 is_encrypted: false,
                 is_proxied: false,
@@ -245,15 +245,15 @@ impl Presence {
             }));
             shared[shared.len() - 1].clone()
         });
-        entry.entered(None);
+        listener.connection_opened(None);
         self.0 = common;
     }
 }
 
-impl Drop for Presence {
+impl Drop for PeerInfo {
     fn drop(&mut self) {
         if self.0.peer.is_none() {
-            self.0.entry.left(None);
+            self.0.listener.connection_closed(None);
         }
     }
 }
@@ -359,7 +359,7 @@ mod tests {
         }
     }
 
-    impl Entry for Counting {
+    impl ConnectionListener for Counting {
         fn name(&self) -> &Arc<str> {
             &self.name
         }
@@ -368,11 +368,11 @@ mod tests {
             self.needs_peers
         }
 
-        fn entered(&self, peer: Option<Peer>) {
+        fn connection_opened(&self, peer: Option<Peer>) {
             self.there.lock().expect("nobody panics").push(peer);
         }
 
-        fn left(&self, peer: Option<Peer>) {
+        fn connection_closed(&self, peer: Option<Peer>) {
             let mut there = self.there.lock().expect("nobody panics");
             let at = there.iter().position(|other| *other == peer).expect("it has entered");
             there.swap_remove(at);
@@ -385,26 +385,26 @@ mod tests {
 
     #[test]
     fn whoever_has_entered_leaves_once_and_as_whom_they_are() {
-        let entry = Arc::new(Counting::default());
-        let mut origin = Arc::new(Origin::new(entry.clone(), peer(1)));
+        let listener = Arc::new(Counting::default());
+        let mut origin = Arc::new(ConnectionOrigin::new(listener.clone(), peer(1)));
         let other_hand = origin.clone();
-        assert_eq!(entry.there(), [Some(peer(1))]);
-        Arc::make_mut(&mut origin).speaks_for(peer(2));
-        Arc::make_mut(&mut origin).encrypt(None);
+        assert_eq!(listener.there(), [Some(peer(1))]);
+        Arc::make_mut(&mut origin).set_proxied_peer(peer(2));
+        Arc::make_mut(&mut origin).set_encrypted(None);
         assert_eq!((other_hand.peer(), other_hand.is_encrypted()), (Some(peer(1)), false));
         drop(other_hand);
-        assert_eq!(entry.there(), [Some(peer(2))]);
+        assert_eq!(listener.there(), [Some(peer(2))]);
         drop(origin);
-        assert_eq!(entry.there(), []);
+        assert_eq!(listener.there(), []);
     }
 
     #[test]
     fn what_nobody_needs_is_shared_and_each_connection_counts_all_the_same() {
-        let entry = Arc::new(Counting::default());
+        let listener = Arc::new(Counting::default());
         let mut shared = Vec::new();
-        let mut present: Vec<Presence> =
-            (1..=3).map(|port| Presence::new(Arc::new(Origin::new(entry.clone(), peer(port))))).collect();
-        present[2].complete(|origin| origin.encrypt(None));
+        let mut present: Vec<PeerInfo> =
+            (1..=3).map(|port| PeerInfo::new(Arc::new(ConnectionOrigin::new(listener.clone(), peer(port))))).collect();
+        present[2].update(|origin| origin.set_encrypted(None));
         for presence in &mut present {
             presence.forget(&mut shared);
             presence.forget(&mut shared);
@@ -412,11 +412,11 @@ mod tests {
         assert_eq!(shared.len(), 1);
         assert!(Arc::ptr_eq(present[0].origin(), present[1].origin()));
         assert_eq!(present[2].origin().peer(), Some(peer(3)), "it is encrypted");
-        assert_eq!(entry.there().len(), 3);
+        assert_eq!(listener.there().len(), 3);
         present.remove(0);
-        assert_eq!(entry.there().len(), 2);
+        assert_eq!(listener.there().len(), 2);
         present.clear();
-        assert_eq!(entry.there(), []);
+        assert_eq!(listener.there(), []);
     }
 
     #[test]
@@ -433,12 +433,12 @@ mod tests {
 
     #[test]
     fn an_entry_that_needs_peers_is_told_of_them_to_the_end() {
-        let entry = Arc::new(Counting { needs_peers: true, ..Counting::default() });
-        let mut presence = Presence::new(Arc::new(Origin::new(entry.clone(), peer(1))));
+        let listener = Arc::new(Counting { needs_peers: true, ..Counting::default() });
+        let mut presence = PeerInfo::new(Arc::new(ConnectionOrigin::new(listener.clone(), peer(1))));
         presence.forget(&mut Vec::new());
-        assert_eq!(entry.there(), [Some(peer(1))]);
+        assert_eq!(listener.there(), [Some(peer(1))]);
         drop(presence);
-        assert_eq!(entry.there(), []);
+        assert_eq!(listener.there(), []);
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl<J: Journal> ShardState<J> {
     pub(crate) fn record_copies(&mut self, copies: &PacketCopies, outgoing: &OutgoingPublish<'_>) {
         if copies.copied > 0 {
             self.count_published(copies.copied, outgoing.message.payload.len());
-            self.latency_recorder.note_delivered(QoS::AtMostOnce, copies.copied);
+            self.latency_recorder.record_delivered(QoS::AtMostOnce, copies.copied);
         }
     }
 }

@@ -7,8 +7,8 @@ use tautwire_message::{Forms, Message, MessageRef};
 use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, PacketId, QoS, SubscriptionId, wire};
 
 use crate::connections::{Chunk, Output, TopicAlias};
+use crate::index::ConnectionIndex;
 use crate::mount::View;
-use crate::place::ConnectionIndex;
 use crate::retained_publisher::without_publisher;
 
 /// A payload of at least so many bytes is not copied into outputs but referred to.

@@ -7,7 +7,7 @@ use tautwire_protocol::{PacketType, decode_body};
 use tautwire_session::Journal;
 
 use crate::connections::PauseReason;
-use crate::place::{ConnectionId, ConnectionIndex};
+use crate::index::{ConnectionId, ConnectionIndex};
 use crate::shard::{Handled, Shard};
 
 /// Most bytes behind the message that waits that are read for what can be heard ahead of it. They are fewer where memory is

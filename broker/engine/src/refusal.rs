@@ -6,10 +6,10 @@ use tautwire_router::RetainRefused;
 use tautwire_session::{Journal, LogState};
 
 use crate::incoming::Disconnection;
+use crate::index::SessionIndex;
 use crate::operator::packet_len;
-use crate::place::SessionIndex;
 use crate::publish_packets::OutgoingPublish;
-use crate::route::{Matches, NotRouted, Publisher};
+use crate::route::{Matches, MessageSource, RouteError};
 use crate::shard::Shard;
 use crate::slow_consumer::SlowConsumer;
 
@@ -78,27 +78,27 @@ impl PublishRefusal {
     }
 }
 
-impl From<&NotRouted> for Judged {
-    fn from(why: &NotRouted) -> Judged {
-        Judged::Refused(match why {
-            NotRouted::NotAuthorized => PublishRefusal::NotAuthorized,
-            NotRouted::Broken(_) => PublishRefusal::ContractBroken,
-            NotRouted::NotRetained(RetainRefused::Limit) => PublishRefusal::RetainedFull,
-            NotRouted::NotRetained(RetainRefused::Quota) => PublishRefusal::RetainedQuota,
-            NotRouted::NoMemory => PublishRefusal::NoMemory,
-            NotRouted::QueueFull(SlowConsumer::PausePublisher) => return Judged::Waits,
-            NotRouted::QueueFull(_) => PublishRefusal::SessionQueueFull,
-            NotRouted::ShareQueueFull => PublishRefusal::SharedQueueFull,
+impl From<&RouteError> for PublishDecision {
+    fn from(why: &RouteError) -> PublishDecision {
+        PublishDecision::Refused(match why {
+            RouteError::NotAuthorized => PublishRefusal::NotAuthorized,
+            RouteError::ContractBroken(_) => PublishRefusal::ContractBroken,
+            RouteError::NotRetained(RetainRefused::Limit) => PublishRefusal::RetainedFull,
+            RouteError::NotRetained(RetainRefused::Quota) => PublishRefusal::RetainedQuota,
+            RouteError::NoMemory => PublishRefusal::NoMemory,
+            RouteError::QueueFull(SlowConsumer::PausePublisher) => return PublishDecision::PublisherPaused,
+            RouteError::QueueFull(_) => PublishRefusal::SessionQueueFull,
+            RouteError::ShareQueueFull => PublishRefusal::SharedQueueFull,
             // For as long as a thread is behind: a moment.
-            NotRouted::Congested(_) => return Judged::Taken,
-            NotRouted::NoDisk(state) => PublishRefusal::of_log(*state),
+            RouteError::Congested(_) => return PublishDecision::Accepted,
+            RouteError::DiskUnavailable(state) => PublishRefusal::of_log(*state),
         })
     }
 }
 
 /// A message that somebody may publish.
 #[derive(Debug, Clone)]
-pub struct Hypothesis {
+pub struct HypotheticalPublish {
     /// Its topic, mount point included.
     pub topic: Box<str>,
     /// Its QoS.
@@ -108,16 +108,23 @@ pub struct Hypothesis {
     /// Its payload.
     pub payload: Box<[u8]>,
     /// Whether that is what would be published, and not only as long.
-    pub is_payload_known: bool,
+    pub is_payload_given: bool,
     /// The name of the session of the client that publishes it. Without one, what depends on the publisher is left out.
     pub publisher: Option<Box<str>>,
 }
 
-impl Hypothesis {
+impl HypotheticalPublish {
     /// One whose payload and publisher are not known. It has a byte: an empty one would remove what is retained.
-    pub fn new(topic: &str, qos: QoS) -> Hypothesis {
+    pub fn new(topic: &str, qos: QoS) -> HypotheticalPublish {
         let payload = [0].into();
-        Hypothesis { topic: topic.into(), qos, retain: false, payload, is_payload_known: false, publisher: None }
+        HypotheticalPublish {
+            topic: topic.into(),
+            qos,
+            retain: false,
+            payload,
+            is_payload_given: false,
+            publisher: None,
+        }
     }
 
     /// The message as a client sends it, without properties.
@@ -134,30 +141,33 @@ impl Hypothesis {
     }
 }
 
-/// What the broker would do with a [`Hypothesis`].
+/// What the broker would do with a [`HypotheticalPublish`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Judged {
+pub enum PublishDecision {
     /// It takes the message.
-    Taken,
+    Accepted,
     /// It refuses it.
     Refused(PublishRefusal),
     /// It does not read the message from its publisher until the queue of a session has room.
-    Waits,
+    PublisherPaused,
     /// The publisher is not connected here, so what depends on it is not known.
     NoPublisher,
 }
 
 impl<J: Journal> Shard<J> {
     /// Whether the broker would take a message now. It asks what `on_publish` asks, in the same order, and changes nothing.
-    pub(crate) fn judge_publish(&self, question: &Hypothesis) -> Judged {
+    pub(crate) fn check_publish(&self, question: &HypotheticalPublish) -> PublishDecision {
         let session = match question.publisher.as_deref().map(|name| self.state.sessions.find(name)) {
             None => None,
             Some(Some(session)) if self.state.sessions.connection(session).is_some() => Some(session),
-            Some(_) => return Judged::NoPublisher,
+            Some(_) => return PublishDecision::NoPublisher,
         };
-        match self.publish_refusal(session, &question.message(), question.is_payload_known) {
-            Some(refusal) => Judged::Refused(refusal),
-            None => self.not_routed(session, &question.message()).err().map_or(Judged::Taken, |why| Judged::from(&why)),
+        match self.publish_refusal(session, &question.message(), question.is_payload_given) {
+            Some(refusal) => PublishDecision::Refused(refusal),
+            None => self
+                .routing_refusal(session, &question.message())
+                .err()
+                .map_or(PublishDecision::Accepted, |why| PublishDecision::from(&why)),
         }
     }
 
@@ -166,7 +176,7 @@ impl<J: Journal> Shard<J> {
         &self,
         publisher: Option<SessionIndex>,
         message: &MessageRef<'_>,
-        is_payload_known: bool,
+        is_payload_given: bool,
     ) -> Option<PublishRefusal> {
         // Before the packet is decoded.
         if packet_len(message) > self.state.config.settings().maximum_packet_size_bytes as usize {
@@ -190,28 +200,28 @@ impl<J: Journal> Shard<J> {
             return Some(PublishRefusal::PayloadTooLarge);
         }
         if message.qos == QoS::ExactlyOnce
-            && let Some(state) = publisher.and_then(|session| self.state.has_no_disk_for_session(session))
+            && let Some(state) = publisher.and_then(|session| self.state.disk_error_for_session(session))
         {
             return Some(PublishRefusal::of_log(state));
         }
-        if publisher.is_some_and(|session| !self.would_allow(session, message)) {
+        if publisher.is_some_and(|session| !self.is_publish_allowed(session, message)) {
             return Some(PublishRefusal::NotAuthorized);
         }
-        if is_payload_known && self.violates_contract(message) {
+        if is_payload_given && self.violates_contract(message) {
             return Some(PublishRefusal::ContractBroken);
         }
         None
     }
 
     /// What a topic matches, without the cache.
-    fn matches_of(&self, topic: &str) -> Matches {
-        let mut matches = self.table.find_only(topic, |_| true);
+    fn find_matches(&self, topic: &str) -> Matches {
+        let mut matches = self.table.find_for_sessions(topic, |_| true);
         self.state.context.exchange().routes(topic, &mut matches.routes);
         matches
     }
 
     /// Whether the access rules let the client of a session publish a message.
-    fn would_allow(&self, session: SessionIndex, message: &MessageRef<'_>) -> bool {
+    fn is_publish_allowed(&self, session: SessionIndex, message: &MessageRef<'_>) -> bool {
         let permissions = self
             .state
             .sessions
@@ -222,7 +232,7 @@ impl<J: Journal> Shard<J> {
     }
 
     /// What is looked at when a message is retained and routed.
-    fn not_routed(&self, publisher: Option<SessionIndex>, message: &MessageRef<'_>) -> Result<(), NotRouted> {
+    fn routing_refusal(&self, publisher: Option<SessionIndex>, message: &MessageRef<'_>) -> Result<(), RouteError> {
         let outgoing = OutgoingPublish::new(*message);
         let goes_by_log = self.state.is_in_cluster() && (message.retain || message.qos != QoS::AtMostOnce);
         if goes_by_log {
@@ -230,15 +240,15 @@ impl<J: Journal> Shard<J> {
             return self.state.admits_into_cluster(message);
         }
         if message.qos != QoS::AtMostOnce {
-            self.state.check_capacity(&outgoing, &self.matches_of(message.topic))?;
+            self.state.check_capacity(&outgoing, &self.find_matches(message.topic))?;
         } else if message.retain {
-            self.state.admits_retained_at_most_once(&outgoing)?;
+            self.state.check_retained_at_most_once(&outgoing)?;
         }
         if message.retain && !message.payload.is_empty() {
-            let claim = self.retained_claim(publisher.map_or(Publisher::Broker, Publisher::Session));
+            let claim = self.retained_claim(publisher.map_or(MessageSource::Broker, MessageSource::Session));
             let exchange = self.state.context.exchange();
             let admitted = exchange.admits_retained_for(claim.as_ref(), message.topic, message.kept_bytes());
-            admitted.map_err(NotRouted::NotRetained)?;
+            admitted.map_err(RouteError::NotRetained)?;
         }
         Ok(())
     }

@@ -9,10 +9,10 @@ use tautwire_session::{
     share_of_queue, share_queue_name,
 };
 
-use crate::place::SessionIndex;
+use crate::index::SessionIndex;
 use crate::publish_packets::OutgoingPublish;
-use crate::route::Publisher;
-use crate::sessions::{Extent, Written};
+use crate::route::MessageSource;
+use crate::sessions::{PersistedSession, PersistenceScope};
 use crate::shard::Shard;
 use crate::transcoding;
 
@@ -71,7 +71,7 @@ pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: Replayed, now_ms: 
                 let lived_there = |name: &str| last_placement.is_none_or(|last| is(last.owner(name), to));
                 for shard in 0..shards.len() {
                     with_first_journal(shards, ShardIndex(shard as u8), |shard| {
-                        shard.take_for_subscribers(&mut OutgoingPublish::of(&message), lived_there);
+                        shard.deliver_restored(&mut OutgoingPublish::of(&message), lived_there);
                     });
                 }
             }
@@ -85,17 +85,17 @@ pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: Replayed, now_ms: 
         }
     }
     for shard in 0..shards.len() {
-        with_first_journal(shards, ShardIndex(shard as u8), Shard::do_what_came_due);
+        with_first_journal(shards, ShardIndex(shard as u8), Shard::run_overdue);
     }
     for shard in shards.iter_mut() {
-        shard.state.forget_positions();
+        shard.state.reset_positions();
     }
     shards[0].state.log.end_frame();
     Ok(())
 }
 
 /// Nothing more is for a session that is about to end.
-fn give_up_subscriptions(session: &mut Session) {
+fn remove_subscriptions(session: &mut Session) {
     while let Some(filter) = session.subscriptions().first().map(|(filter, _)| Box::from(filter)) {
         session.apply(Change::Unsubscribed(filter));
     }
@@ -127,7 +127,7 @@ impl<J: Journal> Shard<J> {
     /// Takes on a session as the log has it. Says whether there was a place for it.
     ///
     /// What runs while a client is away goes on from when it left; for one that was connected when the log ended, it begins
-    /// now. What is due already is left to [`Shard::do_what_came_due`].
+    /// now. What is due already is left to [`Shard::run_overdue`].
     fn restore(&mut self, replayed: ReplayedSession, now_ms: u64) -> bool {
         let ReplayedSession { number, session: mut state, left_at_ms } = replayed;
         self.state.clock.set(now_ms);
@@ -136,17 +136,17 @@ impl<J: Journal> Shard<J> {
         let opened = if ends { sessions.open_unlisted(state.name()) } else { sessions.open(state.name()) };
         let Some(session) = opened else { return false };
         if ends {
-            give_up_subscriptions(&mut state);
+            remove_subscriptions(&mut state);
         }
-        let written = Written { number, extent: Extent::All, position: LogPosition::default() };
-        sessions.place(session).restore(state, written);
+        let written = PersistedSession { number, extent: PersistenceScope::All, position: LogPosition::default() };
+        sessions.entry(session).restore(state, written);
         self.state.count_stored(session);
         let is_queue = share_of_queue(self.state.sessions[session].name()).is_some();
         self.state.counters().sessions.add(u64::from(!is_queue));
         if ends {
             return true;
         }
-        self.state.list_all_for_cooling(session);
+        self.state.queue_all_for_spill(session);
         if is_queue {
             return true;
         }
@@ -154,11 +154,11 @@ impl<J: Journal> Shard<J> {
         self.restore_subscriptions(session);
         if left_at_ms.is_none() {
             // A second crash must not begin anew.
-            self.state.write_left(session);
+            self.state.persist_disconnected(session);
         }
         // A moment that has not come yet is by a clock that was wrong.
         let left_at_ms = left_at_ms.unwrap_or(now_ms).min(now_ms);
-        self.wait_away(session, self.away_since(session, left_at_ms));
+        self.set_offline_deadlines(session, self.offline_since(session, left_at_ms));
         true
     }
 
@@ -185,23 +185,24 @@ impl<J: Journal> Shard<J> {
     /// Publishes wills and ends sessions that came due while the broker was down, once all sessions are there: before a client
     /// comes back, whose will would be set aside. Those that ended with their connection end now, and so do those whose end the
     /// crash has interrupted.
-    fn do_what_came_due(&mut self) {
+    fn run_overdue(&mut self) {
         let now_ms = self.state.clock.now_ms();
         for session in self.state.sessions.indices() {
             if self.state.sessions[session].expiry_interval_s() == 0 {
                 self.end_session(session);
-            } else if self.state.sessions.away(session).next_ms().is_some_and(|at_ms| at_ms <= now_ms) {
-                self.end_wait(session);
+            } else if self.state.sessions.offline(session).next_ms().is_some_and(|at_ms| at_ms <= now_ms) {
+                self.run_offline_deadlines(session);
             }
         }
     }
 
     /// Gives a message to those subscribers for whom `lived_there` holds.
-    fn take_for_subscribers(&mut self, outgoing: &mut OutgoingPublish<'_>, lived_there: impl Fn(&str) -> bool) {
+    fn deliver_restored(&mut self, outgoing: &mut OutgoingPublish<'_>, lived_there: impl Fn(&str) -> bool) {
         (outgoing.is_checked, outgoing.is_admitted) = (true, true);
         let sessions = &self.state.sessions;
-        let matches = self.table.find_only(outgoing.message.topic, |session| lived_there(sessions[session].name()));
+        let matches =
+            self.table.find_for_sessions(outgoing.message.topic, |session| lived_there(sessions[session].name()));
         let contract = self.state.config.contracts().find(outgoing.message.topic).cloned();
-        self.state.deliver_to_all(&matches, contract.as_deref(), outgoing, Publisher::Broker, 0);
+        self.state.deliver_to_all(&matches, contract.as_deref(), outgoing, MessageSource::Broker, 0);
     }
 }

@@ -13,7 +13,7 @@ use tautwire_session::Journal;
 
 use crate::authentication::identity_of;
 use crate::contracts::append_user_property;
-use crate::place::ConnectionIndex;
+use crate::index::ConnectionIndex;
 use crate::state::ShardState;
 
 /// The user property.
@@ -49,14 +49,14 @@ fn split(properties: &[u8]) -> (Option<&str>, &[u8]) {
 
 /// What is kept of a publisher, as text: each part with its length in front.
 #[derive(Debug, PartialEq, Eq)]
-struct Publisher<'a> {
+struct PublisherRecord<'a> {
     listener: &'a str,
     client_id: &'a str,
     user: Option<&'a str>,
     roles: Vec<&'a str>,
 }
 
-impl<'a> Publisher<'a> {
+impl<'a> PublisherRecord<'a> {
     fn to_text(&self) -> String {
         let mut text = String::new();
         let parts = [Some(self.listener), Some(self.client_id), self.user];
@@ -69,7 +69,7 @@ impl<'a> Publisher<'a> {
         text
     }
 
-    fn read(mut text: &'a str) -> Option<Publisher<'a>> {
+    fn read(mut text: &'a str) -> Option<PublisherRecord<'a>> {
         let mut next = || {
             let (length, rest) = text.split_once(':')?;
             let part = if length == "-" { None } else { Some(rest.get(..length.parse().ok()?)?) };
@@ -78,12 +78,12 @@ impl<'a> Publisher<'a> {
         };
         let (listener, client_id, user) = (next()??, next()??, next()?);
         let roles = std::iter::from_fn(|| next().flatten()).collect();
-        Some(Publisher { listener, client_id, user, roles })
+        Some(PublisherRecord { listener, client_id, user, roles })
     }
 
     /// What it may do by the rules of now. Its claims are not kept.
     fn permissions(&self, policy: &Arc<Policy>) -> Permissions {
-        let Publisher { listener, client_id, user, roles } = self;
+        let PublisherRecord { listener, client_id, user, roles } = self;
         policy.resolve(&Subject { client_id, user: *user, listener, claims: &[], roles })
     }
 }
@@ -96,7 +96,7 @@ impl<J: Journal> ShardState<J> {
         }
         let connection = &self.connections[index];
         let identity = identity_of(connection.auth_state());
-        let publisher = Publisher {
+        let publisher = PublisherRecord {
             listener: connection.origin().map_or("", |origin| origin.listener()),
             client_id,
             user: identity.and_then(|identity| identity.user.as_deref()),
@@ -130,7 +130,7 @@ impl LastPublisher {
             **known == *publisher && Arc::ptr_eq(permissions.policy(), policy)
         };
         if !self.0.as_ref().is_some_and(is_known) {
-            self.0 = Some((publisher.into(), Publisher::read(publisher)?.permissions(policy)));
+            self.0 = Some((publisher.into(), PublisherRecord::read(publisher)?.permissions(policy)));
         }
         self.0.as_ref().map(|(_, permissions)| permissions)
     }
@@ -151,11 +151,11 @@ mod tests {
     #[test]
     fn a_publisher_is_read_as_it_was_written() {
         for (user, roles) in [(None, vec![]), (Some(""), vec!["a"]), (Some("an:n"), vec!["1:x", "é", ""])] {
-            let publisher = Publisher { listener: "mqtt://[::]:1883", client_id: "-:3:é", user, roles };
-            assert_eq!(Publisher::read(&publisher.to_text()), Some(publisher));
+            let publisher = PublisherRecord { listener: "mqtt://[::]:1883", client_id: "-:3:é", user, roles };
+            assert_eq!(PublisherRecord::read(&publisher.to_text()), Some(publisher));
         }
         for wrong in ["", "1:a", "1:a1:b", "x:a1:b-:", "9:a1:b-:", "-:1:b-:", "2:é", "1:é1:b-:"] {
-            assert_eq!(Publisher::read(wrong), None, "{wrong}");
+            assert_eq!(PublisherRecord::read(wrong), None, "{wrong}");
         }
     }
 

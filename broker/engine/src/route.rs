@@ -15,23 +15,23 @@ use crate::cluster::is_from_log;
 use crate::contracts::ViolatedContract;
 use crate::deliver::DeliveryOptions;
 use crate::fan_out::FanOutBudget;
+use crate::index::SessionIndex;
 use crate::metered::Meters;
 use crate::packet_copies::PacketCopies;
-use crate::place::SessionIndex;
 use crate::publish_packets::OutgoingPublish;
 use crate::shard::Shard;
 use crate::slow_consumer::SlowConsumer;
 use crate::state::ShardState;
 
 /// A subscription with which its session came from another node of a cluster. It is as if it had always been there.
-pub(crate) const CAME_ALONG: u64 = 0;
+pub(crate) const MIGRATED: u64 = 0;
 
 /// A subscription of one of the shard's sessions, as the tree holds it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Subscription {
     pub(crate) session: SessionIndex,
     pub(crate) identifier: Option<SubscriptionId>,
-    /// The exchange's generation when the subscription was made, or [`CAME_ALONG`].
+    /// The exchange's generation when the subscription was made, or [`MIGRATED`].
     pub(crate) since: u64,
     pub(crate) qos: QoS,
     pub(crate) no_local: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Subscription {
     /// The filter says so itself, and the same filter without that may be there too.
     pub(crate) by_filter: bool,
     /// The session is written down.
-    pub(crate) lasts: bool,
+    pub(crate) is_persistent: bool,
 }
 
 impl Subscription {
@@ -92,17 +92,18 @@ impl Matches {
 
 impl Matches {
     /// Whether there is a session among all who want QoS 1 or 2 that is written down, on whichever shard.
-    pub(crate) fn any_lasts(&self) -> bool {
-        let wants_kept = |subscription: &Subscription| subscription.lasts && subscription.qos != QoS::AtMostOnce;
+    pub(crate) fn has_persistent(&self) -> bool {
+        let wants_kept =
+            |subscription: &Subscription| subscription.is_persistent && subscription.qos != QoS::AtMostOnce;
         !self.routes.lasting.is_empty()
             || self.subscriptions.iter().any(wants_kept)
             || self.routes.shares.iter().any(|group| group.lasts())
     }
 }
 
-impl Table {
+impl SubscriptionTable {
     /// The subscriptions of some sessions that match a topic.
-    pub(crate) fn find_only(&self, topic: &str, is_meant: impl Fn(SessionIndex) -> bool) -> Matches {
+    pub(crate) fn find_for_sessions(&self, topic: &str, is_meant: impl Fn(SessionIndex) -> bool) -> Matches {
         let mut matches = Matches::default();
         matches.take_from(&self.tree, topic, is_meant);
         matches
@@ -110,21 +111,16 @@ impl Table {
 
     /// The subscriptions of some sessions that match a topic, were made while the session was served here, and no later than `generation`.
     #[cold]
-    pub(crate) fn find_made_here(
-        &self,
-        topic: &str,
-        generation: u64,
-        is_meant: impl Fn(SessionIndex) -> bool,
-    ) -> Matches {
-        let mut matches = self.find_only(topic, is_meant);
-        matches.subscriptions.retain(|held| held.since != CAME_ALONG && held.since <= generation);
+    pub(crate) fn find_local(&self, topic: &str, generation: u64, is_meant: impl Fn(SessionIndex) -> bool) -> Matches {
+        let mut matches = self.find_for_sessions(topic, is_meant);
+        matches.subscriptions.retain(|held| held.since != MIGRATED && held.since <= generation);
         matches.plain = matches.subscriptions.partition_point(|subscription| subscription.format.is_none());
         matches
     }
 
     /// The subscriptions of some sessions by which they get acknowledged messages of a topic.
     pub(crate) fn find_acknowledged(&self, topic: &str, is_meant: impl Fn(SessionIndex) -> bool) -> Matches {
-        let mut matches = self.find_only(topic, is_meant);
+        let mut matches = self.find_for_sessions(topic, is_meant);
         matches.subscriptions.retain(|subscription| subscription.qos != QoS::AtMostOnce);
         matches.plain = matches.subscriptions.partition_point(|subscription| subscription.format.is_none());
         matches
@@ -133,11 +129,11 @@ impl Table {
 
 /// Why a message went to nobody.
 #[derive(Debug)]
-pub(crate) enum NotRouted {
+pub(crate) enum RouteError {
     /// The access rules do not allow it.
     NotAuthorized,
     /// It breaks the contract of its topic.
-    Broken(Box<ViolatedContract>),
+    ContractBroken(Box<ViolatedContract>),
     /// It may not be retained.
     NotRetained(RetainRefused),
     /// There is no memory to keep it for those who want it.
@@ -149,12 +145,12 @@ pub(crate) enum NotRouted {
     /// The queue of a shared subscription has no room for it.
     ShareQueueFull,
     /// The log does not take what would have to be kept.
-    NoDisk(LogState),
+    DiskUnavailable(LogState),
 }
 
 /// Where a message comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Publisher {
+pub(crate) enum MessageSource {
     /// A session of this shard.
     Session(SessionIndex),
     /// The broker itself, or a session that has ended.
@@ -165,17 +161,17 @@ pub(crate) enum Publisher {
     Log(Option<SessionIndex>),
 }
 
-impl Publisher {
+impl MessageSource {
     /// Whether each shard gets the message by itself.
     #[inline]
-    pub(crate) fn is_heard_by_all(self) -> bool {
-        matches!(self, Publisher::Shard | Publisher::Log(_))
+    pub(crate) fn reaches_all_shards(self) -> bool {
+        matches!(self, MessageSource::Shard | MessageSource::Log(_))
     }
 }
 
 /// The shard's subscriptions and what is remembered of looking them up.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct SubscriptionTable {
     pub(crate) tree: FilterTree<Subscription>,
     cache: MatchCache<Matches>,
     stamps: TopicStamps,
@@ -192,29 +188,29 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn route(
         &mut self,
         outgoing: &mut OutgoingPublish<'_>,
-        publisher: Publisher,
+        publisher: MessageSource,
         published_at: u64,
-    ) -> Result<bool, NotRouted> {
+    ) -> Result<bool, RouteError> {
         let Shard { state, table, .. } = self;
         let topic = outgoing.message.topic;
-        let Table { tree, cache, stamps, generation } = table;
-        let matches = find(tree, cache, stamps, *generation, state, topic, Look::Only);
+        let SubscriptionTable { tree, cache, stamps, generation } = table;
+        let matches = find(tree, cache, stamps, *generation, state, topic, Lookup::Only);
         if outgoing.message.qos != QoS::AtMostOnce
             && state.outboxes.is_full()
             && let Some(shard) = state.congested(outgoing, publisher, matches)
         {
-            return Err(NotRouted::Congested(shard));
+            return Err(RouteError::Congested(shard));
         }
         if let Some(asker) = outgoing.unchecked_publisher.take()
             && !state.may_publish(asker, matches.stamp, &outgoing.message)
         {
-            return Err(NotRouted::NotAuthorized);
+            return Err(RouteError::NotAuthorized);
         }
         state.work_budget.count_visits(matches.subscriptions.len() as u64);
         if let Some(contract) = &matches.contract
             && !outgoing.is_checked
         {
-            state.check_contract(contract, outgoing).map_err(NotRouted::Broken)?;
+            state.check_contract(contract, outgoing).map_err(RouteError::ContractBroken)?;
         }
         if !outgoing.is_admitted && outgoing.message.qos != QoS::AtMostOnce {
             state.check_capacity(outgoing, matches)?;
@@ -225,18 +221,18 @@ impl<J: Journal> Shard<J> {
         let goes_further = state.outboxes.shards() > 1 || !matches.routes.shares.is_empty();
         if contract.is_some()
             && goes_further
-            && !publisher.is_heard_by_all()
+            && !publisher.reaches_all_shards()
             && state.context.requested_formats().are_requested()
         {
             outgoing.transcodings = Some(Arc::default());
         }
-        let before = (matches.meters != 0).then(|| state.before_metered());
+        let before = (matches.meters != 0).then(|| state.meter_baseline());
         let mut matched = state.deliver_to_all(matches, contract, outgoing, publisher, published_at);
         if state.tap.is_open() {
-            state.tell_of(matches, outgoing, publisher, published_at);
+            state.notify_observers(matches, outgoing, publisher, published_at);
         }
-        if publisher.is_heard_by_all() {
-            if state.is_in_cluster() && publisher != Publisher::Shard && !matches.routes.shares.is_empty() {
+        if publisher.reaches_all_shards() {
+            if state.is_in_cluster() && publisher != MessageSource::Shard && !matches.routes.shares.is_empty() {
                 state.offer_to_groups(&matches.routes.shares, contract, outgoing);
             }
             if let Some(before) = before {
@@ -261,39 +257,39 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Lets a message in that is to be retained before it is routed, or refuses it.
-    pub(crate) fn admit_retained(&mut self, outgoing: &mut OutgoingPublish<'_>) -> Result<(), NotRouted> {
+    pub(crate) fn admit_retained(&mut self, outgoing: &mut OutgoingPublish<'_>) -> Result<(), RouteError> {
         let Shard { state, table, .. } = self;
-        let Table { tree, cache, stamps, generation } = table;
-        let matches = find(tree, cache, stamps, *generation, state, outgoing.message.topic, Look::Ahead);
+        let SubscriptionTable { tree, cache, stamps, generation } = table;
+        let matches = find(tree, cache, stamps, *generation, state, outgoing.message.topic, Lookup::Ahead);
         state.check_capacity(outgoing, matches)?;
         outgoing.is_admitted = true;
         Ok(())
     }
 
     /// The shard for which a message that is to be retained cannot be taken on now, if there is one.
-    pub(crate) fn congested(&mut self, outgoing: &OutgoingPublish<'_>, publisher: Publisher) -> Option<ShardIndex> {
+    pub(crate) fn congested(&mut self, outgoing: &OutgoingPublish<'_>, publisher: MessageSource) -> Option<ShardIndex> {
         if !self.state.outboxes.is_full() {
             return None;
         }
         let Shard { state, table, .. } = self;
-        let Table { tree, cache, stamps, generation } = table;
-        let matches = find(tree, cache, stamps, *generation, state, outgoing.message.topic, Look::Ahead);
+        let SubscriptionTable { tree, cache, stamps, generation } = table;
+        let matches = find(tree, cache, stamps, *generation, state, outgoing.message.topic, Lookup::Ahead);
         state.congested(outgoing, publisher, matches)
     }
 
     /// Whether somebody may want messages of `topic` in another format than they are published in.
-    pub(crate) fn is_wanted_in_formats(&mut self, topic: &str) -> bool {
+    pub(crate) fn needs_transcoding(&mut self, topic: &str) -> bool {
         let Shard { state, table, .. } = self;
         if !state.context.requested_formats().are_requested() {
             return false;
         }
-        let Table { tree, cache, stamps, generation } = table;
-        let matches = find(tree, cache, stamps, *generation, state, topic, Look::Only);
+        let SubscriptionTable { tree, cache, stamps, generation } = table;
+        let matches = find(tree, cache, stamps, *generation, state, topic, Lookup::Only);
         matches.plain < matches.subscriptions.len() || !matches.routes.shares.is_empty()
     }
 
     /// Takes a batch from another shard, but for its first `from` entries. Where some are left because those before give so
-    /// much to write, tells with how many to begin again when [`Waiting::takes_batches`](crate::waiting::Waiting::takes_batches).
+    /// much to write, tells with how many to begin again when [`Waiting::accepts_batches`](crate::waiting::Waiting::accepts_batches).
     pub(crate) fn receive_batch(&mut self, sender: ShardIndex, batch: &Batch, from: usize) -> Option<usize> {
         let mut budget = FanOutBudget::begin(&self.state);
         let mut done = from;
@@ -303,7 +299,7 @@ impl<J: Journal> Shard<J> {
                 break;
             }
             if let Some(number) = handed {
-                self.state.begin_taking(&content);
+                self.state.begin_transfer(&content);
                 taken = Some(number);
             }
             let len = match content {
@@ -316,23 +312,23 @@ impl<J: Journal> Shard<J> {
                         transcodings: forms.cloned(),
                         ..OutgoingPublish::new(message)
                     };
-                    let _ = self.route(&mut outgoing, Publisher::Shard, generation);
+                    let _ = self.route(&mut outgoing, MessageSource::Shard, generation);
                     len
                 }
                 Parcel::Share(receiver, delivery) => {
                     let meters =
                         delivery.message.hot().map_or(0, |message| self.state.metered.matching(message.topic()));
-                    let before = (meters != 0).then(|| self.state.before_metered());
-                    self.take_share(receiver, delivery);
+                    let before = (meters != 0).then(|| self.state.meter_baseline());
+                    self.receive_shared(receiver, delivery);
                     if let (Some(before), Some(message)) = (before, delivery.message.hot()) {
-                        self.state.meter(meters, &message.as_ref(), Publisher::Shard, before);
+                        self.state.meter(meters, &message.as_ref(), MessageSource::Shard, before);
                     }
                     0
                 }
                 Parcel::News(news) => {
                     match self.state.is_in_cluster() {
                         true => self.state.hear_of_member(&news.share, news.member, news.news),
-                        false => self.state.hear_of_room(&news.share, news.member),
+                        false => self.state.handle_member_credit(&news.share, news.member),
                     }
                     0
                 }
@@ -343,11 +339,11 @@ impl<J: Journal> Shard<J> {
             }
         }
         if let Some(number) = taken {
-            self.state.write_took(sender, number);
+            self.state.persist_received(sender, number);
         }
-        self.settle_overruns();
+        self.disconnect_overruns();
         if self.finish_source(&budget) {
-            self.state.paused_readers.hold_batches();
+            self.state.paused_readers.pause_batches();
         }
         (done < batch.len()).then_some(done)
     }
@@ -355,7 +351,7 @@ impl<J: Journal> Shard<J> {
 
 /// How often a message's topic is looked up.
 #[derive(Clone, Copy)]
-enum Look {
+enum Lookup {
     Only,
     /// Once more when it is routed.
     Ahead,
@@ -371,7 +367,7 @@ fn find<'c, J: Journal>(
     generation: u64,
     state: &ShardState<J>,
     topic: &str,
-    look: Look,
+    look: Lookup,
 ) -> &'c Matches {
     // Both numbers only ever grow, so their sum is new whenever one of them is.
     let generation = generation + state.context.exchange().generation();
@@ -383,8 +379,8 @@ fn find<'c, J: Journal>(
         matches.meters = state.metered.matching(topic);
     };
     match look {
-        Look::Only => cache.get_or_fill(topic, generation, fill),
-        Look::Ahead => cache.get_or_fill_first(topic, generation, fill),
+        Lookup::Only => cache.get_or_fill(topic, generation, fill),
+        Lookup::Ahead => cache.get_or_fill_first(topic, generation, fill),
     }
 }
 
@@ -397,7 +393,7 @@ impl<J: Journal> ShardState<J> {
         matches: &Matches,
         contract: Option<&Contract>,
         outgoing: &mut OutgoingPublish<'_>,
-        publisher: Publisher,
+        publisher: MessageSource,
         published_at: u64,
     ) -> bool {
         let (plain, in_formats) = matches.subscriptions.split_at(matches.plain);
@@ -410,9 +406,15 @@ impl<J: Journal> ShardState<J> {
 
     /// Tells those who watch, and who wants traces, of a message that has been handed to those whom a topic matches on this shard.
     #[cold]
-    fn tell_of(&mut self, matches: &Matches, outgoing: &OutgoingPublish<'_>, publisher: Publisher, published_at: u64) {
-        if !publisher.is_heard_by_all() {
-            self.show(&outgoing.message, publisher);
+    fn notify_observers(
+        &mut self,
+        matches: &Matches,
+        outgoing: &OutgoingPublish<'_>,
+        publisher: MessageSource,
+        published_at: u64,
+    ) {
+        if !publisher.reaches_all_shards() {
+            self.notify_taps(&outgoing.message, publisher);
         }
         let Routes { shards, shares, .. } = &matches.routes;
         // One copy a session, at the highest of their QoS.
@@ -436,7 +438,7 @@ impl<J: Journal> ShardState<J> {
         &mut self,
         found: &[Subscription],
         outgoing: &mut OutgoingPublish<'_>,
-        publisher: Publisher,
+        publisher: MessageSource,
         published_at: u64,
     ) -> bool {
         // Looked at for all of them at once. A message of QoS 1 or 2 has been let in already, and its receivers hold it together.
@@ -489,11 +491,11 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// The same for the subscriptions that want one format.
-    pub(crate) fn deliver_same(
+    pub(crate) fn deliver_same_format(
         &mut self,
         found: &[Subscription],
         outgoing: &mut OutgoingPublish<'_>,
-        publisher: Publisher,
+        publisher: MessageSource,
         published_at: u64,
     ) -> bool {
         self.deliver_matches(found, outgoing, publisher, published_at)
@@ -518,11 +520,17 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// `lasts`: sessions there that are written down may want it.
-    fn send_to_shard(&mut self, shard: ShardIndex, outgoing: &mut OutgoingPublish<'_>, generation: u64, lasts: bool) {
+    fn send_to_shard(
+        &mut self,
+        shard: ShardIndex,
+        outgoing: &mut OutgoingPublish<'_>,
+        generation: u64,
+        is_persistent: bool,
+    ) {
         let may_be_lost = outgoing.message.qos == QoS::AtMostOnce;
-        let handed = if J::KEEPS && lasts && !may_be_lost {
+        let handed = if J::KEEPS && is_persistent && !may_be_lost {
             let message = outgoing.to_stored(self.memory.ledger());
-            Some(self.write_handed(shard, &message, Receivers::Subscribers))
+            Some(self.persist_forwarded(shard, &message, Receivers::Subscribers))
         } else {
             None
         };
@@ -549,11 +557,11 @@ enum Audience {
 
 impl Audience {
     #[inline]
-    fn of(publisher: Publisher, published_at: u64) -> Audience {
+    fn of(publisher: MessageSource, published_at: u64) -> Audience {
         match publisher {
-            Publisher::Session(session) | Publisher::Log(Some(session)) => Audience::Others(session),
-            Publisher::Broker | Publisher::Log(None) => Audience::All,
-            Publisher::Shard => Audience::Former(published_at),
+            MessageSource::Session(session) | MessageSource::Log(Some(session)) => Audience::Others(session),
+            MessageSource::Broker | MessageSource::Log(None) => Audience::All,
+            MessageSource::Shard => Audience::Former(published_at),
         }
     }
 

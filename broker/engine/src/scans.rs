@@ -8,7 +8,7 @@ use tautwire_router::{Exchange, Progress, Scan, SessionKey};
 use tautwire_session::Journal;
 
 use crate::connections::Replay;
-use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::shard::Shard;
 use crate::state::ShardState;
 
@@ -20,7 +20,7 @@ const TURN_MAX_BYTES: usize = 256 << 10;
 const MESSAGE_BYTES: usize = 128;
 /// To look at a byte of a payload and turn it into another format takes as long as to give so many to a client: it may
 /// become forty times as long.
-const FORM_FACTOR: usize = 16;
+const TRANSCODE_FACTOR: usize = 16;
 /// Steps for one client at a time.
 pub(crate) const CLIENT_STEPS: u64 = 2 << 10;
 
@@ -76,18 +76,18 @@ impl Scans {
     }
 
     /// A payload is turned into another format, whatever comes of it.
-    pub(crate) fn spend_on_form(&mut self, payload_bytes: usize) {
-        self.left_bytes = self.left_bytes.saturating_sub(payload_bytes.saturating_mul(FORM_FACTOR));
+    pub(crate) fn spend_on_transcoding(&mut self, payload_bytes: usize) {
+        self.left_bytes = self.left_bytes.saturating_sub(payload_bytes.saturating_mul(TRANSCODE_FACTOR));
     }
 
     /// What a session is owed goes on to be put into its queue.
-    pub(crate) fn go_on_settling(&mut self, owed: (SessionKey, Replay)) {
+    pub(crate) fn continue_settling(&mut self, owed: (SessionKey, Replay)) {
         self.settling.push_back(owed);
         self.is_active = true;
     }
 
     /// A session is owed nothing more for a subscription that it has given up.
-    pub(crate) fn forgive(&mut self, session: &SessionKey, filter: &str, format: Option<Format>) {
+    pub(crate) fn cancel_replay(&mut self, session: &SessionKey, filter: &str, format: Option<Format>) {
         self.settling.retain(|(key, owed)| key != session || owed.scan.filter() != filter || owed.format != format);
     }
 }
@@ -101,7 +101,7 @@ impl<J: Journal> Shard<J> {
 
     /// Goes on with the searches that wait, each in its turn.
     #[inline]
-    pub(crate) fn go_on_scanning(&mut self) {
+    pub(crate) fn continue_scans(&mut self) {
         if self.state.scans.is_active {
             self.state.scan();
         }
@@ -111,7 +111,7 @@ impl<J: Journal> Shard<J> {
 impl<J: Journal> ShardState<J> {
     /// The search for the connection's first replay goes on later.
     #[cold]
-    pub(crate) fn scan_later(&mut self, index: ConnectionIndex) {
+    pub(crate) fn defer_scan(&mut self, index: ConnectionIndex) {
         if self.connections[index].defer_scan() {
             self.counters().retained_scans_put_off.add(1);
             let id = self.id(index);
@@ -121,7 +121,7 @@ impl<J: Journal> ShardState<J> {
 
     /// What the session is owed goes on to be put into its queue later.
     #[cold]
-    pub(crate) fn settle_later(&mut self, session: SessionIndex, replay: Replay) {
+    pub(crate) fn defer_settling(&mut self, session: SessionIndex, replay: Replay) {
         self.counters().retained_scans_put_off.add(1);
         let key = self.sessions.key(session);
         self.scans.settling.push_back((key, replay));
@@ -143,14 +143,14 @@ impl<J: Journal> ShardState<J> {
                 && let Some(session) = self.sessions.at(&key)
             {
                 self.finish_replay(Some(session), replay);
-                self.pump(session);
+                self.send_pending(session);
             }
             if let Some(id) = waiting
                 && let Some(connection) = self.connections.get(id)
             {
                 connection.resume_scan();
                 if let Some(session) = connection.session() {
-                    self.pump(session);
+                    self.send_pending(session);
                 }
             }
         }

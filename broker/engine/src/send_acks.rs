@@ -7,8 +7,8 @@ use tautwire_session::{AckLevel, Journal, LogPosition};
 use crate::ack::{Ack, DelayedAck};
 use crate::cluster::AWAITED_MAX;
 use crate::connections::PauseReason;
+use crate::index::ConnectionIndex;
 use crate::mutant::{Mutant, is};
-use crate::place::ConnectionIndex;
 use crate::state::ShardState;
 
 /// Acknowledgements that wait for the journal or the cluster, for one connection. A client with so many is not read from.
@@ -43,42 +43,42 @@ impl<J: Journal> ShardState<J> {
             if self.is_in_cluster() {
                 self.acknowledge_in_cluster(level, index, ack);
             } else {
-                self.latency_recorder.note_acknowledged(&ack);
+                self.latency_recorder.record_acknowledged(&ack);
                 self.write_ack(index, &ack);
             }
             return;
         }
-        let position = self.promise(index);
+        let position = self.ack_position(index);
         let ShardState { connections, memory, log, latency_recorder, .. } = self;
         let connection = &mut connections[index];
         let holds = connection.has_delayed_acks();
         // What is gated waits for its own session as it is.
         let safe_at = connection.output_blocked_until().max(log.reached(level));
         if (!holds && is_reached(position, safe_at)) || is_immediate(&ack) {
-            latency_recorder.note_acknowledged(&ack);
+            latency_recorder.record_acknowledged(&ack);
             self.write_ack(index, &ack);
             return;
         }
         let delayed = DelayedAck { until: position, level, since: latency_recorder.stamp(), ack };
         connection.delay_ack(delayed, memory.ledger());
         if !holds {
-            log.hold_acks(index);
+            log.queue_delayed_acks(index);
         }
     }
 
     /// Sends what the journal's progress has made true.
     pub(crate) fn release_acks(&mut self) {
-        for index in self.log.take_holding() {
+        for index in self.log.take_delayed_acks() {
             loop {
                 let ShardState { connections, log, latency_recorder, .. } = self;
                 let is_safe = |position, level| is_reached(position, log.reached(level));
                 let Some((ack, since)) = connections[index].pop_delayed_ack(is_safe) else { break };
-                latency_recorder.note_waited(&ack, since);
+                latency_recorder.record_waited(&ack, since);
                 self.write_delayed_ack(index, &ack);
             }
             let connection = &mut self.connections[index];
             if connection.has_delayed_acks() {
-                self.log.hold_acks(index);
+                self.log.queue_delayed_acks(index);
             }
             self.resume_after_acks(index);
         }

@@ -8,8 +8,8 @@ use tautwire_protocol::{PacketId, QoS, TopicFilter};
 use tautwire_session::{Change, Journal, Outbound, PendingMessage, SessionNumber, share_of_queue};
 
 use crate::connections::LoadQueue;
-use crate::jobs::{Job, SLICE_STEPS, Slice};
-use crate::place::SessionIndex;
+use crate::index::SessionIndex;
+use crate::jobs::{JOB_SLICE_STEPS, Job, JobProgress};
 use crate::shard::Shard;
 use crate::state::ShardState;
 
@@ -29,27 +29,27 @@ impl<J: Journal> Shard<J> {
     /// subscription goes to others. What takes long is done over several turns.
     pub(crate) fn end_session(&mut self, session: SessionIndex) {
         self.publish_will(session);
-        self.state.forget_throttled(session);
+        self.state.remove_throttled(session);
         let number = self.state.end_session(session);
         self.begin(Job::Clear(SessionCleanup { session, load_queue: LoadQueue::default(), number, unrecorded: 0 }));
     }
 
     /// Clears away what a session that has ended leaves behind.
-    pub(crate) fn clear(&mut self, mut ending: SessionCleanup) -> (Slice, usize) {
+    pub(crate) fn clear(&mut self, mut ending: SessionCleanup) -> (JobProgress, usize) {
         let session = ending.session;
         let is_queue = share_of_queue(self.state.sessions[session].name()).is_some();
-        for step in 0..SLICE_STEPS {
+        for step in 0..JOB_SLICE_STEPS {
             if !self.state.work_budget.can_transcode() {
-                return (Slice::Unfinished(Job::Clear(ending)), SLICE_STEPS);
+                return (JobProgress::Unfinished(Job::Clear(ending)), JOB_SLICE_STEPS);
             }
             if self.remove_first_subscription(session) {
                 continue;
             }
             let next = self.state.sessions[session].outbound().and_then(Outbound::next_unfinished);
             let Some((delivery, sent_as)) = next else {
-                self.state.write_cleared(ending.number);
-                self.state.sessions.vacate(session);
-                return (Slice::Done, step + 1);
+                self.state.persist_cleared(ending.number);
+                self.state.sessions.free_slot(session);
+                return (JobProgress::Done, step + 1);
             };
             if !is_redeliverable(delivery, sent_as) {
                 ending.unrecorded += u32::from(sent_as.is_none());
@@ -64,7 +64,7 @@ impl<J: Journal> Shard<J> {
             let mut read = None;
             if let Some(cold) = delivery.message.cold().cloned() {
                 let Some((kept, message)) = self.state.read_to_clear(ending, &cold) else {
-                    return (Slice::Done, step + 1);
+                    return (JobProgress::Done, step + 1);
                 };
                 (ending, read) = (kept, Some(message));
             }
@@ -74,12 +74,12 @@ impl<J: Journal> Shard<J> {
             }
             self.state.record_taken(ending.number, sent_as);
             let ended = is_queue.then(|| delivery.clone());
-            self.hand_on(self.state.sessions.key(session), delivery);
+            self.redispatch_message(self.state.sessions.key(session), delivery);
             if let Some(delivery) = ended {
                 self.state.end_waiting_in_ended(&delivery);
             }
         }
-        (Slice::Unfinished(Job::Clear(ending)), SLICE_STEPS)
+        (JobProgress::Unfinished(Job::Clear(ending)), JOB_SLICE_STEPS)
     }
 
     /// Removes one subscription of a session that has ended, if there is one.
@@ -91,7 +91,7 @@ impl<J: Journal> Shard<J> {
         if let Ok(filter) = TopicFilter::new(&filter) {
             self.leave(session, filter, record.format);
         }
-        self.state.sessions.place(session).apply(Change::Unsubscribed(filter));
+        self.state.sessions.entry(session).apply(Change::Unsubscribed(filter));
         true
     }
 }
@@ -105,7 +105,7 @@ fn is_redeliverable(delivery: &PendingMessage, sent_as: Option<PacketId>) -> boo
 impl<J: Journal> ShardState<J> {
     /// Takes the next message out of a session that has ended.
     pub(crate) fn take_unfinished(&mut self, session: SessionIndex) -> Option<PendingMessage> {
-        let (delivery, _) = self.sessions.place(session).take_unfinished()?;
+        let (delivery, _) = self.sessions.entry(session).take_unfinished()?;
         self.uncount_stored(&delivery);
         Some(delivery)
     }
@@ -115,7 +115,7 @@ impl<J: Journal> ShardState<J> {
         if J::KEEPS
             && let Some(number) = number
         {
-            self.write_of_ended(number, &sent_as.map_or(Change::Withdrawn, Change::Completed));
+            self.persist_ended_change(number, &sent_as.map_or(Change::Withdrawn, Change::Completed));
         }
     }
 }

@@ -11,21 +11,21 @@ use tautwire_protocol::{
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::{AckLevel, Journal};
 
+use crate::config::ConfigReader;
 use crate::connections::{Chunk, Output, PauseReason, Phase};
 use crate::counters::Counters;
 use crate::discovery::PublishedContracts;
 use crate::fan_out::FanOutBudget;
-use crate::origin::Origin;
-use crate::place::{ConnectionId, ConnectionIndex};
+use crate::index::{ConnectionId, ConnectionIndex};
+use crate::origin::ConnectionOrigin;
 use crate::publish_packets::SHARED_PAYLOAD_BYTES;
 use crate::read_ahead::can_overtake;
-use crate::regime::BoardReader;
-use crate::route::Table;
+use crate::route::SubscriptionTable;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::state::ShardState;
 use crate::sys::SysTopics;
-use crate::wheel::Timer;
+use crate::timer_wheel::Timer;
 
 /// One shard: the connections and sessions of a part of the clients. It owns no socket and reads no clock; its
 /// surroundings bring bytes and the time, and carry away output, actions and batches for other shards, in the order of
@@ -34,24 +34,24 @@ use crate::wheel::Timer;
 /// Time is in milliseconds since the Unix epoch and must not go back.
 pub struct Shard<J: Journal> {
     pub(crate) state: ShardState<J>,
-    pub(crate) table: Table,
+    pub(crate) table: SubscriptionTable,
     pub(crate) sys: SysTopics,
     pub(crate) told: PublishedContracts,
-    pub(crate) board: BoardReader,
-    next_retained_sweep_ms: u64,
+    pub(crate) config_cell: ConfigReader,
+    next_retained_expiry_ms: u64,
     /// By shard, a batch of which only so many entries have been taken.
-    pub(crate) begun_batches: Vec<Option<(Batch, usize)>>,
+    pub(crate) partial_batches: Vec<Option<(Batch, usize)>>,
 }
 
 /// How often expired retained messages are removed, and how many at a time.
-const RETAINED_SWEEP_MS: u64 = 5_000;
-const RETAINED_SWEEP_MAX: usize = 1_000;
+const RETAINED_EXPIRY_MS: u64 = 5_000;
+const RETAINED_EXPIRY_MAX: usize = 1_000;
 /// So many bytes may be read from a connection at a time as long as there is room for input.
 const READ_MIN_BYTES: usize = 4 << 10;
 /// So many may be read where there is none: acknowledgements among them make some.
-const READ_LEAST_BYTES: usize = 512;
+const READ_UNDER_PRESSURE_BYTES: usize = 512;
 /// So much of an incomplete packet may be kept however little memory is free: an acknowledgement that is cut in two frees more.
-const INPUT_ALWAYS_BYTES: usize = 256;
+const INPUT_RESERVED_BYTES: usize = 256;
 
 /// What a will is taken to have for each receiver, where it is not known any more: no more is copied.
 const WILL_BYTES: usize = SHARED_PAYLOAD_BYTES;
@@ -69,20 +69,28 @@ pub(crate) enum Handled {
 impl<J: Journal> Shard<J> {
     /// Shard `index` of the broker.
     pub fn new(index: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> Shard<J> {
-        let board = BoardReader::new(shared.board.clone());
-        let settings = shared.board.current().settings.clone();
+        let config_cell = ConfigReader::new(shared.config_cell.clone());
+        let settings = shared.config_cell.current().settings.clone();
         let (sys, told) =
             (SysTopics::new(index, &settings, now_ms), PublishedContracts::new(settings.contract_discovery));
-        let begun_batches = (0..shared.exchange.shards()).map(|_| None).collect();
+        let partial_batches = (0..shared.exchange.shards()).map(|_| None).collect();
         let state = ShardState::new(index, shared, journal, now_ms);
-        Shard { state, table: Table::default(), sys, told, board, next_retained_sweep_ms: now_ms, begun_batches }
+        Shard {
+            state,
+            table: SubscriptionTable::default(),
+            sys,
+            told,
+            config_cell,
+            next_retained_expiry_ms: now_ms,
+            partial_batches,
+        }
     }
 
     /// A new network connection. `None` where the broker holds as many as it may; close it then.
     pub fn accept(&mut self, now_ms: u64) -> Option<ConnectionId> {
         self.state.clock.set(now_ms);
         // Whoever comes by a new listener finds all the rest as it is to be.
-        self.look_at_news();
+        self.apply_config_update();
         if self.state.context.sum(|counters| &counters.connections) >= self.state.config.settings().connections as u64 {
             self.state.counters().connections_refused.add(1);
             return None;
@@ -108,21 +116,21 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Where a connection comes from. To be told after [`Shard::accept`], and before the first bytes.
-    pub fn set_origin(&mut self, id: ConnectionId, origin: Arc<Origin>) {
+    pub fn set_origin(&mut self, id: ConnectionId, origin: Arc<ConnectionOrigin>) {
         if let Some(connection) = self.state.connections.get(id) {
             connection.set_origin(origin);
         }
     }
 
     /// Where a connection comes from, if that has been told.
-    pub fn origin(&mut self, id: ConnectionId) -> Option<Arc<Origin>> {
+    pub fn origin(&mut self, id: ConnectionId) -> Option<Arc<ConnectionOrigin>> {
         self.state.connections.get(id)?.origin().cloned()
     }
 
     /// More has become known of where a connection comes from.
-    pub fn complete_origin(&mut self, id: ConnectionId, complete: impl FnOnce(&mut Origin)) {
+    pub fn update_origin(&mut self, id: ConnectionId, complete: impl FnOnce(&mut ConnectionOrigin)) {
         if let Some(presence) = self.state.connections.get(id).and_then(|connection| connection.presence()) {
-            presence.complete(complete);
+            presence.update(complete);
         }
     }
 
@@ -143,7 +151,7 @@ impl<J: Journal> Shard<J> {
             }
             if connection.is_reading_paused() {
                 if connection.can_read_ahead() {
-                    at = self.hear_behind(index, chunk, at..range.end);
+                    at = self.process_behind_paused(index, chunk, at..range.end);
                 }
                 break;
             }
@@ -159,7 +167,7 @@ impl<J: Journal> Shard<J> {
             match self.receive_packet(index, chunk, at..range.end) {
                 (consumed, Handled::Done) if consumed > 0 => {
                     at += consumed;
-                    self.note_heard(index, consumed);
+                    self.record_consumed(index, consumed);
                     self.state.work_budget.count_packet();
                     if budget.is_spent_after(&self.state, consumed) {
                         break;
@@ -173,7 +181,7 @@ impl<J: Journal> Shard<J> {
                     let connection = &mut self.state.connections[index];
                     if connection.can_read_ahead() {
                         connection.set_read_ahead_bytes(length.max(connection.read_ahead_bytes()));
-                        at = self.hear_behind(index, chunk, at..range.end);
+                        at = self.process_behind_paused(index, chunk, at..range.end);
                     } else if connection.is_challenged()
                         && matches!(
                             self.on_challenged_input(index, &chunk.bytes()[at..range.end], length),
@@ -191,12 +199,12 @@ impl<J: Journal> Shard<J> {
             self.pause_for_fan_out(id);
         }
         self.track_incomplete(id, at > range.start, at < range.end);
-        self.settle_overruns();
+        self.disconnect_overruns();
         at - range.start
     }
 
     /// Hears what lies behind the packet at the start of `range`, which waits; gives where input is kept from.
-    fn hear_behind(&mut self, index: ConnectionIndex, chunk: &Chunk, range: Range<usize>) -> usize {
+    fn process_behind_paused(&mut self, index: ConnectionIndex, chunk: &Chunk, range: Range<usize>) -> usize {
         match self.read_ahead(index, &chunk.bytes()[range.clone()]) {
             Handled::Ended => range.end,
             Handled::Done | Handled::Later => range.start,
@@ -205,7 +213,7 @@ impl<J: Journal> Shard<J> {
 
     /// So much at the front of the input has been consumed.
     #[inline]
-    fn note_heard(&mut self, index: ConnectionIndex, consumed: usize) {
+    fn record_consumed(&mut self, index: ConnectionIndex, consumed: usize) {
         let connection = &mut self.state.connections[index];
         let ahead_bytes = connection.read_ahead_bytes();
         if ahead_bytes > 0 {
@@ -221,7 +229,7 @@ impl<J: Journal> Shard<J> {
         let version = connection.version();
         let header = match FixedHeader::decode(bytes, &DecodeOptions { version, max_packet_size }) {
             Ok(header) => header,
-            Err(error) => match self.state.header_as_told(index, bytes, &error) {
+            Err(error) => match self.state.decode_with_connack_limits(index, bytes, &error) {
                 Some(header) => header,
                 None => return (0, self.refuse(index, bytes, &error)),
             },
@@ -230,7 +238,7 @@ impl<J: Journal> Shard<J> {
         let connection = &mut self.state.connections[index];
         let awaiting_connect = connection.phase() == Phase::AwaitingConnect;
         if awaiting_connect != (header.packet_type == PacketType::Connect) {
-            return (0, self.out_of_place(index, awaiting_connect));
+            return (0, self.unexpected_packet(index, awaiting_connect));
         }
         if bytes.len() < length {
             return (0, Handled::Done);
@@ -241,8 +249,8 @@ impl<J: Journal> Shard<J> {
             return (length, Handled::Done);
         }
         if J::KEEPS
-            && (self.state.brake_for_log(index, &header, bytes[0])
-                || self.state.brake_for_cold(index, &header, bytes[0]))
+            && (self.state.pause_for_log(index, &header, bytes[0])
+                || self.state.pause_for_spill(index, &header, bytes[0]))
         {
             return (length, Handled::Later);
         }
@@ -251,7 +259,7 @@ impl<J: Journal> Shard<J> {
         self.state.counters().packets_received.add(1);
         let body = &bytes[header.header_len..length];
         let handled = if header.packet_type == PacketType::Publish {
-            if self.state.quota_state.limits_publish_rate() && self.state.brake_for_rate(index, length) {
+            if self.state.quota_state.limits_publish_rate() && self.state.pause_for_rate(index, length) {
                 self.state.counters().packets_received.subtract(1);
                 return (length, Handled::Later);
             }
@@ -277,7 +285,7 @@ impl<J: Journal> Shard<J> {
         if matches!(handled, Handled::Later) {
             self.state.counters().packets_received.subtract(1);
             // Of all that may come again, only PUBLISH comes to a connection that has a rate.
-            self.state.give_back_rate(index, length);
+            self.state.refund_rate(index, length);
         }
         (length, handled)
     }
@@ -303,7 +311,7 @@ impl<J: Journal> Shard<J> {
     /// A first packet that is not CONNECT is not answered [MQTT-3.1.0-1]; a second CONNECT is a Protocol Error
     /// [MQTT-3.1.0-2].
     #[cold]
-    fn out_of_place(&mut self, index: ConnectionIndex, awaiting_connect: bool) -> Handled {
+    fn unexpected_packet(&mut self, index: ConnectionIndex, awaiting_connect: bool) -> Handled {
         self.state.counters().protocol_errors.add(1);
         if awaiting_connect {
             self.close(index);
@@ -332,25 +340,25 @@ impl<J: Journal> Shard<J> {
         } else if self.state.memory.share().input_bytes() > 0 {
             READ_MIN_BYTES
         } else {
-            READ_LEAST_BYTES
+            READ_UNDER_PRESSURE_BYTES
         }
     }
 
     /// The surroundings keep `rest` of what the connection has sent, which takes them `held_bytes`: a packet that is not whole
     /// yet, or whole ones behind one that waits. Where there is no memory for that, a client of 3.1.1 is not read from until there
     /// is some. One of 5.0 can be told so: its connection is ended, nothing of it is to be kept, and the answer is false.
-    pub fn keeps_input(&mut self, id: ConnectionId, rest: &[u8], held_bytes: usize) -> bool {
+    pub fn can_buffer_input(&mut self, id: ConnectionId, rest: &[u8], held_bytes: usize) -> bool {
         let Some(index) = self.state.connections.find(id) else { return false };
         let ShardState { connections, memory, .. } = &mut self.state;
         let connection = &mut connections[index];
         connection.set_input_bytes(held_bytes, memory.ledger());
         // They are entered already. What else the client holds does not matter: a packet that has begun is to have its end.
         // One that is held has only been read from where there was room.
-        if held_bytes <= INPUT_ALWAYS_BYTES
+        if held_bytes <= INPUT_RESERVED_BYTES
             || (connection.is_reading_paused() && !memory.share().is_full_of_input())
             || memory.share().admits_input(held_bytes)
             || connection.phase() == Phase::Closing
-            || self.state.has_input_wait(index, rest, held_bytes)
+            || self.state.pause_for_input(index, rest, held_bytes)
         {
             return true;
         }
@@ -373,21 +381,21 @@ impl<J: Journal> Shard<J> {
     }
 
     /// The peer has closed the connection, or the network has failed.
-    pub fn lost(&mut self, id: ConnectionId, now_ms: u64) {
+    pub fn connection_lost(&mut self, id: ConnectionId, now_ms: u64) {
         self.state.clock.set(now_ms);
         if let Some(index) = self.state.connections.find(id) {
             self.give_up_claim(id);
             self.detach(index);
-            self.state.vacate(index);
+            self.state.free_slot(index);
         }
     }
 
     /// Whether bytes of the connection are taken in now: it is neither held nor being closed or moved.
-    pub fn is_heard(&mut self, id: ConnectionId) -> bool {
-        self.heard(id).is_some()
+    pub fn is_reading(&mut self, id: ConnectionId) -> bool {
+        self.find_reading(id).is_some()
     }
 
-    fn heard(&self, id: ConnectionId) -> Option<ConnectionIndex> {
+    fn find_reading(&self, id: ConnectionId) -> Option<ConnectionIndex> {
         let index = self.state.connections.find(id)?;
         let connection = &self.state.connections[index];
         (connection.phase() != Phase::Closing && !connection.is_reading_paused()).then_some(index)
@@ -396,9 +404,9 @@ impl<J: Journal> Shard<J> {
     /// The peer has ended the connection as [`Shard::lost`] has it, but by a word of its transport that is to be answered:
     /// what is pending is written, then the connection is closed.
     #[cold]
-    pub fn hang_up(&mut self, id: ConnectionId, now_ms: u64) {
+    pub fn peer_closed(&mut self, id: ConnectionId, now_ms: u64) {
         self.state.clock.set(now_ms);
-        if let Some(index) = self.heard(id) {
+        if let Some(index) = self.find_reading(id) {
             self.detach(index);
             self.close(index);
         }
@@ -406,9 +414,9 @@ impl<J: Journal> Shard<J> {
 
     /// The peer has broken the rules of its transport. It is told `reason` and `why` where its version has a way.
     #[cold]
-    pub fn fail(&mut self, id: ConnectionId, reason: DisconnectReason, why: &str, now_ms: u64) {
+    pub fn transport_error(&mut self, id: ConnectionId, reason: DisconnectReason, why: &str, now_ms: u64) {
         self.state.clock.set(now_ms);
-        if let Some(index) = self.heard(id) {
+        if let Some(index) = self.find_reading(id) {
             self.disconnect(index, reason, why);
         }
     }
@@ -435,39 +443,39 @@ impl<J: Journal> Shard<J> {
     }
 
     /// A connection that the engine asked to close or move is gone.
-    pub fn released(&mut self, id: ConnectionId) {
+    pub fn connection_closed(&mut self, id: ConnectionId) {
         if let Some(index) = self.state.connections.find(id) {
             self.give_up_claim(id);
-            self.state.vacate(index);
+            self.state.free_slot(index);
         }
     }
 
     /// Does what the time and the journal make due.
-    pub(crate) fn do_what_is_due(&mut self) {
-        self.state.look_at_throttled();
+    pub(crate) fn run_due_work(&mut self) {
+        self.state.check_throttled();
         self.state.resume_after_memory();
-        self.state.retry_for_input();
-        self.state.hear_those_who_may_publish();
-        self.state.tend_cold();
-        self.state.release_what_is_safe();
+        self.state.resume_for_input();
+        self.state.resume_rate_limited();
+        self.state.run_spill();
+        self.state.release_durable();
         self.state.clock.collect_due();
-        self.meet_deadlines();
+        self.run_timers();
         self.do_jobs();
         self.drop_expired_retained();
         self.publish_sys();
         self.publish_contracts();
-        self.state.look_at_members();
+        self.state.check_members();
         if self.state.share_queues.any_unanswered() {
-            self.state.answer_more_queues();
+            self.state.report_to_more_queues();
         }
-        self.go_on_scanning();
-        self.settle_overruns();
+        self.continue_scans();
+        self.disconnect_overruns();
     }
 
     /// Does what deadlines that have come ask for. Those of many clients may come at once, each with a will to publish: what is too much
     /// for a turn is left for the next ones.
     #[inline]
-    fn meet_deadlines(&mut self) {
+    fn run_timers(&mut self) {
         if !self.state.clock.has_due() {
             return;
         }
@@ -493,8 +501,8 @@ impl<J: Journal> Shard<J> {
             self.state.clock.next_ms(),
             self.sys.next_ms(),
             self.state.paused_readers.next_retry_ms(),
-            self.state.next_cold_ms(),
-            self.state.memory.throttled.next_look_ms(),
+            self.state.next_spill_ms(),
+            self.state.memory.throttled.next_check_ms(),
             self.state.share_queues.next_due_ms(),
         ];
         let earliest_ms = next.iter().fold(u64::MAX, |earliest_ms, due_ms| earliest_ms.min(due_ms.unwrap_or(u64::MAX)));
@@ -533,11 +541,11 @@ impl<J: Journal> Shard<J> {
         } else {
             self.state.connections.release_output(index);
         }
-        self.unchoke(index, pending_bytes);
+        self.resume_after_output(index, pending_bytes);
         if written > 0
             && let Some(session) = session
         {
-            self.state.pump(session);
+            self.state.send_pending(session);
         }
         self.state.connections[index].pending_bytes() > 0
     }
@@ -554,7 +562,7 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Hears a client again that has taken enough of its output.
-    fn unchoke(&mut self, index: ConnectionIndex, pending_bytes: usize) {
+    fn resume_after_output(&mut self, index: ConnectionIndex, pending_bytes: usize) {
         let enough = pending_bytes <= self.state.memory.output_max_bytes() / 2;
         if enough && self.state.connections[index].is_paused_for(PauseReason::Output) {
             let id = self.state.id(index);
@@ -568,9 +576,9 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Frees what is kept for reuse. To be called when fewer will use it than have.
-    pub fn free_unused(&mut self) {
-        self.state.connections.free_unused();
-        self.state.sessions.free_unused();
+    pub fn shrink(&mut self) {
+        self.state.connections.shrink();
+        self.state.sessions.shrink();
     }
 
     /// What this shard has entered into the account of memory.
@@ -598,23 +606,23 @@ impl<J: Journal> Shard<J> {
     /// Shard 0 does it for all, from time to time: an expired message is not sent even while it is still there.
     fn drop_expired_retained(&mut self) {
         let now_ms = self.state.clock.now_ms();
-        if self.state.context.is_first() && now_ms >= self.next_retained_sweep_ms {
-            let dropped = self.state.context.exchange().drop_expired_retained(now_ms, RETAINED_SWEEP_MAX);
+        if self.state.context.is_first() && now_ms >= self.next_retained_expiry_ms {
+            let dropped = self.state.context.exchange().drop_expired_retained(now_ms, RETAINED_EXPIRY_MAX);
             self.state.counters().dropped_expired.add(dropped as u64);
-            let pause_ms = if dropped == RETAINED_SWEEP_MAX { 1 } else { RETAINED_SWEEP_MS };
-            self.next_retained_sweep_ms = now_ms + pause_ms;
+            let pause_ms = if dropped == RETAINED_EXPIRY_MAX { 1 } else { RETAINED_EXPIRY_MS };
+            self.next_retained_expiry_ms = now_ms + pause_ms;
         }
     }
 
     /// Ends connections whose session's queue has run over, where the settings want that.
-    pub(crate) fn settle_overruns(&mut self) {
+    pub(crate) fn disconnect_overruns(&mut self) {
         while let Some(index) = self.state.connections.next_overrun() {
             self.disconnect(index, DisconnectReason::QuotaExceeded, "the session's queue is full");
         }
     }
 
     /// Why a connection ends, for the log.
-    pub(crate) fn log_end(&self, index: ConnectionIndex, reason: ReasonCode, why: &str) {
+    pub(crate) fn log_disconnect(&self, index: ConnectionIndex, reason: ReasonCode, why: &str) {
         let client =
             self.state.connections[index].session().map_or("", |session| self.state.sessions[session].client_id());
         log::debug!("client {client:?} disconnected: {} (0x{:02x}), {why}", reason.name(), reason.as_u8());

@@ -7,10 +7,10 @@ use tautwire_router::{Exchange, ShardIndex};
 
 use crate::cluster::Mirror;
 use crate::cluster::room::LogPlace;
-use crate::cold::Backlog;
 use crate::counters::{Counter, Counters, Totals};
+use crate::latency::LatencyCounts;
 use crate::shared::Shared;
-use crate::stopwatch::LatencyCounts;
+use crate::spill::Backlog;
 use crate::transcoding::RequestedFormats;
 
 /// This shard among all shards.

@@ -9,14 +9,14 @@ use tautwire_router::{Member, SessionKey, ShareGroup, ShareReceiver};
 use tautwire_session::{Journal, PendingMessage, Receivers, SessionNumber, SubscriptionIds};
 
 use crate::deliver::DeliveryOptions;
+use crate::index::SessionIndex;
 use crate::mutant::{Mutant, is};
-use crate::place::SessionIndex;
 use crate::publish_packets::OutgoingPublish;
 use crate::shard::Shard;
 use crate::state::ShardState;
 
 /// What is on its way to members of one group on other shards is this part of what the output of one connection may hold.
-const TRANSIT_PART: usize = 4;
+const IN_TRANSIT_DIVISOR: usize = 4;
 
 /// When a member of a shared subscription was picked for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,33 +29,33 @@ pub(crate) enum Pick {
 
 impl<J: Journal> Shard<J> {
     /// Takes a message of a shared subscription from another shard.
-    pub(crate) fn take_share(&mut self, receiver: &ShareReceiver, delivery: &PendingMessage) {
+    pub(crate) fn receive_shared(&mut self, receiver: &ShareReceiver, delivery: &PendingMessage) {
         let (key, queued_bytes) = match receiver {
-            ShareReceiver::Queue => return self.state.take_into_queue(delivery),
+            ShareReceiver::Queue => return self.state.receive_into_queue(delivery),
             ShareReceiver::Member(key) => (key, None),
             ShareReceiver::FromQueue { member, queued_bytes } => (member, Some(*queued_bytes)),
         };
-        self.state.note_arrived(key, delivery);
+        self.state.record_arrival(key, delivery);
         match self.state.member_at(key, delivery) {
             Some(session) => self.state.deliver_to_member(session, delivery),
-            None => self.hand_on(*key, delivery.clone()),
+            None => self.redispatch_message(*key, delivery.clone()),
         }
         // Not before: what is published next must not overtake it.
         if let Some(bytes) = queued_bytes {
-            self.state.note_from_queue(delivery, bytes);
+            self.state.record_from_queue(delivery, bytes);
         }
         self.state.end_transit(*key, delivery);
     }
 
     /// Gives a message of a shared subscription, whose chosen member `from` is gone, to another member.
-    pub(crate) fn hand_on(&mut self, from: SessionKey, delivery: PendingMessage) {
+    pub(crate) fn redispatch_message(&mut self, from: SessionKey, delivery: PendingMessage) {
         if self.state.is_in_cluster() && self.state.put_back(from, &delivery) {
             return;
         }
         let group = delivery.share.as_ref().and_then(|filter| self.state.context.exchange().group(filter));
         match group {
             Some(group) => {
-                let Some(message) = self.state.hot(delivery.message.hot()) else { return };
+                let Some(message) = self.state.in_memory(delivery.message.hot()) else { return };
                 let contract = self.state.config.contracts().find(message.topic()).cloned();
                 self.state.deliver_to_share(&group, contract.as_deref(), &mut OutgoingPublish::of(message));
             }
@@ -77,13 +77,13 @@ impl<J: Journal> ShardState<J> {
         let may_wait = qos != QoS::AtMostOnce && !self.is_in_cluster();
         let picked = match may_wait {
             // What waits goes first.
-            true if group.waiting().0 > 0 || self.is_transit_full(group) => None,
+            true if group.waiting().0 > 0 || self.is_in_transit_full(group) => None,
             true => self.pick_with(group, |group| group.pick_with_room(qos)),
             false => self.pick_with(group, ShareGroup::pick),
         };
         let Some((member, here)) = picked else {
             if may_wait && group.has_members() {
-                self.wait_for_member(group, outgoing);
+                self.enqueue_for_member(group, outgoing);
                 return true;
             }
             self.counters().dropped_no_member.add(1);
@@ -99,12 +99,12 @@ impl<J: Journal> ShardState<J> {
             };
             delivery.message = message.into();
         }
-        self.hand_to_member(group, &member, here, delivery, Pick::AtPublish);
+        self.send_to_member(group, &member, here, delivery, Pick::AtPublish);
         true
     }
 
     /// Gives a message to the member of a shared subscription that was chosen, and whose session may be `here`.
-    pub(crate) fn hand_to_member(
+    pub(crate) fn send_to_member(
         &mut self,
         group: &ShareGroup,
         member: &Member,
@@ -117,17 +117,17 @@ impl<J: Journal> ShardState<J> {
             group.note_turn(message.topic(), member.session, self.clock.now_ms());
         }
         if let Some(session) = here {
-            self.note_arrived(&member.session, &delivery);
+            self.record_arrival(&member.session, &delivery);
             self.deliver_to_member(session, &delivery);
             return;
         }
         let may_be_lost = delivery.qos == QoS::AtMostOnce;
         let to = member.session.shard;
-        // A session that is not written down yet is before it gets the message: see `write_for_group`.
+        // A session that is not written down yet is before it gets the message: see `persist_for_group`.
         let is_written = J::KEEPS && !may_be_lost && (member.number.is_some() || group.lasts());
         let handed = delivery.message.hot().filter(|_| is_written).map(|message| {
             let number = member.number.unwrap_or(SessionNumber::OF_NONE);
-            self.write_handed(to, message, Receivers::Member(number, group.filter()))
+            self.persist_forwarded(to, message, Receivers::Member(number, group.filter()))
         });
         let read_at_us = self.latency_recorder.read_at_us();
         let ShardState { outboxes, memory, .. } = self;
@@ -149,14 +149,14 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// Whether as much is on its way to members on other shards as these can take for sure. More of it could come back, out of order.
-    pub(crate) fn is_transit_full(&self, group: &ShareGroup) -> bool {
+    pub(crate) fn is_in_transit_full(&self, group: &ShareGroup) -> bool {
         let bytes = group.in_transit_bytes();
-        bytes > 0 && bytes >= self.transit_max_bytes()
+        bytes > 0 && bytes >= self.in_transit_max_bytes()
     }
 
     /// Bytes of messages that may be on their way to the members of one group. A member without so much room for output takes none.
-    pub(crate) fn transit_max_bytes(&self) -> usize {
-        self.memory.output_max_bytes() / TRANSIT_PART
+    pub(crate) fn in_transit_max_bytes(&self) -> usize {
+        self.memory.output_max_bytes() / IN_TRANSIT_DIVISOR
     }
 
     /// A message has arrived that was on its way to a member. Once nothing else is, the queue of the group goes on.
@@ -198,12 +198,12 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// Room for a message has been taken on a shard, and the message is here.
-    fn note_arrived(&self, member: &SessionKey, delivery: &PendingMessage) {
+    fn record_arrival(&self, member: &SessionKey, delivery: &PendingMessage) {
         if delivery.qos != QoS::AtMostOnce
             && !self.is_in_cluster()
-            && let Some(room) = self.sessions.at(member).and_then(|session| self.sessions.room(session))
+            && let Some(room) = self.sessions.at(member).and_then(|session| self.sessions.member_credit(session))
         {
-            room.note_arrived();
+            room.record_arrival();
         }
     }
 
@@ -220,11 +220,11 @@ impl<J: Journal> ShardState<J> {
     }
 
     fn deliver_to_member(&mut self, session: SessionIndex, delivery: &PendingMessage) {
-        if !self.may_start_shared(session, delivery) && !is(Mutant::QueuesForMembers) {
+        if !self.can_start_shared(session, delivery) && !is(Mutant::QueuesForMembers) {
             return self.return_to_group(session, delivery);
         }
-        if J::KEEPS && delivery.qos != QoS::AtMostOnce && !self.is_written_whole(session) {
-            self.write_for_group(session, delivery);
+        if J::KEEPS && delivery.qos != QoS::AtMostOnce && !self.is_fully_persistent(session) {
+            self.persist_for_group(session, delivery);
         }
         let options = DeliveryOptions {
             qos: delivery.qos,
@@ -233,14 +233,14 @@ impl<J: Journal> ShardState<J> {
             share: delivery.share.as_ref(),
             is_shared: false,
         };
-        let Some(message) = self.hot(delivery.message.hot()) else { return };
+        let Some(message) = self.in_memory(delivery.message.hot()) else { return };
         let mut outgoing = OutgoingPublish::of(message);
         self.deliver(session, &mut outgoing, options);
         if self.tap.is_open() {
             self.trace_member(&outgoing.message, session, delivery.qos);
         }
         self.watch_shared(session, delivery.qos);
-        self.update_room(session);
+        self.update_credit(session);
     }
 }
 

@@ -6,12 +6,12 @@ use tautwire_memory::Memory;
 use tautwire_router::{Exchange, random};
 
 use crate::cluster::Mirror;
-use crate::cold::Backlog;
+use crate::config::ConfigCell;
 use crate::counters::Counters;
+use crate::latency::LatencyCounts;
 use crate::quotas::UserUsageTable;
-use crate::regime::Board;
 use crate::settings::Settings;
-use crate::stopwatch::LatencyCounts;
+use crate::spill::Backlog;
 use crate::throttle::Throttle;
 use crate::transcoding::RequestedFormats;
 
@@ -19,7 +19,7 @@ use crate::transcoding::RequestedFormats;
 #[derive(Clone)]
 pub struct Shared {
     /// Settings, access rules and contracts.
-    pub board: Arc<Board>,
+    pub config_cell: Arc<ConfigCell>,
     /// Interest, shared subscriptions, retained messages.
     pub exchange: Arc<Exchange>,
     /// The counters of each shard, by its number, and behind them others for what no shard counts.
@@ -49,7 +49,7 @@ impl Shared {
         let shards = exchange.shards();
         let limits = settings.memory_limits();
         Shared {
-            board: Arc::new(Board::new(settings, shards)),
+            config_cell: Arc::new(ConfigCell::new(settings, shards)),
             users: Arc::default(),
             requested_formats: Arc::default(),
             backlog: Arc::default(),

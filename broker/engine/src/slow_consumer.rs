@@ -32,7 +32,7 @@ impl SlowConsumer {
 
     /// Whether the publisher takes the consequence, and not the session.
     #[inline]
-    pub(crate) fn holds_publishers(self) -> bool {
+    pub(crate) fn affects_publishers(self) -> bool {
         matches!(self, SlowConsumer::Refuse | SlowConsumer::PausePublisher)
     }
 }
@@ -65,8 +65,8 @@ impl SlowConsumers {
 
     /// Whether publishers may have to take the consequence at all.
     #[inline]
-    pub(crate) fn may_hold_publishers(&self) -> bool {
+    pub(crate) fn can_affect_publishers(&self) -> bool {
         let rules = || self.topics.iter().chain(&self.users);
-        self.default.holds_publishers() || rules().any(|(_, policy)| policy.holds_publishers())
+        self.default.affects_publishers() || rules().any(|(_, policy)| policy.affects_publishers())
     }
 }

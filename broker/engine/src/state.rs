@@ -5,33 +5,33 @@ use tautwire_protocol::Packet;
 use tautwire_router::ShardIndex;
 use tautwire_session::{Change, Journal, PendingMessage, Record, RetainedChange, SessionNumber, share_of_queue};
 
+use crate::admin_query::AdminQueries;
 use crate::clock::Clock;
 use crate::cluster::Seat;
-use crate::cold::ColdRoom;
 use crate::connections::{Connections, PauseReason};
 use crate::counters::Counters;
 use crate::current_config::CurrentConfig;
 use crate::drops::DropReason;
+use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::jobs::Jobs;
-use crate::logbook::Logbook;
-use crate::lost::EpisodeLog;
+use crate::journal_writer::JournalWriter;
+use crate::latency::LatencyRecorder;
 use crate::memory_budget::MemoryBudget;
+use crate::message_loss::LossLog;
 use crate::metered::MeteredFilters;
 use crate::mutant::{Mutant, is};
-use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::paused_readers::PausedReaders;
 use crate::publish_packets::{OutgoingPublish, PublishPackets};
 use crate::quota_state::QuotaState;
 use crate::scans::Scans;
 use crate::sessions::Sessions;
 use crate::shard_context::ShardContext;
+use crate::shard_outbox::ShardOutboxes;
 use crate::share_queue::ShareQueues;
 use crate::shared::Shared;
-use crate::stopwatch::Stopwatch;
-use crate::survey::Surveys;
-use crate::tap::TapRoom;
-use crate::transit::Transit;
-use crate::waiting::Waiting;
-use crate::wheel::Timer;
+use crate::spill::SpillState;
+use crate::tap::TapState;
+use crate::timer_wheel::Timer;
 use crate::work_budget::WorkBudget;
 
 /// All of a shard but its subscriptions: rooms, and the steps that need several of them.
@@ -49,17 +49,17 @@ pub(crate) struct ShardState<J: Journal> {
     pub(crate) connections: Connections,
     pub(crate) sessions: Sessions,
     /// What waits to be sent to other shards.
-    pub(crate) outboxes: Transit,
+    pub(crate) outboxes: ShardOutboxes,
     /// Who is not heard until something happens elsewhere.
-    pub(crate) paused_readers: Waiting,
+    pub(crate) paused_readers: PausedReaders,
     /// What is written down, and who waits for it to be safe.
-    pub(crate) log: Logbook<J>,
+    pub(crate) log: JournalWriter<J>,
     /// What this shard's clients hold, and what still fits.
     pub(crate) memory: MemoryBudget,
     /// What has been done, so that a turn ends.
     pub(crate) work_budget: WorkBudget,
     /// How long it takes.
-    pub(crate) latency_recorder: Stopwatch,
+    pub(crate) latency_recorder: LatencyRecorder,
     /// The packets of the message at hand.
     pub(crate) packets: PublishPackets,
     /// Work that goes on over several turns.
@@ -69,13 +69,13 @@ pub(crate) struct ShardState<J: Journal> {
     /// Queues of shared subscriptions.
     pub(crate) share_queues: ShareQueues,
     /// What operators want to know.
-    pub(crate) admin_queries: Surveys,
+    pub(crate) admin_queries: AdminQueries,
     /// Messages that are not in memory.
-    pub(crate) spill: ColdRoom,
+    pub(crate) spill: SpillState,
     /// Which sessions lose messages.
-    pub(crate) episodes: EpisodeLog,
+    pub(crate) episodes: LossLog,
     /// Who watches what is published.
-    pub(crate) tap: TapRoom,
+    pub(crate) tap: TapState,
     /// By which topic filters messages are counted.
     pub(crate) metered: MeteredFilters,
     /// What the shard knows of its cluster, where the broker is one of several.
@@ -85,8 +85,8 @@ pub(crate) struct ShardState<J: Journal> {
 impl<J: Journal> ShardState<J> {
     pub(crate) fn new(shard: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> ShardState<J> {
         let context = ShardContext::new(shard, &shared);
-        let Shared { board, memory, throttle, users, .. } = shared;
-        let config = board.current();
+        let Shared { config_cell, memory, throttle, users, .. } = shared;
+        let config = config_cell.current();
         let settings = &config.settings;
         let share = Share::new(memory, usize::from(shard.0));
         ShardState {
@@ -94,20 +94,20 @@ impl<J: Journal> ShardState<J> {
             clock: Clock::new(now_ms),
             connections: Connections::new(share.ledger()),
             sessions: Sessions::new(shard, share.ledger()),
-            outboxes: Transit::new(context.exchange().shards()),
-            paused_readers: Waiting::default(),
-            log: Logbook::new(journal),
+            outboxes: ShardOutboxes::new(context.exchange().shards()),
+            paused_readers: PausedReaders::default(),
+            log: JournalWriter::new(journal),
             memory: MemoryBudget::new(share, settings.connection_output_bytes, throttle),
             work_budget: WorkBudget::default(),
-            latency_recorder: Stopwatch::default(),
+            latency_recorder: LatencyRecorder::default(),
             packets: PublishPackets::default(),
             jobs: Jobs::default(),
             scans: Scans::default(),
             share_queues: ShareQueues::default(),
-            admin_queries: Surveys::default(),
-            spill: ColdRoom::default(),
-            episodes: EpisodeLog::default(),
-            tap: TapRoom::default(),
+            admin_queries: AdminQueries::default(),
+            spill: SpillState::default(),
+            episodes: LossLog::default(),
+            tap: TapState::default(),
             metered: config.metered().clone(),
             config: CurrentConfig::new(&config),
             cluster: None,
@@ -132,7 +132,7 @@ impl<J: Journal> ShardState<J> {
     #[inline]
     pub(crate) fn end_turn_timing(&mut self, now_us: u64) {
         let ShardState { latency_recorder, context, .. } = self;
-        latency_recorder.stop(now_us, context.latencies());
+        latency_recorder.finish(now_us, context.latencies());
     }
 
     // Connections.
@@ -158,10 +158,10 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// Frees the place. The owner of the socket has closed it or given it away.
-    pub(crate) fn vacate(&mut self, index: ConnectionIndex) {
+    pub(crate) fn free_slot(&mut self, index: ConnectionIndex) {
         self.discard_output(index);
         self.connections.release_output(index);
-        self.connections.vacate(index);
+        self.connections.free_slot(index);
         self.counters().connections.subtract(1);
     }
 
@@ -226,16 +226,16 @@ impl<J: Journal> ShardState<J> {
     /// then.
     pub(crate) fn end_session(&mut self, index: SessionIndex) -> Option<SessionNumber> {
         self.end_episode(index);
-        self.end_neglect(index);
-        let number = self.write_ended(index);
-        let is_of_client = share_of_queue(self.sessions[index].name()).is_none();
+        self.clear_neglect(index);
+        let number = self.persist_ended(index);
+        let is_client_session = share_of_queue(self.sessions[index].name()).is_none();
         self.sessions.end(index);
-        self.counters().sessions.subtract(u64::from(is_of_client));
+        self.counters().sessions.subtract(u64::from(is_client_session));
         number
     }
 
     pub(crate) fn arm_session(&mut self, index: SessionIndex, at_ms: u64) {
-        self.clock.arm(Timer::Session(index), at_ms, |at_ms| self.sessions.place(index).arm(at_ms));
+        self.clock.arm(Timer::Session(index), at_ms, |at_ms| self.sessions.entry(index).arm(at_ms));
     }
 
     /// Remembers that a session did not get a message, for operators who ask why.
@@ -259,21 +259,21 @@ impl<J: Journal> ShardState<J> {
             self.counters().stored_messages.add(1);
             self.counters().stored_bytes.add(delivery.counted_bytes() as u64);
         }
-        self.write_down(index, &change);
+        self.persist(index, &change);
         if self.is_in_cluster() {
             return self.commit_in_cluster(index, change);
         }
         let queues = J::KEEPS && matches!(change, Change::Queued(_));
         let sends = J::KEEPS && matches!(change, Change::Started(_) | Change::StartedQueued);
-        if let Some(gone) = self.sessions.place(index).apply(change) {
+        if let Some(gone) = self.sessions.entry(index).apply(change) {
             self.uncount_stored(&gone);
         }
         self.open_throttled(index);
         if queues {
-            self.list_for_cooling(index);
+            self.queue_for_spill(index);
         }
         if queues || sends {
-            self.rest_before_cooling(index);
+            self.delay_spill(index);
         }
     }
 
@@ -286,7 +286,7 @@ impl<J: Journal> ShardState<J> {
             Some(message) if !outgoing.message.payload.is_empty() => RetainedChange::Set(message.clone()),
             _ => RetainedChange::Cleared(outgoing.message.topic.into()),
         };
-        self.log.note(Record::Retained { sequence, change: &change });
+        self.log.record_for_packet(Record::Retained { sequence, change: &change });
     }
 
     /// Counts all messages of a session that is taken on as a whole.

@@ -12,27 +12,27 @@ use tautwire_session::{Change, Journal, SubscriptionRecord, subscription_bytes};
 use crate::access::CheckBudget;
 use crate::ack::Ack;
 use crate::connections::{LoadQueue, Replay};
-use crate::jobs::Begun;
-use crate::place::{ConnectionIndex, SessionIndex};
-use crate::route::{CAME_ALONG, Subscription};
+use crate::index::{ConnectionIndex, SessionIndex};
+use crate::jobs::PartialSubscribe;
+use crate::route::{MIGRATED, Subscription};
 use crate::shard::Shard;
 use crate::transcoding::{self, FormatRequest};
 
 /// A packet with more filters is worked off over several turns.
 const FILTERS_PER_TURN: usize = 64;
 /// So is what is left of one whose checks by the access rules take more steps.
-const CHECK_STEPS_AT_ONCE: usize = 64;
+const INLINE_CHECK_STEPS_MAX: usize = 64;
 
 /// Why a subscription is not made.
-enum NotMade {
+enum SubscribeError {
     Refused(SubscribeReason),
     /// It is not known yet whether the access rules allow it.
     Unfinished,
 }
 
-impl From<SubscribeReason> for NotMade {
-    fn from(reason: SubscribeReason) -> NotMade {
-        NotMade::Refused(reason)
+impl From<SubscribeReason> for SubscribeError {
+    fn from(reason: SubscribeReason) -> SubscribeError {
+        SubscribeError::Refused(reason)
     }
 }
 
@@ -44,19 +44,19 @@ impl<J: Journal> Shard<J> {
             return;
         }
         let packet = || Packet::Subscribe(*subscribe);
-        if self.has_put_filters_off(index, session, subscribe.requests.len(), packet) {
+        if self.try_defer_filters(index, session, subscribe.requests.len(), packet) {
             return;
         }
-        let mut checks = CheckBudget::with_steps(CHECK_STEPS_AT_ONCE);
+        let mut checks = CheckBudget::with_steps(INLINE_CHECK_STEPS_MAX);
         let mut reasons = Vec::with_capacity(subscribe.requests.len());
         let mut replays = Vec::new();
         // [MQTT-3.8.4-5]
         for request in subscribe.requests.iter() {
             let made = self.subscribe_one(index, session, subscribe, &request, reasons.len(), &mut checks);
             let Some((reason, replay)) = made else {
-                self.state.jobs.note_done_at_once(checks.steps_taken());
-                let begun = Begun { reasons, replays, checks };
-                if !self.put_filters_off(index, session, &packet(), begun) {
+                self.state.jobs.record_inline_steps(checks.steps_taken());
+                let begun = PartialSubscribe { reasons, replays, checks };
+                if !self.defer_filters(index, session, &packet(), begun) {
                     self.refuse_filters(index);
                 }
                 return;
@@ -64,13 +64,13 @@ impl<J: Journal> Shard<J> {
             reasons.push(reason);
             replays.extend(replay);
         }
-        self.state.jobs.note_done_at_once(checks.steps_taken());
+        self.state.jobs.record_inline_steps(checks.steps_taken());
         // Every thread routes by the new subscriptions already, so the acknowledgement keeps what it promises.
         self.state.acknowledge(index, Ack::Subscribed(subscribe.packet_id, reasons.into()));
         for replay in replays {
             self.state.add_replay(index, replay);
         }
-        self.state.pump(session);
+        self.state.send_pending(session);
     }
 
     /// Makes the subscription `nth` of a packet, or refuses it; gives the retained messages that are owed for it. `None` where `checks`
@@ -89,7 +89,7 @@ impl<J: Journal> Shard<J> {
             .map(|mount| transcoding::mounted_filter(mount, request.filter))
         {
             None => self.subscribe_to(index, session, subscribe, request, nth, checks),
-            Some(filter) => filter.map_err(NotMade::from).and_then(|filter| {
+            Some(filter) => filter.map_err(SubscribeError::from).and_then(|filter| {
                 let filter = TopicFilter::new(&filter).map_err(|_| SubscribeReason::TopicFilterInvalid)?;
                 let request = SubscriptionRequest { filter, ..*request };
                 self.subscribe_to(index, session, subscribe, &request, nth, checks)
@@ -97,8 +97,8 @@ impl<J: Journal> Shard<J> {
         };
         Some(match made {
             Ok((qos, replay)) => (granted_reason(qos), replay),
-            Err(NotMade::Unfinished) => return None,
-            Err(NotMade::Refused(reason)) => {
+            Err(SubscribeError::Unfinished) => return None,
+            Err(SubscribeError::Refused(reason)) => {
                 self.state.counters().subscriptions_refused.add(1);
                 // 3.1.1 knows one failure, 0x80.
                 let is_v5 = self.state.connections[index].is_v5();
@@ -116,7 +116,7 @@ impl<J: Journal> Shard<J> {
         request: &SubscriptionRequest<'_>,
         nth: usize,
         checks: &mut CheckBudget,
-    ) -> Result<(QoS, Option<Replay>), NotMade> {
+    ) -> Result<(QoS, Option<Replay>), SubscribeError> {
         let identifier = subscribe.properties.subscription_identifier();
         let granted = self.check_subscription(index, session, request, identifier, checks);
         let wanted = transcoding::accepted_format(subscribe)
@@ -140,7 +140,7 @@ impl<J: Journal> Shard<J> {
             return;
         }
         let packet = || Packet::Unsubscribe(*unsubscribe);
-        if self.has_put_filters_off(index, session, unsubscribe.filters.len(), packet) {
+        if self.try_defer_filters(index, session, unsubscribe.filters.len(), packet) {
             return;
         }
         // [MQTT-3.10.4-6]
@@ -192,17 +192,17 @@ impl<J: Journal> Shard<J> {
     /// A packet with many filters is worked off over several turns; so is one with few, where the turn has done enough. Says
     /// whether that is so, or the connection has ended.
     #[inline]
-    fn has_put_filters_off<'p>(
+    fn try_defer_filters<'p>(
         &mut self,
         index: ConnectionIndex,
         session: SessionIndex,
         filters: usize,
         packet: impl FnOnce() -> Packet<'p>,
     ) -> bool {
-        if filters <= FILTERS_PER_TURN && self.state.jobs.may_do_at_once(filters) {
+        if filters <= FILTERS_PER_TURN && self.state.jobs.try_take_steps(filters) {
             return false;
         }
-        let is_put_off = self.put_filters_off(index, session, &packet(), Begun::default());
+        let is_put_off = self.defer_filters(index, session, &packet(), PartialSubscribe::default());
         if !is_put_off && filters > FILTERS_PER_TURN {
             self.refuse_filters(index);
             return true;
@@ -218,17 +218,17 @@ impl<J: Journal> Shard<J> {
 
     /// False where there is no memory for the packet.
     #[cold]
-    fn put_filters_off(
+    fn defer_filters(
         &mut self,
         index: ConnectionIndex,
         session: SessionIndex,
         packet: &Packet<'_>,
-        begun: Begun,
+        begun: PartialSubscribe,
     ) -> bool {
         let len = packet.encoded_len(self.state.connections[index].version()).unwrap_or(0);
         let fits = self.state.memory.share().admits(self.state.client_bytes(session), len).is_ok();
         match packet.to_owned_packet().ok().filter(|_| fits) {
-            Some(packet) => self.begin_filters(self.state.id(index), packet, len, begun),
+            Some(packet) => self.start_filter_job(self.state.id(index), packet, len, begun),
             None => return false,
         }
         true
@@ -242,11 +242,11 @@ impl<J: Journal> Shard<J> {
         request: &SubscriptionRequest<'_>,
         identifier: Option<SubscriptionId>,
         checks: &mut CheckBudget,
-    ) -> Result<QoS, NotMade> {
+    ) -> Result<QoS, SubscribeError> {
         let settings = self.state.config.settings();
         let filter = request.filter;
         let levels = || filter.as_str().bytes().filter(|byte| *byte == b'/').count() + 1;
-        let told = || self.state.told(index);
+        let told = || self.state.server_limits(index);
         if filter.share().is_some() && !settings.shared_subscription_available && !told().shared_subscription_available
         {
             return Err(SubscribeReason::SharedSubscriptionsNotSupported.into());
@@ -269,7 +269,7 @@ impl<J: Journal> Shard<J> {
         match self.state.may_subscribe(index, filter, request.options.qos, checks) {
             Some(true) => {}
             Some(false) => return Err(SubscribeReason::NotAuthorized.into()),
-            None => return Err(NotMade::Unfinished),
+            None => return Err(SubscribeError::Unfinished),
         }
         let held = self.state.sessions[session].subscriptions();
         let is_new = held.get(filter.as_str()).is_none();
@@ -293,7 +293,7 @@ impl<J: Journal> Shard<J> {
             self.state.counters().subscriptions_refused_for_user.add(1);
             return Err(SubscribeReason::QuotaExceeded.into());
         }
-        if is_new && self.state.has_no_disk_for_session(session).is_some() {
+        if is_new && self.state.disk_error_for_session(session).is_some() {
             self.state.counters().refused_disk.add(1);
             return Err(SubscribeReason::QuotaExceeded.into());
         }
@@ -388,7 +388,7 @@ impl<J: Journal> Shard<J> {
     ) -> Option<Scan> {
         let node = self.table.tree.entry(wanted.filter);
         let any = self.table.tree.values(node).is_empty();
-        let lasts = self.state.is_written_whole(session);
+        let is_persistent = self.state.is_fully_persistent(session);
         if any {
             self.state.listen(wanted.filter);
         }
@@ -397,20 +397,20 @@ impl<J: Journal> Shard<J> {
         }
         let key = (session, wanted.format, wanted.by_filter);
         let is_new = || self.table.tree.get_by_key(node, &key, Subscription::key).is_none();
-        let change = InterestChange { any, lasting: lasts && is_new() };
+        let change = InterestChange { any, lasting: is_persistent && is_new() };
         let (since, scan) =
             self.state.context.exchange().subscribe(self.state.context.shard(), wanted.filter, change, retained_wanted);
         let came_along = self.state.is_in_cluster() && self.state.sessions.connection(session).is_none();
         let subscription = Subscription {
             session,
             identifier: record.identifier,
-            since: if came_along { CAME_ALONG } else { since },
+            since: if came_along { MIGRATED } else { since },
             qos: record.options.qos,
             no_local: record.options.no_local,
             retain_as_published: record.options.retain_as_published,
             format: wanted.format,
             by_filter: wanted.by_filter,
-            lasts,
+            is_persistent,
         };
         let replaced = self.table.tree.insert_sorted_by_key(node, subscription, Subscription::key);
         if let Some(old) = replaced {
@@ -433,7 +433,7 @@ impl<J: Journal> Shard<J> {
         record: &SubscriptionRecord,
     ) {
         let key = self.state.sessions.key(session);
-        let room = self.state.sessions.place(session).room();
+        let room = self.state.sessions.entry(session).member_credit();
         let number = self.state.number_in_log(session);
         let member = Member {
             session: key,
@@ -447,7 +447,7 @@ impl<J: Journal> Shard<J> {
         let exchange = self.state.context.exchange();
         exchange.join(filter.as_str(), matched, member);
         let waits = exchange.group(filter.as_str()).filter(|group| group.waiting().0 > 0);
-        self.state.update_room(session);
+        self.state.update_credit(session);
         if let Some(group) = waits {
             self.state.report_to_queue(group.filter(), key);
         }
@@ -468,7 +468,8 @@ impl<J: Journal> Shard<J> {
         }
         let Some(node) = self.table.tree.find(wanted.filter) else { return };
         let key = (session, wanted.format, wanted.by_filter);
-        let lasting = self.table.tree.remove_by_key(node, &key, Subscription::key).is_some_and(|held| held.lasts);
+        let lasting =
+            self.table.tree.remove_by_key(node, &key, Subscription::key).is_some_and(|held| held.is_persistent);
         let any = self.table.tree.prune(node);
         if any {
             self.state.unlisten(wanted.filter);

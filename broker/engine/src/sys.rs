@@ -10,43 +10,43 @@ use tautwire_session::Journal;
 
 use crate::counters::Totals;
 use crate::publish_packets::OutgoingPublish;
-use crate::route::Publisher;
+use crate::route::MessageSource;
 use crate::settings::Settings;
 use crate::shard::Shard;
 
 const VERSION: &str = concat!("tautwire ", env!("CARGO_PKG_VERSION"));
 
 /// Something that is counted, by the name of its topic.
-pub(crate) struct Counted {
+pub(crate) struct CounterTopic {
     pub(crate) name: &'static str,
     pub(crate) counter: fn(&Totals) -> u64,
 }
 
 /// What each broker says of itself, and what of several brokers is added up.
-pub(crate) const SUMMED: [Counted; 10] = [
-    Counted { name: "clients/connected", counter: |totals| totals.sessions_connected },
-    Counted { name: "messages/received", counter: |totals| totals.packets_received },
-    Counted { name: "messages/sent", counter: |totals| totals.packets_sent },
-    Counted { name: "publish/messages/received", counter: |totals| totals.publishes_received },
-    Counted { name: "publish/messages/sent", counter: |totals| totals.publishes_sent },
-    Counted { name: "publish/messages/dropped", counter: Totals::dropped },
-    Counted { name: "publish/bytes/received", counter: |totals| totals.publish_bytes_received },
-    Counted { name: "publish/bytes/sent", counter: |totals| totals.publish_bytes_sent },
-    Counted { name: "bytes/received", counter: |totals| totals.bytes_received },
-    Counted { name: "bytes/sent", counter: |totals| totals.bytes_sent },
+pub(crate) const SUMMED: [CounterTopic; 10] = [
+    CounterTopic { name: "clients/connected", counter: |totals| totals.sessions_connected },
+    CounterTopic { name: "messages/received", counter: |totals| totals.packets_received },
+    CounterTopic { name: "messages/sent", counter: |totals| totals.packets_sent },
+    CounterTopic { name: "publish/messages/received", counter: |totals| totals.publishes_received },
+    CounterTopic { name: "publish/messages/sent", counter: |totals| totals.publishes_sent },
+    CounterTopic { name: "publish/messages/dropped", counter: Totals::dropped },
+    CounterTopic { name: "publish/bytes/received", counter: |totals| totals.publish_bytes_received },
+    CounterTopic { name: "publish/bytes/sent", counter: |totals| totals.publish_bytes_sent },
+    CounterTopic { name: "bytes/received", counter: |totals| totals.bytes_received },
+    CounterTopic { name: "bytes/sent", counter: |totals| totals.bytes_sent },
 ];
 
 /// What is averaged, below `load/`.
-const RATES: [Counted; 9] = [
-    Counted { name: "messages/received", counter: |totals| totals.packets_received },
-    Counted { name: "messages/sent", counter: |totals| totals.packets_sent },
-    Counted { name: "publish/dropped", counter: Totals::dropped },
-    Counted { name: "publish/received", counter: |totals| totals.publishes_received },
-    Counted { name: "publish/sent", counter: |totals| totals.publishes_sent },
-    Counted { name: "bytes/received", counter: |totals| totals.bytes_received },
-    Counted { name: "bytes/sent", counter: |totals| totals.bytes_sent },
-    Counted { name: "sockets", counter: |totals| totals.connections_accepted },
-    Counted { name: "connections", counter: |totals| totals.connects },
+const RATES: [CounterTopic; 9] = [
+    CounterTopic { name: "messages/received", counter: |totals| totals.packets_received },
+    CounterTopic { name: "messages/sent", counter: |totals| totals.packets_sent },
+    CounterTopic { name: "publish/dropped", counter: Totals::dropped },
+    CounterTopic { name: "publish/received", counter: |totals| totals.publishes_received },
+    CounterTopic { name: "publish/sent", counter: |totals| totals.publishes_sent },
+    CounterTopic { name: "bytes/received", counter: |totals| totals.bytes_received },
+    CounterTopic { name: "bytes/sent", counter: |totals| totals.bytes_sent },
+    CounterTopic { name: "sockets", counter: |totals| totals.connections_accepted },
+    CounterTopic { name: "connections", counter: |totals| totals.connects },
 ];
 const WINDOWS: [(&str, f64); 3] = [("1min", 60.0), ("5min", 300.0), ("15min", 900.0)];
 
@@ -94,7 +94,7 @@ impl SysTopics {
     fn average(&mut self, totals: &Totals, now_ms: u64) {
         let elapsed_s = (now_ms - self.last_ms) as f64 / 1000.0;
         if elapsed_s > 0.0 {
-            for (averages, Counted { counter, .. }) in self.loads.iter_mut().zip(RATES) {
+            for (averages, CounterTopic { counter, .. }) in self.loads.iter_mut().zip(RATES) {
                 let per_minute = counter(totals).wrapping_sub(counter(&self.last)) as f64 * 60.0 / elapsed_s;
                 for (average, (_, window_s)) in averages.iter_mut().zip(WINDOWS) {
                     let keep = (-elapsed_s / window_s).exp();
@@ -138,12 +138,12 @@ impl<J: Journal> Shard<J> {
             ("subscriptions/count", totals.subscriptions),
             ("shared_subscriptions/count", self.state.context.exchange().shares() as u64),
         ];
-        let summed = SUMMED.iter().map(|Counted { name, counter }| (*name, counter(&totals)));
+        let summed = SUMMED.iter().map(|CounterTopic { name, counter }| (*name, counter(&totals)));
         for (name, value) in summed.chain(values) {
             self.publish_sys_topic(name, format_args!("{value}"));
         }
         let mut topic = String::new();
-        for (row, Counted { name, .. }) in RATES.iter().enumerate() {
+        for (row, CounterTopic { name, .. }) in RATES.iter().enumerate() {
             for (column, (window, _)) in WINDOWS.iter().enumerate() {
                 topic.clear();
                 // Writing to a string does not fail.
@@ -193,7 +193,7 @@ impl<J: Journal> Shard<J> {
             .exchange()
             .retained_message(topic)
             .is_some_and(|held| held.hot().is_some_and(|held| held.payload() == message.payload));
-        if !unchanged && self.publish(&mut OutgoingPublish::new(message), Publisher::Broker).is_err() {
+        if !unchanged && self.publish(&mut OutgoingPublish::new(message), MessageSource::Broker).is_err() {
             log::warn!("{topic} was not published: the broker retains as much as it may");
         }
     }

@@ -10,17 +10,17 @@ use tautwire_message::MessageRef;
 use tautwire_protocol::{QoS, topic_matches};
 use tautwire_session::{Journal, parts_of_name};
 
-use crate::regime::Regime;
-use crate::route::Publisher;
+use crate::config::ConfigSnapshot;
+use crate::route::MessageSource;
 use crate::state::ShardState;
-use crate::trace::TraceRoom;
+use crate::trace::TraceState;
 
 /// So much of a payload is copied.
 const TAPPED_PAYLOAD_MAX_BYTES: usize = 4 * 1024;
 
 /// A message that somebody watches.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Tapped {
+pub struct TappedMessage {
     /// When it was published, in milliseconds since the Unix epoch.
     pub at_ms: u64,
     /// Its topic, mount point included.
@@ -40,10 +40,13 @@ pub struct Tapped {
 }
 
 /// Says the sizes, never the payload.
-impl fmt::Debug for Tapped {
+impl fmt::Debug for TappedMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tapped { topic, payload_bytes, .. } = self;
-        f.debug_struct("Tapped").field("topic", topic).field("payload_bytes", payload_bytes).finish_non_exhaustive()
+        let TappedMessage { topic, payload_bytes, .. } = self;
+        f.debug_struct("TappedMessage")
+            .field("topic", topic)
+            .field("payload_bytes", payload_bytes)
+            .finish_non_exhaustive()
     }
 }
 
@@ -54,7 +57,7 @@ pub struct Tap {
     /// The second at hand, and how many messages have been taken in it.
     window: AtomicU64,
     skipped: AtomicU64,
-    sink: Box<dyn Fn(Tapped) -> bool + Send + Sync>,
+    sink: Box<dyn Fn(TappedMessage) -> bool + Send + Sync>,
 }
 
 impl fmt::Debug for Tap {
@@ -69,7 +72,7 @@ impl fmt::Debug for Tap {
 impl Tap {
     /// One for the messages that `filter` covers, at most `rate_per_s` in a second over all shards. `sink` is called on the shards' threads: it
     /// must not wait, and says whether there was room.
-    pub fn new(filter: Box<str>, rate_per_s: u32, sink: impl Fn(Tapped) -> bool + Send + Sync + 'static) -> Tap {
+    pub fn new(filter: Box<str>, rate_per_s: u32, sink: impl Fn(TappedMessage) -> bool + Send + Sync + 'static) -> Tap {
         let (window, skipped) = (AtomicU64::new(0), AtomicU64::new(0));
         Tap { filter, rate_per_s, window, skipped, sink: Box::new(sink) }
     }
@@ -79,7 +82,7 @@ impl Tap {
         self.skipped.swap(0, Ordering::Relaxed)
     }
 
-    fn offer(&self, now_ms: u64, make: impl FnOnce() -> Tapped) {
+    fn try_send(&self, now_ms: u64, make: impl FnOnce() -> TappedMessage) {
         if !self.admits(now_ms) || !(self.sink)(make()) {
             self.skipped.fetch_add(1, Ordering::Relaxed);
         }
@@ -98,16 +101,16 @@ impl Tap {
 
 /// Those who watch, as one shard knows them, and who wants traces.
 #[derive(Debug, Default)]
-pub(crate) struct TapRoom {
+pub(crate) struct TapState {
     is_open: bool,
     taps: Arc<[Arc<Tap>]>,
-    pub(crate) traces: TraceRoom,
+    pub(crate) traces: TraceState,
 }
 
-impl TapRoom {
-    pub(crate) fn take_on(&mut self, config: &Regime) {
+impl TapState {
+    pub(crate) fn apply(&mut self, config: &ConfigSnapshot) {
         self.taps = config.taps.clone();
-        self.traces.take_on(config.tracer.clone());
+        self.traces.apply(config.tracer.clone());
         self.is_open = !self.taps.is_empty() || self.traces.is_wanted();
     }
 
@@ -121,14 +124,14 @@ impl TapRoom {
 impl<J: Journal> ShardState<J> {
     /// Shows a message that has been published to those who watch.
     #[cold]
-    pub(crate) fn show(&self, message: &MessageRef<'_>, publisher: Publisher) {
+    pub(crate) fn notify_taps(&self, message: &MessageRef<'_>, publisher: MessageSource) {
         for tap in self.tap.taps.iter().filter(|tap| topic_matches(&tap.filter, message.topic)) {
-            tap.offer(self.clock.now_ms(), || {
+            tap.try_send(self.clock.now_ms(), || {
                 let client_id = match publisher {
-                    Publisher::Session(session) => Some(parts_of_name(self.sessions[session].name()).1.into()),
-                    Publisher::Broker | Publisher::Shard | Publisher::Log(_) => None,
+                    MessageSource::Session(session) => Some(parts_of_name(self.sessions[session].name()).1.into()),
+                    MessageSource::Broker | MessageSource::Shard | MessageSource::Log(_) => None,
                 };
-                Tapped {
+                TappedMessage {
                     at_ms: self.clock.now_ms(),
                     topic: message.topic.into(),
                     qos: message.qos,
@@ -149,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_second_brings_no_more_than_the_rate_and_the_rest_is_counted() {
-        let tapped = || Tapped {
+        let tapped = || TappedMessage {
             at_ms: 0,
             topic: "t".into(),
             qos: QoS::AtMostOnce,
@@ -163,7 +166,7 @@ mod tests {
         let counted = taken.clone();
         // One that takes 12 messages in all.
         let tap = Tap::new("#".into(), 5, move |_| counted.fetch_add(1, Ordering::Relaxed) < 12);
-        let offered = |now_ms| (0..8).for_each(|_| tap.offer(now_ms, tapped));
+        let offered = |now_ms| (0..8).for_each(|_| tap.try_send(now_ms, tapped));
         offered(1_000_000);
         assert_eq!((taken.load(Ordering::Relaxed), tap.take_skipped()), (5, 3));
         offered(1_000_999);

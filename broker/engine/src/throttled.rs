@@ -10,10 +10,10 @@ use tautwire_memory::{Charge, Kind, Ledger};
 use tautwire_protocol::{QoS, TopicFilter};
 use tautwire_session::{Journal, Session};
 
-use crate::place::SessionIndex;
+use crate::index::SessionIndex;
 use crate::slow_consumer::SlowConsumers;
 use crate::state::ShardState;
-use crate::throttle::{Blocked, Cause, Throttle};
+use crate::throttle::{Throttle, ThrottleCause, ThrottleEffect};
 
 /// Filters that one session closes. For a session that has more, the topics of what was too much for it are closed instead, at most as
 /// many: closing all filters would take too long. What comes on more topics than that is kept as long as there is memory at all.
@@ -23,26 +23,26 @@ const CLOSED_FILTER_BYTES: usize = 128;
 /// The beginning of the filters of shared subscriptions. Their messages wait in the queues of groups.
 const SHARED: &str = "$share/";
 /// How often sessions are looked at that have not given anything back, and how many at a time.
-const LOOK_MS: u64 = 1_000;
-const LOOKS_MAX: usize = 256;
+const CHECK_MS: u64 = 1_000;
+const CHECKS_MAX: usize = 256;
 
 /// The sessions of one shard that have closed filters.
 #[derive(Debug)]
 pub(crate) struct ThrottledSessions {
     closed: Arc<Throttle>,
-    sessions: HashMap<SessionIndex, Throttled>,
+    sessions: HashMap<SessionIndex, ThrottledSession>,
     /// The order in which they are looked at. Some may have opened their filters since.
     turns: VecDeque<SessionIndex>,
-    next_look_ms: u64,
+    next_check_ms: u64,
     /// Sessions that have closed nothing, because the topic was closed already. One of them closes its filters when others are opened.
     others: VecDeque<SessionIndex>,
-    is_other: HashSet<SessionIndex>,
+    is_covered: HashSet<SessionIndex>,
 }
 
 /// A session that has closed filters.
 #[derive(Debug)]
-struct Throttled {
-    cause: Cause,
+struct ThrottledSession {
+    cause: ThrottleCause,
     /// Filters, or the topics of what was too much.
     closed: Vec<Box<str>>,
     closes_topics: bool,
@@ -50,7 +50,7 @@ struct Throttled {
     charge: Charge,
 }
 
-impl Throttled {
+impl ThrottledSession {
     fn close(&mut self, throttle: &Throttle, filter: &str) {
         if self.closed.len() < CLOSED_MAX {
             throttle.close(filter, &self.cause);
@@ -72,15 +72,15 @@ impl ThrottledSessions {
             closed,
             sessions: HashMap::new(),
             turns: VecDeque::new(),
-            next_look_ms: 0,
+            next_check_ms: 0,
             others: VecDeque::new(),
-            is_other: HashSet::new(),
+            is_covered: HashSet::new(),
         }
     }
 
     /// What stops a message of `topic`, if something does.
     #[inline]
-    pub(crate) fn blocked(&self, topic: &str, policies: &SlowConsumers) -> Option<Blocked> {
+    pub(crate) fn blocked(&self, topic: &str, policies: &SlowConsumers) -> Option<ThrottleEffect> {
         self.closed.blocked(topic, policies)
     }
 
@@ -91,8 +91,8 @@ impl ThrottledSessions {
 
     /// When a session is looked at although it has not given anything back.
     #[inline]
-    pub(crate) fn next_look_ms(&self) -> Option<u64> {
-        (!self.is_empty()).then_some(self.next_look_ms)
+    pub(crate) fn next_check_ms(&self) -> Option<u64> {
+        (!self.is_empty()).then_some(self.next_check_ms)
     }
 
     /// A message of `topic` was too much for a session that closes filters already.
@@ -106,14 +106,21 @@ impl ThrottledSessions {
         }
     }
 
-    fn close_all(&mut self, index: SessionIndex, session: &Session, topic: &str, cause: Cause, ledger: &Arc<Ledger>) {
+    fn close_all(
+        &mut self,
+        index: SessionIndex,
+        session: &Session,
+        topic: &str,
+        cause: ThrottleCause,
+        ledger: &Arc<Ledger>,
+    ) {
         if self.sessions.contains_key(&index) {
             return;
         }
         let subscriptions = session.subscriptions();
         let closes_topics = subscriptions.len() > CLOSED_MAX;
         let charge = Charge::new(ledger, Kind::Subscription);
-        let mut throttled = Throttled { cause, closed: Vec::new(), closes_topics, charge };
+        let mut throttled = ThrottledSession { cause, closed: Vec::new(), closes_topics, charge };
         if closes_topics {
             throttled.close(&self.closed, topic);
         } else {
@@ -136,19 +143,19 @@ impl ThrottledSessions {
         true
     }
 
-    fn note_other(&mut self, session: SessionIndex) -> bool {
-        let is_new = self.is_other.insert(session);
+    fn add_covered(&mut self, session: SessionIndex) -> bool {
+        let is_new = self.is_covered.insert(session);
         if is_new {
             self.others.push_back(session);
         }
         is_new
     }
 
-    fn next_other(&mut self) -> Option<SessionIndex> {
+    fn next_covered(&mut self) -> Option<SessionIndex> {
         loop {
             let session = self.others.pop_front()?;
             // Those that have ended since are not in the set any more.
-            if self.is_other.remove(&session) {
+            if self.is_covered.remove(&session) {
                 return Some(session);
             }
         }
@@ -158,12 +165,12 @@ impl ThrottledSessions {
 impl<J: Journal> ShardState<J> {
     /// A session holds so much that a message of `topic` is too much for it. Publishers are stopped until it has given back enough.
     #[cold]
-    pub(crate) fn throttle(&mut self, session: SessionIndex, topic: &str, cause: Cause) {
+    pub(crate) fn throttle(&mut self, session: SessionIndex, topic: &str, cause: ThrottleCause) {
         let ShardState { memory, sessions, config, .. } = self;
         let ledger = memory.ledger().clone();
         let throttled = &mut memory.throttled;
         let is_new = match throttled.sessions.get(&session) {
-            Some(known) if known.cause == cause || known.cause == Cause::Memory => {
+            Some(known) if known.cause == cause || known.cause == ThrottleCause::Memory => {
                 throttled.touch(session, topic);
                 false
             }
@@ -173,7 +180,7 @@ impl<J: Journal> ShardState<J> {
                 false
             }
             None if throttled.blocked(topic, &config.settings().slow_consumer).is_some() => {
-                throttled.note_other(session)
+                throttled.add_covered(session)
             }
             None => {
                 throttled.close_all(session, &sessions[session], topic, cause, &ledger);
@@ -193,17 +200,17 @@ impl<J: Journal> ShardState<J> {
 
     /// Looks at some sessions that have not given anything back, once a second. To be called once a turn.
     #[inline]
-    pub(crate) fn look_at_throttled(&mut self) {
-        if !self.memory.throttled.is_empty() && self.clock.now_ms() >= self.memory.throttled.next_look_ms {
-            self.look_at_some_throttled();
+    pub(crate) fn check_throttled(&mut self) {
+        if !self.memory.throttled.is_empty() && self.clock.now_ms() >= self.memory.throttled.next_check_ms {
+            self.check_some_throttled();
         }
     }
 
     #[cold]
-    fn look_at_some_throttled(&mut self) {
+    fn check_some_throttled(&mut self) {
         let throttled = &mut self.memory.throttled;
-        throttled.next_look_ms = self.clock.now_ms() + LOOK_MS;
-        for _ in 0..LOOKS_MAX.min(throttled.turns.len()) {
+        throttled.next_check_ms = self.clock.now_ms() + CHECK_MS;
+        for _ in 0..CHECKS_MAX.min(throttled.turns.len()) {
             let throttled = &mut self.memory.throttled;
             let Some(session) = throttled.turns.pop_front() else { return };
             if throttled.sessions.contains_key(&session) {
@@ -218,16 +225,16 @@ impl<J: Journal> ShardState<J> {
         let throttled = self.memory.throttled.sessions.get(&session);
         if throttled.is_some_and(|throttled| self.has_caught_up(session, &throttled.cause)) {
             self.memory.throttled.open_all(session);
-            self.close_for_another();
+            self.close_for_next();
         }
     }
 
     /// Filters have been opened. Of the sessions that had relied on them, the first that still holds too much closes its own.
-    fn close_for_another(&mut self) {
-        while let Some(other) = self.memory.throttled.next_other() {
-            let cause = match self.has_caught_up(other, &Cause::Memory) {
-                false => Cause::Memory,
-                true => self.queue_cause(other),
+    fn close_for_next(&mut self) {
+        while let Some(other) = self.memory.throttled.next_covered() {
+            let cause = match self.has_caught_up(other, &ThrottleCause::Memory) {
+                false => ThrottleCause::Memory,
+                true => self.throttle_cause(other),
             };
             if !self.has_caught_up(other, &cause) {
                 let ShardState { memory, sessions, .. } = self;
@@ -240,18 +247,18 @@ impl<J: Journal> ShardState<J> {
 
     /// Opens what is closed for a session that ends.
     #[inline]
-    pub(crate) fn forget_throttled(&mut self, session: SessionIndex) {
+    pub(crate) fn remove_throttled(&mut self, session: SessionIndex) {
         let throttled = &self.memory.throttled;
-        if !throttled.is_empty() || !throttled.is_other.is_empty() {
-            self.open_for_good(session);
+        if !throttled.is_empty() || !throttled.is_covered.is_empty() {
+            self.reopen_all(session);
         }
     }
 
     #[cold]
-    fn open_for_good(&mut self, session: SessionIndex) {
-        self.memory.throttled.is_other.remove(&session);
+    fn reopen_all(&mut self, session: SessionIndex) {
+        self.memory.throttled.is_covered.remove(&session);
         if self.memory.throttled.open_all(session) {
-            self.close_for_another();
+            self.close_for_next();
         }
     }
 

@@ -10,8 +10,8 @@ use tautwire_message::{MessageId, MessageRef};
 use tautwire_protocol::{Properties, PropertyContext, QoS, ReasonCode};
 use tautwire_session::{Journal, LogPosition, Outbound, parts_of_name};
 
-use crate::place::{ConnectionId, SessionIndex};
-use crate::route::Publisher;
+use crate::index::{ConnectionId, SessionIndex};
+use crate::route::MessageSource;
 use crate::state::ShardState;
 use crate::trace_parent::TraceParent;
 
@@ -159,7 +159,7 @@ const FROM_QUEUE: u64 = 1 << 62;
 
 /// Who wants traces, as one shard knows it, and what has not ended yet.
 #[derive(Debug, Default)]
-pub(crate) struct TraceRoom {
+pub(crate) struct TraceState {
     tracer: Option<Arc<Tracer>>,
     open: Vec<OpenSpan>,
     /// Messages that were sent once more.
@@ -174,8 +174,8 @@ struct OpenSpan {
     until: Option<LogPosition>,
 }
 
-impl TraceRoom {
-    pub(crate) fn take_on(&mut self, tracer: Option<Arc<Tracer>>) {
+impl TraceState {
+    pub(crate) fn apply(&mut self, tracer: Option<Arc<Tracer>>) {
         if tracer.is_none() {
             self.open = Vec::new();
         }
@@ -199,13 +199,13 @@ impl<J: Journal> ShardState<J> {
     pub(crate) fn trace(
         &mut self,
         message: &MessageRef<'_>,
-        publisher: Publisher,
+        publisher: MessageSource,
         reason: ReasonCode,
         receivers: impl Iterator<Item = (SessionIndex, QoS)>,
     ) {
         let Some(tracer) = self.tap.traces.tracer.clone() else { return };
         // What the broker says of itself is no message of anybody.
-        if publisher == Publisher::Broker || message.topic.starts_with("$SYS/") {
+        if publisher == MessageSource::Broker || message.topic.starts_with("$SYS/") {
             return;
         }
         let Some(trace) = tracer.trace_of(message) else { return };
@@ -220,7 +220,7 @@ impl<J: Journal> ShardState<J> {
         if skipped > 0 {
             tracer.sink.skip(skipped);
         }
-        if let Publisher::Session(session) = publisher {
+        if let MessageSource::Session(session) = publisher {
             self.trace_publish(&tracer, &trace, message, session, reason);
         }
     }
@@ -244,7 +244,7 @@ impl<J: Journal> ShardState<J> {
 
     /// Tells of a message that is sent once more: after a reconnection, or because a subscription is owed what its topic retains.
     #[cold]
-    pub(crate) fn trace_again(&mut self, step: Step, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
+    pub(crate) fn trace_resend(&mut self, step: Step, message: &MessageRef<'_>, session: SessionIndex, qos: QoS) {
         // The same session may get it any number of times, in the same millisecond too, and in another run of the broker.
         self.tap.traces.again += 1;
         let salt = mixed(message.id, self.clock.now_ms()).wrapping_add(self.tap.traces.again);

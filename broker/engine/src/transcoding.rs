@@ -11,10 +11,10 @@ use tautwire_session::Journal;
 use crate::contracts::{append_user_property, content_type};
 use crate::discovery::push;
 use crate::drops::DropReason;
+use crate::index::SessionIndex;
 use crate::mount::MountPoint;
-use crate::place::SessionIndex;
 use crate::publish_packets::OutgoingPublish;
-use crate::route::{Publisher, Subscription};
+use crate::route::{MessageSource, Subscription};
 use crate::state::ShardState;
 
 /// The first level of a filter that names a format: `$as/json/sensors/#`.
@@ -113,7 +113,7 @@ impl<J: Journal> ShardState<J> {
         found: &[Subscription],
         contract: Option<&Contract>,
         outgoing: &mut OutgoingPublish<'_>,
-        publisher: Publisher,
+        publisher: MessageSource,
         published_at: u64,
     ) -> bool {
         let shared = outgoing.transcodings.clone();
@@ -128,9 +128,9 @@ impl<J: Journal> ShardState<J> {
                 self.work_budget.count_transcoding(outgoing.message.payload.len());
             }
             matched |= match form {
-                Form::AsItIs => self.deliver_same(same, outgoing, publisher, published_at),
+                Form::AsItIs => self.deliver_same_format(same, outgoing, publisher, published_at),
                 Form::Made(message) => {
-                    self.deliver_same(same, &mut OutgoingPublish::of(message), publisher, published_at)
+                    self.deliver_same_format(same, &mut OutgoingPublish::of(message), publisher, published_at)
                 }
                 Form::Impossible(said) => {
                     let (told, unreported): (Vec<Subscription>, Vec<Subscription>) =
@@ -139,7 +139,7 @@ impl<J: Journal> ShardState<J> {
                     for Subscription { session, .. } in unreported {
                         self.record_drop(session, DropReason::Untranscodable, outgoing.message.topic);
                     }
-                    self.deliver_same(&told, &mut OutgoingPublish::of(said), publisher, published_at)
+                    self.deliver_same_format(&told, &mut OutgoingPublish::of(said), publisher, published_at)
                 }
             };
         }
@@ -155,7 +155,7 @@ impl<J: Journal> ShardState<J> {
         told: bool,
     ) -> Option<Message> {
         let Some(format) = format else { return Some(message) };
-        self.scans.spend_on_form(message.payload().len());
+        self.scans.spend_on_transcoding(message.payload().len());
         let contract = self.config.contracts().find(message.topic()).cloned();
         let form = self.transcode(contract.as_deref(), format, &message.as_ref());
         self.count_transcoded(&form, true);

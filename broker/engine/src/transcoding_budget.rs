@@ -7,20 +7,20 @@ use tautwire_session::Journal;
 
 use crate::connections::PauseReason;
 use crate::discovery;
-use crate::place::ConnectionIndex;
+use crate::index::ConnectionIndex;
 use crate::shard::{Handled, Shard};
-use crate::turn::Surroundings;
+use crate::turn::Io;
 
 impl<J: Journal> Shard<J> {
     /// Whether a message to `topic` leads to work for which this turn has no more time.
     #[inline]
     pub(crate) fn is_transcoding_deferred(&mut self, topic: &str) -> bool {
-        !self.state.work_budget.can_transcode() && self.needs_transcoding(topic)
+        !self.state.work_budget.can_transcode() && self.has_transcoding_work(topic)
     }
 
     #[cold]
-    fn needs_transcoding(&mut self, topic: &str) -> bool {
-        discovery::is_request(topic) || self.is_wanted_in_formats(topic)
+    fn has_transcoding_work(&mut self, topic: &str) -> bool {
+        discovery::is_request(topic) || self.needs_transcoding(topic)
     }
 
     /// The client is not read from until a turn has time for its message.
@@ -36,13 +36,13 @@ impl<J: Journal> Shard<J> {
 
     /// Reads again from those who wait, as long as there is time.
     #[inline]
-    pub(crate) fn resume_after_transcoding(&mut self, surroundings: &mut impl Surroundings<J>) {
+    pub(crate) fn resume_after_transcoding(&mut self, io: &mut impl Io<J>) {
         // One at a time: whoever has had its share and wants more goes behind all others.
         while self.state.work_budget.can_transcode()
-            && let Some(id) = self.state.paused_readers.next_for_forms()
+            && let Some(id) = self.state.paused_readers.next_for_transcoding()
         {
             self.state.resume_reading(id, PauseReason::Transcoding);
-            self.act(surroundings);
+            self.perform_actions(io);
             self.state.log.end_large_frame();
         }
     }
@@ -56,7 +56,7 @@ mod tests {
     use tautwire_router::{Batch, Exchange, RetainedLimits, ShardIndex};
     use tautwire_session::Volatile;
 
-    use crate::{Action, Chunk, ConnectionId, Rest, Settings, Shared, turn};
+    use crate::{Action, Chunk, ConnectionId, NextTurn, Settings, Shared, turn};
 
     const NOW_MS: u64 = 1_700_000_000_000;
     const PUBLISHERS: usize = 100;
@@ -82,7 +82,7 @@ mod tests {
         }
     }
 
-    impl Surroundings<Volatile> for Network {
+    impl Io<Volatile> for Network {
         fn room(&mut self, _: ShardIndex) -> usize {
             0
         }
@@ -104,9 +104,9 @@ mod tests {
 
         fn accept(&mut self, _: &mut Shard<Volatile>) {}
 
-        fn take_orders(&mut self, _: &mut Shard<Volatile>) {}
+        fn run_commands(&mut self, _: &mut Shard<Volatile>) {}
 
-        fn carry_out(&mut self, shard: &mut Shard<Volatile>, action: Action) {
+        fn perform(&mut self, shard: &mut Shard<Volatile>, action: Action) {
             if let Action::Resume(id) = action {
                 self.deliver_input(shard, id);
             }
@@ -114,7 +114,7 @@ mod tests {
 
         fn send(&mut self, _: ShardIndex, _: impl Iterator<Item = Batch>) {}
 
-        fn write_waiting(&mut self, _: &mut Shard<Volatile>) {}
+        fn write_ready(&mut self, _: &mut Shard<Volatile>) {}
 
         fn write(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
             let len = shard.output(id).map_or(0, |output| output.pending_bytes());
@@ -122,11 +122,11 @@ mod tests {
             self.answers += 1;
         }
 
-        fn end_turn(&mut self, _: &mut Shard<Volatile>) -> Rest {
-            Rest::Until(None)
+        fn end_turn(&mut self, _: &mut Shard<Volatile>) -> NextTurn {
+            NextTurn::Until(None)
         }
 
-        fn has_room_or_wakes(&mut self, _: ShardIndex) -> bool {
+        fn has_room_or_arm_waker(&mut self, _: ShardIndex) -> bool {
             false
         }
     }
@@ -150,7 +150,7 @@ mod tests {
                 let id = world.client(&format!("{number:03}"));
                 world.publishers.push(id);
             }
-            while world.turn() == Rest::Busy {}
+            while world.turn() == NextTurn::Busy {}
             world
         }
 
@@ -164,7 +164,7 @@ mod tests {
             self.network.input.push_back((id, bytes.to_vec()));
         }
 
-        fn turn(&mut self) -> Rest {
+        fn turn(&mut self) -> NextTurn {
             turn(&mut self.shard, &mut self.network, NOW_MS)
         }
 
@@ -201,7 +201,7 @@ mod tests {
             let taken = world.taken();
             assert_eq!(taken, left.min(TURN_MESSAGES));
             left -= taken;
-            assert_eq!(world.shard.state.paused_readers.any_for_forms(), left > 0);
+            assert_eq!(world.shard.state.paused_readers.any_for_transcoding(), left > 0);
         }
         assert_eq!(world.shard.counters().publishes_received.get(), PUBLISHERS as u64);
         assert!(world.shard.counters().clients_paused_for_formats.get() >= (PUBLISHERS - TURN_MESSAGES) as u64);

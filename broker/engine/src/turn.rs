@@ -1,7 +1,7 @@
 //! The order of a turn, and whether a shard may sleep after it.
 //!
 //! [`turn`] is the only way to drive a shard through a turn. A reactor, the simulation, the fuzzers and the benchmarks bring their
-//! own [`Surroundings`]; what happens in which order, and what still has to be done afterwards, is decided here alone.
+//! own [`Io`]; what happens in which order, and what still has to be done afterwards, is decided here alone.
 
 use std::collections::VecDeque;
 
@@ -11,9 +11,9 @@ use tautwire_session::Journal;
 use crate::cluster::ClusterRequest;
 use crate::connections::Action;
 use crate::connections::PauseReason;
+use crate::index::ConnectionId;
 use crate::mutant::{Mutant, is};
 use crate::origin::Peer;
-use crate::place::ConnectionId;
 use crate::shard::Shard;
 use crate::state::ShardState;
 
@@ -23,7 +23,7 @@ const BATCHES_MAX: usize = 16;
 /// What a shard may do until its next turn.
 #[must_use = "a shard that is left to sleep while it is busy may never wake"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rest {
+pub enum NextTurn {
     /// Something is left to do: the next turn begins at once.
     Busy,
     /// Sleep until something happens, and no longer than until this moment.
@@ -34,8 +34,8 @@ pub enum Rest {
 ///
 /// A method that returns `bool` does one thing and says whether there was one to do. It is called until it returns false, and
 /// the engine's wishes are carried out after each call. How much of it one turn does is up to the surroundings; what is left
-/// must count in [`Surroundings::end_turn`].
-pub trait Surroundings<J: Journal> {
+/// must count in [`Io::end_turn`].
+pub trait Io<J: Journal> {
     /// When the turn began, in microseconds of a clock that never goes back and is the same for all shards.
     fn began_us(&self) -> u64 {
         0
@@ -52,7 +52,7 @@ pub trait Surroundings<J: Journal> {
         true
     }
 
-    /// How many batches the way to another shard takes now. Nobody but [`Surroundings::send`] may make it fewer.
+    /// How many batches the way to another shard takes now. Nobody but [`Io::send`] may make it fewer.
     fn room(&mut self, to: ShardIndex) -> usize;
 
     /// Lets in a connection that another shard has given away, and brings the bytes that came along.
@@ -71,7 +71,7 @@ pub trait Surroundings<J: Journal> {
     fn accept(&mut self, shard: &mut Shard<J>);
 
     /// Does what was asked for from outside the shards' threads.
-    fn take_orders(&mut self, shard: &mut Shard<J>);
+    fn run_commands(&mut self, shard: &mut Shard<J>);
 
     /// The other end of a connection, as its socket has it.
     fn peer(&mut self, _id: ConnectionId) -> Option<Peer> {
@@ -79,28 +79,28 @@ pub trait Surroundings<J: Journal> {
     }
 
     /// Does what the engine wants done. It may bring bytes, and so lead to more wishes.
-    fn carry_out(&mut self, shard: &mut Shard<J>, action: Action);
+    fn perform(&mut self, shard: &mut Shard<J>, action: Action);
 
     /// Takes requests to the cluster off the front, as many as its thread has room for. The others are brought again in the next turn,
     /// which has to come as soon as there is room.
     fn ask_cluster(&mut self, _requests: &mut VecDeque<ClusterRequest>) {}
 
-    /// Sends batches to another shard, no more than [`Surroundings::room`], and wakes it.
+    /// Sends batches to another shard, no more than [`Io::room`], and wakes it.
     fn send(&mut self, to: ShardIndex, batches: impl Iterator<Item = Batch>);
 
     /// Writes to the connections whose network has room again.
-    fn write_waiting(&mut self, shard: &mut Shard<J>);
+    fn write_ready(&mut self, shard: &mut Shard<J>);
 
     /// Writes the pending output of a connection as far as its network takes it.
     fn write(&mut self, shard: &mut Shard<J>, id: ConnectionId);
 
     /// The turn is over. Says what the surroundings themselves still have to do. Whatever is brought from now on, by other
     /// threads too, must wake the shard: what was brought before is seen by the looks that follow.
-    fn end_turn(&mut self, shard: &mut Shard<J>) -> Rest;
+    fn end_turn(&mut self, shard: &mut Shard<J>) -> NextTurn;
 
-    /// Asked after [`Surroundings::end_turn`] of shards for which there are batches: whether the way takes one now. If not,
+    /// Asked after [`Io::end_turn`] of shards for which there are batches: whether the way takes one now. If not,
     /// the shard is woken as soon as it does.
-    fn has_room_or_wakes(&mut self, to: ShardIndex) -> bool;
+    fn has_room_or_arm_waker(&mut self, to: ShardIndex) -> bool;
 }
 
 /// Makes one turn of a shard, at `now_ms`.
@@ -109,70 +109,70 @@ pub trait Surroundings<J: Journal> {
 /// before paused publishers are heard again, and never after that: a publisher that is paused when the turn ends waits for a way
 /// that is full at that moment, and whoever makes room in it wakes the shard. Those who stand in line for a fan-out are written to
 /// after all others.
-pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: &mut S, now_ms: u64) -> Rest {
+pub fn turn<J: Journal, S: Io<J>>(shard: &mut Shard<J>, io: &mut S, now_ms: u64) -> NextTurn {
     shard.state.clock.set(now_ms);
-    shard.state.begin_turn_timing(surroundings.began_us());
-    shard.look_at_news();
-    if shard.state.is_in_cluster() && !surroundings.holds_lease() {
+    shard.state.begin_turn_timing(io.began_us());
+    shard.apply_config_update();
+    if shard.state.is_in_cluster() && !io.holds_lease() {
         shard.suspend();
     }
     shard.state.refresh_memory_budget();
-    shard.look_at_log();
-    shard.look_at_ways(surroundings);
+    shard.check_log();
+    shard.check_channels(io);
 
-    while surroundings.adopt(shard) {
-        shard.act(surroundings);
+    while io.adopt(shard) {
+        shard.perform_actions(io);
         shard.state.log.end_large_frame();
     }
     shard.state.work_budget.begin_phase();
-    shard.take_batches(surroundings);
+    shard.take_batches(io);
     if shard.state.is_in_cluster() {
         shard.take_arrivals();
     }
     shard.state.work_budget.begin_reading();
-    shard.resume_after_transcoding(surroundings);
-    while shard.state.work_budget.can_read() && surroundings.read(shard) {
-        shard.act(surroundings);
+    shard.resume_after_transcoding(io);
+    while shard.state.work_budget.can_read() && io.read(shard) {
+        shard.perform_actions(io);
         shard.state.log.end_large_frame();
     }
-    surroundings.accept(shard);
-    surroundings.take_orders(shard);
+    io.accept(shard);
+    io.run_commands(shard);
 
-    shard.do_what_is_due();
-    shard.review_addresses(surroundings);
-    shard.answer_surveys(surroundings);
+    shard.run_due_work();
+    shard.review_addresses(io);
+    shard.answer_admin_queries(io);
     // A job that takes several turns does its share here; one that is not finished is a reason in `Shard::is_busy`.
-    shard.act(surroundings);
+    shard.perform_actions(io);
 
     if is(Mutant::ResumesBeforeItSends) && shard.resume_paused() {
-        shard.act(surroundings);
+        shard.perform_actions(io);
     }
     // What a batch brings about elsewhere is in a later frame than what brought it about here.
     if !is(Mutant::SendsBeforeItPosts) {
         shard.state.log.end_frame();
     }
-    shard.send_batches(surroundings);
+    shard.send_batches(io);
     if !is(Mutant::ResumesBeforeItSends) && shard.resume_paused() {
-        shard.act(surroundings);
+        shard.perform_actions(io);
     }
 
-    surroundings.write_waiting(shard);
-    shard.write_output(surroundings);
-    if shard.state.latency_recorder.has_run() {
-        shard.state.end_turn_timing(surroundings.now_us());
+    io.write_ready(shard);
+    shard.write_output(io);
+    if shard.state.latency_recorder.has_measurements() {
+        shard.state.end_turn_timing(io.now_us());
     }
     // Writing lets waiting messages go on, and may show that a client is gone.
-    shard.act(surroundings);
+    shard.perform_actions(io);
     shard.state.log.end_frame();
-    shard.state.settle_gated();
+    shard.state.detach_paused_output();
     if shard.state.is_in_cluster() {
-        shard.tend_cluster(surroundings);
+        shard.tend_cluster(io);
     }
     if shard.state.tap.traces.has_open() {
         shard.state.end_spans();
     }
 
-    shard.rest(surroundings)
+    shard.next_turn(io)
 }
 
 impl<J: Journal> Shard<J> {
@@ -185,100 +185,100 @@ impl<J: Journal> Shard<J> {
     }
 
     #[inline]
-    fn look_at_ways(&mut self, surroundings: &mut impl Surroundings<J>) {
+    fn check_channels(&mut self, io: &mut impl Io<J>) {
         for to in self.others() {
-            self.set_room(to, surroundings.room(to));
+            self.set_room(to, io.room(to));
         }
     }
 
     /// Does what the engine wants done, oldest first, and what comes of that. Only the turn calls it, so that thousands of
     /// clients who are heard again do not stand on each other's shoulders on the stack.
     #[inline]
-    pub(crate) fn act(&mut self, surroundings: &mut impl Surroundings<J>) {
+    pub(crate) fn perform_actions(&mut self, io: &mut impl Io<J>) {
         while let Some(action) = self.state.connections.next_action() {
-            surroundings.carry_out(self, action);
+            io.perform(self, action);
         }
     }
 
     /// Takes what other shards have sent, but nothing while the receivers of an earlier batch stand in line.
-    fn take_batches(&mut self, surroundings: &mut impl Surroundings<J>) {
+    fn take_batches(&mut self, io: &mut impl Io<J>) {
         for from in self.others() {
             for _ in 0..BATCHES_MAX {
-                if !self.takes_batches() || !self.state.work_budget.can_transcode() {
+                if !self.accepts_batches() || !self.state.work_budget.can_transcode() {
                     break;
                 }
-                let begun = self.begun_batches[usize::from(from.0)].take();
-                let Some((batch, done)) = begun.or_else(|| Some((surroundings.next_batch(from)?, 0))) else { break };
+                let begun = self.partial_batches[usize::from(from.0)].take();
+                let Some((batch, done)) = begun.or_else(|| Some((io.next_batch(from)?, 0))) else { break };
                 // Its messages have been let in by what its sender has taken on, so it is delivered by nothing older.
-                self.look_at_news();
+                self.apply_config_update();
                 self.state.latency_recorder.begin_batch(batch.read_at_us());
                 let left = self.receive_batch(from, &batch, done);
                 self.state.latency_recorder.end_batch();
                 self.state.log.end_large_frame();
-                self.begun_batches[usize::from(from.0)] = left.map(|done| (batch, done));
+                self.partial_batches[usize::from(from.0)] = left.map(|done| (batch, done));
             }
-            surroundings.batches_taken(from);
+            io.batches_taken(from);
         }
     }
 
     /// Whether batches of other shards are taken now. While they are not, those that have come are no reason to stay awake: receivers
     /// who stand in line are one, and a log that is behind wakes the shard when it is not.
     #[inline]
-    pub fn takes_batches(&self) -> bool {
-        self.state.paused_readers.takes_batches() && !self.state.log.is_behind()
+    pub fn accepts_batches(&self) -> bool {
+        self.state.paused_readers.accepts_batches() && !self.state.log.is_behind()
     }
 
     /// Sends batches, unless frames that speak of them wait: what a shard writes of what it has taken stands behind them in the log.
-    fn send_batches(&mut self, surroundings: &mut impl Surroundings<J>) {
-        if !self.may_send_batches() {
+    fn send_batches(&mut self, io: &mut impl Io<J>) {
+        if !self.can_send_batches() {
             return;
         }
         for to in self.others() {
             if self.state.outboxes.has_batch(to) {
-                self.state.outboxes.set_room(to, surroundings.room(to));
-                self.state.outboxes.send(to, |batches| surroundings.send(to, batches));
+                self.state.outboxes.set_room(to, io.room(to));
+                self.state.outboxes.send(to, |batches| io.send(to, batches));
             }
         }
     }
 
     #[inline]
-    fn may_send_batches(&self) -> bool {
+    fn can_send_batches(&self) -> bool {
         self.state.log.has_posted_all()
     }
 
     /// Reads again from connections that waited for another shard, once that is not behind any more; says whether there are any.
     #[inline]
     fn resume_paused(&mut self) -> bool {
-        self.may_resume_paused() && self.resume_all_paused()
+        self.can_resume_paused() && self.resume_all_ready()
     }
 
     #[cold]
-    fn resume_all_paused(&mut self) -> bool {
+    fn resume_all_ready(&mut self) -> bool {
         let ShardState { paused_readers, outboxes, .. } = &mut self.state;
-        for id in paused_readers.end_of_transit(|shard| outboxes.is_full_to(shard)) {
+        for id in paused_readers.take_ready_for_shard(|shard| outboxes.is_full_to(shard)) {
             self.state.resume_reading(id, PauseReason::ShardChannel);
         }
         true
     }
 
     #[inline]
-    fn may_resume_paused(&self) -> bool {
-        self.state.paused_readers.any_for_transit() && self.may_resume_some()
+    fn can_resume_paused(&self) -> bool {
+        self.state.paused_readers.any_for_shard() && self.can_resume_some()
     }
 
     #[cold]
-    fn may_resume_some(&self) -> bool {
+    fn can_resume_some(&self) -> bool {
         self.state.paused_readers.any_ready(|shard| self.state.outboxes.is_full_to(shard))
     }
 
     /// Writes each connection's output once: the fresh output of all, then that of some who stand in line. Where that is much,
     /// the others stand in line for the next turns.
-    fn write_output(&mut self, surroundings: &mut impl Surroundings<J>) {
-        self.write_fresh(surroundings);
+    fn write_output(&mut self, io: &mut impl Io<J>) {
+        self.write_fresh(io);
         if self.has_deferred_fan_outs() {
             for _ in 0..self.deferred_per_turn() {
                 if let Some(id) = self.next_deferred() {
-                    surroundings.write(self, id);
+                    io.write(self, id);
                 }
                 if self.state.work_budget.is_write_budget_spent() {
                     break;
@@ -286,42 +286,42 @@ impl<J: Journal> Shard<J> {
             }
             self.resume_after_fan_outs();
             // Writing may have let more messages go.
-            self.write_fresh(surroundings);
+            self.write_fresh(io);
         }
         self.state.work_budget.end_writing();
     }
 
     #[inline]
-    fn write_fresh(&mut self, surroundings: &mut impl Surroundings<J>) {
+    fn write_fresh(&mut self, io: &mut impl Io<J>) {
         while let Some(id) = self.next_dirty() {
-            surroundings.write(self, id);
+            io.write(self, id);
             if self.state.work_budget.is_write_budget_spent() {
                 self.state.connections.defer(0);
             }
         }
     }
 
-    fn rest(&mut self, surroundings: &mut impl Surroundings<J>) -> Rest {
+    fn next_turn(&mut self, io: &mut impl Io<J>) -> NextTurn {
         // First of all: from here on others wake us.
-        let theirs = surroundings.end_turn(self);
+        let theirs = io.end_turn(self);
         let mut is_busy = self.is_busy();
         // Where frames wait, the journal wakes the shard.
-        let can_send = self.may_send_batches();
+        let can_send = self.can_send_batches();
         for to in self.others() {
             if can_send && self.state.outboxes.has_batch(to) && !is(Mutant::SleepsOnBatches) {
-                is_busy |= surroundings.has_room_or_wakes(to);
+                is_busy |= io.has_room_or_arm_waker(to);
             }
         }
         match theirs {
-            Rest::Until(at_ms) if !is_busy => {
+            NextTurn::Until(at_ms) if !is_busy => {
                 let next_ms = [at_ms, self.next_due_ms()].into_iter().flatten().min();
-                Rest::Until(if self.state.is_in_cluster() {
+                NextTurn::Until(if self.state.is_in_cluster() {
                     self.state.before_cluster_is_due(next_ms)
                 } else {
                     next_ms
                 })
             }
-            _ => Rest::Busy,
+            _ => NextTurn::Busy,
         }
     }
 
@@ -330,20 +330,20 @@ impl<J: Journal> Shard<J> {
         self.state.connections.has_actions()
             || self.state.connections.dirty_len() > 0
             || (self.has_deferred_fan_outs() && !is(Mutant::SleepsOnFanOuts))
-            || (self.begun_batches.iter().any(Option::is_some)
-                && self.takes_batches()
+            || (self.partial_batches.iter().any(Option::is_some)
+                && self.accepts_batches()
                 && !is(Mutant::SleepsOnBegunBatches))
-            || (self.may_resume_paused() && !is(Mutant::ResumesBeforeItSends))
-            || self.state.paused_readers.any_for_forms()
+            || (self.can_resume_paused() && !is(Mutant::ResumesBeforeItSends))
+            || self.state.paused_readers.any_for_transcoding()
             || self.has_jobs()
             || self.state.clock.has_due()
-            || self.state.has_to_release()
-            || self.state.log.has_to_tell_of_failure()
-            || self.state.has_cold_work()
+            || self.state.has_durable_progress()
+            || self.state.log.has_unreported_failure()
+            || self.state.has_spill_work()
             || self.has_scans()
             || self.state.share_queues.any_unanswered()
             || self.has_contracts_to_publish()
-            || self.board.has_news()
+            || self.config_cell.has_update()
             || (self.state.is_in_cluster() && self.has_cluster_work())
     }
 }

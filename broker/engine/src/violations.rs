@@ -82,17 +82,17 @@ impl ContractViolations {
 
 /// What is known of the contracts that were broken, by name. A copy costs little.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ViolationBook(BTreeMap<Arc<str>, Arc<ContractViolations>>);
+pub struct ViolationReport(BTreeMap<Arc<str>, Arc<ContractViolations>>);
 
-impl ViolationBook {
+impl ViolationReport {
     /// What is known of a contract; `None` where it was not broken.
     pub fn of(&self, contract: &str) -> Option<&ContractViolations> {
         self.0.get(contract).map(|violations| &**violations)
     }
 
     /// What several shards know.
-    pub fn merge(books: impl IntoIterator<Item = ViolationBook>) -> ViolationBook {
-        let mut all = ViolationBook::default();
+    pub fn merge(books: impl IntoIterator<Item = ViolationReport>) -> ViolationReport {
+        let mut all = ViolationReport::default();
         for (name, violations) in books.into_iter().flat_map(|book| book.0) {
             Arc::make_mut(all.0.entry(name).or_default()).add(&violations);
         }
@@ -123,17 +123,17 @@ mod tests {
         ViolationSample { rule: "type", path: path.into(), expected: "a number".into(), topic, count: 1, last_ms }
     }
 
-    fn book(samples: impl IntoIterator<Item = ViolationSample>) -> ViolationBook {
+    fn book(samples: impl IntoIterator<Item = ViolationSample>) -> ViolationReport {
         let samples: VecDeque<_> = samples.into_iter().collect();
         let violations = ContractViolations { count: 100, samples };
-        ViolationBook([("c".into(), Arc::new(violations))].into())
+        ViolationReport([("c".into(), Arc::new(violations))].into())
     }
 
     #[test]
     fn what_shards_know_is_put_together_in_the_order_of_time() {
         let first = book((0..8).map(|at| sample("a", 2 * at)));
         let second = book((0..8).map(|at| sample("b", 2 * at + 1)));
-        let merged = ViolationBook::merge([first, second, ViolationBook::default()]);
+        let merged = ViolationReport::merge([first, second, ViolationReport::default()]);
         let found = merged.of("c").expect("it was broken");
         assert_eq!(found.count, 200);
         assert_eq!(found.samples.iter().map(|sample| sample.last_ms).collect::<Vec<_>>(), (8..16).collect::<Vec<_>>());

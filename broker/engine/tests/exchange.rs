@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tautwire_contracts::{Catalogue, LoadLimits};
-use tautwire_engine::{Action, Board, Chunk, ConnectionId, Rest, Settings, Shard, Shared, Surroundings, turn};
+use tautwire_engine::{Action, Chunk, ConfigCell, ConnectionId, Io, NextTurn, Settings, Shard, Shared, turn};
 use tautwire_router::{Batch, Exchange, Placement, RetainedLimits, ShardIndex};
 use tautwire_session::Volatile;
 
@@ -14,9 +14,9 @@ const LIMITS: RetainedLimits = RetainedLimits { messages: 100_000, bytes: 100 <<
 /// Shards of which nobody makes the turns.
 struct World {
     shards: Vec<Shard<Volatile>>,
-    ways: Vec<Ways>,
+    channels: Vec<Channels>,
     exchange: Arc<Exchange>,
-    board: Arc<Board>,
+    config_cell: Arc<ConfigCell>,
 }
 
 /// A client: its shard, and its connection there.
@@ -31,13 +31,13 @@ impl World {
         let settings = Settings { sys_interval_s: 0, ..settings };
         let shared = Shared::new(settings, Exchange::with_placement(Placement::new(shards, 0), LIMITS));
         let shard = |index: usize| Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, NOW_MS);
-        let (exchange, board) = (shared.exchange.clone(), shared.board.clone());
-        let ways = (0..shards).map(|_| Ways::default()).collect();
-        World { shards: (0..shards).map(shard).collect(), ways, exchange, board }
+        let (exchange, config_cell) = (shared.exchange.clone(), shared.config_cell.clone());
+        let channels = (0..shards).map(|_| Channels::default()).collect();
+        World { shards: (0..shards).map(shard).collect(), channels, exchange, config_cell }
     }
 
     fn set_contracts(&self, contracts: Arc<Catalogue>) {
-        self.board.change(|next| next.contracts = contracts);
+        self.config_cell.change(|next| next.contracts = contracts);
     }
 
     /// A client of 3.1.1 whose session lives on `shard`.
@@ -48,8 +48,8 @@ impl World {
         let name = name.expect("some name lives there");
         let id = self.shards[shard].accept(NOW_MS).expect("there is room");
         let connect = [&[0x10, 16, 0, 4], &b"MQTT"[..], &[4, 2, 0, 0, 0, 4], name.as_bytes()].concat();
-        self.say((shard, id), &connect);
-        assert_eq!(self.heard((shard, id)), [0x20, 2, 0, 0]);
+        self.send((shard, id), &connect);
+        assert_eq!(self.received((shard, id)), [0x20, 2, 0, 0]);
         (shard, id)
     }
 
@@ -61,17 +61,17 @@ impl World {
         before as u64 == self.shards[shard].counters().connects.get()
     }
 
-    fn say(&mut self, (shard, id): Client, bytes: &[u8]) {
+    fn send(&mut self, (shard, id): Client, bytes: &[u8]) {
         let taken = self.shards[shard].receive(id, &Chunk::from(bytes.to_vec()), 0..bytes.len(), NOW_MS);
         assert_eq!(taken, bytes.len());
     }
 
     fn publish(&mut self, client: Client, first_byte: u8, topic: &str, payload: &[u8]) {
-        self.say(client, &[&[first_byte, (2 + topic.len() + payload.len()) as u8], &*text(topic), payload].concat());
+        self.send(client, &[&[first_byte, (2 + topic.len() + payload.len()) as u8], &*text(topic), payload].concat());
     }
 
     /// What has been written to a client since it was last asked.
-    fn heard(&mut self, (shard, id): Client) -> Vec<u8> {
+    fn received(&mut self, (shard, id): Client) -> Vec<u8> {
         let Some(output) = self.shards[shard].output(id) else { return Vec::new() };
         let mut slices = [std::io::IoSlice::new(&[]); 64];
         let count = output.fill(&mut slices, usize::MAX);
@@ -81,31 +81,31 @@ impl World {
     }
 
     /// A turn of a shard, in which no bytes of clients come or go.
-    fn turn(&mut self, shard: usize) -> Rest {
-        turn(&mut self.shards[shard], &mut self.ways[shard], NOW_MS)
+    fn turn(&mut self, shard: usize) -> NextTurn {
+        turn(&mut self.shards[shard], &mut self.channels[shard], NOW_MS)
     }
 
     /// What a shard has for another one arrives there.
-    fn carry(&mut self, from: usize, to: usize) {
+    fn deliver(&mut self, from: usize, to: usize) {
         let _ = self.turn(from);
         let (there, other): (Vec<_>, Vec<_>) =
-            self.ways[from].sent.drain(..).partition(|(receiver, _)| usize::from(receiver.0) == to);
-        self.ways[from].sent = other;
-        self.ways[to].come.extend(there.into_iter().map(|(_, batch)| (ShardIndex(from as u8), batch)));
-        while self.turn(to) == Rest::Busy {}
+            self.channels[from].sent.drain(..).partition(|(receiver, _)| usize::from(receiver.0) == to);
+        self.channels[from].sent = other;
+        self.channels[to].come.extend(there.into_iter().map(|(_, batch)| (ShardIndex(from as u8), batch)));
+        while self.turn(to) == NextTurn::Busy {}
     }
 }
 
 /// What has been sent to other shards, and what has come from them.
 #[derive(Default)]
-struct Ways {
+struct Channels {
     /// Is done in the next turn, before batches are taken.
     before_batches: Option<Box<dyn FnOnce()>>,
     sent: Vec<(ShardIndex, Batch)>,
     come: VecDeque<(ShardIndex, Batch)>,
 }
 
-impl Surroundings<Volatile> for Ways {
+impl Io<Volatile> for Channels {
     fn room(&mut self, _to: ShardIndex) -> usize {
         if let Some(order) = self.before_batches.take() {
             order();
@@ -130,23 +130,23 @@ impl Surroundings<Volatile> for Ways {
 
     fn accept(&mut self, _shard: &mut Shard<Volatile>) {}
 
-    fn take_orders(&mut self, _shard: &mut Shard<Volatile>) {}
+    fn run_commands(&mut self, _shard: &mut Shard<Volatile>) {}
 
-    fn carry_out(&mut self, _shard: &mut Shard<Volatile>, _action: Action) {}
+    fn perform(&mut self, _shard: &mut Shard<Volatile>, _action: Action) {}
 
     fn send(&mut self, to: ShardIndex, batches: impl Iterator<Item = Batch>) {
         self.sent.extend(batches.map(|batch| (to, batch)));
     }
 
-    fn write_waiting(&mut self, _shard: &mut Shard<Volatile>) {}
+    fn write_ready(&mut self, _shard: &mut Shard<Volatile>) {}
 
     fn write(&mut self, _shard: &mut Shard<Volatile>, _id: ConnectionId) {}
 
-    fn end_turn(&mut self, _shard: &mut Shard<Volatile>) -> Rest {
-        Rest::Until(None)
+    fn end_turn(&mut self, _shard: &mut Shard<Volatile>) -> NextTurn {
+        NextTurn::Until(None)
     }
 
-    fn has_room_or_wakes(&mut self, _to: ShardIndex) -> bool {
+    fn has_room_or_arm_waker(&mut self, _to: ShardIndex) -> bool {
         true
     }
 }
@@ -186,39 +186,39 @@ fn a_message_for_a_member_who_has_left_goes_to_another_by_that_ones_qos() {
     let mut world = World::new(2);
     let (publisher, leaver, stayer) = (world.client(0), world.client(1), world.client(0));
     let share = "$share/g/t";
-    world.say(leaver, &subscribe([share.to_owned()].into_iter(), 1));
+    world.send(leaver, &subscribe([share.to_owned()].into_iter(), 1));
     world.publish(publisher, 0x30, "t", b"one");
     // It has not arrived when its receiver goes.
-    world.say(leaver, &unsubscribe(share));
-    world.say(stayer, &subscribe([share.to_owned()].into_iter(), 0));
-    world.heard(leaver);
-    world.heard(stayer);
-    world.carry(0, 1);
-    assert_eq!(world.heard(leaver), [], "UNSUBACK has been sent");
-    world.carry(1, 0);
-    assert_eq!(world.heard(stayer), b"\x30\x06\0\x01tone");
+    world.send(leaver, &unsubscribe(share));
+    world.send(stayer, &subscribe([share.to_owned()].into_iter(), 0));
+    world.received(leaver);
+    world.received(stayer);
+    world.deliver(0, 1);
+    assert_eq!(world.received(leaver), [], "UNSUBACK has been sent");
+    world.deliver(1, 0);
+    assert_eq!(world.received(stayer), b"\x30\x06\0\x01tone");
 
     // QoS 1 for a member with QoS 1, then for one with QoS 0.
-    world.say(stayer, &unsubscribe(share));
-    world.say(leaver, &subscribe([share.to_owned()].into_iter(), 1));
-    world.say(publisher, b"\x32\x08\0\x01t\0\x07two");
-    world.say(leaver, &unsubscribe(share));
-    world.say(stayer, &subscribe([share.to_owned()].into_iter(), 0));
-    world.heard(leaver);
-    world.heard(stayer);
-    world.carry(0, 1);
-    world.carry(1, 0);
-    assert_eq!(world.heard(leaver), []);
-    assert_eq!(world.heard(stayer), b"\x30\x06\0\x01ttwo", "by the QoS that it was granted");
+    world.send(stayer, &unsubscribe(share));
+    world.send(leaver, &subscribe([share.to_owned()].into_iter(), 1));
+    world.send(publisher, b"\x32\x08\0\x01t\0\x07two");
+    world.send(leaver, &unsubscribe(share));
+    world.send(stayer, &subscribe([share.to_owned()].into_iter(), 0));
+    world.received(leaver);
+    world.received(stayer);
+    world.deliver(0, 1);
+    world.deliver(1, 0);
+    assert_eq!(world.received(leaver), []);
+    assert_eq!(world.received(stayer), b"\x30\x06\0\x01ttwo", "by the QoS that it was granted");
 
     // Nobody is left.
-    world.say(stayer, &unsubscribe(share));
-    world.say(leaver, &subscribe([share.to_owned()].into_iter(), 1));
+    world.send(stayer, &unsubscribe(share));
+    world.send(leaver, &subscribe([share.to_owned()].into_iter(), 1));
     world.publish(publisher, 0x30, "t", b"three");
-    world.say(leaver, &unsubscribe(share));
-    world.heard(leaver);
-    world.carry(0, 1);
-    assert_eq!(world.heard(leaver), []);
+    world.send(leaver, &unsubscribe(share));
+    world.received(leaver);
+    world.deliver(0, 1);
+    assert_eq!(world.received(leaver), []);
     assert_eq!(world.shards[1].counters().dropped_no_member.get(), 1);
 }
 
@@ -229,17 +229,17 @@ fn a_member_whose_session_is_being_cleared_away_is_passed_over() {
     let mut world = World::new(2);
     let (publisher, leaver, stayer) = (world.client(0), world.client(0), world.client(1));
     let share = |number: usize| format!("$share/g{number:03}/t");
-    world.say(leaver, &subscribe((0..GROUPS).map(share), 1));
-    while world.turn(0) == Rest::Busy {}
-    world.say(stayer, &subscribe([share(GROUPS - 1)].into_iter(), 1));
-    world.heard(stayer);
-    world.shards[0].lost(leaver.1, NOW_MS);
+    world.send(leaver, &subscribe((0..GROUPS).map(share), 1));
+    while world.turn(0) == NextTurn::Busy {}
+    world.send(stayer, &subscribe([share(GROUPS - 1)].into_iter(), 1));
+    world.received(stayer);
+    world.shards[0].connection_lost(leaver.1, NOW_MS);
     for number in 1..=3 {
-        world.say(publisher, &[0x32, 8, 0, 1, b't', 0, number, b'o', b'n', b'e']);
-        assert_eq!(world.heard(publisher), [0x40, 2, 0, number], "nothing is in its way");
+        world.send(publisher, &[0x32, 8, 0, 1, b't', 0, number, b'o', b'n', b'e']);
+        assert_eq!(world.received(publisher), [0x40, 2, 0, number], "nothing is in its way");
     }
-    world.carry(0, 1);
-    assert_eq!(world.heard(stayer), *b"\x32\x08\0\x01t\0\x01one\x32\x08\0\x01t\0\x02one\x32\x08\0\x01t\0\x03one");
+    world.deliver(0, 1);
+    assert_eq!(world.received(stayer), *b"\x32\x08\0\x01t\0\x01one\x32\x08\0\x01t\0\x02one\x32\x08\0\x01t\0\x03one");
     assert_eq!(world.shards[0].counters().dropped_shard_queue_full.get(), 0);
 }
 
@@ -256,18 +256,18 @@ fn searches_for_retained_messages_go_on_turn_by_turn() {
         world.publish(publisher, 0x31, &format!("d{number}/x"), b"x");
     }
     world.publish(publisher, 0x31, "last/n7", b"seven");
-    world.say(asker, &subscribe((0..FILTERS).map(|number| format!("+/n{number}")), 0));
-    assert_eq!(world.heard(asker).len(), 1 + 1 + 2 + FILTERS, "SUBACK and nothing else");
+    world.send(asker, &subscribe((0..FILTERS).map(|number| format!("+/n{number}")), 0));
+    assert_eq!(world.received(asker).len(), 1 + 1 + 2 + FILTERS, "SUBACK and nothing else");
     let mut turns = 0;
     let mut heard = Vec::new();
     loop {
         // Others are served meanwhile.
-        world.say(bystander, &[0xc0, 0]);
-        assert_eq!(world.heard(bystander), [0xd0, 0]);
+        world.send(bystander, &[0xc0, 0]);
+        assert_eq!(world.received(bystander), [0xd0, 0]);
         let rest = world.turn(0);
-        heard.extend(world.heard(asker));
+        heard.extend(world.received(asker));
         turns += 1;
-        if rest != Rest::Busy {
+        if rest != NextTurn::Busy {
             break;
         }
     }
@@ -285,20 +285,20 @@ fn a_search_goes_on_for_a_session_whose_client_has_gone() {
     for number in 0..TOPICS {
         world.publish(publisher, 0x31, &format!("d{number}/x"), b"x");
     }
-    world.say(publisher, b"\x33\x10\0\x07last/n7\0\x01seven"); // QoS 1
+    world.send(publisher, b"\x33\x10\0\x07last/n7\0\x01seven"); // QoS 1
     let connect = |world: &mut World| {
         let id = world.shards[0].accept(NOW_MS).expect("there is room");
-        world.say((0, id), b"\x10\x10\0\x04MQTT\x04\0\0\0\0\x04stay");
+        world.send((0, id), b"\x10\x10\0\x04MQTT\x04\0\0\0\0\x04stay");
         (0, id)
     };
     let asker = connect(&mut world);
-    world.say(asker, &subscribe(["+/n7".to_owned()].into_iter(), 1));
-    world.heard(asker);
-    world.shards[0].lost(asker.1, NOW_MS);
-    assert_eq!(world.turn(0), Rest::Busy, "there is much to look at");
-    while world.turn(0) == Rest::Busy {}
+    world.send(asker, &subscribe(["+/n7".to_owned()].into_iter(), 1));
+    world.received(asker);
+    world.shards[0].connection_lost(asker.1, NOW_MS);
+    assert_eq!(world.turn(0), NextTurn::Busy, "there is much to look at");
+    while world.turn(0) == NextTurn::Busy {}
     let asker = connect(&mut world);
-    assert_eq!(world.heard(asker), b"\x20\x02\x01\0\x33\x10\0\x07last/n7\0\x01seven");
+    assert_eq!(world.received(asker), b"\x20\x02\x01\0\x33\x10\0\x07last/n7\0\x01seven");
 }
 
 /// Many filters come in small packets, too, and from many clients: together they get no more of a turn than one large packet.
@@ -313,31 +313,31 @@ fn filters_in_small_packets_are_worked_off_turn_by_turn() {
     let held = |world: &World| world.shards[0].counters().subscriptions.get() as usize;
     let mut before = 0;
     for (number, client) in clients.iter().enumerate() {
-        world.say(*client, &subscribe((0..FILTERS).map(|filter| format!("$share/g{number}-{filter}/t")), 1));
+        world.send(*client, &subscribe((0..FILTERS).map(|filter| format!("$share/g{number}-{filter}/t")), 1));
     }
     let mut turns = 0;
     loop {
         let done = held(&world) - before;
         assert!(done <= TURN_FILTERS_MAX, "{done} filters in a turn");
         before += done;
-        if world.turn(0) != Rest::Busy {
+        if world.turn(0) != NextTurn::Busy {
             break;
         }
         turns += 1;
     }
     assert!(turns >= CLIENTS * FILTERS / TURN_FILTERS_MAX, "{turns} turns");
     for client in &clients {
-        assert_eq!(world.heard(*client), [&[0x90, 2 + FILTERS as u8, 0, 1], &[1; FILTERS][..]].concat());
+        assert_eq!(world.received(*client), [&[0x90, 2 + FILTERS as u8, 0, 1], &[1; FILTERS][..]].concat());
     }
     // Their sessions end with them, all at once.
     for client in &clients {
-        world.shards[0].lost(client.1, NOW_MS);
+        world.shards[0].connection_lost(client.1, NOW_MS);
     }
     loop {
         let done = before - held(&world);
         assert!(done <= TURN_FILTERS_MAX, "{done} filters in a turn");
         before -= done;
-        if world.turn(0) != Rest::Busy {
+        if world.turn(0) != NextTurn::Busy {
             break;
         }
     }
@@ -353,23 +353,23 @@ fn deadlines_that_come_together_are_met_turn_by_turn() {
     const LATER_MS: u64 = NOW_MS + 3_000;
     let mut world = World::new(1);
     let observer = world.client(0);
-    world.say(observer, &subscribe(["will".to_owned()].into_iter(), 0));
-    world.heard(observer);
+    world.send(observer, &subscribe(["will".to_owned()].into_iter(), 0));
+    world.received(observer);
     for number in 0..CLIENTS {
         let id = world.shards[0].accept(NOW_MS).expect("there is room");
         // Clean Session, a will of QoS 0, Keep Alive 1 s.
         let connect =
             [b"\x00\x04MQTT\x04\x06\x00\x01", &*text(&number.to_string()), &text("will"), &text("x")].concat();
-        world.say((0, id), &with_header(0x10, &connect));
+        world.send((0, id), &with_header(0x10, &connect));
     }
     let (mut wills, mut turns) = (0, 0);
     loop {
-        let rest = turn(&mut world.shards[0], &mut world.ways[0], LATER_MS);
-        let now = world.heard(observer).windows(4).filter(|bytes| bytes == b"will").count();
+        let rest = turn(&mut world.shards[0], &mut world.channels[0], LATER_MS);
+        let now = world.received(observer).windows(4).filter(|bytes| bytes == b"will").count();
         assert!(now <= TURN_WILLS_MAX, "{now} wills in a turn");
         wills += now;
         turns += 1;
-        if rest != Rest::Busy {
+        if rest != NextTurn::Busy {
             break;
         }
     }
@@ -389,30 +389,30 @@ fn retained_messages_are_turned_into_other_formats_turn_by_turn() {
         [&[0x0a, PAYLOAD_BYTES as u8 & 127 | 128, (PAYLOAD_BYTES >> 7) as u8], &[1; PAYLOAD_BYTES][..]].concat();
     for number in 0..MESSAGES {
         let topic = text(&format!("many/{number:02}"));
-        world.say(publisher, &with_header(0x33, &[&*topic, &[0, 1], &payload].concat())); // QoS 1
+        world.send(publisher, &with_header(0x33, &[&*topic, &[0, 1], &payload].concat())); // QoS 1
     }
     for session_stays in [false, true] {
         let id = world.shards[0].accept(NOW_MS).expect("there is room");
         let asker = (0, id);
-        world.say(asker, b"\x10\x16\0\x04MQTT\x05\x00\0\0\x05\x11\0\0\0\x09\0\x04five");
-        world.say(asker, b"\x82\x15\0\x01\0\0\x0f$as/json/many/#\x01");
+        world.send(asker, b"\x10\x16\0\x04MQTT\x05\x00\0\0\x05\x11\0\0\0\x09\0\x04five");
+        world.send(asker, b"\x82\x15\0\x01\0\0\x0f$as/json/many/#\x01");
         if session_stays {
-            world.shards[0].lost(asker.1, NOW_MS);
+            world.shards[0].connection_lost(asker.1, NOW_MS);
         }
         let (mut told, mut turns) = (0, 0);
         loop {
-            let heard = if session_stays { Vec::new() } else { world.heard(asker) };
+            let heard = if session_stays { Vec::new() } else { world.received(asker) };
             let now = String::from_utf8_lossy(&heard).matches("its form in json is larger").count();
             assert!(now <= 3, "{now} in a turn");
             told += now;
-            if world.turn(0) != Rest::Busy {
+            if world.turn(0) != NextTurn::Busy {
                 break;
             }
             turns += 1;
         }
         assert!(turns >= MESSAGES / 3, "{turns} turns");
         assert!(session_stays || told == MESSAGES, "{told} of {MESSAGES}");
-        world.shards[0].lost(asker.1, NOW_MS);
+        world.shards[0].connection_lost(asker.1, NOW_MS);
     }
 }
 
@@ -426,20 +426,21 @@ fn a_message_of_another_thread_is_delivered_by_no_older_contracts() {
     let files = files.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
     let contracts = Arc::new(Catalogue::load(&files, &LoadLimits::default()).expect("loads"));
     let (publisher, reader) = (world.client(0), world.client(1));
-    world.say(reader, b"\x82\x0f\0\x01\0\x0a$as/json/t\0");
-    world.heard(reader);
+    world.send(reader, b"\x82\x0f\0\x01\0\x0a$as/json/t\0");
+    world.received(reader);
     world.set_contracts(contracts.clone());
     let _ = world.turn(0);
     world.publish(publisher, 0x30, "t", b"\x0a\x02hi");
     let _ = world.turn(0);
-    let batches: Vec<_> = world.ways[0].sent.drain(..).map(|(_, batch)| (ShardIndex(0), batch)).collect();
+    let batches: Vec<_> = world.channels[0].sent.drain(..).map(|(_, batch)| (ShardIndex(0), batch)).collect();
     world.set_contracts(Arc::default());
     let _ = world.turn(1);
-    world.ways[1].come.extend(batches);
-    let board = world.board.clone();
-    world.ways[1].before_batches = Some(Box::new(move || _ = board.change(|next| next.contracts = contracts)));
+    world.channels[1].come.extend(batches);
+    let config_cell = world.config_cell.clone();
+    world.channels[1].before_batches =
+        Some(Box::new(move || _ = config_cell.change(|next| next.contracts = contracts)));
     let _ = world.turn(1);
-    let heard = world.heard(reader);
+    let heard = world.received(reader);
     assert!(String::from_utf8_lossy(&heard).contains("{\"word\":\"hi\"}"), "{}", heard.escape_ascii());
 }
 
@@ -451,14 +452,14 @@ fn a_payload_becomes_no_larger_in_another_format_than_a_packet_may_be() {
     world.set_contracts(enumerations("t"));
     let id = world.shards[0].accept(NOW_MS).expect("there is room");
     let asker = (0, id);
-    world.say(asker, b"\x10\x11\0\x04MQTT\x05\x02\0\0\0\0\x04five");
-    world.say(asker, b"\x82\x10\0\x01\0\0\x0a$as/json/t\0");
-    world.heard(asker);
+    world.send(asker, b"\x10\x11\0\x04MQTT\x05\x02\0\0\0\0\x04five");
+    world.send(asker, b"\x82\x10\0\x01\0\0\x0a$as/json/t\0");
+    world.received(asker);
     let publisher = world.client(0);
     for (items, fits) in [(50, true), (9_000 / 37, true), (110 * 3, false)] {
         let payload = [&b"\x0a"[..], &[items as u8 & 127 | 128, (items >> 7) as u8], &vec![1; items]].concat();
-        world.say(publisher, &with_header(0x30, &[&text("t"), &*payload].concat()));
-        let heard = world.heard(asker);
+        world.send(publisher, &with_header(0x30, &[&text("t"), &*payload].concat()));
+        let heard = world.received(asker);
         let told = String::from_utf8_lossy(&heard);
         assert_eq!(told.contains("its form in json is larger than 10000 bytes"), !fits, "{items}: {told}");
         assert_eq!(told.matches("A_NAME_OF_THIRTY_FOUR_CHARACTERS_B").count(), if fits { items } else { 0 });
@@ -499,8 +500,8 @@ fn a_will_that_does_not_fit_is_refused() {
         let (name, topic) = (text(&format!("{taken:04}")), text("will"));
         let will = [&(WILL_BYTES as u16).to_be_bytes(), &[b'w'; WILL_BYTES][..]].concat();
         let body = [&b"\0\x04MQTT\x05\x06\0\0\0"[..], &name, b"\0", &topic, &will].concat();
-        world.say((0, id), &with_header(0x10, &body));
-        match world.heard((0, id))[3] {
+        world.send((0, id), &with_header(0x10, &body));
+        match world.received((0, id))[3] {
             0 => taken += 1,
             reason => break assert_eq!(reason, 0x97),
         }
@@ -528,13 +529,13 @@ fn topic_aliases_take_no_more_than_a_clients_share() {
     let settings = Settings { buffered_bytes: LIMIT_BYTES, topic_alias_maximum: 100, ..Settings::default() };
     let mut world = World::with(1, settings);
     let id = world.shards[0].accept(NOW_MS).expect("there is room");
-    world.say((0, id), b"\x10\x11\0\x04MQTT\x05\x02\0\0\0\0\x04five");
-    world.heard((0, id));
+    world.send((0, id), b"\x10\x11\0\x04MQTT\x05\x02\0\0\0\0\x04five");
+    world.received((0, id));
     let topic = "t".repeat(TOPIC_BYTES);
     let taken = (1..=100u8)
         .take_while(|alias| {
-            world.say((0, id), &with_header(0x30, &[&*text(&topic), b"\x03\x23\0", &[*alias]].concat()));
-            world.heard((0, id)).is_empty()
+            world.send((0, id), &with_header(0x30, &[&*text(&topic), b"\x03\x23\0", &[*alias]].concat()));
+            world.received((0, id)).is_empty()
         })
         .count();
     let most = LIMIT_BYTES / 16 * 15 / 2 / TOPIC_BYTES;
@@ -561,7 +562,7 @@ fn contracts_are_told_turn_by_turn() {
     };
     let tell = |world: &mut World| {
         let mut turns = 1;
-        while world.turn(0) == Rest::Busy {
+        while world.turn(0) == NextTurn::Busy {
             turns += 1;
         }
         turns
@@ -570,14 +571,14 @@ fn contracts_are_told_turn_by_turn() {
     let documents = |contracts: usize| 2 * (2 * contracts + 1);
 
     world.set_contracts(catalogue(0..CONTRACTS));
-    assert_eq!(world.turn(0), Rest::Busy);
+    assert_eq!(world.turn(0), NextTurn::Busy);
     assert!(retained(&world) < documents(CONTRACTS), "one turn does not tell all");
     assert!(tell(&mut world) > 5);
     assert_eq!(retained(&world), documents(CONTRACTS));
 
     // Changed again while it is being told.
     world.set_contracts(catalogue(10..CONTRACTS + 10));
-    assert_eq!(world.turn(0), Rest::Busy, "there is more to tell");
+    assert_eq!(world.turn(0), NextTurn::Busy, "there is more to tell");
     world.set_contracts(catalogue(CONTRACTS - 1..CONTRACTS + 1));
     tell(&mut world);
     assert_eq!(retained(&world), documents(2));

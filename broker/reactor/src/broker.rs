@@ -14,9 +14,9 @@ use tautwire_access::Policy;
 use tautwire_cold::SpillThread;
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{
-    Board, ClientCheck, ClientDetail, ClientsPage, ClientsQuery, Counters, Explained, Finding, Latencies,
-    LatencyCounts, Publication, Regime, Settings, Shard, Shared, SubscriptionList, Survey, TopicTotals, Totals,
-    ViolationBook, WhyQuery,
+    AdminQuery, ClientCheck, ClientDetail, ClientsPage, ClientsQuery, ConfigCell, ConfigSnapshot, Counters,
+    Explanation, Latencies, LatencyCounts, Publication, QueryResult, Settings, Shard, Shared, SubscriptionList,
+    TopicTotals, Totals, ViolationReport, WhyQuery,
 };
 use tautwire_journal::WriterHandle;
 use tautwire_memory::Memory;
@@ -67,7 +67,7 @@ pub struct Broker {
 pub struct Control {
     exchange: Arc<Exchange>,
     /// Settings, access rules and contracts.
-    board: Arc<Board>,
+    config_cell: Arc<ConfigCell>,
     /// Handshakes of TLS that may go on at once, on each thread.
     tls_handshakes: Arc<AtomicUsize>,
     counters: Arc<[Counters]>,
@@ -102,7 +102,7 @@ impl Control {
 
     /// What has been counted by topic filters, in the order in which they are named.
     pub fn topic_totals(&self) -> Vec<TopicTotals> {
-        self.board.current().topic_totals()
+        self.config_cell.current().topic_totals()
     }
 
     /// By which the thread of the cluster reaches the broker's threads.
@@ -138,16 +138,16 @@ impl Control {
     /// one is held up for longer than [`TAKEN_ON_MAX`]. To be called for one change at a time, in the order in which their listeners were
     /// prepared.
     pub fn adopt(&self, change: Change) {
-        let Change { listeners, settings, retained, tls_handshakes, disk_limit, regime, and } = change;
+        let Change { listeners, settings, retained, tls_handshakes, disk_limit, config, and } = change;
         let (roster, placed, gone) = listeners.into_parts();
         let control = self.clone();
         let step = Step::new(move || {
             gone.iter().for_each(|gate| gate.shut());
             control.tls_handshakes.store(tls_handshakes, Ordering::Relaxed);
             control.exchange.set_retained_limits(retained);
-            let before = control.board.change(|next| {
+            let before = control.config_cell.change(|next| {
                 next.settings = Arc::new(settings);
-                regime(next);
+                config(next);
             });
             and();
             before
@@ -163,7 +163,7 @@ impl Control {
     }
 
     /// Has all threads take on what holds now, and waits for that.
-    fn have_taken_on(&self, before: Arc<Regime>) {
+    fn have_taken_on(&self, before: Arc<ConfigSnapshot>) {
         self.wake_all();
         let began = Instant::now();
         // What only this thread has is freed here, and not by one that serves clients.
@@ -198,7 +198,7 @@ impl Control {
 
     /// The settings that hold now.
     pub fn settings(&self) -> Arc<Settings> {
-        self.board.current().settings.clone()
+        self.config_cell.current().settings.clone()
     }
 
     /// Counts lines of the log that were lost.
@@ -222,7 +222,7 @@ impl Control {
 
     /// The contracts that hold now.
     pub fn contracts(&self) -> Arc<Catalogue> {
-        self.board.current().contracts.clone()
+        self.config_cell.current().contracts.clone()
     }
 
     /// From now on `contracts` hold. Each thread changes over between two messages, and has done so when this returns, as with
@@ -232,20 +232,20 @@ impl Control {
     }
 
     /// Has something else hold, and waits until each thread has taken it on.
-    pub(crate) fn change_regime(&self, change: impl FnOnce(&mut Regime)) {
-        let before = self.board.change(change);
+    pub(crate) fn change_regime(&self, change: impl FnOnce(&mut ConfigSnapshot)) {
+        let before = self.config_cell.change(change);
         self.have_taken_on(before);
     }
 
     /// The access rules that hold now.
     pub fn policy(&self) -> Arc<Policy> {
-        self.board.current().policy.clone()
+        self.config_cell.current().policy.clone()
     }
 
     /// Looks at each client again that has been let in, and disconnects those who are not `known` any more. Whoever comes from now on is
     /// asked who it is. Waits for nobody.
     pub fn review_clients(&self, known: ClientCheck) {
-        self.board.change(|next| {
+        self.config_cell.change(|next| {
             next.asks = true;
             next.review(known);
         });
@@ -263,7 +263,7 @@ impl Control {
     /// # Errors
     /// Not all have answered.
     pub fn clients(&self, query: &ClientsQuery, patience: Patience<'_>) -> Result<ClientsPage, AskError> {
-        let ask = |reply| Survey::Clients(query.clone(), reply);
+        let ask = |reply| AdminQuery::Clients(query.clone(), reply);
         let pages = surveys::ask_all(&self.inboxes, ask, patience)?;
         Ok(ClientsPage::merge(pages, query))
     }
@@ -273,7 +273,7 @@ impl Control {
     /// # Errors
     /// There was no answer.
     pub fn client(&self, name: &str, patience: Patience<'_>) -> Result<Option<ClientDetail>, AskError> {
-        surveys::ask(self.inbox_of(name), |reply| Survey::Client(name.into(), reply), patience)
+        surveys::ask(self.inbox_of(name), |reply| AdminQuery::Client(name.into(), reply), patience)
     }
 
     /// Subscriptions of one client behind a filter, in their order; `None` where there is no such client.
@@ -287,7 +287,7 @@ impl Control {
         limit: usize,
         patience: Patience<'_>,
     ) -> Result<Option<SubscriptionList>, AskError> {
-        let ask = |reply| Survey::Subscriptions(name.into(), after.into(), limit, reply);
+        let ask = |reply| AdminQuery::Subscriptions(name.into(), after.into(), limit, reply);
         surveys::ask(self.inbox_of(name), ask, patience)
     }
 
@@ -295,17 +295,17 @@ impl Control {
     ///
     /// # Errors
     /// There was no answer.
-    pub fn why(&self, query: WhyQuery, patience: Patience<'_>) -> Result<Explained, AskError> {
+    pub fn why(&self, query: WhyQuery, patience: Patience<'_>) -> Result<Explanation, AskError> {
         let message = query.message.clone();
         let publishes_on = self.inbox_of(message.publisher.as_deref().unwrap_or(&query.name));
-        let judged = surveys::ask(publishes_on, |reply| Survey::Publish(message, reply), patience)?;
+        let judged = surveys::ask(publishes_on, |reply| AdminQuery::Publish(message, reply), patience)?;
         let inbox = self.inbox_of(&query.name);
-        let mut explained = surveys::ask(inbox, |reply| Survey::Why(query, reply), patience)?.after(judged);
+        let mut explained = surveys::ask(inbox, |reply| AdminQuery::Why(query, reply), patience)?.after(judged);
         for finding in &mut explained.findings {
-            if let Finding::SharedTurns { others: Some(others), .. } = finding
+            if let QueryResult::SharedTurns { others: Some(others), .. } = finding
                 && let Some(inbox) = self.inboxes.get(usize::from(others.member.shard.0))
             {
-                others.name = surveys::ask(inbox, |reply| Survey::Name(others.member, reply), patience)?;
+                others.name = surveys::ask(inbox, |reply| AdminQuery::Name(others.member, reply), patience)?;
             }
         }
         Ok(explained)
@@ -315,8 +315,8 @@ impl Control {
     ///
     /// # Errors
     /// Not all have answered.
-    pub fn violations(&self, patience: Patience<'_>) -> Result<ViolationBook, AskError> {
-        Ok(ViolationBook::merge(surveys::ask_all(&self.inboxes, Survey::Violations, patience)?))
+    pub fn violations(&self, patience: Patience<'_>) -> Result<ViolationReport, AskError> {
+        Ok(ViolationReport::merge(surveys::ask_all(&self.inboxes, AdminQuery::Violations, patience)?))
     }
 
     /// Whether all threads go on with their work: each has answered within `timeout`, has more than enough to answer, or ends.
@@ -343,7 +343,7 @@ impl Control {
     /// the answer at most `timeout`.
     ///
     /// # Errors
-    /// It was not published, but perhaps after [`PublishError::Unanswered`], and surely after [`PublishError::NotKept`].
+    /// It was not published, but perhaps after [`PublishError::Unanswered`], and surely after [`PublishError::NotDurable`].
     pub fn publish(&self, publication: &Publication<'_>, timeout: Duration) -> Result<bool, PublishError> {
         let message = publication.to_message();
         let published = self.inboxes[0].ask(|answer| Order::Publish(message, answer), timeout)?;
@@ -365,7 +365,7 @@ pub struct Change {
     /// What the state may take on disk; `None` is what it is where nobody has said at start.
     pub disk_limit: Option<u64>,
     /// Changes the rest of what holds: rules, contracts, and who is known.
-    pub regime: Box<dyn FnOnce(&mut Regime) + Send>,
+    pub config: Box<dyn FnOnce(&mut ConfigSnapshot) + Send>,
     /// What else belongs to the step: what the [`Doorkeeper`] answers by. It must be short, as the thread that lets newcomers in waits for
     /// it, and must not ask anything of this broker.
     pub and: Box<dyn FnOnce() + Send>,
@@ -485,7 +485,7 @@ impl Broker {
         once_bound().map_err(StartError::Bound)?;
         let queue_batches = settings.shard_queue_batches;
         let shared = Shared::new(settings, Exchange::new(threads, retained));
-        shared.board.change(|first| {
+        shared.config_cell.change(|first| {
             first.asks = asks;
             if let Some(doorkeeper) = &doorkeeper {
                 first.auth_progress = doorkeeper.progress();
@@ -517,7 +517,7 @@ impl Broker {
             cold: None,
             control: Control {
                 exchange: shared.exchange.clone(),
-                board: shared.board.clone(),
+                config_cell: shared.config_cell.clone(),
                 tls_handshakes: tls_handshakes.clone(),
                 counters: shared.counters.clone(),
                 latencies: shared.latencies.clone(),

@@ -41,7 +41,7 @@ impl Cooler {
     pub(crate) fn open(data: &Path, shared: &Shared) -> io::Result<Cooler> {
         let folder = Folder::emptied(&data.join(FOLDER))?;
         let freed = Arc::new(Freed::default());
-        let settings = shared.board.current().settings.clone();
+        let settings = shared.config_cell.current().settings.clone();
         Ok(Cooler {
             store: Store::new(folder, Settings::with_limit(settings.cold_bytes)),
             shelf: Arc::new(Shelf::new(shared.memory.ledger(0).clone(), freed.clone())),
@@ -78,7 +78,7 @@ impl Cooler {
         };
         let (thread, ports) = SpillThread::start(self.store, self.freed, shelves, wake, report)?;
         for (shard, port) in shards.iter_mut().zip(ports) {
-            shard.connect_cold(Box::new(port));
+            shard.connect_spill_store(Box::new(port));
         }
         Ok(thread)
     }

@@ -253,7 +253,7 @@ fn open_and_start(
     clock: Clock,
 ) -> Result<Opened, DataError> {
     let DataDirectory { path, on_damage, limit_bytes, lock } = data;
-    let acks = shared.board.current().settings.acks.clone();
+    let acks = shared.config_cell.current().settings.acks.clone();
     let levels = listens.iter().map(|listen| listen.ack_level).chain(acks.levels());
     // Some wait only until the system has what was written down.
     let write_before_sync = levels.into_iter().any(|level| level == AckLevel::Os);
@@ -352,7 +352,7 @@ fn open_and_start(
     restore(&mut shards, replayed, clock.now_ms()).map_err(|error| failed(Cause::Restore(error)))?;
     // What reading the log took.
     memory::trim();
-    let (folder, limit_bytes) = (path.to_owned(), shared.board.current().settings.cold_bytes);
+    let (folder, limit_bytes) = (path.to_owned(), shared.config_cell.current().settings.cold_bytes);
     let account = shared.memory.apart().clone();
     let new_store = move || Ok(Box::new(Scratch::open(&folder, limit_bytes, &account)?) as Box<dyn SpillStore>);
     let (writer_handle, new_store) = (writer.handle(), Box::new(new_store));

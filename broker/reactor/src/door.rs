@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use tautwire_engine::{AuthState, Counters, Entry, Origin, Peer};
+use tautwire_engine::{AuthState, ConnectionListener, ConnectionOrigin, Counters, Peer};
 use tautwire_session::AckLevel;
 
 use crate::connections::Layers;
@@ -39,7 +39,7 @@ pub(crate) struct Door {
 pub(crate) struct Newcomer {
     pub(crate) stream: TcpStream,
     /// Where it comes from.
-    pub(crate) origin: Arc<Origin>,
+    pub(crate) origin: Arc<ConnectionOrigin>,
     /// What stands between it and MQTT.
     pub(crate) layers: Option<Box<Layers>>,
     /// What acknowledgements wait for.
@@ -147,7 +147,7 @@ impl Door {
                     }
                     log::debug!("listener {}: a connection from {peer}", gate.name());
                     let ack_level = listener.ack_level;
-                    let origin = Arc::new(Origin::new(gate.clone(), peer));
+                    let origin = Arc::new(ConnectionOrigin::new(gate.clone(), peer));
                     match listener.layers() {
                         Ok(layers) => return Some(Newcomer { stream, origin, layers, ack_level, standing: None }),
                         Err(failure) => log::error!("a connection by TLS cannot be made: {failure}"),

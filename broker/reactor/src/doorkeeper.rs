@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 
-use tautwire_engine::{AuthDecision, AuthProgress, AuthRequest, ConnectionId, Origin};
+use tautwire_engine::{AuthDecision, AuthProgress, AuthRequest, ConnectionId, ConnectionOrigin};
 
 use crate::inbox::Inbox;
 
@@ -19,7 +19,7 @@ pub trait Doorkeeper: fmt::Debug + Send + Sync {
 
     /// Answers the question of a client from there at once, or takes it along with the ticket and answers later, from any thread. Called on a thread of
     /// the broker, so it may wait for nothing.
-    fn ask(&self, origin: &Origin, question: AuthRequest, ticket: Ticket) -> Option<AuthDecision>;
+    fn ask(&self, origin: &ConnectionOrigin, question: AuthRequest, ticket: Ticket) -> Option<AuthDecision>;
 }
 
 /// Where the verdict on one client is given. If it is dropped, the client waits until `mqtt.connect_timeout_s` has passed without progress.
@@ -28,11 +28,11 @@ pub struct Ticket {
     inbox: Arc<Inbox>,
     id: ConnectionId,
     /// Nobody but the connection keeps it.
-    origin: Weak<Origin>,
+    origin: Weak<ConnectionOrigin>,
 }
 
 impl Ticket {
-    pub(crate) fn new(inbox: &Arc<Inbox>, id: ConnectionId, origin: &Arc<Origin>) -> Ticket {
+    pub(crate) fn new(inbox: &Arc<Inbox>, id: ConnectionId, origin: &Arc<ConnectionOrigin>) -> Ticket {
         Ticket { inbox: inbox.clone(), id, origin: Arc::downgrade(origin) }
     }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tautwire_engine::{Counters, Entry, MountPoint, Offer, Peer};
+use tautwire_engine::{ConnectionListener, Counters, ListenerOverrides, MountPoint, Peer};
 use tautwire_proxy::{Header, Network};
 
 use crate::arrivals::{Arrivals, Excess};
@@ -16,7 +16,7 @@ use crate::listener::{Listen, ProxyRequirements};
 pub(crate) struct Gate {
     tally: Arc<Tally>,
     mount_point: Option<MountPoint>,
-    offer: Offer,
+    offer: ListenerOverrides,
     connections_max: u64,
     /// Proxies that say for whom they speak.
     proxies: Option<Arc<[Network]>>,
@@ -34,7 +34,7 @@ struct Tally {
     accepted: AtomicU64,
     refused: AtomicU64,
     /// It has been taken away.
-    is_shut: AtomicBool,
+    is_closed: AtomicBool,
 }
 
 /// Why somebody is not let in.
@@ -68,7 +68,7 @@ impl Gate {
             connections: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
-            is_shut: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
         };
         Gate::counting(Arc::new(tally), listen, Arrivals::new(listen.arrivals), arrivals)
     }
@@ -93,7 +93,7 @@ impl Gate {
 
     /// The listener is taken away. Who has come by it is to be sent away next.
     pub(crate) fn shut(&self) {
-        self.tally.is_shut.store(true, Ordering::SeqCst);
+        self.tally.is_closed.store(true, Ordering::SeqCst);
     }
 
     /// Whether connections begin with the header of a proxy.
@@ -199,16 +199,16 @@ impl fmt::Display for TurnedAway {
     }
 }
 
-impl Entry for Gate {
-    fn is_shut(&self) -> bool {
-        self.tally.is_shut.load(Ordering::SeqCst)
+impl ConnectionListener for Gate {
+    fn is_closed(&self) -> bool {
+        self.tally.is_closed.load(Ordering::SeqCst)
     }
 
     fn name(&self) -> &Arc<str> {
         &self.tally.name
     }
 
-    fn offer(&self) -> Offer {
+    fn overrides(&self) -> ListenerOverrides {
         self.offer.clone()
     }
 
@@ -220,7 +220,7 @@ impl Entry for Gate {
         self.own_arrivals.counts_addresses() || self.arrivals.counts_addresses()
     }
 
-    fn entered(&self, peer: Option<Peer>) {
+    fn connection_opened(&self, peer: Option<Peer>) {
         if let Some(ip) = peer.and_then(|peer| self.counted(peer)) {
             self.own_arrivals.entered(ip);
             self.arrivals.entered(ip);
@@ -228,7 +228,7 @@ impl Entry for Gate {
         self.tally.connections.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn left(&self, peer: Option<Peer>) {
+    fn connection_closed(&self, peer: Option<Peer>) {
         if let Some(ip) = peer.and_then(|peer| self.counted(peer)) {
             self.own_arrivals.left(ip);
             self.arrivals.left(ip);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tautwire_engine::{Action, AuthDecision, ClusterRequest, ConnectionId, Peer, Published, Rest, Shard, Surroundings};
+use tautwire_engine::{Action, AuthDecision, ClusterRequest, ConnectionId, Io, NextTurn, Peer, Published, Shard};
 use tautwire_protocol::ConnectReason;
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::Journal;
@@ -87,8 +87,8 @@ impl Host {
         if !is_due {
             return;
         }
-        shard.free_unused();
-        self.connections.free_unused();
+        shard.shrink();
+        self.connections.shrink();
         memory::give_back(self.trimmer.is_some());
         if self.trimmer.is_some() {
             self.ways.tell_that_a_crowd_has_gone();
@@ -150,18 +150,18 @@ impl Host {
         }
     }
 
-    fn has_work(&self, takes_batches: bool) -> bool {
+    fn has_work(&self, accepts_batches: bool) -> bool {
         // The bell does not ring for who is awake: the word to stop may have come during the turn.
         let told_to_stop = !self.connections.is_stopping() && self.stop.load(Ordering::SeqCst);
         told_to_stop
             || self.connections.has_work()
             || self.door.has_work(self.connections.now_ms)
-            || self.ways.has_work(takes_batches)
+            || self.ways.has_work(accepts_batches)
             || self.orders.as_ref().is_some_and(Orders::are_there)
     }
 }
 
-impl<J: Journal> Surroundings<J> for Host {
+impl<J: Journal> Io<J> for Host {
     fn began_us(&self) -> u64 {
         self.began_us
     }
@@ -210,7 +210,7 @@ impl<J: Journal> Surroundings<J> for Host {
         while !self.door.is_rush() && self.let_in(shard) {}
     }
 
-    fn take_orders(&mut self, shard: &mut Shard<J>) {
+    fn run_commands(&mut self, shard: &mut Shard<J>) {
         self.promises.settle(shard);
         let Some(orders) = self.orders.as_ref().filter(|orders| orders.are_there()) else { return };
         shard.counters().orders_refused.add(orders.take_refused());
@@ -231,15 +231,15 @@ impl<J: Journal> Surroundings<J> for Host {
                 Order::Keep(promise, answer) => {
                     self.promises.answer(Ok(Published { matched: true, promise: Some(promise) }), answer);
                 }
-                Order::Survey(survey) => shard.survey(survey, self.connections.now_ms),
+                Order::AdminQuery(survey) => shard.run_admin_query(survey, self.connections.now_ms),
                 Order::Disconnect(name, ends_session, answer) => {
-                    answer.give(shard.disconnect_for_operator(&name, ends_session, self.connections.now_ms));
+                    answer.give(shard.disconnect_by_name(&name, ends_session, self.connections.now_ms));
                 }
                 Order::Adopt(placed, step, answer) => {
                     // Nobody comes between: this thread lets all newcomers in.
                     self.door.replace(placed, self.connections.now_ms);
                     let before = step.make();
-                    shard.look_at_news();
+                    shard.apply_config_update();
                     answer.give(before);
                 }
             }
@@ -250,7 +250,7 @@ impl<J: Journal> Surroundings<J> for Host {
         self.connections.peer(id)
     }
 
-    fn carry_out(&mut self, shard: &mut Shard<J>, action: Action) {
+    fn perform(&mut self, shard: &mut Shard<J>, action: Action) {
         if let Action::Move(id, to) = action {
             if let Some(connection) = self.connections.give_away(shard, id) {
                 self.ways.hand_over(to, connection);
@@ -261,22 +261,22 @@ impl<J: Journal> Surroundings<J> for Host {
             self.find_out(shard, id);
             return;
         }
-        self.connections.carry_out(shard, action);
+        self.connections.perform(shard, action);
     }
 
     fn send(&mut self, to: ShardIndex, batches: impl Iterator<Item = Batch>) {
         self.ways.send(to, batches);
     }
 
-    fn write_waiting(&mut self, shard: &mut Shard<J>) {
-        self.connections.write_waiting(shard);
+    fn write_ready(&mut self, shard: &mut Shard<J>) {
+        self.connections.write_ready(shard);
     }
 
     fn write(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         self.connections.write(shard, id);
     }
 
-    fn end_turn(&mut self, shard: &mut Shard<J>) -> Rest {
+    fn end_turn(&mut self, shard: &mut Shard<J>) -> NextTurn {
         self.connections.watch_fresh(shard);
         self.connections.acknowledge_at_once(shard.counters());
         self.connections.close_drained(shard);
@@ -284,14 +284,14 @@ impl<J: Journal> Surroundings<J> for Host {
         let now_ms = self.connections.now_ms;
         self.give_back_after_a_crowd(shard, now_ms);
         self.bell.before_sleep();
-        if self.has_work(shard.takes_batches()) || self.promises.are_due(shard) {
-            return Rest::Busy;
+        if self.has_work(shard.accepts_batches()) || self.promises.are_due(shard) {
+            return NextTurn::Busy;
         }
         let trim_ms = self.trimmer.as_ref().and_then(Trimmer::next_ms);
-        Rest::Until([self.door.next_ms(), self.connections.next_ms(), trim_ms].into_iter().flatten().min())
+        NextTurn::Until([self.door.next_ms(), self.connections.next_ms(), trim_ms].into_iter().flatten().min())
     }
 
-    fn has_room_or_wakes(&mut self, to: ShardIndex) -> bool {
+    fn has_room_or_arm_waker(&mut self, to: ShardIndex) -> bool {
         self.ways.has_room_or_waits(to)
     }
 }

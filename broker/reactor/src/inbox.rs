@@ -8,7 +8,9 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tautwire_engine::{AuthDecision, ClusterEvent, ConnectionId, NotPublished, Promise, Regime, Survey, messages_of};
+use tautwire_engine::{
+    AdminQuery, AuthDecision, ClusterEvent, ConfigSnapshot, ConnectionId, PublishConfirm, PublishFailure, messages_of,
+};
 use tautwire_message::Message;
 use tautwire_protocol::ReasonCode;
 
@@ -32,26 +34,26 @@ const HEARD_MAX_BYTES: usize = 16 << 20;
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Publish a message, and say whether anybody wanted it once what must last is in the log.
-    Publish(Message, Answer<Result<bool, NotPublished>>),
+    Publish(Message, Answer<Result<bool, PublishFailure>>),
     /// Say so when the log has what was promised.
-    Keep(Promise, Answer<Result<bool, NotPublished>>),
+    Keep(PublishConfirm, Answer<Result<bool, PublishFailure>>),
     /// Look for what an operator wants to know.
-    Survey(Survey),
+    AdminQuery(AdminQuery),
     /// Disconnect the client of a session, and end the session too if that is said; say whether there was something to end.
     Disconnect(Box<str>, bool, Answer<bool>),
     /// Listen at these, have something else hold in the same step, and say what has held before.
-    Adopt(Vec<Placed>, Step, Answer<Arc<Regime>>),
+    Adopt(Vec<Placed>, Step, Answer<Arc<ConfigSnapshot>>),
 }
 
 /// Has something else hold; gives what has held so far.
-pub(crate) struct Step(Box<dyn FnOnce() -> Arc<Regime> + Send>);
+pub(crate) struct Step(Box<dyn FnOnce() -> Arc<ConfigSnapshot> + Send>);
 
 impl Step {
-    pub(crate) fn new(make: impl FnOnce() -> Arc<Regime> + Send + 'static) -> Step {
+    pub(crate) fn new(make: impl FnOnce() -> Arc<ConfigSnapshot> + Send + 'static) -> Step {
         Step(Box::new(make))
     }
 
-    pub(crate) fn make(self) -> Arc<Regime> {
+    pub(crate) fn make(self) -> Arc<ConfigSnapshot> {
         (self.0)()
     }
 }
@@ -96,9 +98,9 @@ pub enum PublishError {
     /// No answer came in time. The message may have been published.
     Unanswered,
     /// It was published, but the log does not have it: a crash may lose it.
-    NotKept,
+    NotDurable,
     /// The cluster has not taken it, and never will.
-    NotStored,
+    RejectedByCluster,
 }
 
 impl fmt::Display for PublishError {
@@ -108,8 +110,8 @@ impl fmt::Display for PublishError {
             PublishError::Busy => "the threads of the broker are behind; nothing was published, try again",
             PublishError::Stopping => "the broker stops; nothing was published",
             PublishError::Unanswered => "the broker did not answer in time; the message may have been published",
-            PublishError::NotKept => "the message was published, but the log does not have it: a crash may lose it",
-            PublishError::NotStored => {
+            PublishError::NotDurable => "the message was published, but the log does not have it: a crash may lose it",
+            PublishError::RejectedByCluster => {
                 "the cluster has not taken the message: it could not in time, or the message is larger than the NATS servers take; nothing \
                  was published, try again"
             }
@@ -119,13 +121,13 @@ impl fmt::Display for PublishError {
 
 impl std::error::Error for PublishError {}
 
-impl From<NotPublished> for PublishError {
-    fn from(error: NotPublished) -> PublishError {
+impl From<PublishFailure> for PublishError {
+    fn from(error: PublishFailure) -> PublishError {
         match error {
-            NotPublished::Busy => PublishError::Busy,
-            NotPublished::NotKept => PublishError::NotKept,
-            NotPublished::NotStored => PublishError::NotStored,
-            NotPublished::Refused(reason, why) => PublishError::Refused(reason, why),
+            PublishFailure::Busy => PublishError::Busy,
+            PublishFailure::NotDurable => PublishError::NotDurable,
+            PublishFailure::RejectedByCluster => PublishError::RejectedByCluster,
+            PublishFailure::Refused(reason, why) => PublishError::Refused(reason, why),
         }
     }
 }

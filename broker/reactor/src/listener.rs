@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream};
-use tautwire_engine::{MountPoint, Offer, Peer};
+use tautwire_engine::{ListenerOverrides, MountPoint, Peer};
 use tautwire_proxy::{Header, Network};
 use tautwire_session::AckLevel;
 use tautwire_tls::{Failure, Server};
@@ -101,7 +101,7 @@ pub struct Listen {
     /// Limits on those who come by this listener, beside those on all.
     pub arrivals: ArrivalLimits,
     /// What it offers otherwise than all do.
-    pub offer: Offer,
+    pub offer: ListenerOverrides,
     /// What stands in front of its clients' topics.
     pub mount_point: Option<MountPoint>,
 }
@@ -121,7 +121,7 @@ impl Listen {
             ack_level,
             connections_max: None,
             arrivals: ArrivalLimits::default(),
-            offer: Offer::default(),
+            offer: ListenerOverrides::default(),
             mount_point: None,
         }
     }

@@ -3,7 +3,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tautwire_engine::{Fetched, Promise, Removed, RetainedPage, RetainedQuery, Survey, TopicLevels, TopicsQuery};
+use tautwire_engine::{
+    AdminQuery, FetchedMessage, PublishConfirm, RemovalResult, RetainedPage, RetainedQuery, TopicLevels, TopicsQuery,
+};
 
 use crate::broker::Control;
 use crate::inbox::{Inbox, Order, PublishError};
@@ -18,15 +20,15 @@ impl Control {
     /// # Errors
     /// There was no answer.
     pub fn retained_messages(&self, query: RetainedQuery, patience: Patience<'_>) -> Result<RetainedPage, AskError> {
-        surveys::ask(self.inbox_for_walks(), |reply| Survey::Retained(query, reply), patience)
+        surveys::ask(self.inbox_for_walks(), |reply| AdminQuery::Retained(query, reply), patience)
     }
 
     /// The message that a topic retains.
     ///
     /// # Errors
     /// There was no answer.
-    pub fn retained_message(&self, topic: &str, patience: Patience<'_>) -> Result<Fetched, AskError> {
-        surveys::ask(self.inbox_for_walks(), |reply| Survey::RetainedMessage(topic.into(), reply), patience)
+    pub fn retained_message(&self, topic: &str, patience: Patience<'_>) -> Result<FetchedMessage, AskError> {
+        surveys::ask(self.inbox_for_walks(), |reply| AdminQuery::RetainedMessage(topic.into(), reply), patience)
     }
 
     /// Levels of the tree of topics with retained messages.
@@ -34,7 +36,7 @@ impl Control {
     /// # Errors
     /// There was no answer.
     pub fn topics(&self, query: TopicsQuery, patience: Patience<'_>) -> Result<TopicLevels, AskError> {
-        surveys::ask(self.inbox_for_walks(), |reply| Survey::Topics(query, reply), patience)
+        surveys::ask(self.inbox_for_walks(), |reply| AdminQuery::Topics(query, reply), patience)
     }
 
     /// Removes the retained messages that a filter covers, as if somebody had published an empty message to each topic. Comes back once the
@@ -42,16 +44,16 @@ impl Control {
     ///
     /// # Errors
     /// Some messages may have gone all the same.
-    pub fn remove_retained(&self, filter: &str, timeout: Duration) -> Result<Removed, PublishError> {
+    pub fn remove_retained(&self, filter: &str, timeout: Duration) -> Result<RemovalResult, PublishError> {
         let began = Instant::now();
         let left = || timeout.saturating_sub(began.elapsed());
         let inbox = &self.inboxes[0];
-        let mut total = Removed::default();
+        let mut total = RemovalResult::default();
         loop {
-            let asked = surveys::ask(inbox, |reply| Survey::RemoveRetained(filter.into(), reply), left().into());
-            let Removed { removed, refused, has_more, promise } = asked.map_err(of_removal)?;
-            let promise = Promise::both(total.promise, promise);
-            total = Removed { removed: total.removed + removed, refused, has_more, promise };
+            let asked = surveys::ask(inbox, |reply| AdminQuery::RemoveRetained(filter.into(), reply), left().into());
+            let RemovalResult { removed, refused, has_more, promise } = asked.map_err(of_removal)?;
+            let promise = PublishConfirm::both(total.promise, promise);
+            total = RemovalResult { removed: total.removed + removed, refused, has_more, promise };
             let is_stuck = removed == 0;
             if !has_more || began.elapsed() > timeout / 2 {
                 break;

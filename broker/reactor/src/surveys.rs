@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-use tautwire_engine::{Reply, Survey};
+use tautwire_engine::{AdminQuery, Reply};
 
 use crate::inbox::{Inbox, Order, Unheard};
 
@@ -84,7 +84,7 @@ impl fmt::Debug for Patience<'_> {
 /// Asks one shard.
 pub(crate) fn ask<T: Send + 'static>(
     inbox: &Inbox,
-    survey: impl FnOnce(Reply<T>) -> Survey,
+    survey: impl FnOnce(Reply<T>) -> AdminQuery,
     patience: Patience<'_>,
 ) -> Result<T, AskError> {
     post(inbox, survey)?.receive(patience)
@@ -93,7 +93,7 @@ pub(crate) fn ask<T: Send + 'static>(
 /// Asks all shards at once.
 pub(crate) fn ask_all<T: Send + 'static>(
     inboxes: &[Arc<Inbox>],
-    survey: impl Fn(Reply<T>) -> Survey,
+    survey: impl Fn(Reply<T>) -> AdminQuery,
     patience: Patience<'_>,
 ) -> Result<Vec<T>, AskError> {
     let answers: Vec<Asked<T>> = inboxes.iter().map(|inbox| post(inbox, &survey)).collect::<Result<_, _>>()?;
@@ -106,12 +106,12 @@ struct Asked<T> {
     _asker: Arc<()>,
 }
 
-fn post<T: Send + 'static>(inbox: &Inbox, survey: impl FnOnce(Reply<T>) -> Survey) -> Result<Asked<T>, AskError> {
+fn post<T: Send + 'static>(inbox: &Inbox, survey: impl FnOnce(Reply<T>) -> AdminQuery) -> Result<Asked<T>, AskError> {
     let (sender, answer) = sync_channel(1);
     let asker = Arc::new(());
     // Whoever has given up does not listen any more.
     let reply = Reply::to(&asker, move |found| _ = sender.try_send(found));
-    inbox.tell(Order::Survey(survey(reply)))?;
+    inbox.tell(Order::AdminQuery(survey(reply)))?;
     Ok(Asked { answer, _asker: asker })
 }
 

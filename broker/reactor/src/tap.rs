@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tautwire_engine::{Regime, Tap, Tracer};
+use tautwire_engine::{ConfigSnapshot, Tap, Tracer};
 
 use crate::broker::Control;
 
@@ -27,8 +27,8 @@ impl Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        let without = |regime: &mut Regime| {
-            regime.taps = regime.taps.iter().filter(|other| !Arc::ptr_eq(other, &self.tap)).cloned().collect();
+        let without = |config: &mut ConfigSnapshot| {
+            config.taps = config.taps.iter().filter(|other| !Arc::ptr_eq(other, &self.tap)).cloned().collect();
         };
         self.control.change_regime(without);
     }
@@ -37,7 +37,7 @@ impl Drop for Watching {
 impl Control {
     /// From now on messages are followed as `tracer` says, or not at all.
     pub fn trace(&self, tracer: Option<Arc<Tracer>>) {
-        self.change_regime(|regime| regime.tracer = tracer);
+        self.change_regime(|config| config.tracer = tracer);
     }
 
     /// Shows what is published to `tap`, until the value given is dropped. What is published after this has returned is shown, unless a thread
@@ -45,7 +45,7 @@ impl Control {
     pub fn watch(&self, tap: Tap) -> Watching {
         let tap = Arc::new(tap);
         let all = tap.clone();
-        self.change_regime(|regime| regime.taps = regime.taps.iter().cloned().chain([all]).collect());
+        self.change_regime(|config| config.taps = config.taps.iter().cloned().chain([all]).collect());
         Watching { control: self.clone(), tap }
     }
 }

@@ -140,10 +140,10 @@ impl Ways {
 
     /// Whether something has come, or could be sent now. To be asked before sleeping: what is false now will ring. Where the shard does
     /// not take batches, those that have come do not count.
-    pub(crate) fn has_work(&self, takes_batches: bool) -> bool {
+    pub(crate) fn has_work(&self, accepts_batches: bool) -> bool {
         self.peers.iter().any(|peer| {
             !peer.adoptions_in.ring.is_empty()
-                || (takes_batches && !peer.batches_in.ring.is_empty())
+                || (accepts_batches && !peer.batches_in.ring.is_empty())
                 || (!peer.moves.is_empty() && peer.adoptions_out.has_room_or_waits())
         })
     }
@@ -257,7 +257,7 @@ mod tests {
 
     use mio::net::{TcpListener, TcpStream};
     use mio::{Poll, Token, Waker};
-    use tautwire_engine::{Origin, Peer};
+    use tautwire_engine::{ConnectionOrigin, Peer};
     use tautwire_session::AckLevel;
 
     use crate::arrivals::{ArrivalLimits, Arrivals};
@@ -291,7 +291,7 @@ mod tests {
             let address = self.listener.local_addr().expect("it is bound");
             let listen = Listen::plain(address, AckLevel::default());
             let gate = Arc::new(Gate::new(&listen, Arc::new(Arrivals::new(ArrivalLimits::default()))));
-            let origin = Arc::new(Origin::new(gate, Peer::Local { uid: None }));
+            let origin = Arc::new(ConnectionOrigin::new(gate, Peer::Local { uid: None }));
             let newcomer = Newcomer { stream, origin, layers: None, ack_level: AckLevel::default(), standing: None };
             Adopted { newcomer, bytes: Vec::new() }
         }

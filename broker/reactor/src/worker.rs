@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use mio::{Events, Poll, Token};
-use tautwire_engine::{Rest, Shard, turn};
+use tautwire_engine::{NextTurn, Shard, turn};
 use tautwire_session::Journal;
 
 use crate::alarm::Alarm;
@@ -125,7 +125,7 @@ impl<J: Journal> Worker<J> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.host.stop.load(Ordering::Relaxed) {
             let rest = self.turn(&events);
-            if rest != Rest::Busy
+            if rest != NextTurn::Busy
                 && let Some(settled) = self.settled.take()
             {
                 // Whoever started the broker may have given up waiting.
@@ -136,7 +136,7 @@ impl<J: Journal> Worker<J> {
         self.wind_down(events)
     }
 
-    fn turn(&mut self, events: &Events) -> Rest {
+    fn turn(&mut self, events: &Events) -> NextTurn {
         let now = self.clock.now();
         self.now_ms = now.ms;
         for event in events {
@@ -154,10 +154,10 @@ impl<J: Journal> Worker<J> {
     }
 
     /// Waits for events, for the bell or for what is due.
-    fn wait(&mut self, events: &mut Events, rest: Rest) -> io::Result<()> {
+    fn wait(&mut self, events: &mut Events, rest: NextTurn) -> io::Result<()> {
         let timeout = match rest {
-            Rest::Busy => Some(Duration::ZERO),
-            Rest::Until(at_ms) => self.alarm.set(at_ms, self.now_ms)?,
+            NextTurn::Busy => Some(Duration::ZERO),
+            NextTurn::Until(at_ms) => self.alarm.set(at_ms, self.now_ms)?,
         };
         let result = self.poll.poll(events, timeout);
         self.host.bell.after_sleep();

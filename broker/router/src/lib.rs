@@ -26,7 +26,7 @@ pub use batch::{Batch, BatchSize, Entry, GroupNews, MemberNews, Parcel, ShareRec
 pub use exchange::{Exchange, Retention, Routes};
 pub use interest::InterestChange;
 pub use look::RetainedLook;
-pub use member_room::MemberRoom;
+pub use member_room::MemberCredit;
 pub use owners::{RetainedClaim, RetainedOwner, RetainedQuota};
 pub use placement::Placement;
 pub use random::random;

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// All accesses are sequentially consistent: a shard that finds no room leaves a request and looks again, while the owner grants room and
 /// then looks for requests. One of the two always sees the other.
 #[derive(Debug, Default)]
-pub struct MemberRoom {
+pub struct MemberCredit {
     is_online: AtomicBool,
     granted: AtomicU64,
     taken: AtomicU64,
@@ -24,10 +24,10 @@ pub struct MemberRoom {
     requests: Mutex<BTreeSet<Arc<str>>>,
 }
 
-impl MemberRoom {
+impl MemberCredit {
     /// The room of a session whose client is connected, or is not.
-    pub fn new(is_online: bool) -> MemberRoom {
-        MemberRoom { is_online: AtomicBool::new(is_online), ..MemberRoom::default() }
+    pub fn new(is_online: bool) -> MemberCredit {
+        MemberCredit { is_online: AtomicBool::new(is_online), ..MemberCredit::default() }
     }
 
     /// Whether the client is connected.
@@ -68,7 +68,7 @@ impl MemberRoom {
     }
 
     /// A message for which room was taken has reached the owner.
-    pub fn note_arrived(&self) {
+    pub fn record_arrival(&self) {
         let arrived = self.arrived.load(Ordering::Relaxed);
         self.arrived.store(arrived + 1, Ordering::Relaxed);
     }
@@ -96,15 +96,15 @@ mod tests {
 
     #[test]
     fn no_more_is_taken_than_is_granted_whatever_is_on_its_way() {
-        let room = MemberRoom::new(true);
+        let room = MemberCredit::new(true);
         assert!(!room.take());
         room.grant(2);
         assert!(room.take() && room.take() && !room.take());
         // One has arrived and fills one of the two places; the other is still on its way.
-        room.note_arrived();
+        room.record_arrival();
         room.grant(1);
         assert!(!room.has_room() && !room.take());
-        room.note_arrived();
+        room.record_arrival();
         room.grant(1);
         assert!(room.take());
         room.give_back();
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_request_is_answered_once_there_is_room() {
-        let room = MemberRoom::new(true);
+        let room = MemberCredit::new(true);
         let shares: Vec<Arc<str>> = ["$share/g/a", "$share/g/b", "$share/g/c"].map(Arc::from).into();
         assert!(!room.grant(1), "there is no request");
         shares.iter().chain(&shares).for_each(|share| room.request(share));

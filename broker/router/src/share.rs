@@ -11,7 +11,7 @@ use tautwire_protocol::{QoS, SubscriptionId};
 use tautwire_session::SessionNumber;
 
 use crate::ShardIndex;
-use crate::member_room::MemberRoom;
+use crate::member_room::MemberCredit;
 use crate::turns::{Turn, Turns};
 
 /// A session, wherever it lives. The generation tells a session from a later one in the same place.
@@ -41,7 +41,7 @@ pub struct Member {
     /// The format in which payloads are wanted.
     pub format: Option<Format>,
     /// What the session can take, the same for all its memberships.
-    pub room: Arc<MemberRoom>,
+    pub room: Arc<MemberCredit>,
 }
 
 impl Member {
@@ -386,8 +386,8 @@ mod tests {
         }
     }
 
-    fn room_of(online: bool, free: usize) -> Arc<MemberRoom> {
-        let room = MemberRoom::new(online);
+    fn room_of(online: bool, free: usize) -> Arc<MemberCredit> {
+        let room = MemberCredit::new(online);
         room.grant(free);
         Arc::new(room)
     }

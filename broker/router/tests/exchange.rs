@@ -10,7 +10,7 @@ use std::time::Duration;
 use tautwire_message::{Body, MessageId, MessageRef};
 use tautwire_protocol::{QoS, topic_matches};
 use tautwire_router::{
-    Exchange, InterestChange, Member, MemberRoom, Progress, RetainRefused, RetainedClaim, RetainedLimits,
+    Exchange, InterestChange, Member, MemberCredit, Progress, RetainRefused, RetainedClaim, RetainedLimits,
     RetainedQuota, Routes, SessionKey, ShardIndex,
 };
 
@@ -53,7 +53,7 @@ fn member(shard: u8, index: u32) -> Member {
         retain_as_published: false,
         identifier: None,
         format: None,
-        room: Arc::new(MemberRoom::new(true)),
+        room: Arc::new(MemberCredit::new(true)),
     }
 }
 

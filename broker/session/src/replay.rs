@@ -192,7 +192,7 @@ impl Replay {
     }
 
     /// Message `queued` of a session's queue is not in memory any more.
-    pub fn cool_queued(&mut self, number: SessionNumber, queued: u64, cold: &Cold) {
+    pub fn spill_queued(&mut self, number: SessionNumber, queued: u64, cold: &Cold) {
         let replayed = self.sessions.get_mut(&number);
         if let Some(outbound) = replayed.and_then(|replayed| replayed.session.outbound_mut()) {
             outbound.cool(queued, cold);

@@ -17,9 +17,9 @@ use tautwire_session::{Journal, KeptWill, PendingMessage};
 
 use crate::auth_progress::AuthProgress;
 use crate::authentication::identity_of;
+use crate::config::ConfigSnapshot;
 use crate::connections::AuthState;
-use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
-use crate::regime::Regime;
+use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::retained_publisher::LastPublisher;
 use crate::state::ShardState;
 
@@ -30,11 +30,11 @@ pub(crate) use review::{AccessReview, AccessReviews};
 /// The rules as a shard has them.
 pub(crate) struct AccessRules {
     policy: Arc<Policy>,
-    /// The number of the regime with which it came.
+    /// The number of the config with which it came.
     policy_version: u64,
     /// Says whether clients are known, where that has ever changed.
     client_check: Option<ClientCheck>,
-    /// The number of the regime with which it came.
+    /// The number of the config with which it came.
     client_check_version: u64,
     /// There are rules.
     has_rules: bool,
@@ -47,7 +47,7 @@ pub(crate) struct AccessRules {
 }
 
 impl AccessRules {
-    pub(crate) fn new(config: &Regime) -> AccessRules {
+    pub(crate) fn new(config: &ConfigSnapshot) -> AccessRules {
         AccessRules {
             policy: config.policy.clone(),
             policy_version: config.policy_version(),
@@ -79,7 +79,7 @@ impl AccessRules {
     }
 
     /// Takes on what holds now; gives what has to be looked at again because it is new.
-    pub(crate) fn apply(&mut self, config: &Regime) -> AccessReviews {
+    pub(crate) fn apply(&mut self, config: &ConfigSnapshot) -> AccessReviews {
         self.requires_auth = config.asks;
         self.auth_progress.clone_from(&config.auth_progress);
         let rules = (config.policy_version() != self.policy_version).then(|| {

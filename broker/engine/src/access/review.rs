@@ -11,16 +11,16 @@ use tautwire_session::{Change, Journal};
 use super::{CheckBudget, ClientCheck, ClientInfo, RecheckOutcome};
 use crate::authentication::identity_of;
 use crate::connections::{AuthState, PauseReason, Phase};
+use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::jobs::Job;
 use crate::origin::Peer;
-use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::shard::Shard;
-use crate::turn::Surroundings;
+use crate::turn::Io;
 
 /// A session with more subscriptions is looked at over several turns.
 const FILTERS_PER_TURN: usize = 64;
 /// Connections or filters that are looked at in one slice; fewer where the rules take long to tell.
-const SLICE_STEPS: usize = 256;
+const JOB_SLICE_STEPS: usize = 256;
 
 /// What has to be looked at again because something else holds now.
 pub(crate) struct AccessReviews {
@@ -62,7 +62,7 @@ impl<J: Journal> Shard<J> {
     fn review_identities(&mut self, mut next: usize, client_check: ClientCheck) -> (Option<AccessReview>, usize) {
         let mut places = self.state.connections.indices().skip(next);
         let mut steps = 0;
-        while steps < SLICE_STEPS
+        while steps < JOB_SLICE_STEPS
             && let Some(index) = places.next()
         {
             next += 1;
@@ -111,9 +111,9 @@ impl<J: Journal> Shard<J> {
 
     /// Asks the surroundings for addresses that have been forgotten, and on which it depends whether clients stay.
     #[inline]
-    pub(crate) fn review_addresses(&mut self, surroundings: &mut impl Surroundings<J>) {
+    pub(crate) fn review_addresses(&mut self, io: &mut impl Io<J>) {
         while let Some(id) = self.state.config.access_mut().unknown_address.pop() {
-            let address = surroundings.peer(id).and_then(Peer::ip);
+            let address = io.peer(id).and_then(Peer::ip);
             if let (Some(index), Some(address), Some(client_check)) =
                 (self.state.connections.find(id), address, self.state.config.access().client_check.clone())
             {
@@ -132,7 +132,7 @@ impl<J: Journal> Shard<J> {
     /// Ends a connection whose listener has been taken away; says whether it has.
     fn end_if_listener_removed(&mut self, index: ConnectionIndex) -> bool {
         let connection = &self.state.connections[index];
-        if !connection.origin().is_some_and(|origin| origin.is_shut()) {
+        if !connection.origin().is_some_and(|origin| origin.is_closed()) {
             return false;
         }
         match connection.phase() {
@@ -165,7 +165,7 @@ impl<J: Journal> Shard<J> {
     ) -> (Option<AccessReview>, usize) {
         let mut steps = 0;
         let mut places = self.state.connections.indices().skip(next);
-        while steps < SLICE_STEPS
+        while steps < JOB_SLICE_STEPS
             && let Some(index) = places.next()
         {
             next += 1;
@@ -270,9 +270,9 @@ impl<J: Journal> Shard<J> {
         let mut filters = 0;
         let mut is_last = true;
         let mut last = None;
-        checks.give(SLICE_STEPS);
+        checks.give(JOB_SLICE_STEPS);
         for (filter, record) in self.state.sessions[session].subscriptions().after(&after) {
-            let has_steps = filters + checks.steps_taken() < SLICE_STEPS;
+            let has_steps = filters + checks.steps_taken() < JOB_SLICE_STEPS;
             let allowed = match TopicFilter::new(filter).ok().filter(|_| has_steps) {
                 Some(filter) => checks.check(&permissions, filter, record.options.qos).map(AccessDecision::is_allowed),
                 None => Some(false).filter(|_| has_steps),

@@ -12,10 +12,10 @@ use super::fetching::read;
 use super::room::{LogPlace, Passage, messages_of};
 use super::sys::NODES_TOPIC;
 use crate::fan_out::FanOutBudget;
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mutant::{Mutant, is};
-use crate::place::{ConnectionIndex, SessionIndex};
 use crate::publish_packets::OutgoingPublish;
-use crate::route::Publisher;
+use crate::route::MessageSource;
 use crate::shard::Shard;
 use crate::state::ShardState;
 
@@ -32,7 +32,7 @@ pub(crate) enum Taking {
 impl<J: Journal> Shard<J> {
     /// Whether what has arrived is routed now.
     pub(super) fn takes_arrivals(&self) -> bool {
-        self.takes_batches() && self.state.cluster.as_ref().is_some_and(|room| !room.is_suspended())
+        self.accepts_batches() && self.state.cluster.as_ref().is_some_and(|room| !room.is_suspended())
     }
 
     /// Routes what has come of the log, but nothing while the receivers of something earlier stand in line.
@@ -65,9 +65,9 @@ impl<J: Journal> Shard<J> {
             if is_over {
                 self.end_passage(span.partition);
             }
-            self.settle_overruns();
+            self.disconnect_overruns();
             if self.finish_source(&budget) {
-                self.state.paused_readers.hold_batches();
+                self.state.paused_readers.pause_batches();
             }
         }
     }
@@ -88,11 +88,11 @@ impl<J: Journal> Shard<J> {
         }
     }
 
-    pub(super) fn publisher_of(&self, client: ClientKey) -> Publisher {
-        Publisher::Log(self.state.cluster.as_ref().and_then(|room| room.session_of(client)))
+    pub(super) fn publisher_of(&self, client: ClientKey) -> MessageSource {
+        MessageSource::Log(self.state.cluster.as_ref().and_then(|room| room.session_of(client)))
     }
 
-    fn route_from_log(&mut self, message: MessageRef<'_>, publisher: Publisher) {
+    fn route_from_log(&mut self, message: MessageRef<'_>, publisher: MessageSource) {
         if message.retain {
             self.state.retain_from_log(&message);
         }
@@ -102,13 +102,13 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Offers a message to those who are behind, and want it.
-    fn route_again(&mut self, at: LogPlace, message: MessageRef<'_>, publisher: Publisher) {
+    fn route_again(&mut self, at: LogPlace, message: MessageRef<'_>, publisher: MessageSource) {
         let Some(mut outgoing) = self.outgoing(message) else { return };
         let topic = outgoing.message.topic;
         let Some(room) = &self.state.cluster else { return };
         // One of QoS 0, which is in the log since it is retained, was for those who were there.
-        let is_kept = outgoing.message.qos != QoS::AtMostOnce;
-        let matches = self.table.find_acknowledged(topic, |session| is_kept && room.wants(session, at));
+        let is_persisted = outgoing.message.qos != QoS::AtMostOnce;
+        let matches = self.table.find_acknowledged(topic, |session| is_persisted && room.wants(session, at));
         let has_groups = !room.homes.is_empty();
         let contract = self.state.config.contracts().find(topic).cloned();
         self.state.deliver_to_all(&matches, contract.as_deref(), &mut outgoing, publisher, 0);
@@ -142,7 +142,7 @@ impl<J: Journal> Shard<J> {
             return self.hear_of_node(message.payload);
         }
         let message = MessageRef { id: self.state.context.next_message_id(), ..message };
-        self.route_from_log(message, Publisher::Log(None));
+        self.route_from_log(message, MessageSource::Log(None));
     }
 }
 

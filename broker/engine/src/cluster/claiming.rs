@@ -9,7 +9,7 @@ use super::port::ClusterRequest;
 use super::room::{Claim, Denial, Step};
 use crate::connect::RefusedClient;
 use crate::connections::{PauseReason, Phase};
-use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::shard::{Handled, Shard};
 
 const TAKES_NOBODY: &str = "this broker of the cluster takes no clients now";

@@ -15,8 +15,8 @@ use super::port::ClusterRequest;
 use super::room::{LogPlace, Places, Reader, Step};
 use super::state::{Part, Pending, Source, State};
 use crate::connections::PauseReason;
+use crate::index::{ConnectionId, SessionIndex};
 use crate::mutant::{Mutant, is};
-use crate::place::{ConnectionId, SessionIndex};
 use crate::shard::Shard;
 
 /// A session whose messages are being read.
@@ -222,7 +222,7 @@ impl<J: Journal> Shard<J> {
             self.state.counters().dropped_aged_out.add(aged_out);
             log::warn!("{aged_out} messages that were sent to the client {name:?} are not in the log any more");
         }
-        self.state.sessions.place(index).take_on(session);
+        self.state.sessions.entry(index).set_state(session);
         self.state.count_stored(index);
         self.restore_subscriptions(index);
     }

@@ -3,8 +3,8 @@
 use tautwire_session::Journal;
 
 use crate::connections::{Action, PauseReason, Phase};
+use crate::index::{ConnectionId, ConnectionIndex};
 use crate::mutant::{Mutant, is};
-use crate::place::{ConnectionId, ConnectionIndex};
 use crate::shard::Shard;
 use crate::state::ShardState;
 
@@ -56,7 +56,7 @@ impl<J: Journal> Shard<J> {
         let waiting: Vec<_> = claims.into_iter().filter_map(|id| self.state.connections.find(id)).collect();
         for index in self.serving().into_iter().chain(waiting) {
             self.state.discard_output(index);
-            self.part(index);
+            self.disconnect_session(index);
             self.state.connections[index].begin_closing();
             let id = self.state.id(index);
             self.state.connections.request_action(Action::Drop(id));

@@ -42,7 +42,7 @@ pub use self::state::shares_of;
 pub(crate) use self::state_size::Fit;
 use crate::shard::Shard;
 use crate::state::ShardState;
-use crate::turn::Surroundings;
+use crate::turn::Io;
 
 /// What a client has asked for and has not come true: messages on their way to the log, records, identifiers. A client with so much is not read
 /// from.
@@ -67,7 +67,7 @@ impl Shard<InCluster> {
 
 impl<J: Journal> Shard<J> {
     /// The thread of the cluster has something to tell. To be called from
-    /// [`Surroundings::take_orders`](crate::Surroundings::take_orders), in the order in which it was told.
+    /// [`Io::run_commands`](crate::Io::run_commands), in the order in which it was told.
     pub fn hear_from_cluster(&mut self, event: ClusterEvent, now_ms: u64) {
         self.state.clock.set(now_ms);
         let Some(room) = &mut self.state.cluster else { return };
@@ -157,7 +157,7 @@ impl<J: Journal> Shard<J> {
     /// Does what has come due in the cluster, and hands over what is asked of it.
     #[cold]
     #[inline(never)]
-    pub(crate) fn tend_cluster(&mut self, surroundings: &mut impl Surroundings<J>) {
+    pub(crate) fn tend_cluster(&mut self, io: &mut impl Io<J>) {
         let now_ms = self.state.clock.now_ms();
         if let Some(room) = &mut self.state.cluster {
             room.look_for_due(now_ms);
@@ -170,7 +170,7 @@ impl<J: Journal> Shard<J> {
         self.tend_groups();
         if let Some(room) = &mut self.state.cluster {
             room.begin_reads();
-            surroundings.ask_cluster(room.requests());
+            io.ask_cluster(room.requests());
             room.note_taken();
         }
     }

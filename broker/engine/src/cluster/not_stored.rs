@@ -6,8 +6,8 @@ use tautwire_session::{Change, Journal, LogPosition};
 
 use super::room::Answering;
 use crate::ack::Ack;
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mutant::{Mutant, is};
-use crate::place::{ConnectionIndex, SessionIndex};
 use crate::shard::Shard;
 use crate::state::ShardState;
 
@@ -52,7 +52,7 @@ impl<J: Journal> ShardState<J> {
             }
             Ack::Received(packet_id, ..) => {
                 // The cluster has forgotten it already, so nothing is to be asked of it.
-                self.sessions.place(session).apply(Change::Released(packet_id));
+                self.sessions.entry(session).apply(Change::Released(packet_id));
                 self.connections[index].end_inbound_qos2();
                 Ack::Received(packet_id, PubRecReason::ImplementationSpecificError, Some(WHY.into()))
             }

@@ -10,10 +10,10 @@ use super::sys::NODES_TOPIC;
 use crate::ack::Ack;
 use crate::connections::PauseReason;
 use crate::contracts::MessageRefusal;
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mutant::{Mutant, is};
-use crate::place::{ConnectionIndex, SessionIndex};
 use crate::publish_packets::OutgoingPublish;
-use crate::route::{NotRouted, Publisher};
+use crate::route::{MessageSource, RouteError};
 use crate::shard::Shard;
 use crate::state::ShardState;
 use crate::transcoding;
@@ -35,7 +35,7 @@ impl<J: Journal> Shard<J> {
         if outgoing.message.qos != QoS::AtMostOnce || outgoing.message.retain {
             return self.publish_by_log(index, session, packet_id, outgoing);
         }
-        let published = self.publish(outgoing, Publisher::Session(session));
+        let published = self.publish(outgoing, MessageSource::Session(session));
         if published.is_ok() {
             self.broadcast(outgoing);
         }
@@ -50,12 +50,12 @@ impl<J: Journal> Shard<J> {
         packet_id: Option<PacketId>,
         outgoing: &mut OutgoingPublish<'_>,
     ) -> Result<bool, Box<MessageRefusal>> {
-        let publisher = Publisher::Session(session);
+        let publisher = MessageSource::Session(session);
         if let Err(why) = self.check_for_log(outgoing) {
             return self.refuse_message(why, outgoing, publisher);
         }
         if self.state.tap.is_open() {
-            self.state.show(&outgoing.message, publisher);
+            self.state.notify_taps(&outgoing.message, publisher);
         }
         let message = outgoing.message;
         let retain = match self.state.retaining(&message) {
@@ -97,33 +97,33 @@ impl<J: Journal> Shard<J> {
         outgoing: &mut OutgoingPublish<'_>,
     ) -> Result<Option<OwnRange>, Box<MessageRefusal>> {
         if outgoing.message.qos == QoS::AtMostOnce && !outgoing.message.retain {
-            self.publish(outgoing, Publisher::Broker)?;
+            self.publish(outgoing, MessageSource::Broker)?;
             self.broadcast(outgoing);
             return Ok(None);
         }
         if let Err(why) = self.check_for_log(outgoing) {
-            return self.refuse_message(why, outgoing, Publisher::Broker).map(|_| None);
+            return self.refuse_message(why, outgoing, MessageSource::Broker).map(|_| None);
         }
         if self.state.tap.is_open() {
-            self.state.show(&outgoing.message, Publisher::Broker);
+            self.state.notify_taps(&outgoing.message, MessageSource::Broker);
         }
         let message = outgoing.message;
         let retain = match self.state.retaining(&message) {
             Ok(retain) => retain,
-            Err(why) => return self.refuse_message(why, outgoing, Publisher::Broker).map(|_| None),
+            Err(why) => return self.refuse_message(why, outgoing, MessageSource::Broker).map(|_| None),
         };
         let bytes = stored(outgoing);
-        Ok(self.state.cluster.as_mut().map(|room| room.publish_own(message.topic, retain, bytes)))
+        Ok(self.state.cluster.as_mut().map(|room| room.publish_as_operator(message.topic, retain, bytes)))
     }
 
-    fn check_for_log(&mut self, outgoing: &mut OutgoingPublish<'_>) -> Result<(), NotRouted> {
+    fn check_for_log(&mut self, outgoing: &mut OutgoingPublish<'_>) -> Result<(), RouteError> {
         if let Some(asker) = outgoing.unchecked_publisher.take()
             && !self.state.may_publish(asker, None, &outgoing.message)
         {
-            return Err(NotRouted::NotAuthorized);
+            return Err(RouteError::NotAuthorized);
         }
         if let Some(contract) = self.state.config.contracts().find(outgoing.message.topic).cloned() {
-            self.state.check_contract(&contract, outgoing).map_err(NotRouted::Broken)?;
+            self.state.check_contract(&contract, outgoing).map_err(RouteError::ContractBroken)?;
         }
         outgoing.is_checked = true;
         Ok(())

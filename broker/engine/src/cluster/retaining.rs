@@ -10,10 +10,10 @@ use super::mirror::{CLEARED, CommonStore, NoMessage, Standing};
 use super::port::{ClusterRequest, RetainedChange, Retaining};
 use super::room::{LogPlace, Places};
 use crate::connections::PauseReason;
+use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::mutant::{Mutant, is};
-use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::publish_packets::OutgoingPublish;
-use crate::route::{NotRouted, Publisher};
+use crate::route::{MessageSource, RouteError};
 use crate::shard::Shard;
 use crate::state::ShardState;
 
@@ -59,11 +59,11 @@ impl<J: Journal> Shard<J> {
         }
         let Some(room) = &self.state.cluster else { return };
         let is_past = |session| at.place < room.next_place(session, at.partition);
-        let matches = self.table.find_made_here(message.topic, generation, is_past);
+        let matches = self.table.find_local(message.topic, generation, is_past);
         let contract = self.state.config.contracts().find(message.topic).cloned();
         let mut outgoing = OutgoingPublish { is_checked: true, is_admitted: true, ..OutgoingPublish::new(message) };
-        self.state.deliver_to_all(&matches, contract.as_deref(), &mut outgoing, Publisher::Log(None), 0);
-        self.settle_overruns();
+        self.state.deliver_to_all(&matches, contract.as_deref(), &mut outgoing, MessageSource::Log(None), 0);
+        self.disconnect_overruns();
     }
 
     /// Whether a SUBSCRIBE waits until this node has all that was retained before.
@@ -127,7 +127,7 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// How the cluster is to retain a client's message.
-    pub(super) fn retaining(&self, message: &MessageRef<'_>) -> Result<Option<Retaining>, NotRouted> {
+    pub(super) fn retaining(&self, message: &MessageRef<'_>) -> Result<Option<Retaining>, RouteError> {
         if !message.retain {
             return Ok(None);
         }
@@ -137,12 +137,12 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// Whether the store of the cluster retains a message.
-    pub(crate) fn admits_into_cluster(&self, message: &MessageRef<'_>) -> Result<(), NotRouted> {
+    pub(crate) fn admits_into_cluster(&self, message: &MessageRef<'_>) -> Result<(), RouteError> {
         if !message.retain || message.payload.is_empty() {
             return Ok(());
         }
         let admitted = self.context.exchange().admits_retained(message.topic, message.kept_bytes());
-        admitted.map_err(NotRouted::NotRetained)
+        admitted.map_err(RouteError::NotRetained)
     }
 
     fn retain_for(&self, message: &MessageRef<'_>) -> Retain {
@@ -186,7 +186,7 @@ impl<J: Journal> ShardState<J> {
         let stalled = self.cluster.as_mut().map(|room| room.stalled.take()).unwrap_or_default();
         for id in stalled {
             if let Some(session) = self.connections.get(id).and_then(|connection| connection.session()) {
-                self.pump(session);
+                self.send_pending(session);
             }
         }
     }

@@ -7,8 +7,8 @@ use tautwire_session::{AckLevel, Change, Journal, LogPosition, Outbound};
 use super::port::ClusterRequest;
 use crate::ack::{Ack, DelayedAck};
 use crate::connections::PauseReason;
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mutant::{Mutant, is};
-use crate::place::{ConnectionIndex, SessionIndex};
 use crate::shard::Shard;
 use crate::state::ShardState;
 
@@ -22,7 +22,7 @@ impl<J: Journal> ShardState<J> {
     pub(crate) fn commit_in_cluster(&mut self, session: SessionIndex, change: Change) {
         self.note_change(session, &change);
         self.count_filters(session, &change);
-        if let Some(gone) = self.sessions.place(session).apply(change) {
+        if let Some(gone) = self.sessions.entry(session).apply(change) {
             self.uncount_stored(&gone);
             if gone.share.is_some() {
                 self.note_settled(self.sessions.key(session), &gone);
@@ -53,28 +53,28 @@ impl<J: Journal> ShardState<J> {
             }
             // What is promised by SUBACK and UNSUBACK.
             Change::Subscribed(..) | Change::Unsubscribed(_) => {
-                if room.is_kept(session) {
+                if room.is_persisted(session) {
                     room.await_save(session);
                 }
             }
             // Its identifier will stand for no other message until the client has released it, nor will it be sent anew then.
             Change::Started(delivery) => {
-                if delivery.qos == QoS::ExactlyOnce && room.is_kept(session) {
+                if delivery.qos == QoS::ExactlyOnce && room.is_persisted(session) {
                     room.await_save(session);
                 }
             }
             Change::StartedQueued => {
                 let front = self.sessions[session].outbound().and_then(Outbound::front);
-                if front.is_some_and(|front| front.qos == QoS::ExactlyOnce) && room.is_kept(session) {
+                if front.is_some_and(|front| front.qos == QoS::ExactlyOnce) && room.is_persisted(session) {
                     room.await_save(session);
                 }
             }
             Change::Received(_) => {
-                if room.is_kept(session) {
+                if room.is_persisted(session) {
                     room.await_save(session);
                 }
             }
-            Change::Completed(_) => room.note_acknowledged(session, self.clock.now_ms()),
+            Change::Completed(_) => room.record_acknowledged(session, self.clock.now_ms()),
             Change::Released(packet_id) => room.release(session, *packet_id),
             Change::Queued(_) | Change::Withdrawn | Change::Taken(_) | Change::GoOnWith(_) | Change::Awaited(_) => {}
         }
@@ -92,7 +92,7 @@ impl<J: Journal> ShardState<J> {
 
     /// Whether what the client of a session is told has to be in its record before.
     pub(crate) fn is_kept_by_cluster(&self, session: SessionIndex) -> bool {
-        self.cluster.as_ref().is_some_and(|room| room.is_kept(session))
+        self.cluster.as_ref().is_some_and(|room| room.is_persisted(session))
     }
 
     /// Sends `ack` once all that has been asked for the session has come true, and not before acknowledgements held earlier. At `Memory`
@@ -118,7 +118,7 @@ impl<J: Journal> ShardState<J> {
         };
         if is_at_once || until <= reached && !connection.has_delayed_acks() || leaves_too_early {
             self.amend(client, &mut ack);
-            self.latency_recorder.note_acknowledged(&ack);
+            self.latency_recorder.record_acknowledged(&ack);
             self.write_delayed_ack(index, &ack);
             return;
         }
@@ -152,7 +152,7 @@ impl<J: Journal> ShardState<J> {
         {
             let mut ack = self.refuse_if_not_stored(index, session, until, ack);
             self.amend(client, &mut ack);
-            self.latency_recorder.note_waited(&ack, since);
+            self.latency_recorder.record_waited(&ack, since);
             self.write_delayed_ack(index, &ack);
         }
         self.resume_after_acks(index);

@@ -4,7 +4,7 @@ use tautwire_session::Journal;
 
 use super::port::ClusterRequest;
 use super::state::encode;
-use crate::place::{ConnectionIndex, SessionIndex};
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::shard::Shard;
 use crate::state::ShardState;
 
@@ -24,7 +24,7 @@ impl<J: Journal> Shard<J> {
     /// The broker is going down: other nodes may have the session of a connection at once.
     pub(crate) fn part_for_cluster(&mut self, index: ConnectionIndex) {
         if self.state.is_in_cluster() {
-            self.part(index);
+            self.disconnect_session(index);
         }
     }
 

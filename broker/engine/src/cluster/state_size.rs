@@ -9,7 +9,7 @@ use tautwire_session::{Change, Journal};
 use super::room::LogPlace;
 use super::state::subscription_bytes;
 use crate::connect::will_bytes;
-use crate::place::SessionIndex;
+use crate::index::SessionIndex;
 use crate::shard::Shard;
 use crate::state::ShardState;
 
@@ -42,7 +42,7 @@ impl<J: Journal> ShardState<J> {
     #[cold]
     pub(crate) fn has_state_room_for(&mut self, session: SessionIndex, filter: &str) -> bool {
         let ShardState { cluster: Some(room), sessions, .. } = self else { return true };
-        if !room.is_kept(session) {
+        if !room.is_persisted(session) {
             return true;
         }
         let count = || sessions[session].subscriptions().iter().map(|(filter, _)| subscription_bytes(filter)).sum();
@@ -87,7 +87,7 @@ impl<J: Journal> ShardState<J> {
     /// it until it is acknowledged.
     #[cold]
     pub(crate) fn fits_into_state(&self, session: SessionIndex, bytes: usize) -> Fit {
-        let Some(room) = self.cluster.as_ref().filter(|room| room.is_kept(session)) else { return Fit::Now };
+        let Some(room) = self.cluster.as_ref().filter(|room| room.is_persisted(session)) else { return Fit::Now };
         let most = room.state_max_bytes();
         let held_bytes = self.sessions[session].outbound().map_or(0, |outbound| outbound.counted_bytes());
         if held_bytes.saturating_add(bytes) <= most / 4 {

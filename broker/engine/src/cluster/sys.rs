@@ -10,7 +10,7 @@ use tautwire_session::Journal;
 use super::room::Values;
 use crate::counters::Totals;
 use crate::shard::Shard;
-use crate::sys::{Counted, SUMMED};
+use crate::sys::{CounterTopic, SUMMED};
 use crate::text::beginning;
 
 /// The topic by which nodes tell each other. No client gets what comes by it, whatever it has subscribed to.
@@ -36,7 +36,7 @@ impl<J: Journal> Shard<J> {
             room.listen(NODES_TOPIC);
         }
         let name = as_level(&room.settings().node_name);
-        let own: Values = SUMMED.iter().map(|Counted { counter, .. }| counter(totals)).collect();
+        let own: Values = SUMMED.iter().map(|CounterTopic { counter, .. }| counter(totals)).collect();
         let told = Told { interval_s: interval_ms.div_ceil(1000), name: &name, values: own };
         // One that finds no room is followed by the next.
         let _ = room.broadcast(&message_of(&told.payload()));
@@ -50,12 +50,12 @@ impl<J: Journal> Shard<J> {
         );
 
         for name in silent {
-            for Counted { name: value, .. } in &SUMMED {
+            for CounterTopic { name: value, .. } in &SUMMED {
                 self.publish_sys_value(&format!("$SYS/nodes/{name}/{value}"), format_args!(""));
             }
         }
         self.publish_sys_value("$SYS/cluster/nodes", format_args!("{}", all.len()));
-        for (number, Counted { name: value, .. }) in SUMMED.iter().enumerate() {
+        for (number, CounterTopic { name: value, .. }) in SUMMED.iter().enumerate() {
             let sum = all.iter().fold(0_u64, |sum, (_, values)| sum.saturating_add(values[number]));
             self.publish_sys_value(&format!("$SYS/cluster/{value}"), format_args!("{sum}"));
             for (name, values) in &all {
@@ -86,7 +86,7 @@ impl<'m> Told<'m> {
         // Writing to a string does not fail.
         let mut payload = String::new();
         let _ = writeln!(payload, "{} {}", self.interval_s, self.name);
-        for (Counted { name, .. }, value) in SUMMED.iter().zip(&self.values) {
+        for (CounterTopic { name, .. }, value) in SUMMED.iter().zip(&self.values) {
             let _ = writeln!(payload, "{value} {name}");
         }
         payload

@@ -7,8 +7,8 @@ use tautwire_message::MessageRef;
 use tautwire_session::{Change, Journal, KeptWill};
 
 use super::port::ClusterRequest;
+use crate::index::SessionIndex;
 use crate::mutant::{Mutant, is};
-use crate::place::SessionIndex;
 use crate::state::ShardState;
 
 impl<J: Journal> ShardState<J> {
@@ -35,7 +35,7 @@ impl<J: Journal> ShardState<J> {
     /// The cluster publishes the will of a session, or its client has taken it back. This shard has nothing to do with it any more.
     #[cold]
     pub(crate) fn forget_will(&mut self, session: SessionIndex) {
-        self.sessions.place(session).apply(Change::Will(None));
+        self.sessions.entry(session).apply(Change::Will(None));
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tautwire_router::ShardIndex;
 
-use crate::place::ConnectionId;
+use crate::index::ConnectionId;
 
 /// Something that the engine wants done with a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

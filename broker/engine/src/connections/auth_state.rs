@@ -214,7 +214,7 @@ impl AuthState {
         self.must_recheck_queue = true;
     }
 
-    /// Whether the subscriptions of the session have been looked at for this connection, by the rules that came with the regime of this number.
+    /// Whether the subscriptions of the session have been looked at for this connection, by the rules that came with the config of this number.
     pub(crate) fn is_reviewed_for(&self, since: u64) -> bool {
         self.reviewed_version == Some(since)
     }

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use tautwire_protocol::ProtocolVersion;
 
-use crate::place::TermsIndex;
+use crate::index::ServerLimitsIndex;
 
 /// What the client has said of itself in CONNECT, as far as the server goes along with it.
 #[derive(Debug, Clone, Copy)]
@@ -20,7 +20,7 @@ pub(crate) struct ConnectParameters {
     /// Topic aliases that the client accepts.
     pub(crate) alias_maximum: u16,
     /// What the client has been told of the server.
-    pub(crate) server_limits: TermsIndex,
+    pub(crate) server_limits: ServerLimitsIndex,
     /// The client's Maximum Packet Size, where it set one.
     pub(crate) maximum_packet_size_bytes: Option<NonZeroU32>,
 }
@@ -34,7 +34,7 @@ impl ConnectParameters {
         keep_alive_s: 0,
         send_maximum: 0,
         alias_maximum: 0,
-        server_limits: TermsIndex::NONE,
+        server_limits: ServerLimitsIndex::NONE,
         maximum_packet_size_bytes: None,
     };
 }

@@ -17,9 +17,9 @@ use super::output::{Output, OutputPool};
 use super::read_pauses::{PauseReason, ReadPauses};
 use super::replay::Replay;
 use crate::ack::{Ack, DelayedAck, TimestampUs};
+use crate::index::{NonZeroMs, SessionIndex, TimerState};
 use crate::mount::MountPoint;
-use crate::origin::{Offer, Origin, PackedPeer, Peer, Presence};
-use crate::place::{Alarm, NonZeroMs, SessionIndex};
+use crate::origin::{ConnectionOrigin, ListenerOverrides, PackedPeer, Peer, PeerInfo};
 use crate::quotas::PublishBucket;
 
 /// How far a connection has come.
@@ -36,7 +36,7 @@ pub(crate) enum Phase {
 }
 
 /// Bytes of a connection that does nothing: its place here, that of its socket, where it comes from, and what the heap adds.
-pub(crate) const CONNECTION_BYTES: usize = size_of::<Connection>() + size_of::<Origin>() + 64;
+pub(crate) const CONNECTION_BYTES: usize = size_of::<Connection>() + size_of::<ConnectionOrigin>() + 64;
 
 /// State of one connection. Kept small: there may be hundreds of thousands that do nothing. What few need is boxed.
 #[derive(Debug)]
@@ -70,8 +70,8 @@ pub(crate) struct Connection {
     last_received_ms: u64,
     /// Since when a packet has been incomplete.
     incomplete_since_ms: Option<NonZeroMs>,
-    timer: Alarm,
-    origin: Option<Presence>,
+    timer: TimerState,
+    origin: Option<PeerInfo>,
     /// The other end, where `origin` is shared and does not know it.
     peer: PackedPeer,
     output: Option<Box<Output>>,
@@ -102,7 +102,7 @@ impl Connection {
             session: None,
             last_received_ms: 0,
             incomplete_since_ms: None,
-            timer: Alarm::default(),
+            timer: TimerState::default(),
             origin: None,
             peer: PackedPeer::default(),
             output: None,
@@ -123,7 +123,7 @@ impl Connection {
     }
 
     /// Frees the place.
-    pub(super) fn vacate(&mut self) {
+    pub(super) fn free_slot(&mut self) {
         *self = Connection { generation: self.generation, timer: self.timer, ..Connection::vacant() };
     }
 
@@ -183,8 +183,8 @@ impl Connection {
     }
 
     /// Where the connection comes from; `None` where its surroundings have not said so.
-    pub(crate) fn origin(&self) -> Option<&Arc<Origin>> {
-        self.origin.as_ref().map(Presence::origin)
+    pub(crate) fn origin(&self) -> Option<&Arc<ConnectionOrigin>> {
+        self.origin.as_ref().map(PeerInfo::origin)
     }
 
     /// The client at the other end.
@@ -193,29 +193,29 @@ impl Connection {
     }
 
     /// Goes on with one origin of `shared`, where nobody needs to know more than the peer.
-    pub(crate) fn share_origin(&mut self, shared: &mut Vec<Arc<Origin>>) {
+    pub(crate) fn share_origin(&mut self, shared: &mut Vec<Arc<ConnectionOrigin>>) {
         if let Some(presence) = &mut self.origin {
             self.peer = presence.origin().peer().into();
             presence.forget(shared);
         }
     }
 
-    pub(crate) fn presence(&mut self) -> Option<&mut Presence> {
+    pub(crate) fn presence(&mut self) -> Option<&mut PeerInfo> {
         self.origin.as_mut()
     }
 
     /// Where the connection comes from.
-    pub(crate) fn set_origin(&mut self, origin: Arc<Origin>) {
+    pub(crate) fn set_origin(&mut self, origin: Arc<ConnectionOrigin>) {
         self.is_mounted = origin.mount_point().is_some();
-        let offer = origin.offer();
+        let offer = origin.overrides();
         (self.packet_max_bytes, self.receive_maximum) = (offer.maximum_packet_size_bytes, offer.receive_maximum);
         (self.topic_alias_maximum, self.max_qos) = (offer.topic_alias_maximum, offer.max_qos);
-        self.origin = Some(Presence::new(origin));
+        self.origin = Some(PeerInfo::new(origin));
     }
 
     /// What the client's listener offers otherwise than all do.
-    pub(crate) fn offer(&self) -> Offer {
-        self.origin().map(|origin| origin.offer()).unwrap_or_default()
+    pub(crate) fn overrides(&self) -> ListenerOverrides {
+        self.origin().map(|origin| origin.overrides()).unwrap_or_default()
     }
 
     /// The largest packet that the client may send, where `common` is that for all.

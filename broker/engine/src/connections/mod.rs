@@ -22,8 +22,8 @@ use tautwire_memory::{Kind, Ledger};
 
 use self::actions::ActionQueue;
 use self::output::OutputPool;
-use crate::origin::Origin;
-use crate::place::{ConnectionId, ConnectionIndex, reserved_places};
+use crate::index::{ConnectionId, ConnectionIndex, reserved_slots};
+use crate::origin::ConnectionOrigin;
 
 pub use actions::Action;
 pub(crate) use aliases::TopicAlias;
@@ -51,7 +51,7 @@ pub(crate) struct Connections {
     pool: OutputPool,
     actions: ActionQueue,
     /// What connections go on with where nobody needs to know who comes from there.
-    origins: Vec<Arc<Origin>>,
+    origins: Vec<Arc<ConnectionOrigin>>,
     ledger: Arc<Ledger>,
 }
 
@@ -59,7 +59,7 @@ impl Connections {
     /// None yet. Each will stand in `ledger` while it is there.
     pub(crate) fn new(ledger: &Arc<Ledger>) -> Connections {
         Connections {
-            slots: Vec::with_capacity(reserved_places::<Connection>()),
+            slots: Vec::with_capacity(reserved_slots::<Connection>()),
             vacant: Vec::new(),
             dirty: Vec::new(),
             written: 0,
@@ -93,8 +93,8 @@ impl Connections {
     }
 
     /// Frees the place.
-    pub(crate) fn vacate(&mut self, index: ConnectionIndex) {
-        self[index].vacate();
+    pub(crate) fn free_slot(&mut self, index: ConnectionIndex) {
+        self[index].free_slot();
         self.ledger.settle(Kind::Connection, CONNECTION_BYTES, 0);
         self.vacant.push(index);
     }
@@ -131,7 +131,7 @@ impl Connections {
     }
 
     /// Frees the outputs that are kept for reuse, and the room that lists do not need any more.
-    pub(crate) fn free_unused(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         self.pool.free_all();
         self.vacant.shrink_to_fit();
         self.dirty.shrink_to_fit();
@@ -285,7 +285,7 @@ mod tests {
         let first = connections.open(0).expect("there is room");
         let id = connections.id(first);
         assert_eq!(connections.find(id), Some(first));
-        connections.vacate(first);
+        connections.free_slot(first);
         assert_eq!(connections.find(id), None, "nobody is there");
         let second = connections.open(0).expect("there is room");
         assert_eq!(second, first, "the place is used again");
@@ -305,7 +305,7 @@ mod tests {
         connections.resume_reading(id, PauseReason::Log, 0);
         assert_eq!((connections.next_action(), connections.next_action()), (Some(Action::Resume(id)), None));
         assert!(connections[index].pause_reading(PauseReason::Log));
-        connections.vacate(index);
+        connections.free_slot(index);
         connections.resume_reading(id, PauseReason::Log, 0);
         assert!(!connections.has_actions(), "it is gone");
     }
@@ -315,7 +315,7 @@ mod tests {
         let mut connections = Connections::new(&Arc::default());
         let gone = connections.open(0).expect("there is room");
         connections.end_for_overrun(gone);
-        connections.vacate(gone);
+        connections.free_slot(gone);
         let waits = connections.open(0).expect("there is room");
         connections.end_for_overrun(waits);
         assert_eq!(connections.next_overrun(), None, "one is gone, the other has not connected");

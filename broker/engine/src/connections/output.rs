@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tautwire_memory::{Charge, Kind, Ledger};
 use tautwire_message::Message;
 
-use crate::place::NonZeroMs;
+use crate::index::NonZeroMs;
 
 /// A tail buffer with more room than this is freed rather than kept for the next connection.
 const REUSED_BUFFER_BYTES: usize = 64 << 10;

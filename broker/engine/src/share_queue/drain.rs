@@ -7,15 +7,15 @@ use tautwire_router::{Member, SessionKey, ShareGroup};
 use tautwire_session::{Change, Journal, Outbound};
 
 use super::ShareQueue;
-use crate::jobs::{Job, SLICE_STEPS, Slice};
-use crate::place::SessionIndex;
+use crate::index::SessionIndex;
+use crate::jobs::{JOB_SLICE_STEPS, Job, JobProgress};
 use crate::publish_packets::OutgoingPublish;
 use crate::shard::Shard;
 use crate::share_delivery::{Pick, share_delivery};
 use crate::state::ShardState;
 
 /// What came of looking at the front of a queue.
-enum Drained {
+enum DrainResult {
     /// A message has left it.
     One,
     /// Nothing waits, no member has room, or the front must be read from disk first.
@@ -24,28 +24,28 @@ enum Drained {
 
 impl<J: Journal> Shard<J> {
     /// Gives messages of a queue to members with room.
-    pub(crate) fn drain(&mut self, share: Arc<str>) -> (Slice, usize) {
-        for step in 0..SLICE_STEPS {
+    pub(crate) fn drain(&mut self, share: Arc<str>) -> (JobProgress, usize) {
+        for step in 0..JOB_SLICE_STEPS {
             if !self.state.work_budget.can_transcode() {
-                return (Slice::Unfinished(Job::Drain(share)), SLICE_STEPS);
+                return (JobProgress::Unfinished(Job::Drain(share)), JOB_SLICE_STEPS);
             }
-            if let Drained::Stopped = self.drain_one(&share) {
-                return (Slice::Done, step + 1);
+            if let DrainResult::Stopped = self.drain_one(&share) {
+                return (JobProgress::Done, step + 1);
             }
         }
-        (Slice::Unfinished(Job::Drain(share)), SLICE_STEPS)
+        (JobProgress::Unfinished(Job::Drain(share)), JOB_SLICE_STEPS)
     }
 
-    fn drain_one(&mut self, share: &Arc<str>) -> Drained {
+    fn drain_one(&mut self, share: &Arc<str>) -> DrainResult {
         let Some(session) = self.state.share_queues.queues.get(share).map(|queue| queue.session) else {
-            return Drained::Stopped;
+            return DrainResult::Stopped;
         };
         let group = self.state.context.exchange().group(share).filter(|group| group.has_members());
         let Some(group) = group else {
             // What waits is for nobody.
             self.state.share_queues.queues.remove(share);
             self.end_session(session);
-            return Drained::Stopped;
+            return DrainResult::Stopped;
         };
         // The group may be another one than when the queue began.
         group.note_queue();
@@ -55,7 +55,7 @@ impl<J: Journal> Shard<J> {
 
 impl<J: Journal> ShardState<J> {
     /// Has a job give messages of a queue to members, unless one does already.
-    pub(super) fn begin_draining(&mut self, share: &Arc<str>) {
+    pub(super) fn start_draining(&mut self, share: &Arc<str>) {
         let Some(queue) = self.share_queues.queues.get_mut(share) else { return };
         if !std::mem::replace(&mut queue.is_draining, true) {
             self.jobs.push(Job::Drain(share.clone()));
@@ -63,47 +63,47 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// At the shard with the queue: a member has room, or has left.
-    pub(crate) fn hear_of_room(&mut self, share: &Arc<str>, member: SessionKey) {
+    pub(crate) fn handle_member_credit(&mut self, share: &Arc<str>, member: SessionKey) {
         if let Some(queue) = self.share_queues.queues.get_mut(share) {
             queue.ready.push_back(member);
-            self.begin_draining(share);
+            self.start_draining(share);
         }
     }
 
-    fn drain_front(&mut self, group: &ShareGroup, session: SessionIndex) -> Drained {
+    fn drain_front(&mut self, group: &ShareGroup, session: SessionIndex) -> DrainResult {
         let share = group.filter();
-        let Some(queue) = self.share_queues.queues.get_mut(share) else { return Drained::Stopped };
+        let Some(queue) = self.share_queues.queues.get_mut(share) else { return DrainResult::Stopped };
         let Some(front) = self.sessions[session].outbound().and_then(Outbound::front) else {
             // The next message that waits asks all members.
             queue.ready.clear();
             queue.is_draining = false;
-            return Drained::Stopped;
+            return DrainResult::Stopped;
         };
         let (queued_bytes, qos) = (front.counted_bytes(), front.qos);
         if front.message.is_expired(self.clock.now_ms()) {
             // [MQTT-3.3.2-5]
             self.counters().dropped_expired.add(1);
             self.leave_queue(group, session, queued_bytes);
-            return Drained::One;
+            return DrainResult::One;
         }
-        if queue.ready.is_empty() && !queue.asks_all {
+        if queue.ready.is_empty() && !queue.ask_all_members {
             queue.is_draining = false;
-            return Drained::Stopped;
+            return DrainResult::Stopped;
         }
         if let Some(cold) = front.message.cold().cloned() {
-            let Some(message) = self.read_to_drain(share, session, &cold) else { return Drained::Stopped };
-            if let Some(outbound) = self.sessions.place(session).outbound() {
-                outbound.warm_front(message);
+            let Some(message) = self.read_to_drain(share, session, &cold) else { return DrainResult::Stopped };
+            if let Some(outbound) = self.sessions.entry(session).outbound() {
+                outbound.load_front(message);
             }
         }
         let front = self.sessions[session].outbound().and_then(Outbound::front);
-        let Some(message) = front.and_then(|front| front.message.hot()).cloned() else { return Drained::Stopped };
-        let next = if self.is_transit_full(group) { None } else { self.next_with_room(group, qos) };
+        let Some(message) = front.and_then(|front| front.message.hot()).cloned() else { return DrainResult::Stopped };
+        let next = if self.is_in_transit_full(group) { None } else { self.next_with_room(group, qos) };
         let Some((member, here)) = next else {
             if let Some(queue) = self.share_queues.queues.get_mut(share) {
                 queue.is_draining = false;
             }
-            return Drained::Stopped;
+            return DrainResult::Stopped;
         };
         let outgoing = &mut OutgoingPublish::of(&message);
         let mut delivery = share_delivery(group, &member, outgoing, self.memory.ledger());
@@ -114,7 +114,7 @@ impl<J: Journal> ShardState<J> {
                 None => {
                     member.give_room_back(qos);
                     self.leave_queue(group, session, queued_bytes);
-                    return Drained::One;
+                    return DrainResult::One;
                 }
             }
         }
@@ -123,8 +123,8 @@ impl<J: Journal> ShardState<J> {
         if here.is_some() {
             self.end_waiting(group, queued_bytes);
         }
-        self.hand_to_member(group, &member, here, delivery, Pick::FromQueue { queued_bytes });
-        Drained::One
+        self.send_to_member(group, &member, here, delivery, Pick::FromQueue { queued_bytes });
+        DrainResult::One
     }
 
     /// The member that gets the next message of a queue, and its session where that is on this shard. Its room is taken.
@@ -150,7 +150,7 @@ impl<J: Journal> ShardState<J> {
 impl ShareQueue {
     /// The next member with room, which is taken. Members without room are asked to report it.
     fn next_with_room(&mut self, group: &ShareGroup, qos: QoS) -> Option<Member> {
-        if self.asks_all {
+        if self.ask_all_members {
             let pick = || group.pick_with_room(qos);
             if let Some(member) = pick() {
                 return Some(member);
@@ -159,7 +159,7 @@ impl ShareQueue {
             if let Some(member) = pick() {
                 return Some(member);
             }
-            self.asks_all = false;
+            self.ask_all_members = false;
             self.ready.clear();
             return None;
         }

@@ -9,8 +9,8 @@ use tautwire_session::{
 };
 
 use super::ShareQueue;
+use crate::index::SessionIndex;
 use crate::mutant::{Mutant, is};
-use crate::place::SessionIndex;
 use crate::publish_packets::OutgoingPublish;
 use crate::shard::Shard;
 use crate::state::ShardState;
@@ -42,7 +42,7 @@ impl<J: Journal> ShardState<J> {
     /// even if the queue is full.
     #[cold]
     #[inline(never)]
-    pub(crate) fn wait_for_member(&mut self, group: &ShareGroup, outgoing: &mut OutgoingPublish<'_>) {
+    pub(crate) fn enqueue_for_member(&mut self, group: &ShareGroup, outgoing: &mut OutgoingPublish<'_>) {
         let message = outgoing.to_stored(self.memory.ledger());
         let delivery = PendingMessage {
             message: message.clone().into(),
@@ -59,7 +59,7 @@ impl<J: Journal> ShardState<J> {
         }
         // The log names no member: after a crash, the message is for the group.
         let receivers = Receivers::Member(SessionNumber::OF_NONE, group.filter());
-        let handed = J::KEEPS.then(|| self.write_handed(shard, &message, receivers));
+        let handed = J::KEEPS.then(|| self.persist_forwarded(shard, &message, receivers));
         let read_at_us = self.latency_recorder.read_at_us();
         let ShardState { outboxes, memory, .. } = self;
         if let Some(batch) = outboxes.batch_for(shard, false, read_at_us, memory.ledger()) {
@@ -68,7 +68,7 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// A message that waits already reaches the shard with the queue of its group.
-    pub(crate) fn take_into_queue(&mut self, delivery: &PendingMessage) {
+    pub(crate) fn receive_into_queue(&mut self, delivery: &PendingMessage) {
         let Some(share) = &delivery.share else { return };
         match self.context.exchange().group(share) {
             Some(group) => self.enqueue_shared(&group, delivery.clone()),
@@ -87,9 +87,9 @@ impl<J: Journal> ShardState<J> {
         self.commit(session, Change::Queued(delivery));
         if is_first && !is(Mutant::ForgetsToAskMembers) {
             if let Some(queue) = self.share_queues.queues.get_mut(&**group.filter()) {
-                queue.asks_all = true;
+                queue.ask_all_members = true;
             }
-            self.begin_draining(group.filter());
+            self.start_draining(group.filter());
         }
     }
 
@@ -120,7 +120,7 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// A message has arrived from the queue of its group on another shard, where it took so many bytes.
-    pub(crate) fn note_from_queue(&self, delivery: &PendingMessage, queued_bytes: usize) {
+    pub(crate) fn record_from_queue(&self, delivery: &PendingMessage, queued_bytes: usize) {
         let group = delivery.share.as_ref().and_then(|share| self.context.exchange().group(share));
         if let Some(group) = group {
             self.end_waiting(&group, queued_bytes);
@@ -149,7 +149,7 @@ impl<J: Journal> Shard<J> {
             }
             self.state.share_queues.queues.insert(share.clone(), ShareQueue::new(session));
             group.note_queue();
-            self.state.begin_draining(&share);
+            self.state.start_draining(&share);
         }
     }
 
@@ -157,7 +157,7 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn restore_shared(&mut self, share: &str, outgoing: &mut OutgoingPublish<'_>) {
         debug_assert!(outgoing.message.qos != QoS::AtMostOnce);
         match self.state.context.exchange().group(share).filter(|group| group.has_members()) {
-            Some(group) => self.state.wait_for_member(&group, outgoing),
+            Some(group) => self.state.enqueue_for_member(&group, outgoing),
             None => self.state.counters().dropped_no_member.add(1),
         }
     }

@@ -3,10 +3,10 @@
 //! One shard has the queue of a group: the owner of its name. The queue is a session without a client, so it is journaled, restored,
 //! charged and spilled to disk like any other. See [decision 0038](../../../../docs/decisions/0038-queues-of-shared-subscriptions.md).
 
+mod credit;
 mod drain;
 mod enqueue;
 mod redispatch;
-mod room;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use std::sync::Arc;
 use tautwire_router::SessionKey;
 
 use crate::connections::LoadQueue;
-use crate::place::SessionIndex;
+use crate::index::SessionIndex;
 
 pub(crate) use redispatch::Redispatch;
 
-use redispatch::Watch;
+use redispatch::AckWatch;
 
 /// The queues of a shard, and what is to be done for members of shared subscriptions.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(crate) struct ShareQueues {
     /// Members with room for more requests than one turn answers.
     unanswered: VecDeque<SessionKey>,
     /// Members whose acknowledgements are watched, by when they are looked at.
-    watches: VecDeque<Watch>,
+    watches: VecDeque<AckWatch>,
     watched: HashSet<SessionKey>,
     /// Connected members that have not acknowledged in time, and how many messages they had settled then.
     stuck: HashMap<SessionKey, u64>,
@@ -40,7 +40,7 @@ struct ShareQueue {
     /// Members that have reported room, in turn.
     ready: VecDeque<SessionKey>,
     /// All members are to be asked for room.
-    asks_all: bool,
+    ask_all_members: bool,
     /// A job, or a message that is being read, goes on with it.
     is_draining: bool,
     load_queue: LoadQueue,
@@ -69,7 +69,7 @@ impl ShareQueue {
         ShareQueue {
             session,
             ready: VecDeque::new(),
-            asks_all: true,
+            ask_all_members: true,
             is_draining: false,
             load_queue: LoadQueue::default(),
         }

@@ -8,25 +8,25 @@ use tautwire_router::SessionKey;
 use tautwire_session::{Change, Journal, Outbound};
 
 use crate::connections::LoadQueue;
-use crate::jobs::{Job, SLICE_STEPS, Slice};
-use crate::place::SessionIndex;
+use crate::index::SessionIndex;
+use crate::jobs::{JOB_SLICE_STEPS, Job, JobProgress};
 use crate::shard::Shard;
 use crate::state::ShardState;
 
-/// A member is looked at so often in `mqtt.shared_ack_timeout_s`: its oldest message must be the same for as many looks.
-const LOOKS: u8 = 2;
+/// A member is looked at so often in `mqtt.shared_ack_timeout_s`: its oldest message must be the same for as many checks.
+const ACK_CHECKS: u8 = 2;
 /// Members that are looked at in one turn.
-const LOOKS_MAX: usize = 64;
+const CHECKS_MAX: usize = 64;
 
 /// A member with messages of shared subscriptions that it has not acknowledged.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct AckWatch {
     at_ms: u64,
     member: SessionKey,
     /// The oldest of them when it was last looked at. Clients acknowledge in order [MQTT-4.6.0-2], so as long as that waits, all do.
     oldest: Option<(PacketId, MessageId)>,
     /// How often it has been the same since.
-    looks: u8,
+    checks: u8,
     /// What had been sent when it was found.
     sent: u64,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Redispatch {
     pub(crate) load_queue: LoadQueue,
 }
 
-impl Watch {
+impl AckWatch {
     pub(super) fn at_ms(&self) -> u64 {
         self.at_ms
     }
@@ -47,23 +47,23 @@ impl Watch {
     /// Looks at the oldest message. Returns whether it has waited for too long.
     fn is_late(&mut self, oldest: (PacketId, MessageId), sent: u64) -> bool {
         if self.oldest != Some(oldest) {
-            (self.oldest, self.looks, self.sent) = (Some(oldest), 0, sent);
+            (self.oldest, self.checks, self.sent) = (Some(oldest), 0, sent);
             return false;
         }
-        self.looks += 1;
-        self.looks >= LOOKS
+        self.checks += 1;
+        self.checks >= ACK_CHECKS
     }
 }
 
 impl<J: Journal> ShardState<J> {
     /// A message of a shared subscription has been sent to a member: its acknowledgement is watched, if it may go to another.
     pub(crate) fn watch_shared(&mut self, session: SessionIndex, qos: QoS) {
-        let Some(interval_ms) = self.look_interval_ms().filter(|_| qos == QoS::AtLeastOnce) else { return };
+        let Some(interval_ms) = self.check_interval_ms().filter(|_| qos == QoS::AtLeastOnce) else { return };
         let member = self.sessions.key(session);
         let at_ms = self.clock.now_ms() + interval_ms;
         let queues = &mut self.share_queues;
         if queues.watched.insert(member) {
-            queues.watches.push_back(Watch { at_ms, member, oldest: None, looks: 0, sent: 0 });
+            queues.watches.push_back(AckWatch { at_ms, member, oldest: None, checks: 0, sent: 0 });
         }
     }
 
@@ -76,7 +76,7 @@ impl<J: Journal> ShardState<J> {
 
     /// The settings have changed: members are looked at as often as they say now.
     pub(crate) fn retime_watches(&mut self) {
-        let Some(interval_ms) = self.look_interval_ms() else {
+        let Some(interval_ms) = self.check_interval_ms() else {
             self.share_queues.watches.clear();
             self.share_queues.watched.clear();
             return;
@@ -91,27 +91,27 @@ impl<J: Journal> ShardState<J> {
         }
     }
 
-    fn look_interval_ms(&self) -> Option<u64> {
+    fn check_interval_ms(&self) -> Option<u64> {
         let timeout_ms = u64::from(self.config.settings().shared_ack_timeout_s) * 1000;
-        (timeout_ms > 0 && !self.is_in_cluster()).then(|| timeout_ms / u64::from(LOOKS))
+        (timeout_ms > 0 && !self.is_in_cluster()).then(|| timeout_ms / u64::from(ACK_CHECKS))
     }
 
     /// Looks at members whose time has come. To be called once a turn.
     #[inline]
-    pub(crate) fn look_at_members(&mut self) {
+    pub(crate) fn check_members(&mut self) {
         if self.share_queues.watches.front().is_some_and(|watch| watch.at_ms <= self.clock.now_ms()) {
-            self.look_at_due_members();
+            self.check_due_members();
         }
     }
 
     #[cold]
-    fn look_at_due_members(&mut self) {
-        for _ in 0..LOOKS_MAX {
+    fn check_due_members(&mut self) {
+        for _ in 0..CHECKS_MAX {
             let first = self.share_queues.watches.front();
             let Some(_) = first.filter(|watch| watch.at_ms <= self.clock.now_ms()) else { return };
             let Some(mut watch) = self.share_queues.watches.pop_front() else { return };
-            let is_kept = self.look_at_member(&mut watch);
-            match self.look_interval_ms().filter(|_| is_kept) {
+            let is_persisted = self.check_member(&mut watch);
+            match self.check_interval_ms().filter(|_| is_persisted) {
                 Some(interval_ms) => {
                     watch.at_ms = self.clock.now_ms() + interval_ms;
                     self.share_queues.watches.push_back(watch);
@@ -124,7 +124,7 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// Redispatches what a member has not acknowledged in time. Returns whether it is to be looked at again.
-    fn look_at_member(&mut self, watch: &mut Watch) -> bool {
+    fn check_member(&mut self, watch: &mut AckWatch) -> bool {
         let Some(session) = self.sessions.at(&watch.member) else { return false };
         let Some(outbound) = self.sessions[session].outbound() else { return false };
         let Some(oldest) = outbound.oldest_shared() else { return false };
@@ -133,7 +133,7 @@ impl<J: Journal> ShardState<J> {
             let settled = outbound.settled();
             watch.oldest = None;
             self.share_queues.stuck.insert(watch.member, settled);
-            self.update_room(session);
+            self.update_credit(session);
             let load_queue = LoadQueue::default();
             self.jobs.push(Job::Redispatch(Box::new(Redispatch { member: watch.member, ids, load_queue })));
         }
@@ -155,7 +155,7 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// The client of a session has come or gone: whatever it has not acknowledged is sent to it again.
-    pub(crate) fn forget_stuck(&mut self, session: SessionIndex) {
+    pub(crate) fn clear_stuck(&mut self, session: SessionIndex) {
         if !self.share_queues.stuck.is_empty() {
             let member = self.sessions.key(session);
             self.share_queues.stuck.remove(&member);
@@ -165,14 +165,14 @@ impl<J: Journal> ShardState<J> {
 
 impl<J: Journal> Shard<J> {
     /// Redispatches messages of a member.
-    pub(crate) fn redispatch(&mut self, mut redispatch: Box<Redispatch>) -> (Slice, usize) {
+    pub(crate) fn redispatch(&mut self, mut redispatch: Box<Redispatch>) -> (JobProgress, usize) {
         let member = redispatch.member;
-        for step in 0..SLICE_STEPS {
+        for step in 0..JOB_SLICE_STEPS {
             if !self.state.work_budget.can_transcode() {
-                return (Slice::Unfinished(Job::Redispatch(redispatch)), SLICE_STEPS);
+                return (JobProgress::Unfinished(Job::Redispatch(redispatch)), JOB_SLICE_STEPS);
             }
             let Some((session, id)) = self.state.sessions.at(&member).zip(redispatch.ids.front().copied()) else {
-                return (Slice::Done, step + 1);
+                return (JobProgress::Done, step + 1);
             };
             let outbound = self.state.sessions[session].outbound();
             let delivery = outbound.and_then(|outbound| outbound.unacknowledged(id));
@@ -184,7 +184,7 @@ impl<J: Journal> Shard<J> {
             };
             if let Some(cold) = delivery.message.cold().cloned() {
                 let Some((kept, message)) = self.state.read_to_redispatch(redispatch, &cold) else {
-                    return (Slice::Done, step + 1);
+                    return (JobProgress::Done, step + 1);
                 };
                 redispatch = kept;
                 delivery.message = message.into();
@@ -193,14 +193,14 @@ impl<J: Journal> Shard<J> {
             if self.state.sessions.connection(session).is_none() {
                 // "It MAY attempt to send the message to another Client as soon as it loses its connection" [MQTT 5.0 section 4.8.2].
                 self.state.commit(session, Change::Completed(id));
-            } else if let Some(outbound) = self.state.sessions.place(session).outbound() {
+            } else if let Some(outbound) = self.state.sessions.entry(session).outbound() {
                 // The connection still uses the identifier.
                 outbound.unshare(id);
             }
             self.state.counters().shared_messages_redispatched.add(1);
-            self.hand_on(member, delivery);
+            self.redispatch_message(member, delivery);
         }
-        (Slice::Unfinished(Job::Redispatch(redispatch)), SLICE_STEPS)
+        (JobProgress::Unfinished(Job::Redispatch(redispatch)), JOB_SLICE_STEPS)
     }
 }
 
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_message_is_late_when_it_has_been_the_oldest_for_two_looks() {
         let member = SessionKey { shard: ShardIndex(0), index: 0, generation: 0 };
-        let mut watch = Watch { at_ms: 0, member, oldest: None, looks: 0, sent: 0 };
+        let mut watch = AckWatch { at_ms: 0, member, oldest: None, checks: 0, sent: 0 };
         let message = |number| (PacketId::new(1).expect("not zero"), MessageId { run: 1, number });
         assert!(!watch.is_late(message(1), 5) && !watch.is_late(message(1), 6));
         assert!(!watch.is_late(message(2), 7), "the first has been acknowledged");

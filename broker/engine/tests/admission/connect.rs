@@ -160,7 +160,7 @@ fn refused_after(moves: impl Fn(u64) -> bool) -> u64 {
     let mut world = World::new(2);
     let progress = Arc::new(AuthProgress::default());
     let counted = progress.clone();
-    world.board.change(move |next| next.auth_progress = counted);
+    world.config_cell.change(move |next| next.auth_progress = counted);
     let client = world.connection();
     world.say(client, &Packet::Connect(connect("waits", &[])));
     let mut seconds = 0;
@@ -191,7 +191,7 @@ fn who_has_waited_for_long_is_let_in() {
     let mut world = World::new(2);
     let progress = Arc::new(AuthProgress::default());
     let counted = progress.clone();
-    world.board.change(move |next| next.auth_progress = counted);
+    world.config_cell.change(move |next| next.auth_progress = counted);
     let client = world.connection();
     world.say(client, &Packet::Connect(connect("waits", &[])));
     for _ in 0..300 {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tautwire_access::{Identity, Policy};
 use tautwire_engine::{
-    Action, AuthDecision, AuthRequest, AuthState, Board, Chunk, ConnectionId, NotPublished, Published, Regime, Rest,
-    Settings, Shard, Shared, Surroundings, turn,
+    Action, AuthDecision, AuthRequest, AuthState, Chunk, ConfigCell, ConfigSnapshot, ConnectionId, Io, NextTurn,
+    PublishFailure, Published, Settings, Shard, Shared, turn,
 };
 use tautwire_message::Message;
 use tautwire_protocol::{DecodeOptions, Packet, ProtocolVersion, decode};
@@ -26,7 +26,7 @@ pub(crate) type Client = usize;
 pub(crate) struct World {
     shards: Vec<Shard<Volatile>>,
     nodes: Vec<Node>,
-    pub(crate) board: Arc<Board>,
+    pub(crate) config_cell: Arc<ConfigCell>,
     pub(crate) exchange: Arc<Exchange>,
     pub(crate) now_ms: u64,
     clients: usize,
@@ -68,12 +68,12 @@ impl World {
     pub(crate) fn with(shards: usize, settings: Settings) -> World {
         let settings = Settings { sys_interval_s: 0, ..settings };
         let shared = Shared::new(settings, Exchange::with_placement(Placement::new(shards, 0), LIMITS));
-        shared.board.change(|first| first.asks = true);
+        shared.config_cell.change(|first| first.asks = true);
         let shard = |index: usize| Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, NOW_MS);
         World {
             shards: (0..shards).map(shard).collect(),
             nodes: (0..shards).map(|_| Node::default()).collect(),
-            board: shared.board.clone(),
+            config_cell: shared.config_cell.clone(),
             exchange: shared.exchange.clone(),
             now_ms: NOW_MS,
             clients: 0,
@@ -83,16 +83,21 @@ impl World {
 
     /// The rules that hold from now on.
     pub(crate) fn set_rules(&mut self, rules: &str) {
-        self.board.change(|next| next.policy = policy(rules));
+        self.config_cell.change(|next| next.policy = policy(rules));
         self.run();
     }
 
     /// In the midst of a turn something else holds, and then the client, which waits for it, is let in.
-    pub(crate) fn change_and_admit(&mut self, client: Client, user: &str, change: impl FnOnce(&mut Regime) + 'static) {
+    pub(crate) fn change_and_admit(
+        &mut self,
+        client: Client,
+        user: &str,
+        change: impl FnOnce(&mut ConfigSnapshot) + 'static,
+    ) {
         let (shard, id) = self.find(client).expect("it is connected");
-        let (board, now_ms, user) = (self.board.clone(), self.now_ms, user.to_owned());
+        let (config_cell, now_ms, user) = (self.config_cell.clone(), self.now_ms, user.to_owned());
         self.nodes[shard].order = Some(Box::new(move |_, shard| {
-            board.change(change);
+            config_cell.change(change);
             shard.apply_auth_decision(
                 id,
                 AuthDecision::Admitted { identity: Arc::new(identity(&user)), data: None },
@@ -103,12 +108,16 @@ impl World {
     }
 
     /// In the midst of a turn something else holds, and then somebody comes and says this.
-    pub(crate) fn change_and_let_in(&mut self, bytes: &[u8], change: impl FnOnce(&mut Regime) + 'static) -> Client {
+    pub(crate) fn change_and_let_in(
+        &mut self,
+        bytes: &[u8],
+        change: impl FnOnce(&mut ConfigSnapshot) + 'static,
+    ) -> Client {
         self.clients += 1;
         let socket = Socket { client: self.clients, input: bytes.into(), output: Vec::new(), standing: None };
-        let board = self.board.clone();
+        let config_cell = self.config_cell.clone();
         self.nodes[0].order = Some(Box::new(move |node, shard| {
-            board.change(change);
+            config_cell.change(change);
             node.fresh.push(socket);
             assert!(node.adopt(shard));
         }));
@@ -225,7 +234,7 @@ impl World {
         self.socket(client).map(|socket| std::mem::take(&mut socket.output)).unwrap_or_default()
     }
 
-    pub(crate) fn publish_for_operator(&mut self, message: &Message) -> Result<Published, NotPublished> {
+    pub(crate) fn publish_for_operator(&mut self, message: &Message) -> Result<Published, PublishFailure> {
         let published = self.shards[0].publish_for_operator(message, self.now_ms);
         self.run();
         published
@@ -247,7 +256,7 @@ impl World {
     /// The network of a client fails.
     pub(crate) fn lose(&mut self, client: Client) {
         if let Some((shard, id)) = self.find(client) {
-            self.shards[shard].lost(id, self.now_ms);
+            self.shards[shard].connection_lost(id, self.now_ms);
             self.nodes[shard].sockets.remove(&id);
         }
         self.run();
@@ -270,7 +279,7 @@ impl World {
             self.turns += 1;
             for at in 0..self.shards.len() {
                 self.nodes[at].now_ms = self.now_ms;
-                is_busy |= turn(&mut self.shards[at], &mut self.nodes[at], self.now_ms) == Rest::Busy;
+                is_busy |= turn(&mut self.shards[at], &mut self.nodes[at], self.now_ms) == NextTurn::Busy;
                 for (to, batch) in std::mem::take(&mut self.nodes[at].sent) {
                     self.nodes[usize::from(to.0)].batches.push_back((ShardIndex(at as u8), batch));
                     is_busy = true;
@@ -325,11 +334,11 @@ impl Node {
         if let Some(socket) = self.sockets.remove(&id) {
             self.closed.push(socket);
         }
-        shard.released(id);
+        shard.connection_closed(id);
     }
 }
 
-impl Surroundings<Volatile> for Node {
+impl Io<Volatile> for Node {
     fn room(&mut self, _: ShardIndex) -> usize {
         64
     }
@@ -360,13 +369,13 @@ impl Surroundings<Volatile> for Node {
 
     fn accept(&mut self, _: &mut Shard<Volatile>) {}
 
-    fn take_orders(&mut self, shard: &mut Shard<Volatile>) {
+    fn run_commands(&mut self, shard: &mut Shard<Volatile>) {
         if let Some(order) = self.order.take() {
             order(self, shard);
         }
     }
 
-    fn carry_out(&mut self, shard: &mut Shard<Volatile>, action: Action) {
+    fn perform(&mut self, shard: &mut Shard<Volatile>, action: Action) {
         match action {
             Action::Close(id) | Action::Drop(id) => self.close(shard, id),
             Action::Move(id, to) => {
@@ -374,7 +383,7 @@ impl Surroundings<Volatile> for Node {
                     socket.standing = shard.release_auth_state(id);
                     self.moved.push((to, socket));
                 }
-                shard.released(id);
+                shard.connection_closed(id);
             }
             Action::Resume(id) => self.feed(shard, id),
             Action::ReadFirst(_, then) => self.feed(shard, then),
@@ -390,7 +399,7 @@ impl Surroundings<Volatile> for Node {
         self.sent.extend(batches.map(|batch| (to, batch)));
     }
 
-    fn write_waiting(&mut self, _: &mut Shard<Volatile>) {}
+    fn write_ready(&mut self, _: &mut Shard<Volatile>) {}
 
     fn write(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
         let (Some(output), Some(socket)) = (shard.output(id), self.sockets.get_mut(&id)) else { return };
@@ -401,11 +410,11 @@ impl Surroundings<Volatile> for Node {
         shard.sent(id, bytes.len(), self.now_ms);
     }
 
-    fn end_turn(&mut self, _: &mut Shard<Volatile>) -> Rest {
-        if self.fresh.is_empty() && self.batches.is_empty() { Rest::Until(None) } else { Rest::Busy }
+    fn end_turn(&mut self, _: &mut Shard<Volatile>) -> NextTurn {
+        if self.fresh.is_empty() && self.batches.is_empty() { NextTurn::Until(None) } else { NextTurn::Busy }
     }
 
-    fn has_room_or_wakes(&mut self, _: ShardIndex) -> bool {
+    fn has_room_or_arm_waker(&mut self, _: ShardIndex) -> bool {
         true
     }
 }

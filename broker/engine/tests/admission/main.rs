@@ -1,10 +1,10 @@
 //! Clients are asked who they are, and held to what they may do.
 
+mod config;
 mod connect;
 mod desk;
 mod exchange;
 mod quotas;
-mod regime;
 mod returning;
 mod rules;
 

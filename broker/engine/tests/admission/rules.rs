@@ -254,7 +254,7 @@ fn operators_are_held_to_rules_as_a_listener_called_admin() {
     let message = message("open/yes");
     let refused = world.publish_for_operator(&message);
     assert!(
-        matches!(refused, Err(tautwire_engine::NotPublished::Refused(ReasonCode::NotAuthorized, _))),
+        matches!(refused, Err(tautwire_engine::PublishFailure::Refused(ReasonCode::NotAuthorized, _))),
         "{refused:?}"
     );
     world.set_rules(&format!("{RULES}\n[[assign]]\nlistener = \"admin\"\nroles = \"writer\""));

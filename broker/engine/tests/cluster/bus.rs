@@ -17,7 +17,7 @@ pub(crate) enum Subject {
 #[derive(Default)]
 pub(crate) struct Bus {
     /// How long one server needs at most to tell another one, in milliseconds.
-    pub(crate) way_ms: usize,
+    pub(crate) latency_ms: usize,
     /// Who listens to what, as the server at a place knows it.
     known: HashMap<(usize, Incarnation), HashSet<Subject>>,
     /// When the last word on a way arrives.
@@ -26,7 +26,7 @@ pub(crate) struct Bus {
 
 impl Bus {
     pub(crate) fn new() -> Bus {
-        Bus { way_ms: 3, ..Bus::default() }
+        Bus { latency_ms: 3, ..Bus::default() }
     }
 
     /// When the server at a place hears what a node listens to that was told after `delay_ms`.

@@ -24,7 +24,7 @@ pub(crate) struct Received {
 
 /// What the client wants to have published when its connection ends.
 #[derive(Debug, Clone)]
-pub(crate) struct LastWords {
+pub(crate) struct WillMessage {
     pub(crate) topic: String,
     pub(crate) payload: String,
     pub(crate) qos: QoS,
@@ -33,9 +33,9 @@ pub(crate) struct LastWords {
     pub(crate) message_expiry_s: Option<u32>,
 }
 
-impl LastWords {
-    pub(crate) fn new(topic: &str, payload: &str) -> LastWords {
-        LastWords {
+impl WillMessage {
+    pub(crate) fn new(topic: &str, payload: &str) -> WillMessage {
+        WillMessage {
             topic: topic.to_owned(),
             payload: payload.to_owned(),
             qos: QoS::AtLeastOnce,
@@ -86,14 +86,14 @@ pub(crate) struct Client {
     pub(crate) suback: Vec<u8>,
     pub(crate) unsubacks: usize,
     /// It takes messages and does not acknowledge them.
-    pub(crate) is_mute: bool,
+    pub(crate) withholds_acks: bool,
     owed: Vec<(QoS, u16)>,
     pub(crate) receive_maximum: Option<u16>,
     pub(crate) releases: Vec<u16>,
     /// It speaks MQTT 3.1.1.
     pub(crate) is_v3: bool,
     /// What its next connections leave.
-    pub(crate) will: Option<LastWords>,
+    pub(crate) will: Option<WillMessage>,
     /// Where it has been told to go.
     pub(crate) reference: Option<String>,
     /// Message Expiry Interval of what it publishes.
@@ -178,16 +178,16 @@ impl Client {
     }
 
     /// The connection is gone.
-    pub(crate) fn forget_connection(&mut self) {
+    pub(crate) fn drop_connection(&mut self) {
         (self.at, self.connack) = (None, None);
         (self.input, self.output) = (Vec::new(), Vec::new());
     }
 
-    pub(crate) fn say_goodbye(&mut self) {
-        self.say_why_it_goes(DisconnectReason::NormalDisconnection);
+    pub(crate) fn send_disconnect(&mut self) {
+        self.send_disconnect_reason(DisconnectReason::NormalDisconnection);
     }
 
-    pub(crate) fn say_why_it_goes(&mut self, reason: DisconnectReason) {
+    pub(crate) fn send_disconnect_reason(&mut self, reason: DisconnectReason) {
         self.send(&Packet::Disconnect(Disconnect::new(reason)));
     }
 
@@ -300,7 +300,7 @@ impl Client {
             Packet::PubRel(release) => {
                 self.held.remove(&release.packet_id.get());
                 self.releases.push(release.packet_id.get());
-                if !self.is_mute {
+                if !self.withholds_acks {
                     self.complete(release.packet_id);
                 }
             }
@@ -378,7 +378,7 @@ impl Client {
 
     fn owe(&mut self, qos: QoS, packet_id: u16) {
         self.owed.push((qos, packet_id));
-        if !self.is_mute {
+        if !self.withholds_acks {
             self.acknowledge();
         }
     }

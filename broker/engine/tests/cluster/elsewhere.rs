@@ -2,7 +2,7 @@
 
 use tautwire_protocol::{ConnectReason, DisconnectReason, QoS};
 
-use crate::client::LastWords;
+use crate::client::WillMessage;
 use crate::world::World;
 
 const HOUR_S: u32 = 3600;
@@ -40,9 +40,9 @@ fn who_comes_to_a_node_that_takes_nobody_is_told_where_to_go() {
     world.run(3_000);
     let (waiting, client) = (world.client("waiting"), world.client("c"));
     // Its will keeps the node from ending at once.
-    world.clients[waiting].will = Some(LastWords { delay_s: 100, ..LastWords::new("w", "gone") });
+    world.clients[waiting].will = Some(WillMessage { delay_s: 100, ..WillMessage::new("w", "gone") });
     world.connect(waiting, 0, false, HOUR_S);
-    world.clients[client].is_mute = true;
+    world.clients[client].withholds_acks = true;
     drain(&mut world, 0, false);
     world.begin_connecting(client, 0, false, HOUR_S);
     world.run_until("it is answered", |world| world.clients[client].connack.is_some());

@@ -105,7 +105,7 @@ fn what_a_member_has_not_acknowledged_when_it_goes_is_for_another() {
     let publisher = world.client("p");
     world.connect(publisher, 0, true, 0);
     let silent = members[1];
-    world.clients[silent].is_mute = true;
+    world.clients[silent].withholds_acks = true;
     publish(&mut world, publisher, 0..60, QoS::AtLeastOnce);
     world.run(500);
     let had = world.clients[silent].received.len();
@@ -116,7 +116,7 @@ fn what_a_member_has_not_acknowledged_when_it_goes_is_for_another() {
     world.run_until("others have them", |world| received(world, &others) == numbers(0..60));
     // It gets nothing of them when it comes back, wherever that is.
     world.clients[silent].received.clear();
-    world.clients[silent].is_mute = false;
+    world.clients[silent].withholds_acks = false;
     assert!(world.connect(silent, 0, false, HOUR_S), "its session is there");
     world.run(1_000);
     assert!(world.clients[silent].received.is_empty());
@@ -133,7 +133,7 @@ fn nothing_is_lost_when_a_node_with_members_dies() {
     settle(&mut world);
     let publisher = world.client("p");
     world.connect(publisher, 0, true, 0);
-    world.clients[members[1]].is_mute = true;
+    world.clients[members[1]].withholds_acks = true;
     publish(&mut world, publisher, 0..60, QoS::AtLeastOnce);
     world.kill(1);
     let others = [members[0], members[2]];
@@ -174,18 +174,18 @@ fn a_member_who_is_slow_has_no_more_than_it_may() {
     settle(&mut world);
     let publisher = world.client("p");
     world.connect(publisher, 0, true, 0);
-    world.clients[members[0]].is_mute = true;
+    world.clients[members[0]].withholds_acks = true;
     publish(&mut world, publisher, 0..100, QoS::AtLeastOnce);
     world.run_until("the others have the rest", |world| received(world, &members[1..]).len() >= 95);
     assert_eq!(world.clients[members[0]].received.len(), 5);
     // Where all are slow, the rest waits in the log.
-    (1..3).for_each(|member| world.clients[members[member]].is_mute = true);
+    (1..3).for_each(|member| world.clients[members[member]].withholds_acks = true);
     publish(&mut world, publisher, 100..200, QoS::AtLeastOnce);
     world.run(2_000);
     assert_eq!(received(&world, &members).len(), 100 + 10);
     assert!(world.broker_totals(0).group_messages_held + world.broker_totals(1).group_messages_held > 0);
     for member in &members {
-        world.clients[*member].is_mute = false;
+        world.clients[*member].withholds_acks = false;
         world.clients[*member].acknowledge();
     }
     world.run_until("all is delivered", |world| received(world, &members) == numbers(0..200));
@@ -256,7 +256,7 @@ fn a_second_node_comes(return_wait_ms: u64) -> (World, [usize; 2], usize) {
     settle(&mut world);
     let (second, publisher) = (world.client("second"), world.client("p"));
     world.connect(publisher, 0, true, 0);
-    world.clients[first].is_mute = true;
+    world.clients[first].withholds_acks = true;
     publish(&mut world, publisher, 0..30, QoS::AtLeastOnce);
     world.connect(second, 1, true, 0);
     world.subscribe(second, SHARE, QoS::AtLeastOnce);
@@ -268,7 +268,7 @@ fn a_second_node_comes(return_wait_ms: u64) -> (World, [usize; 2], usize) {
 fn what_members_have_goes_to_no_other_node_before_they_have_had_time_for_it() {
     let (mut world, members, publisher) = a_second_node_comes(60_000);
     assert_eq!(received(&world, &members), numbers(0..30));
-    world.clients[members[0]].is_mute = false;
+    world.clients[members[0]].withholds_acks = false;
     world.clients[members[0]].acknowledge();
     settle(&mut world);
     publish(&mut world, publisher, 30..90, QoS::AtLeastOnce);

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tautwire_engine::mutant::{Mutant, mutate};
 use tautwire_protocol::QoS;
 
-use crate::client::LastWords;
+use crate::client::WillMessage;
 use crate::support::Choices;
 use crate::world::{Plan, World};
 
@@ -19,14 +19,14 @@ const NODES: usize = 3;
 const WRITERS: usize = 3;
 const READERS: usize = 4;
 /// They have wills.
-const MORTALS: usize = 3;
-const WATCHER: usize = WRITERS + READERS + MORTALS;
+const WILL_CLIENTS: usize = 3;
+const WATCHER: usize = WRITERS + READERS + WILL_CLIENTS;
 /// Every so many messages clears its topic.
 const CLEAR: usize = 4;
 const TROUBLE_MS: u64 = 40_000;
 const STEP_MS: u64 = 50;
 const PATIENCE_MS: u64 = 7_000;
-/// After a goodbye, its node has to be well for so long that it counts.
+/// After a disconnect, its node has to be well for so long that it counts.
 const CALM_MS: u64 = 10_000;
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -35,7 +35,7 @@ struct Tally {
     searches: usize,
     found: usize,
     wills_due: usize,
-    goodbyes: usize,
+    disconnects: usize,
     faults: usize,
 }
 
@@ -54,7 +54,7 @@ struct Reading {
 struct Life {
     delay_s: u32,
     was_let_in: bool,
-    goodbye: Option<(usize, u64)>,
+    disconnect: Option<(usize, u64)>,
 }
 
 struct Run {
@@ -80,7 +80,7 @@ impl Run {
             world.connect(client, client % NODES, false, u32::MAX);
         }
         (0..READERS).for_each(|reader| _ = world.client(&format!("reader-{reader}")));
-        (0..MORTALS).for_each(|mortal| _ = world.client(&format!("mortal-{mortal}")));
+        (0..WILL_CLIENTS).for_each(|mortal| _ = world.client(&format!("mortal-{mortal}")));
         let watcher = world.client("watcher");
         world.connect(watcher, 0, false, u32::MAX);
         world.subscribe(watcher, "w/#", QoS::ExactlyOnce);
@@ -92,7 +92,7 @@ impl Run {
             acknowledged: [0; WRITERS],
             shown: [0; WRITERS],
             readings: vec![Reading::default(); READERS],
-            lives: vec![Vec::new(); MORTALS],
+            lives: vec![Vec::new(); WILL_CLIENTS],
             content_at_ms,
             trouble_until_ms: [0; NODES],
             faults: Vec::new(),
@@ -108,7 +108,7 @@ impl Run {
         self.world.plan = Plan::default();
         self.trouble_until_ms = [0; NODES];
         self.recover();
-        for mortal in 0..MORTALS {
+        for mortal in 0..WILL_CLIENTS {
             self.world.cut_off(WRITERS + READERS + mortal);
         }
         for _ in 0..(60_000 / STEP_MS) {
@@ -126,11 +126,11 @@ impl Run {
         (0..WRITERS).for_each(|writer| self.write(writer, is_trouble));
         (0..READERS).for_each(|reader| self.read(reader, is_trouble));
         if is_trouble {
-            (0..MORTALS).for_each(|mortal| self.be_mortal(mortal));
+            (0..WILL_CLIENTS).for_each(|mortal| self.step_will_client(mortal));
         }
         self.world.run(STEP_MS);
         (0..READERS).for_each(|reader| self.look(reader));
-        for mortal in 0..MORTALS {
+        for mortal in 0..WILL_CLIENTS {
             if self.world.clients[WRITERS + READERS + mortal].is_connected()
                 && let Some(life) = self.lives[mortal].last_mut()
             {
@@ -220,7 +220,7 @@ impl Run {
         reading.looked_at = received.len();
     }
 
-    fn be_mortal(&mut self, mortal: usize) {
+    fn step_will_client(&mut self, mortal: usize) {
         let client = WRITERS + READERS + mortal;
         let now_ms = self.world.now_ms;
         match self.world.clients[client].at {
@@ -228,18 +228,18 @@ impl Run {
                 let delay_s = [0, 0, 3][self.world.random.below(3)];
                 let expiry_s = [0, u32::MAX][self.world.random.below(2)];
                 let payload = format!("{mortal} {}", self.lives[mortal].len());
-                let words = LastWords { delay_s, qos: QoS::ExactlyOnce, ..LastWords::new("w/x", &payload) };
-                self.lives[mortal].push(Life { delay_s: delay_s.min(expiry_s), was_let_in: false, goodbye: None });
+                let words = WillMessage { delay_s, qos: QoS::ExactlyOnce, ..WillMessage::new("w/x", &payload) };
+                self.lives[mortal].push(Life { delay_s: delay_s.min(expiry_s), was_let_in: false, disconnect: None });
                 self.world.clients[client].will = Some(words);
                 let place = self.world.random.below(NODES);
                 self.world.begin_connecting(client, place, expiry_s == 0, expiry_s);
             }
             Some((place, _)) if self.world.random.chance(4) => {
                 if self.world.clients[client].is_connected() && self.world.random.chance(40) {
-                    self.world.clients[client].say_goodbye();
+                    self.world.clients[client].send_disconnect();
                     self.world.go_on(place);
                     if let Some(life) = self.lives[mortal].last_mut() {
-                        (life.goodbye, life.was_let_in) = (Some((place, now_ms)), true);
+                        (life.disconnect, life.was_let_in) = (Some((place, now_ms)), true);
                     }
                 }
                 self.world.cut_off(client);
@@ -287,14 +287,14 @@ impl Run {
                 let count = counts.get(&*format!("{mortal} {number}")).copied().unwrap_or(0);
                 let told = format!("the will {number} of mortal {mortal}, {life:?}, came {count} times");
                 assert!(count <= 1, "{told}");
-                match life.goodbye {
+                match life.disconnect {
                     Some((place, at_ms)) => {
                         let disturbs = |(at, from_ms, until_ms): &(usize, u64, u64)| {
                             *at == place && *from_ms <= at_ms + CALM_MS && at_ms <= *until_ms
                         };
                         if !self.faults.iter().any(disturbs) {
                             assert_eq!(count, 0, "{told}");
-                            self.tally.goodbyes += 1;
+                            self.tally.disconnects += 1;
                         }
                     }
                     None if life.was_let_in && (life.delay_s == 0 || is_last(lives, number)) => {
@@ -357,12 +357,12 @@ fn retained_messages_never_go_back_and_wills_are_published_once() {
         all.searches += tally.searches;
         all.found += tally.found;
         all.wills_due += tally.wills_due;
-        all.goodbyes += tally.goodbyes;
+        all.disconnects += tally.disconnects;
         all.faults += tally.faults;
     }
     println!("{all:?}");
     // A world in which nothing happens proves nothing.
-    let is_rich = all.written > 1_000 && all.found > 1_000 && all.wills_due > 200 && all.goodbyes > 10;
+    let is_rich = all.written > 1_000 && all.found > 1_000 && all.wills_due > 200 && all.disconnects > 10;
     assert!(one.is_some() || is_rich, "{all:?}");
 }
 

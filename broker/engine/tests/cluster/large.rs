@@ -2,7 +2,7 @@
 
 use tautwire_protocol::{ConnectReason, DisconnectReason, QoS};
 
-use crate::client::LastWords;
+use crate::client::WillMessage;
 use crate::world::World;
 
 const HOUR_S: u32 = 3600;
@@ -43,7 +43,7 @@ fn a_client_whose_will_cannot_be_kept_is_not_let_in() {
     let mut world = World::with_states_of(2, STATE_MAX_BYTES);
     let client = world.client("c");
     for (bytes, expected) in [(STATE_MAX_BYTES / 5 * 2, ConnectReason::QuotaExceeded), (200, ConnectReason::Success)] {
-        world.clients[client].will = Some(LastWords::new("w", &"x".repeat(bytes)));
+        world.clients[client].will = Some(WillMessage::new("w", &"x".repeat(bytes)));
         world.begin_connecting(client, 0, false, HOUR_S);
         world.run_until("it is answered", |world| world.clients[client].connack.is_some());
         assert_eq!(world.clients[client].connack, Some((expected, false)), "{bytes}");
@@ -63,12 +63,12 @@ fn retained_messages_that_are_being_sent_leave_room_in_the_state() {
     world.run_until("all is retained", |world| world.clients[publisher].is_idle());
     world.connect(other, 0, false, HOUR_S);
     world.connect(client, 0, false, HOUR_S);
-    world.clients[client].is_mute = true;
+    world.clients[client].withholds_acks = true;
     world.subscribe(client, "r/#", QoS::AtLeastOnce);
     world.run(1_000);
     let got = world.clients[client].received.len();
     assert!((1..20).contains(&got), "{got} at once");
-    world.clients[client].is_mute = false;
+    world.clients[client].withholds_acks = false;
     world.clients[client].acknowledge();
     world.run(2_000);
     assert_eq!(world.clients[client].received.len(), 20);

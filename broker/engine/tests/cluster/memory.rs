@@ -6,9 +6,9 @@ use tautwire_protocol::QoS;
 use tautwire_router::RetainedLimits;
 use tautwire_session::Volatile;
 
-use crate::client::{Client, LastWords};
+use crate::client::{Client, WillMessage};
 use crate::node::{Node, SHARDS};
-use crate::support::{Prompt, SimulatedBroker};
+use crate::support::{NoDelays, SimulatedBroker};
 use crate::world::World;
 
 const DAY_S: u32 = 86_400;
@@ -84,7 +84,7 @@ fn of_one_alone(sessions: usize, filters: Filters) -> i64 {
             }
             broker.send(*socket, &client.take_output());
         }
-        broker.settle(&mut Prompt);
+        broker.settle(&mut NoDelays);
         for (client, socket) in &mut clients {
             client.receive(&broker.take(*socket, usize::MAX));
             assert!(client.is_connected());
@@ -114,7 +114,7 @@ fn an_idle_session_takes_little() {
 fn a_session_that_has_rested_goes_on() {
     let mut world = World::new(2);
     let (client, other, watcher) = (world.client("c"), world.client("other"), world.client("watcher"));
-    world.clients[client].will = Some(LastWords::new("will/c", "gone"));
+    world.clients[client].will = Some(WillMessage::new("will/c", "gone"));
     world.connect(client, 0, false, DAY_S);
     world.subscribe(client, "a/#", QoS::ExactlyOnce);
     world.connect(other, 1, true, 0);

@@ -13,7 +13,7 @@ use tautwire_protocol::topic_matches;
 use tautwire_router::RetainedLimits;
 use tautwire_session::InCluster;
 
-use crate::support::{Prompt, SimulatedBroker};
+use crate::support::{NoDelays, SimulatedBroker};
 
 pub(crate) const SEED: Seed = Seed([9; 16]);
 pub(crate) const SHARDS: usize = 2;
@@ -35,7 +35,7 @@ pub(crate) struct Node {
 }
 
 /// What a node wants of what lies around it.
-pub(crate) enum Wish {
+pub(crate) enum Effect {
     Operation(OperationId, Operation),
     Send(Incarnation, Vec<u8>),
     Broadcast(Arc<[u8]>),
@@ -101,44 +101,44 @@ impl Node {
     }
 
     /// Shards and member do what there is to do at this moment; gives what is wanted of others.
-    pub(crate) fn settle(&mut self, now_ms: u64) -> Vec<Wish> {
-        let mut wishes = Vec::new();
+    pub(crate) fn settle(&mut self, now_ms: u64) -> Vec<Effect> {
+        let mut effects = Vec::new();
         self.broker.advance((crate::world::START_MS + now_ms).saturating_sub(self.broker.now_ms()));
         loop {
             self.broker.set_lease(self.member.is_serving(now_ms) || self.is_over);
-            self.broker.settle(&mut Prompt);
+            self.broker.settle(&mut NoDelays);
             let mut is_done = true;
             for shard in 0..SHARDS {
                 let requests: Vec<_> = self.broker.take_requests(shard).collect();
                 is_done &= requests.is_empty();
                 for request in requests {
-                    self.ask(now_ms, shard, request, &mut wishes);
+                    self.ask(now_ms, shard, request, &mut effects);
                 }
             }
             while let Some(output) = self.member.next_output() {
                 is_done = false;
                 match output {
-                    Output::Listen(pattern) => wishes.push(Wish::Listen(pattern, true)),
-                    Output::Unlisten(pattern) => wishes.push(Wish::Listen(pattern, false)),
-                    Output::Probe(number) => wishes.push(Wish::Probe(number)),
-                    Output::Echo { to, number, message } => wishes.push(Wish::Echo(to, number, message)),
-                    Output::Operation(id, operation) => wishes.push(Wish::Operation(id, operation)),
-                    Output::Send(to, bytes) => wishes.push(Wish::Send(to, bytes)),
-                    Output::Decision(decision) => self.tell(decision, &mut wishes),
+                    Output::Listen(pattern) => effects.push(Effect::Listen(pattern, true)),
+                    Output::Unlisten(pattern) => effects.push(Effect::Listen(pattern, false)),
+                    Output::Probe(number) => effects.push(Effect::Probe(number)),
+                    Output::Echo { to, number, message } => effects.push(Effect::Echo(to, number, message)),
+                    Output::Operation(id, operation) => effects.push(Effect::Operation(id, operation)),
+                    Output::Send(to, bytes) => effects.push(Effect::Send(to, bytes)),
+                    Output::Decision(decision) => self.tell(decision, &mut effects),
                 }
             }
             if is_done {
-                return wishes;
+                return effects;
             }
         }
     }
 
-    fn ask(&mut self, now_ms: u64, shard: usize, request: ClusterRequest, wishes: &mut Vec<Wish>) {
+    fn ask(&mut self, now_ms: u64, shard: usize, request: ClusterRequest, effects: &mut Vec<Effect>) {
         match request {
             ClusterRequest::Read { number, partition, from } => {
                 self.member.read(shard, ReadRequest { number, partition, from });
             }
-            ClusterRequest::Broadcast { messages, .. } => wishes.push(Wish::Broadcast(messages.into())),
+            ClusterRequest::Broadcast { messages, .. } => effects.push(Effect::Broadcast(messages.into())),
             ClusterRequest::Claim { ticket, name, start } => {
                 assert_eq!(ticket >> 56, shard as u64, "a ticket names its shard");
                 self.homes.insert(SEED.client(&name), shard);
@@ -189,7 +189,7 @@ impl Node {
         }
     }
 
-    fn tell(&mut self, decision: Decision, wishes: &mut Vec<Wish>) {
+    fn tell(&mut self, decision: Decision, effects: &mut Vec<Effect>) {
         let home = |client: &ClientKey| self.homes.get(client).copied().expect("it was claimed");
         let shards = match &decision {
             Decision::Serve { ticket, .. }
@@ -247,7 +247,7 @@ impl Node {
         };
         if decision == Decision::Fenced {
             self.is_over = true;
-            wishes.push(Wish::Begin);
+            effects.push(Effect::Begin);
         }
         for shard in shards {
             self.broker.tell(shard, ClusterEvent::Decided(decision.clone()));

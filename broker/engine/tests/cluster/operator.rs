@@ -1,8 +1,8 @@
 //! Messages of operators, which no client has published.
 
 use tautwire_engine::{
-    Finding, Hypothesis, NotPublished, Outcome, Promise, PromiseFate, Publication, Published, Reply, Settings, Survey,
-    WhyQuery,
+    AdminQuery, ConfirmStatus, DeliveryOutcome, HypotheticalPublish, Publication, PublishConfirm, PublishFailure,
+    Published, QueryResult, Reply, Settings, WhyQuery,
 };
 use tautwire_protocol::{QoS, TopicName};
 use tautwire_session::AckLevel;
@@ -17,7 +17,7 @@ fn publish(
     payload: &str,
     qos: QoS,
     retain: bool,
-) -> Result<Published, NotPublished> {
+) -> Result<Published, PublishFailure> {
     let topic = TopicName::new(topic).expect("a valid topic");
     let message = Publication { topic, content_type: None, payload: payload.as_bytes(), qos, retain }.to_message();
     let node = world.places[place].node.as_mut().expect("it lives");
@@ -31,16 +31,16 @@ fn publish(
     published.expect("there is a shard")
 }
 
-fn fate(world: &mut World, place: usize, promise: Promise) -> PromiseFate {
+fn fate(world: &mut World, place: usize, promise: PublishConfirm) -> ConfirmStatus {
     let mut fate = None;
     let node = world.places[place].node.as_mut().expect("it lives");
     node.broker.prepare_shards(|shard| {
-        fate.get_or_insert_with(|| shard.fate(promise));
+        fate.get_or_insert_with(|| shard.confirm_status(promise));
     });
     fate.expect("there is a shard")
 }
 
-fn promise(published: Result<Published, NotPublished>) -> Promise {
+fn promise(published: Result<Published, PublishFailure>) -> PublishConfirm {
     let Published { matched, promise } = published.expect("it is published");
     assert!(matched, "nobody knows");
     promise.expect("it goes to the log")
@@ -57,9 +57,9 @@ fn they_reach_subscribers_of_all_nodes_and_are_promised_when_the_log_has_them() 
     });
     for (qos, retain) in [(QoS::AtLeastOnce, false), (QoS::ExactlyOnce, false), (QoS::AtMostOnce, true)] {
         let promised = promise(publish(&mut world, 0, "a", "x", qos, retain));
-        assert_eq!(fate(&mut world, 0, promised), PromiseFate::Waits);
+        assert_eq!(fate(&mut world, 0, promised), ConfirmStatus::Pending);
         world.run(200);
-        assert_eq!(fate(&mut world, 0, promised), PromiseFate::Kept);
+        assert_eq!(fate(&mut world, 0, promised), ConfirmStatus::Confirmed);
         for reader in readers {
             assert_eq!(
                 world.clients[reader].received.pop().map(|one| (one.qos, one.payload)),
@@ -83,15 +83,15 @@ fn one_that_the_log_does_not_take_is_refused() {
     let [first, second] =
         ["1", "2"].map(|payload| promise(publish(&mut world, 0, "a", payload, QoS::AtLeastOnce, false)));
     world.run(4_000);
-    assert_eq!(fate(&mut world, 0, second), PromiseFate::Refused);
-    assert_eq!(fate(&mut world, 0, first), PromiseFate::Waits);
+    assert_eq!(fate(&mut world, 0, second), ConfirmStatus::Refused);
+    assert_eq!(fate(&mut world, 0, first), ConfirmStatus::Pending);
     assert_eq!(
-        Promise::both(Some(first), Some(second)).map(|both| fate(&mut world, 0, both)),
-        Some(PromiseFate::Waits)
+        PublishConfirm::both(Some(first), Some(second)).map(|both| fate(&mut world, 0, both)),
+        Some(ConfirmStatus::Pending)
     );
     world.store.is_log_closed = false;
     world.run(8_000);
-    assert_eq!(fate(&mut world, 0, first), PromiseFate::Kept);
+    assert_eq!(fate(&mut world, 0, first), ConfirmStatus::Confirmed);
 }
 
 #[test]
@@ -100,9 +100,9 @@ fn without_a_lease_nothing_is_taken() {
     let waits = promise(publish(&mut world, 0, "b", "x", QoS::AtLeastOnce, false));
     world.places[0].is_cut = true;
     world.run(20_000);
-    assert_eq!(publish(&mut world, 0, "a", "x", QoS::AtLeastOnce, false), Err(NotPublished::Busy));
+    assert_eq!(publish(&mut world, 0, "a", "x", QoS::AtLeastOnce, false), Err(PublishFailure::Busy));
     assert!(publish(&mut world, 0, "a", "x", QoS::AtMostOnce, false).is_ok());
-    assert_eq!(fate(&mut world, 0, waits), PromiseFate::Waits);
+    assert_eq!(fate(&mut world, 0, waits), ConfirmStatus::Pending);
 }
 
 #[test]
@@ -113,19 +113,19 @@ fn retained_messages_that_an_operator_removes_are_removed_on_all_nodes() {
     }
     world.run(500);
     let (reply, answer) = std::sync::mpsc::sync_channel(1);
-    let mut survey = Some(Survey::RemoveRetained("a/#".into(), Reply::new(move |removed| _ = reply.send(removed))));
+    let mut survey = Some(AdminQuery::RemoveRetained("a/#".into(), Reply::new(move |removed| _ = reply.send(removed))));
     let node = world.places[1].node.as_mut().expect("it lives");
     let now_ms = node.broker.now_ms();
     node.broker.prepare_shards(|shard| {
         if let Some(survey) = survey.take() {
-            shard.survey(survey, now_ms);
+            shard.run_admin_query(survey, now_ms);
         }
     });
     node.broker.wake_all();
     world.run(500);
     let removed = answer.try_recv().expect("an answer");
     assert_eq!((removed.removed, removed.refused, removed.has_more), (5, 0, false));
-    assert_eq!(removed.promise.map(|promise| fate(&mut world, 1, promise)), Some(PromiseFate::Kept));
+    assert_eq!(removed.promise.map(|promise| fate(&mut world, 1, promise)), Some(ConfirmStatus::Confirmed));
     for place in 0..2 {
         let reader = world.client(&format!("reader-{place}"));
         world.connect(reader, place, true, 0);
@@ -148,18 +148,22 @@ fn a_node_does_not_say_of_a_client_that_it_does_not_serve_that_there_is_none() {
         // Which shard the client belongs to is not known here: one of them tells of it.
         node.broker.prepare_shards(|shard| {
             let reply = reply.clone();
-            let query = WhyQuery { name: "reader".into(), message: Hypothesis::new("a", QoS::AtLeastOnce).into() };
-            shard.survey(Survey::Why(query, Reply::new(move |explained| _ = reply.send(explained))), now_ms);
+            let query =
+                WhyQuery { name: "reader".into(), message: HypotheticalPublish::new("a", QoS::AtLeastOnce).into() };
+            shard.run_admin_query(
+                AdminQuery::Why(query, Reply::new(move |explained| _ = reply.send(explained))),
+                now_ms,
+            );
         });
         node.broker.wake_all();
         world.run(500);
         let told: Vec<_> = answer.try_iter().collect();
-        let known = told.iter().find(|explained| explained.findings != [Finding::NotServedHere]);
+        let known = told.iter().find(|explained| explained.findings != [QueryResult::NotServedHere]);
         known.or(told.first()).cloned().expect("an answer")
     };
-    assert_eq!(why(&mut world, 0).outcome, Outcome::Arrives);
+    assert_eq!(why(&mut world, 0).outcome, DeliveryOutcome::Arrives);
     let elsewhere = why(&mut world, 1);
-    assert_eq!((elsewhere.outcome, elsewhere.findings), (Outcome::Elsewhere, vec![Finding::NotServedHere]));
+    assert_eq!((elsewhere.outcome, elsewhere.findings), (DeliveryOutcome::Elsewhere, vec![QueryResult::NotServedHere]));
 }
 
 #[test]
@@ -168,27 +172,30 @@ fn why_a_client_is_not_read_from_is_told_where_the_cluster_is_behind() {
     let mut world = World::with(1, 0, Plan::default(), at_memory, |_| {});
     let client = world.client("p");
     world.connect(client, 0, true, 0);
-    let not_heard_for = |world: &mut World| {
+    let reading_paused_for = |world: &mut World| {
         let (reply, answer) = std::sync::mpsc::sync_channel(8);
         let node = world.places[0].node.as_mut().expect("it lives");
         let now_ms = node.broker.now_ms();
         node.broker.prepare_shards(|shard| {
             let reply = reply.clone();
-            shard.survey(Survey::Client("p".into(), Reply::new(move |detail| _ = reply.send(detail))), now_ms);
+            shard.run_admin_query(
+                AdminQuery::Client("p".into(), Reply::new(move |detail| _ = reply.send(detail))),
+                now_ms,
+            );
         });
         node.broker.wake_all();
         world.run(0);
-        answer.try_iter().flatten().next().expect("one shard has it").not_heard_for
+        answer.try_iter().flatten().next().expect("one shard has it").reading_paused_for
     };
-    assert_eq!(not_heard_for(&mut world), [""; 0]);
+    assert_eq!(reading_paused_for(&mut world), [""; 0]);
     // The acknowledgements leave at once, and nothing else comes true.
     world.store.is_log_closed = true;
     while world.clients[client].is_idle() {
         world.publish(client, "a", "x", QoS::AtLeastOnce);
         world.go_on(0);
     }
-    assert_eq!(not_heard_for(&mut world), ["cluster_behind"]);
+    assert_eq!(reading_paused_for(&mut world), ["cluster_behind"]);
     world.store.is_log_closed = false;
     world.run_until("it is heard again", |world| world.clients[client].is_idle());
-    assert_eq!(not_heard_for(&mut world), [""; 0]);
+    assert_eq!(reading_paused_for(&mut world), [""; 0]);
 }

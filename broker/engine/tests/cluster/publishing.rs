@@ -103,7 +103,7 @@ fn a_publisher_does_not_get_its_own_messages_where_it_does_not_want_them() {
 fn a_queue_that_is_full_leaves_the_rest_in_the_log() {
     let mut world = World::with(2, 0, Plan::default(), |settings| settings.session_queue_messages = 20, |_| {});
     let (slow, publisher) = (world.client("slow"), world.client("p"));
-    world.clients[slow].is_mute = true;
+    world.clients[slow].withholds_acks = true;
     world.clients[slow].receive_maximum = Some(5);
     world.connect(slow, 0, false, HOUR_S);
     world.subscribe(slow, "a/#", QoS::AtLeastOnce);
@@ -119,7 +119,7 @@ fn a_queue_that_is_full_leaves_the_rest_in_the_log() {
     assert!(totals.messages_left_in_log > 0);
     assert!(totals.stored_messages <= 25, "{} are kept in memory", totals.stored_messages);
     assert_eq!(totals.dropped_queue_full, 0);
-    world.clients[slow].is_mute = false;
+    world.clients[slow].withholds_acks = false;
     world.clients[slow].acknowledge();
     world.run_until("all have come", |world| world.clients[slow].received.len() >= 200);
     // And what comes then comes by the common way.

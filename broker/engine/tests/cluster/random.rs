@@ -189,12 +189,12 @@ impl Run {
 
     /// A member acknowledges nothing for a time: so it has something when its connection goes.
     fn be_slow(&mut self, client: usize, is_trouble: bool) {
-        let is_mute = self.world.clients[client].is_mute;
-        if is_mute && (!is_trouble || self.world.random.chance(10)) {
-            self.world.clients[client].is_mute = false;
+        let withholds_acks = self.world.clients[client].withholds_acks;
+        if withholds_acks && (!is_trouble || self.world.random.chance(10)) {
+            self.world.clients[client].withholds_acks = false;
             self.world.clients[client].acknowledge();
-        } else if is_trouble && !is_mute && self.world.random.chance(4) {
-            self.world.clients[client].is_mute = true;
+        } else if is_trouble && !withholds_acks && self.world.random.chance(4) {
+            self.world.clients[client].withholds_acks = true;
         }
     }
 

@@ -212,7 +212,7 @@ fn what_a_session_has_still_to_read_from_the_log_does_not_come_as_a_retained_mes
     let run = || {
         let mut world = World::with(2, 0, Plan::default(), |settings| settings.session_queue_messages = 20, |_| {});
         let (slow, publisher) = (world.client("slow"), world.client("p"));
-        world.clients[slow].is_mute = true;
+        world.clients[slow].withholds_acks = true;
         world.clients[slow].receive_maximum = Some(5);
         world.connect(slow, 0, false, HOUR_S);
         world.subscribe(slow, "a/#", QoS::ExactlyOnce);
@@ -224,7 +224,7 @@ fn what_a_session_has_still_to_read_from_the_log_does_not_come_as_a_retained_mes
         world.run(200);
         assert!(world.broker_totals(0).messages_left_in_log > 0);
         world.subscribe(slow, "a/x", QoS::ExactlyOnce);
-        world.clients[slow].is_mute = false;
+        world.clients[slow].withholds_acks = false;
         world.clients[slow].acknowledge();
         world.run(10_000);
         world.clients[slow].payloads().iter().map(|payload| payload.to_string()).collect::<Vec<_>>()

@@ -121,7 +121,7 @@ fn a_clean_session_ends_with_its_node() {
 fn messages_that_were_sent_are_sent_again_in_order_with_their_identifiers() {
     let mut world = World::new(2);
     let (client, other) = (world.client("c"), world.client("other"));
-    world.clients[client].is_mute = true;
+    world.clients[client].withholds_acks = true;
     world.connect(client, 0, false, HOUR_S);
     world.subscribe(client, "a/#", QoS::ExactlyOnce);
     world.connect(other, 0, true, 0);
@@ -136,13 +136,13 @@ fn messages_that_were_sent_are_sent_again_in_order_with_their_identifiers() {
     world.cut_off(client);
     // The client has forgotten the QoS 2 messages, so that it shows them.
     world.clients[client] = crate::client::Client::new("c");
-    world.clients[client].is_mute = true;
+    world.clients[client].withholds_acks = true;
     assert!(world.connect(client, 1, false, HOUR_S));
     world.run_until("all have come again", |world| world.clients[client].received.len() == 8);
     let after: Vec<_> = world.clients[client].received.iter().map(|one| (one.packet_id, one.payload.clone())).collect();
     assert_eq!(after, before, "[MQTT-4.4.0-1], [MQTT-4.6.0-1]");
     assert!(world.clients[client].received.iter().all(|one| one.is_dup));
-    world.clients[client].is_mute = false;
+    world.clients[client].withholds_acks = false;
     world.clients[client].acknowledge();
     world.run(500);
     world.publish_and_wait(other, "a/0", "last", QoS::ExactlyOnce);
@@ -157,7 +157,7 @@ fn what_has_been_received_is_released_on_the_next_node() {
     world.connect(client, 0, false, HOUR_S);
     world.subscribe(client, "a", QoS::ExactlyOnce);
     world.connect(other, 1, true, 0);
-    world.clients[client].is_mute = true;
+    world.clients[client].withholds_acks = true;
     world.publish_and_wait(other, "a", "1", QoS::ExactlyOnce);
     world.run_until("it has come", |world| world.clients[client].received.len() == 1);
     // PUBREC leaves; PUBREL is not answered.

@@ -15,7 +15,7 @@ const SPREAD_TIMEOUT_MS: u64 = 1_000;
 /// Three nodes, whose servers of the bus tell each other slowly what is listened to.
 fn world(seed: u64) -> World {
     let mut world = World::with(3, seed, Plan::default(), |_| {}, |_| {});
-    world.bus.way_ms = 300;
+    world.bus.latency_ms = 300;
     world
 }
 
@@ -183,7 +183,7 @@ fn a_node_that_dies_is_not_waited_for_and_one_that_is_alone_waits_for_nobody() {
     assert!(!world.clients[client].suback.is_empty());
     // After a while they do not count any more.
     world.run(10_000);
-    world.bus.way_ms = 1_000_000;
+    world.bus.latency_ms = 1_000_000;
     world.clients[client].suback.clear();
     world.clients[client].subscribe("b", QoS::AtMostOnce, false);
     world.run(50);

@@ -3,7 +3,7 @@
 use tautwire_engine::mutant::{Mutant, mutate};
 use tautwire_protocol::{DisconnectReason, QoS};
 
-use crate::client::LastWords;
+use crate::client::WillMessage;
 use crate::world::{Plan, World};
 
 const HOUR_S: u32 = 3600;
@@ -18,7 +18,7 @@ fn world_of(seed: u64, delay_s: u32) -> (World, usize, usize) {
     let (watcher, client) = (world.client("watcher"), world.client("c"));
     world.connect(watcher, 1, false, HOUR_S);
     world.subscribe(watcher, "w", QoS::ExactlyOnce);
-    world.clients[client].will = Some(LastWords { delay_s, ..LastWords::new("w", "gone") });
+    world.clients[client].will = Some(WillMessage { delay_s, ..WillMessage::new("w", "gone") });
     (world, watcher, client)
 }
 
@@ -58,7 +58,7 @@ fn a_client_that_says_goodbye_takes_its_will_back() {
 fn a_client_that_asks_for_it_has_its_will_published_with_its_goodbye() {
     let (mut world, watcher, client) = world(0);
     world.connect(client, 0, false, HOUR_S);
-    world.clients[client].say_why_it_goes(DisconnectReason::DisconnectWithWillMessage);
+    world.clients[client].send_disconnect_reason(DisconnectReason::DisconnectWithWillMessage);
     world.go_on(0);
     world.run_until("the will has come", |world| world.clients[watcher].payloads() == ["gone"]);
 }
@@ -158,7 +158,7 @@ fn clients_that_were_not_let_in_leave_no_wills() {
     for round in 0..20 {
         let clients: Vec<_> = (0..3).map(|_| world.client("same")).collect();
         for (place, client) in clients.iter().enumerate() {
-            world.clients[*client].will = Some(LastWords::new("w", &format!("{round} {place}")));
+            world.clients[*client].will = Some(WillMessage::new("w", &format!("{round} {place}")));
             world.begin_connecting(*client, place, true, 0);
             world.run(round % 5);
         }
@@ -177,11 +177,11 @@ fn clients_that_were_not_let_in_leave_no_wills() {
 #[test]
 fn a_will_is_retained_and_expires_as_it_says() {
     let (mut world, watcher, client) = world(0);
-    world.clients[client].will = Some(LastWords {
+    world.clients[client].will = Some(WillMessage {
         qos: QoS::AtMostOnce,
         is_retained: true,
         message_expiry_s: Some(10),
-        ..LastWords::new("w", "gone")
+        ..WillMessage::new("w", "gone")
     });
     world.connect(client, 0, true, 0);
     // The time before does not count.

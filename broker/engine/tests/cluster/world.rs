@@ -13,7 +13,7 @@ use tautwire_protocol::QoS;
 
 use crate::bus::{Bus, Subject};
 use crate::client::Client;
-use crate::node::{Node, SEED, SHARDS, Wish, topic_of};
+use crate::node::{Effect, Node, SEED, SHARDS, topic_of};
 use crate::store::{Change, Store};
 use crate::support::{Choices, Random};
 
@@ -175,7 +175,7 @@ impl World {
             self.queue.pop();
             self.now_ms = at_ms;
             let event = self.events.remove(&number).expect("each event happens once");
-            self.happen(event);
+            self.handle_event(event);
         }
         self.now_ms = until_ms;
     }
@@ -212,7 +212,7 @@ impl World {
         self.places[place].node = None;
         for client in &mut self.clients {
             if client.at.is_some_and(|(at, _)| at == place) {
-                client.forget_connection();
+                client.drop_connection();
             }
         }
     }
@@ -232,7 +232,7 @@ impl World {
         Some((place, self.places[place].node.as_mut()?))
     }
 
-    fn way_ms(&mut self) -> Option<u64> {
+    fn latency_ms(&mut self) -> Option<u64> {
         if self.random.chance(self.plan.lost) {
             return None;
         }
@@ -240,7 +240,7 @@ impl World {
         Some(1 + self.random.below(most_ms) as u64)
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle_event(&mut self, event: Event) {
         let now_ms = self.now_ms;
         match event {
             Event::ToStore(from, id, operation) => self.reach_store(from, id, operation),
@@ -271,8 +271,8 @@ impl World {
             Event::Listen(node, subject, is_listened_to) => {
                 let Some(place) = self.place_of(node) else { return };
                 for other in (0..self.places.len()).filter(|other| *other != place) {
-                    let way_ms = 1 + self.random.below(self.bus.way_ms) as u64;
-                    let at_ms = self.bus.arrives_ms(other, node, now_ms + way_ms);
+                    let latency_ms = 1 + self.random.below(self.bus.latency_ms) as u64;
+                    let at_ms = self.bus.arrives_ms(other, node, now_ms + latency_ms);
                     self.after(at_ms - now_ms, Event::Known(other, node, subject.clone(), is_listened_to));
                 }
                 if let Subject::Pattern(pattern) = subject
@@ -319,8 +319,8 @@ impl World {
             Change::Nothing => {}
             Change::Key(Key::Node(node), revision, value) => {
                 for watcher in self.living() {
-                    if let Some(way_ms) = self.way_ms() {
-                        self.after(way_ms, Event::Watch(watcher, node, revision, value.clone()));
+                    if let Some(latency_ms) = self.latency_ms() {
+                        self.after(latency_ms, Event::Watch(watcher, node, revision, value.clone()));
                     }
                 }
             }
@@ -333,9 +333,9 @@ impl World {
         }
         let hears = self.place_of(from).is_some_and(|place| !self.places[place].is_cut);
         for _ in 0..if self.random.chance(self.plan.doubled) { 2 } else { 1 } {
-            let way_ms = if is_followed { Some(1) } else { self.way_ms() };
-            if let Some(way_ms) = way_ms.filter(|_| hears) {
-                self.after(way_ms, Event::Answer(from, id, answer.clone()));
+            let latency_ms = if is_followed { Some(1) } else { self.latency_ms() };
+            if let Some(latency_ms) = latency_ms.filter(|_| hears) {
+                self.after(latency_ms, Event::Answer(from, id, answer.clone()));
             }
         }
     }
@@ -355,10 +355,10 @@ impl World {
             let moved = self.bring(place);
             let Some(node) = &mut self.places[place].node else { return };
             let from = node.member.incarnation();
-            let wishes = node.settle(self.now_ms);
-            let is_done = wishes.is_empty() && !moved;
-            for wish in wishes {
-                self.fulfil(place, from, wish);
+            let effects = node.settle(self.now_ms);
+            let is_done = effects.is_empty() && !moved;
+            for wish in effects {
+                self.apply_effect(place, from, wish);
             }
             let took = self.take(place);
             if is_done && !took {
@@ -397,7 +397,7 @@ impl World {
             client.receive(&bytes);
             if node.broker.closed_at_ms(socket).is_some() {
                 let (connack, disconnected) = (client.connack, client.disconnected);
-                client.forget_connection();
+                client.drop_connection();
                 // A refusal is remembered.
                 client.connack = connack.filter(|(reason, _)| *reason != tautwire_protocol::ConnectReason::Success);
                 client.disconnected = disconnected;
@@ -406,49 +406,49 @@ impl World {
         took
     }
 
-    fn fulfil(&mut self, place: usize, from: Incarnation, wish: Wish) {
+    fn apply_effect(&mut self, place: usize, from: Incarnation, wish: Effect) {
         let is_cut = self.places[place].is_cut;
         match wish {
-            Wish::Operation(id, operation) => {
+            Effect::Operation(id, operation) => {
                 self.after(OPERATION_TIMEOUT_MS, Event::Answer(from, id, Answer::Unknown));
                 for _ in 0..if self.random.chance(self.plan.doubled) { 2 } else { 1 } {
-                    if let Some(way_ms) = self.way_ms().filter(|_| !is_cut) {
-                        self.after(way_ms, Event::ToStore(from, id, operation.clone()));
+                    if let Some(latency_ms) = self.latency_ms().filter(|_| !is_cut) {
+                        self.after(latency_ms, Event::ToStore(from, id, operation.clone()));
                     }
                 }
             }
-            Wish::Send(to, bytes) => {
-                if let Some(way_ms) = self.way_ms().filter(|_| !is_cut) {
-                    self.after(way_ms, Event::Peer(to, bytes));
+            Effect::Send(to, bytes) => {
+                if let Some(latency_ms) = self.latency_ms().filter(|_| !is_cut) {
+                    self.after(latency_ms, Event::Peer(to, bytes));
                 }
             }
             // A node tells its server of patterns some time later, in order, and of probes at once.
-            Wish::Listen(pattern, is_listened_to) => {
+            Effect::Listen(pattern, is_listened_to) => {
                 let at_ms = self.now_ms + 1 + self.random.below(5) as u64;
                 let at_ms = self.bus.arrives_ms(place, from, at_ms);
                 let listen = Event::Listen(from, Subject::Pattern(pattern), is_listened_to);
                 self.after(at_ms - self.now_ms, listen);
             }
-            Wish::Probe(number) => self.after(0, Event::Listen(from, Subject::Probe(number), true)),
-            Wish::Echo(to, number, bytes) => {
+            Effect::Probe(number) => self.after(0, Event::Listen(from, Subject::Probe(number), true)),
+            Effect::Echo(to, number, bytes) => {
                 if self.bus.brings_echo(place, to, number)
-                    && let Some(way_ms) = self.way_ms().filter(|_| !is_cut)
+                    && let Some(latency_ms) = self.latency_ms().filter(|_| !is_cut)
                 {
-                    self.after(way_ms, Event::Peer(to, bytes));
+                    self.after(latency_ms, Event::Peer(to, bytes));
                 }
             }
-            Wish::Broadcast(message) => {
+            Effect::Broadcast(message) => {
                 let subject = subject_of(topic_of(&message), SEED);
                 for node in self.living().into_iter().filter(|node| *node != from && !is_cut) {
                     if !self.bus.brings(place, node, &subject) {
                         continue;
                     }
-                    if let Some(way_ms) = self.way_ms() {
-                        self.after(way_ms, Event::Heard(node, message.clone()));
+                    if let Some(latency_ms) = self.latency_ms() {
+                        self.after(latency_ms, Event::Heard(node, message.clone()));
                     }
                 }
             }
-            Wish::Begin => {
+            Effect::Begin => {
                 let me = self.next_incarnation();
                 if let Some(node) = &mut self.places[place].node {
                     node.begin_anew(self.now_ms, me);
@@ -491,18 +491,18 @@ impl World {
             if let Some(node) = &mut self.places[place].node {
                 node.broker.cut(socket);
             }
-            self.clients[client].forget_connection();
+            self.clients[client].drop_connection();
             self.go_on(place);
         }
     }
 
     pub(crate) fn disconnect(&mut self, client: usize) {
-        self.clients[client].say_goodbye();
+        self.clients[client].send_disconnect();
         if let Some((place, _)) = self.clients[client].at {
             self.go_on(place);
         }
         self.run(20);
-        self.clients[client].forget_connection();
+        self.clients[client].drop_connection();
     }
 
     pub(crate) fn subscribe(&mut self, client: usize, filter: &str, qos: QoS) -> Vec<u8> {

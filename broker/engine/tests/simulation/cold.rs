@@ -12,9 +12,9 @@ use tautwire_router::RetainedLimits;
 use tautwire_session::{Journal, LogPosition, NoSeat, Record, SessionNumber};
 
 use crate::ledger::Request;
-use crate::packets::{Terms, connect_bytes, each_packet, id, subscribe_bytes};
+use crate::packets::{ConnectOptions, connect_bytes, each_packet, id, subscribe_bytes};
 use crate::random_clients::{Named, seeds};
-use crate::support::{Choices, Prompt, Random, SimulatedBroker, SocketId};
+use crate::support::{Choices, NoDelays, Random, SimulatedBroker, SocketId};
 use crate::world::{Plan, RETAINED, World, returning, settings};
 
 /// A log that is always safe, unless it stalls, and keeps nothing in memory, as its disk has it.
@@ -93,7 +93,7 @@ fn what_leaves_memory_arrives_as_promised() {
         let settings = Settings { hot_bytes: random.pick(&[0, 0, 5_000, 50_000]), ..settings(&mut random) };
         let plan = plan(&mut random);
         let mut world = World::new(seed, plan.clone(), settings, PromptLog::of_all_shards());
-        let store = world.broker.connect_cold();
+        let store = world.broker.connect_spill_store();
         world.run().unwrap_or_else(|wrong| panic!("{plan:?}: {wrong}"));
         let counts = store.counts();
         (written, read) = (written + counts.1, read + counts.2);
@@ -119,7 +119,7 @@ fn a_disk_that_fails_for_a_while_loses_nothing() {
         };
         let plan = plan(&mut random);
         let mut world = World::new(seed, plan.clone(), settings, PromptLog::of_all_shards());
-        let store = world.broker.connect_cold();
+        let store = world.broker.connect_spill_store();
         for _ in 0..plan.steps {
             if random.chance(3) {
                 store.set_faults(Faults {
@@ -154,10 +154,11 @@ fn what_slow_clients_leave_lying_leaves_memory_although_they_are_connected() {
     {
         let settings = Settings { sys_interval_s: 0, hot_bytes: HOT_BYTES, ..Settings::default() };
         let mut broker = SimulatedBroker::new(1, settings, RETAINED, PromptLog::of_all_shards());
-        broker.connect_cold();
+        broker.connect_spill_store();
         let connect = |broker: &mut SimulatedBroker<PromptLog>, number: usize, receive_maximum| {
             let socket = broker.connect(0, 1 << 30);
-            let terms = Terms { expiry_interval_s: 3_600, receive_maximum: Some(receive_maximum), ..returning() };
+            let terms =
+                ConnectOptions { expiry_interval_s: 3_600, receive_maximum: Some(receive_maximum), ..returning() };
             broker.send(socket, &connect_bytes(&number.to_string(), ProtocolVersion::V5, &terms, None));
             socket
         };
@@ -193,19 +194,19 @@ fn what_slow_clients_leave_lying_leaves_memory_although_they_are_connected() {
                     Packet::PubRel(released).append_to(ProtocolVersion::V5, &mut bytes).expect("a valid packet");
                     broker.send(publisher, &bytes);
                 }
-                broker.settle(&mut Prompt);
+                broker.settle(&mut NoDelays);
             }
         }
         for _ in 0..4 {
             broker.advance(1_000);
             broker.wake_all();
-            broker.settle(&mut Prompt);
+            broker.settle(&mut NoDelays);
         }
         let hot_bytes = broker.memory().held(Kind::Message);
         assert!(hot_bytes <= HOT_BYTES as u64 + 2 * PAYLOAD_BYTES as u64, "{hot_bytes} of {qos:?}, {receive_maximum}");
         for number in 0..CLIENTS {
             let back = connect(&mut broker, number, 65_535);
-            broker.settle(&mut Prompt);
+            broker.settle(&mut NoDelays);
             let bytes = broker.take(back, usize::MAX);
             let seen = each_packet(&bytes, |packet| match packet {
                 Packet::Publish(publish) => Some(u16::from_be_bytes([publish.payload[0], publish.payload[1]])),
@@ -227,7 +228,7 @@ fn retained_messages_leave_memory_in_the_turns_in_which_they_come() {
     let settings = Settings { sys_interval_s: 0, hot_bytes: HOT_BYTES, ..Settings::default() };
     let limits = RetainedLimits { messages: 1 << 20, bytes: 1 << 30 };
     let mut broker = SimulatedBroker::new(1, settings, limits, PromptLog::of_all_shards());
-    let store = broker.connect_cold();
+    let store = broker.connect_spill_store();
     let socket = broker.connect(0, 1 << 30);
     broker.send(socket, &connect_bytes("p", ProtocolVersion::V5, &returning(), None));
     let retain = |broker: &mut SimulatedBroker<PromptLog>, topic: &str, payload: &[u8]| {
@@ -239,15 +240,15 @@ fn retained_messages_leave_memory_in_the_turns_in_which_they_come() {
     };
     // Too small to leave memory.
     (0..SMALL).for_each(|number| retain(&mut broker, &format!("a/{number}"), &[0; 80]));
-    broker.settle(&mut Prompt);
+    broker.settle(&mut NoDelays);
     let before = broker.exchange().retained_hot_bytes();
     assert!(before > HOT_BYTES as u64, "{before}");
     // One is replaced before it has left.
     (0..LARGE).for_each(|number| retain(&mut broker, &format!("z/{number}"), &[1; PAYLOAD_BYTES]));
     retain(&mut broker, "z/0", &[2; PAYLOAD_BYTES]);
     for _ in 0..4 {
-        broker.turn(0, &mut Prompt);
-        while let Some(shard) = store.serve(&mut Prompt) {
+        broker.turn(0, &mut NoDelays);
+        while let Some(shard) = store.serve(&mut NoDelays) {
             broker.wake(shard);
         }
     }
@@ -261,7 +262,7 @@ fn retained_messages_leave_memory_in_the_turns_in_which_they_come() {
     (0..LARGE).for_each(|number| retain(&mut broker, &format!("z/{number}"), &[3; PAYLOAD_BYTES]));
     (0..SMALL).for_each(|number| retain(&mut broker, &format!("a/{number}"), b""));
     (0..LARGE).for_each(|number| retain(&mut broker, &format!("z/{number}"), b""));
-    broker.settle(&mut Prompt);
+    broker.settle(&mut NoDelays);
     assert_eq!((broker.exchange().retained().0, broker.memory().held(Kind::Message)), (0, 0));
 }
 
@@ -273,11 +274,11 @@ fn what_waits_for_the_log_before_it_is_sent_stays_in_memory() {
     let stalls_at = Rc::new(Cell::new(None));
     let settings = Settings { sys_interval_s: 0, hot_bytes: 0, ..Settings::default() };
     let mut broker = SimulatedBroker::new(1, settings, RETAINED, PromptLog::stalling(stalls_at.clone()));
-    broker.connect_cold();
+    broker.connect_spill_store();
     let connect = |broker: &mut SimulatedBroker<PromptLog>, name: &str| {
         let socket = broker.connect(0, 1 << 30);
         broker.send(socket, &connect_bytes(name, ProtocolVersion::V5, &returning(), None));
-        broker.settle(&mut Prompt);
+        broker.settle(&mut NoDelays);
         socket
     };
     let (subscriber, publisher) = (connect(&mut broker, "s"), connect(&mut broker, "p"));
@@ -290,7 +291,7 @@ fn what_waits_for_the_log_before_it_is_sent_stays_in_memory() {
         identifier: None,
     };
     broker.send(subscriber, &subscribe_bytes(ProtocolVersion::V5, id(1), &[request]));
-    broker.settle(&mut Prompt);
+    broker.settle(&mut NoDelays);
     broker.take(subscriber, usize::MAX);
     stalls_at.set(Some(0));
     for number in 1..=MESSAGES {
@@ -303,14 +304,14 @@ fn what_waits_for_the_log_before_it_is_sent_stays_in_memory() {
         broker.send(publisher, &bytes);
     }
     for _ in 0..5 {
-        broker.settle(&mut Prompt);
+        broker.settle(&mut NoDelays);
         broker.advance(1_000);
         broker.wake_all();
     }
     assert!(broker.take(subscriber, usize::MAX).is_empty(), "nothing is sent while the log stalls");
     stalls_at.set(None);
     broker.wake_all();
-    broker.settle(&mut Prompt);
+    broker.settle(&mut NoDelays);
     let bytes = broker.take(subscriber, usize::MAX);
     let sent = each_packet(&bytes, |packet| matches!(packet, Packet::Publish(_)).then_some(()));
     assert_eq!((sent.len(), broker.totals().cold_lost), (usize::from(MESSAGES), 0));

@@ -10,8 +10,8 @@ use tautwire_router::RetainedLimits;
 
 use crate::cold::PromptLog;
 use crate::ledger::Request;
-use crate::packets::{Terms, connect_bytes, each_packet, id, subscribe_bytes};
-use crate::support::{Prompt, SimulatedBroker, SocketId};
+use crate::packets::{ConnectOptions, connect_bytes, each_packet, id, subscribe_bytes};
+use crate::support::{NoDelays, SimulatedBroker, SocketId};
 use crate::world::returning;
 
 const V5: ProtocolVersion = ProtocolVersion::V5;
@@ -31,16 +31,16 @@ impl Scene {
         let settings = Settings { sys_interval_s: 0, hot_bytes: HOT_BYTES, ..settings };
         let limits = RetainedLimits { messages: 1 << 20, bytes: 1 << 30 };
         let mut broker = SimulatedBroker::new(shards, settings, limits, PromptLog::of_all_shards());
-        broker.connect_cold();
+        broker.connect_spill_store();
         Scene { broker, next_packet_id: 0 }
     }
 
     /// A client whose session lives on `shard`.
-    fn client(&mut self, shard: usize, name: &str, terms: &Terms) -> SocketId {
+    fn client(&mut self, shard: usize, name: &str, terms: &ConnectOptions) -> SocketId {
         let name = self.broker.client_id_on(shard, name);
         let socket = self.broker.connect(shard, 1 << 30);
         self.broker.send(socket, &connect_bytes(&name, V5, terms, None));
-        self.broker.settle(&mut Prompt);
+        self.broker.settle(&mut NoDelays);
         self.broker.take(socket, usize::MAX);
         socket
     }
@@ -55,16 +55,16 @@ impl Scene {
             retain_handling: RetainHandling::DoNotSend,
         };
         self.broker.send(socket, &subscribe_bytes(V5, id(1), &[request]));
-        self.broker.settle(&mut Prompt);
+        self.broker.settle(&mut NoDelays);
         self.broker.take(socket, usize::MAX);
     }
 
     /// A session on `shard` whose client has gone.
-    fn leave_a_session(&mut self, shard: usize, filter: &str) {
+    fn create_offline_session(&mut self, shard: usize, filter: &str) {
         let away = self.client(shard, "s", &returning());
         self.subscribe(away, filter);
         self.broker.cut(away);
-        self.broker.settle(&mut Prompt);
+        self.broker.settle(&mut NoDelays);
     }
 
     fn send(&mut self, socket: SocketId, packet: &Packet<'_>) {
@@ -91,7 +91,7 @@ impl Scene {
     fn turns(&mut self, count: usize) {
         for _ in 0..count {
             for shard in 0..self.broker.shards() {
-                self.broker.turn(shard, &mut Prompt);
+                self.broker.turn(shard, &mut NoDelays);
             }
         }
     }
@@ -109,7 +109,7 @@ impl Scene {
     /// The store serves all that it is asked for.
     fn serve(&mut self) {
         let store = self.broker.cold().expect("it is connected").clone();
-        while let Some(shard) = store.serve(&mut Prompt) {
+        while let Some(shard) = store.serve(&mut NoDelays) {
             self.broker.wake(shard);
             self.turns(1);
             // Those who wait on another shard look again after a while.
@@ -140,7 +140,7 @@ fn publishers_of_retained_messages_wait_while_the_store_is_behind() {
     scene.turns(1);
     assert!(!scene.broker.take(other, usize::MAX).is_empty(), "who adds nothing is heard");
     scene.serve();
-    scene.broker.settle(&mut Prompt);
+    scene.broker.settle(&mut NoDelays);
     assert_eq!(scene.acknowledged(publisher).len(), usize::from(MESSAGES));
     assert_eq!(scene.broker.exchange().retained().0, usize::from(MESSAGES));
 }
@@ -150,13 +150,13 @@ fn publishers_of_retained_messages_wait_while_the_store_is_behind() {
 fn publishers_wait_for_the_sessions_of_other_shards() {
     let mut scene = Scene::new(2, Settings { session_queue_bytes: 1 << 30, ..Settings::default() });
     let publisher = scene.client(0, "p", &returning());
-    scene.leave_a_session(1, "t/#");
+    scene.create_offline_session(1, "t/#");
     scene.publish_many(publisher, false);
     scene.turns(1_000);
     scene.assert_is_bounded();
     assert!(scene.broker.totals().clients_paused_for_cold > 0);
     scene.serve();
-    scene.broker.settle(&mut Prompt);
+    scene.broker.settle(&mut NoDelays);
     assert_eq!(scene.acknowledged(publisher), [PubAckReason::Success].repeat(usize::from(MESSAGES)));
 }
 
@@ -167,7 +167,7 @@ fn publishers_wait_before_they_would_be_refused() {
         let (buffered_bytes, session_queue_bytes) = (8 * HOT_BYTES, 1 << 30);
         let mut scene = Scene::new(shards, Settings { buffered_bytes, session_queue_bytes, ..Settings::default() });
         let publisher = scene.client(0, "p", &returning());
-        scene.leave_a_session(shards - 1, "t/#");
+        scene.create_offline_session(shards - 1, "t/#");
         let store = scene.broker.cold().expect("it is connected").clone();
         let mut reasons = Vec::new();
         for number in 0..MESSAGES {
@@ -177,7 +177,7 @@ fn publishers_wait_before_they_would_be_refused() {
             // It does one thing at a time, and only when somebody waits for it.
             while reasons.len() == usize::from(number) {
                 scene.assert_is_bounded();
-                if let Some(shard) = store.serve(&mut Prompt) {
+                if let Some(shard) = store.serve(&mut NoDelays) {
                     scene.broker.wake(shard);
                 }
                 scene.broker.advance(5);
@@ -194,7 +194,7 @@ fn publishers_wait_before_they_would_be_refused() {
 #[test]
 fn a_subscriber_goes_on_whose_acknowledgements_are_behind_a_message_that_waits() {
     let mut scene = Scene::new(1, Settings::default());
-    let one_at_a_time = Terms { receive_maximum: Some(1), ..returning() };
+    let one_at_a_time = ConnectOptions { receive_maximum: Some(1), ..returning() };
     let both = scene.client(0, "p", &one_at_a_time);
     scene.subscribe(both, "mine");
     let other = scene.client(0, "q", &returning());
@@ -232,7 +232,7 @@ fn a_subscriber_goes_on_whose_acknowledgements_are_behind_a_message_that_waits()
     scene.turns(10);
     assert_eq!(scene.broker.closed_at_ms(both), None);
     scene.serve();
-    scene.broker.settle(&mut Prompt);
+    scene.broker.settle(&mut NoDelays);
     assert!(scene.broker.exchange().retained_message("t/last").is_some());
     assert!(scene.broker.closed_at_ms(both).is_some());
 }
@@ -244,7 +244,7 @@ fn publishers_do_not_wait_for_ever_for_a_store_that_stands_still() {
     let limits = Settings { buffered_bytes, session_queue_bytes, session_queue_memory: false, ..Settings::default() };
     let mut scene = Scene::new(1, limits);
     let publisher = scene.client(0, "p", &returning());
-    scene.leave_a_session(0, "t/#");
+    scene.create_offline_session(0, "t/#");
     let mut reasons = Vec::new();
     let mut waits = 0;
     for number in 0..MESSAGES {

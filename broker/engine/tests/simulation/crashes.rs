@@ -32,10 +32,10 @@ impl World<ShardLog> {
         world.broker.begin_digest();
         world.broker.interleave_turns();
         if random.chance(25) {
-            world.broker.connect_cold();
+            world.broker.connect_spill_store();
         }
         // There may be more of them later.
-        world.ledger.has_ways = true;
+        world.ledger.has_channels = true;
         world
     }
 

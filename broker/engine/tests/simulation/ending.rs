@@ -12,7 +12,7 @@ use tautwire_session::{Change, Record, Replay, SessionNumber};
 
 use crate::journal::{SharedLog, SlowJournal};
 use crate::ledger::Request;
-use crate::packets::{Terms, connect_bytes, each_packet, id, subscribe_bytes};
+use crate::packets::{ConnectOptions, connect_bytes, each_packet, id, subscribe_bytes};
 use crate::random_clients::{Named, seeds};
 use crate::support::{Choices, Random, SimulatedBroker, SocketId};
 use crate::world::{RETAINED, returning};
@@ -22,13 +22,13 @@ const ENDING: &str = "ending";
 
 /// How the session ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum EndCause {
     /// Its client begins a new one.
     CleanStart,
     /// Its client has been away for too long.
     Expiry,
     /// Its client says goodbye for ever.
-    Goodbye,
+    Disconnect,
     /// It has come to end with its connection, and that is lost.
     Loss,
 }
@@ -42,7 +42,7 @@ struct World {
     /// Those that were sent to the client before its session ended.
     sent: BTreeSet<String>,
     client: Option<SocketId>,
-    terms: Terms,
+    terms: ConnectOptions,
     others: Vec<String>,
 }
 
@@ -63,15 +63,15 @@ impl World {
         let shards = 1 + random.below(3);
         let mut broker = SimulatedBroker::new(shards, settings, RETAINED, |shard| log.journal(shard));
         if is_cold {
-            broker.connect_cold();
+            broker.connect_spill_store();
         }
-        let terms = Terms { receive_maximum: Some(1 + random.below(40) as u16), ..returning() };
+        let terms = ConnectOptions { receive_maximum: Some(1 + random.below(40) as u16), ..returning() };
         let others = (0..1 + random.below(3)).map(|n| format!("other-{n}")).collect();
         let (published, sent) = (Vec::new(), BTreeSet::new());
         World { broker, log, random, published, sent, client: None, terms, others }
     }
 
-    fn connect(&mut self, name: &str, terms: &Terms) -> SocketId {
+    fn connect(&mut self, name: &str, terms: &ConnectOptions) -> SocketId {
         let shard = self.random.below(self.broker.shards());
         let socket = self.broker.connect(shard, 1 << 30);
         self.broker.send(socket, &connect_bytes(name, ProtocolVersion::V5, terms, None));
@@ -95,7 +95,7 @@ impl World {
     }
 
     /// The client is the only member, and is owed all that is published, with some that is for itself alone.
-    fn owe(&mut self, way: Way) {
+    fn owe(&mut self, way: EndCause) {
         let terms = self.terms.clone();
         let socket = self.connect(ENDING, &terms);
         self.subscribe(socket, SHARED);
@@ -106,12 +106,12 @@ impl World {
         }
         self.publish();
         self.note_sent(socket);
-        let comes_back = matches!(way, Way::Goodbye | Way::Loss) || self.random.chance(50);
+        let comes_back = matches!(way, EndCause::Disconnect | EndCause::Loss) || self.random.chance(50);
         self.broker.cut(socket);
         self.settle();
         if comes_back {
-            let expiry_interval_s = if way == Way::Loss { 0 } else { terms.expiry_interval_s };
-            let socket = self.connect(ENDING, &Terms { expiry_interval_s, ..terms });
+            let expiry_interval_s = if way == EndCause::Loss { 0 } else { terms.expiry_interval_s };
+            let socket = self.connect(ENDING, &ConnectOptions { expiry_interval_s, ..terms });
             self.settle();
             self.note_sent(socket);
             self.client = Some(socket);
@@ -168,22 +168,22 @@ impl World {
         self.sent.extend(sent);
     }
 
-    fn end(&mut self, way: Way) {
+    fn end(&mut self, way: EndCause) {
         match way {
-            Way::CleanStart => {
-                let socket = self.connect(ENDING, &Terms { clean_start: true, ..returning() });
+            EndCause::CleanStart => {
+                let socket = self.connect(ENDING, &ConnectOptions { clean_start: true, ..returning() });
                 if self.random.chance(30) {
                     self.subscribe(socket, SHARED);
                 }
             }
-            Way::Expiry => {
+            EndCause::Expiry => {
                 if let Some(client) = self.client {
                     self.broker.cut(client);
                     self.settle();
                 }
                 self.broker.advance(u64::from(self.terms.expiry_interval_s) * 1_000 + 1_000);
             }
-            Way::Goodbye => {
+            EndCause::Disconnect => {
                 let properties = [Property::SessionExpiryInterval(0)];
                 let properties = Properties::from_list(&properties);
                 let goodbye = Disconnect { reason: DisconnectReason::NormalDisconnection, properties };
@@ -191,7 +191,7 @@ impl World {
                 Packet::Disconnect(goodbye).append_to(ProtocolVersion::V5, &mut bytes).expect("it is valid");
                 self.broker.send(self.client.expect("it is connected"), &bytes);
             }
-            Way::Loss => self.broker.cut(self.client.expect("it is connected")),
+            EndCause::Loss => self.broker.cut(self.client.expect("it is connected")),
         }
     }
 
@@ -264,8 +264,8 @@ impl World {
     }
 }
 
-fn for_ever() -> Terms {
-    Terms { expiry_interval_s: u32::MAX, ..returning() }
+fn for_ever() -> ConnectOptions {
+    ConnectOptions { expiry_interval_s: u32::MAX, ..returning() }
 }
 
 fn payloads(bytes: &[u8]) -> Vec<String> {
@@ -288,7 +288,7 @@ fn what_an_ended_session_was_owed_reaches_other_members_whenever_the_broker_cras
     for seed in seeds() {
         let _named = Named(seed);
         let mut world = World::new(seed);
-        let way = world.random.pick(&[Way::CleanStart, Way::Expiry, Way::Goodbye, Way::Loss]);
+        let way = world.random.pick(&[EndCause::CleanStart, EndCause::Expiry, EndCause::Disconnect, EndCause::Loss]);
         world.owe(way);
         world.log.fall_behind();
         world.end(way);

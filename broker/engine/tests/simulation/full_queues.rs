@@ -7,8 +7,8 @@ use tautwire_protocol::{
 use tautwire_session::Volatile;
 
 use crate::ledger::Request;
-use crate::packets::{Terms, connect_bytes, each_packet, id, subscribe_bytes};
-use crate::support::{Prompt, SimulatedBroker, SocketId};
+use crate::packets::{ConnectOptions, connect_bytes, each_packet, id, subscribe_bytes};
+use crate::support::{NoDelays, SimulatedBroker, SocketId};
 use crate::world::{RETAINED, returning};
 
 const V5: ProtocolVersion = ProtocolVersion::V5;
@@ -25,10 +25,10 @@ impl Scene {
         Scene { broker: SimulatedBroker::new(shards, settings, RETAINED, |_| Volatile), next_packet_id: 0 }
     }
 
-    fn connect(&mut self, shard: usize, client_id: &str, terms: &Terms) -> SocketId {
+    fn connect(&mut self, shard: usize, client_id: &str, terms: &ConnectOptions) -> SocketId {
         let socket = self.broker.connect(shard, ROOM_BYTES);
         self.broker.send(socket, &connect_bytes(client_id, V5, terms, None));
-        self.broker.settle(&mut Prompt);
+        self.broker.settle(&mut NoDelays);
         socket
     }
 
@@ -51,7 +51,7 @@ impl Scene {
         };
         let requests: Vec<_> = filters.iter().map(request).collect();
         self.broker.send(socket, &subscribe_bytes(V5, id(1), &requests));
-        self.broker.settle(&mut Prompt);
+        self.broker.settle(&mut NoDelays);
         self.broker.take(socket, usize::MAX);
     }
 
@@ -60,7 +60,7 @@ impl Scene {
         let socket = self.client(shard, name);
         self.subscribe(socket, filters);
         self.broker.cut(socket);
-        self.broker.settle(&mut Prompt);
+        self.broker.settle(&mut NoDelays);
     }
 
     /// Sends a PUBLISH of QoS 1; gives its packet identifier. No shard has made a turn yet.
@@ -87,7 +87,7 @@ impl Scene {
     /// Publishes and waits until nothing happens any more; gives the reason in PUBACK, if there was one.
     fn publish(&mut self, socket: SocketId, topic: &str, payload: &[u8]) -> Option<PubAckReason> {
         self.send(socket, topic, payload);
-        self.broker.settle(&mut Prompt);
+        self.broker.settle(&mut NoDelays);
         self.answers(socket).pop()
     }
 
@@ -108,7 +108,7 @@ impl Scene {
                 self.broker.send(socket, &bytes);
                 all.push(byte);
             }
-            self.broker.settle(&mut Prompt);
+            self.broker.settle(&mut NoDelays);
         }
     }
 
@@ -117,7 +117,7 @@ impl Scene {
         for _ in 0..10 {
             self.broker.advance(ms / 10);
             self.broker.wake_all();
-            self.broker.settle(&mut Prompt);
+            self.broker.settle(&mut NoDelays);
         }
     }
 
@@ -159,15 +159,15 @@ fn a_full_channel_to_one_shard_pauses_only_those_who_publish_to_it() {
     // Shard 1 makes no turn, and each message fills a batch.
     for _ in 0..8 {
         scene.send(flooding, "slow", &[0; 70 << 10]);
-        scene.broker.turn(0, &mut Prompt);
+        scene.broker.turn(0, &mut NoDelays);
     }
     assert!(scene.broker.totals().publishers_paused > 0, "the channel to shard 1 is full");
     for topic in ["here", "idle", "nobody"] {
         scene.send(local, topic, b"x");
-        scene.broker.turn(0, &mut Prompt);
+        scene.broker.turn(0, &mut NoDelays);
         assert_eq!(scene.answers(local).len(), 1, "{topic}");
     }
-    scene.broker.settle(&mut Prompt);
+    scene.broker.settle(&mut NoDelays);
     assert_eq!(scene.answers(flooding).len(), 8, "it goes on when the shard has caught up");
 }
 
@@ -196,7 +196,7 @@ fn sessions_over_their_share_close_a_topic_once_and_open_it_when_they_have_caugh
         assert_eq!(scene.received(socket).len(), 2);
         let reason = scene.publish(publisher, "t", b"");
         scene.broker.cut(socket);
-        scene.broker.settle(&mut Prompt);
+        scene.broker.settle(&mut NoDelays);
         assert_eq!(reason == Some(PubAckReason::Success), number == SESSIONS - 1, "{number}: {reason:?}");
     }
 }
@@ -255,12 +255,12 @@ fn a_publisher_of_3_1_1_waits_where_others_are_refused() {
     let mut scene = Scene::new(1, settings);
     scene.offline(0, "offline", &["t"]);
     let publisher = scene.broker.connect(0, ROOM_BYTES);
-    let terms = Terms { clean_start: true, ..returning() };
+    let terms = ConnectOptions { clean_start: true, ..returning() };
     scene.broker.send(publisher, &connect_bytes("old", ProtocolVersion::V3_1_1, &terms, None));
     let publish = |number: u8| [0x32, 0x06, 0x00, 0x01, b't', 0x00, number, number];
     scene.broker.send(publisher, &publish(1));
     scene.broker.send(publisher, &publish(2));
-    scene.broker.settle(&mut Prompt);
+    scene.broker.settle(&mut NoDelays);
     assert_eq!(scene.broker.take(publisher, usize::MAX), [0x20, 2, 0, 0, 0x40, 2, 0, 1]);
     let client_id = scene.broker.client_id_on(0, "offline");
     let back = scene.connect(0, &client_id, &returning());
@@ -307,11 +307,11 @@ fn what_is_dropped_for_a_full_queue_is_told_to_its_client_once() {
     assert_eq!(scene.broker.totals().dropped_queue_full, 5);
     let client_id = scene.broker.client_id_on(0, "offline");
     // It does not take so large a CONNACK, and is told the next time.
-    let small = Terms { maximum_packet_bytes: Some(80), ..returning() };
+    let small = ConnectOptions { maximum_packet_bytes: Some(80), ..returning() };
     let socket = scene.connect(0, &client_id, &small);
     assert_eq!(scene.user_properties(socket), []);
     scene.broker.cut(socket);
-    scene.broker.settle(&mut Prompt);
+    scene.broker.settle(&mut NoDelays);
     let socket = scene.connect(0, &client_id, &returning());
     let told = [
         ("tautwire-dropped-messages", "5"),
@@ -320,7 +320,7 @@ fn what_is_dropped_for_a_full_queue_is_told_to_its_client_once() {
     ];
     assert_eq!(scene.user_properties(socket), told.map(|(name, value)| (name.to_owned(), value.to_owned())));
     scene.broker.cut(socket);
-    scene.broker.settle(&mut Prompt);
+    scene.broker.settle(&mut NoDelays);
     let socket = scene.connect(0, &client_id, &returning());
     assert_eq!(scene.user_properties(socket), []);
 }

@@ -20,7 +20,7 @@ use crate::world::{Plan, RETAINED, World, returning, settings};
 
 /// A record that has been kept.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Kept {
+pub(crate) enum StoredRecord {
     Opened(SessionNumber, String),
     Changed(SessionNumber, Change, Option<PacketId>),
     Returned(SessionNumber),
@@ -44,43 +44,43 @@ pub(crate) enum Kept {
     Retained(u64, RetainedChange),
 }
 
-impl Kept {
-    pub(crate) fn of(record: &Record<'_>) -> Kept {
+impl StoredRecord {
+    pub(crate) fn of(record: &Record<'_>) -> StoredRecord {
         match *record {
-            Record::Opened { session, client_id, .. } => Kept::Opened(session, client_id.into()),
-            Record::Changed { session, change, packet_id } => Kept::Changed(session, change.clone(), packet_id),
-            Record::Returned { session, .. } => Kept::Returned(session),
-            Record::Left { session, at_ms } => Kept::Left(session, at_ms),
-            Record::Ended(session) => Kept::Ended(session),
-            Record::Counted { last_session, last_sequence } => Kept::Counted(last_session, last_sequence),
-            Record::Begun(homes) => Kept::Begun(homes),
+            Record::Opened { session, client_id, .. } => StoredRecord::Opened(session, client_id.into()),
+            Record::Changed { session, change, packet_id } => StoredRecord::Changed(session, change.clone(), packet_id),
+            Record::Returned { session, .. } => StoredRecord::Returned(session),
+            Record::Left { session, at_ms } => StoredRecord::Left(session, at_ms),
+            Record::Ended(session) => StoredRecord::Ended(session),
+            Record::Counted { last_session, last_sequence } => StoredRecord::Counted(last_session, last_sequence),
+            Record::Begun(homes) => StoredRecord::Begun(homes),
             Record::Handed { from, to, sequence, message, receivers } => {
-                Kept::Handed { from, to, sequence, message: message.clone(), receivers: receivers.into() }
+                StoredRecord::Handed { from, to, sequence, message: message.clone(), receivers: receivers.into() }
             }
-            Record::Took { from, to, sequence } => Kept::Took { from, to, sequence },
-            Record::Retained { sequence, change } => Kept::Retained(sequence, change.clone()),
+            Record::Took { from, to, sequence } => StoredRecord::Took { from, to, sequence },
+            Record::Retained { sequence, change } => StoredRecord::Retained(sequence, change.clone()),
         }
     }
 
     pub(crate) fn record(&self) -> Record<'_> {
         match self {
-            Kept::Opened(session, client_id) => Record::Opened { session: *session, client_id, at_ms: 0 },
-            Kept::Changed(session, change, packet_id) => {
+            StoredRecord::Opened(session, client_id) => Record::Opened { session: *session, client_id, at_ms: 0 },
+            StoredRecord::Changed(session, change, packet_id) => {
                 Record::Changed { session: *session, change, packet_id: *packet_id }
             }
-            Kept::Returned(session) => Record::Returned { session: *session, at_ms: 0 },
-            Kept::Left(session, at_ms) => Record::Left { session: *session, at_ms: *at_ms },
-            Kept::Ended(session) => Record::Ended(*session),
-            Kept::Counted(last_session, last_sequence) => {
+            StoredRecord::Returned(session) => Record::Returned { session: *session, at_ms: 0 },
+            StoredRecord::Left(session, at_ms) => Record::Left { session: *session, at_ms: *at_ms },
+            StoredRecord::Ended(session) => Record::Ended(*session),
+            StoredRecord::Counted(last_session, last_sequence) => {
                 Record::Counted { last_session: *last_session, last_sequence: *last_sequence }
             }
-            Kept::Begun(homes) => Record::Begun(*homes),
-            Kept::Handed { from, to, sequence, message, receivers } => {
+            StoredRecord::Begun(homes) => Record::Begun(*homes),
+            StoredRecord::Handed { from, to, sequence, message, receivers } => {
                 let receivers = receivers.as_receivers();
                 Record::Handed { from: *from, to: *to, sequence: *sequence, message, receivers }
             }
-            Kept::Took { from, to, sequence } => Record::Took { from: *from, to: *to, sequence: *sequence },
-            Kept::Retained(sequence, change) => Record::Retained { sequence: *sequence, change },
+            StoredRecord::Took { from, to, sequence } => Record::Took { from: *from, to: *to, sequence: *sequence },
+            StoredRecord::Retained(sequence, change) => Record::Retained { sequence: *sequence, change },
         }
     }
 }
@@ -88,7 +88,7 @@ impl Kept {
 #[derive(Debug)]
 struct Frame {
     shard: usize,
-    records: Vec<Kept>,
+    records: Vec<StoredRecord>,
 }
 
 #[derive(Debug, Default)]
@@ -126,7 +126,7 @@ pub(crate) struct SlowJournal {
     log: SharedLog,
     shard: usize,
     ended: u64,
-    open: Vec<Kept>,
+    open: Vec<StoredRecord>,
     waiting: Vec<Frame>,
 }
 
@@ -148,7 +148,7 @@ impl Journal for SlowJournal {
         if let Record::Opened { session, client_id, .. } = record {
             self.log.0.borrow_mut().client_ids.insert(session, client_id.into());
         }
-        self.open.push(Kept::of(&record));
+        self.open.push(StoredRecord::of(&record));
         let mut log = self.log.0.borrow_mut();
         if log.fails_with_next_record {
             (log.state, log.fails_with_next_record, log.fails_with_next_frame) = (Some(LogState::Failed), false, true);
@@ -255,10 +255,10 @@ impl SharedLog {
     }
 
     /// Whether every record that `concerns` holds for is safe. It is told whose session a record is of.
-    fn is_safe(&self, concerns: impl Fn(&str, &Kept) -> bool) -> bool {
+    fn is_safe(&self, concerns: impl Fn(&str, &StoredRecord) -> bool) -> bool {
         let log = self.0.borrow();
-        let client_id = |record: &Kept| match record {
-            Kept::Opened(session, _) | Kept::Changed(session, ..) => log.client_ids[session].as_str(),
+        let client_id = |record: &StoredRecord| match record {
+            StoredRecord::Opened(session, _) | StoredRecord::Changed(session, ..) => log.client_ids[session].as_str(),
             _ => "",
         };
         let unsafe_frames = &log.frames[log.durable..];
@@ -305,7 +305,7 @@ fn is_queue(session: &Session) -> bool {
 }
 
 /// Limits that let everything that waits go out at once, so that it can be compared with the replayed state.
-pub(crate) fn roomy(random: &mut Random) -> Settings {
+pub(crate) fn large_limits(random: &mut Random) -> Settings {
     Settings {
         hot_bytes: 0,
         receive_maximum: 65_535,
@@ -320,7 +320,7 @@ fn world(seed: u64, shards: usize) -> (World<SlowJournal>, SharedLog) {
     let journal = SharedLog::default();
     let mut random = Random::new(!seed);
     let plan = Plan { shards, clients: 2 + random.below(5), steps: 600, prompt_clients: true };
-    let world = World::new(seed, plan, roomy(&mut random), |shard| journal.journal(shard));
+    let world = World::new(seed, plan, large_limits(&mut random), |shard| journal.journal(shard));
     (world, journal)
 }
 
@@ -346,7 +346,7 @@ pub(crate) fn live_with_slow_log(seed: u64) {
     }
     journal.become_instant();
     world.broker.wake_all();
-    world.come_to_rest().unwrap_or_else(|wrong| panic!("{wrong}"));
+    world.quiesce().unwrap_or_else(|wrong| panic!("{wrong}"));
 }
 
 fn check_acknowledged(world: &mut World<SlowJournal>, journal: &SharedLog) {
@@ -356,7 +356,7 @@ fn check_acknowledged(world: &mut World<SlowJournal>, journal: &SharedLog) {
     for client in &mut world.clients {
         let lasts = client.terms.as_ref().is_some_and(|terms| terms.expiry_interval_s > 0);
         for acknowledged in std::mem::take(&mut client.acknowledged) {
-            let own = |id: &str, record: &Kept, is_meant: &dyn Fn(&Change) -> bool| matches!(record, Kept::Changed(_, change, _) if *id == client.id && is_meant(change));
+            let own = |id: &str, record: &StoredRecord, is_meant: &dyn Fn(&Change) -> bool| matches!(record, StoredRecord::Changed(_, change, _) if *id == client.id && is_meant(change));
             let safe = match &acknowledged {
                 Acknowledged::Message(number) => {
                     let publication = &world.ledger.publications[*number];
@@ -364,7 +364,7 @@ fn check_acknowledged(world: &mut World<SlowJournal>, journal: &SharedLog) {
                     let once = !publication.retain && !publication.resent && !publication.topic.starts_with('$');
                     !once
                         || journal
-                            .is_safe(|id, record| !fleeting.contains(id) && speaks_of(record, &publication.payload))
+                            .is_safe(|id, record| !fleeting.contains(id) && contains_payload(record, &publication.payload))
                 }
                 Acknowledged::Delivered(number) => {
                     let payload = &world.ledger.publications[*number].payload;
@@ -378,7 +378,7 @@ fn check_acknowledged(world: &mut World<SlowJournal>, journal: &SharedLog) {
                 }
                 Acknowledged::Connected => journal.is_safe(|id, record| {
                     let confirms = |change: &Change| matches!(change, Change::ExpiryInterval(_));
-                    own(id, record, &confirms) || (id == client.id && matches!(record, Kept::Opened(..)))
+                    own(id, record, &confirms) || (id == client.id && matches!(record, StoredRecord::Opened(..)))
                 }),
                 Acknowledged::Received(packet_id) => {
                     journal.is_safe(|id, record| own(id, record, &|change| *change == Change::Received(*packet_id)))
@@ -404,12 +404,12 @@ fn hot(body: &Body) -> &Message {
 }
 
 /// Whether a record holds a message with this payload.
-fn speaks_of(record: &Kept, payload: &[u8]) -> bool {
+fn contains_payload(record: &StoredRecord, payload: &[u8]) -> bool {
     match record {
-        Kept::Changed(_, Change::Queued(delivery) | Change::Started(delivery), _) => {
+        StoredRecord::Changed(_, Change::Queued(delivery) | Change::Started(delivery), _) => {
             hot(&delivery.message).payload() == payload
         }
-        Kept::Retained(_, RetainedChange::Set(message)) => message.payload() == payload,
+        StoredRecord::Retained(_, RetainedChange::Set(message)) => message.payload() == payload,
         _ => false,
     }
 }
@@ -443,7 +443,7 @@ fn a_broker_that_has_crashed_goes_on_with_what_was_safe() {
 #[test]
 fn a_broker_that_has_crashed_goes_on_with_what_leaves_memory() {
     crash_and_go_on(|world| {
-        world.broker.connect_cold();
+        world.broker.connect_spill_store();
     });
 }
 
@@ -629,7 +629,7 @@ fn check_subscriptions<J: Journal>(world: &World<J>, client: usize, session: &Se
 /// notice that nobody wants the message. Only 5.0 tells.
 fn check_held<J: Journal>(world: &mut World<J>, client: usize, session: &Session) {
     let client = &mut world.clients[client];
-    client.phase = Phase::Away;
+    client.phase = Phase::Offline;
     if !client.is_v5() {
         return;
     }

@@ -95,7 +95,7 @@ pub(crate) struct Ledger {
     /// When nothing was on its way, and everything was on disk.
     quiet_at: Moment,
     /// Messages go from shard to shard.
-    pub(crate) has_ways: bool,
+    pub(crate) has_channels: bool,
     /// The broker may refuse messages for want of memory.
     pub(crate) refuses: bool,
     pub(crate) publications: Vec<Publication>,
@@ -111,7 +111,7 @@ pub(crate) const SHARED_PREFIX: &str = "$q/";
 
 impl Ledger {
     pub(crate) fn new(shards: usize) -> Ledger {
-        Ledger { has_ways: shards > 1, ..Ledger::default() }
+        Ledger { has_channels: shards > 1, ..Ledger::default() }
     }
 
     pub(crate) fn tick(&mut self) -> Moment {
@@ -408,7 +408,7 @@ impl Ledger {
                 continue;
             }
             for incarnation in &self.incarnations {
-                let routed_at = (!self.has_ways).then_some(acknowledged_at);
+                let routed_at = (!self.has_channels).then_some(acknowledged_at);
                 let owed = incarnation.ended_at.is_none() && incarnation.is_owed(publication, routed_at);
                 if owed && !incarnation.received.contains_key(&number) {
                     missing.push(format!(

@@ -8,8 +8,8 @@ use tautwire_protocol::{
 use tautwire_session::Volatile;
 
 use crate::ledger::Request;
-use crate::packets::{Terms, connect_bytes, id, subscribe_bytes};
-use crate::support::{Prompt, SimulatedBroker, SocketId};
+use crate::packets::{ConnectOptions, connect_bytes, id, subscribe_bytes};
+use crate::support::{NoDelays, SimulatedBroker, SocketId};
 use crate::world::{RETAINED, returning};
 
 type Broker = SimulatedBroker<Volatile>;
@@ -21,7 +21,7 @@ fn broker(settings: Settings) -> Broker {
 fn connect(broker: &mut Broker, id: &str, room_bytes: usize) -> SocketId {
     let socket = broker.connect(0, room_bytes);
     broker.send(socket, &connect_bytes(id, ProtocolVersion::V5, &returning(), None));
-    broker.settle(&mut Prompt);
+    broker.settle(&mut NoDelays);
     let packets = packets(&broker.take(socket, usize::MAX));
     assert!(matches!(packets[0].as_packet(), Packet::ConnAck(_)));
     socket
@@ -56,12 +56,12 @@ fn a_publisher_whose_every_read_ends_within_a_packet_is_not_cut_off() {
     let (begin, end) = packet.split_at(40);
     broker.send(socket, begin);
     for _ in 0..100 {
-        broker.settle(&mut Prompt);
+        broker.settle(&mut NoDelays);
         broker.advance(1_000);
         broker.send(socket, end);
         broker.send(socket, begin);
     }
-    broker.settle(&mut Prompt);
+    broker.settle(&mut NoDelays);
     assert_eq!(broker.closed_at_ms(socket), None);
     assert_eq!(broker.totals().publishes_received, 100);
 }
@@ -74,10 +74,10 @@ fn a_packet_that_is_never_finished_ends_its_connection() {
     // More bytes do not help while the packet does not come to its end.
     for byte in &packet[..60] {
         broker.send(socket, &[*byte]);
-        broker.settle(&mut Prompt);
+        broker.settle(&mut NoDelays);
         broker.advance(1_000);
     }
-    broker.settle(&mut Prompt);
+    broker.settle(&mut NoDelays);
     assert!(broker.closed_at_ms(socket).is_some());
     assert_eq!(broker.totals().incomplete_packet_timeouts, 1);
 }
@@ -90,7 +90,7 @@ fn answers_to_a_client_that_does_not_read_are_bounded_and_not_lost() {
     let socket = connect(&mut broker, "c", 1_000);
     for _ in 0..PINGS / 1_000 {
         broker.send(socket, &[0xC0, 0].repeat(1_000));
-        broker.settle(&mut Prompt);
+        broker.settle(&mut NoDelays);
         let pending = broker.totals().output_bytes;
         assert!(pending <= limit as u64 + 4_000, "{pending} bytes wait");
     }
@@ -100,7 +100,7 @@ fn answers_to_a_client_that_does_not_read_are_bounded_and_not_lost() {
         let bytes = broker.take(socket, usize::MAX);
         assert!(!bytes.is_empty(), "{answers} answers came");
         answers += bytes.len() / 2;
-        broker.settle(&mut Prompt);
+        broker.settle(&mut NoDelays);
     }
 }
 
@@ -119,29 +119,29 @@ fn an_identifier_that_the_client_holds_is_not_given_to_another_message() {
         identifier: None,
     };
     broker.send(subscriber, &subscribe_bytes(ProtocolVersion::V5, id(1), &[request]));
-    broker.settle(&mut Prompt);
+    broker.settle(&mut NoDelays);
     broker.take(subscriber, usize::MAX);
     broker.send(publisher, &publish(Delivery::ExactlyOnce { packet_id: id(1), dup: false }, &[0; 1_000]));
-    broker.settle(&mut Prompt);
+    broker.settle(&mut NoDelays);
     let first = packets(&broker.take(subscriber, usize::MAX));
     let Packet::Publish(held) = first[0].as_packet() else { panic!("{first:?}") };
     let held_id = held.packet_id().expect("QoS 2");
     // The client holds the message; its PUBREC does not arrive.
     broker.cut(subscriber);
-    broker.settle(&mut Prompt);
+    broker.settle(&mut NoDelays);
 
     let subscriber = broker.connect(0, 1 << 30);
-    let terms = Terms { maximum_packet_bytes: Some(500), ..returning() };
+    let terms = ConnectOptions { maximum_packet_bytes: Some(500), ..returning() };
     broker.send(subscriber, &connect_bytes("subscriber", ProtocolVersion::V5, &terms, None));
-    broker.settle(&mut Prompt);
+    broker.settle(&mut NoDelays);
     broker.send(publisher, &publish(Delivery::ExactlyOnce { packet_id: id(2), dup: false }, b"small"));
-    broker.settle(&mut Prompt);
+    broker.settle(&mut NoDelays);
     for packet in packets(&broker.take(subscriber, usize::MAX)) {
         if let Packet::Publish(publish) = packet.as_packet() {
             assert_ne!(publish.packet_id(), Some(held_id), "the client would take it for the one it holds");
         }
     }
     broker.send(subscriber, &bytes_of(&Packet::PubRec(PubRec::success(held_id))));
-    broker.settle(&mut Prompt);
+    broker.settle(&mut NoDelays);
     assert_eq!(broker.closed_at_ms(subscriber), None);
 }

@@ -10,8 +10,8 @@ use tautwire_session::{AckLevel, LogState};
 
 use crate::journal::{SharedLog, SlowJournal};
 use crate::ledger::Request;
-use crate::packets::{Terms, connect_bytes, id, subscribe_bytes};
-use crate::support::{Prompt, SimulatedBroker, SocketId};
+use crate::packets::{ConnectOptions, connect_bytes, id, subscribe_bytes};
+use crate::support::{NoDelays, SimulatedBroker, SocketId};
 use crate::world::{RETAINED, returning};
 
 struct World {
@@ -35,12 +35,12 @@ impl World {
     fn set_state(&mut self, state: LogState) {
         self.log.set_state(state);
         self.broker.wake_all();
-        self.broker.settle(&mut Prompt);
+        self.broker.settle(&mut NoDelays);
     }
 
     fn connect(&mut self, name: &str, lasts: bool) -> SocketId {
         let expiry_interval_s = if lasts { 3_600 } else { 0 };
-        let terms = Terms { expiry_interval_s, clean_start: !lasts, ..returning() };
+        let terms = ConnectOptions { expiry_interval_s, clean_start: !lasts, ..returning() };
         let socket = self.broker.connect(0, 1 << 20);
         self.broker.send(socket, &connect_bytes(name, ProtocolVersion::V5, &terms, None));
         socket
@@ -91,7 +91,7 @@ impl World {
     }
 
     fn answers(&mut self, socket: SocketId) -> Vec<OwnedPacket> {
-        self.broker.settle(&mut Prompt);
+        self.broker.settle(&mut NoDelays);
         let bytes = self.broker.take(socket, usize::MAX);
         let (mut rest, mut packets) = (&bytes[..], Vec::new());
         while let Ok((packet, length)) = decode(rest, &DecodeOptions::new(ProtocolVersion::V5)) {

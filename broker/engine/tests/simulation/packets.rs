@@ -11,7 +11,7 @@ use crate::ledger::{Publication, Request};
 
 /// How a client connects.
 #[derive(Debug, Clone)]
-pub(crate) struct Terms {
+pub(crate) struct ConnectOptions {
     pub(crate) clean_start: bool,
     /// `u32::MAX` for 3.1.1 without Clean Session.
     pub(crate) expiry_interval_s: u32,
@@ -23,7 +23,12 @@ pub(crate) struct Terms {
     pub(crate) room_bytes: usize,
 }
 
-pub(crate) fn connect_bytes(id: &str, version: ProtocolVersion, terms: &Terms, will: Option<&Publication>) -> Vec<u8> {
+pub(crate) fn connect_bytes(
+    id: &str,
+    version: ProtocolVersion,
+    terms: &ConnectOptions,
+    will: Option<&Publication>,
+) -> Vec<u8> {
     let will_delay = [Property::WillDelayInterval(terms.will_delay_s)];
     let mut properties = Vec::new();
     if version.is_v5() {

@@ -11,7 +11,7 @@ use tautwire_session::Volatile;
 use crate::ledger::Request;
 use crate::packets::subscribe_bytes;
 use crate::random_clients::{Named, seeds};
-use crate::support::{Choices, Prompt, Random, SimulatedBroker, SocketId};
+use crate::support::{Choices, NoDelays, Random, SimulatedBroker, SocketId};
 use crate::world::{Plan, RETAINED, World, settings};
 
 type Broker = SimulatedBroker<Volatile>;
@@ -41,7 +41,7 @@ fn connect_as(broker: &mut Broker, client_id: &str, clean_start: bool, keep_aliv
         properties: Properties::EMPTY,
     };
     broker.send(socket, &bytes_of(&Packet::Connect(connect)));
-    broker.settle(&mut Prompt);
+    broker.settle(&mut NoDelays);
     assert_eq!(packets(broker, socket).len(), 1, "CONNACK");
     socket
 }
@@ -81,7 +81,7 @@ fn subscriber(broker: &mut Broker) -> SocketId {
         identifier: None,
     };
     broker.send(socket, &subscribe_bytes(V, PacketId::new(1).expect("not zero"), &[request]));
-    broker.settle(&mut Prompt);
+    broker.settle(&mut NoDelays);
     broker.take(socket, usize::MAX);
     socket
 }
@@ -255,7 +255,7 @@ fn paced(messages: usize) -> Broker {
 }
 
 fn received(broker: &mut Broker) -> u64 {
-    broker.settle(&mut Prompt);
+    broker.settle(&mut NoDelays);
     broker.totals().publishes_received
 }
 
@@ -273,7 +273,7 @@ fn coming_back_does_not_pay() {
             // At first the connection has ended; later it waits, and is taken over.
             if round == 1 {
                 broker.cut(socket);
-                broker.settle(&mut Prompt);
+                broker.settle(&mut NoDelays);
                 assert_eq!(broker.totals().connections, 0);
             }
             socket = connect_as(&mut broker, "c", clean_start, 0);
@@ -308,10 +308,10 @@ fn keep_alive_stands_still_while_a_client_is_not_read_from() {
     assert_eq!(received(&mut broker), 1);
     // A debt of many keep alives, and no turn between.
     broker.advance(18_999);
-    broker.settle(&mut Prompt);
+    broker.settle(&mut NoDelays);
     for _ in 0..30 {
         broker.advance(1_000);
-        broker.settle(&mut Prompt);
+        broker.settle(&mut NoDelays);
         if broker.totals().publishes_received == 20 {
             break;
         }
@@ -322,7 +322,7 @@ fn keep_alive_stands_still_while_a_client_is_not_read_from() {
     assert_eq!(broker.closed_at_ms(socket), None);
     for _ in 0..8 {
         broker.advance(250);
-        broker.settle(&mut Prompt);
+        broker.settle(&mut NoDelays);
     }
     assert!(broker.closed_at_ms(socket).is_some(), "silent from now on");
     assert_eq!(broker.totals().keep_alive_timeouts, 1);

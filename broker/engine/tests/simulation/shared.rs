@@ -11,7 +11,7 @@ use tautwire_protocol::{
 
 use crate::journal::{SharedLog, SlowJournal};
 use crate::ledger::Request;
-use crate::packets::{Terms, connect_bytes, id, subscribe_bytes};
+use crate::packets::{ConnectOptions, connect_bytes, id, subscribe_bytes};
 use crate::random_clients::{Named, seeds};
 use crate::support::{Choices, Random, SimulatedBroker, SocketId};
 use crate::world::{RETAINED, returning};
@@ -23,7 +23,7 @@ const TIMEOUT_S: u32 = 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pace {
     /// Everything at once.
-    Prompt,
+    NoDelays,
     /// One message at a time, now and then.
     Slow,
     /// Nothing.
@@ -33,11 +33,11 @@ enum Pace {
 struct Member {
     name: String,
     socket: Option<SocketId>,
-    terms: Terms,
+    terms: ConnectOptions,
     qos: QoS,
     pace: Pace,
     /// Its session ends with its connection.
-    is_fleeting: bool,
+    is_clean: bool,
     input: Vec<u8>,
     /// Answers that it has not sent.
     owed: Vec<Packet<'static>>,
@@ -71,10 +71,10 @@ impl Member {
         Member {
             name: name.into(),
             socket: None,
-            terms: Terms { receive_maximum, expiry_interval_s: u32::MAX, ..returning() },
+            terms: ConnectOptions { receive_maximum, expiry_interval_s: u32::MAX, ..returning() },
             qos: QoS::ExactlyOnce,
             pace,
-            is_fleeting: false,
+            is_clean: false,
             input: Vec::new(),
             owed: Vec::new(),
             received: BTreeMap::new(),
@@ -84,8 +84,8 @@ impl Member {
 
     fn fleeting(self) -> Member {
         // What has been sent at QoS 2 is lost with its session [MQTT-4.8.2-5].
-        let terms = Terms { expiry_interval_s: 0, ..self.terms };
-        Member { is_fleeting: true, qos: QoS::AtLeastOnce, terms, ..self }
+        let terms = ConnectOptions { expiry_interval_s: 0, ..self.terms };
+        Member { is_clean: true, qos: QoS::AtLeastOnce, terms, ..self }
     }
 
     fn take_in(&mut self, bytes: &[u8]) {
@@ -128,7 +128,7 @@ impl World {
         self.broker.settle(&mut self.random);
     }
 
-    fn open(&mut self, name: &str, version: ProtocolVersion, terms: &Terms) -> SocketId {
+    fn open(&mut self, name: &str, version: ProtocolVersion, terms: &ConnectOptions) -> SocketId {
         let shard = self.random.below(self.broker.shards());
         let socket = self.broker.connect(shard, 1 << 30);
         self.broker.send(socket, &connect_bytes(name, version, terms, None));
@@ -203,7 +203,7 @@ impl World {
     fn work(&mut self, at: usize) {
         self.read(at);
         let most = match self.members[at].pace {
-            Pace::Prompt => usize::MAX,
+            Pace::NoDelays => usize::MAX,
             Pace::Slow => self.random.below(3).saturating_sub(1),
             Pace::Stuck => 0,
         };
@@ -290,9 +290,9 @@ impl World {
         }
         self.log.become_instant();
         for at in 0..self.members.len() {
-            if self.members[at].is_fleeting || self.random.chance(60) {
+            if self.members[at].is_clean || self.random.chance(60) {
                 self.connect(at);
-                if self.members[at].is_fleeting {
+                if self.members[at].is_clean {
                     self.subscribe(at);
                 }
             }
@@ -300,7 +300,7 @@ impl World {
     }
 
     /// Everybody is there and takes all that comes; stuck members as well, or their messages are redispatched.
-    fn come_to_rest(&mut self) {
+    fn quiesce(&mut self) {
         self.log.become_instant();
         self.broker.wake_all();
         for at in 0..self.members.len() {
@@ -393,7 +393,7 @@ fn packets(input: &mut Vec<u8>, version: ProtocolVersion) -> Vec<OwnedPacket> {
 }
 
 fn random_member(random: &mut Random, number: usize) -> Member {
-    let pace = random.pick(&[Pace::Prompt, Pace::Slow, Pace::Slow, Pace::Stuck]);
+    let pace = random.pick(&[Pace::NoDelays, Pace::Slow, Pace::Slow, Pace::Stuck]);
     let receive_maximum = random.pick(&[None, Some(1), Some(1), Some(2), Some(10)]);
     let member = Member::new(&format!("member-{number}"), pace, receive_maximum);
     let member = Member { qos: random.pick(&[QoS::ExactlyOnce, QoS::AtLeastOnce]), ..member };
@@ -414,10 +414,10 @@ fn live(seed: u64) {
     let shards = 1 + random.below(3);
     let mut world = World::new(shards, settings, random);
     if is_cold {
-        world.broker.connect_cold();
+        world.broker.connect_spill_store();
     }
     // It is a member for ever, so that the group is, but it need not be connected.
-    world.add(Member::new("keeper", Pace::Prompt, Some(5)));
+    world.add(Member::new("keeper", Pace::NoDelays, Some(5)));
     for number in 0..1 + world.random.below(4) {
         let member = random_member(&mut world.random, number);
         world.add(member);
@@ -437,7 +437,7 @@ fn live(seed: u64) {
             world.crash();
         }
     }
-    world.come_to_rest();
+    world.quiesce();
     world.check();
 }
 
@@ -520,7 +520,7 @@ fn a_stuck_member_gets_its_window_and_the_others_get_the_rest() {
     for shards in 1..=3 {
         let mut world = world(shards, settings());
         let stuck = world.add(Member::new("stuck", Pace::Stuck, Some(1)));
-        let idle = world.add(Member::new("idle", Pace::Prompt, None));
+        let idle = world.add(Member::new("idle", Pace::NoDelays, None));
         let publisher = world.add_publisher(ProtocolVersion::V5);
         world.settle();
         publish_all(&mut world, publisher, 1_000, &[stuck, idle]);
@@ -548,7 +548,7 @@ fn what_a_stuck_member_does_not_acknowledge_is_redispatched_in_order() {
         if !is_connected {
             world.cut(stuck);
         }
-        let other = world.add(Member::new("other", Pace::Prompt, None));
+        let other = world.add(Member::new("other", Pace::NoDelays, None));
         world.settle();
         let look_ms = u64::from(TIMEOUT_S) * 500;
         world.broker.advance(2 * look_ms - 1);
@@ -588,7 +588,7 @@ fn what_a_member_has_not_acknowledged_when_its_session_ends_is_redispatched_in_o
         world.settle();
         publish_all(&mut world, publisher, 50, &[leaving]);
         assert_eq!(world.members[leaving].order.len(), 30);
-        let other = world.add(Member::new("other", Pace::Prompt, None));
+        let other = world.add(Member::new("other", Pace::NoDelays, None));
         world.settle();
         world.work(other);
         assert_eq!(world.members[other].order, (30..50).collect::<Vec<_>>(), "that has waited for a member with room");
@@ -604,7 +604,7 @@ fn what_a_member_has_not_acknowledged_when_its_session_ends_is_redispatched_in_o
 fn a_full_queue_refuses_publishers_and_loses_nothing() {
     for shards in 1..=3 {
         let mut world = world(shards, Settings { shared_queue_bytes: 10_000, ..settings() });
-        let absent = world.add(Member::new("absent", Pace::Prompt, None));
+        let absent = world.add(Member::new("absent", Pace::NoDelays, None));
         let new = world.add_publisher(ProtocolVersion::V5);
         let old = world.add_publisher(ProtocolVersion::V3_1_1);
         world.settle();
@@ -618,7 +618,7 @@ fn a_full_queue_refuses_publishers_and_loses_nothing() {
         let totals = world.broker.totals();
         assert!(totals.publishes_refused_shared_queue > 100 && totals.publishes_refused_memory == 0);
         world.connect(absent);
-        world.come_to_rest();
+        world.quiesce();
         let order = world.members[absent].order.clone();
         assert_eq!(order, world.taken.iter().copied().collect::<Vec<_>>());
         assert_eq!(order.len(), taken + 10);
@@ -639,7 +639,7 @@ fn a_queue_ends_with_its_group() {
             assert_eq!(world.stored(), 20);
             if comes_back {
                 // The queue is empty when the group ends.
-                world.members[last].pace = Pace::Prompt;
+                world.members[last].pace = Pace::NoDelays;
                 publish_all(&mut world, publisher, 0, &[last]);
                 assert_eq!(world.stored(), 0);
             }

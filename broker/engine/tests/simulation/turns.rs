@@ -11,7 +11,7 @@ use tautwire_session::Volatile;
 use crate::ledger::Request;
 use crate::packets::{connect_bytes, id, subscribe_bytes};
 use crate::random_clients::{Named, seeds};
-use crate::support::{Choices, Prompt, Random, SimulatedBroker, SocketId};
+use crate::support::{Choices, NoDelays, Random, SimulatedBroker, SocketId};
 use crate::world::{RETAINED, returning};
 
 /// So many receivers stand in line.
@@ -19,7 +19,7 @@ const AUDIENCE: usize = 100;
 const PUBLISHERS: usize = 3;
 const MESSAGES: u16 = 20;
 /// Crowds that are tried without a fault.
-const CROWDS: usize = 32;
+const WORLDS: usize = 32;
 /// A fault that is not found with so many seeds is not found.
 const SEEDS_MAX: u64 = 100;
 /// The largest payloads that are copied for each receiver: a batch full of them is too much to be taken at a time.
@@ -28,18 +28,18 @@ const PAYLOAD_BYTES: usize = 3_900;
 type Broker = SimulatedBroker<Volatile>;
 type Outcome = Result<(), String>;
 
-/// Publishers on one shard, many receivers on another, and a way between them that takes `way_batches`.
-struct Crowd {
+/// Publishers on one shard, many receivers on another, and a way between them that takes `channel_batches`.
+struct FanOutWorld {
     broker: Broker,
     random: Random,
     publishers: Vec<SocketId>,
     audience: Vec<SocketId>,
 }
 
-impl Crowd {
-    fn new(seed: u64, way_batches: usize, mutant: Option<Mutant>) -> Crowd {
+impl FanOutWorld {
+    fn new(seed: u64, channel_batches: usize, mutant: Option<Mutant>) -> FanOutWorld {
         let mut random = Random::new(seed);
-        let settings = Settings { shard_queue_batches: way_batches, sys_interval_s: 0, ..Settings::default() };
+        let settings = Settings { shard_queue_batches: channel_batches, sys_interval_s: 0, ..Settings::default() };
         let mut broker = Broker::new(2, settings, RETAINED, |_| Volatile);
         let mut join = |broker: &mut Broker, shard, name: String| {
             let id = broker.client_id_on(shard, &name);
@@ -62,7 +62,7 @@ impl Crowd {
         }
         broker.settle(&mut random);
         mutate(mutant);
-        Crowd { broker, random, publishers, audience }
+        FanOutWorld { broker, random, publishers, audience }
     }
 
     /// Everybody publishes; all of it is acknowledged and arrives.
@@ -120,14 +120,14 @@ impl Crowd {
 /// Who connects while receivers stand in line and batches wait for them is let in at once.
 #[test]
 fn a_client_that_moves_does_not_wait_behind_batches() {
-    let mut crowd = Crowd::new(1, 1, None);
+    let mut crowd = FanOutWorld::new(1, 1, None);
     for number in 1..=MESSAGES {
         for publisher in crowd.publishers.clone() {
             crowd.publish(publisher, number);
         }
     }
     for shard in [0, 1] {
-        crowd.broker.turn(shard, &mut Prompt);
+        crowd.broker.turn(shard, &mut NoDelays);
     }
     assert!(crowd.broker.totals().fan_outs_put_off > 0, "receivers stand in line");
     let newcomer = crowd.broker.connect(0, 1 << 30);
@@ -135,22 +135,22 @@ fn a_client_that_moves_does_not_wait_behind_batches() {
     crowd.broker.send(newcomer, &connect_bytes(&name, ProtocolVersion::V5, &returning(), None));
     // It is accepted in one turn, read in the next, and moves.
     for shard in [0, 0, 1] {
-        crowd.broker.turn(shard, &mut Prompt);
+        crowd.broker.turn(shard, &mut NoDelays);
     }
     assert_eq!(crowd.count(newcomer, |packet| matches!(packet, Packet::ConnAck(_))), 1);
     let some = crowd.count(crowd.audience[AUDIENCE - 1], |packet| matches!(packet, Packet::Publish(_)));
     assert!(some < PUBLISHERS * usize::from(MESSAGES), "the others are still waiting");
 }
 
-fn way_batches(seed: u64) -> usize {
+fn channel_batches(seed: u64) -> usize {
     1 + seed as usize % 8
 }
 
 #[test]
 fn a_crowd_on_another_shard_gets_everything_through_a_way_of_any_size() {
-    for seed in seeds().take(CROWDS) {
+    for seed in seeds().take(WORLDS) {
         let _named = Named(seed);
-        if let Err(wrong) = Crowd::new(seed, way_batches(seed), None).run() {
+        if let Err(wrong) = FanOutWorld::new(seed, channel_batches(seed), None).run() {
             panic!("{wrong}");
         }
     }
@@ -160,7 +160,7 @@ fn a_crowd_on_another_shard_gets_everything_through_a_way_of_any_size() {
 fn is_found(mutant: Mutant) -> bool {
     let is_found = (0..SEEDS_MAX).any(|seed| {
         mutate(None);
-        Crowd::new(seed, way_batches(seed), Some(mutant)).run().is_err()
+        FanOutWorld::new(seed, channel_batches(seed), Some(mutant)).run().is_err()
     });
     mutate(None);
     is_found

@@ -10,7 +10,7 @@ use tautwire_session::Journal;
 use crate::client::{Client, Phase};
 use crate::ledger::{Ledger, Request};
 use crate::machine::Machine;
-use crate::packets::Terms;
+use crate::packets::ConnectOptions;
 use crate::support::{Choices, Random, SimulatedBroker};
 
 const TOPICS: [&str; 8] = ["a", "a/b", "a/b/c", "x/b", "x/y", "a//c", "r/0", "r/1"];
@@ -108,7 +108,7 @@ impl<J: Journal> World<J> {
                 // All shards come to sleep, and nothing but a deadline would wake them.
                 self.exchange_all()?;
                 if !self.may_wait() {
-                    self.check_nobody_waits()?;
+                    self.check_no_client_waits()?;
                 }
             }
         }
@@ -129,11 +129,11 @@ impl<J: Journal> World<J> {
             }
             11..=15 => self.publish(client),
             16 => self.subscribe(client),
-            17 => self.come_or_go(client),
+            17 => self.connect_or_disconnect(client),
             18 => {
                 if self.random.chance(30) {
                     self.unsubscribe(client);
-                } else if self.clients[client].phase == Phase::Here {
+                } else if self.clients[client].phase == Phase::Connected {
                     self.clients[client].ping(&mut self.broker);
                 }
             }
@@ -193,7 +193,7 @@ impl<J: Journal> World<J> {
     }
 
     fn subscribe(&mut self, client: usize) {
-        if self.clients[client].phase != Phase::Here {
+        if self.clients[client].phase != Phase::Connected {
             return;
         }
         let identifier = self.random.chance(40).then(|| self.random.below(300) as u32 + 1);
@@ -228,17 +228,17 @@ impl<J: Journal> World<J> {
         let filter = self.random.pick(&FILTERS);
         let filter = if self.random.chance(30) { self.random.pick(&SHARED_FILTERS) } else { filter };
         let client = &mut self.clients[client];
-        if client.phase == Phase::Here && !client.is_asking_about(filter) {
+        if client.phase == Phase::Connected && !client.is_asking_about(filter) {
             client.unsubscribe(&mut self.broker, &mut self.ledger, vec![filter.into()]);
         }
     }
 
-    fn come_or_go(&mut self, client: usize) {
+    fn connect_or_disconnect(&mut self, client: usize) {
         let choice = self.random.below(10);
         let phase = self.clients[client].phase;
         match (phase, choice) {
-            (Phase::Away, _) if self.clients[client].may_connect(&self.broker) => self.connect(client),
-            (Phase::Here, 0..=2) => {
+            (Phase::Offline, _) if self.clients[client].may_connect(&self.broker) => self.connect(client),
+            (Phase::Connected, 0..=2) => {
                 let reason = if self.random.chance(70) {
                     DisconnectReason::NormalDisconnection
                 } else {
@@ -246,15 +246,15 @@ impl<J: Journal> World<J> {
                 };
                 self.clients[client].disconnect(&mut self.broker, &mut self.ledger, reason);
             }
-            (Phase::Here | Phase::Connecting, 3..=5) if self.clients[client].may_be_cut(self.broker.now_ms()) => {
+            (Phase::Connected | Phase::Connecting, 3..=5) if self.clients[client].may_be_cut(self.broker.now_ms()) => {
                 let finished = self.random.chance(50);
-                if self.clients[client].phase == Phase::Here && self.random.chance(50) {
+                if self.clients[client].phase == Phase::Connected && self.random.chance(50) {
                     self.publish_in_part(client);
                 }
                 self.clients[client].cut(&mut self.broker, &mut self.ledger, finished);
             }
             // A second connection takes the session over while the first is still open.
-            (Phase::Here, 6) => {
+            (Phase::Connected, 6) => {
                 self.clients[client].abandon(&self.broker, &mut self.ledger);
                 self.connect(client);
             }
@@ -277,7 +277,7 @@ impl<J: Journal> World<J> {
             self.ledger.publications[number].is_will = true;
             number
         });
-        let terms = Terms {
+        let terms = ConnectOptions {
             clean_start,
             expiry_interval_s,
             receive_maximum: self.random.pick(&[None, Some(1), Some(3), Some(50)]),
@@ -290,57 +290,58 @@ impl<J: Journal> World<J> {
         self.connect_with(client, terms);
     }
 
-    fn connect_with(&mut self, client: usize, terms: Terms) {
+    fn connect_with(&mut self, client: usize, terms: ConnectOptions) {
         let shard = self.random.below(self.broker.shards());
         self.clients[client].connect(&mut self.broker, &mut self.ledger, shard, terms);
     }
 
     /// Everything that is under way comes to its end; clients that have a session come back for what they are owed.
-    pub(crate) fn come_to_rest(&mut self) -> Outcome {
+    pub(crate) fn quiesce(&mut self) -> Outcome {
         self.exchange_all()?;
         if !self.may_wait() {
-            self.check_nobody_waits()?;
+            self.check_no_client_waits()?;
         }
         // Connections that clients have given up.
         let held: Vec<_> = self.clients.iter().filter_map(Client::socket).collect();
         self.broker.cut_all_but(&held);
         self.exchange_all()?;
-        self.bring_all_back();
+        self.reconnect_all();
         self.exchange_all()?;
         if self.may_wait() {
-            self.give_chances()?;
+            self.retry_paused()?;
         }
         Ok(())
     }
 
-    fn bring_all_back(&mut self) {
+    fn reconnect_all(&mut self) {
         for client in 0..self.clients.len() {
-            if self.clients[client].is_missed() {
+            if self.clients[client].is_offline() {
                 self.connect_with(client, returning());
             }
         }
     }
 
     /// Everybody who has a session is there and reads: memory is given back, and nobody waits for ever.
-    fn give_chances(&mut self) -> Outcome {
+    fn retry_paused(&mut self) -> Outcome {
         for _ in 0..CHANCES {
-            let is_served = |client: &Client| client.is_idle() && !client.is_missed() && client.phase != Phase::Leaving;
+            let is_served =
+                |client: &Client| client.is_idle() && !client.is_offline() && client.phase != Phase::Leaving;
             let is_waiting = self.may_look_late() && self.broker.has_unread();
             if self.clients.iter().all(is_served) && !is_waiting {
                 return Ok(());
             }
             self.broker.advance(200);
-            self.bring_all_back();
+            self.reconnect_all();
             self.exchange_all()?;
         }
-        match self.clients.iter().find(|client| client.is_missed()) {
+        match self.clients.iter().find(|client| client.is_offline()) {
             Some(client) => Err(format!("client {} is refused for ever", client.index)),
-            None => Err(self.check_nobody_waits().err().unwrap_or("a DISCONNECT is never read".into())),
+            None => Err(self.check_no_client_waits().err().unwrap_or("a DISCONNECT is never read".into())),
         }
     }
 
-    fn check_nobody_waits(&self) -> Outcome {
-        match self.clients.iter().find(|client| client.phase == Phase::Here && !client.is_idle()) {
+    fn check_no_client_waits(&self) -> Outcome {
+        match self.clients.iter().find(|client| client.phase == Phase::Connected && !client.is_idle()) {
             Some(client) => Err(format!("client {} waits for something that does not come", client.index)),
             None => Ok(()),
         }
@@ -388,8 +389,8 @@ impl<J: Journal> World<J> {
     }
 
     pub(crate) fn finish(&mut self) -> Outcome {
-        self.come_to_rest()?;
-        self.check_nobody_waits()?;
+        self.quiesce()?;
+        self.check_no_client_waits()?;
         let totals = self.broker.totals();
         // QoS 0 is dropped where there is no memory.
         let dropped_memory_full = if self.is_short_of_memory { 0 } else { totals.dropped_memory_full };
@@ -437,8 +438,8 @@ impl<J: Journal> World<J> {
 }
 
 /// How a client comes back at the end.
-pub(crate) fn returning() -> Terms {
-    Terms {
+pub(crate) fn returning() -> ConnectOptions {
+    ConnectOptions {
         clean_start: false,
         expiry_interval_s: 3_600,
         receive_maximum: None,

@@ -9,14 +9,14 @@ use super::choices::Choices;
 use super::network::Network;
 use super::slow_store::SlowStore;
 use super::socket::{Socket, SocketId};
-use super::turning::make_turn;
+use super::turning::run_turn;
 
 /// The moment at which every simulation begins.
 const START_MS: u64 = 1_700_000_000_000;
 /// Turns of all shards without anything moving, after which a shard that does not sleep never will.
 const IDLE_TURNS_MAX: usize = 10_000;
 
-/// The shards of one broker, the ways between them and its network.
+/// The shards of one broker, the channels between them and its network.
 pub(crate) struct SimulatedBroker<J: Journal> {
     pub(super) shards: Vec<Shard<J>>,
     pub(super) network: Network,
@@ -93,7 +93,7 @@ impl<J: Journal> SimulatedBroker<J> {
         start: impl FnOnce(&Arc<Ledger>) -> (Vec<J>, Replay),
     ) -> SimulatedBroker<J> {
         let Life { number, now_ms, digest, is_cold, interleaves } = life;
-        let way_capacity = settings.shard_queue_batches;
+        let channel_capacity = settings.shard_queue_batches;
         // Another one in each life.
         let placement = Placement::new(shards, now_ms);
         // Each shard adds its own number.
@@ -103,7 +103,7 @@ impl<J: Journal> SimulatedBroker<J> {
         let shard = |(index, journal)| Shard::new(ShardIndex(index as u8), shared.clone(), journal, now_ms);
         let mut broker = SimulatedBroker {
             shards: journals.map(shard).collect(),
-            network: Network::new(shards, way_capacity, now_ms, digest),
+            network: Network::new(shards, channel_capacity, now_ms, digest),
             exchange: shared.exchange,
             counters: shared.counters,
             memory: shared.memory,
@@ -111,17 +111,17 @@ impl<J: Journal> SimulatedBroker<J> {
         };
         broker.network.interleaves = interleaves;
         if is_cold {
-            broker.connect_cold();
+            broker.connect_spill_store();
         }
         restore(&mut broker.shards, replay.finish(), now_ms).expect("there was a place for everything before");
         broker
     }
 
     /// From now on messages can leave memory, for a store that answers late.
-    pub(crate) fn connect_cold(&mut self) -> SlowStore {
+    pub(crate) fn connect_spill_store(&mut self) -> SlowStore {
         let store = SlowStore::new(self.shards.len());
         for (index, shard) in self.shards.iter_mut().enumerate() {
-            shard.connect_cold(store.port(index, &self.memory));
+            shard.connect_spill_store(store.port(index, &self.memory));
         }
         self.network.cold = Some(store.clone());
         store
@@ -225,7 +225,7 @@ impl<J: Journal> SimulatedBroker<J> {
     /// Goes away without a word; what has been sent arrives.
     pub(crate) fn abandon(&mut self, id: SocketId) {
         let socket = &mut self.network.sockets[id.0];
-        socket.deaf = true;
+        socket.is_abandoned = true;
         socket.outbound.clear();
         self.network.is_writable(id);
         self.finish(id);
@@ -313,6 +313,6 @@ impl<J: Journal> SimulatedBroker<J> {
     pub(crate) fn turn(&mut self, shard: usize, choices: &mut impl Choices) -> bool {
         // An answer may wake another shard.
         let serves = self.network.cold.is_some() && choices.chance(20) && self.serve_cold(choices);
-        make_turn(&mut self.network, &mut self.shards, shard, choices) || serves
+        run_turn(&mut self.network, &mut self.shards, shard, choices) || serves
     }
 }

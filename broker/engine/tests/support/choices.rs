@@ -39,9 +39,9 @@ impl Choices for Random {
 
 /// Nothing is cut and nothing waits.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Prompt;
+pub(crate) struct NoDelays;
 
-impl Choices for Prompt {
+impl Choices for NoDelays {
     fn below(&mut self, bound: usize) -> usize {
         bound - 1
     }

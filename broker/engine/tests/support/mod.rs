@@ -11,5 +11,5 @@ mod socket;
 mod turning;
 
 pub(crate) use broker::SimulatedBroker;
-pub(crate) use choices::{Choices, Prompt, Random};
+pub(crate) use choices::{Choices, NoDelays, Random};
 pub(crate) use socket::SocketId;

@@ -1,4 +1,4 @@
-//! What surrounds the shards of a simulated broker: sockets, the ways between shards, and who sleeps.
+//! What surrounds the shards of a simulated broker: sockets, the channels between shards, and who sleeps.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,7 +14,7 @@ pub(super) struct Network {
     /// One for each shard.
     pub(super) nodes: Vec<Node>,
     /// By sender, then by receiver.
-    pub(super) ways: Vec<Vec<Way>>,
+    pub(super) channels: Vec<Vec<ShardChannel>>,
     pub(super) now_ms: u64,
     /// Counts everything that moves.
     pub(super) progress: u64,
@@ -32,7 +32,7 @@ pub(super) struct Network {
 #[derive(Default)]
 pub(super) struct Node {
     /// `Some` while it sleeps, with the moment at which it wakes by itself.
-    asleep: Option<Option<u64>>,
+    sleeping_until: Option<Option<u64>>,
     /// Sockets that wait to be accepted.
     pub(super) arriving: VecDeque<SocketId>,
     /// Sockets that may have something to read. An event puts a socket here once; who does not read all must put it back.
@@ -49,7 +49,7 @@ pub(super) struct Node {
 }
 
 /// What goes from one shard to another.
-pub(super) struct Way {
+pub(super) struct ShardChannel {
     pub(super) batches: Ring<Batch>,
     /// Batches that the receiver has taken in the midst of its turn, while the sender was in the midst of its own.
     pub(super) in_hand: VecDeque<Batch>,
@@ -94,17 +94,17 @@ impl<T> Ring<T> {
 }
 
 impl Network {
-    pub(super) fn new(shards: usize, way_capacity: usize, now_ms: u64, digest: Option<u64>) -> Network {
-        let way = |_| Way {
-            batches: Ring::new(way_capacity),
+    pub(super) fn new(shards: usize, channel_capacity: usize, now_ms: u64, digest: Option<u64>) -> Network {
+        let way = |_| ShardChannel {
+            batches: Ring::new(channel_capacity),
             in_hand: VecDeque::new(),
-            adoptions: Ring::new(way_capacity),
+            adoptions: Ring::new(channel_capacity),
             moves: VecDeque::new(),
         };
         Network {
             sockets: Vec::new(),
             nodes: (0..shards).map(|_| Node::default()).collect(),
-            ways: (0..shards).map(|_| (0..shards).map(way).collect()).collect(),
+            channels: (0..shards).map(|_| (0..shards).map(way).collect()).collect(),
             now_ms,
             progress: 0,
             interleaves: false,
@@ -128,24 +128,24 @@ impl Network {
     // Sleeping and waking.
 
     pub(super) fn is_asleep(&self, shard: usize) -> bool {
-        self.nodes[shard].asleep.is_some_and(|until_ms| until_ms.is_none_or(|at_ms| at_ms > self.now_ms))
+        self.nodes[shard].sleeping_until.is_some_and(|until_ms| until_ms.is_none_or(|at_ms| at_ms > self.now_ms))
     }
 
     pub(super) fn sleep(&mut self, shard: usize, until_ms: Option<u64>) {
         let node = &mut self.nodes[shard];
-        node.asleep = Some(until_ms);
+        node.sleeping_until = Some(until_ms);
         for mut chunk in node.chunks.drain(..) {
             assert!(chunk.get_mut().is_some(), "no output refers to a chunk while its shard sleeps");
         }
     }
 
     pub(super) fn wake(&mut self, shard: usize) {
-        self.nodes[shard].asleep = None;
+        self.nodes[shard].sleeping_until = None;
     }
 
     /// `to` has taken something that `from` sent.
-    pub(super) fn tell_of_room(&mut self, from: usize, to: usize) {
-        let way = &mut self.ways[from][to];
+    pub(super) fn notify_room(&mut self, from: usize, to: usize) {
+        let way = &mut self.channels[from][to];
         let wakes = [way.batches.take_waiter(), way.adoptions.take_waiter()];
         if wakes.contains(&true) {
             self.wake(from);

@@ -24,11 +24,11 @@ pub(crate) struct SlowStore {
 
 struct Inner {
     store: Store<FaultyFiles>,
-    ways: Vec<Way>,
+    channels: Vec<StoreChannel>,
 }
 
 #[derive(Default)]
-struct Way {
+struct StoreChannel {
     orders: VecDeque<ColdOrder>,
     answers: VecDeque<ColdAnswer>,
 }
@@ -39,8 +39,8 @@ impl SlowStore {
         let files = FaultyFiles::default();
         let settings = Settings { limit_bytes: 1 << 30, file_bytes: FILE_BYTES };
         let store = Store::new(files.clone(), settings);
-        let ways = (0..shards).map(|_| Way::default()).collect();
-        SlowStore { inner: Arc::new(Mutex::new(Inner { store, ways })), files, freed: Arc::default() }
+        let channels = (0..shards).map(|_| StoreChannel::default()).collect();
+        SlowStore { inner: Arc::new(Mutex::new(Inner { store, channels })), files, freed: Arc::default() }
     }
 
     /// The way of one shard.
@@ -57,15 +57,15 @@ impl SlowStore {
     /// Serves one order; gives the shard that is to be woken.
     pub(crate) fn serve(&self, choices: &mut impl Choices) -> Option<usize> {
         let mut inner = self.inner();
-        let Inner { store, ways } = &mut *inner;
+        let Inner { store, channels } = &mut *inner;
         self.freed.take(Vec::new()).into_iter().for_each(|slot| store.free(slot));
         let _ = store.compact_step();
         store.remove_dead_files();
-        let waiting: Vec<usize> = (0..ways.len()).filter(|shard| !ways[*shard].orders.is_empty()).collect();
+        let waiting: Vec<usize> = (0..channels.len()).filter(|shard| !channels[*shard].orders.is_empty()).collect();
         let shard = *waiting.get(choices.below(waiting.len().max(1)))?;
-        let order = ways[shard].orders.pop_front()?;
+        let order = channels[shard].orders.pop_front()?;
         let answer = store.answer(order);
-        ways[shard].answers.push_back(answer);
+        channels[shard].answers.push_back(answer);
         Some(shard)
     }
 
@@ -97,7 +97,7 @@ struct SlowPort {
 impl ColdPort for SlowPort {
     fn post(&mut self, order: ColdOrder) -> Result<(), ColdOrder> {
         let mut inner = self.store.inner();
-        let orders = &mut inner.ways[self.shard].orders;
+        let orders = &mut inner.channels[self.shard].orders;
         if orders.len() >= ORDERS_MAX {
             return Err(order);
         }
@@ -106,11 +106,11 @@ impl ColdPort for SlowPort {
     }
 
     fn has_answer(&self) -> bool {
-        !self.store.inner().ways[self.shard].answers.is_empty()
+        !self.store.inner().channels[self.shard].answers.is_empty()
     }
 
     fn next_answer(&mut self) -> Option<ColdAnswer> {
-        self.store.inner().ways[self.shard].answers.pop_front()
+        self.store.inner().channels[self.shard].answers.pop_front()
     }
 
     fn shelf(&self) -> &Arc<Shelf> {

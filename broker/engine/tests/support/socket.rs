@@ -20,7 +20,7 @@ pub(super) struct Socket {
     /// The client sends nothing after what is in `inbound`.
     pub(super) finished: bool,
     /// The client is gone: what the broker sends vanishes.
-    pub(super) deaf: bool,
+    pub(super) is_abandoned: bool,
     /// The network has lost the connection.
     pub(super) broken: bool,
     /// The broker writes what is pending, then closes, at this moment at the latest.
@@ -44,7 +44,7 @@ impl Socket {
             inbound: VecDeque::new(),
             rest: Vec::new(),
             finished: false,
-            deaf: false,
+            is_abandoned: false,
             broken: false,
             draining_until_ms: None,
             write_waits: false,
@@ -56,6 +56,6 @@ impl Socket {
     }
 
     pub(super) fn room(&self) -> usize {
-        if self.broken || self.deaf { usize::MAX } else { self.room_bytes.saturating_sub(self.outbound.len()) }
+        if self.broken || self.is_abandoned { usize::MAX } else { self.room_bytes.saturating_sub(self.outbound.len()) }
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-use tautwire_engine::{Action, Chunk, ClusterRequest, ConnectionId, Rest, Shard, Surroundings, turn};
+use tautwire_engine::{Action, Chunk, ClusterRequest, ConnectionId, Io, NextTurn, Shard, turn};
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::Journal;
 
@@ -15,7 +15,7 @@ use super::socket::SocketId;
 /// How long a client may take to read the last bytes of a connection that the broker ends.
 const DRAIN_MS: u64 = 2_000;
 
-pub(super) struct Turning<'a, J: Journal, C> {
+pub(super) struct SimulatedIo<'a, J: Journal, C> {
     network: &'a mut Network,
     /// The shards before this one and behind it, which may make turns meanwhile; empty in such a turn.
     others: [&'a mut [Shard<J>]; 2],
@@ -27,7 +27,7 @@ pub(super) struct Turning<'a, J: Journal, C> {
 }
 
 /// A turn of shard `own`. False where it sleeps.
-pub(super) fn make_turn<J: Journal, C: Choices>(
+pub(super) fn run_turn<J: Journal, C: Choices>(
     network: &mut Network,
     shards: &mut [Shard<J>],
     own: usize,
@@ -38,30 +38,30 @@ pub(super) fn make_turn<J: Journal, C: Choices>(
     }
     let (before, rest) = shards.split_at_mut(own);
     let Some((shard, behind)) = rest.split_first_mut() else { return false };
-    Turning::new(network, [before, behind], own, choices).make(shard);
+    SimulatedIo::new(network, [before, behind], own, choices).make(shard);
     true
 }
 
-impl<'a, J: Journal, C: Choices> Turning<'a, J, C> {
+impl<'a, J: Journal, C: Choices> SimulatedIo<'a, J, C> {
     fn new(
         network: &'a mut Network,
         others: [&'a mut [Shard<J>]; 2],
         own: usize,
         choices: &'a mut C,
-    ) -> Turning<'a, J, C> {
+    ) -> SimulatedIo<'a, J, C> {
         let reads_left = network.nodes[own].readable.len();
-        Turning { network, others, own, choices, reads_left }
+        SimulatedIo { network, others, own, choices, reads_left }
     }
 
     fn make(mut self, shard: &mut Shard<J>) {
         let now_ms = self.network.now_ms;
-        if let Rest::Until(at_ms) = turn(shard, &mut self, now_ms) {
+        if let NextTurn::Until(at_ms) = turn(shard, &mut self, now_ms) {
             self.network.sleep(self.own, at_ms);
         }
     }
 
     /// While this shard is in the midst of its turn, another one may make a whole turn.
-    fn let_other_turn(&mut self, other: usize) {
+    fn run_other_turn(&mut self, other: usize) {
         let [before, behind] = &mut self.others;
         let at = other.checked_sub(self.own + 1);
         let shard = at.map_or_else(|| before.get_mut(other), |at| behind.get_mut(at));
@@ -70,7 +70,7 @@ impl<'a, J: Journal, C: Choices> Turning<'a, J, C> {
             && !self.network.is_asleep(other)
             && self.choices.chance(10)
         {
-            Turning::new(self.network, [&mut [], &mut []], other, self.choices).make(shard);
+            SimulatedIo::new(self.network, [&mut [], &mut []], other, self.choices).make(shard);
         }
     }
 
@@ -80,18 +80,18 @@ impl<'a, J: Journal, C: Choices> Turning<'a, J, C> {
     }
 
     /// While this shard is in the midst of its turn, another one that is awake may take what is for it.
-    fn let_other_take(&mut self, to: usize) {
+    fn receive_on_other(&mut self, to: usize) {
         if self.network.is_asleep(to) || !self.choices.chance(40) {
             return;
         }
-        let way = &mut self.network.ways[self.own][to];
+        let way = &mut self.network.channels[self.own][to];
         let count = self.choices.below(way.batches.items.len() + 1);
         way.in_hand.extend(way.batches.items.drain(..count));
-        self.network.tell_of_room(self.own, to);
+        self.network.notify_room(self.own, to);
     }
 
     /// While this shard is in the midst of its turn, the store may answer it or another one. Who is awake is not woken.
-    fn let_store_answer(&mut self) {
+    fn run_store(&mut self) {
         let Some(store) = self.network.cold.as_ref().filter(|_| self.choices.chance(20)) else { return };
         if let Some(shard) = store.serve(self.choices) {
             self.network.progress += 1;
@@ -178,7 +178,7 @@ impl<'a, J: Journal, C: Choices> Turning<'a, J, C> {
         assert!(consumed <= range.len(), "no more is consumed than was brought");
         self.network.progress += consumed as u64;
         let mut rest = chunk.bytes()[range.start + consumed..].to_vec();
-        if (had_rest || !rest.is_empty()) && !shard.keeps_input(connection, &rest, rest.len()) {
+        if (had_rest || !rest.is_empty()) && !shard.can_buffer_input(connection, &rest, rest.len()) {
             rest.clear();
         }
         self.network.sockets[id.0].rest = rest;
@@ -187,13 +187,13 @@ impl<'a, J: Journal, C: Choices> Turning<'a, J, C> {
 
     fn lose(&mut self, shard: &mut Shard<J>, id: SocketId) {
         if let Some(connection) = self.remove(id) {
-            shard.lost(connection, self.network.now_ms);
+            shard.connection_lost(connection, self.network.now_ms);
         }
     }
 
     fn release(&mut self, shard: &mut Shard<J>, id: SocketId) {
         if let Some(connection) = self.remove(id) {
-            shard.released(connection);
+            shard.connection_closed(connection);
         }
     }
 
@@ -215,7 +215,7 @@ impl<'a, J: Journal, C: Choices> Turning<'a, J, C> {
 
     /// Puts connections on their way as far as there is room.
     fn send_moves(&mut self, to: usize) {
-        let way = &mut self.network.ways[self.own][to];
+        let way = &mut self.network.channels[self.own][to];
         let mut wakes = false;
         while way.adoptions.room() > 0
             && let Some(id) = way.moves.pop_front()
@@ -230,21 +230,21 @@ impl<'a, J: Journal, C: Choices> Turning<'a, J, C> {
     }
 }
 
-impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, J, C> {
+impl<J: Journal, C: Choices> Io<J> for SimulatedIo<'_, J, C> {
     fn room(&mut self, to: ShardIndex) -> usize {
         let to = usize::from(to.0);
-        self.let_other_take(to);
-        self.network.ways[self.own][to].batches.room()
+        self.receive_on_other(to);
+        self.network.channels[self.own][to].batches.room()
     }
 
     fn adopt(&mut self, shard: &mut Shard<J>) -> bool {
         for from in self.others() {
-            let adoptions = &mut self.network.ways[from][self.own].adoptions;
+            let adoptions = &mut self.network.channels[from][self.own].adoptions;
             if adoptions.items.is_empty() || self.choices.chance(20) {
                 continue;
             }
             let id = adoptions.items.pop_front();
-            self.network.tell_of_room(from, self.own);
+            self.network.notify_room(from, self.own);
             if let Some(id) = id {
                 self.admit(shard, id);
                 self.consume(shard, id, 0, 0);
@@ -255,7 +255,7 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, J, C> {
     }
 
     fn next_batch(&mut self, from: ShardIndex) -> Option<Batch> {
-        let way = &mut self.network.ways[usize::from(from.0)][self.own];
+        let way = &mut self.network.channels[usize::from(from.0)][self.own];
         let is_there = !way.in_hand.is_empty() || !way.batches.items.is_empty();
         if !is_there || self.choices.chance(20) {
             return None;
@@ -265,7 +265,7 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, J, C> {
     }
 
     fn batches_taken(&mut self, from: ShardIndex) {
-        self.network.tell_of_room(usize::from(from.0), self.own);
+        self.network.notify_room(usize::from(from.0), self.own);
     }
 
     fn read(&mut self, shard: &mut Shard<J>) -> bool {
@@ -287,7 +287,7 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, J, C> {
         }
     }
 
-    fn take_orders(&mut self, shard: &mut Shard<J>) {
+    fn run_commands(&mut self, shard: &mut Shard<J>) {
         while let Some(event) = self.network.nodes[self.own].events.pop_front() {
             self.network.progress += 1;
             shard.hear_from_cluster(event, self.network.now_ms);
@@ -303,7 +303,7 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, J, C> {
         self.network.nodes[self.own].requests.append(requests);
     }
 
-    fn carry_out(&mut self, shard: &mut Shard<J>, action: Action) {
+    fn perform(&mut self, shard: &mut Shard<J>, action: Action) {
         self.network.progress += 1;
         match action {
             Action::Close(connection) => {
@@ -320,8 +320,8 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, J, C> {
             Action::Move(connection, to) => {
                 if let Some(id) = self.socket(connection) {
                     self.take_out(id);
-                    shard.released(connection);
-                    self.network.ways[self.own][usize::from(to.0)].moves.push_back(id);
+                    shard.connection_closed(connection);
+                    self.network.channels[self.own][usize::from(to.0)].moves.push_back(id);
                     self.send_moves(usize::from(to.0));
                 }
             }
@@ -351,14 +351,14 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, J, C> {
         let to = usize::from(to.0);
         for batch in batches {
             self.network.progress += 1;
-            self.network.ways[self.own][to].batches.push(batch);
+            self.network.channels[self.own][to].batches.push(batch);
         }
         self.network.wake(to);
-        self.let_other_turn(to);
+        self.run_other_turn(to);
     }
 
-    fn write_waiting(&mut self, shard: &mut Shard<J>) {
-        self.let_store_answer();
+    fn write_ready(&mut self, shard: &mut Shard<J>) {
+        self.run_store();
         for id in std::mem::take(&mut self.network.nodes[self.own].writable) {
             if self.choices.chance(10) {
                 self.network.nodes[self.own].writable.push(id);
@@ -386,14 +386,14 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, J, C> {
             for slice in &slices[..filled] {
                 let part = &slice[..slice.len().min(room - written)];
                 written += part.len();
-                if !socket.broken && !socket.deaf {
+                if !socket.broken && !socket.is_abandoned {
                     socket.outbound.extend_from_slice(part);
                 }
             }
             if let Some(single) = output.single() {
                 assert_eq!(single.len(), pending, "one piece is all there is");
                 assert!(
-                    socket.broken || socket.deaf || single.starts_with(&socket.outbound[before..]),
+                    socket.broken || socket.is_abandoned || single.starts_with(&socket.outbound[before..]),
                     "both views agree"
                 );
             }
@@ -416,7 +416,7 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, J, C> {
         }
     }
 
-    fn end_turn(&mut self, shard: &mut Shard<J>) -> Rest {
+    fn end_turn(&mut self, shard: &mut Shard<J>) -> NextTurn {
         let mut drained: Vec<(u64, SocketId)> = self.network.nodes[self.own]
             .owners
             .values()
@@ -430,22 +430,22 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, J, C> {
         let mut is_busy = false;
         for other in self.others() {
             self.send_moves(other);
-            let outgoing = &mut self.network.ways[self.own][other];
+            let outgoing = &mut self.network.channels[self.own][other];
             is_busy |= !outgoing.moves.is_empty() && outgoing.adoptions.has_room_or_waits();
-            let incoming = &self.network.ways[other][self.own];
+            let incoming = &self.network.channels[other][self.own];
             let has_batches = !incoming.in_hand.is_empty() || !incoming.batches.items.is_empty();
-            is_busy |= has_batches && shard.takes_batches();
+            is_busy |= has_batches && shard.accepts_batches();
             is_busy |= !incoming.adoptions.items.is_empty();
         }
         let node = &mut self.network.nodes[self.own];
         node.chunks.retain_mut(|chunk| chunk.get_mut().is_none());
         if is_busy || !node.readable.is_empty() || !node.writable.is_empty() || !node.arriving.is_empty() {
-            return Rest::Busy;
+            return NextTurn::Busy;
         }
-        Rest::Until(drained.iter().map(|(until_ms, _)| *until_ms).filter(|until_ms| *until_ms > now_ms).min())
+        NextTurn::Until(drained.iter().map(|(until_ms, _)| *until_ms).filter(|until_ms| *until_ms > now_ms).min())
     }
 
-    fn has_room_or_wakes(&mut self, to: ShardIndex) -> bool {
-        self.network.ways[self.own][usize::from(to.0)].batches.has_room_or_waits()
+    fn has_room_or_arm_waker(&mut self, to: ShardIndex) -> bool {
+        self.network.channels[self.own][usize::from(to.0)].batches.has_room_or_waits()
     }
 }

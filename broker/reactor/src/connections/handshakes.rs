@@ -58,7 +58,7 @@ impl Handshakes {
     }
 
     /// Frees what those took who are through.
-    pub(crate) fn free_unused(&mut self, mut is_shaking: impl FnMut(ConnectionId) -> bool) {
+    pub(crate) fn shrink(&mut self, mut is_shaking: impl FnMut(ConnectionId) -> bool) {
         self.begun.retain(|(_, id)| is_shaking(*id));
         self.begun.shrink_to_fit();
         self.waiting.shrink_to_fit();

@@ -40,10 +40,10 @@ impl Connections {
                         return self.lose(shard, id);
                     }
                     let certificate = client.common_name.map(Certificate::CommonName);
-                    shard.complete_origin(id, |origin| {
-                        origin.speaks_for(peer);
+                    shard.update_origin(id, |origin| {
+                        origin.set_proxied_peer(peer);
                         if client.is_encrypted {
-                            origin.encrypt(certificate);
+                            origin.set_encrypted(certificate);
                         }
                         log::debug!("listener {}: a proxy speaks for {peer}", origin.listener());
                     });

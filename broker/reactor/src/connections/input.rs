@@ -174,7 +174,7 @@ impl Chunks {
     }
 
     /// Frees what is kept for reuse.
-    pub(crate) fn free_unused(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         self.spares = Vec::new();
     }
 

@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicUsize;
 
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
-use tautwire_engine::{Action, ConnectionId, Origin, Peer, Shard};
+use tautwire_engine::{Action, ConnectionId, ConnectionOrigin, Peer, Shard};
 use tautwire_session::Journal;
 use tautwire_websocket::CloseCode;
 
@@ -189,7 +189,7 @@ impl Connections {
         rest: Option<Remainder>,
     ) -> Option<ConnectionId> {
         let Newcomer { stream, origin, mut layers, ack_level, standing } = newcomer;
-        if origin.is_shut() {
+        if origin.is_closed() {
             shard.counters().listener_removed_disconnects.add(1);
             return None;
         }
@@ -286,7 +286,7 @@ impl Connections {
         let ack_level = shard.ack_level(id);
         let standing = shard.release_auth_state(id);
         let origin = shard.origin(id);
-        shard.released(id);
+        shard.connection_closed(id);
         if watched && let Err(error) = self.registry.deregister(&mut stream) {
             log::error!("a connection cannot be moved to another thread: {error}");
             return None;
@@ -312,10 +312,10 @@ impl Connections {
     }
 
     /// Frees buffers that are made again when the next client needs one, and the room that lists do not need any more.
-    pub(crate) fn free_unused(&mut self) {
-        self.chunks.free_unused();
-        self.handshakes.free_unused(|id| self.sockets.shaking_layers(id).is_some());
-        self.sockets.free_unused();
+    pub(crate) fn shrink(&mut self) {
+        self.chunks.shrink();
+        self.handshakes.shrink(|id| self.sockets.shaking_layers(id).is_some());
+        self.sockets.shrink();
         for list in [&mut self.readable, &mut self.signalled, &mut self.entering, &mut self.ended] {
             list.shrink_to_fit();
         }
@@ -339,7 +339,7 @@ impl Connections {
     fn lose<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         if let Some(socket) = self.sockets.remove(id) {
             self.chunks.forget(socket.rest);
-            shard.lost(id, self.now_ms);
+            shard.connection_lost(id, self.now_ms);
         }
     }
 
@@ -347,12 +347,12 @@ impl Connections {
     fn release<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         if let Some(socket) = self.sockets.remove(id) {
             self.chunks.forget(socket.rest);
-            shard.released(id);
+            shard.connection_closed(id);
         }
     }
 
     /// Does what the engine wants done with its socket, but for moving it: see [`Connections::give_away`].
-    pub(crate) fn carry_out<J: Journal>(&mut self, shard: &mut Shard<J>, action: Action) {
+    pub(crate) fn perform<J: Journal>(&mut self, shard: &mut Shard<J>, action: Action) {
         match action {
             Action::Close(id) => self.begin_drain(shard, id),
             Action::Drop(id) => match self.sockets.get(id) {
@@ -386,6 +386,6 @@ pub(crate) fn id_of(token: Token) -> ConnectionId {
 }
 
 /// Where a connection comes from, for the log.
-fn address_of(origin: &Origin) -> String {
+fn address_of(origin: &ConnectionOrigin) -> String {
     origin.peer().map(|peer| peer.to_string()).unwrap_or_default()
 }

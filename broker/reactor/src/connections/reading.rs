@@ -126,7 +126,7 @@ impl Connections {
         let mut rest = self.chunks.keep(arrived.chunk, rest);
         if (rest.is_some() || had_rest) && !draining {
             let (bytes, held_bytes) = rest.as_ref().map_or((&[][..], 0), |rest| (rest.bytes(), rest.held_bytes()));
-            if !shard.keeps_input(id, bytes, held_bytes) {
+            if !shard.can_buffer_input(id, bytes, held_bytes) {
                 self.chunks.forget(rest.take());
             }
         }
@@ -155,13 +155,13 @@ impl Connections {
         shard.counters().tls_handshakes.add(1);
         shard.counters().tls_handshakes_resumed.add(u64::from(tls.is_resumed()));
         let certificate = tls.client_certificate().map(|der| Certificate::Der(der.into()));
-        shard.complete_origin(id, |origin| {
+        shard.update_origin(id, |origin| {
             let shown = if certificate.is_some() { "with" } else { "without" };
             log::debug!(
                 "listener {}: a handshake of TLS is over, {shown} a certificate of the client",
                 origin.listener()
             );
-            origin.encrypt(certificate);
+            origin.set_encrypted(certificate);
         });
     }
 
@@ -172,7 +172,7 @@ impl Connections {
         if transport.has_own_bytes(usize::MAX) {
             self.replying.push(id);
         }
-        if !shard.is_heard(id) {
+        if !shard.is_reading(id) {
             // It is acted on when the connection is heard again, here or by the thread it moves to.
             return;
         }
@@ -191,13 +191,13 @@ impl Connections {
                     counters.tls_errors.add(1);
                     log::info!(listener = listener, address = &*address; "TLS failed and ended a connection: {failure}");
                 }
-                shard.hang_up(id, self.now_ms);
+                shard.peer_closed(id, self.now_ms);
             }
-            Some(Ending::WebSocket(WebSocketEnding::Closed(_))) => shard.hang_up(id, self.now_ms),
+            Some(Ending::WebSocket(WebSocketEnding::Closed(_))) => shard.peer_closed(id, self.now_ms),
             Some(Ending::WebSocket(WebSocketEnding::Refused(refusal))) => {
                 shard.counters().websocket_handshakes_refused.add(1);
                 log::info!(listener = listener, address = &*address; "refused connection: the WebSocket handshake was refused: {refusal}");
-                shard.hang_up(id, self.now_ms);
+                shard.peer_closed(id, self.now_ms);
             }
             Some(Ending::WebSocket(WebSocketEnding::Violation(violation))) => fail(shard, id, violation, self.now_ms),
         }
@@ -213,5 +213,5 @@ fn fail<J: Journal>(shard: &mut Shard<J>, id: ConnectionId, violation: Violation
         counters.websocket_errors.add(1);
         DisconnectReason::ProtocolError
     };
-    shard.fail(id, reason, violation.as_str(), now_ms);
+    shard.transport_error(id, reason, violation.as_str(), now_ms);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mio::net::TcpStream;
-use tautwire_engine::{ConnectionId, reserved_places};
+use tautwire_engine::{ConnectionId, reserved_slots};
 use tautwire_tls::Scratch;
 
 use super::input::Remainder;
@@ -108,7 +108,7 @@ pub(crate) struct Removed {
 impl Sockets {
     pub(crate) fn new() -> Sockets {
         Sockets {
-            sockets: Vec::with_capacity(reserved_places::<Option<Socket>>()),
+            sockets: Vec::with_capacity(reserved_slots::<Option<Socket>>()),
             layers: Vec::new(),
             scratch: Scratch::default(),
             shaking: 0,
@@ -116,7 +116,7 @@ impl Sockets {
     }
 
     /// Frees the buffers for TLS and the room that lists do not need any more.
-    pub(crate) fn free_unused(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         self.scratch = Scratch::default();
         let needed = self.layers.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         self.layers.truncate(needed);

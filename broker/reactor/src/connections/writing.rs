@@ -14,7 +14,7 @@ const WRITES_MAX: usize = 16;
 
 impl Connections {
     /// Writes to the connections whose sockets have room again, and to those whose transport has something to say.
-    pub(crate) fn write_waiting<J: Journal>(&mut self, shard: &mut Shard<J>) {
+    pub(crate) fn write_ready<J: Journal>(&mut self, shard: &mut Shard<J>) {
         for id in std::mem::take(&mut self.writable) {
             if let Some(socket) = self.sockets.get(id) {
                 socket.write_armed = false;

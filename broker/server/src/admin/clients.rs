@@ -155,8 +155,8 @@ fn detailed(detail: &ClientDetail) -> Fields {
         .with("will_topic", detail.will_topic.as_deref())
         .with("roles", detail.roles.iter().map(|role| &**role).collect::<Vec<_>>())
         .with("authenticated_by", detail.authenticated_by)
-        .with("not_heard_for", detail.not_heard_for.clone())
-        .with("acks_waiting", detail.acks_waiting)
+        .with("not_heard_for", detail.reading_paused_for.clone())
+        .with("acks_waiting", detail.delayed_acks)
         .with("drops", detail.drops.iter().map(drop_event).collect::<Vec<_>>())
 }
 

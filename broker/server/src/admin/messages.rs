@@ -84,8 +84,8 @@ pub(super) fn refused(error: &PublishError) -> Response {
         PublishError::Busy => (Status::SERVICE_UNAVAILABLE, "busy"),
         PublishError::Stopping => (Status::SERVICE_UNAVAILABLE, "stopping"),
         PublishError::Unanswered => (Status::INTERNAL, "unanswered"),
-        PublishError::NotKept => (Status::INTERNAL, "not_kept"),
-        PublishError::NotStored => (Status::SERVICE_UNAVAILABLE, "not_stored"),
+        PublishError::NotDurable => (Status::INTERNAL, "not_kept"),
+        PublishError::RejectedByCluster => (Status::SERVICE_UNAVAILABLE, "not_stored"),
     };
     Response::error(status, code, &error.to_string())
 }

@@ -1,7 +1,7 @@
 //! Retained messages: listed, shown, removed; and the tree of their topics.
 
 use tautwire_contracts::Catalogue;
-use tautwire_engine::{Fetched, RetainedQuery, TopicsQuery};
+use tautwire_engine::{FetchedMessage, RetainedQuery, TopicsQuery};
 use tautwire_message::Body;
 use tautwire_protocol::{TopicFilter, TopicName};
 
@@ -41,9 +41,9 @@ pub(super) fn show(call: &mut RequestContext<'_, '_>) -> Result<Response, Respon
     TopicName::new(&topic).map_err(|error| bad_request(&format!("the topic: {error}")))?;
     let fetched = admin.control.retained_message(&topic, call.patience()).map_err(query_error)?;
     let message = match fetched {
-        Fetched::Message(message) => message,
-        Fetched::Nothing => return Err(not_found("nothing is retained on that topic")),
-        Fetched::Unreadable => {
+        FetchedMessage::Message(message) => message,
+        FetchedMessage::Nothing => return Err(not_found("nothing is retained on that topic")),
+        FetchedMessage::Unreadable => {
             let why = "the message could not be read back from the disk; see the log";
             return Err(Response::error(Status::INTERNAL, "unreadable", why));
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use hyper::body::Bytes;
 
 use tautwire_contracts::Catalogue;
-use tautwire_engine::{Tap, Tapped};
+use tautwire_engine::{Tap, TappedMessage};
 use tautwire_message::{MessageId, MessageRef};
 use tautwire_reactor::Watching;
 use tokio::runtime::Handle;
@@ -104,7 +104,7 @@ impl Stream {
     async fn run(
         &mut self,
         watching: Watching,
-        mut messages: Receiver<Tapped>,
+        mut messages: Receiver<TappedMessage>,
         end: Instant,
     ) -> Result<(), ClientDisconnected> {
         self.write(": open\n\n".to_owned()).await?;
@@ -169,8 +169,8 @@ impl Drop for Stream {
     }
 }
 
-fn to_fields(contracts: &Catalogue, tapped: &Tapped) -> Fields {
-    let Tapped { at_ms, topic, qos, retain, client_id, properties, payload, payload_bytes } = tapped;
+fn to_fields(contracts: &Catalogue, tapped: &TappedMessage) -> Fields {
+    let TappedMessage { at_ms, topic, qos, retain, client_id, properties, payload, payload_bytes } = tapped;
     let fields = Fields::default()
         .with("at_ms", *at_ms)
         .with("topic", &**topic)

@@ -1,7 +1,9 @@
 //! Why a message does or does not reach a client, in words.
 
 use tautwire_contracts::OnViolation;
-use tautwire_engine::{Finding, Hypothesis, OtherTurns, Outcome, PublishRefusal, QueueLimit, SlowConsumer, WhyQuery};
+use tautwire_engine::{
+    DeliveryOutcome, HypotheticalPublish, OtherTurns, PublishRefusal, QueryResult, QueueLimit, SlowConsumer, WhyQuery,
+};
 use tautwire_identity::BanTarget;
 use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, QoS, RetainHandling, TopicName};
 use tautwire_reactor::counted;
@@ -36,11 +38,11 @@ pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
             "payload and payload_bytes are given, but the payload has a length: leave payload_bytes out",
         ));
     }
-    let message = Hypothesis {
+    let message = HypotheticalPublish {
         topic: topic.into(),
         qos,
         retain,
-        is_payload_known: payload.is_some(),
+        is_payload_given: payload.is_some(),
         // Nobody looks at these bytes, so the system need not have them. An empty payload would remove what is retained.
         payload: payload.unwrap_or_else(|| vec![0; payload_bytes.unwrap_or(1)]).into(),
         publisher: publisher.as_deref().map(Box::from),
@@ -55,7 +57,7 @@ pub(super) fn answer(call: &mut RequestContext<'_, '_>) -> Result<Response, Resp
     if let Some(publisher) = publisher.filter(|publisher| *publisher != name)
         && is_banned(call, &publisher)?
     {
-        outcome = Outcome::DoesNotArrive;
+        outcome = DeliveryOutcome::DoesNotArrive;
         told.insert(0, banned("publisher_banned", parts_of_name(&publisher).1));
     }
     if call.admin.reloader.node().is_some_and(|node| node.is_draining()) {
@@ -105,56 +107,56 @@ struct FindingText {
     change: &'static str,
 }
 
-fn words(finding: &Finding) -> FindingText {
+fn words(finding: &QueryResult) -> FindingText {
     let said = |code, text: String, change| FindingText { code, text, change };
     match finding {
-        Finding::NoSession => said(
+        QueryResult::NoSession => said(
             "no_session",
             "there is no session of that client: it has never connected, or its session has ended".into(),
             "the client connects; with a Session Expiry Interval (5.0) or without Clean Session (3.1.1) its session outlasts the connection",
         ),
-        Finding::NotServedHere => said(
+        QueryResult::NotServedHere => said(
             "not_served_here",
             "this node of the cluster does not serve the client: another one does, or its session waits for it to come back, or there is none"
                 .into(),
             "ask the other nodes, which `tautwire cluster status` names",
         ),
-        Finding::Refused(refusal) => refused(*refusal),
-        Finding::PublisherWaits => said(
+        QueryResult::Refused(refusal) => refused(*refusal),
+        QueryResult::PublisherWaits => said(
             "publisher_waits",
             "the queue of a client that receives the message is full, so the broker does not read it from its publisher until there is room"
                 .into(),
             "the client acknowledges faster; limits.slow_consumer; `tautwire top` shows the longest queues",
         ),
-        Finding::NoPublisher => said(
+        QueryResult::NoPublisher => said(
             "publisher_not_connected",
             "the publisher is not connected to this broker, so its access rules and quotas are not known".into(),
             "the publisher connects; name another one, or none",
         ),
-        Finding::HeldBack => said(
+        QueryResult::HeldBack => said(
             "held_back",
             "the connections of the client break off too often, so the broker refuses it for a time".into(),
             "two clients may have this identifier; limits.client_breaks, limits.client_hold_s",
         ),
-        Finding::NotSubscribed(nearest) if nearest.is_empty() => {
+        QueryResult::NotSubscribed(nearest) if nearest.is_empty() => {
             said("not_subscribed", "the client has no subscriptions".into(), "the client subscribes")
         }
-        Finding::NotSubscribed(nearest) => said(
+        QueryResult::NotSubscribed(nearest) => said(
             "not_subscribed",
             format!("no subscription of the client matches; nearest: {}", nearest.join(", ")),
             "the client's filters; levels are compared letter by letter",
         ),
-        Finding::NotAllowed => said(
+        QueryResult::NotAllowed => said(
             "not_allowed",
             "the access rules would refuse a subscription to this topic".into(),
             "acl.file; `tautwire acl explain` says which rule decides",
         ),
-        Finding::Subscribed { filter, record } => said(
+        QueryResult::Subscribed { filter, record } => said(
             "subscribed",
             format!("the subscription {filter} matches, with QoS {}", record.options.qos.as_u8()),
             "",
         ),
-        Finding::Shared { filter, qos, members, connected } => said(
+        QueryResult::Shared { filter, qos, members, connected } => said(
             "shared",
             format!(
                 "the shared subscription {filter} matches, with QoS {}: each message goes to one of {members} members, \
@@ -163,7 +165,7 @@ fn words(finding: &Finding) -> FindingText {
             ),
             "a subscription without $share brings every message",
         ),
-        Finding::SharedQueue { filter, messages, bytes } => said(
+        QueryResult::SharedQueue { filter, messages, bytes } => said(
             "shared_queue",
             format!(
                 "{} ({bytes} bytes) waiting in the queue of {filter}, because no member can take messages: what waits goes first",
@@ -171,29 +173,29 @@ fn words(finding: &Finding) -> FindingText {
             ),
             "members that do not acknowledge; mqtt.shared_ack_timeout_s, limits.shared_queue_bytes",
         ),
-        Finding::SharedTurns { filter, own, others } => {
+        QueryResult::SharedTurns { filter, own, others } => {
             said("shared_turns", describe_turns(filter, *own, others.as_ref()), "")
         }
-        Finding::NoLocal => said(
+        QueryResult::NoLocal => said(
             "no_local",
             "what the client itself publishes does not come back to it".into(),
             "No Local of the subscription",
         ),
-        Finding::QoSReduced(qos) => said(
+        QueryResult::QoSReduced(qos) => said(
             "qos_reduced",
             format!("the message is delivered with QoS {}, which was granted", qos.as_u8()),
             "the QoS of the subscription; mqtt.max_qos",
         ),
-        Finding::OutsideMount(prefix) => {
+        QueryResult::OutsideMount(prefix) => {
             said("outside_mount", format!("the client sees only topics below {prefix}"), "mount_point of its listener")
         }
-        Finding::CannotBecome(format) => said(
+        QueryResult::CannotBecome(format) => said(
             "cannot_become",
             format!("payloads of the topic's contract cannot be had as {}", format.name()),
             "formats of the contract, or the format that the subscription asks for",
         ),
-        Finding::Away(None) => said("away", "the client is away; messages wait for it".into(), "the client connects"),
-        Finding::Away(Some(at_ms)) => said(
+        QueryResult::Offline(None) => said("away", "the client is away; messages wait for it".into(), "the client connects"),
+        QueryResult::Offline(Some(at_ms)) => said(
             "away",
             format!(
                 "the client is away; messages wait for it until its session ends at {}",
@@ -201,56 +203,56 @@ fn words(finding: &Finding) -> FindingText {
             ),
             "the client connects; Session Expiry Interval, mqtt.max_session_expiry_s",
         ),
-        Finding::AwayAtMostOnce => said(
+        QueryResult::OfflineAtMostOnce => said(
             "away_qos_0",
             "the client is away, and QoS 0 is not kept for those who are".into(),
             "QoS 1 or 2, for the message and for the subscription",
         ),
-        Finding::QueueFull { limit, policy } => queue_full(*limit, *policy),
-        Finding::Behind(count) => {
+        QueryResult::QueueFull { limit, policy } => queue_full(*limit, *policy),
+        QueryResult::Behind(count) => {
             said("behind", format!("{count} messages wait before it"), "the client acknowledges faster")
         }
-        Finding::WindowFull(count) => said(
+        QueryResult::WindowFull(count) => said(
             "window_full",
             format!("{count} messages are sent and not acknowledged, as many as may be"),
             "Receive Maximum of the client; limits.in_flight_per_client",
         ),
-        Finding::OutputFull(bytes) => said(
+        QueryResult::OutputFull(bytes) => said(
             "output_full",
             format!("the client has not taken {bytes} bytes of output: QoS 0 is dropped, other messages wait"),
             "the client reads faster; limits.connection_output_bytes",
         ),
-        Finding::OutputBehind { pending_bytes, left_bytes } => said(
+        QueryResult::OutputBehind { pending_bytes, left_bytes } => said(
             "output_behind",
             format!(
                 "the client has not taken {pending_bytes} bytes of output: messages of QoS 0 with more than {left_bytes} bytes are dropped"
             ),
             "the client reads faster; limits.connection_output_bytes",
         ),
-        Finding::NoMemoryForOutput => said(
+        QueryResult::NoMemoryForOutput => said(
             "output_memory_full",
             "there is no memory for more output of QoS 0, so the message is dropped".into(),
             "memory.limit",
         ),
-        Finding::TooLarge => said(
+        QueryResult::TooLarge => said(
             "too_large",
             "the message is larger than the client accepts, so it is dropped".into(),
             "Maximum Packet Size of the client",
         ),
-        Finding::PacketLimit(bytes) => said(
+        QueryResult::PacketLimit(bytes) => said(
             "packet_limit",
             format!("packets larger than {bytes} bytes are not sent to the client"),
             "Maximum Packet Size of the client",
         ),
-        Finding::Contract(name, on_violation) => said(
+        QueryResult::Contract(name, on_violation) => said(
             "contract",
             format!("payloads must keep the contract {name}; {}", consequence(*on_violation)),
             "the contract's on_violation; `tautwire contract test` tries payloads",
         ),
-        Finding::Retained => {
+        QueryResult::Retained => {
             said("retained", "a message is retained on this topic: a new subscription gets it".into(), "")
         }
-        Finding::RetainHandling(handling) => said(
+        QueryResult::RetainHandling(handling) => said(
             "retain_handling",
             match handling {
                 None => "the retained message does not go to shared subscriptions",

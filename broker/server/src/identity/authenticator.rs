@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tautwire_access::Identity;
-use tautwire_engine::{AuthAttempt, AuthDecision, AuthProgress, AuthRequest, Certificate, Origin, Peer};
+use tautwire_engine::{AuthAttempt, AuthDecision, AuthProgress, AuthRequest, Certificate, ConnectionOrigin, Peer};
 use tautwire_identity::{
     self as identity, AuthStep, Ban, Bans, Exchange, FailureRule, Now, PasswordFile, RandomUnavailable, Secret,
     VerifiedPasswords,
@@ -307,7 +307,7 @@ impl Doorkeeper for ChainAuthenticator {
         self.tally.progress().clone()
     }
 
-    fn ask(&self, origin: &Origin, question: AuthRequest, ticket: Ticket) -> Option<AuthDecision> {
+    fn ask(&self, origin: &ConnectionOrigin, question: AuthRequest, ticket: Ticket) -> Option<AuthDecision> {
         let now = self.now();
         let listener = origin.listener().clone();
         let step = match question {
@@ -365,7 +365,7 @@ fn refused(reason: ConnectReason, why: &'static str) -> AuthDecision {
     AuthDecision::Refused { reason, why: why.into(), detail: None }
 }
 
-fn to_attempt(origin: &Origin, attempt: AuthAttempt) -> identity::AuthAttempt {
+fn to_attempt(origin: &ConnectionOrigin, attempt: AuthAttempt) -> identity::AuthAttempt {
     let AuthAttempt { version, client_id, user_name, password, method, data } = attempt;
     identity::AuthAttempt {
         origin: Arc::new(to_provenance(origin)),
@@ -378,7 +378,7 @@ fn to_attempt(origin: &Origin, attempt: AuthAttempt) -> identity::AuthAttempt {
     }
 }
 
-fn to_provenance(origin: &Origin) -> identity::ClientOrigin {
+fn to_provenance(origin: &ConnectionOrigin) -> identity::ClientOrigin {
     let (address, peer_uid) = match origin.peer() {
         Some(Peer::Network { ip, .. }) => (Some(ip), None),
         Some(Peer::Local { uid }) => (None, uid),

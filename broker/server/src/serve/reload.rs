@@ -415,7 +415,7 @@ impl Reloader {
             retained,
             tls_handshakes: config.limits.tls_handshakes,
             disk_limit: settings::disk_limit(&config),
-            regime: Box::new(move |next| {
+            config: Box::new(move |next| {
                 next.asks = asks;
                 next.policy = policy;
                 next.tracer = tracer;

@@ -2,7 +2,7 @@
 
 use std::num::{NonZeroU16, NonZeroU32};
 
-use tautwire_engine::{Acks, Offer, SESSION_QUEUE_BYTES, Settings, SlowConsumers};
+use tautwire_engine::{Acks, ListenerOverrides, SESSION_QUEUE_BYTES, Settings, SlowConsumers};
 use tautwire_reactor::{ArrivalLimits, ConnectRate, Listen, Place};
 use tautwire_router::RetainedLimits;
 use tautwire_websocket::{FrameLimits, Origins, Path, Rules};
@@ -190,7 +190,7 @@ pub(crate) fn listens(config: &Config, listeners: &[Listener], tls: &TlsServers)
             ack_level: listener.ack,
             connections_max: listener.connections,
             arrivals: accept_rate_per_address(&listener.limits),
-            offer: Offer {
+            offer: ListenerOverrides {
                 receive_maximum: listener.mqtt.receive_maximum.and_then(NonZeroU16::new),
                 maximum_packet_size_bytes: listener.mqtt.maximum_packet_size.and_then(NonZeroU32::new),
                 max_keep_alive_s: listener.mqtt.max_keep_alive_s,

@@ -39,7 +39,7 @@ impl Outbound {
     }
 
     /// The session stands in line from now on to have messages made cold; says whether that is new.
-    pub fn list_for_cooling(&mut self) -> bool {
+    pub fn queue_for_spill(&mut self) -> bool {
         !std::mem::replace(&mut self.cooling.is_listed, true)
     }
 
@@ -188,7 +188,7 @@ impl Outbound {
     }
 
     /// The message of the window with this identifier is in the store now; says whether it was there and hot.
-    pub fn cool_sent(&mut self, id: PacketId, cold: &Cold) -> bool {
+    pub fn spill_sent(&mut self, id: PacketId, cold: &Cold) -> bool {
         let Some(Slot::Unacknowledged(delivery)) = self.slot_mut(id) else { return false };
         if !matches!(&delivery.message, Body::Hot(message) if message.id() == cold.id()) {
             return false;
@@ -199,7 +199,7 @@ impl Outbound {
     }
 
     /// The message at the front of the queue has been read: it is hot from now on.
-    pub fn warm_front(&mut self, message: Message) {
+    pub fn load_front(&mut self, message: Message) {
         if let Some(PendingMessage { message: body, .. }) = self.queue.front_mut()
             && let Some(cold) = body.cold().filter(|cold| cold.id() == message.id())
         {

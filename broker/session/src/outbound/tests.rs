@@ -186,7 +186,7 @@ fn a_queue_is_made_cold_in_order_and_sent_as_it_was() {
     let mut out = Outbound::default();
     (0..10).for_each(|n| out.enqueue(large(n)));
     let counted = out.counted_bytes();
-    assert!(out.list_for_cooling() && !out.list_for_cooling());
+    assert!(out.queue_for_spill() && !out.queue_for_spill());
     let one = counted / 10;
     let within = [(9, 5 * one + 1), (3, 5 * one), (9, 0)].map(|(most, bytes)| out.front_within(most, bytes));
     assert_eq!(within, [5, 3, 1]);
@@ -208,7 +208,7 @@ fn a_queue_is_made_cold_in_order_and_sent_as_it_was() {
     for n in 0..10 {
         if (3..8).contains(&n) {
             assert!(out.front().is_some_and(|front| front.message.cold().is_some()));
-            out.warm_front(found[n as usize - 3].1.clone());
+            out.load_front(found[n as usize - 3].1.clone());
         }
         assert_eq!(out.withdraw(), Some(large(n)));
     }
@@ -277,10 +277,10 @@ fn what_has_been_in_the_window_for_a_while_may_be_made_cold() {
     let counted = out.counted_bytes();
     for (id, message) in &found {
         let cold = Cold::new(message, Slot(u32::from(id.get())), &shelf);
-        assert!(out.cool_sent(*id, &cold) && !out.cool_sent(*id, &cold));
+        assert!(out.spill_sent(*id, &cold) && !out.spill_sent(*id, &cold));
     }
     let (_, message) = &found[0];
-    assert!(!out.cool_sent(id(4), &Cold::new(message, Slot(9), &shelf)), "that is another message");
+    assert!(!out.spill_sent(id(4), &Cold::new(message, Slot(9), &shelf)), "that is another message");
     assert!(out.counted_bytes() == counted && out.memory_bytes() < counted - 1_500);
     assert!(!out.end_rest());
     assert_eq!(out.next_sent_to_cool(100, &mut 100).map(|(id, _)| id), Some(id(4)));

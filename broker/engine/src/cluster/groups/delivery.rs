@@ -221,7 +221,7 @@ impl<J: Journal> ShardState<J> {
         } else if let Some(home) = room.homes.get_mut(slot) {
             home.give(at, member.session, bytes);
         }
-        self.hand_to_member(group, &member, here, delivery, Pick::AtPublish);
+        self.send_to_member(group, &member, here, delivery, Pick::AtPublish);
     }
 
     /// A member has acknowledged a message of its group, or it is dropped for good [MQTT-4.8.2-6].

@@ -8,7 +8,7 @@ use tautwire_session::{Change, Journal};
 
 use crate::cluster::port::ClusterRequest;
 use crate::cluster::room::Asked;
-use crate::place::SessionIndex;
+use crate::index::SessionIndex;
 use crate::shard::Shard;
 use crate::state::ShardState;
 

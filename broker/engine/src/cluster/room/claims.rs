@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tautwire_cluster::names::ClientKey;
 use tautwire_cluster::{Elsewhere, Refusal, Start};
 
-use crate::place::{ConnectionId, SessionIndex};
+use crate::index::{ConnectionId, SessionIndex};
 
 /// A connection whose client wants its session.
 #[derive(Debug)]

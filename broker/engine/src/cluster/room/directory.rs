@@ -4,7 +4,7 @@ use hashbrown::HashTable;
 use tautwire_cluster::names::ClientKey;
 
 use super::served::Served;
-use crate::place::SessionIndex;
+use crate::index::SessionIndex;
 
 /// The places of sessions that are served, by the keys of their clients. A key stands in its session, and not here as well.
 #[derive(Debug, Default)]

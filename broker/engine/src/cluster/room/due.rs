@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::queue::pop_front_if;
-use crate::place::SessionIndex;
+use crate::index::SessionIndex;
 
 /// A session, by its place and the epoch of its claim: that tells it from whichever has the place after it, even with the same client.
 pub(super) type Claimed = (SessionIndex, u64);

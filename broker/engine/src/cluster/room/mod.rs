@@ -33,7 +33,7 @@ use tautwire_session::LogPosition;
 
 use super::port::{ClusterRequest, Retaining};
 use super::settings::ClusterSettings;
-use crate::place::{ConnectionId, SessionIndex};
+use crate::index::{ConnectionId, SessionIndex};
 
 pub use broadcasts::messages_of;
 use broadcasts::{Batch, Broadcasts};
@@ -332,13 +332,13 @@ impl<F> ClusterRoom<F> {
     }
 
     /// Whether a session outlives its connection, so that what its client is told has to be saved before.
-    pub(crate) fn is_kept(&self, session: SessionIndex) -> bool {
-        self.served(session).is_some_and(|served| served.is_kept)
+    pub(crate) fn is_persisted(&self, session: SessionIndex) -> bool {
+        self.served(session).is_some_and(|served| served.is_persisted)
     }
 
-    pub(crate) fn keep(&mut self, session: SessionIndex, is_kept: bool) {
+    pub(crate) fn keep(&mut self, session: SessionIndex, is_persisted: bool) {
         if let Some(served) = self.served_mut(session) {
-            served.is_kept = is_kept;
+            served.is_persisted = is_persisted;
         }
     }
 
@@ -420,7 +420,7 @@ impl<F> ClusterRoom<F> {
     }
 
     /// A message of an operator goes to the log. Gives what its promise is known by.
-    pub(crate) fn publish_own(&mut self, topic: &str, retain: Option<Retaining>, message: Vec<u8>) -> OwnRange {
+    pub(crate) fn publish_as_operator(&mut self, topic: &str, retain: Option<Retaining>, message: Vec<u8>) -> OwnRange {
         let ticket = self.next_number();
         self.publishing_bytes += message.len();
         let range = self.own.begin(ticket, message.len());
@@ -493,9 +493,9 @@ impl<F> ClusterRoom<F> {
     }
 
     /// The client has acknowledged something.
-    pub(crate) fn note_acknowledged(&mut self, session: SessionIndex, now_ms: u64) {
+    pub(crate) fn record_acknowledged(&mut self, session: SessionIndex, now_ms: u64) {
         let checkpoint_ms = self.settings.checkpoint_ms;
-        let Some(served) = self.served_mut(session).filter(|served| served.is_kept) else { return };
+        let Some(served) = self.served_mut(session).filter(|served| served.is_persisted) else { return };
         served.saving.unsaved += 1;
         let (unsaved, epoch) = (served.saving.unsaved, served.epoch());
         if unsaved == 1 {
@@ -563,7 +563,7 @@ impl<F> ClusterRoom<F> {
         let places = if self.directory.is_empty() { 0 } else { self.served.len() };
         let places = self.rounds.next(places, now_ms, self.settings.passed_save_ms);
         for session in places.filter_map(SessionIndex::new) {
-            let is_passed = |served: &&Served| served.is_kept && served.saving.passed < self.passed;
+            let is_passed = |served: &&Served| served.is_persisted && served.saving.passed < self.passed;
             if self.served(session).filter(is_passed).is_some() {
                 self.want_save(session);
             }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::place::Places;
-use crate::place::ConnectionId;
+use crate::index::ConnectionId;
 
 /// How far a search has come.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use tautwire_protocol::PacketId;
 use tautwire_session::LogPosition;
 
 use super::queue::pop_front_if;
-use crate::place::ConnectionId;
+use crate::index::ConnectionId;
 
 /// Something that has to come true before the client is told of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(crate) struct Served {
     /// What it is called among those who follow the log.
     pub(super) slot: Slot,
     /// The session outlives its connection.
-    pub(super) is_kept: bool,
+    pub(super) is_persisted: bool,
     /// The cluster does not know what holds when the connection ends.
     pub(super) are_terms_changed: bool,
     /// Bytes of its filters in its state, once somebody has asked. No state is larger than what the servers of the store take in one piece.
@@ -103,7 +103,7 @@ impl Served {
             client,
             epoch,
             slot,
-            is_kept: false,
+            is_persisted: false,
             are_terms_changed: false,
             filter_bytes: None,
             last: 0,

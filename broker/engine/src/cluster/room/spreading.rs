@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tautwire_cluster::names::ClientKey;
 
 use super::{ClusterRequest, ClusterRoom};
-use crate::place::SessionIndex;
+use crate::index::SessionIndex;
 
 /// What the cluster is asked once for all filters of a turn.
 #[derive(Debug, Default)]

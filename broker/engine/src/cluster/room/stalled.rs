@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::place::ConnectionId;
+use crate::index::ConnectionId;
 
 /// After this time they are looked at again, whether the stream has brought anything or not, in milliseconds.
 const AGAIN_MS: u64 = 1_000;

@@ -12,7 +12,7 @@ use tautwire_protocol::{
 use tautwire_session::Journal;
 
 use crate::ledger::{Ledger, Request};
-use crate::packets::{Terms, connect_bytes, subscribe_bytes};
+use crate::packets::{ConnectOptions, connect_bytes, subscribe_bytes};
 use crate::support::{Choices, SimulatedBroker, SocketId};
 
 /// A session that is kept longer than this is there when a CONNECT sent now takes effect.
@@ -23,10 +23,10 @@ pub(crate) const PACKET_IDS_MAX: u16 = 300;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    Away,
+    Offline,
     /// CONNECT is sent.
     Connecting,
-    Here,
+    Connected,
     /// DISCONNECT is sent.
     Leaving,
 }
@@ -51,7 +51,7 @@ struct Outgoing {
 
 /// An answer that the client owes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Owed {
+enum PendingAnswer {
     /// PUBACK.
     Published(PacketId),
     /// PUBREC.
@@ -61,7 +61,7 @@ enum Owed {
 }
 
 #[derive(Debug)]
-enum Asked {
+enum PendingRequest {
     Subscribe(Vec<Request>),
     Unsubscribe(Vec<String>),
 }
@@ -86,7 +86,7 @@ pub(crate) struct Client {
     pub(crate) version: ProtocolVersion,
     pub(crate) phase: Phase,
     pub(crate) session: Option<usize>,
-    pub(crate) terms: Option<Terms>,
+    pub(crate) terms: Option<ConnectOptions>,
     /// What the broker has acknowledged since this was last emptied.
     pub(crate) acknowledged: Vec<Acknowledged>,
     socket: Option<SocketId>,
@@ -97,14 +97,14 @@ pub(crate) struct Client {
     /// It takes the lowest that is free, not the next one.
     pub(crate) reuses_packet_ids: bool,
     outgoing: Vec<Outgoing>,
-    asked: BTreeMap<u16, Asked>,
+    asked: BTreeMap<u16, PendingRequest>,
     /// In the order in which answers are due, by the packet identifier.
     awaited_acks: VecDeque<(QoS, u16)>,
     /// QoS 2 messages received and not released.
     held: BTreeMap<u16, usize>,
     /// QoS 1 and 2 messages of this connection that are not answered to the end.
     in_flight: BTreeMap<u16, QoS>,
-    owed: VecDeque<Owed>,
+    owed: VecDeque<PendingAnswer>,
     aliases_in: BTreeMap<u16, String>,
     aliases_out: BTreeMap<String, u16>,
     broker_receive_maximum: usize,
@@ -129,7 +129,7 @@ impl Client {
             index,
             id,
             version,
-            phase: Phase::Away,
+            phase: Phase::Offline,
             session: None,
             terms: None,
             acknowledged: Vec::new(),
@@ -166,8 +166,8 @@ impl Client {
     }
 
     /// It is away and has a session to come back to.
-    pub(crate) fn is_missed(&self) -> bool {
-        self.phase == Phase::Away && self.session.is_some()
+    pub(crate) fn is_offline(&self) -> bool {
+        self.phase == Phase::Offline && self.session.is_some()
     }
 
     pub(crate) fn socket(&self) -> Option<SocketId> {
@@ -179,10 +179,10 @@ impl Client {
         broker: &mut SimulatedBroker<J>,
         ledger: &mut Ledger,
         shard: usize,
-        mut terms: Terms,
+        mut terms: ConnectOptions,
     ) {
         self.allow_will(ledger);
-        self.forget_connection();
+        self.drop_connection();
         if self.must_start_clean && !terms.clean_start {
             terms.clean_start = true;
             terms.expiry_interval_s = if self.is_v5() { terms.expiry_interval_s } else { 0 };
@@ -210,8 +210,8 @@ impl Client {
     }
 
     /// Gives the present connection up, without a word and without waiting.
-    fn forget_connection(&mut self) {
-        self.phase = Phase::Away;
+    fn drop_connection(&mut self) {
+        self.phase = Phase::Offline;
         self.socket = None;
         self.input.clear();
         self.aliases_in.clear();
@@ -240,7 +240,7 @@ impl Client {
         if self.phase != Phase::Leaving {
             self.allow_will(ledger);
         }
-        self.forget_connection();
+        self.drop_connection();
         if established && !lasting {
             // The session ends on both sides.
             self.outgoing.clear();
@@ -270,14 +270,14 @@ impl Client {
     }
 
     pub(crate) fn may_connect<J: Journal>(&self, broker: &SimulatedBroker<J>) -> bool {
-        self.phase == Phase::Away && self.lingering.is_none_or(|socket| broker.closed_at_ms(socket).is_some())
+        self.phase == Phase::Offline && self.lingering.is_none_or(|socket| broker.closed_at_ms(socket).is_some())
     }
 
     /// A connection may only be lost before CONNACK where that leaves no doubt about the session.
     pub(crate) fn may_be_cut(&self, now_ms: u64) -> bool {
         match self.phase {
-            Phase::Away | Phase::Leaving => false,
-            Phase::Here => true,
+            Phase::Offline | Phase::Leaving => false,
+            Phase::Connected => true,
             Phase::Connecting => {
                 let lasts = self.terms.as_ref().is_some_and(|terms| !terms.clean_start && terms.expiry_interval_s > 0);
                 lasts && (self.session.is_none() || now_ms + SURELY_MS < self.kept_until_ms)
@@ -303,7 +303,7 @@ impl Client {
     /// The broker has crashed.
     pub(crate) fn lose_broker(&mut self, now_ms: u64, ledger: &mut Ledger) {
         self.lingering = None;
-        if self.phase != Phase::Away {
+        if self.phase != Phase::Offline {
             self.must_start_clean |= self.phase == Phase::Connecting && !self.may_be_cut(now_ms);
             self.left(now_ms, ledger);
         }
@@ -334,7 +334,7 @@ impl Client {
     }
 
     pub(crate) fn may_publish(&self, qos: QoS) -> bool {
-        self.phase == Phase::Here
+        self.phase == Phase::Connected
             && (qos == QoS::AtMostOnce || self.outgoing.len() < self.broker_receive_maximum.min(20))
     }
 
@@ -440,7 +440,7 @@ impl Client {
                 ledger.subscribing(session, request);
             }
         }
-        self.asked.insert(id.get(), Asked::Subscribe(requests));
+        self.asked.insert(id.get(), PendingRequest::Subscribe(requests));
         self.send_bytes(broker, &bytes);
     }
 
@@ -460,14 +460,14 @@ impl Client {
                 ledger.unsubscribing(session, filter);
             }
         }
-        self.asked.insert(id.get(), Asked::Unsubscribe(filters));
+        self.asked.insert(id.get(), PendingRequest::Unsubscribe(filters));
         self.send_bytes(broker, &bytes);
     }
 
     pub(crate) fn is_asking_about(&self, filter: &str) -> bool {
         self.asked.values().any(|asked| match asked {
-            Asked::Subscribe(requests) => requests.iter().any(|request| request.filter == filter),
-            Asked::Unsubscribe(filters) => filters.iter().any(|held| held == filter),
+            PendingRequest::Subscribe(requests) => requests.iter().any(|request| request.filter == filter),
+            PendingRequest::Unsubscribe(filters) => filters.iter().any(|held| held == filter),
         })
     }
 
@@ -481,12 +481,12 @@ impl Client {
         for _ in 0..most {
             let Some(owed) = self.owed.pop_front() else { return };
             let packet = match owed {
-                Owed::Published(id) => {
+                PendingAnswer::Published(id) => {
                     self.in_flight.remove(&id.get());
                     Packet::PubAck(PubAck::success(id))
                 }
-                Owed::Received(id) => Packet::PubRec(PubRec::success(id)),
-                Owed::Complete(id) => {
+                PendingAnswer::Received(id) => Packet::PubRec(PubRec::success(id)),
+                PendingAnswer::Complete(id) => {
                     self.in_flight.remove(&id.get());
                     Packet::PubComp(PubComp::success(id))
                 }

@@ -8,7 +8,7 @@ use tautwire_protocol::{
 };
 use tautwire_session::Journal;
 
-use super::{Acknowledged, Asked, Client, Expected, Outcome, Owed, Phase};
+use super::{Acknowledged, Client, Expected, Outcome, PendingAnswer, PendingRequest, Phase};
 use crate::ledger::{Arrival, Ledger};
 use crate::support::SimulatedBroker;
 
@@ -90,7 +90,7 @@ impl Client {
             (_, Packet::PubRel(release)) => {
                 self.acknowledged.push(Acknowledged::Received(release.packet_id));
                 self.held.remove(&release.packet_id.get());
-                self.owed.push_back(Owed::Complete(release.packet_id));
+                self.owed.push_back(PendingAnswer::Complete(release.packet_id));
                 Ok(())
             }
             (_, Packet::PubComp(complete)) => {
@@ -99,7 +99,7 @@ impl Client {
                 Ok(())
             }
             (_, Packet::SubAck(suback)) => {
-                let Some(Asked::Subscribe(requests)) = self.asked.remove(&suback.packet_id.get()) else {
+                let Some(PendingRequest::Subscribe(requests)) = self.asked.remove(&suback.packet_id.get()) else {
                     return Err("a SUBACK for nothing".into());
                 };
                 let granted: Vec<u8> = suback.reasons.iter().map(|reason| reason.as_u8()).collect();
@@ -120,7 +120,7 @@ impl Client {
                 Ok(())
             }
             (_, Packet::UnsubAck(unsuback)) => {
-                let Some(Asked::Unsubscribe(filters)) = self.asked.remove(&unsuback.packet_id.get()) else {
+                let Some(PendingRequest::Unsubscribe(filters)) = self.asked.remove(&unsuback.packet_id.get()) else {
                     return Err("an UNSUBACK for nothing".into());
                 };
                 if let Some(session) = self.session {
@@ -159,7 +159,7 @@ impl Client {
             (Expected::Absent, true) => return Err("a session that cannot be".into()),
             _ => {}
         }
-        self.phase = Phase::Here;
+        self.phase = Phase::Connected;
         self.must_start_clean = false;
         self.acknowledged.push(Acknowledged::Connected);
         ledger.forbidden_wills.extend(self.terms.as_ref().and_then(|terms| terms.will));
@@ -269,10 +269,10 @@ impl Client {
             return Err(format!("{} messages in flight, accepted {maximum}", self.in_flight.len()));
         }
         if publish.qos() == QoS::AtLeastOnce {
-            self.owed.push_back(Owed::Published(id));
+            self.owed.push_back(PendingAnswer::Published(id));
             return Ok(false);
         }
-        self.owed.push_back(Owed::Received(id));
+        self.owed.push_back(PendingAnswer::Received(id));
         let number = ledger.publications.iter().position(|held| held.payload == publish.payload);
         match (self.held.get(&id.get()), number) {
             (Some(held), Some(number)) if *held == number => Ok(true),

@@ -3,39 +3,39 @@
 use tautwire_message::MessageId;
 use tautwire_session::{AckLevel, Journal, LogPosition, LogState, Record, SessionNumber};
 
-use crate::place::ConnectionIndex;
+use crate::index::ConnectionIndex;
 
 /// A larger frame is closed before the turn ends. The log takes a frame of 512 MiB at most, and a packet has half of that.
 const LARGE_FRAME_BYTES: usize = 4 << 20;
 
 /// A shard's journal, and who waits for it. Where the journal keeps nothing, nobody ever waits.
 #[derive(Debug)]
-pub(crate) struct Logbook<J> {
+pub(crate) struct JournalWriter<J> {
     journal: J,
     /// The last frame with a record of what the packet at hand has brought about.
-    noted: LogPosition,
+    packet_position: LogPosition,
     /// Connections with acknowledgements that wait, each once.
-    holding: Vec<ConnectionIndex>,
+    delayed_acks: Vec<ConnectionIndex>,
     /// Connections all of whose output waits, each once.
-    gated: Vec<ConnectionIndex>,
+    paused_output: Vec<ConnectionIndex>,
     /// How far the log was when those who waited for it were last told.
     released: u64,
     /// How the log was when the turn began.
     state: LogState,
     /// The log has failed, and those who relied on it have been told.
-    knows_of_failure: bool,
+    is_failure_reported: bool,
 }
 
-impl<J: Journal> Logbook<J> {
-    pub(crate) fn new(journal: J) -> Logbook<J> {
-        Logbook {
+impl<J: Journal> JournalWriter<J> {
+    pub(crate) fn new(journal: J) -> JournalWriter<J> {
+        JournalWriter {
             journal,
-            noted: LogPosition::default(),
-            holding: Vec::new(),
-            gated: Vec::new(),
+            packet_position: LogPosition::default(),
+            delayed_acks: Vec::new(),
+            paused_output: Vec::new(),
             released: 0,
             state: LogState::Open,
-            knows_of_failure: false,
+            is_failure_reported: false,
         }
     }
 
@@ -48,9 +48,9 @@ impl<J: Journal> Logbook<J> {
     }
 
     /// Writes down what the packet at hand has brought about: what its sender is told waits for this.
-    pub(crate) fn note(&mut self, record: Record<'_>) -> LogPosition {
-        self.noted = self.journal.record(record);
-        self.noted
+    pub(crate) fn record_for_packet(&mut self, record: Record<'_>) -> LogPosition {
+        self.packet_position = self.journal.record(record);
+        self.packet_position
     }
 
     /// Writes down what nobody is promised.
@@ -67,13 +67,13 @@ impl<J: Journal> Logbook<J> {
     #[inline]
     pub(crate) fn begin_packet(&mut self) {
         if J::KEEPS {
-            self.noted = LogPosition::default();
+            self.packet_position = LogPosition::default();
         }
     }
 
     /// The last frame with a record of what the packet at hand has brought about; the default where there is none.
-    pub(crate) fn noted(&self) -> LogPosition {
-        self.noted
+    pub(crate) fn packet_position(&self) -> LogPosition {
+        self.packet_position
     }
 
     /// Closes the frame. To be called only between packets.
@@ -97,12 +97,12 @@ impl<J: Journal> Logbook<J> {
     /// Looks how the log is, for the turn that begins. Says whether it has failed and nobody has been told, once: whoever is told so
     /// tells all others.
     #[inline]
-    pub(crate) fn look(&mut self) -> bool {
+    pub(crate) fn check_failure(&mut self) -> bool {
         if !J::KEEPS {
             return false;
         }
-        let is_news = self.has_to_tell_of_failure();
-        self.knows_of_failure |= is_news;
+        let is_news = self.has_unreported_failure();
+        self.is_failure_reported |= is_news;
         self.state = self.journal.state();
         is_news
     }
@@ -134,47 +134,47 @@ impl<J: Journal> Logbook<J> {
 
     /// Whether the log has failed and nobody has been told.
     #[inline]
-    pub(crate) fn has_to_tell_of_failure(&self) -> bool {
-        J::KEEPS && !self.knows_of_failure && self.journal.state() == LogState::Failed
+    pub(crate) fn has_unreported_failure(&self) -> bool {
+        J::KEEPS && !self.is_failure_reported && self.journal.state() == LogState::Failed
     }
 
     // Who waits.
 
     /// A connection has acknowledgements that wait, and had none.
-    pub(crate) fn hold_acks(&mut self, index: ConnectionIndex) {
-        self.holding.push(index);
+    pub(crate) fn queue_delayed_acks(&mut self, index: ConnectionIndex) {
+        self.delayed_acks.push(index);
     }
 
-    /// Those with acknowledgements that wait. Whoever still has some is to be given back to [`Logbook::hold_acks`].
-    pub(crate) fn take_holding(&mut self) -> Vec<ConnectionIndex> {
-        std::mem::take(&mut self.holding)
+    /// Those with acknowledgements that wait. Whoever still has some is to be given back to [`JournalWriter::queue_delayed_acks`].
+    pub(crate) fn take_delayed_acks(&mut self) -> Vec<ConnectionIndex> {
+        std::mem::take(&mut self.delayed_acks)
     }
 
     /// All output of a connection waits.
-    pub(crate) fn gate(&mut self, index: ConnectionIndex) {
-        self.gated.push(index);
+    pub(crate) fn pause_output(&mut self, index: ConnectionIndex) {
+        self.paused_output.push(index);
     }
 
     /// Those all of whose output waits.
     #[inline]
-    pub(crate) fn gated(&self) -> &[ConnectionIndex] {
-        &self.gated
+    pub(crate) fn paused_output(&self) -> &[ConnectionIndex] {
+        &self.paused_output
     }
 
-    /// The same. Whoever still waits is to be given back to [`Logbook::gate`].
-    pub(crate) fn take_gated(&mut self) -> Vec<ConnectionIndex> {
-        std::mem::take(&mut self.gated)
+    /// The same. Whoever still waits is to be given back to [`JournalWriter::gate`].
+    pub(crate) fn take_paused_output(&mut self) -> Vec<ConnectionIndex> {
+        std::mem::take(&mut self.paused_output)
     }
 
     /// Whether somebody waits, and the log has come further since those who wait were last told.
     #[inline]
-    pub(crate) fn has_to_release(&self) -> bool {
-        let any_waits = !self.gated.is_empty() || !self.holding.is_empty();
+    pub(crate) fn has_durable_progress(&self) -> bool {
+        let any_waits = !self.paused_output.is_empty() || !self.delayed_acks.is_empty();
         J::KEEPS && any_waits && self.progress() > self.released
     }
 
     /// Those who wait are about to be told how far the log is.
-    pub(crate) fn note_release(&mut self) {
+    pub(crate) fn record_release(&mut self) {
         self.released = self.progress();
     }
 
@@ -184,9 +184,9 @@ impl<J: Journal> Logbook<J> {
     }
 }
 
-impl<J> Logbook<J> {
+impl<J> JournalWriter<J> {
     /// Each writes in the other's journal from now on.
-    pub(crate) fn swap_journals(&mut self, other: &mut Logbook<J>) {
+    pub(crate) fn swap_journals(&mut self, other: &mut JournalWriter<J>) {
         std::mem::swap(&mut self.journal, &mut other.journal);
     }
 }
@@ -246,48 +246,48 @@ mod tests {
 
     #[test]
     fn a_sender_is_promised_what_its_packet_has_brought_about_alone() {
-        let mut log = Logbook::new(Frames::default());
-        assert_eq!(log.note(Record::Ended(SessionNumber(1))), LogPosition(1));
+        let mut log = JournalWriter::new(Frames::default());
+        assert_eq!(log.record_for_packet(Record::Ended(SessionNumber(1))), LogPosition(1));
         log.record(Record::Ended(SessionNumber(2)));
         log.open("c", 0);
-        assert_eq!(log.noted(), LogPosition(1));
+        assert_eq!(log.packet_position(), LogPosition(1));
         log.begin_packet();
-        assert_eq!(log.noted(), LogPosition::default());
+        assert_eq!(log.packet_position(), LogPosition::default());
     }
 
     #[test]
     fn those_who_wait_are_told_once_for_each_step_of_the_log() {
-        let mut log = Logbook::new(Frames::default());
+        let mut log = JournalWriter::new(Frames::default());
         log.journal.durable = 1;
-        assert!(!log.has_to_release(), "nobody waits");
-        log.hold_acks(index());
-        assert!(log.has_to_release());
-        log.note_release();
-        assert!(!log.has_to_release());
+        assert!(!log.has_durable_progress(), "nobody waits");
+        log.queue_delayed_acks(index());
+        assert!(log.has_durable_progress());
+        log.record_release();
+        assert!(!log.has_durable_progress());
         log.journal.durable = 2;
-        assert!(log.has_to_release());
-        assert_eq!(log.take_holding(), [index()]);
-        assert!(!log.has_to_release());
-        log.gate(index());
-        assert!(log.has_to_release());
+        assert!(log.has_durable_progress());
+        assert_eq!(log.take_delayed_acks(), [index()]);
+        assert!(!log.has_durable_progress());
+        log.pause_output(index());
+        assert!(log.has_durable_progress());
     }
 
     #[test]
     fn a_failure_is_news_once() {
-        let mut log = Logbook::new(Frames::default());
-        assert!(!log.look());
+        let mut log = JournalWriter::new(Frames::default());
+        assert!(!log.check_failure());
         log.journal.has_failed = true;
-        assert!(log.has_to_tell_of_failure() && log.look());
-        assert!(!log.has_to_tell_of_failure() && !log.look());
+        assert!(log.has_unreported_failure() && log.check_failure());
+        assert!(!log.has_unreported_failure() && !log.check_failure());
     }
 
     #[test]
     fn the_log_is_the_same_for_the_whole_turn() {
-        let mut log = Logbook::new(Frames::default());
-        log.look();
+        let mut log = JournalWriter::new(Frames::default());
+        log.check_failure();
         log.journal.has_failed = true;
         assert_eq!(log.state(), LogState::Open);
-        log.look();
+        log.check_failure();
         assert_eq!(log.state(), LogState::Failed);
     }
 }

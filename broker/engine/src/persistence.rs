@@ -8,9 +8,9 @@ use tautwire_session::{
 };
 
 use crate::connections::PauseReason;
+use crate::index::{ConnectionIndex, SessionIndex};
 use crate::mutant::{Mutant, is};
-use crate::place::{ConnectionIndex, SessionIndex};
-use crate::sessions::{Extent, Written};
+use crate::sessions::{PersistedSession, PersistenceScope};
 use crate::state::ShardState;
 
 /// In the first byte of PUBLISH [MQTT 5.0 section 3.3.1].
@@ -20,21 +20,21 @@ const RETAIN_BIT: u8 = 0b1;
 impl<J: Journal> ShardState<J> {
     /// Writes a change of a session down, if it is one that lasts.
     #[inline]
-    pub(crate) fn write_down(&mut self, index: SessionIndex, change: &Change) {
+    pub(crate) fn persist(&mut self, index: SessionIndex, change: &Change) {
         if J::KEEPS {
-            self.write_change(index, change);
+            self.persist_change(index, change);
         }
     }
 
-    fn write_change(&mut self, index: SessionIndex, change: &Change) {
+    fn persist_change(&mut self, index: SessionIndex, change: &Change) {
         let ShardState { sessions, log, clock, .. } = self;
-        let session = match (sessions.written(index), Extent::of(change)) {
+        let session = match (sessions.persisted(index), PersistenceScope::of(change)) {
             (Some(written), _) if written.extent.includes(change) => written.number,
             // Nothing that the client is told depends on its will.
-            (None, Some(Extent::WillAlone)) if log.state() == LogState::Failed => return,
+            (None, Some(PersistenceScope::WillOnly)) if log.state() == LogState::Failed => return,
             (None, Some(extent)) => {
                 let (number, position) = log.open(sessions[index].name(), clock.now_ms());
-                sessions.place(index).write_down(Written { number, extent, position });
+                sessions.entry(index).persist(PersistedSession { number, extent, position });
                 number
             }
             _ => return,
@@ -44,19 +44,20 @@ impl<J: Journal> ShardState<J> {
         }
         let starts = matches!(change, Change::Started(_) | Change::StartedQueued);
         let packet_id = if starts { sessions[index].next_packet_id() } else { None };
-        let position = log.note(Record::Changed { session, change, packet_id });
-        sessions.place(index).count_written(position);
+        let position = log.record_for_packet(Record::Changed { session, change, packet_id });
+        sessions.entry(index).count_written(position);
     }
 
     /// Whether all changes of the session are written down.
     #[inline]
-    pub(crate) fn is_written_whole(&self, index: SessionIndex) -> bool {
+    pub(crate) fn is_fully_persistent(&self, index: SessionIndex) -> bool {
         self.number_in_log(index).is_some()
     }
 
     /// What the session is called in the log, if all of it is written down.
     pub(crate) fn number_in_log(&self, index: SessionIndex) -> Option<SessionNumber> {
-        let written = self.sessions.written(index).filter(|written| J::KEEPS && written.extent == Extent::All);
+        let written =
+            self.sessions.persisted(index).filter(|written| J::KEEPS && written.extent == PersistenceScope::All);
         written.map(|written| written.number)
     }
 
@@ -64,7 +65,7 @@ impl<J: Journal> ShardState<J> {
     /// written down from now on, as a session without expiry: after a crash it ends, and what it has not acknowledged goes to the others.
     #[cold]
     #[inline(never)]
-    pub(crate) fn write_for_group(&mut self, index: SessionIndex, delivery: &PendingMessage) {
+    pub(crate) fn persist_for_group(&mut self, index: SessionIndex, delivery: &PendingMessage) {
         let group = delivery.share.as_ref().and_then(|share| self.context.exchange().group(share));
         let is_needed = group.is_some_and(|group| group.has_lasting_member());
         if !is_needed || self.log.state() == LogState::Failed || is(Mutant::ForgetsFleetingMembers) {
@@ -75,66 +76,67 @@ impl<J: Journal> ShardState<J> {
             // Some of what it holds is on disk in a file that does not survive a crash, and cannot be written down from there.
             return;
         }
-        let (number, mut position) = match sessions.written(index) {
+        let (number, mut position) = match sessions.persisted(index) {
             Some(written) => (written.number, written.position),
             None => log.open(sessions[index].name(), clock.now_ms()),
         };
         sessions[index].describe(|change, packet_id| {
-            position = log.note(Record::Changed { session: number, change, packet_id });
+            position = log.record_for_packet(Record::Changed { session: number, change, packet_id });
         });
-        sessions.place(index).write_down(Written { number, extent: Extent::All, position });
+        sessions.entry(index).persist(PersistedSession { number, extent: PersistenceScope::All, position });
     }
 
     /// The client of a session has come.
     #[inline]
-    pub(crate) fn write_returned(&mut self, index: SessionIndex) {
+    pub(crate) fn persist_connected(&mut self, index: SessionIndex) {
         if J::KEEPS {
             let at_ms = self.clock.now_ms();
-            self.write_presence(index, |session| Record::Returned { session, at_ms });
+            self.persist_presence(index, |session| Record::Returned { session, at_ms });
         }
     }
 
     /// The client of a session has gone.
     #[inline]
-    pub(crate) fn write_left(&mut self, index: SessionIndex) {
+    pub(crate) fn persist_disconnected(&mut self, index: SessionIndex) {
         if J::KEEPS {
             let at_ms = self.clock.now_ms();
-            self.write_presence(index, |session| Record::Left { session, at_ms });
+            self.persist_presence(index, |session| Record::Left { session, at_ms });
         }
     }
 
-    fn write_presence(&mut self, index: SessionIndex, record: impl FnOnce(SessionNumber) -> Record<'static>) {
-        if let Some(written) = self.sessions.written(index).filter(|written| written.extent == Extent::All) {
-            let position = self.log.note(record(written.number));
-            self.sessions.place(index).count_written(position);
+    fn persist_presence(&mut self, index: SessionIndex, record: impl FnOnce(SessionNumber) -> Record<'static>) {
+        if let Some(written) = self.sessions.persisted(index).filter(|written| written.extent == PersistenceScope::All)
+        {
+            let position = self.log.record_for_packet(record(written.number));
+            self.sessions.entry(index).count_written(position);
         }
     }
 
     /// The session ends. Where it is owed messages, which may have to go to others, the log has it until
-    /// [`ShardState::write_cleared`], as one that ends with its connection: gives what it is called there.
+    /// [`ShardState::persist_cleared`], as one that ends with its connection: gives what it is called there.
     #[inline]
-    pub(crate) fn write_ended(&mut self, index: SessionIndex) -> Option<SessionNumber> {
+    pub(crate) fn persist_ended(&mut self, index: SessionIndex) -> Option<SessionNumber> {
         if !J::KEEPS {
             return None;
         }
-        let Written { number, extent, .. } = self.sessions.written(index)?;
+        let PersistedSession { number, extent, .. } = self.sessions.persisted(index)?;
         let is_owed_any = self.sessions[index].outbound().is_some_and(|outbound| !outbound.is_empty());
-        if extent == Extent::All && is_owed_any {
-            self.write_change(index, &Change::ExpiryInterval(0));
+        if extent == PersistenceScope::All && is_owed_any {
+            self.persist_change(index, &Change::ExpiryInterval(0));
             return Some(number);
         }
-        self.log.note(Record::Ended(number));
+        self.log.record_for_packet(Record::Ended(number));
         None
     }
 
     /// A session that has ended, but for what it leaves behind, changes.
-    pub(crate) fn write_of_ended(&mut self, session: SessionNumber, change: &Change) {
+    pub(crate) fn persist_ended_change(&mut self, session: SessionNumber, change: &Change) {
         self.log.record(Record::Changed { session, change, packet_id: None });
     }
 
     /// A session that has ended has left nothing behind.
     #[inline]
-    pub(crate) fn write_cleared(&mut self, number: Option<SessionNumber>) {
+    pub(crate) fn persist_cleared(&mut self, number: Option<SessionNumber>) {
         if J::KEEPS
             && let Some(number) = number
         {
@@ -144,18 +146,18 @@ impl<J: Journal> ShardState<J> {
 
     /// A message goes to another shard, for sessions there that are written down. What the publisher is told waits for this record;
     /// the receivers' own follow. Gives the message's number on that way.
-    pub(crate) fn write_handed(&mut self, to: ShardIndex, message: &Message, receivers: Receivers<'_>) -> u64 {
-        let sequence = self.outboxes.next_handed(to);
+    pub(crate) fn persist_forwarded(&mut self, to: ShardIndex, message: &Message, receivers: Receivers<'_>) -> u64 {
+        let sequence = self.outboxes.next_forwarded(to);
         let (from, to) = (number(self.context.shard()), number(to));
         if is(Mutant::ForgetsHanded) {
             return sequence;
         }
-        self.log.note(Record::Handed { from, to, sequence, message, receivers });
+        self.log.record_for_packet(Record::Handed { from, to, sequence, message, receivers });
         sequence
     }
 
     /// What has come from another shard stands in a frame of that one, which is before the present one.
-    pub(crate) fn begin_taking(&mut self, parcel: &Parcel<'_>) {
+    pub(crate) fn begin_transfer(&mut self, parcel: &Parcel<'_>) {
         if J::KEEPS {
             let message = match parcel {
                 Parcel::Route { message, .. } => message.id,
@@ -168,7 +170,7 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// All that `from` has handed over up to `sequence` has been taken, by what the present frame says.
-    pub(crate) fn write_took(&mut self, from: ShardIndex, sequence: u64) {
+    pub(crate) fn persist_received(&mut self, from: ShardIndex, sequence: u64) {
         if J::KEEPS && !is(Mutant::ForgetsTook) {
             let (from, to) = (number(from), number(self.context.shard()));
             self.log.record(Record::Took { from, to, sequence });
@@ -176,56 +178,56 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// All that has been written down so far is safe before anything that follows.
-    pub(crate) fn forget_positions(&mut self) {
+    pub(crate) fn reset_positions(&mut self) {
         self.log.begin_packet();
-        self.sessions.forget_positions();
+        self.sessions.reset_positions();
     }
 
     /// The frame that must be safe before the client of a connection is told what has become of its packet.
-    pub(crate) fn promise(&self, index: ConnectionIndex) -> LogPosition {
+    pub(crate) fn ack_position(&self, index: ConnectionIndex) -> LogPosition {
         let session = self.connections[index].session();
-        let written = session.and_then(|session| self.sessions.written(session));
-        let is_whole = written.is_some_and(|written| written.extent == Extent::All);
+        let written = session.and_then(|session| self.sessions.persisted(session));
+        let is_whole = written.is_some_and(|written| written.extent == PersistenceScope::All);
         if !is_whole && self.log.state() == LogState::Failed {
             // What would have to be kept has been refused.
             return LogPosition::default();
         }
-        written.map_or(self.log.noted(), |written| written.position.max(self.log.noted()))
+        written.map_or(self.log.packet_position(), |written| written.position.max(self.log.packet_position()))
     }
 
     /// Has all output of a connection wait, from CONNACK on, until its session is safe.
     #[inline]
-    pub(crate) fn gate(&mut self, index: ConnectionIndex) {
+    pub(crate) fn pause_output(&mut self, index: ConnectionIndex) {
         if J::KEEPS && !is(Mutant::ConnectsAtOnce) {
-            let position = self.promise(index);
+            let position = self.ack_position(index);
             if position > self.log.reached(self.connections[index].ack_level()) {
                 self.connections[index].block_output(position);
-                self.log.gate(index);
+                self.log.pause_output(index);
             }
         }
     }
 
     /// Sends what the log's progress has made true.
     #[inline]
-    pub(crate) fn release_what_is_safe(&mut self) {
+    pub(crate) fn release_durable(&mut self) {
         if J::KEEPS {
-            self.log.note_release();
-            self.open_gates();
+            self.log.record_release();
+            self.resume_output();
             self.release_acks();
-            self.hear_those_who_wait_for_log();
+            self.resume_after_log();
         }
     }
 
     /// Does not read from a client whose packet would add to a log that is behind; says whether that is so. `first` is the first
     /// byte of the packet. Messages of QoS 0 that are not to be retained go on, and so does what adds nothing.
-    pub(crate) fn brake_for_log(&mut self, index: ConnectionIndex, header: &FixedHeader, first: u8) -> bool {
+    pub(crate) fn pause_for_log(&mut self, index: ConnectionIndex, header: &FixedHeader, first: u8) -> bool {
         if !self.log.is_behind() {
             return false;
         }
         let session = self.connections[index].session();
-        let is_written = session.is_some_and(|session| self.sessions.written(session).is_some());
+        let is_written = session.is_some_and(|session| self.sessions.persisted(session).is_some());
         let may_add = match header.packet_type {
-            PacketType::Publish => is_to_be_kept(first),
+            PacketType::Publish => needs_persistence(first),
             PacketType::PingReq => false,
             PacketType::Connect => true,
             _ => is_written,
@@ -238,9 +240,9 @@ impl<J: Journal> ShardState<J> {
         may_add
     }
 
-    fn hear_those_who_wait_for_log(&mut self) {
+    fn resume_after_log(&mut self) {
         if self.paused_readers.any_for_log() && !self.log.is_behind() {
-            for id in self.paused_readers.end_of_log() {
+            for id in self.paused_readers.take_for_log() {
                 self.resume_reading(id, PauseReason::Log);
             }
         }
@@ -248,8 +250,8 @@ impl<J: Journal> ShardState<J> {
 
     /// Output that waits beyond the turn may refer to no chunk.
     #[inline]
-    pub(crate) fn settle_gated(&mut self) {
-        for index in self.log.gated() {
+    pub(crate) fn detach_paused_output(&mut self) {
+        for index in self.log.paused_output() {
             if let Some(output) = self.connections[*index].output() {
                 output.settle();
             }
@@ -258,19 +260,19 @@ impl<J: Journal> ShardState<J> {
 
     /// Whether the log has come further since somebody was last told.
     #[inline]
-    pub(crate) fn has_to_release(&self) -> bool {
-        J::KEEPS && (self.log.has_to_release() || (self.paused_readers.any_for_log() && !self.log.is_behind()))
+    pub(crate) fn has_durable_progress(&self) -> bool {
+        J::KEEPS && (self.log.has_durable_progress() || (self.paused_readers.any_for_log() && !self.log.is_behind()))
     }
 
-    fn open_gates(&mut self) {
-        for index in self.log.take_gated() {
+    fn resume_output(&mut self) {
+        for index in self.log.take_paused_output() {
             let connection = &mut self.connections[index];
             if connection.unblock_output(|level| self.log.reached(level)) {
                 if connection.pending_bytes() > 0 {
                     self.mark_dirty(index);
                 }
             } else if connection.is_output_blocked() {
-                self.log.gate(index);
+                self.log.pause_output(index);
             }
         }
     }
@@ -278,7 +280,7 @@ impl<J: Journal> ShardState<J> {
 
 /// Whether a PUBLISH that begins with this byte is to be retained, or acknowledged.
 #[inline]
-pub(crate) fn is_to_be_kept(first: u8) -> bool {
+pub(crate) fn needs_persistence(first: u8) -> bool {
     first & (QOS_BITS | RETAIN_BIT) != 0
 }
 

@@ -9,8 +9,8 @@ use tautwire_session::{Journal, Session, parts_of_name};
 use super::PAGE_MAX;
 use super::client::ClientSummary;
 use crate::drops::Drops;
-use crate::jobs::SLICE_STEPS;
-use crate::place::SessionIndex;
+use crate::index::SessionIndex;
+use crate::jobs::JOB_SLICE_STEPS;
 use crate::state::ShardState;
 
 /// By what clients are sorted. Those that are alike are sorted by their names.
@@ -144,26 +144,28 @@ impl Search {
     }
 
     /// Looks at some more sessions; says at how many places.
-    pub(crate) fn go_on<J: Journal>(&mut self, state: &ShardState<J>) -> usize {
+    pub(crate) fn advance<J: Journal>(&mut self, state: &ShardState<J>) -> usize {
         let from = self.next;
-        let end = state.sessions.places().min(from + SLICE_STEPS);
+        let end = state.sessions.entries().min(from + JOB_SLICE_STEPS);
         for number in from..end {
-            if let Some(session) = SessionIndex::new(number).filter(|session| state.sessions.is_of_client(*session)) {
-                self.look_at(state, session);
+            if let Some(session) =
+                SessionIndex::new(number).filter(|session| state.sessions.is_client_session(*session))
+            {
+                self.visit(state, session);
             }
         }
         self.next = end;
-        self.is_done = end == state.sessions.places();
+        self.is_done = end == state.sessions.entries();
         (end - from).max(1)
     }
 
-    fn look_at<J: Journal>(&mut self, state: &ShardState<J>, session: SessionIndex) {
+    fn visit<J: Journal>(&mut self, state: &ShardState<J>, session: SessionIndex) {
         let ClientsQuery { connected, neglected, listener, text, order, descending, after, limit } = &self.query;
         let connection = state.sessions.connection(session);
         let came_by =
             || connection.and_then(|index| state.connections[index].origin()).map(|origin| &**origin.listener());
         if connected.is_some_and(|connected| connected != connection.is_some())
-            || neglected.is_some_and(|neglected| neglected != state.sessions.away(session).is_neglected)
+            || neglected.is_some_and(|neglected| neglected != state.sessions.offline(session).is_neglected)
             || listener.as_ref().is_some_and(|listener| came_by() != Some(listener))
         {
             return;

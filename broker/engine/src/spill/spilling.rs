@@ -7,10 +7,10 @@ use tautwire_protocol::PacketId;
 use tautwire_router::SessionKey;
 use tautwire_session::{Journal, Outbound};
 
-use super::{ColdRoom, Holder, RETRY_MS, WRITING_MAX_BYTES};
+use super::{Holder, RETRY_MS, SpillState, WRITING_MAX_BYTES};
 use crate::ack::Ack;
 use crate::connections::Connection;
-use crate::place::SessionIndex;
+use crate::index::SessionIndex;
 use crate::state::ShardState;
 
 /// Entries of queues looked at in a turn, or twice as many as have come since the last turn.
@@ -20,28 +20,28 @@ const SESSION_STEPS: usize = 256;
 /// Bytes posted with one order.
 pub(super) const ORDER_BYTES: usize = 1 << 20;
 /// So many messages at the front of the queue of a connected client stay hot, and bytes of them; but always one.
-const HOT_AT_FRONT: usize = 64;
-const HOT_AT_FRONT_BYTES: usize = 64 << 10;
+const FRONT_IN_MEMORY: usize = 64;
+const FRONT_IN_MEMORY_BYTES: usize = 64 << 10;
 /// A message that takes less stays hot: its record would take as much.
-pub(super) const COLD_MIN_BYTES: usize = 192;
+pub(super) const SPILL_MIN_BYTES: usize = 192;
 /// What has been sent may be made cold when it has not been acknowledged for so long, and what is to be sent next when nothing has been
 /// sent for so long. A client that keeps up makes the broker write nothing.
-const REST_MS: u64 = 1_000;
+const SPILL_DELAY_MS: u64 = 1_000;
 /// Sessions looked at in a turn because that time is over.
-const RESTED_MAX: usize = 1_024;
+const DELAYED_CHECKS_MAX: usize = 1_024;
 /// Places in the lines of sessions before those that have ended are taken out.
 const PRUNE_MIN: usize = 1_024;
 
 /// Messages to be written with one order.
 #[derive(Default)]
-pub(super) struct Picked {
+pub(super) struct SpillBatch {
     messages: Vec<Message>,
     pub(super) bytes: usize,
 }
 
-impl ColdRoom {
+impl SpillState {
     /// `holder` has a message that is to be written.
-    pub(super) fn pick(&mut self, message: Message, holder: Holder, picked: &mut Picked) {
+    pub(super) fn pick(&mut self, message: Message, holder: Holder, picked: &mut SpillBatch) {
         let holders = self.writing.entry(message.id()).or_default();
         holders.push(holder);
         if holders.len() == 1 {
@@ -54,85 +54,85 @@ impl ColdRoom {
 impl<J: Journal> ShardState<J> {
     /// The session's queue has more messages, or fewer that must stay hot.
     #[inline]
-    pub(crate) fn list_for_cooling(&mut self, session: SessionIndex) {
+    pub(crate) fn queue_for_spill(&mut self, session: SessionIndex) {
         if J::KEEPS && self.spill.port.is_some() {
             self.spill.queued += 1;
-            if self.sessions.place(session).outbound().is_some_and(|outbound| outbound.list_for_cooling()) {
+            if self.sessions.entry(session).outbound().is_some_and(|outbound| outbound.queue_for_spill()) {
                 let key = self.sessions.key(session);
                 self.spill.sessions.push_back(key);
-                self.prune_lines();
+                self.prune_queues();
             }
         }
     }
 
     /// The client has gone: neither what it has been sent nor what it was to be sent next need be hot any more.
-    pub(crate) fn list_all_for_cooling(&mut self, session: SessionIndex) {
+    pub(crate) fn queue_all_for_spill(&mut self, session: SessionIndex) {
         if J::KEEPS {
-            if let Some(outbound) = self.sessions.place(session).outbound() {
+            if let Some(outbound) = self.sessions.entry(session).outbound() {
                 outbound.look_again_from(0);
                 outbound.look_at_sent_again();
             }
-            self.list_for_cooling(session);
+            self.queue_for_spill(session);
         }
     }
 
     /// The client has been sent a message, or one more waits for it: they need not be hot if it leaves them lying.
     #[inline]
-    pub(crate) fn rest_before_cooling(&mut self, session: SessionIndex) {
+    pub(crate) fn delay_spill(&mut self, session: SessionIndex) {
         if J::KEEPS && self.spill.port.is_some() {
             let is_new = |outbound: &mut Outbound| !outbound.queue_stands_still() && outbound.begin_rest();
-            if self.sessions.place(session).outbound().is_some_and(is_new) {
+            if self.sessions.entry(session).outbound().is_some_and(is_new) {
                 let key = self.sessions.key(session);
-                self.spill.resting.push_back((self.clock.now_ms() + REST_MS, key));
-                self.prune_lines();
+                self.spill.delayed.push_back((self.clock.now_ms() + SPILL_DELAY_MS, key));
+                self.prune_queues();
             }
         }
     }
 
     /// Takes those out of the lines that have ended, and whoever stands there twice.
     #[inline]
-    fn prune_lines(&mut self) {
-        if self.spill.sessions.len() + self.spill.resting.len() > self.spill.prune_at.max(PRUNE_MIN) {
-            self.prune_long_lines();
+    fn prune_queues(&mut self) {
+        if self.spill.sessions.len() + self.spill.delayed.len() > self.spill.prune_at.max(PRUNE_MIN) {
+            self.prune_long_queues();
         }
     }
 
     #[cold]
-    fn prune_long_lines(&mut self) {
+    fn prune_long_queues(&mut self) {
         let ShardState { sessions, spill, .. } = self;
         let mut seen = HashSet::new();
         let outbound = |key: &SessionKey| sessions.at(key).and_then(|session| sessions[session].outbound());
         spill.sessions.retain(|key| outbound(key).is_some_and(Outbound::is_listed_for_cooling) && seen.insert(*key));
         seen.clear();
-        spill.resting.retain(|(_, key)| outbound(key).is_some_and(Outbound::rests) && seen.insert(*key));
-        spill.prune_at = 2 * (spill.sessions.len() + spill.resting.len());
+        spill.delayed.retain(|(_, key)| outbound(key).is_some_and(Outbound::rests) && seen.insert(*key));
+        spill.prune_at = 2 * (spill.sessions.len() + spill.delayed.len());
     }
 
     /// When a rest is over, if that is worth waking for.
-    pub(super) fn next_rested_ms(&self) -> Option<u64> {
-        let (at_ms, _) = self.spill.resting.front()?;
+    pub(super) fn next_delayed_ms(&self) -> Option<u64> {
+        let (at_ms, _) = self.spill.delayed.front()?;
         (*at_ms > self.clock.now_ms() && self.excess_bytes() > 0).then_some(*at_ms)
     }
 
-    fn any_rested(&self) -> bool {
-        self.spill.resting.front().is_some_and(|(at_ms, _)| *at_ms <= self.clock.now_ms())
+    fn has_delay_over(&self) -> bool {
+        self.spill.delayed.front().is_some_and(|(at_ms, _)| *at_ms <= self.clock.now_ms())
     }
 
     /// Those whose rest is over stand in line.
-    fn end_rests(&mut self) {
-        for _ in 0..RESTED_MAX {
-            if !self.any_rested() {
+    fn end_spill_delays(&mut self) {
+        for _ in 0..DELAYED_CHECKS_MAX {
+            if !self.has_delay_over() {
                 return;
             }
-            let Some((_, key)) = self.spill.resting.pop_front() else { return };
+            let Some((_, key)) = self.spill.delayed.pop_front() else { return };
             let Some(session) = self.sessions.at(&key) else { continue };
-            let Some(outbound) = self.sessions.place(session).outbound().filter(|outbound| outbound.rests()) else {
+            let Some(outbound) = self.sessions.entry(session).outbound().filter(|outbound| outbound.rests()) else {
                 continue;
             };
             if outbound.end_rest() {
-                self.spill.resting.push_back((self.clock.now_ms() + REST_MS, key));
+                self.spill.delayed.push_back((self.clock.now_ms() + SPILL_DELAY_MS, key));
             }
-            if outbound.list_for_cooling() {
+            if outbound.queue_for_spill() {
                 self.spill.sessions.push_back(key);
             }
         }
@@ -140,10 +140,10 @@ impl<J: Journal> ShardState<J> {
 
     /// Whether there are messages to be made cold, and the store takes them.
     #[inline]
-    pub(super) fn can_make_cold(&self) -> bool {
+    pub(super) fn can_spill(&self) -> bool {
         self.spill.port.is_some()
             && (!self.spill.sessions.is_empty()
-                || self.any_rested()
+                || self.has_delay_over()
                 || !self.spill.retained.is_empty()
                 || self.has_to_walk())
             && self.spill.writing_bytes < WRITING_MAX_BYTES
@@ -156,24 +156,24 @@ impl<J: Journal> ShardState<J> {
         self.hot_bytes().saturating_sub(self.spill.hot_max_bytes + self.spill.writing_bytes as u64)
     }
 
-    pub(super) fn make_cold(&mut self) {
+    pub(super) fn spill_messages(&mut self) {
         let queued = std::mem::take(&mut self.spill.queued);
-        if !self.can_make_cold() {
+        if !self.can_spill() {
             if self.spill.writing.is_empty() && (self.spill.sessions.is_empty() || self.excess_bytes() == 0) {
                 self.spill.known.forget();
             }
             return;
         }
         self.write_retained();
-        if !self.can_make_cold() {
+        if !self.can_spill() {
             return;
         }
         let most_bytes = ORDER_BYTES.min(usize::try_from(self.excess_bytes()).unwrap_or(usize::MAX));
-        let mut picked = Picked::default();
+        let mut picked = SpillBatch::default();
         if self.has_to_walk() {
             self.pick_retained(&mut picked, most_bytes);
         }
-        self.end_rests();
+        self.end_spill_delays();
         let mut steps = TURN_STEPS.max(2 * queued);
         while steps > 0
             && picked.bytes < most_bytes
@@ -181,22 +181,22 @@ impl<J: Journal> ShardState<J> {
         {
             let mut slice = SESSION_STEPS.min(steps);
             let before = slice;
-            self.pick_of_session(key, &mut picked, most_bytes, &mut slice);
+            self.pick_from_session(key, &mut picked, most_bytes, &mut slice);
             steps -= (before - slice).max(1);
         }
-        self.write_cold(picked);
+        self.write_spilled(picked);
     }
 
     /// Picks messages of one session, and has it stand in line again where there are more.
-    fn pick_of_session(&mut self, key: SessionKey, picked: &mut Picked, most_bytes: usize, steps: &mut usize) {
+    fn pick_from_session(&mut self, key: SessionKey, picked: &mut SpillBatch, most_bytes: usize, steps: &mut usize) {
         let Some(session) = self.sessions.at(&key) else { return };
         let connection = self.sessions.connection(session);
         let ShardState { sessions, connections, spill, .. } = self;
-        let Some(outbound) = sessions.place(session).outbound() else { return };
+        let Some(outbound) = sessions.entry(session).outbound() else { return };
         let is_next_hot = connection.is_some() && !outbound.queue_stands_still();
-        let hot_at_front = if is_next_hot { outbound.front_within(HOT_AT_FRONT, HOT_AT_FRONT_BYTES) } else { 0 };
+        let hot_at_front = if is_next_hot { outbound.front_within(FRONT_IN_MEMORY, FRONT_IN_MEMORY_BYTES) } else { 0 };
         while picked.bytes < most_bytes
-            && let Some((number, message)) = outbound.next_to_cool(hot_at_front, COLD_MIN_BYTES, steps)
+            && let Some((number, message)) = outbound.next_to_cool(hot_at_front, SPILL_MIN_BYTES, steps)
         {
             let message = message.clone();
             match spill.known.get(message.id()) {
@@ -207,14 +207,14 @@ impl<J: Journal> ShardState<J> {
             }
         }
         while picked.bytes < most_bytes
-            && let Some((packet_id, message)) = outbound.next_sent_to_cool(COLD_MIN_BYTES, steps)
+            && let Some((packet_id, message)) = outbound.next_sent_to_cool(SPILL_MIN_BYTES, steps)
         {
             let message = message.clone();
             let is_needed = connection.is_some_and(|index| is_about_to_get(&connections[index], packet_id));
             match spill.known.get(message.id()) {
                 Some(_) if is_needed => {}
                 Some(spill) => {
-                    outbound.cool_sent(packet_id, spill);
+                    outbound.spill_sent(packet_id, spill);
                 }
                 None => spill.pick(message, Holder::Window { session: key, packet_id }, picked),
             }
@@ -227,7 +227,7 @@ impl<J: Journal> ShardState<J> {
         self.open_throttled(session);
     }
 
-    pub(super) fn write_cold(&mut self, Picked { messages, bytes }: Picked) {
+    pub(super) fn write_spilled(&mut self, SpillBatch { messages, bytes }: SpillBatch) {
         if messages.is_empty() {
             return;
         }
@@ -236,32 +236,32 @@ impl<J: Journal> ShardState<J> {
         self.context.backlog().add(bytes, self.clock.now_ms());
         let ids: Vec<_> = messages.iter().map(Message::id).collect();
         if !self.spill.post(ColdOrder::Write { ticket, messages }) {
-            self.note_answered(bytes);
-            ids.into_iter().for_each(|id| self.stays_hot(id));
+            self.record_answered(bytes);
+            ids.into_iter().for_each(|id| self.cancel_spill(id));
         }
     }
 
     /// The store has nothing more to do with so many bytes.
-    fn note_answered(&mut self, bytes: usize) {
+    fn record_answered(&mut self, bytes: usize) {
         self.spill.writing_bytes -= bytes;
         self.context.backlog().take(bytes, self.clock.now_ms());
     }
 
     /// Replaces messages by their records wherever they were found, now that they are written.
-    pub(super) fn note_written_cold(&mut self, messages: Vec<(Message, Option<Slot>)>) {
-        let Some(shelf) = self.spill.shelf() else { return };
+    pub(super) fn replace_spilled(&mut self, messages: Vec<(Message, Option<Slot>)>) {
+        let Some(shelf) = self.spill.slots() else { return };
         let (mut written, mut retained) = (Vec::new(), Vec::new());
         for (message, slot) in messages {
-            self.note_answered(message.kept_bytes());
+            self.record_answered(message.kept_bytes());
             let Some(slot) = slot else {
-                self.stays_hot(message.id());
+                self.cancel_spill(message.id());
                 continue;
             };
             let cold = Cold::new(&message, slot, &shelf);
             for holder in self.spill.writing.remove(&message.id()).unwrap_or_default() {
                 match holder {
-                    Holder::Queue { session, number } => self.cool_queued(&session, number, &cold),
-                    Holder::Window { session, packet_id } => self.cool_sent(&session, packet_id, &cold),
+                    Holder::Queue { session, number } => self.spill_queued(&session, number, &cold),
+                    Holder::Window { session, packet_id } => self.spill_sent(&session, packet_id, &cold),
                     Holder::Retained => retained.push((message.clone(), cold.clone())),
                 }
             }
@@ -277,9 +277,9 @@ impl<J: Journal> ShardState<J> {
         }
     }
 
-    fn cool_queued(&mut self, session: &SessionKey, number: u64, cold: &Cold) {
+    fn spill_queued(&mut self, session: &SessionKey, number: u64, cold: &Cold) {
         if let Some(session) = self.sessions.at(session)
-            && let Some(outbound) = self.sessions.place(session).outbound()
+            && let Some(outbound) = self.sessions.entry(session).outbound()
         {
             outbound.cool(number, cold);
             self.open_throttled(session);
@@ -287,37 +287,37 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// A message that waits for the log before it is sent for the first time stays hot.
-    fn cool_sent(&mut self, session: &SessionKey, packet_id: PacketId, cold: &Cold) {
+    fn spill_sent(&mut self, session: &SessionKey, packet_id: PacketId, cold: &Cold) {
         let Some(session) = self.sessions.at(session) else { return };
         let connection = self.sessions.connection(session);
         if connection.is_some_and(|index| is_about_to_get(&self.connections[index], packet_id)) {
             return;
         }
-        if let Some(outbound) = self.sessions.place(session).outbound() {
-            outbound.cool_sent(packet_id, cold);
+        if let Some(outbound) = self.sessions.entry(session).outbound() {
+            outbound.spill_sent(packet_id, cold);
             self.open_throttled(session);
         }
     }
 
     /// A message could not be written. Its holders are looked at again later.
     #[cold]
-    fn stays_hot(&mut self, id: tautwire_message::MessageId) {
+    fn cancel_spill(&mut self, id: tautwire_message::MessageId) {
         self.spill.write_again_ms = self.clock.now_ms() + RETRY_MS;
         for holder in self.spill.writing.remove(&id).unwrap_or_default() {
             match holder {
                 Holder::Queue { session, number } => {
                     let Some(session) = self.sessions.at(&session) else { continue };
-                    if let Some(outbound) = self.sessions.place(session).outbound() {
+                    if let Some(outbound) = self.sessions.entry(session).outbound() {
                         outbound.look_again_from(number);
                     }
-                    self.list_for_cooling(session);
+                    self.queue_for_spill(session);
                 }
                 Holder::Window { session, .. } => {
                     let Some(session) = self.sessions.at(&session) else { continue };
-                    if let Some(outbound) = self.sessions.place(session).outbound() {
+                    if let Some(outbound) = self.sessions.entry(session).outbound() {
                         outbound.look_at_sent_again();
                     }
-                    self.list_for_cooling(session);
+                    self.queue_for_spill(session);
                 }
                 Holder::Retained => self.spill.walked_hot_bytes = 0,
             }

@@ -41,20 +41,20 @@ impl Latencies {
 }
 
 /// What has been handed on of what was read at one moment.
-type Handed = [u64; KINDS];
+type ForwardedCounts = [u64; KINDS];
 
 /// What a turn hands on.
 #[derive(Debug, Default)]
-pub(crate) struct Stopwatch {
+pub(crate) struct LatencyRecorder {
     turn_began_us: u64,
     /// When what is handled now was read.
     read_at_us: u64,
-    handed: Handed,
+    forwarded: ForwardedCounts,
     /// What was read at other moments.
-    earlier: Vec<(u64, Handed)>,
+    earlier: Vec<(u64, ForwardedCounts)>,
 }
 
-impl Stopwatch {
+impl LatencyRecorder {
     /// A turn begins, and what is handled from now on is what it reads.
     #[inline]
     pub(crate) fn begin_turn(&mut self, now_us: u64) {
@@ -87,80 +87,80 @@ impl Stopwatch {
 
     /// So many messages that did not wait for their receivers have been handed on.
     #[inline]
-    pub(crate) fn note_delivered(&mut self, qos: QoS, messages: u64) {
-        self.handed[qos as usize] += messages;
+    pub(crate) fn record_delivered(&mut self, qos: QoS, messages: u64) {
+        self.forwarded[qos as usize] += messages;
     }
 
     /// How many of them there have been. Only the difference between two moments of one turn means something.
     pub(crate) fn delivered(&self, qos: QoS) -> u64 {
-        self.handed[qos as usize]
+        self.forwarded[qos as usize]
     }
 
     /// The same of QoS 1 or 2, which `is_live` unless it was retained and is owed.
     #[inline]
-    pub(crate) fn note_started(&mut self, qos: QoS, is_live: bool) {
-        self.handed[qos as usize] += u64::from(is_live);
+    pub(crate) fn record_started(&mut self, qos: QoS, is_live: bool) {
+        self.forwarded[qos as usize] += u64::from(is_live);
     }
 
     /// An acknowledgement leaves, or a message that waited for nothing but what such a one waits for.
     #[inline]
-    pub(crate) fn note_acknowledged(&mut self, ack: &Ack) {
+    pub(crate) fn record_acknowledged(&mut self, ack: &Ack) {
         if let Some(kind) = kind(ack) {
-            self.handed[kind] += 1;
+            self.forwarded[kind] += 1;
         }
     }
 
     /// The same where it has waited since its stamp.
-    pub(crate) fn note_waited(&mut self, ack: &Ack, stamp: TimestampUs) {
+    pub(crate) fn record_waited(&mut self, ack: &Ack, stamp: TimestampUs) {
         let Some(kind) = kind(ack) else { return };
         let waited_us = (self.turn_began_us as TimestampUs).wrapping_sub(stamp);
         let read_at_us = self.turn_began_us.saturating_sub(u64::from(waited_us));
         let is_full = self.earlier.len() >= RUNS_MAX;
         match self.earlier.last_mut() {
-            Some((at_us, handed)) if *at_us == read_at_us || is_full => handed[kind] += 1,
+            Some((at_us, forwarded)) if *at_us == read_at_us || is_full => forwarded[kind] += 1,
             _ => {
-                let mut handed = Handed::default();
-                handed[kind] = 1;
-                self.earlier.push((read_at_us, handed));
+                let mut forwarded = ForwardedCounts::default();
+                forwarded[kind] = 1;
+                self.earlier.push((read_at_us, forwarded));
             }
         }
     }
 
     fn close_run(&mut self) {
-        let handed = std::mem::take(&mut self.handed);
-        if handed == Handed::default() {
+        let forwarded = std::mem::take(&mut self.forwarded);
+        if forwarded == ForwardedCounts::default() {
             return;
         }
         let is_full = self.earlier.len() >= RUNS_MAX;
         match self.earlier.last_mut() {
             Some((at_us, sum)) if *at_us == self.read_at_us || is_full => {
-                sum.iter_mut().zip(handed).for_each(|(sum, more)| *sum += more);
+                sum.iter_mut().zip(forwarded).for_each(|(sum, more)| *sum += more);
             }
-            _ => self.earlier.push((self.read_at_us, handed)),
+            _ => self.earlier.push((self.read_at_us, forwarded)),
         }
     }
 
     /// Whether the turn has handed on anything.
     #[inline]
-    pub(crate) fn has_run(&self) -> bool {
-        self.handed.iter().fold(0, |any, times| any | times) != 0 || !self.earlier.is_empty()
+    pub(crate) fn has_measurements(&self) -> bool {
+        self.forwarded.iter().fold(0, |any, times| any | times) != 0 || !self.earlier.is_empty()
     }
 
     /// The turn has written what it hands on.
     #[inline]
-    pub(crate) fn stop(&mut self, now_us: u64, counts: &LatencyCounts) {
+    pub(crate) fn finish(&mut self, now_us: u64, counts: &LatencyCounts) {
         if !self.earlier.is_empty() {
-            self.earlier.drain(..).for_each(|(read_at_us, handed)| counts.count(now_us, read_at_us, handed));
+            self.earlier.drain(..).for_each(|(read_at_us, forwarded)| counts.count(now_us, read_at_us, forwarded));
         }
-        counts.count(now_us, self.read_at_us, std::mem::take(&mut self.handed));
+        counts.count(now_us, self.read_at_us, std::mem::take(&mut self.forwarded));
     }
 }
 
 impl LatencyCounts {
     #[inline]
-    fn count(&self, now_us: u64, read_at_us: u64, handed: Handed) {
+    fn count(&self, now_us: u64, read_at_us: u64, forwarded: ForwardedCounts) {
         let took_us = now_us.saturating_sub(read_at_us);
-        let (of_qos_0, others) = (handed[0], &handed[1..]);
+        let (of_qos_0, others) = (forwarded[0], &forwarded[1..]);
         if of_qos_0 > 0 {
             self.0[0].count(took_us, of_qos_0);
         }
@@ -198,18 +198,18 @@ mod tests {
 
     #[test]
     fn what_a_turn_hands_on_took_from_when_it_was_read_until_the_turn_has_written() {
-        let (mut watch, counts) = (Stopwatch::default(), LatencyCounts::default());
-        watch.begin_turn(1_000);
-        watch.begin_batch(993);
-        watch.note_delivered(QoS::AtLeastOnce, 1);
-        watch.end_batch();
-        watch.note_delivered(QoS::AtMostOnce, 1);
-        watch.note_delivered(QoS::AtMostOnce, 1);
-        watch.note_acknowledged(&Ack::Published(id(), PubAckReason::Success, None));
-        watch.note_acknowledged(&Ack::Complete(id(), PubCompReason::Success));
-        assert!(watch.has_run());
-        watch.stop(1_003, &counts);
-        assert!(!watch.has_run());
+        let (mut recorder, counts) = (LatencyRecorder::default(), LatencyCounts::default());
+        recorder.begin_turn(1_000);
+        recorder.begin_batch(993);
+        recorder.record_delivered(QoS::AtLeastOnce, 1);
+        recorder.end_batch();
+        recorder.record_delivered(QoS::AtMostOnce, 1);
+        recorder.record_delivered(QoS::AtMostOnce, 1);
+        recorder.record_acknowledged(&Ack::Published(id(), PubAckReason::Success, None));
+        recorder.record_acknowledged(&Ack::Complete(id(), PubCompReason::Success));
+        assert!(recorder.has_measurements());
+        recorder.finish(1_003, &counts);
+        assert!(!recorder.has_measurements());
         let Latencies { delivery, acknowledgement } = Latencies::of([&counts, &LatencyCounts::default()]);
         assert_eq!(delivery.each_ref().map(longest_us), [(2, Some(3)), (1, Some(11)), (0, None)]);
         assert_eq!(acknowledgement.each_ref().map(longest_us), [(1, Some(3)), (0, None)]);
@@ -218,26 +218,26 @@ mod tests {
 
     #[test]
     fn what_waited_has_its_stamp_though_that_wraps_around() {
-        let (mut watch, counts) = (Stopwatch::default(), LatencyCounts::default());
+        let (mut recorder, counts) = (LatencyRecorder::default(), LatencyCounts::default());
         let wraps_us = 1 << 32;
-        watch.begin_turn(wraps_us - 5);
-        let stamp = watch.stamp();
-        watch.begin_turn(wraps_us + 2);
-        watch.note_waited(&Ack::Deliver(id(), true), stamp);
-        watch.note_waited(&Ack::Deliver(id(), false), stamp);
-        watch.stop(wraps_us + 2, &counts);
+        recorder.begin_turn(wraps_us - 5);
+        let stamp = recorder.stamp();
+        recorder.begin_turn(wraps_us + 2);
+        recorder.record_waited(&Ack::Deliver(id(), true), stamp);
+        recorder.record_waited(&Ack::Deliver(id(), false), stamp);
+        recorder.finish(wraps_us + 2, &counts);
         assert_eq!(longest_us(&Latencies::of([&counts]).delivery[2]), (1, Some(7)));
     }
 
     #[test]
     fn a_turn_tells_so_many_moments_apart() {
-        let (mut watch, counts) = (Stopwatch::default(), LatencyCounts::default());
-        watch.begin_turn(1_000_000);
+        let (mut recorder, counts) = (LatencyRecorder::default(), LatencyCounts::default());
+        recorder.begin_turn(1_000_000);
         for stamp in 0..2 * RUNS_MAX {
-            watch.note_waited(&Ack::Deliver(id(), true), stamp as TimestampUs);
+            recorder.record_waited(&Ack::Deliver(id(), true), stamp as TimestampUs);
         }
-        assert_eq!(watch.earlier.len(), RUNS_MAX);
-        watch.stop(1_000_000, &counts);
+        assert_eq!(recorder.earlier.len(), RUNS_MAX);
+        recorder.finish(1_000_000, &counts);
         assert_eq!(Latencies::of([&counts]).delivery[2].count(), 2 * RUNS_MAX as u64);
     }
 }

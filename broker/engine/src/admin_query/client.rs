@@ -8,8 +8,8 @@ use tautwire_session::{Journal, parts_of_name};
 use crate::authentication::identity_of;
 use crate::connections::PauseReason;
 use crate::drops::{DropEvent, Drops};
+use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::origin::Peer;
-use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::state::ShardState;
 
 /// A session, and the connection that serves it.
@@ -90,9 +90,9 @@ pub struct ClientDetail {
     /// What has vouched for it.
     pub authenticated_by: Option<&'static str>,
     /// Why the broker does not read from it now.
-    pub not_heard_for: Vec<&'static str>,
+    pub reading_paused_for: Vec<&'static str>,
     /// Acknowledgements to it that wait for the disk, or for the cluster.
-    pub acks_waiting: usize,
+    pub delayed_acks: usize,
     /// Messages that it did not get, the latest last.
     pub drops: Vec<DropEvent>,
 }
@@ -125,7 +125,7 @@ impl<J: Journal> ShardState<J> {
         let (mount_point, client_id) = parts_of_name(state.name());
         let index = self.sessions.connection(session);
         let outbound = state.outbound();
-        let away = self.sessions.away(session);
+        let away = self.sessions.offline(session);
         ClientSummary {
             id: index.map(|index| self.id(index)),
             client_id: client_id.into(),
@@ -179,8 +179,8 @@ impl<J: Journal> ShardState<J> {
             PauseReason::Acks if self.is_in_cluster() => CLUSTER_BEHIND,
             _ => name,
         };
-        let mut not_heard_for: Vec<_> = REASONS.iter().filter(|(reason, _)| holds(*reason)).map(called).collect();
-        not_heard_for.dedup();
+        let mut reading_paused_for: Vec<_> = REASONS.iter().filter(|(reason, _)| holds(*reason)).map(called).collect();
+        reading_paused_for.dedup();
         ClientDetail {
             summary: self.client_summary(session),
             resumed: agreement.is_some_and(|agreement| agreement.resumed),
@@ -192,8 +192,8 @@ impl<J: Journal> ShardState<J> {
             will_topic: self.sessions[session].will().map(|will| will.message.topic().into()),
             roles: self.roles_of(session),
             authenticated_by: identity.map(|identity| identity.by).filter(|by| !by.is_empty()),
-            not_heard_for,
-            acks_waiting: connection.map_or(0, |connection| connection.delayed_acks()),
+            reading_paused_for,
+            delayed_acks: connection.map_or(0, |connection| connection.delayed_acks()),
             drops: self.sessions.drops(session).map(|drops| drops.events().cloned().collect()).unwrap_or_default(),
         }
     }

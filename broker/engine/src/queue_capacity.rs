@@ -3,20 +3,20 @@
 
 use tautwire_session::{Change, Journal, Outbound, PendingMessage};
 
+use crate::admin_query::QueueLimit;
 use crate::cluster::Taking;
 use crate::drops::DropReason;
-use crate::place::SessionIndex;
+use crate::index::SessionIndex;
 use crate::slow_consumer::SlowConsumer;
 use crate::state::ShardState;
-use crate::survey::QueueLimit;
-use crate::throttle::Cause;
+use crate::throttle::ThrottleCause;
 
 /// The smallest message there is. Where not even that fits, a queue is full.
 pub(crate) const SMALLEST_BYTES: usize = 1;
 
 impl<J: Journal> ShardState<J> {
     /// Makes room for a message in a session that is to hold it; says whether there is some.
-    pub(crate) fn may_hold(&mut self, session: SessionIndex, delivery: &PendingMessage, topic: &str) -> bool {
+    pub(crate) fn ensure_queue_space(&mut self, session: SessionIndex, delivery: &PendingMessage, topic: &str) -> bool {
         if self.is_in_cluster() {
             match self.takes_from_log(session, delivery) {
                 Taking::Yes => return true,
@@ -25,27 +25,27 @@ impl<J: Journal> ShardState<J> {
             }
         }
         if !self.has_room_for(session, delivery.counted_bytes()) && !self.make_room_for(session, delivery, topic) {
-            self.note_lost(session, topic);
+            self.record_loss(session, topic);
             return false;
         }
         if !self.is_within_memory_limit(session, delivery.counted_bytes()) {
-            self.throttle(session, topic, Cause::Memory);
+            self.throttle(session, topic, ThrottleCause::Memory);
         }
         true
     }
 
     /// A session holds a message of `topic` now. Where that has filled it up, publishers may have to take the consequence.
     #[inline]
-    pub(crate) fn close_if_full(&mut self, session: SessionIndex, topic: &str) {
-        if self.config.settings().slow_consumer.may_hold_publishers() {
-            self.close_full_queue(session, topic);
+    pub(crate) fn throttle_if_full(&mut self, session: SessionIndex, topic: &str) {
+        if self.config.settings().slow_consumer.can_affect_publishers() {
+            self.throttle_full_queue(session, topic);
         }
     }
 
     #[cold]
-    fn close_full_queue(&mut self, session: SessionIndex, topic: &str) {
-        if !self.has_room_for(session, SMALLEST_BYTES) && self.policy(session, topic).holds_publishers() {
-            let cause = self.queue_cause(session);
+    fn throttle_full_queue(&mut self, session: SessionIndex, topic: &str) {
+        if !self.has_room_for(session, SMALLEST_BYTES) && self.policy(session, topic).affects_publishers() {
+            let cause = self.throttle_cause(session);
             self.throttle(session, topic, cause);
         }
     }
@@ -56,19 +56,19 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// Why filters are closed for a session whose queue is full. The user counts only where there are rules for users.
-    pub(crate) fn queue_cause(&self, session: SessionIndex) -> Cause {
+    pub(crate) fn throttle_cause(&self, session: SessionIndex) -> ThrottleCause {
         let has_rules = !self.config.settings().slow_consumer.users.is_empty();
-        Cause::Queue(self.user_of(session).filter(|_| has_rules).cloned())
+        ThrottleCause::Queue(self.user_of(session).filter(|_| has_rules).cloned())
     }
 
     /// Whether a session that has closed its filters holds so much less that they can be opened.
-    pub(crate) fn has_caught_up(&self, session: SessionIndex, cause: &Cause) -> bool {
+    pub(crate) fn has_caught_up(&self, session: SessionIndex, cause: &ThrottleCause) -> bool {
         let Some(outbound) = self.sessions[session].outbound() else { return true };
         let quotas = self.quota_state.quotas();
         let has_memory = || outbound.memory_bytes() as u64 <= self.memory.client_max_bytes() / 2;
         match cause {
-            Cause::Memory => has_memory(),
-            Cause::Queue(_) => {
+            ThrottleCause::Memory => has_memory(),
+            ThrottleCause::Queue(_) => {
                 outbound.queued() <= quotas.queue_messages / 2
                     && outbound.counted_bytes() <= quotas.queue_bytes / 2
                     && self.user_has_room_for(session, SMALLEST_BYTES)
@@ -79,10 +79,10 @@ impl<J: Journal> ShardState<J> {
 
     /// Whether the session may be given one more retained message that its client was owed. The first for which there is no room
     /// is counted, and the rest are left out with it.
-    pub(crate) fn may_queue(&mut self, session: SessionIndex, topic: &str, counted_bytes: usize) -> bool {
+    pub(crate) fn can_queue_retained(&mut self, session: SessionIndex, topic: &str, counted_bytes: usize) -> bool {
         if !self.has_room_for(session, counted_bytes) {
             self.count_queue_full(session, counted_bytes);
-            self.note_lost(session, topic);
+            self.record_loss(session, topic);
             return false;
         }
         let held_bytes = self.sessions[session].outbound().map_or(0, Outbound::counted_bytes);
@@ -95,19 +95,19 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// Whether what the client of a session is told has to be kept before.
-    pub(crate) fn is_kept(&self, session: SessionIndex) -> bool {
-        self.is_written_whole(session) || self.is_kept_by_cluster(session)
+    pub(crate) fn is_persisted(&self, session: SessionIndex) -> bool {
+        self.is_fully_persistent(session) || self.is_kept_by_cluster(session)
     }
 
     /// Whether the session may hold one more message, waiting or sent, that counts so many bytes.
     #[inline]
     pub(crate) fn has_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
-        self.has_own_room_for(session, counted_bytes) && self.user_has_room_for(session, counted_bytes)
+        self.session_has_room_for(session, counted_bytes) && self.user_has_room_for(session, counted_bytes)
     }
 
     /// The same by its client's own quotas. One that holds nothing may hold any.
     #[inline]
-    pub(crate) fn has_own_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
+    pub(crate) fn session_has_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
         let Some(outbound) = self.sessions[session].outbound() else { return true };
         let quotas = self.quota_state.quotas();
         let held_bytes = outbound.counted_bytes();
@@ -136,7 +136,7 @@ impl<J: Journal> ShardState<J> {
         if outbound.is_some_and(|outbound| !self.has_memory_for(outbound, counted_bytes)) {
             return Some(QueueLimit::Memory);
         }
-        if !self.has_own_room_for(session, counted_bytes) {
+        if !self.session_has_room_for(session, counted_bytes) {
             return Some(QueueLimit::Session);
         }
         (!self.user_has_room_for(session, counted_bytes)).then_some(QueueLimit::User)
@@ -152,7 +152,7 @@ impl<J: Journal> ShardState<J> {
     /// Whether one more message may be sent to the session's client and wait for its answer, as far as the bytes in flight and the
     /// other clients of its user go. A message that is larger than all bytes that may be in flight goes alone.
     #[inline]
-    pub(crate) fn may_send_one_more(&self, session: SessionIndex) -> bool {
+    pub(crate) fn has_send_quota(&self, session: SessionIndex) -> bool {
         let quotas = self.quota_state.quotas();
         let sent_bytes = self.sessions[session].outbound().map_or(0, Outbound::sent_bytes);
         sent_bytes < quotas.in_flight_bytes
@@ -161,7 +161,7 @@ impl<J: Journal> ShardState<J> {
 
     /// The message that has waited longest is about to be dropped. Where it is not in memory, its topic is not known.
     #[cold]
-    pub(crate) fn note_front_dropped(&mut self, session: SessionIndex, reason: DropReason) {
+    pub(crate) fn record_front_drop(&mut self, session: SessionIndex, reason: DropReason) {
         let front = self.sessions[session].outbound().and_then(Outbound::front).cloned();
         if let Some(front) = front {
             self.record_drop(session, reason, front.message.hot().map_or("", |message| message.topic()));
@@ -169,7 +169,7 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// Whether dropping what waits would make room: what has been sent and not acknowledged may take it all.
-    pub(crate) fn old_make_room(&self, session: SessionIndex, counted_bytes: usize) -> bool {
+    pub(crate) fn can_make_room_by_dropping(&self, session: SessionIndex, counted_bytes: usize) -> bool {
         let sent_bytes = self.sessions[session].outbound().map_or(0, Outbound::sent_bytes);
         sent_bytes == 0 || sent_bytes + counted_bytes <= self.quota_state.quotas().queue_bytes
     }
@@ -178,7 +178,7 @@ impl<J: Journal> ShardState<J> {
     #[cold]
     fn make_room_for(&mut self, session: SessionIndex, delivery: &PendingMessage, topic: &str) -> bool {
         let policy = self.policy(session, topic);
-        if policy.holds_publishers() {
+        if policy.affects_publishers() {
             // It has been acknowledged already, or is about to be: the filters close behind it.
             return true;
         }
@@ -193,7 +193,7 @@ impl<J: Journal> ShardState<J> {
             }
             SlowConsumer::DropOld => {}
         }
-        if !self.old_make_room(session, delivery.counted_bytes()) {
+        if !self.can_make_room_by_dropping(session, delivery.counted_bytes()) {
             return false;
         }
         let mut dropped = 0;
@@ -202,7 +202,7 @@ impl<J: Journal> ShardState<J> {
                 self.counters().dropped_queue_full.add(dropped);
                 return false;
             }
-            self.note_front_lost(session);
+            self.record_front_loss(session);
             self.commit(session, Change::Withdrawn);
             dropped += 1;
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tautwire_contracts::{Catalogue, LoadLimits};
-use tautwire_engine::{RecheckOutcome, Regime, Settings};
+use tautwire_engine::{ConfigSnapshot, RecheckOutcome, Settings};
 use tautwire_protocol::{Connect, ConnectReason, Packet, Properties, Property, QoS, ReasonCode, TopicName, Will};
 
 use crate::desk::{Client, World, policy};
@@ -45,8 +45,8 @@ fn world(threads: usize) -> World {
     world
 }
 
-fn change(world: &mut World, change: impl FnOnce(&mut Regime)) {
-    world.board.change(change);
+fn change(world: &mut World, change: impl FnOnce(&mut ConfigSnapshot)) {
+    world.config_cell.change(change);
     world.run();
 }
 
@@ -140,7 +140,7 @@ fn who_comes_in_the_midst_of_a_turn_is_asked_if_that_holds_then() {
     let mut bytes = Vec::new();
     let packet = Packet::Connect(connect("w", &[Property::SessionExpiryInterval(1)]));
     packet.append_to(V5, &mut bytes).expect("a packet that can be said");
-    let open = |_: &mut Regime| {};
+    let open = |_: &mut ConfigSnapshot| {};
     let client = world.change_and_let_in(&bytes, open);
     assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::Success)]);
     let client = world.change_and_let_in(&bytes, |next| next.asks = true);

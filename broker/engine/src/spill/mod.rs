@@ -1,11 +1,11 @@
 //! Messages that are not in memory: which become cold, and how they come back before they are sent.
 //!
-//! Nothing here waits. What is asked of the store is answered in a later turn; whoever needs a message stands still until then.
+//! Nothing here waits. What is pending_reads of the store is answered in a later turn; whoever needs a message stands still until then.
 
-mod brake;
-mod cooling;
-mod reading;
+mod backpressure;
+mod loading;
 mod retained;
+mod spilling;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use tautwire_session::Journal;
 use crate::shard::Shard;
 use crate::state::ShardState;
 
-pub(crate) use brake::Backlog;
-pub(crate) use reading::Unread;
-use reading::{Asked, Reader};
-use retained::Leaving;
+pub(crate) use backpressure::Backlog;
+pub(crate) use loading::LoadError;
+use loading::{PendingRead, Reader};
+use retained::RetainedSpillQueue;
 
 /// Bytes of messages that are being written: no more are posted.
 const WRITING_MAX_BYTES: usize = 4 << 20;
@@ -36,7 +36,7 @@ const KNOWN_MAX: usize = 16 << 10;
 
 /// A shard's dealings with the store.
 #[derive(Default)]
-pub(crate) struct ColdRoom {
+pub(crate) struct SpillState {
     port: Option<Box<dyn ColdPort>>,
     next_ticket: u64,
     /// Messages above so many bytes become cold.
@@ -45,7 +45,7 @@ pub(crate) struct ColdRoom {
     /// Sessions that have messages which could become cold, those first that have had them longest.
     sessions: VecDeque<SessionKey>,
     /// Sessions whose window and front of the queue are looked at after a while, with the moment at which it is over.
-    resting: VecDeque<(u64, SessionKey)>,
+    delayed: VecDeque<(u64, SessionKey)>,
     /// With so many in these two lines, those are taken out that have ended.
     prune_at: usize,
     /// Messages queued since it was last looked what could become cold.
@@ -55,19 +55,19 @@ pub(crate) struct ColdRoom {
     writing_bytes: usize,
     /// No writing before this moment, after it has failed.
     write_again_ms: u64,
-    known: Known,
+    known: RecentlySpilled,
     /// Bytes of messages that were in memory when it was last looked which could leave it.
     looked_at_bytes: u64,
     /// Messages that have been retained here since many were in memory, the oldest first.
-    retained: Leaving,
+    retained: RetainedSpillQueue,
     walk: RetainedWalk,
     /// Retained messages that were hot when the last walk through all of them ended.
     walked_hot_bytes: u64,
 
-    asked: HashMap<u64, Asked>,
+    pending_reads: HashMap<u64, PendingRead>,
     reading_bytes: usize,
-    /// Those for whom nothing can be asked at present.
-    in_line: VecDeque<Reader>,
+    /// Those for whom nothing can be pending_reads at present.
+    waiting_readers: VecDeque<Reader>,
     /// Those for whom something could not be read, with the moment at which it is tried again.
     retries: VecDeque<(u64, Reader)>,
 }
@@ -90,12 +90,12 @@ enum Holder {
 
 /// Messages written last, in two generations.
 #[derive(Default)]
-struct Known {
+struct RecentlySpilled {
     new: HashMap<MessageId, Cold>,
     old: HashMap<MessageId, Cold>,
 }
 
-impl Known {
+impl RecentlySpilled {
     fn get(&self, id: MessageId) -> Option<&Cold> {
         self.new.get(&id).or_else(|| self.old.get(&id))
     }
@@ -109,12 +109,12 @@ impl Known {
 
     fn forget(&mut self) {
         if !self.new.is_empty() || !self.old.is_empty() {
-            *self = Known::default();
+            *self = RecentlySpilled::default();
         }
     }
 }
 
-impl ColdRoom {
+impl SpillState {
     /// Above so many bytes of messages in memory, some leave it.
     pub(crate) fn set_hot_max(&mut self, bytes: u64) {
         self.hot_max_bytes = bytes;
@@ -139,7 +139,7 @@ impl ColdRoom {
         self.port.as_mut()?.next_answer()
     }
 
-    fn shelf(&self) -> Option<Arc<Shelf>> {
+    fn slots(&self) -> Option<Arc<Shelf>> {
         self.port.as_ref().map(|port| port.shelf().clone())
     }
 
@@ -152,7 +152,7 @@ impl ColdRoom {
 impl<J: Journal> Shard<J> {
     /// Gives the shard a way to a store for messages that need not be in memory. To be called before sessions are
     /// [restored](Shard::restore). Without a journal that keeps, it is not used.
-    pub fn connect_cold(&mut self, port: Box<dyn ColdPort>) {
+    pub fn connect_spill_store(&mut self, port: Box<dyn ColdPort>) {
         let hot_max_bytes = self.state.config.settings().hot_max_bytes();
         self.state.spill.connect(port, hot_max_bytes);
     }
@@ -161,41 +161,41 @@ impl<J: Journal> Shard<J> {
 impl<J: Journal> ShardState<J> {
     /// Does what the store's answers make possible, and asks for more. To be called once a turn.
     #[inline]
-    pub(crate) fn tend_cold(&mut self) {
+    pub(crate) fn run_spill(&mut self) {
         if J::KEEPS && self.spill.port.is_some() {
-            self.take_cold_answers();
+            self.take_spill_answers();
             self.retry_reading();
-            self.forget_replaced();
-            self.make_cold();
-            self.hear_those_who_wait_for_cold();
+            self.remove_replaced();
+            self.spill_messages();
+            self.resume_after_spill();
         }
     }
 
     /// Whether there is something to do for the store or its answers.
     #[inline]
-    pub(crate) fn has_cold_work(&self) -> bool {
-        J::KEEPS && (self.spill.has_answer() || self.can_make_cold() || self.may_end_wait_for_cold())
+    pub(crate) fn has_spill_work(&self) -> bool {
+        J::KEEPS && (self.spill.has_answer() || self.can_spill() || self.can_resume_after_spill())
     }
 
     /// When something is to be tried again.
-    pub(crate) fn next_cold_ms(&self) -> Option<u64> {
+    pub(crate) fn next_spill_ms(&self) -> Option<u64> {
         if !J::KEEPS || self.spill.port.is_none() {
             return None;
         }
         let writes_at_ms = (self.spill.write_again_ms > self.clock.now_ms()).then_some(self.spill.write_again_ms);
-        let rested_at_ms = self.next_rested_ms();
+        let rested_at_ms = self.next_delayed_ms();
         let retries_at_ms = self.spill.retries.front().map(|(at_ms, _)| *at_ms);
-        [retries_at_ms, writes_at_ms, rested_at_ms, self.next_look_for_cold_ms()].into_iter().flatten().min()
+        [retries_at_ms, writes_at_ms, rested_at_ms, self.next_spill_check_ms()].into_iter().flatten().min()
     }
 
-    fn take_cold_answers(&mut self) {
+    fn take_spill_answers(&mut self) {
         while let Some(answer) = self.spill.next_answer() {
             match answer {
-                ColdAnswer::Written { messages, .. } => self.note_written_cold(messages),
+                ColdAnswer::Written { messages, .. } => self.replace_spilled(messages),
                 ColdAnswer::Read { ticket, messages } => self.take_read(ticket, messages),
             }
         }
-        self.serve_line();
+        self.retry_waiting_readers();
     }
 
     /// Bytes of messages in memory, over all shards.
@@ -204,7 +204,7 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// A message whose body is needed now, which is never cold.
-    pub(crate) fn hot<'b>(&self, message: Option<&'b Message>) -> Option<&'b Message> {
+    pub(crate) fn in_memory<'b>(&self, message: Option<&'b Message>) -> Option<&'b Message> {
         if message.is_none() {
             debug_assert!(false, "it is read before it is needed");
             self.counters().cold_lost.add(1);

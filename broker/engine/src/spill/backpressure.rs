@@ -6,18 +6,18 @@ use tautwire_protocol::{FixedHeader, PacketType};
 use tautwire_session::Journal;
 
 use crate::connections::PauseReason;
-use crate::place::ConnectionIndex;
+use crate::index::ConnectionIndex;
+use crate::persistence::needs_persistence;
 use crate::state::ShardState;
-use crate::written::is_to_be_kept;
 
 /// Once the store has answered no shard for so long, nobody waits for it: the account of memory refuses what is too much.
 const STALLED_MS: u64 = 10_000;
 /// The store wakes only the shard that it answers. Those who wait on another one are heard after so long.
-const LOOK_MS: u64 = 5;
+const CHECK_MS: u64 = 5;
 /// Bytes of messages that come in a turn before it is looked which can leave memory, but no more than may stay there.
 const TURN_MAX_BYTES: u64 = 4 << 20;
 /// Clients heard again in a turn.
-const HEARD_MAX: usize = 64;
+const RESUMED_MAX: usize = 64;
 
 /// What the store has been given to write by all shards. A publisher's messages may be for sessions of any of them.
 #[derive(Debug, Default)]
@@ -63,37 +63,37 @@ impl<J: Journal> ShardState<J> {
     /// Has a PUBLISH wait whose message would stay in memory because the store is behind; says whether that is so. `first` is the first byte
     /// of the packet. Messages of QoS 0 that are not to be retained go on, and so does what can_overtake a PUBLISH.
     #[inline]
-    pub(crate) fn brake_for_cold(&mut self, index: ConnectionIndex, header: &FixedHeader, first: u8) -> bool {
-        let adds = header.packet_type == PacketType::Publish && is_to_be_kept(first);
+    pub(crate) fn pause_for_spill(&mut self, index: ConnectionIndex, header: &FixedHeader, first: u8) -> bool {
+        let adds = header.packet_type == PacketType::Publish && needs_persistence(first);
         let is_behind = adds && self.is_store_behind();
         if is_behind && self.connections[index].pause_reading(PauseReason::Spill) {
             self.counters().clients_paused_for_cold.add(1);
             let id = self.id(index);
-            self.paused_readers.wait_for_cold(id);
+            self.paused_readers.wait_for_spill(id);
         }
         is_behind
     }
 
     /// Whether some who wait may be heard.
     #[inline]
-    pub(super) fn may_end_wait_for_cold(&self) -> bool {
-        self.paused_readers.any_for_cold() && !self.is_store_behind()
+    pub(super) fn can_resume_after_spill(&self) -> bool {
+        self.paused_readers.any_for_spill() && !self.is_store_behind()
     }
 
     /// It has been looked what could leave memory.
-    pub(super) fn hear_those_who_wait_for_cold(&mut self) {
+    pub(super) fn resume_after_spill(&mut self) {
         self.spill.looked_at_bytes = self.hot_bytes();
-        if self.may_end_wait_for_cold() {
-            for _ in 0..HEARD_MAX {
-                let Some(id) = self.paused_readers.next_for_cold() else { return };
+        if self.can_resume_after_spill() {
+            for _ in 0..RESUMED_MAX {
+                let Some(id) = self.paused_readers.next_for_spill() else { return };
                 self.resume_reading(id, PauseReason::Spill);
             }
         }
     }
 
     /// When it is looked again whether some may be heard.
-    pub(super) fn next_look_for_cold_ms(&self) -> Option<u64> {
-        self.paused_readers.any_for_cold().then_some(self.clock.now_ms() + LOOK_MS)
+    pub(super) fn next_spill_check_ms(&self) -> Option<u64> {
+        self.paused_readers.any_for_spill().then_some(self.clock.now_ms() + CHECK_MS)
     }
 }
 

@@ -15,28 +15,28 @@ use std::sync::{Arc, Weak};
 use tautwire_router::SessionKey;
 use tautwire_session::{Journal, SubscriptionRecord};
 
-use crate::jobs::{Job, Slice};
-use crate::place::ConnectionId;
-use crate::refusal::{Hypothesis, Judged};
+use crate::index::ConnectionId;
+use crate::jobs::{Job, JobProgress};
+use crate::refusal::{HypotheticalPublish, PublishDecision};
 use crate::shard::Shard;
-use crate::turn::Surroundings;
-use crate::violations::ViolationBook;
+use crate::turn::Io;
+use crate::violations::ViolationReport;
 
 pub use client::{ClientDetail, ClientSummary, ConnectionSummary};
 use clients::Search;
 pub use clients::{ClientOrder, ClientsPage, ClientsQuery, Rank};
 pub(crate) use retained::Fetch;
-pub use retained::{Fetched, Removed, RetainedPage, RetainedQuery};
+pub use retained::{FetchedMessage, RemovalResult, RetainedPage, RetainedQuery};
 use retained::{Removal, RetainedSearch};
 use topics::TopicSearch;
 pub use topics::{TopicLevel, TopicLevels, TopicsQuery};
-use why::Walk;
-pub use why::{Explained, Finding, OtherTurns, Outcome, QueueLimit, WhyQuery};
+use why::SubscriptionWalk;
+pub use why::{DeliveryOutcome, Explanation, OtherTurns, QueryResult, QueueLimit, WhyQuery};
 
 /// Most rows of one answer.
 pub const PAGE_MAX: usize = 1_000;
-/// Surveys under way in a shard at once.
-const SURVEYS_MAX: usize = 16;
+/// AdminQueries under way in a shard at once.
+const ADMIN_QUERIES_MAX: usize = 16;
 
 /// Where an answer goes. Dropping it tells that there will be none.
 pub struct Reply<T> {
@@ -60,7 +60,7 @@ impl<T> Reply<T> {
         self.asker.as_ref().is_none_or(|asker| asker.strong_count() > 0)
     }
 
-    pub(crate) fn give(self, answer: T) {
+    pub(crate) fn send(self, answer: T) {
         (self.take)(answer);
     }
 }
@@ -76,7 +76,7 @@ pub type SubscriptionList = Vec<(Box<str>, SubscriptionRecord)>;
 
 /// Something that an operator wants to know. Sessions are meant by their [names](tautwire_session::session_name).
 #[derive(Debug)]
-pub enum Survey {
+pub enum AdminQuery {
     /// Some of the shard's sessions, in an order.
     Clients(ClientsQuery, Reply<ClientsPage>),
     /// One session; `None` where the shard has none of that name.
@@ -84,100 +84,102 @@ pub enum Survey {
     /// Subscriptions of one session: those behind a filter, at most so many of [`PAGE_MAX`].
     Subscriptions(Box<str>, Box<str>, usize, Reply<Option<SubscriptionList>>),
     /// Whether a message would reach a client.
-    Why(WhyQuery, Reply<Explained>),
+    Why(WhyQuery, Reply<Explanation>),
     /// Whether the broker would take a message. It goes to the shard of its publisher, where it names one.
-    Publish(Arc<Hypothesis>, Reply<Judged>),
+    Publish(Arc<HypotheticalPublish>, Reply<PublishDecision>),
     /// What a session of the shard is called; `None` where it has ended.
     Name(SessionKey, Reply<Option<Box<str>>>),
     /// Some of the retained messages, whichever shard they came by.
     Retained(RetainedQuery, Reply<RetainedPage>),
     /// The message that a topic retains.
-    RetainedMessage(Box<str>, Reply<Fetched>),
+    RetainedMessage(Box<str>, Reply<FetchedMessage>),
     /// Removes the retained messages that a filter covers.
-    RemoveRetained(Box<str>, Reply<Removed>),
+    RemoveRetained(Box<str>, Reply<RemovalResult>),
     /// Some levels of the tree of topics with retained messages.
     Topics(TopicsQuery, Reply<TopicLevels>),
     /// How often contracts were broken on this shard, and why.
-    Violations(Reply<ViolationBook>),
+    Violations(Reply<ViolationReport>),
 }
 
 /// One that takes several turns.
 #[derive(Debug)]
-pub(crate) enum UnderWay {
+pub(crate) enum RunningQuery {
     Clients(Search, Reply<ClientsPage>),
-    Why(Walk, Reply<Explained>),
+    Why(SubscriptionWalk, Reply<Explanation>),
     Retained(RetainedSearch, Reply<RetainedPage>),
-    Fetch(Fetch, Reply<Fetched>),
-    Remove(Removal, Reply<Removed>),
+    Fetch(Fetch, Reply<FetchedMessage>),
+    Remove(Removal, Reply<RemovalResult>),
     Topics(TopicSearch, Reply<TopicLevels>),
 }
 
-impl UnderWay {
+impl RunningQuery {
     /// Whether somebody may still wait for its answer. What removes messages goes on: that has been asked for, whoever hears of it.
     fn is_awaited(&self) -> bool {
         match self {
-            UnderWay::Clients(_, reply) => reply.is_awaited(),
-            UnderWay::Why(_, reply) => reply.is_awaited(),
-            UnderWay::Retained(_, reply) => reply.is_awaited(),
-            UnderWay::Fetch(_, reply) => reply.is_awaited(),
-            UnderWay::Topics(_, reply) => reply.is_awaited(),
-            UnderWay::Remove(..) => true,
+            RunningQuery::Clients(_, reply) => reply.is_awaited(),
+            RunningQuery::Why(_, reply) => reply.is_awaited(),
+            RunningQuery::Retained(_, reply) => reply.is_awaited(),
+            RunningQuery::Fetch(_, reply) => reply.is_awaited(),
+            RunningQuery::Topics(_, reply) => reply.is_awaited(),
+            RunningQuery::Remove(..) => true,
         }
     }
 }
 
 /// An answer for which only addresses are missing, which the surroundings know.
 #[derive(Debug)]
-enum Found {
+enum PendingAnswer {
     Clients(ClientsPage, Reply<ClientsPage>),
     Client(Box<ClientDetail>, Reply<Option<ClientDetail>>),
 }
 
-/// The surveys of a shard.
+/// The admin_queries of a shard.
 #[derive(Debug, Default)]
-pub(crate) struct Surveys {
+pub(crate) struct AdminQueries {
     under_way: usize,
-    found: Vec<Found>,
+    found: Vec<PendingAnswer>,
 }
 
 impl<J: Journal> Shard<J> {
-    /// Looks for what an operator wants to know. To be called from [`Surroundings::take_orders`].
+    /// Looks for what an operator wants to know. To be called from [`Io::run_commands`].
     ///
     /// Where too many look already, the reply is dropped.
-    pub fn survey(&mut self, survey: Survey, now_ms: u64) {
+    pub fn run_admin_query(&mut self, survey: AdminQuery, now_ms: u64) {
         self.state.clock.set(now_ms);
         match survey {
-            Survey::Clients(query, reply) => self.begin_survey(UnderWay::Clients(Search::new(query), reply)),
-            Survey::Why(query, reply) => self.begin_survey(UnderWay::Why(Walk::new(query), reply)),
-            Survey::Retained(query, reply) => {
+            AdminQuery::Clients(query, reply) => self.start_query(RunningQuery::Clients(Search::new(query), reply)),
+            AdminQuery::Why(query, reply) => self.start_query(RunningQuery::Why(SubscriptionWalk::new(query), reply)),
+            AdminQuery::Retained(query, reply) => {
                 let search = RetainedSearch::new(self.state.context.exchange(), query);
-                self.begin_survey(UnderWay::Retained(search, reply));
+                self.start_query(RunningQuery::Retained(search, reply));
             }
-            Survey::RetainedMessage(topic, reply) => self.begin_survey(UnderWay::Fetch(Fetch::new(topic), reply)),
-            Survey::RemoveRetained(filter, reply) => {
+            AdminQuery::RetainedMessage(topic, reply) => {
+                self.start_query(RunningQuery::Fetch(Fetch::new(topic), reply))
+            }
+            AdminQuery::RemoveRetained(filter, reply) => {
                 let removal = Removal::new(self.state.context.exchange(), &filter);
-                self.begin_survey(UnderWay::Remove(removal, reply));
+                self.start_query(RunningQuery::Remove(removal, reply));
             }
-            Survey::Topics(query, reply) => {
+            AdminQuery::Topics(query, reply) => {
                 let search = TopicSearch::new(self.state.context.exchange(), query);
-                self.begin_survey(UnderWay::Topics(search, reply));
+                self.start_query(RunningQuery::Topics(search, reply));
             }
-            Survey::Name(key, reply) => {
+            AdminQuery::Name(key, reply) => {
                 let session = self.state.sessions.at(&key);
-                reply.give(session.map(|session| self.state.sessions[session].name().into()));
+                reply.send(session.map(|session| self.state.sessions[session].name().into()));
             }
-            Survey::Publish(question, reply) => reply.give(self.judge_publish(&question)),
-            Survey::Violations(reply) => reply.give(self.state.config.violation_book().clone()),
-            Survey::Client(name, reply) => match self.state.sessions.find_of_client(&name) {
+            AdminQuery::Publish(question, reply) => reply.send(self.check_publish(&question)),
+            AdminQuery::Violations(reply) => reply.send(self.state.config.violation_book().clone()),
+            AdminQuery::Client(name, reply) => match self.state.sessions.find_client_session(&name) {
                 Some(session) => {
                     let detail = Box::new(self.state.client_detail(session));
-                    self.state.admin_queries.found.push(Found::Client(detail, reply));
+                    self.state.admin_queries.found.push(PendingAnswer::Client(detail, reply));
                 }
-                None => reply.give(None),
+                None => reply.send(None),
             },
-            Survey::Subscriptions(name, after, limit, reply) => {
-                let session = self.state.sessions.find_of_client(&name);
-                reply.give(session.map(|session| {
+            AdminQuery::Subscriptions(name, after, limit, reply) => {
+                let session = self.state.sessions.find_client_session(&name);
+                reply.send(session.map(|session| {
                     let all = self.state.sessions[session].subscriptions();
                     let some = all.after(&after).take(limit.min(PAGE_MAX));
                     some.map(|(filter, record)| (filter.into(), record)).collect()
@@ -186,109 +188,112 @@ impl<J: Journal> Shard<J> {
         }
     }
 
-    fn begin_survey(&mut self, survey: UnderWay) {
-        if self.state.admin_queries.under_way < SURVEYS_MAX {
+    fn start_query(&mut self, survey: RunningQuery) {
+        if self.state.admin_queries.under_way < ADMIN_QUERIES_MAX {
             self.state.admin_queries.under_way += 1;
-            self.begin(Job::Survey(Box::new(survey)));
+            self.begin(Job::AdminQuery(Box::new(survey)));
         } else {
             self.state.counters().orders_refused.add(1);
         }
     }
 
     /// One slice of a survey, and how many steps it took.
-    pub(crate) fn go_on_surveying(&mut self, survey: UnderWay) -> (Slice, usize) {
+    pub(crate) fn continue_query(&mut self, survey: RunningQuery) -> (JobProgress, usize) {
         let state = &mut self.state;
         if !survey.is_awaited() {
             state.counters().surveys_abandoned.add(1);
             state.admin_queries.under_way -= 1;
-            return (Slice::Done, 1);
+            return (JobProgress::Done, 1);
         }
         let (left, steps) = match survey {
-            UnderWay::Clients(mut search, reply) => match search.go_on(state) {
+            RunningQuery::Clients(mut search, reply) => match search.advance(state) {
                 steps if search.is_done() => {
                     let page = search.finish(state);
-                    state.admin_queries.found.push(Found::Clients(page, reply));
+                    state.admin_queries.found.push(PendingAnswer::Clients(page, reply));
                     (None, steps)
                 }
-                steps => (Some(UnderWay::Clients(search, reply)), steps),
+                steps => (Some(RunningQuery::Clients(search, reply)), steps),
             },
-            UnderWay::Why(mut walk, reply) => match walk.go_on(state) {
+            RunningQuery::Why(mut walk, reply) => match walk.advance(state) {
                 steps if walk.is_done() => {
-                    reply.give(walk.explain(self));
+                    reply.send(walk.explain(self));
                     (None, steps)
                 }
-                steps => (Some(UnderWay::Why(walk, reply)), steps),
+                steps => (Some(RunningQuery::Why(walk, reply)), steps),
             },
-            UnderWay::Retained(mut search, reply) => match search.go_on(state.context.exchange(), state.clock.now_ms())
-            {
-                steps if search.is_done() => {
-                    reply.give(search.finish());
-                    (None, steps)
+            RunningQuery::Retained(mut search, reply) => {
+                match search.advance(state.context.exchange(), state.clock.now_ms()) {
+                    steps if search.is_done() => {
+                        reply.send(search.finish());
+                        (None, steps)
+                    }
+                    steps => (Some(RunningQuery::Retained(search, reply)), steps),
                 }
-                steps => (Some(UnderWay::Retained(search, reply)), steps),
-            },
-            UnderWay::Topics(mut search, reply) => match search.go_on(state.context.exchange(), state.clock.now_ms()) {
-                steps if search.is_done() => {
-                    reply.give(search.finish());
-                    (None, steps)
+            }
+            RunningQuery::Topics(mut search, reply) => {
+                match search.advance(state.context.exchange(), state.clock.now_ms()) {
+                    steps if search.is_done() => {
+                        reply.send(search.finish());
+                        (None, steps)
+                    }
+                    steps => (Some(RunningQuery::Topics(search, reply)), steps),
                 }
-                steps => (Some(UnderWay::Topics(search, reply)), steps),
-            },
-            UnderWay::Remove(mut removal, reply) => match self.go_on_removing(&mut removal) {
+            }
+            RunningQuery::Remove(mut removal, reply) => match self.go_on_removing(&mut removal) {
                 steps if removal.is_done() => {
-                    reply.give(removal.finish());
+                    reply.send(removal.finish());
                     (None, steps)
                 }
-                steps => (Some(UnderWay::Remove(removal, reply)), steps),
+                steps => (Some(RunningQuery::Remove(removal, reply)), steps),
             },
-            UnderWay::Fetch(mut fetch, reply) => {
+            RunningQuery::Fetch(mut fetch, reply) => {
                 match fetch.look(state) {
-                    Ok(fetched) => reply.give(fetched),
+                    Ok(fetched) => reply.send(fetched),
                     // It goes on when the message has been read.
                     Err(cold) => {
                         state.read_to_show(fetch, reply, cold);
-                        return (Slice::Done, 1);
+                        return (JobProgress::Done, 1);
                     }
                 }
                 (None, 1)
             }
         };
         match left {
-            Some(left) => (Slice::Unfinished(Job::Survey(Box::new(left))), steps),
+            Some(left) => (JobProgress::Unfinished(Job::AdminQuery(Box::new(left))), steps),
             None => {
                 self.state.admin_queries.under_way -= 1;
-                (Slice::Done, steps)
+                (JobProgress::Done, steps)
             }
         }
     }
 
     /// Asks the surroundings for the addresses that answers lack, and gives the answers.
     #[inline]
-    pub(crate) fn answer_surveys(&mut self, surroundings: &mut impl Surroundings<J>) {
+    pub(crate) fn answer_admin_queries(&mut self, io: &mut impl Io<J>) {
         if !self.state.admin_queries.found.is_empty() {
-            self.answer_all(surroundings);
+            self.answer_all(io);
         }
     }
 
     #[cold]
-    fn answer_all(&mut self, surroundings: &mut impl Surroundings<J>) {
+    fn answer_all(&mut self, io: &mut impl Io<J>) {
         let mut complete = |summary: &mut ClientSummary, id: Option<ConnectionId>| {
             if let (Some(id), Some(connection)) = (id, &mut summary.connection)
                 && connection.peer.is_none()
             {
-                connection.peer = surroundings.peer(id);
+                connection.peer = io.peer(id);
             }
         };
         for found in std::mem::take(&mut self.state.admin_queries.found) {
             match found {
-                Found::Clients(mut page, reply) => {
+                PendingAnswer::Clients(mut page, reply) => {
                     page.clients.iter_mut().for_each(|(_, summary)| complete(summary, summary.id));
-                    reply.give(page);
+                    reply.send(page);
                 }
-                Found::Client(mut detail, reply) => {
+                PendingAnswer::Client(mut detail, reply) => {
                     let id = detail.summary.id;
                     complete(&mut detail.summary, id);
-                    reply.give(Some(*detail));
+                    reply.send(Some(*detail));
                 }
             }
         }

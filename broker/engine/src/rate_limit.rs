@@ -5,8 +5,8 @@ use tautwire_session::Journal;
 
 use crate::authentication::identity_of;
 use crate::connections::PauseReason;
-use crate::jobs::{Job, SLICE_STEPS, Slice};
-use crate::place::{ConnectionIndex, SessionIndex};
+use crate::index::{ConnectionIndex, SessionIndex};
+use crate::jobs::{JOB_SLICE_STEPS, Job, JobProgress};
 use crate::quotas::PublishBucket;
 use crate::shard::Shard;
 use crate::state::ShardState;
@@ -19,25 +19,25 @@ impl<J: Journal> ShardState<J> {
         let is_limited = quota_state.quotas().of_user.is_limited();
         let identity = identity_of(connections[index].auth_state()).filter(|_| is_limited);
         let user = identity.and_then(|identity| identity.user.clone());
-        sessions.place(session).belong_to(|session| {
+        sessions.entry(session).assign_user(|session| {
             let user = user?;
-            let owner = context.exchange().retained_owner(&name_of_user(&user));
+            let owner = context.exchange().retained_owner(&retained_owner_of_user(&user));
             Some(quota_state.user_usage_of(&user, owner, session, clock.now_ms()))
         });
     }
 
     /// The client of a session has come: its rate is what it left when it was here last.
-    pub(crate) fn begin_pacing(&mut self, index: ConnectionIndex, session: SessionIndex) {
+    pub(crate) fn start_rate_limit(&mut self, index: ConnectionIndex, session: SessionIndex) {
         if let Some(bucket) = self.quota_state.take_bucket(self.sessions[session].name(), self.clock.now_ms()) {
             self.connections[index].set_publish_bucket(bucket);
         }
     }
 
     /// The client of a connection is about to part from it.
-    pub(crate) fn end_pacing(&mut self, index: ConnectionIndex) {
+    pub(crate) fn stop_rate_limit(&mut self, index: ConnectionIndex) {
         let Some(session) = self.connections[index].session() else { return };
         if let Some((bucket, resumes_at_ms)) = self.connections[index].clear_publish_bucket() {
-            self.paused_readers.forget_rate(resumes_at_ms, self.connections.id(index));
+            self.paused_readers.remove_rate(resumes_at_ms, self.connections.id(index));
             self.quota_state.store_bucket(self.sessions[session].name(), bucket, self.clock.now_ms());
         }
     }
@@ -45,7 +45,7 @@ impl<J: Journal> ShardState<J> {
     /// Counts a PUBLISH of `length` bytes against the client's rate, or does not read from the client until it may go; says
     /// whether that is so.
     #[cold]
-    pub(crate) fn brake_for_rate(&mut self, index: ConnectionIndex, length: usize) -> bool {
+    pub(crate) fn pause_for_rate(&mut self, index: ConnectionIndex, length: usize) -> bool {
         let now_ms = self.clock.now_ms();
         let quotas = self.quota_state.quotas();
         let (rates, rates_of_user) = (quotas.publish, quotas.of_user.publish);
@@ -70,7 +70,7 @@ impl<J: Journal> ShardState<J> {
 
     /// A PUBLISH was not let through for another reason, and is brought again.
     #[cold]
-    pub(crate) fn give_back_rate(&mut self, index: ConnectionIndex, length: usize) {
+    pub(crate) fn refund_rate(&mut self, index: ConnectionIndex, length: usize) {
         if let Some(bucket) = self.connections[index].bucket() {
             bucket.refund(length);
         }
@@ -81,24 +81,24 @@ impl<J: Journal> ShardState<J> {
 
     /// Hears those again who may go on. To be called once a turn.
     #[inline]
-    pub(crate) fn hear_those_who_may_publish(&mut self) {
+    pub(crate) fn resume_rate_limited(&mut self) {
         if self.paused_readers.is_due_for_rate(self.clock.now_ms()) {
-            self.hear_all_who_may_publish();
+            self.resume_due_rate_limited();
         }
     }
 
     #[cold]
-    fn hear_all_who_may_publish(&mut self) {
-        self.hear_those_who_wait_until(self.clock.now_ms());
+    fn resume_due_rate_limited(&mut self) {
+        self.resume_rate_limited_until(self.clock.now_ms());
     }
 
     /// By another rate, they may go on sooner.
     #[cold]
-    pub(crate) fn hear_all_who_wait_for_their_rate(&mut self) {
-        self.hear_those_who_wait_until(u64::MAX);
+    pub(crate) fn resume_all_rate_limited(&mut self) {
+        self.resume_rate_limited_until(u64::MAX);
     }
 
-    fn hear_those_who_wait_until(&mut self, at_ms: u64) {
+    fn resume_rate_limited_until(&mut self, at_ms: u64) {
         while let Some(id) = self.paused_readers.next_for_rate(at_ms) {
             self.resume_reading(id, PauseReason::Rate);
         }
@@ -107,9 +107,9 @@ impl<J: Journal> ShardState<J> {
 
 impl<J: Journal> Shard<J> {
     /// There are quotas of users from now on: what the sessions of connections from place `next` on hold is counted for their users.
-    pub(crate) fn count_for_users(&mut self, next: usize) -> (Slice, usize) {
+    pub(crate) fn count_for_users(&mut self, next: usize) -> (JobProgress, usize) {
         let mut places = self.state.connections.indices().skip(next);
-        let slice: Vec<ConnectionIndex> = places.by_ref().take(SLICE_STEPS).collect();
+        let slice: Vec<ConnectionIndex> = places.by_ref().take(JOB_SLICE_STEPS).collect();
         let is_last = places.next().is_none();
         for index in &slice {
             if let Some(session) = self.state.connections[*index].session() {
@@ -117,12 +117,15 @@ impl<J: Journal> Shard<J> {
             }
         }
         let steps = slice.len().max(1);
-        (if is_last { Slice::Done } else { Slice::Unfinished(Job::CountForUsers(next + slice.len())) }, steps)
+        (
+            if is_last { JobProgress::Done } else { JobProgress::Unfinished(Job::CountForUsers(next + slice.len())) },
+            steps,
+        )
     }
 }
 
 /// What a user's retained messages are known by: no session is called that, as a Client Identifier has no U+0000 [MQTT-1.5.4-2].
-fn name_of_user(user: &str) -> String {
+fn retained_owner_of_user(user: &str) -> String {
     format!("\0user\0{user}")
 }
 
@@ -193,7 +196,7 @@ mod tests {
         let id = connect(&mut shard);
         assert_eq!(receive(&mut shard, id, &PUBLISH.repeat(2)), PUBLISH.len());
         assert_eq!(shard.state.paused_readers.next_retry_ms(), Some(NOW_MS + 1_000));
-        shard.lost(id, NOW_MS);
+        shard.connection_lost(id, NOW_MS);
         assert_eq!(shard.state.paused_readers.next_retry_ms(), None);
         let id = connect(&mut shard);
         assert_eq!(receive(&mut shard, id, &PUBLISH), 0);

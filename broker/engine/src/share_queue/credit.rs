@@ -6,8 +6,8 @@ use tautwire_protocol::QoS;
 use tautwire_router::{GroupNews, MemberNews, SessionKey};
 use tautwire_session::{Journal, PendingMessage};
 
+use crate::index::SessionIndex;
 use crate::mutant::{Mutant, is};
-use crate::place::SessionIndex;
 use crate::publish_packets::OutgoingPublish;
 use crate::state::ShardState;
 
@@ -18,23 +18,23 @@ impl<J: Journal> ShardState<J> {
     /// Sends what waits for the client of `session`, as far as the client's window and output allow, and grants what room is left to its
     /// shared subscriptions.
     #[inline]
-    pub(crate) fn pump(&mut self, session: SessionIndex) {
+    pub(crate) fn send_pending(&mut self, session: SessionIndex) {
         if let Some(index) = self.sessions.connection(session)
             && (self.sessions.has_unsent(session) || self.connections[index].has_replays())
         {
             self.fill_window(session, index);
         }
-        if self.sessions.room(session).is_some() {
-            self.update_room(session);
+        if self.sessions.member_credit(session).is_some() {
+            self.update_credit(session);
         }
     }
 
     /// Grants the room that a member of shared subscriptions has now, and reports it where messages wait for it.
     #[cold]
     #[inline(never)]
-    pub(crate) fn update_room(&mut self, session: SessionIndex) {
-        let Some(room) = self.sessions.room(session).cloned() else { return };
-        if !room.grant(self.free_places(session)) || self.is_in_cluster() {
+    pub(crate) fn update_credit(&mut self, session: SessionIndex) {
+        let Some(room) = self.sessions.member_credit(session).cloned() else { return };
+        if !room.grant(self.available_credit(session)) || self.is_in_cluster() {
             return;
         }
         let member = self.sessions.key(session);
@@ -48,10 +48,10 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// Goes on with members that have room for more queues than were told of it.
-    pub(crate) fn answer_more_queues(&mut self) {
+    pub(crate) fn report_to_more_queues(&mut self) {
         for member in std::mem::take(&mut self.share_queues.unanswered) {
             if let Some(session) = self.sessions.at(&member) {
-                self.update_room(session);
+                self.update_credit(session);
             }
         }
     }
@@ -63,7 +63,7 @@ impl<J: Journal> ShardState<J> {
         }
         let shard = self.queue_shard(share);
         if shard == self.context.shard() {
-            return self.hear_of_room(share, member);
+            return self.handle_member_credit(share, member);
         }
         let read_at_us = self.latency_recorder.read_at_us();
         let ShardState { outboxes, memory, .. } = self;
@@ -74,7 +74,7 @@ impl<J: Journal> ShardState<J> {
 
     /// How many messages of shared subscriptions the client of a session may be sent now. They do not wait in the session's queue, where
     /// other members could not take them.
-    fn free_places(&mut self, session: SessionIndex) -> usize {
+    fn available_credit(&mut self, session: SessionIndex) -> usize {
         let Some(index) = self.sessions.connection(session) else { return 0 };
         if !self.connections[index].is_open() {
             return 0;
@@ -84,7 +84,7 @@ impl<J: Journal> ShardState<J> {
         }
         // What is on its way must find room when it arrives.
         let pending_bytes = self.connections[index].pending_bytes();
-        if pending_bytes > 0 && pending_bytes + self.transit_max_bytes() > self.memory.output_max_bytes() {
+        if pending_bytes > 0 && pending_bytes + self.in_transit_max_bytes() > self.memory.output_max_bytes() {
             return 0;
         }
         let send_maximum = usize::from(self.connections[index].connect_parameters().send_maximum);
@@ -92,7 +92,7 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// Whether a message that was picked for a member can be sent to it at once. Otherwise it goes to the queue of its group.
-    pub(crate) fn may_start_shared(&mut self, session: SessionIndex, delivery: &PendingMessage) -> bool {
+    pub(crate) fn can_start_shared(&mut self, session: SessionIndex, delivery: &PendingMessage) -> bool {
         if delivery.qos == QoS::AtMostOnce || self.is_in_cluster() {
             return true;
         }
@@ -105,12 +105,12 @@ impl<J: Journal> ShardState<J> {
     #[cold]
     pub(crate) fn return_to_group(&mut self, session: SessionIndex, delivery: &PendingMessage) {
         // Until something is acknowledged, or the client has taken output, it would be the same again.
-        if let Some(room) = self.sessions.room(session) {
+        if let Some(room) = self.sessions.member_credit(session) {
             room.grant(0);
         }
         let group = delivery.share.as_ref().and_then(|share| self.context.exchange().group(share));
         match (group, delivery.message.hot()) {
-            (Some(group), Some(message)) => self.wait_for_member(&group, &mut OutgoingPublish::of(message)),
+            (Some(group), Some(message)) => self.enqueue_for_member(&group, &mut OutgoingPublish::of(message)),
             _ => self.counters().dropped_no_member.add(1),
         }
     }

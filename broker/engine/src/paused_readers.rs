@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use tautwire_router::ShardIndex;
 
-use crate::place::ConnectionId;
+use crate::index::ConnectionId;
 
 /// How often those who wait for memory are heard again, to see whether there is some.
 const RETRY_MS: u64 = 100;
@@ -17,7 +17,7 @@ const RETRIES_MAX: usize = 64;
 
 /// A connection that is not read from although its packet is not whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Partial {
+pub(crate) struct PartialPacket {
     pub(crate) id: ConnectionId,
     /// When the packet began.
     pub(crate) since_ms: u64,
@@ -27,26 +27,26 @@ pub(crate) struct Partial {
 
 /// The connections that wait.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct PausedReaders {
     /// With the shard for which each waits.
-    for_transit: Vec<(ShardIndex, ConnectionId)>,
+    for_shard: Vec<(ShardIndex, ConnectionId)>,
     for_fan_out: Vec<ConnectionId>,
     /// Batches of other shards are not taken while those stand in line who are to get what an earlier one brought.
-    batches: bool,
+    batches_paused: bool,
     for_memory: VecDeque<ConnectionId>,
     /// When those who wait for memory are heard again.
     retry_ms: u64,
     /// Those whose packet is not whole, the longest waiting first.
-    for_input: VecDeque<Partial>,
+    for_input: VecDeque<PartialPacket>,
     /// When they are read from again if there is room.
     input_retry_ms: u64,
     /// The one of them that may take more than there is room for.
-    first: Option<Partial>,
+    priority: Option<PartialPacket>,
     for_log: Vec<ConnectionId>,
     /// The longest waiting first.
-    for_cold: VecDeque<ConnectionId>,
+    for_spill: VecDeque<ConnectionId>,
     /// The longest waiting first.
-    for_forms: VecDeque<ConnectionId>,
+    for_transcoding: VecDeque<ConnectionId>,
     /// Those who publish too fast, by when they may go on.
     for_rate: BTreeSet<(u64, ConnectionId)>,
     /// When the first of them may.
@@ -56,65 +56,65 @@ pub(crate) struct Waiting {
 /// A moment that does not come.
 const NEVER_MS: u64 = u64::MAX;
 
-impl Default for Waiting {
-    fn default() -> Waiting {
-        Waiting {
-            for_transit: Vec::new(),
+impl Default for PausedReaders {
+    fn default() -> PausedReaders {
+        PausedReaders {
+            for_shard: Vec::new(),
             for_fan_out: Vec::new(),
-            batches: false,
+            batches_paused: false,
             for_memory: VecDeque::new(),
             retry_ms: 0,
             for_input: VecDeque::new(),
             input_retry_ms: 0,
-            first: None,
+            priority: None,
             for_log: Vec::new(),
-            for_cold: VecDeque::new(),
-            for_forms: VecDeque::new(),
+            for_spill: VecDeque::new(),
+            for_transcoding: VecDeque::new(),
             for_rate: BTreeSet::new(),
             next_rate_ms: NEVER_MS,
         }
     }
 }
 
-impl Waiting {
+impl PausedReaders {
     // For another shard to take what is meant for it.
 
-    pub(crate) fn wait_for_transit(&mut self, shard: ShardIndex, id: ConnectionId) {
-        self.for_transit.push((shard, id));
+    pub(crate) fn wait_for_shard(&mut self, shard: ShardIndex, id: ConnectionId) {
+        self.for_shard.push((shard, id));
     }
 
     #[inline]
-    pub(crate) fn any_for_transit(&self) -> bool {
-        !self.for_transit.is_empty()
+    pub(crate) fn any_for_shard(&self) -> bool {
+        !self.for_shard.is_empty()
     }
 
     /// Whether somebody waits for a shard to which the way is not full.
     pub(crate) fn any_ready(&self, is_full_to: impl Fn(ShardIndex) -> bool) -> bool {
-        self.for_transit.iter().any(|(shard, _)| !is_full_to(*shard))
+        self.for_shard.iter().any(|(shard, _)| !is_full_to(*shard))
     }
 
     /// Those who wait for a shard to which the way is not full do so no more.
-    pub(crate) fn end_of_transit(&mut self, is_full_to: impl Fn(ShardIndex) -> bool) -> Vec<ConnectionId> {
-        let ready = self.for_transit.extract_if(.., |(shard, _)| !is_full_to(*shard));
+    pub(crate) fn take_ready_for_shard(&mut self, is_full_to: impl Fn(ShardIndex) -> bool) -> Vec<ConnectionId> {
+        let ready = self.for_shard.extract_if(.., |(shard, _)| !is_full_to(*shard));
         ready.map(|(_, id)| id).collect()
     }
 
     // For a turn that has time to turn payloads into other formats.
 
     pub(crate) fn pause_for_transcoding(&mut self, id: ConnectionId) {
-        self.for_forms.push_back(id);
+        self.for_transcoding.push_back(id);
     }
 
     /// Whether anybody waits.
     #[inline]
-    pub(crate) fn any_for_forms(&self) -> bool {
-        !self.for_forms.is_empty()
+    pub(crate) fn any_for_transcoding(&self) -> bool {
+        !self.for_transcoding.is_empty()
     }
 
     /// Who waits longest does so no more.
     #[inline]
-    pub(crate) fn next_for_forms(&mut self) -> Option<ConnectionId> {
-        self.for_forms.pop_front()
+    pub(crate) fn next_for_transcoding(&mut self) -> Option<ConnectionId> {
+        self.for_transcoding.pop_front()
     }
 
     // For those who stand in line for a fan-out to be written to.
@@ -123,14 +123,14 @@ impl Waiting {
         self.for_fan_out.push(id);
     }
 
-    pub(crate) fn hold_batches(&mut self) {
-        self.batches = true;
+    pub(crate) fn pause_batches(&mut self) {
+        self.batches_paused = true;
     }
 
     /// Whether batches of other shards are taken now.
     #[inline]
-    pub(crate) fn takes_batches(&self) -> bool {
-        !self.batches
+    pub(crate) fn accepts_batches(&self) -> bool {
+        !self.batches_paused
     }
 
     /// How many connections wait.
@@ -141,12 +141,12 @@ impl Waiting {
     /// Whether anybody waits, or batches do.
     #[inline]
     pub(crate) fn any_for_fan_out(&self) -> bool {
-        self.batches || !self.for_fan_out.is_empty()
+        self.batches_paused || !self.for_fan_out.is_empty()
     }
 
     /// Nobody stands in line any more.
-    pub(crate) fn end_of_fan_out(&mut self) -> Vec<ConnectionId> {
-        self.batches = false;
+    pub(crate) fn take_for_fan_out(&mut self) -> Vec<ConnectionId> {
+        self.batches_paused = false;
         std::mem::take(&mut self.for_fan_out)
     }
 
@@ -190,37 +190,37 @@ impl Waiting {
     }
 
     /// It does.
-    pub(crate) fn end_of_log(&mut self) -> Vec<ConnectionId> {
+    pub(crate) fn take_for_log(&mut self) -> Vec<ConnectionId> {
         std::mem::take(&mut self.for_log)
     }
 
     // For the store of cold messages to write more.
 
-    pub(crate) fn wait_for_cold(&mut self, id: ConnectionId) {
-        self.for_cold.push_back(id);
+    pub(crate) fn wait_for_spill(&mut self, id: ConnectionId) {
+        self.for_spill.push_back(id);
     }
 
     #[inline]
-    pub(crate) fn any_for_cold(&self) -> bool {
-        !self.for_cold.is_empty()
+    pub(crate) fn any_for_spill(&self) -> bool {
+        !self.for_spill.is_empty()
     }
 
     /// Who waits longest does so no more.
-    pub(crate) fn next_for_cold(&mut self) -> Option<ConnectionId> {
-        self.for_cold.pop_front()
+    pub(crate) fn next_for_spill(&mut self) -> Option<ConnectionId> {
+        self.for_spill.pop_front()
     }
 
     // For a rate to allow more.
 
     pub(crate) fn wait_for_rate(&mut self, at_ms: u64, id: ConnectionId) {
         self.for_rate.insert((at_ms, id));
-        self.note_next_rate();
+        self.update_next_rate();
     }
 
     /// The connection ends.
-    pub(crate) fn forget_rate(&mut self, at_ms: u64, id: ConnectionId) {
+    pub(crate) fn remove_rate(&mut self, at_ms: u64, id: ConnectionId) {
         self.for_rate.remove(&(at_ms, id));
-        self.note_next_rate();
+        self.update_next_rate();
     }
 
     /// Whether somebody may go on now.
@@ -233,17 +233,17 @@ impl Waiting {
     pub(crate) fn next_for_rate(&mut self, now_ms: u64) -> Option<ConnectionId> {
         self.for_rate.first().filter(|(at_ms, _)| *at_ms <= now_ms)?;
         let next = self.for_rate.pop_first();
-        self.note_next_rate();
+        self.update_next_rate();
         next.map(|(_, id)| id)
     }
 
-    fn note_next_rate(&mut self) {
+    fn update_next_rate(&mut self) {
         self.next_rate_ms = self.for_rate.first().map_or(NEVER_MS, |(at_ms, _)| *at_ms);
     }
 
     // For memory that the rest of a packet takes.
 
-    pub(crate) fn wait_for_input(&mut self, partial: Partial) {
+    pub(crate) fn wait_for_input(&mut self, partial: PartialPacket) {
         let at = self.for_input.partition_point(|other| other.since_ms <= partial.since_ms);
         self.for_input.insert(at, partial);
     }
@@ -272,18 +272,18 @@ impl Waiting {
     }
 
     /// The one that may take more than there is room for, if one was told so.
-    pub(crate) fn first(&self) -> Option<Partial> {
-        self.first
+    pub(crate) fn priority(&self) -> Option<PartialPacket> {
+        self.priority
     }
 
     /// Whether it is this one, still with the same packet.
-    pub(crate) fn goes_first(&self, partial: &Partial) -> bool {
-        self.first.is_some_and(|first| first.id == partial.id && first.since_ms == partial.since_ms)
+    pub(crate) fn has_priority(&self, partial: &PartialPacket) -> bool {
+        self.priority.is_some_and(|first| first.id == partial.id && first.since_ms == partial.since_ms)
     }
 
     /// Lets the longest waiting take more than there is room for, or goes on with `first`, who may already. Gives the one to read
     /// from again.
-    pub(crate) fn next_first(&mut self, first: Option<Partial>) -> Option<ConnectionId> {
+    pub(crate) fn next_priority(&mut self, first: Option<PartialPacket>) -> Option<ConnectionId> {
         let next = match first {
             None => self.for_input.pop_front(),
             Some(first) => {
@@ -291,7 +291,7 @@ impl Waiting {
                 self.for_input.remove(at)
             }
         };
-        self.first = next;
+        self.priority = next;
         next.map(|next| next.id)
     }
 }
@@ -306,68 +306,71 @@ mod tests {
 
     #[test]
     fn whoever_waits_for_memory_tries_again_from_time_to_time_and_not_all_at_once() {
-        let mut waiting = Waiting::default();
-        assert_eq!((waiting.next_retry_ms(), waiting.retries(1_000)), (None, Vec::new()));
+        let mut paused_readers = PausedReaders::default();
+        assert_eq!((paused_readers.next_retry_ms(), paused_readers.retries(1_000)), (None, Vec::new()));
         for index in 0..RETRIES_MAX as u32 + 1 {
-            waiting.pause_for_memory(id(index));
+            paused_readers.pause_for_memory(id(index));
         }
-        assert_eq!(waiting.retries(1_000).len(), RETRIES_MAX);
-        assert_eq!(waiting.next_retry_ms(), Some(1_000 + RETRY_MS));
-        assert_eq!(waiting.retries(1_000 + RETRY_MS - 1), []);
-        assert_eq!(waiting.retries(1_000 + RETRY_MS), [id(RETRIES_MAX as u32)]);
-        assert_eq!(waiting.next_retry_ms(), None);
+        assert_eq!(paused_readers.retries(1_000).len(), RETRIES_MAX);
+        assert_eq!(paused_readers.next_retry_ms(), Some(1_000 + RETRY_MS));
+        assert_eq!(paused_readers.retries(1_000 + RETRY_MS - 1), []);
+        assert_eq!(paused_readers.retries(1_000 + RETRY_MS), [id(RETRIES_MAX as u32)]);
+        assert_eq!(paused_readers.next_retry_ms(), None);
     }
 
     #[test]
     fn packets_that_are_not_whole_go_on_where_there_is_room_the_oldest_first() {
-        let mut waiting = Waiting::default();
+        let mut paused_readers = PausedReaders::default();
         for (index, since_ms, wanted_bytes) in [(1, 30, 100), (2, 10, 300), (3, 20, 50)] {
-            waiting.wait_for_input(Partial { id: id(index), since_ms, wanted_bytes });
+            paused_readers.wait_for_input(PartialPacket { id: id(index), since_ms, wanted_bytes });
         }
-        assert_eq!(waiting.input_retries(1_000, 299), [], "there is no room for the oldest");
-        assert_eq!(waiting.next_retry_ms(), Some(1_000 + RETRY_MS));
-        assert_eq!(waiting.input_retries(1_000 + RETRY_MS, 350), [id(2), id(3)]);
-        assert_eq!(waiting.next_first(None), Some(id(1)));
-        let partial = Partial { id: id(1), since_ms: 30, wanted_bytes: 60 };
-        assert!(waiting.goes_first(&partial));
-        assert!(!waiting.goes_first(&Partial { since_ms: 31, ..partial }), "that is another packet");
+        assert_eq!(paused_readers.input_retries(1_000, 299), [], "there is no room for the oldest");
+        assert_eq!(paused_readers.next_retry_ms(), Some(1_000 + RETRY_MS));
+        assert_eq!(paused_readers.input_retries(1_000 + RETRY_MS, 350), [id(2), id(3)]);
+        assert_eq!(paused_readers.next_priority(None), Some(id(1)));
+        let partial = PartialPacket { id: id(1), since_ms: 30, wanted_bytes: 60 };
+        assert!(paused_readers.has_priority(&partial));
+        assert!(!paused_readers.has_priority(&PartialPacket { since_ms: 31, ..partial }), "that is another packet");
         // It has taken all there is, and waits like others.
-        waiting.wait_for_input(Partial { id: id(4), since_ms: 5, wanted_bytes: 1 });
-        waiting.wait_for_input(partial);
-        assert_eq!(waiting.next_first(waiting.first()), Some(id(1)));
-        assert_eq!(waiting.next_first(waiting.first()), None, "it is being read from");
-        assert_eq!(waiting.next_first(None), Some(id(4)));
-        assert_eq!((waiting.next_first(None), waiting.first(), waiting.next_retry_ms()), (None, None, None));
+        paused_readers.wait_for_input(PartialPacket { id: id(4), since_ms: 5, wanted_bytes: 1 });
+        paused_readers.wait_for_input(partial);
+        assert_eq!(paused_readers.next_priority(paused_readers.priority()), Some(id(1)));
+        assert_eq!(paused_readers.next_priority(paused_readers.priority()), None, "it is being read from");
+        assert_eq!(paused_readers.next_priority(None), Some(id(4)));
+        assert_eq!(
+            (paused_readers.next_priority(None), paused_readers.priority(), paused_readers.next_retry_ms()),
+            (None, None, None)
+        );
     }
 
     #[test]
     fn whoever_publishes_too_fast_goes_on_at_the_moment_set_and_not_before() {
-        let mut waiting = Waiting::default();
+        let mut paused_readers = PausedReaders::default();
         for (at_ms, index) in [(1_300, 1), (1_100, 2), (1_200, 3)] {
-            waiting.wait_for_rate(at_ms, id(index));
+            paused_readers.wait_for_rate(at_ms, id(index));
         }
-        assert_eq!((waiting.next_retry_ms(), waiting.next_for_rate(1_099)), (Some(1_100), None));
-        waiting.forget_rate(1_200, id(3));
-        assert_eq!(waiting.next_for_rate(1_300), Some(id(2)));
-        assert_eq!(waiting.next_for_rate(1_300), Some(id(1)));
-        assert_eq!((waiting.next_for_rate(1_300), waiting.next_retry_ms()), (None, None));
+        assert_eq!((paused_readers.next_retry_ms(), paused_readers.next_for_rate(1_099)), (Some(1_100), None));
+        paused_readers.remove_rate(1_200, id(3));
+        assert_eq!(paused_readers.next_for_rate(1_300), Some(id(2)));
+        assert_eq!(paused_readers.next_for_rate(1_300), Some(id(1)));
+        assert_eq!((paused_readers.next_for_rate(1_300), paused_readers.next_retry_ms()), (None, None));
     }
 
     #[test]
     fn reasons_end_one_by_one() {
-        let mut waiting = Waiting::default();
+        let mut paused_readers = PausedReaders::default();
         let (full, other) = (ShardIndex(1), ShardIndex(2));
-        waiting.wait_for_transit(full, id(1));
-        waiting.wait_for_transit(other, id(3));
-        waiting.wait_for_fan_out(id(2));
-        waiting.hold_batches();
-        assert!(waiting.any_ready(|shard| shard == full));
-        assert!(waiting.any_for_fan_out() && !waiting.takes_batches());
-        assert_eq!(waiting.end_of_fan_out(), [id(2)]);
-        assert!(waiting.takes_batches() && !waiting.any_for_fan_out());
-        assert_eq!(waiting.end_of_transit(|shard| shard == full), [id(3)]);
-        assert!(!waiting.any_ready(|shard| shard == full));
-        assert_eq!(waiting.end_of_transit(|_| false), [id(1)]);
-        assert!(!waiting.any_ready(|_| false));
+        paused_readers.wait_for_shard(full, id(1));
+        paused_readers.wait_for_shard(other, id(3));
+        paused_readers.wait_for_fan_out(id(2));
+        paused_readers.pause_batches();
+        assert!(paused_readers.any_ready(|shard| shard == full));
+        assert!(paused_readers.any_for_fan_out() && !paused_readers.accepts_batches());
+        assert_eq!(paused_readers.take_for_fan_out(), [id(2)]);
+        assert!(paused_readers.accepts_batches() && !paused_readers.any_for_fan_out());
+        assert_eq!(paused_readers.take_ready_for_shard(|shard| shard == full), [id(3)]);
+        assert!(!paused_readers.any_ready(|shard| shard == full));
+        assert_eq!(paused_readers.take_ready_for_shard(|_| false), [id(1)]);
+        assert!(!paused_readers.any_ready(|_| false));
     }
 }

@@ -7,9 +7,9 @@ pub(crate) type NonZeroMs = NonZeroU64;
 
 /// When the timer of a place comes up. It belongs to the place and survives who has it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Alarm(Option<NonZeroMs>);
+pub(crate) struct TimerState(Option<NonZeroMs>);
 
-impl Alarm {
+impl TimerState {
     /// Sets the timer to `at_ms`, unless it comes up sooner anyway; says whether it must be set.
     pub(crate) fn arm(&mut self, at_ms: u64) -> bool {
         let sooner = self.0.is_none_or(|armed| armed.get() > at_ms);
@@ -38,7 +38,7 @@ pub struct ConnectionId {
     pub generation: u32,
 }
 
-macro_rules! place {
+macro_rules! index_type {
     ($(#[doc = $doc:literal])+ $name:ident) => {
         $(#[doc = $doc])+
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,23 +65,23 @@ macro_rules! place {
     };
 }
 
-place! {
+index_type! {
     /// A connection's place, by those who know that the same connection is still there.
     ConnectionIndex
 }
 
-place! {
+index_type! {
     /// A session's place, by those who know that the same session is still there.
     SessionIndex
 }
 
 /// Where terms are among those of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TermsIndex(pub(crate) u16);
+pub(crate) struct ServerLimitsIndex(pub(crate) u16);
 
-impl TermsIndex {
+impl ServerLimitsIndex {
     /// Of those who have been told nothing.
-    pub(crate) const NONE: TermsIndex = TermsIndex(0);
+    pub(crate) const NONE: ServerLimitsIndex = ServerLimitsIndex(0);
 }
 
 /// So many bytes of address space a large table takes from the start. An allocator maps such a block by itself: pages that nobody has
@@ -90,7 +90,7 @@ impl TermsIndex {
 const TABLE_RESERVED_BYTES: usize = 4 << 20;
 
 /// How many places a large table has room for from the start.
-pub const fn reserved_places<T>() -> usize {
+pub const fn reserved_slots<T>() -> usize {
     TABLE_RESERVED_BYTES.div_ceil(size_of::<T>())
 }
 

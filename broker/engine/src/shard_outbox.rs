@@ -11,22 +11,22 @@ const BATCH_BYTES: usize = 64 << 10;
 
 /// What waits to be sent to each other shard.
 #[derive(Debug)]
-pub(crate) struct Transit {
-    outboxes: Box<[Outbox]>,
+pub(crate) struct ShardOutboxes {
+    outboxes: Box<[ShardOutbox]>,
 }
 
 /// Batches on their way to one other shard.
 #[derive(Debug, Default)]
-struct Outbox {
+struct ShardOutbox {
     batches: VecDeque<Batch>,
     /// How many batches the way to the shard takes at present.
     room: usize,
     last: BatchSize,
     /// Messages for the shard that have been written down in this run.
-    handed: u64,
+    forwarded: u64,
 }
 
-impl Outbox {
+impl ShardOutbox {
     fn is_full(&self) -> bool {
         self.batches.len() > self.room
     }
@@ -40,10 +40,10 @@ impl Outbox {
     }
 }
 
-impl Transit {
+impl ShardOutboxes {
     /// Ways to `shards` shards.
-    pub(crate) fn new(shards: usize) -> Transit {
-        Transit { outboxes: (0..shards).map(|_| Outbox::default()).collect() }
+    pub(crate) fn new(shards: usize) -> ShardOutboxes {
+        ShardOutboxes { outboxes: (0..shards).map(|_| ShardOutbox::default()).collect() }
     }
 
     /// How many shards there are, this one included.
@@ -61,7 +61,7 @@ impl Transit {
     /// The first shard to which the way is full.
     #[inline]
     pub(crate) fn first_full(&self) -> Option<ShardIndex> {
-        self.outboxes.iter().position(Outbox::is_full).map(|shard| ShardIndex(shard as u8))
+        self.outboxes.iter().position(ShardOutbox::is_full).map(|shard| ShardIndex(shard as u8))
     }
 
     /// Whether the way to `shard` is full.
@@ -85,17 +85,17 @@ impl Transit {
         let outbox = &mut self.outboxes[usize::from(shard.0)];
         let count = outbox.room.min(outbox.batches.len());
         if count > 0 {
-            let Outbox { batches, last, .. } = outbox;
+            let ShardOutbox { batches, last, .. } = outbox;
             send(&mut batches.drain(..count).inspect(|batch| *last = batch.size()));
             outbox.room -= count;
         }
     }
 
     /// The number of the next message for `shard` that is written down.
-    pub(crate) fn next_handed(&mut self, shard: ShardIndex) -> u64 {
-        let handed = &mut self.outboxes[usize::from(shard.0)].handed;
-        *handed += 1;
-        *handed
+    pub(crate) fn next_forwarded(&mut self, shard: ShardIndex) -> u64 {
+        let forwarded = &mut self.outboxes[usize::from(shard.0)].forwarded;
+        *forwarded += 1;
+        *forwarded
     }
 
     /// The batch to which a message for `shard` is added that was read at `read_at_us`; `None` where the way is full and the message `may_be_lost`.

@@ -9,16 +9,16 @@ use tautwire_protocol::{DecodeError, DecodeOptions, Fault, FixedHeader, QoS};
 use tautwire_session::Journal;
 
 use crate::connections::Phase;
-use crate::place::{ConnectionIndex, TermsIndex};
+use crate::index::{ConnectionIndex, ServerLimitsIndex};
 use crate::settings::Settings;
 use crate::state::ShardState;
 
 /// Different terms that are kept. If so many are in use at once, the last ones are replaced.
-const TERMS_MAX: usize = 1024;
+const SERVER_LIMITS_MAX: usize = 1024;
 
 /// What CONNACK says of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Terms {
+pub(crate) struct ServerLimits {
     pub(crate) receive_maximum: u16,
     pub(crate) topic_alias_maximum: u16,
     pub(crate) maximum_packet_size_bytes: u32,
@@ -29,9 +29,9 @@ pub(crate) struct Terms {
     pub(crate) subscription_identifier_available: bool,
 }
 
-impl Terms {
-    fn of(settings: &Settings) -> Terms {
-        Terms {
+impl ServerLimits {
+    fn of(settings: &Settings) -> ServerLimits {
+        ServerLimits {
             receive_maximum: settings.receive_maximum,
             topic_alias_maximum: settings.topic_alias_maximum,
             maximum_packet_size_bytes: settings.maximum_packet_size_bytes,
@@ -46,42 +46,42 @@ impl Terms {
 
 /// All terms on which connections of a shard may be, each once.
 #[derive(Debug)]
-pub(crate) struct TermsBook {
-    all: Vec<Terms>,
+pub(crate) struct ServerLimitsTable {
+    all: Vec<ServerLimits>,
     current: u16,
 }
 
-impl TermsBook {
-    pub(crate) fn new(settings: &Settings) -> TermsBook {
-        TermsBook { all: vec![Terms::of(settings)], current: 0 }
+impl ServerLimitsTable {
+    pub(crate) fn new(settings: &Settings) -> ServerLimitsTable {
+        ServerLimitsTable { all: vec![ServerLimits::of(settings)], current: 0 }
     }
 
     /// Those of the settings of now.
-    pub(crate) fn current(&self) -> TermsIndex {
-        TermsIndex(self.current)
+    pub(crate) fn current(&self) -> ServerLimitsIndex {
+        ServerLimitsIndex(self.current)
     }
 
     /// From now on clients are told what these settings say. `is_used` says whether anybody is on some terms. Answers whether terms had to
     /// be replaced on which somebody is.
-    pub(crate) fn change(&mut self, settings: &Settings, mut is_used: impl FnMut(TermsIndex) -> bool) -> bool {
-        let terms = Terms::of(settings);
+    pub(crate) fn change(&mut self, settings: &Settings, mut is_used: impl FnMut(ServerLimitsIndex) -> bool) -> bool {
+        let terms = ServerLimits::of(settings);
         if let Some(known) = self.all.iter().position(|other| *other == terms) {
             self.current = known as u16;
             return false;
         }
-        if self.all.len() < TERMS_MAX {
+        if self.all.len() < SERVER_LIMITS_MAX {
             self.all.push(terms);
             self.current = (self.all.len() - 1) as u16;
             return false;
         }
-        let free = (0..TERMS_MAX).find(|at| !is_used(TermsIndex(*at as u16)));
-        let at = free.unwrap_or(TERMS_MAX - 1);
+        let free = (0..SERVER_LIMITS_MAX).find(|at| !is_used(ServerLimitsIndex(*at as u16)));
+        let at = free.unwrap_or(SERVER_LIMITS_MAX - 1);
         self.all[at] = terms;
         self.current = at as u16;
         free.is_none()
     }
 
-    pub(crate) fn get(&self, index: TermsIndex) -> &Terms {
+    pub(crate) fn get(&self, index: ServerLimitsIndex) -> &ServerLimits {
         self.all.get(usize::from(index.0)).unwrap_or(&self.all[usize::from(self.current)])
     }
 }
@@ -89,7 +89,7 @@ impl TermsBook {
 impl<J: Journal> ShardState<J> {
     /// What the client of a connection has been told.
     #[cold]
-    pub(crate) fn told(&self, index: ConnectionIndex) -> &Terms {
+    pub(crate) fn server_limits(&self, index: ConnectionIndex) -> &ServerLimits {
         self.config.limits(self.connections[index].connect_parameters().server_limits)
     }
 
@@ -104,7 +104,7 @@ impl<J: Journal> ShardState<J> {
 
     /// The Fixed Header of a packet that is longer than the settings of now allow, where the client has been told that it may be.
     #[cold]
-    pub(crate) fn header_as_told(
+    pub(crate) fn decode_with_connack_limits(
         &self,
         index: ConnectionIndex,
         bytes: &[u8],
@@ -114,7 +114,7 @@ impl<J: Journal> ShardState<J> {
         if error.fault != Fault::OverLimit || connection.phase() == Phase::AwaitingConnect {
             return None;
         }
-        let max_packet_size = connection.packet_max_bytes(self.told(index).maximum_packet_size_bytes);
+        let max_packet_size = connection.packet_max_bytes(self.server_limits(index).maximum_packet_size_bytes);
         FixedHeader::decode(bytes, &DecodeOptions { version: connection.version(), max_packet_size }).ok()
     }
 }
@@ -129,18 +129,18 @@ mod tests {
 
     #[test]
     fn terms_are_kept_once_and_as_long_as_somebody_is_on_them() {
-        let mut book = TermsBook::new(&settings(1));
+        let mut book = ServerLimitsTable::new(&settings(1));
         let first = book.current();
         assert!(!book.change(&settings(2), |_| true) && !book.change(&settings(1), |_| true));
         assert_eq!((book.current(), book.all.len()), (first, 2));
-        for maximum in 2..=TERMS_MAX as u16 {
+        for maximum in 2..=SERVER_LIMITS_MAX as u16 {
             assert!(!book.change(&settings(maximum), |_| true));
         }
-        assert_eq!(book.all.len(), TERMS_MAX);
-        assert!(!book.change(&settings(2000), |of| of != TermsIndex(7)));
-        assert_eq!(book.current(), TermsIndex(7));
+        assert_eq!(book.all.len(), SERVER_LIMITS_MAX);
+        assert!(!book.change(&settings(2000), |of| of != ServerLimitsIndex(7)));
+        assert_eq!(book.current(), ServerLimitsIndex(7));
         assert_eq!(book.get(first).receive_maximum, 1);
-        assert_eq!(book.get(TermsIndex(7)).receive_maximum, 2000);
+        assert_eq!(book.get(ServerLimitsIndex(7)).receive_maximum, 2000);
         assert!(book.change(&settings(3000), |_| true), "somebody is on each of them");
     }
 }

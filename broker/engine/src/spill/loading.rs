@@ -6,20 +6,20 @@ use tautwire_message::{Body, Cold, ColdOrder, ColdRead, Format, Message};
 use tautwire_router::SessionKey;
 use tautwire_session::{Journal, Outbound};
 
-use super::{ColdRoom, READING_MAX, READING_MAX_BYTES, RETRY_MS};
+use super::{READING_MAX, READING_MAX_BYTES, RETRY_MS, SpillState};
+use crate::admin_query::{Fetch, FetchedMessage, Reply, RunningQuery};
 use crate::connections::{LoadResult, Replay};
+use crate::index::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::jobs::Job;
-use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::session_cleanup::SessionCleanup;
 use crate::share_queue::Redispatch;
 use crate::state::ShardState;
-use crate::survey::{Fetch, Fetched, Reply, UnderWay};
 
 /// Read ahead for one client at a time: messages, and bytes of them.
-const AHEAD_MAX: usize = 128;
+const READ_AHEAD_MAX: usize = 128;
 const READ_AHEAD_MAX_BYTES: usize = 256 << 10;
 /// The same where memory is short.
-const AHEAD_SHORT_BYTES: usize = 16 << 10;
+const READ_AHEAD_LOW_MEMORY_BYTES: usize = 16 << 10;
 
 /// For whom messages are read.
 #[derive(Debug)]
@@ -37,24 +37,24 @@ pub(crate) enum Reader {
     /// Messages that a member of shared subscriptions has not acknowledged in time.
     Redispatching(Box<Redispatch>),
     /// A retained message that an operator wants to see.
-    Showing(Box<(Fetch, Reply<Fetched>)>),
+    Fetching(Box<(Fetch, Reply<FetchedMessage>)>),
     /// Nobody any more.
     Nobody,
 }
 
 /// An order to read.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct PendingRead {
     reader: Reader,
     bytes: usize,
 }
 
-impl ColdRoom {
+impl SpillState {
     /// A session is owed nothing more for a subscription that it has given up.
-    pub(crate) fn forgive(&mut self, session: &SessionKey, filter: &str, format: Option<Format>) {
-        let asked = self.asked.values_mut().map(|asked| &mut asked.reader);
+    pub(crate) fn cancel_replay(&mut self, session: &SessionKey, filter: &str, format: Option<Format>) {
+        let pending_reads = self.pending_reads.values_mut().map(|pending_reads| &mut pending_reads.reader);
         let retried = self.retries.iter_mut().map(|(_, reader)| reader);
-        for reader in asked.chain(&mut self.in_line).chain(retried) {
+        for reader in pending_reads.chain(&mut self.waiting_readers).chain(retried) {
             if let Reader::Settling(owed) = reader
                 && owed.0 == *session
                 && owed.1.scan.filter() == filter
@@ -66,7 +66,7 @@ impl ColdRoom {
     }
 
     fn has_room_to_read(&self) -> bool {
-        self.reading_bytes < READING_MAX_BYTES && self.asked.len() < READING_MAX
+        self.reading_bytes < READING_MAX_BYTES && self.pending_reads.len() < READING_MAX
     }
 }
 
@@ -77,19 +77,19 @@ impl<J: Journal> ShardState<J> {
         session: SessionIndex,
         index: ConnectionIndex,
     ) -> Result<Option<Message>, ()> {
-        let Some(cold) = self.sessions.place(session).outbound().and_then(Outbound::cold_to_resend).cloned() else {
+        let Some(cold) = self.sessions.entry(session).outbound().and_then(Outbound::cold_to_resend).cloned() else {
             return Ok(None);
         };
         self.read_for_queue(session, index, &cold).map(Some).ok_or(())
     }
 
     /// Makes the message at the front of the queue hot, if it is not; false where it must be read first.
-    pub(crate) fn warm_front(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
+    pub(crate) fn load_front(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
         let front = self.sessions[session].outbound().and_then(Outbound::front);
         let Some(cold) = front.and_then(|front| front.message.cold()).cloned() else { return true };
         let Some(message) = self.read_for_queue(session, index, &cold) else { return false };
-        if let Some(outbound) = self.sessions.place(session).outbound() {
-            outbound.warm_front(message);
+        if let Some(outbound) = self.sessions.entry(session).outbound() {
+            outbound.load_front(message);
         }
         true
     }
@@ -106,7 +106,7 @@ impl<J: Journal> ShardState<J> {
             LoadResult::Missing if back.is_idle() => {
                 let send_maximum = usize::from(self.connections[index].connect_parameters().send_maximum);
                 let outbound = self.sessions[session].outbound()?;
-                let most = send_maximum.saturating_sub(outbound.in_flight()).clamp(1, AHEAD_MAX);
+                let most = send_maximum.saturating_sub(outbound.in_flight()).clamp(1, READ_AHEAD_MAX);
                 let ahead_bytes = self.ahead_bytes();
                 let wanted = if outbound.is_resent() {
                     portion(outbound.cold_ahead(most), ahead_bytes)
@@ -126,16 +126,16 @@ impl<J: Journal> ShardState<J> {
 
     /// A retained message that the first replay of a connection has come to; `None` where it must be read first, and then
     /// the replay keeps it. The flag tells that it could not be read.
-    pub(crate) fn read_for_replay(&mut self, index: ConnectionIndex, cold: &Cold) -> Result<Message, Unread> {
+    pub(crate) fn read_for_replay(&mut self, index: ConnectionIndex, cold: &Cold) -> Result<Message, LoadError> {
         let reader = Reader::Replay(self.id(index));
         let ahead_bytes = self.ahead_bytes();
-        let Some(replay) = self.connections[index].replays().front_mut() else { return Err(Unread::Later) };
+        let Some(replay) = self.connections[index].replays().front_mut() else { return Err(LoadError::Later) };
         match replay.load_queue.take(cold) {
             LoadResult::Loaded(message) => return Ok(message),
             LoadResult::Failed => {
                 replay.load_queue.defer();
                 self.retry_later(reader);
-                return Err(Unread::Failed);
+                return Err(LoadError::Failed);
             }
             LoadResult::Missing if replay.load_queue.is_idle() => {
                 let wanted = portion(std::iter::once(cold).chain(replay.scan.cold_ahead()), ahead_bytes);
@@ -149,7 +149,7 @@ impl<J: Journal> ShardState<J> {
             }
             LoadResult::Missing => {}
         }
-        Err(Unread::Later)
+        Err(LoadError::Later)
     }
 
     /// The same for a replay that goes to a queue. Where it must be read first, the replay is taken over and goes on later.
@@ -195,7 +195,7 @@ impl<J: Journal> ShardState<J> {
                 self.retry_later(Reader::Clearing(Box::new(ending)));
             }
             LoadResult::Missing => {
-                let wanted = self.cold_from(ending.session, cold);
+                let wanted = self.spilled_from(ending.session, cold);
                 self.ask_or_wait(wanted, |ticket| {
                     match ticket {
                         Some(ticket) => ending.load_queue.wait_for(ticket),
@@ -218,7 +218,7 @@ impl<J: Journal> ShardState<J> {
                 self.retry_later(Reader::Draining(share.clone()));
             }
             LoadResult::Missing => {
-                let wanted = self.cold_from(session, cold);
+                let wanted = self.spilled_from(session, cold);
                 let ticket = self.ask(Reader::Draining(share.clone()), wanted);
                 let back = self.share_queues.load_queue(share)?;
                 match ticket {
@@ -255,25 +255,26 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// A cold message, and the cold ones behind it in the queue of a session.
-    fn cold_from(&self, session: SessionIndex, cold: &Cold) -> Vec<Cold> {
-        let ahead = self.sessions[session].outbound().into_iter().flat_map(|outbound| outbound.cold_ahead(AHEAD_MAX));
+    fn spilled_from(&self, session: SessionIndex, cold: &Cold) -> Vec<Cold> {
+        let ahead =
+            self.sessions[session].outbound().into_iter().flat_map(|outbound| outbound.cold_ahead(READ_AHEAD_MAX));
         portion(std::iter::once(cold).chain(ahead.filter(|other| *other != cold)), self.ahead_bytes())
     }
 
     /// A retained message for an operator, who is told later.
-    pub(crate) fn read_to_show(&mut self, mut fetch: Fetch, reply: Reply<Fetched>, cold: Cold) {
+    pub(crate) fn read_to_show(&mut self, mut fetch: Fetch, reply: Reply<FetchedMessage>, cold: Cold) {
         self.ask_or_wait(vec![cold], |ticket| {
             match ticket {
                 Some(ticket) => fetch.load_queue.wait_for(ticket),
                 None => fetch.load_queue.defer(),
             }
-            Reader::Showing(Box::new((fetch, reply)))
+            Reader::Fetching(Box::new((fetch, reply)))
         });
     }
 
     fn ahead_bytes(&self) -> usize {
         let is_short = self.hot_bytes() > 2 * self.spill.hot_max_bytes;
-        if is_short { AHEAD_SHORT_BYTES } else { READ_AHEAD_MAX_BYTES }
+        if is_short { READ_AHEAD_LOW_MEMORY_BYTES } else { READ_AHEAD_MAX_BYTES }
     }
 
     /// Asks for messages. Where there is no room for that, the reader stands in line, and there is no ticket.
@@ -291,10 +292,10 @@ impl<J: Journal> ShardState<J> {
         let ticket = self.spill.ticket();
         if self.spill.has_room_to_read() && self.spill.post(ColdOrder::Read { ticket, messages: wanted }) {
             self.spill.reading_bytes += bytes;
-            self.spill.asked.insert(ticket, Asked { reader: reader(Some(ticket)), bytes });
+            self.spill.pending_reads.insert(ticket, PendingRead { reader: reader(Some(ticket)), bytes });
         } else {
             self.counters().cold_reads_put_off.add(1);
-            self.spill.in_line.push_back(reader(None));
+            self.spill.waiting_readers.push_back(reader(None));
         }
     }
 
@@ -304,7 +305,7 @@ impl<J: Journal> ShardState<J> {
     }
 
     pub(super) fn take_read(&mut self, ticket: u64, messages: ColdRead) {
-        let Some(Asked { reader, bytes }) = self.spill.asked.remove(&ticket) else { return };
+        let Some(PendingRead { reader, bytes }) = self.spill.pending_reads.remove(&ticket) else { return };
         self.spill.reading_bytes -= bytes;
         let messages = messages.into_messages(self.memory.ledger());
         match reader {
@@ -312,7 +313,7 @@ impl<J: Journal> ShardState<J> {
                 if let Some(connection) = self.connections.get(id) {
                     connection.load_queue().bring(ticket, messages);
                 }
-                self.pump_connection(id);
+                self.send_pending_on(id);
             }
             Reader::Replay(id) => {
                 if let Some(connection) = self.connections.get(id)
@@ -320,11 +321,11 @@ impl<J: Journal> ShardState<J> {
                 {
                     replay.load_queue.bring(ticket, messages);
                 }
-                self.pump_connection(id);
+                self.send_pending_on(id);
             }
             Reader::Settling(mut owed) => {
                 owed.1.load_queue.bring(ticket, messages);
-                self.scans.go_on_settling(*owed);
+                self.scans.continue_settling(*owed);
             }
             Reader::Clearing(mut ending) => {
                 ending.load_queue.bring(ticket, messages);
@@ -340,22 +341,22 @@ impl<J: Journal> ShardState<J> {
                 redispatch.load_queue.bring(ticket, messages);
                 self.jobs.push(Job::Redispatch(redispatch));
             }
-            Reader::Showing(mut shown) => {
+            Reader::Fetching(mut shown) => {
                 shown.0.load_queue.bring(ticket, messages);
-                self.go_on_showing(*shown);
+                self.continue_fetch(*shown);
             }
             Reader::Nobody => {}
         }
     }
 
     /// Those who stand in line ask again, as far as there is room.
-    pub(super) fn serve_line(&mut self) {
-        for _ in 0..self.spill.in_line.len() {
+    pub(super) fn retry_waiting_readers(&mut self) {
+        for _ in 0..self.spill.waiting_readers.len() {
             if !self.spill.has_room_to_read() {
                 return;
             }
-            let Some(reader) = self.spill.in_line.pop_front() else { return };
-            self.go_on_reading(reader);
+            let Some(reader) = self.spill.waiting_readers.pop_front() else { return };
+            self.continue_reading(reader);
         }
     }
 
@@ -363,27 +364,27 @@ impl<J: Journal> ShardState<J> {
         while self.spill.retries.front().is_some_and(|(at_ms, _)| *at_ms <= self.clock.now_ms())
             && let Some((_, reader)) = self.spill.retries.pop_front()
         {
-            self.go_on_reading(reader);
+            self.continue_reading(reader);
         }
     }
 
-    fn go_on_reading(&mut self, reader: Reader) {
+    fn continue_reading(&mut self, reader: Reader) {
         match reader {
             Reader::Queue(id) => {
                 if let Some(connection) = self.connections.get(id) {
                     connection.load_queue().go_on();
                 }
-                self.pump_connection(id);
+                self.send_pending_on(id);
             }
             Reader::Replay(id) => {
                 if let Some(connection) = self.connections.get(id) {
                     connection.replays().iter_mut().for_each(|replay| replay.load_queue.go_on());
                 }
-                self.pump_connection(id);
+                self.send_pending_on(id);
             }
             Reader::Settling(mut owed) => {
                 owed.1.load_queue.go_on();
-                self.scans.go_on_settling(*owed);
+                self.scans.continue_settling(*owed);
             }
             Reader::Clearing(mut ending) => {
                 ending.load_queue.go_on();
@@ -399,28 +400,28 @@ impl<J: Journal> ShardState<J> {
                 redispatch.load_queue.go_on();
                 self.jobs.push(Job::Redispatch(redispatch));
             }
-            Reader::Showing(mut shown) => {
+            Reader::Fetching(mut shown) => {
                 shown.0.load_queue.go_on();
-                self.go_on_showing(*shown);
+                self.continue_fetch(*shown);
             }
             Reader::Nobody => {}
         }
     }
 
-    fn go_on_showing(&mut self, (fetch, reply): (Fetch, Reply<Fetched>)) {
-        self.jobs.push(Job::Survey(Box::new(UnderWay::Fetch(fetch, reply))));
+    fn continue_fetch(&mut self, (fetch, reply): (Fetch, Reply<FetchedMessage>)) {
+        self.jobs.push(Job::AdminQuery(Box::new(RunningQuery::Fetch(fetch, reply))));
     }
 
-    fn pump_connection(&mut self, id: ConnectionId) {
+    fn send_pending_on(&mut self, id: ConnectionId) {
         if let Some(session) = self.connections.get(id).and_then(|connection| connection.session()) {
-            self.pump(session);
+            self.send_pending(session);
         }
     }
 }
 
 /// Why a message is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unread {
+pub(crate) enum LoadError {
     /// It is being read.
     Later,
     /// It could not be read. It is tried again later.
@@ -437,5 +438,5 @@ fn portion<'c>(wanted: impl Iterator<Item = &'c Cold>, most_bytes: usize) -> Vec
         left = left.saturating_sub(cold.kept_bytes());
         fits
     };
-    wanted.take(AHEAD_MAX).take_while(fits).cloned().collect()
+    wanted.take(READ_AHEAD_MAX).take_while(fits).cloned().collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::place::{ConnectionIndex, SessionIndex};
+use crate::index::{ConnectionIndex, SessionIndex};
 
 /// Length of one slot. Deadlines are met up to this late.
 const TICK_MS: u64 = 250;
@@ -18,7 +18,7 @@ pub(crate) enum Timer {
 
 /// A timer wheel of [`SLOTS`] slots. Deadlines further away than one turn of it stay in their slot for several turns.
 #[derive(Debug)]
-pub(crate) struct Wheel {
+pub(crate) struct TimerWheel {
     slots: Box<[Vec<(Ticks, Timer)>]>,
     occupied: [u64; SLOTS / 64],
     /// The tick in which the wheel was made, from which the others are counted.
@@ -30,10 +30,10 @@ pub(crate) struct Wheel {
 /// Ticks since the wheel was made: enough for 34 years, and half as large as a moment. Each connection has an entry.
 type Ticks = u32;
 
-impl Wheel {
-    pub(crate) fn new(now_ms: u64) -> Wheel {
+impl TimerWheel {
+    pub(crate) fn new(now_ms: u64) -> TimerWheel {
         let tick = now_ms / TICK_MS;
-        Wheel { slots: vec![Vec::new(); SLOTS].into_boxed_slice(), occupied: [0; SLOTS / 64], first: tick, tick }
+        TimerWheel { slots: vec![Vec::new(); SLOTS].into_boxed_slice(), occupied: [0; SLOTS / 64], first: tick, tick }
     }
 
     /// Wakes `timer` at `at_ms` or up to one tick later.
@@ -68,13 +68,13 @@ impl Wheel {
     pub(crate) fn expire(&mut self, now_ms: u64, due: &mut VecDeque<Timer>) {
         let now = now_ms / TICK_MS;
         if now >= self.tick {
-            self.turn_to(now, due);
+            self.advance_to(now, due);
         }
     }
 
     // Most turns of a busy shard are in the same tick as the one before, and need none of this.
     #[inline(never)]
-    fn turn_to(&mut self, now: u64, due: &mut VecDeque<Timer>) {
+    fn advance_to(&mut self, now: u64, due: &mut VecDeque<Timer>) {
         let turns = (now - self.tick).min(SLOTS as u64 - 1);
         for ahead in 0..=turns {
             let slot = ((self.tick + ahead) % SLOTS as u64) as usize;
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn timers_come_up_once_and_not_early() {
         let start_ms = 1_000_000;
-        let mut wheel = Wheel::new(start_ms);
+        let mut wheel = TimerWheel::new(start_ms);
         assert_eq!(wheel.next_ms(), None);
         let delays_ms = [1, 249, 250, 1_000, 63_999, 64_000, 64_001, 500_000];
         for (index, delay_ms) in delays_ms.iter().enumerate() {
@@ -141,7 +141,7 @@ mod tests {
     fn a_deadline_takes_twelve_bytes_and_may_be_centuries_away() {
         assert_eq!(size_of::<(Ticks, Timer)>(), 12);
         let start_ms = 1_900_000_000_000;
-        let mut wheel = Wheel::new(start_ms);
+        let mut wheel = TimerWheel::new(start_ms);
         wheel.arm(timer(0), u64::MAX);
         let mut due = VecDeque::new();
         wheel.expire(start_ms + 1_000 * 86_400 * 365 * 30, &mut due);
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_long_pause_loses_nothing() {
-        let mut wheel = Wheel::new(0);
+        let mut wheel = TimerWheel::new(0);
         for index in 0..1000 {
             wheel.arm(timer(index), index as u64 * 77);
         }

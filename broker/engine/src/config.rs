@@ -18,7 +18,7 @@ use crate::trace::Tracer;
 
 /// What holds now. It never changes: a change makes another one, which a shard takes on as a whole between two packets.
 #[derive(Clone)]
-pub struct Regime {
+pub struct ConfigSnapshot {
     /// What an operator has set.
     pub settings: Arc<Settings>,
     /// What clients may do. What is not allowed any more is taken away.
@@ -37,11 +37,11 @@ pub struct Regime {
     known: Option<ClientCheck>,
     /// Counts the changes. That of the start is 0.
     number: u64,
-    /// The number of the regime with which `policy` came.
+    /// The number of the config with which `policy` came.
     policy_version: u64,
-    /// The number of the regime with which `contracts` came.
+    /// The number of the config with which `contracts` came.
     contracts_since: u64,
-    /// The number of the regime with which `known` came.
+    /// The number of the config with which `known` came.
     client_check_version: u64,
     /// The topic filters by which messages are counted.
     metered: MeteredFilters,
@@ -49,11 +49,11 @@ pub struct Regime {
     shards: usize,
 }
 
-impl Regime {
+impl ConfigSnapshot {
     /// Everybody may do everything, nobody is asked, and there are no contracts.
-    fn open(settings: Settings, shards: usize) -> Regime {
-        Regime {
-            metered: MeteredFilters::default().changed_to(&settings.metered_filters, shards),
+    fn open(settings: Settings, shards: usize) -> ConfigSnapshot {
+        ConfigSnapshot {
+            metered: MeteredFilters::default().with_filters(&settings.metered_filters, shards),
             shards,
             settings: Arc::new(settings),
             policy: Arc::new(Policy::open()),
@@ -102,39 +102,39 @@ impl Regime {
     }
 }
 
-impl fmt::Debug for Regime {
+impl fmt::Debug for ConfigSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Regime").field("number", &self.number).field("asks", &self.asks).finish_non_exhaustive()
+        f.debug_struct("ConfigSnapshot").field("number", &self.number).field("asks", &self.asks).finish_non_exhaustive()
     }
 }
 
-/// The regime of all shards. Each of them has it itself, and looks here only when it has changed.
+/// The config of all shards. Each of them has it itself, and looks here only when it has changed.
 #[derive(Debug)]
-pub struct Board {
-    current: RwLock<Arc<Regime>>,
+pub struct ConfigCell {
+    current: RwLock<Arc<ConfigSnapshot>>,
     /// That of `current`, so that a turn looks at one number.
     number: AtomicU64,
 }
 
-impl Board {
-    pub(crate) fn new(settings: Settings, shards: usize) -> Board {
-        Board { current: RwLock::new(Arc::new(Regime::open(settings, shards))), number: AtomicU64::new(0) }
+impl ConfigCell {
+    pub(crate) fn new(settings: Settings, shards: usize) -> ConfigCell {
+        ConfigCell { current: RwLock::new(Arc::new(ConfigSnapshot::open(settings, shards))), number: AtomicU64::new(0) }
     }
 
     /// What holds now.
-    pub fn current(&self) -> Arc<Regime> {
+    pub fn current(&self) -> Arc<ConfigSnapshot> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes a change. All of it holds at once: a shard takes it on between two packets. Gives the regime of before, which shards may
+    /// Makes a change. All of it holds at once: a shard takes it on between two packets. Gives the config of before, which shards may
     /// still have: whoever drops it last frees it.
-    pub fn change(&self, change: impl FnOnce(&mut Regime)) -> Arc<Regime> {
+    pub fn change(&self, change: impl FnOnce(&mut ConfigSnapshot)) -> Arc<ConfigSnapshot> {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        let mut next = Regime::clone(&current);
+        let mut next = ConfigSnapshot::clone(&current);
         next.number += 1;
         change(&mut next);
-        if !next.metered.are(&next.settings.metered_filters) {
-            next.metered = current.metered.changed_to(&next.settings.metered_filters, current.shards);
+        if !next.metered.has_filters(&next.settings.metered_filters) {
+            next.metered = current.metered.with_filters(&next.settings.metered_filters, current.shards);
         }
         if !Arc::ptr_eq(&next.policy, &current.policy) {
             next.policy_version = next.number;
@@ -154,28 +154,28 @@ impl Board {
 
 /// What one shard has taken on.
 #[derive(Debug)]
-pub(crate) struct BoardReader {
-    board: Arc<Board>,
+pub(crate) struct ConfigReader {
+    config_cell: Arc<ConfigCell>,
     /// Held until it is replaced, so that whoever made a change can see that every shard has taken it on.
-    config: Arc<Regime>,
+    config: Arc<ConfigSnapshot>,
     seen: u64,
 }
 
-impl BoardReader {
+impl ConfigReader {
     /// One for which whatever holds at the first turn is new.
-    pub(crate) fn new(board: Arc<Board>) -> BoardReader {
-        BoardReader { config: board.current(), board, seen: u64::MAX }
+    pub(crate) fn new(config_cell: Arc<ConfigCell>) -> ConfigReader {
+        ConfigReader { config: config_cell.current(), config_cell, seen: u64::MAX }
     }
 
     /// Whether something else holds than what has been taken on.
     #[inline]
-    pub(crate) fn has_news(&self) -> bool {
-        self.board.number() != self.seen
+    pub(crate) fn has_update(&self) -> bool {
+        self.config_cell.number() != self.seen
     }
 
     /// Gives what holds now, and what has held so far.
-    fn take(&mut self) -> (Arc<Regime>, Arc<Regime>) {
-        let config = self.board.current();
+    fn take(&mut self) -> (Arc<ConfigSnapshot>, Arc<ConfigSnapshot>) {
+        let config = self.config_cell.current();
         self.seen = config.number;
         (config.clone(), std::mem::replace(&mut self.config, config))
     }
@@ -184,20 +184,20 @@ impl BoardReader {
 impl<J: Journal> Shard<J> {
     /// Takes on what holds now, if that has changed. To be called between two packets; [`turn`](crate::turn()) does so at its start.
     #[inline]
-    pub fn look_at_news(&mut self) {
-        if self.board.has_news() {
-            self.take_news();
+    pub fn apply_config_update(&mut self) {
+        if self.config_cell.has_update() {
+            self.apply_latest_config();
         }
     }
 
     #[cold]
-    fn take_news(&mut self) {
-        let (config, _held_until_the_end) = self.board.take();
+    fn apply_latest_config(&mut self) {
+        let (config, _held_until_the_end) = self.config_cell.take();
         // All of it first. What follows from it may publish wills, and these are judged by what holds now.
         self.apply_settings(&config.settings);
         self.apply_contracts(&config);
-        self.state.tap.take_on(&config);
-        if self.state.metered.take_on(&config) {
+        self.state.tap.apply(&config);
+        if self.state.metered.apply(&config) {
             // Topics are matched anew.
             self.table.generation += 1;
         }

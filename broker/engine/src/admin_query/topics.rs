@@ -7,7 +7,7 @@ use tautwire_router::{Exchange, RetainedLook};
 
 use super::PAGE_MAX;
 use super::retained::keep_first;
-use crate::jobs::SLICE_STEPS;
+use crate::jobs::JOB_SLICE_STEPS;
 
 /// Which part of the tree is wanted.
 #[derive(Debug, Clone)]
@@ -53,10 +53,10 @@ impl TopicSearch {
     }
 
     /// Looks at some more messages; says how many steps that took.
-    pub(crate) fn go_on(&mut self, exchange: &Exchange, now_ms: u64) -> usize {
+    pub(crate) fn advance(&mut self, exchange: &Exchange, now_ms: u64) -> usize {
         let TopicSearch { query: TopicsQuery { below, after, limit }, look, levels } = self;
         let Some(look) = look else { return 1 };
-        let mut left = SLICE_STEPS as u64;
+        let mut left = JOB_SLICE_STEPS as u64;
         exchange.go_on_looking(look, &mut left, |topic, body| {
             let rest = match below {
                 Some(below) => topic.strip_prefix(&**below).and_then(|rest| rest.strip_prefix('/')),
@@ -73,7 +73,7 @@ impl TopicSearch {
             }
             ControlFlow::Continue(())
         });
-        (SLICE_STEPS - left as usize).max(1)
+        (JOB_SLICE_STEPS - left as usize).max(1)
     }
 
     pub(crate) fn finish(self) -> TopicLevels {
@@ -110,7 +110,7 @@ mod tests {
         let query = TopicsQuery { below: below.map(Box::from), after: after.map(Box::from), limit };
         let mut search = TopicSearch::new(exchange, query);
         while !search.is_done() {
-            assert!(search.go_on(exchange, 0) <= SLICE_STEPS);
+            assert!(search.advance(exchange, 0) <= JOB_SLICE_STEPS);
         }
         search.finish().into_iter().map(|(level, found)| (level.into(), found.retained, found.below)).collect()
     }

@@ -10,15 +10,15 @@ use tautwire_session::Journal;
 
 use super::PAGE_MAX;
 use crate::connections::{LoadQueue, LoadResult};
-use crate::jobs::SLICE_STEPS;
-use crate::operator::{NotPublished, Promise, Publication};
+use crate::jobs::JOB_SLICE_STEPS;
+use crate::operator::{Publication, PublishConfirm, PublishFailure};
 use crate::shard::Shard;
 use crate::state::ShardState;
 
 /// Messages that one slice removes. Each is a publish, to the log and to subscribers.
 const REMOVED_PER_SLICE: usize = 32;
 /// What a removal counts for in the steps of a turn.
-const REMOVAL_STEPS: usize = SLICE_STEPS / REMOVED_PER_SLICE;
+const REMOVAL_STEPS: usize = JOB_SLICE_STEPS / REMOVED_PER_SLICE;
 /// Messages that one request removes; whoever asks goes on with another one.
 const REMOVED_MAX: u64 = 10_000;
 
@@ -44,7 +44,7 @@ pub struct RetainedPage {
 
 /// What a topic retains.
 #[derive(Debug)]
-pub enum Fetched {
+pub enum FetchedMessage {
     /// Nothing.
     Nothing,
     /// This.
@@ -55,7 +55,7 @@ pub enum Fetched {
 
 /// What has come of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Removed {
+pub struct RemovalResult {
     /// Messages that have gone.
     pub removed: u64,
     /// Messages that may not be removed: those of the broker itself, and what the access rules keep from operators.
@@ -63,7 +63,7 @@ pub struct Removed {
     /// There may be more: so many have gone as one request removes, or the log or another thread is behind.
     pub has_more: bool,
     /// What has been written down because of it. It is to be kept before anybody is told.
-    pub promise: Option<Promise>,
+    pub promise: Option<PublishConfirm>,
 }
 
 /// A look at all that a filter covers, which keeps the first messages of the order.
@@ -87,10 +87,10 @@ impl RetainedSearch {
     }
 
     /// Looks at some more messages; says how many steps that took.
-    pub(crate) fn go_on(&mut self, exchange: &Exchange, now_ms: u64) -> usize {
+    pub(crate) fn advance(&mut self, exchange: &Exchange, now_ms: u64) -> usize {
         let RetainedSearch { query: RetainedQuery { after, limit, .. }, look, page, matched } = self;
         let Some(look) = look else { return 1 };
-        let mut left = SLICE_STEPS as u64;
+        let mut left = JOB_SLICE_STEPS as u64;
         exchange.go_on_looking(look, &mut left, |topic, body| {
             if !body.is_expired(now_ms) {
                 *matched += 1;
@@ -98,7 +98,7 @@ impl RetainedSearch {
             }
             ControlFlow::Continue(())
         });
-        (SLICE_STEPS - left as usize).max(1)
+        (JOB_SLICE_STEPS - left as usize).max(1)
     }
 
     pub(crate) fn finish(self) -> RetainedPage {
@@ -144,19 +144,19 @@ impl Fetch {
     }
 
     /// What the topic retains, or what must be read first.
-    pub(crate) fn look<J: Journal>(&mut self, state: &ShardState<J>) -> Result<Fetched, Cold> {
+    pub(crate) fn look<J: Journal>(&mut self, state: &ShardState<J>) -> Result<FetchedMessage, Cold> {
         if let Some(cold) = self.cold.clone() {
             return match self.load_queue.take(&cold) {
-                LoadResult::Loaded(message) => Ok(Fetched::Message(message)),
-                LoadResult::Failed => Ok(Fetched::Unreadable),
+                LoadResult::Loaded(message) => Ok(FetchedMessage::Message(message)),
+                LoadResult::Failed => Ok(FetchedMessage::Unreadable),
                 LoadResult::Missing => Err(cold),
             };
         }
         match state.context.exchange().retained_message(&self.topic) {
-            Some(body) if body.is_expired(state.clock.now_ms()) => Ok(Fetched::Nothing),
-            Some(Body::Hot(message)) => Ok(Fetched::Message(message)),
+            Some(body) if body.is_expired(state.clock.now_ms()) => Ok(FetchedMessage::Nothing),
+            Some(Body::Hot(message)) => Ok(FetchedMessage::Message(message)),
             Some(Body::Cold(cold)) => Err(self.cold.insert(cold).clone()),
-            None => Ok(Fetched::Nothing),
+            None => Ok(FetchedMessage::Nothing),
         }
     }
 }
@@ -165,12 +165,12 @@ impl Fetch {
 #[derive(Debug)]
 pub(crate) struct Removal {
     look: Option<RetainedLook>,
-    outcome: Removed,
+    outcome: RemovalResult,
 }
 
 impl Removal {
     pub(crate) fn new(exchange: &Exchange, filter: &str) -> Removal {
-        Removal { look: exchange.look_at_retained(Some(filter)), outcome: Removed::default() }
+        Removal { look: exchange.look_at_retained(Some(filter)), outcome: RemovalResult::default() }
     }
 
     /// Whether there is nothing more to do for this request.
@@ -178,7 +178,7 @@ impl Removal {
         self.outcome.has_more || self.look.as_ref().is_none_or(RetainedLook::is_done)
     }
 
-    pub(crate) fn finish(self) -> Removed {
+    pub(crate) fn finish(self) -> RemovalResult {
         self.outcome
     }
 }
@@ -188,13 +188,13 @@ impl<J: Journal> Shard<J> {
     /// [MQTT-3.3.1-6]: the log has it, and who subscribes to the topic is told.
     pub(crate) fn go_on_removing(&mut self, removal: &mut Removal) -> usize {
         let Removal { look: Some(look), outcome } = removal else { return 1 };
-        let mut left = SLICE_STEPS as u64;
+        let mut left = JOB_SLICE_STEPS as u64;
         let mut topics: Vec<Box<str>> = Vec::with_capacity(REMOVED_PER_SLICE);
         self.state.context.exchange().go_on_looking(look, &mut left, |topic, _| {
             topics.push(topic.into());
             if topics.len() == REMOVED_PER_SLICE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        let mut steps = SLICE_STEPS - left as usize;
+        let mut steps = JOB_SLICE_STEPS - left as usize;
         for topic in topics {
             if outcome.removed >= REMOVED_MAX {
                 outcome.has_more = true;
@@ -204,10 +204,10 @@ impl<J: Journal> Shard<J> {
             match self.remove_retained(&topic) {
                 Ok(promise) => {
                     outcome.removed += 1;
-                    outcome.promise = Promise::both(outcome.promise, promise);
+                    outcome.promise = PublishConfirm::both(outcome.promise, promise);
                 }
-                Err(NotPublished::Refused(..)) => outcome.refused += 1,
-                Err(NotPublished::Busy | NotPublished::NotKept | NotPublished::NotStored) => {
+                Err(PublishFailure::Refused(..)) => outcome.refused += 1,
+                Err(PublishFailure::Busy | PublishFailure::NotDurable | PublishFailure::RejectedByCluster) => {
                     outcome.has_more = true;
                     break;
                 }
@@ -216,9 +216,9 @@ impl<J: Journal> Shard<J> {
         steps.max(1)
     }
 
-    fn remove_retained(&mut self, topic: &str) -> Result<Option<Promise>, NotPublished> {
+    fn remove_retained(&mut self, topic: &str) -> Result<Option<PublishConfirm>, PublishFailure> {
         let topic = TopicName::new(topic).map_err(|error| {
-            NotPublished::Refused(tautwire_protocol::ReasonCode::TopicNameInvalid, error.to_string().into())
+            PublishFailure::Refused(tautwire_protocol::ReasonCode::TopicNameInvalid, error.to_string().into())
         })?;
         let publication = Publication { topic, content_type: None, payload: &[], qos: QoS::AtMostOnce, retain: true };
         let now_ms = self.state.clock.now_ms();
@@ -235,8 +235,8 @@ mod tests {
     use tautwire_router::{RetainedLimits, ShardIndex};
     use tautwire_session::Volatile;
 
+    use crate::admin_query::{AdminQuery, Reply};
     use crate::jobs::STEPS_MAX;
-    use crate::survey::{Reply, Survey};
     use crate::{Settings, Shared};
 
     const NOW_MS: u64 = 1_700_000_000_000;
@@ -259,9 +259,9 @@ mod tests {
         shard.state.context.exchange().retain(&message.as_ref(), || message.clone()).expect("there is room");
     }
 
-    fn ask<T: Send + 'static>(shard: &mut Shard<Volatile>, survey: impl FnOnce(Reply<T>) -> Survey) -> Receiver<T> {
+    fn ask<T: Send + 'static>(shard: &mut Shard<Volatile>, survey: impl FnOnce(Reply<T>) -> AdminQuery) -> Receiver<T> {
         let (sender, answer) = channel();
-        shard.survey(survey(Reply::new(move |found| _ = sender.send(found))), NOW_MS);
+        shard.run_admin_query(survey(Reply::new(move |found| _ = sender.send(found))), NOW_MS);
         answer
     }
 
@@ -278,7 +278,7 @@ mod tests {
 
     fn list(shard: &mut Shard<Volatile>, filter: &str, after: Option<&str>, limit: usize) -> (RetainedPage, usize) {
         let query = RetainedQuery { filter: filter.into(), after: after.map(Box::from), limit };
-        let answer = ask(shard, |reply| Survey::Retained(query, reply));
+        let answer = ask(shard, |reply| AdminQuery::Retained(query, reply));
         turns(shard, &answer)
     }
 
@@ -301,18 +301,21 @@ mod tests {
         let asker = std::sync::Arc::new(());
         let (sender, answer) = channel();
         let query = || RetainedQuery { filter: "#".into(), after: None, limit: 1 };
-        for _ in 0..super::super::SURVEYS_MAX - 1 {
+        for _ in 0..super::super::ADMIN_QUERIES_MAX - 1 {
             let sender = sender.clone();
-            shard.survey(Survey::Retained(query(), Reply::to(&asker, move |page| _ = sender.send(page))), NOW_MS);
+            shard.run_admin_query(
+                AdminQuery::Retained(query(), Reply::to(&asker, move |page| _ = sender.send(page))),
+                NOW_MS,
+            );
         }
         drop(sender);
-        let removed = ask(&mut shard, |reply| Survey::RemoveRetained("r/s0/#".into(), reply));
+        let removed = ask(&mut shard, |reply| AdminQuery::RemoveRetained("r/s0/#".into(), reply));
         shard.do_jobs();
         assert!(shard.has_jobs());
         drop(asker);
         assert_eq!(turns(&mut shard, &removed).0.removed, 200);
         assert!(!shard.has_jobs() && answer.recv().is_err(), "nobody is told anything");
-        assert_eq!(shard.state.counters().surveys_abandoned.get(), super::super::SURVEYS_MAX as u64 - 1);
+        assert_eq!(shard.state.counters().surveys_abandoned.get(), super::super::ADMIN_QUERIES_MAX as u64 - 1);
         // There is room for as many again.
         assert_eq!(list(&mut shard, "#", None, 1).0.matched, 20_000 - 200);
     }
@@ -335,7 +338,7 @@ mod tests {
     fn a_turn_removes_no_more_than_its_share_and_a_request_no_more_than_its_own() {
         let mut shard = shard(REMOVED_MAX as usize + 500);
         let remove = |shard: &mut Shard<Volatile>, filter: &str| {
-            let answer = ask(shard, |reply| Survey::RemoveRetained(filter.into(), reply));
+            let answer = ask(shard, |reply| AdminQuery::RemoveRetained(filter.into(), reply));
             turns(shard, &answer)
         };
         let (first, turns) = remove(&mut shard, "r/#");
@@ -348,18 +351,20 @@ mod tests {
         retain(&shard, "$SYS/x", b"1");
         let (kept, _) = remove(&mut shard, "$SYS/#");
         assert_eq!((kept.removed, kept.refused), (0, 1), "the broker's own messages stay");
-        assert_eq!(remove(&mut shard, "none").0, Removed::default());
+        assert_eq!(remove(&mut shard, "none").0, RemovalResult::default());
     }
 
     #[test]
     fn one_message_is_fetched_and_what_has_expired_is_not() {
         let mut shard = shard(1);
         let fetch = |shard: &mut Shard<Volatile>, topic: &str| {
-            let answer = ask(shard, |reply| Survey::RetainedMessage(topic.into(), reply));
+            let answer = ask(shard, |reply| AdminQuery::RetainedMessage(topic.into(), reply));
             turns(shard, &answer).0
         };
-        assert!(matches!(fetch(&mut shard, "r/s0/d00000"), Fetched::Message(message) if message.payload() == b"x"));
-        assert!(matches!(fetch(&mut shard, "r/s0"), Fetched::Nothing));
+        assert!(
+            matches!(fetch(&mut shard, "r/s0/d00000"), FetchedMessage::Message(message) if message.payload() == b"x")
+        );
+        assert!(matches!(fetch(&mut shard, "r/s0"), FetchedMessage::Nothing));
         let message = Publication {
             topic: TopicName::new("old").expect("a valid topic"),
             content_type: None,
@@ -370,7 +375,7 @@ mod tests {
         .to_message();
         let old = tautwire_message::MessageRef { expires_at_ms: Some(NOW_MS - 1), ..message.as_ref() };
         shard.state.context.exchange().retain(&old, || old.to_message()).expect("there is room");
-        assert!(matches!(fetch(&mut shard, "old"), Fetched::Nothing));
+        assert!(matches!(fetch(&mut shard, "old"), FetchedMessage::Nothing));
         assert_eq!(list(&mut shard, "old", None, 1).0.matched, 0);
     }
 }

@@ -6,8 +6,8 @@ use tautwire_message::{Body, MessageRef};
 use tautwire_router::Exchange;
 use tautwire_session::Journal;
 
-use super::cooling::{COLD_MIN_BYTES, ORDER_BYTES, Picked};
-use super::{ColdRoom, Holder};
+use super::spilling::{ORDER_BYTES, SPILL_MIN_BYTES, SpillBatch};
+use super::{Holder, SpillState};
 use crate::publish_packets::OutgoingPublish;
 use crate::state::ShardState;
 
@@ -17,12 +17,12 @@ const WALK_STEPS: u64 = 4 << 10;
 /// Topics whose messages are to leave memory without a walk that finds them: with a million others, it would find them late. Messages
 /// themselves are not held: one that is replaced meanwhile is gone.
 #[derive(Default)]
-pub(super) struct Leaving {
+pub(super) struct RetainedSpillQueue {
     topics: VecDeque<(Box<str>, usize)>,
     bytes: usize,
 }
 
-impl Leaving {
+impl RetainedSpillQueue {
     pub(super) fn is_empty(&self) -> bool {
         self.topics.is_empty()
     }
@@ -45,14 +45,14 @@ impl Leaving {
     }
 }
 
-impl ColdRoom {
+impl SpillState {
     /// More are left to the walk: the store has failed, or is too slow.
     fn leaving_max_bytes(&self) -> u64 {
         self.hot_max_bytes / 2
     }
 
     /// With so much of retained messages in memory, those that come are listed.
-    fn lists_from_bytes(&self) -> u64 {
+    fn spill_queue_threshold_bytes(&self) -> u64 {
         self.hot_max_bytes / 4
     }
 }
@@ -60,20 +60,20 @@ impl ColdRoom {
 impl<J: Journal> ShardState<J> {
     /// A message has been retained. Where many are in memory, it is among the next to leave.
     #[inline]
-    pub(crate) fn list_retained_for_cooling(&mut self, outgoing: &OutgoingPublish<'_>) {
+    pub(crate) fn queue_retained_for_spill(&mut self, outgoing: &OutgoingPublish<'_>) {
         if J::KEEPS
             && self.spill.port.is_some()
-            && self.context.exchange().retained_hot_bytes() > self.spill.lists_from_bytes()
+            && self.context.exchange().retained_hot_bytes() > self.spill.spill_queue_threshold_bytes()
         {
-            self.list_retained(outgoing);
+            self.queue_retained(outgoing);
         }
     }
 
     #[cold]
-    fn list_retained(&mut self, outgoing: &OutgoingPublish<'_>) {
+    fn queue_retained(&mut self, outgoing: &OutgoingPublish<'_>) {
         let MessageRef { topic, payload, .. } = outgoing.message;
         let bytes = outgoing.message.kept_bytes();
-        if payload.is_empty() || bytes < COLD_MIN_BYTES || topic.starts_with("$SYS/") {
+        if payload.is_empty() || bytes < SPILL_MIN_BYTES || topic.starts_with("$SYS/") {
             return;
         }
         let ShardState { spill, context, .. } = self;
@@ -86,18 +86,18 @@ impl<J: Journal> ShardState<J> {
 
     /// Where few messages are in memory, most that are listed have been replaced or cleared.
     #[inline]
-    pub(super) fn forget_replaced(&mut self) {
+    pub(super) fn remove_replaced(&mut self) {
         let ShardState { spill, context, .. } = self;
         let exchange = context.exchange();
-        if !spill.retained.is_empty() && exchange.retained_hot_bytes() <= spill.lists_from_bytes() {
+        if !spill.retained.is_empty() && exchange.retained_hot_bytes() <= spill.spill_queue_threshold_bytes() {
             while spill.retained.pop(exchange).is_some() {}
         }
     }
 
     /// Has messages written that have been retained here, as far as the store takes them now.
     pub(super) fn write_retained(&mut self) {
-        while !self.spill.retained.is_empty() && self.can_make_cold() {
-            let mut picked = Picked::default();
+        while !self.spill.retained.is_empty() && self.can_spill() {
+            let mut picked = SpillBatch::default();
             let mut written = Vec::new();
             let most_bytes = ORDER_BYTES.min(usize::try_from(self.excess_bytes()).unwrap_or(usize::MAX));
             let ShardState { spill, context, .. } = self;
@@ -114,7 +114,7 @@ impl<J: Journal> ShardState<J> {
             if !written.is_empty() {
                 self.context.exchange().cool_retained(written);
             }
-            self.write_cold(picked);
+            self.write_spilled(picked);
         }
     }
 
@@ -128,13 +128,13 @@ impl<J: Journal> ShardState<J> {
                 || hot_bytes.abs_diff(self.spill.walked_hot_bytes) > self.spill.hot_max_bytes / 8)
     }
 
-    pub(super) fn pick_retained(&mut self, picked: &mut Picked, most_bytes: usize) {
+    pub(super) fn pick_retained(&mut self, picked: &mut SpillBatch, most_bytes: usize) {
         let mut found = Vec::new();
         let mut steps = WALK_STEPS;
         let excess_bytes =
             self.context.exchange().retained_staying_bytes().saturating_sub(self.spill.hot_max_bytes / 4);
         let most_bytes = most_bytes.min(usize::try_from(excess_bytes).unwrap_or(usize::MAX));
-        self.context.exchange().hot_retained(&mut self.spill.walk, &mut steps, COLD_MIN_BYTES, most_bytes, &mut found);
+        self.context.exchange().hot_retained(&mut self.spill.walk, &mut steps, SPILL_MIN_BYTES, most_bytes, &mut found);
         if !self.spill.walk.is_under_way() {
             self.spill.walked_hot_bytes = self.context.exchange().retained_staying_bytes();
         }

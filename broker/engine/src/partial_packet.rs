@@ -7,15 +7,15 @@ use tautwire_protocol::{DecodeOptions, FixedHeader};
 use tautwire_session::Journal;
 
 use crate::connections::{PauseReason, Phase};
-use crate::place::ConnectionIndex;
+use crate::index::ConnectionIndex;
+use crate::paused_readers::PartialPacket;
 use crate::state::ShardState;
-use crate::waiting::Partial;
 
 impl<J: Journal> ShardState<J> {
     /// Whether a connection that keeps `rest` of a packet, in `held_bytes`, may do so although there is no room for it. It waits
     /// then, unless it is the one that may take more than that.
     #[cold]
-    pub(crate) fn has_input_wait(&mut self, index: ConnectionIndex, rest: &[u8], held_bytes: usize) -> bool {
+    pub(crate) fn pause_for_input(&mut self, index: ConnectionIndex, rest: &[u8], held_bytes: usize) -> bool {
         let connection = &self.connections[index];
         if connection.is_v5() || connection.phase() != Phase::Open || connection.is_reading_paused() {
             return false;
@@ -27,8 +27,8 @@ impl<J: Journal> ShardState<J> {
             return false;
         }
         let wanted_bytes = missing_bytes.max(held_bytes);
-        let partial = Partial { id: self.id(index), since_ms: since.get(), wanted_bytes };
-        if self.paused_readers.goes_first(&partial) && self.memory.share().extra_input_bytes() > 0 {
+        let partial = PartialPacket { id: self.id(index), since_ms: since.get(), wanted_bytes };
+        if self.paused_readers.has_priority(&partial) && self.memory.share().extra_input_bytes() > 0 {
             return true;
         }
         self.counters().publishers_short_of_memory.add(1);
@@ -39,28 +39,28 @@ impl<J: Journal> ShardState<J> {
 
     /// Reads again from those whose packets are not whole and for whom there is room now. To be called once a turn.
     #[inline]
-    pub(crate) fn retry_for_input(&mut self) {
+    pub(crate) fn resume_for_input(&mut self) {
         if self.paused_readers.any_for_input() {
-            self.retry_all_for_input();
+            self.resume_all_for_input();
         }
     }
 
     #[cold]
-    fn retry_all_for_input(&mut self) {
+    fn resume_all_for_input(&mut self) {
         let free_bytes = usize::try_from(self.memory.share().input_bytes()).unwrap_or(usize::MAX);
         for id in self.paused_readers.input_retries(self.clock.now_ms(), free_bytes) {
             self.resume_reading(id, PauseReason::Input);
         }
         if self.memory.share().extra_input_bytes() > 0 {
-            let first = self.paused_readers.first().filter(|first| self.is_in_packet(first));
-            if let Some(id) = self.paused_readers.next_first(first) {
+            let first = self.paused_readers.priority().filter(|first| self.is_same_packet(first));
+            if let Some(id) = self.paused_readers.next_priority(first) {
                 self.resume_reading(id, PauseReason::Input);
             }
         }
     }
 
     /// Whether the same packet has not been taken in yet: it is not whole, or waits for memory as a message.
-    fn is_in_packet(&self, partial: &Partial) -> bool {
+    fn is_same_packet(&self, partial: &PartialPacket) -> bool {
         let Some(index) = self.connections.find(partial.id) else { return false };
         let connection = &self.connections[index];
         let since_ms = connection.deadlines().incomplete_since_ms.map(|since| since.get());
@@ -73,7 +73,7 @@ impl<J: Journal> ShardState<J> {
         let version = connection.version();
         let max_packet_size = connection.packet_max_bytes(self.config.settings().maximum_packet_size_bytes);
         FixedHeader::decode(bytes, &DecodeOptions { version, max_packet_size })
-            .or_else(|error| self.header_as_told(index, bytes, &error).ok_or(error))
+            .or_else(|error| self.decode_with_connack_limits(index, bytes, &error).ok_or(error))
             .ok()
     }
 }

@@ -6,7 +6,7 @@
 use tautwire_session::{Journal, Outbound};
 
 use crate::drops::{DropReason, QueueLoss};
-use crate::place::SessionIndex;
+use crate::index::SessionIndex;
 use crate::state::ShardState;
 use crate::text::rfc3339;
 
@@ -21,31 +21,31 @@ pub(crate) const DROPPED_UNTIL: &str = "tautwire-dropped-until";
 
 /// Keeps the log readable while many sessions lose messages.
 #[derive(Debug, Default)]
-pub(crate) struct EpisodeLog {
+pub(crate) struct LossLog {
     since_ms: u64,
     lines: u32,
-    unsaid: u64,
+    suppressed: u64,
 }
 
-impl EpisodeLog {
+impl LossLog {
     /// Whether there is a line for an episode that begins: how many others have had none since the last line, or `None`.
     fn line(&mut self, now_ms: u64) -> Option<u64> {
         if now_ms >= self.since_ms + LINES_MS {
             (self.since_ms, self.lines) = (now_ms, 0);
         }
         if self.lines == LINES_MAX {
-            self.unsaid += 1;
+            self.suppressed += 1;
             return None;
         }
         self.lines += 1;
-        Some(std::mem::take(&mut self.unsaid))
+        Some(std::mem::take(&mut self.suppressed))
     }
 }
 
 impl<J: Journal> ShardState<J> {
     /// A message of `topic` is dropped for a session whose queue is full.
     #[cold]
-    pub(crate) fn note_lost(&mut self, session: SessionIndex, topic: &str) {
+    pub(crate) fn record_loss(&mut self, session: SessionIndex, topic: &str) {
         self.record_drop(session, DropReason::QueueFull, topic);
         if self.sessions.record_loss(session, self.clock.now_ms()) {
             self.log_episode(session, topic);
@@ -54,18 +54,19 @@ impl<J: Journal> ShardState<J> {
 
     /// The same for the message that has waited longest. Where it is not in memory, its topic is not known.
     #[cold]
-    pub(crate) fn note_front_lost(&mut self, session: SessionIndex) {
+    pub(crate) fn record_front_loss(&mut self, session: SessionIndex) {
         let front = self.sessions[session].outbound().and_then(Outbound::front).cloned();
         let topic = front.as_ref().and_then(|front| front.message.hot()).map_or("", |message| message.topic());
-        self.note_lost(session, topic);
+        self.record_loss(session, topic);
     }
 
     fn log_episode(&mut self, session: SessionIndex, topic: &str) {
-        let Some(unsaid) = self.episodes.line(self.clock.now_ms()) else { return };
+        let Some(suppressed) = self.episodes.line(self.clock.now_ms()) else { return };
         let client_id = self.sessions[session].client_id();
         let user = self.user_of(session).map_or("", |user| &**user);
         let (policy, reason) = (self.policy(session, topic).name(), DropReason::QueueFull.code());
-        let others = if unsaid == 0 { String::new() } else { format!("; the same holds for {unsaid} other sessions") };
+        let others =
+            if suppressed == 0 { String::new() } else { format!("; the same holds for {suppressed} other sessions") };
         log::warn!(
             client_id = client_id, user = user, reason = reason, policy = policy;
             "the queue of client {client_id:?} is full, so messages for it are dropped ({policy}) until it has caught up{others}; \
@@ -77,12 +78,12 @@ impl<J: Journal> ShardState<J> {
     #[inline]
     pub(crate) fn end_episode(&mut self, session: SessionIndex) {
         if let Some(loss) = self.sessions.end_episode(session) {
-            self.log_end_of_episode(session, loss);
+            self.log_episode_end(session, loss);
         }
     }
 
     #[cold]
-    fn log_end_of_episode(&self, session: SessionIndex, QueueLoss { count, first_ms, last_ms }: QueueLoss) {
+    fn log_episode_end(&self, session: SessionIndex, QueueLoss { count, first_ms, last_ms }: QueueLoss) {
         let client_id = self.sessions[session].client_id();
         let user = self.user_of(session).map_or("", |user| &**user);
         let (from, until) = (rfc3339(first_ms), rfc3339(last_ms));
@@ -101,7 +102,7 @@ mod tests {
 
     #[test]
     fn so_many_lines_are_written_in_a_second_and_the_others_are_counted() {
-        let mut log = EpisodeLog::default();
+        let mut log = LossLog::default();
         for _ in 0..LINES_MAX {
             assert_eq!(log.line(5_000), Some(0));
         }

@@ -10,11 +10,11 @@ use tautwire_router::{SessionKey, ShareGroup, Turn};
 use tautwire_session::{Journal, Outbound, PendingMessage, SubscriptionIds, SubscriptionRecord, parts_of_name};
 
 use crate::drops::DropEvent;
-use crate::jobs::SLICE_STEPS;
+use crate::index::SessionIndex;
+use crate::jobs::JOB_SLICE_STEPS;
 use crate::mount::MountPoint;
-use crate::place::SessionIndex;
-use crate::queue_room::SMALLEST_BYTES;
-use crate::refusal::{Hypothesis, Judged, PublishRefusal};
+use crate::queue_capacity::SMALLEST_BYTES;
+use crate::refusal::{HypotheticalPublish, PublishDecision, PublishRefusal};
 use crate::shard::Shard;
 use crate::slow_consumer::SlowConsumer;
 use crate::state::ShardState;
@@ -31,16 +31,16 @@ pub struct WhyQuery {
     /// The name of the client's session.
     pub name: Box<str>,
     /// The message. Its payload may be large, so nobody copies it.
-    pub message: Arc<Hypothesis>,
+    pub message: Arc<HypotheticalPublish>,
 }
 
 /// What would become of the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum DeliveryOutcome {
     /// The client gets it at once.
     Arrives,
     /// It waits, and the client gets it later.
-    Waits,
+    Queued,
     /// One member of a shared subscription gets it, and the client is one of them.
     OneOfMany,
     /// The client does not get it.
@@ -49,22 +49,22 @@ pub enum Outcome {
     Elsewhere,
 }
 
-impl Outcome {
+impl DeliveryOutcome {
     /// What operators call it. Never changes.
     pub fn code(self) -> &'static str {
         match self {
-            Outcome::Arrives => "arrives",
-            Outcome::Waits => "waits",
-            Outcome::OneOfMany => "one_of_many",
-            Outcome::DoesNotArrive => "does_not_arrive",
-            Outcome::Elsewhere => "elsewhere",
+            DeliveryOutcome::Arrives => "arrives",
+            DeliveryOutcome::Queued => "waits",
+            DeliveryOutcome::OneOfMany => "one_of_many",
+            DeliveryOutcome::DoesNotArrive => "does_not_arrive",
+            DeliveryOutcome::Elsewhere => "elsewhere",
         }
     }
 }
 
 /// Something that bears on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finding {
+pub enum QueryResult {
     /// There is no session of that client.
     NoSession,
     /// The broker is one of several, and does not serve the client's session. Another one may, or it waits in the store.
@@ -126,9 +126,9 @@ pub enum Finding {
     /// The payloads of the topic's contract cannot be had in the format that the subscription asks for.
     CannotBecome(Format),
     /// The client is away, and its session ends then unless it comes back.
-    Away(Option<u64>),
+    Offline(Option<u64>),
     /// The client is away, and nothing of QoS 0 is kept for it.
-    AwayAtMostOnce,
+    OfflineAtMostOnce,
     /// So many messages wait as may.
     QueueFull {
         /// Which limit is reached.
@@ -183,25 +183,25 @@ pub struct OtherTurns {
     pub last_ms: u64,
     /// Whom that was for.
     pub member: SessionKey,
-    /// The name of the member's session; `None` as long as its shard has not been asked (see [`Survey::Name`](super::Survey::Name)), and
+    /// The name of the member's session; `None` as long as its shard has not been asked (see [`AdminQuery::Name`](super::AdminQuery::Name)), and
     /// where it has ended.
     pub name: Option<Box<str>>,
 }
 
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Explained {
+pub struct Explanation {
     /// What would become of the message.
-    pub outcome: Outcome,
+    pub outcome: DeliveryOutcome,
     /// Why, the decisive first.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<QueryResult>,
     /// Messages that the client did not get, the latest last.
     pub drops: Vec<DropEvent>,
 }
 
 /// A walk over the subscriptions of the client.
 #[derive(Debug)]
-pub(crate) struct Walk {
+pub(crate) struct SubscriptionWalk {
     query: WhyQuery,
     after: Box<str>,
     is_done: bool,
@@ -209,29 +209,30 @@ pub(crate) struct Walk {
     nearest: Vec<(usize, Box<str>)>,
 }
 
-impl Explained {
+impl Explanation {
     /// Adds what the broker would do with the message before anybody gets it.
     #[must_use]
-    pub fn after(mut self, judged: Judged) -> Explained {
+    pub fn after(mut self, judged: PublishDecision) -> Explanation {
         match judged {
-            Judged::Taken => {}
-            Judged::Refused(refusal) => {
-                self.outcome = Outcome::DoesNotArrive;
-                self.findings.insert(0, Finding::Refused(refusal));
+            PublishDecision::Accepted => {}
+            PublishDecision::Refused(refusal) => {
+                self.outcome = DeliveryOutcome::DoesNotArrive;
+                self.findings.insert(0, QueryResult::Refused(refusal));
             }
-            Judged::Waits => {
-                self.outcome = if self.outcome == Outcome::Arrives { Outcome::Waits } else { self.outcome };
-                self.findings.insert(0, Finding::PublisherWaits);
+            PublishDecision::PublisherPaused => {
+                self.outcome =
+                    if self.outcome == DeliveryOutcome::Arrives { DeliveryOutcome::Queued } else { self.outcome };
+                self.findings.insert(0, QueryResult::PublisherWaits);
             }
-            Judged::NoPublisher => self.findings.push(Finding::NoPublisher),
+            PublishDecision::NoPublisher => self.findings.push(QueryResult::NoPublisher),
         }
         self
     }
 }
 
-impl Walk {
-    pub(crate) fn new(query: WhyQuery) -> Walk {
-        Walk { query, after: "".into(), is_done: false, matching: Vec::new(), nearest: Vec::new() }
+impl SubscriptionWalk {
+    pub(crate) fn new(query: WhyQuery) -> SubscriptionWalk {
+        SubscriptionWalk { query, after: "".into(), is_done: false, matching: Vec::new(), nearest: Vec::new() }
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -239,50 +240,50 @@ impl Walk {
     }
 
     /// Looks at some more subscriptions; says at how many.
-    pub(crate) fn go_on<J: Journal>(&mut self, state: &ShardState<J>) -> usize {
+    pub(crate) fn advance<J: Journal>(&mut self, state: &ShardState<J>) -> usize {
         let mut steps = 0;
         let mut last = None;
-        if let Some(session) = state.sessions.find_of_client(&self.query.name) {
-            for (filter, record) in state.sessions[session].subscriptions().after(&self.after).take(SLICE_STEPS) {
+        if let Some(session) = state.sessions.find_client_session(&self.query.name) {
+            for (filter, record) in state.sessions[session].subscriptions().after(&self.after).take(JOB_SLICE_STEPS) {
                 steps += 1;
                 last = Some(filter);
                 let Some(matched) = matched_part(filter, &record) else { continue };
                 if !topic_matches(matched, &self.query.message.topic) {
-                    note_nearest(&mut self.nearest, likeness(matched, &self.query.message.topic), filter);
+                    insert_nearest(&mut self.nearest, likeness(matched, &self.query.message.topic), filter);
                 } else if self.matching.len() < MATCHING_MAX {
                     self.matching.push((filter.into(), record));
                 }
             }
         }
-        self.is_done = steps < SLICE_STEPS;
+        self.is_done = steps < JOB_SLICE_STEPS;
         if let Some(last) = last {
             self.after = last.into();
         }
         steps.max(1)
     }
 
-    pub(crate) fn explain<J: Journal>(self, shard: &Shard<J>) -> Explained {
+    pub(crate) fn explain<J: Journal>(self, shard: &Shard<J>) -> Explanation {
         let state = &shard.state;
-        let Some(session) = state.sessions.find_of_client(&self.query.name) else {
+        let Some(session) = state.sessions.find_client_session(&self.query.name) else {
             let (outcome, finding) = match state.is_in_cluster() {
-                true => (Outcome::Elsewhere, Finding::NotServedHere),
-                false => (Outcome::DoesNotArrive, Finding::NoSession),
+                true => (DeliveryOutcome::Elsewhere, QueryResult::NotServedHere),
+                false => (DeliveryOutcome::DoesNotArrive, QueryResult::NoSession),
             };
             let mut findings = vec![finding];
-            findings.extend(state.keeps_outside(&self.query.name).then_some(Finding::HeldBack));
-            return Explained { outcome, findings, drops: Vec::new() };
+            findings.extend(state.is_held_back(&self.query.name).then_some(QueryResult::HeldBack));
+            return Explanation { outcome, findings, drops: Vec::new() };
         };
         let drops = state.sessions.drops(session).map(|drops| drops.events().cloned().collect()).unwrap_or_default();
         let mut findings = Vec::new();
         let outcome = self.judge(shard, session, &mut findings);
         if let Some(contract) = state.config.contracts().find(&self.query.message.topic) {
-            findings.push(Finding::Contract(contract.name().into(), contract.on_violation()));
+            findings.push(QueryResult::Contract(contract.name().into(), contract.on_violation()));
         }
         if state.context.exchange().retained_message(&self.query.message.topic).is_some() {
-            findings.push(Finding::Retained);
-            findings.extend(self.retain_handling().map(Finding::RetainHandling));
+            findings.push(QueryResult::Retained);
+            findings.extend(self.retain_handling().map(QueryResult::RetainHandling));
         }
-        Explained { outcome, findings, drops }
+        Explanation { outcome, findings, drops }
     }
 
     /// Why the subscriptions that match do not get a retained message each time that they are made; `None` where one does, or none matches.
@@ -296,50 +297,57 @@ impl Walk {
         }
     }
 
-    fn judge<J: Journal>(&self, shard: &Shard<J>, session: SessionIndex, findings: &mut Vec<Finding>) -> Outcome {
+    fn judge<J: Journal>(
+        &self,
+        shard: &Shard<J>,
+        session: SessionIndex,
+        findings: &mut Vec<QueryResult>,
+    ) -> DeliveryOutcome {
         let state = &shard.state;
-        let Hypothesis { topic, qos, .. } = &*self.query.message;
+        let HypotheticalPublish { topic, qos, .. } = &*self.query.message;
         let (mount_point, client_id) = parts_of_name(state.sessions[session].name());
         // `#` behind a mount point matches the level above, too, and nothing there begins with `$`.
         let is_outside = |prefix: &&str| MountPoint::new(prefix).is_none_or(|mount| mount.rest(topic).is_none());
         if let Some(prefix) = mount_point.filter(is_outside) {
-            findings.push(Finding::OutsideMount(prefix.into()));
-            return Outcome::DoesNotArrive;
+            findings.push(QueryResult::OutsideMount(prefix.into()));
+            return DeliveryOutcome::DoesNotArrive;
         }
         if self.matching.is_empty() {
-            findings.push(Finding::NotSubscribed(self.nearest.iter().map(|(_, filter)| filter.clone()).collect()));
+            findings.push(QueryResult::NotSubscribed(self.nearest.iter().map(|(_, filter)| filter.clone()).collect()));
             if let (Some(index), Ok(filter)) = (state.sessions.connection(session), TopicFilter::new(topic))
                 && let Some(permissions) = state.permissions_of(index, client_id)
                 && !permissions.may_subscribe(filter, *qos).is_allowed()
             {
-                findings.push(Finding::NotAllowed);
+                findings.push(QueryResult::NotAllowed);
             }
-            return Outcome::DoesNotArrive;
+            return DeliveryOutcome::DoesNotArrive;
         }
-        let Some((granted, is_shared)) = self.tell_of_subscriptions(state, session, findings) else {
-            return Outcome::DoesNotArrive;
+        let Some((granted, is_shared)) = self.add_subscription_results(state, session, findings) else {
+            return DeliveryOutcome::DoesNotArrive;
         };
         if granted < *qos {
-            findings.push(Finding::QoSReduced(granted));
+            findings.push(QueryResult::QoSReduced(granted));
         }
         let own = self.matching.iter().filter(|(filter, _)| is_shared == filter.starts_with("$share/"));
         // [MQTT-3.3.4-4]; one member of a group has one.
         let ids: Vec<SubscriptionId> = own.filter_map(|(_, record)| record.identifier).collect();
         let effective = granted.min(*qos);
-        match state.fate(session, &self.query.message.message(), effective, &ids, findings) {
+        match state.delivery_outcome(session, &self.query.message.message(), effective, &ids, findings) {
             // At QoS 1 and 2 it goes to another member then, or waits for one.
-            Outcome::DoesNotArrive if !is_shared || effective == QoS::AtMostOnce => Outcome::DoesNotArrive,
-            _ if is_shared => Outcome::OneOfMany,
+            DeliveryOutcome::DoesNotArrive if !is_shared || effective == QoS::AtMostOnce => {
+                DeliveryOutcome::DoesNotArrive
+            }
+            _ if is_shared => DeliveryOutcome::OneOfMany,
             outcome => outcome,
         }
     }
 
     /// The highest QoS that is granted, and whether all that match are shared; `None` where none of them brings the message.
-    fn tell_of_subscriptions<J: Journal>(
+    fn add_subscription_results<J: Journal>(
         &self,
         state: &ShardState<J>,
         session: SessionIndex,
-        findings: &mut Vec<Finding>,
+        findings: &mut Vec<QueryResult>,
     ) -> Option<(QoS, bool)> {
         let contract = state.config.contracts().find(&self.query.message.topic);
         let (mut own, mut shared) = (None, None);
@@ -348,19 +356,19 @@ impl Walk {
             match state.context.exchange().group(filter) {
                 Some(group) => {
                     let (members, connected) = group.members();
-                    findings.push(Finding::Shared { filter: filter.clone(), qos, members, connected });
+                    findings.push(QueryResult::Shared { filter: filter.clone(), qos, members, connected });
                     let (messages, bytes) = group.waiting();
                     if messages > 0 {
-                        findings.push(Finding::SharedQueue { filter: filter.clone(), messages, bytes });
+                        findings.push(QueryResult::SharedQueue { filter: filter.clone(), messages, bytes });
                     }
                     findings.push(self.turns_of(&group, &state.sessions.key(session)));
                 }
-                None => findings.push(Finding::Subscribed { filter: filter.clone(), record: *record }),
+                None => findings.push(QueryResult::Subscribed { filter: filter.clone(), record: *record }),
             }
             let is_shared = filter.starts_with("$share/");
             if record.options.no_local {
-                if !findings.contains(&Finding::NoLocal) {
-                    findings.push(Finding::NoLocal);
+                if !findings.contains(&QueryResult::NoLocal) {
+                    findings.push(QueryResult::NoLocal);
                 }
                 if self.query.message.publisher.as_ref() == Some(&self.query.name) {
                     continue;
@@ -369,7 +377,7 @@ impl Walk {
             if let (Some(format), Some(contract)) = (record.format, &contract)
                 && !contract.can_transcode_to(format)
             {
-                findings.push(Finding::CannotBecome(format));
+                findings.push(QueryResult::CannotBecome(format));
                 continue;
             }
             let highest = if is_shared { &mut shared } else { &mut own };
@@ -378,10 +386,10 @@ impl Walk {
         own.map(|qos| (qos, false)).or(shared.map(|qos| (qos, true)))
     }
 
-    fn turns_of(&self, group: &ShareGroup, client: &SessionKey) -> Finding {
+    fn turns_of(&self, group: &ShareGroup, client: &SessionKey) -> QueryResult {
         let (own, others): (Vec<Turn>, Vec<Turn>) =
             group.turns_on(&self.query.message.topic).into_iter().partition(|turn| turn.member == *client);
-        Finding::SharedTurns {
+        QueryResult::SharedTurns {
             filter: group.filter().as_ref().into(),
             own: own.last().map(|last| (own.len(), last.at_ms)),
             others: others.last().map(|last| OtherTurns {
@@ -396,88 +404,88 @@ impl Walk {
 
 impl<J: Journal> ShardState<J> {
     /// What becomes of a message that a session is given with this QoS and these identifiers.
-    fn fate(
+    fn delivery_outcome(
         &self,
         session: SessionIndex,
         message: &MessageRef<'_>,
         qos: QoS,
         ids: &[SubscriptionId],
-        findings: &mut Vec<Finding>,
-    ) -> Outcome {
+        findings: &mut Vec<QueryResult>,
+    ) -> DeliveryOutcome {
         let counted_bytes = PendingMessage::counted_bytes_of(message.kept_bytes(), &SubscriptionIds::from(ids));
         let Some(index) = self.sessions.connection(session) else {
-            findings.extend(self.keeps_outside(self.sessions[session].name()).then_some(Finding::HeldBack));
+            findings.extend(self.is_held_back(self.sessions[session].name()).then_some(QueryResult::HeldBack));
             if qos == QoS::AtMostOnce {
-                findings.insert(0, Finding::AwayAtMostOnce);
-                return Outcome::DoesNotArrive;
+                findings.insert(0, QueryResult::OfflineAtMostOnce);
+                return DeliveryOutcome::DoesNotArrive;
             }
-            findings.insert(0, Finding::Away(self.sessions.away(session).expires_at_ms));
-            let is_dropped = self.tell_of_full_queue(session, message.topic, counted_bytes, findings);
-            return if is_dropped { Outcome::DoesNotArrive } else { Outcome::Waits };
+            findings.insert(0, QueryResult::Offline(self.sessions.offline(session).expires_at_ms));
+            let is_dropped = self.add_full_queue_result(session, message.topic, counted_bytes, findings);
+            return if is_dropped { DeliveryOutcome::DoesNotArrive } else { DeliveryOutcome::Queued };
         };
         let connection = &self.connections[index];
         if let Some(bytes) = connection.connect_parameters().maximum_packet_size_bytes {
-            findings.push(Finding::PacketLimit(bytes.get()));
+            findings.push(QueryResult::PacketLimit(bytes.get()));
         }
         let is_too_large = !self.fits(index, message, ids);
         if is_too_large {
-            findings.insert(0, Finding::TooLarge);
+            findings.insert(0, QueryResult::TooLarge);
         }
         let (pending_bytes, max_bytes) = (connection.pending_bytes(), self.memory.output_max_bytes());
         if pending_bytes > max_bytes {
-            findings.insert(0, Finding::OutputFull(pending_bytes));
+            findings.insert(0, QueryResult::OutputFull(pending_bytes));
         } else if pending_bytes > 0 {
-            findings.insert(0, Finding::OutputBehind { pending_bytes, left_bytes: max_bytes - pending_bytes });
+            findings.insert(0, QueryResult::OutputBehind { pending_bytes, left_bytes: max_bytes - pending_bytes });
         }
         if qos == QoS::AtMostOnce {
             let payload_bytes = message.payload.len();
             let has_memory = self.memory.has_free_memory(pending_bytes, payload_bytes);
-            findings.extend((!has_memory).then_some(Finding::NoMemoryForOutput));
+            findings.extend((!has_memory).then_some(QueryResult::NoMemoryForOutput));
             let arrives = self.memory.has_output_room(pending_bytes, payload_bytes) && has_memory && !is_too_large;
-            return if arrives { Outcome::Arrives } else { Outcome::DoesNotArrive };
+            return if arrives { DeliveryOutcome::Arrives } else { DeliveryOutcome::DoesNotArrive };
         }
-        if self.tell_of_full_queue(session, message.topic, counted_bytes, findings) || is_too_large {
-            return Outcome::DoesNotArrive;
+        if self.add_full_queue_result(session, message.topic, counted_bytes, findings) || is_too_large {
+            return DeliveryOutcome::DoesNotArrive;
         }
         let (in_flight, queued) =
             self.sessions[session].outbound().map_or((0, 0), |outbound| (outbound.in_flight(), outbound.queued()));
         let is_window_full =
-            in_flight >= usize::from(connection.connect_parameters().send_maximum) || !self.may_send_one_more(session);
+            in_flight >= usize::from(connection.connect_parameters().send_maximum) || !self.has_send_quota(session);
         if queued > 0 {
-            findings.insert(0, Finding::Behind(queued));
+            findings.insert(0, QueryResult::Behind(queued));
         }
         if is_window_full {
-            findings.insert(0, Finding::WindowFull(in_flight));
+            findings.insert(0, QueryResult::WindowFull(in_flight));
         }
-        if self.free_packet_id(session, index).is_some() { Outcome::Arrives } else { Outcome::Waits }
+        if self.free_packet_id(session, index).is_some() { DeliveryOutcome::Arrives } else { DeliveryOutcome::Queued }
     }
 
     /// Whether the client of a session is not let in because its connections break off too often.
-    fn keeps_outside(&self, name: &str) -> bool {
+    fn is_held_back(&self, name: &str) -> bool {
         self.quota_state.is_blocked(name, self.clock.now_ms())
     }
 
     /// Adds a finding where a message that counts so many bytes finds no room. Returns whether the message is dropped for that reason.
-    fn tell_of_full_queue(
+    fn add_full_queue_result(
         &self,
         session: SessionIndex,
         topic: &str,
         counted_bytes: usize,
-        findings: &mut Vec<Finding>,
+        findings: &mut Vec<QueryResult>,
     ) -> bool {
         let policy = self.policy(session, topic);
         // Publishers that wait or are refused do so only once nothing fits any more: until then a queue takes one message of any size.
-        let counted_bytes = if policy.holds_publishers() { SMALLEST_BYTES } else { counted_bytes };
+        let counted_bytes = if policy.affects_publishers() { SMALLEST_BYTES } else { counted_bytes };
         let Some(limit) = self.queue_limit(session, counted_bytes) else { return false };
         let queued = self.sessions[session].outbound().map_or(0, Outbound::queued);
         let policy = match policy {
             // What has been sent and not acknowledged takes all room, and is not dropped.
-            SlowConsumer::DropOld if queued == 0 || !self.old_make_room(session, counted_bytes) => {
+            SlowConsumer::DropOld if queued == 0 || !self.can_make_room_by_dropping(session, counted_bytes) => {
                 SlowConsumer::DropNew
             }
             policy => policy,
         };
-        findings.insert(0, Finding::QueueFull { limit, policy });
+        findings.insert(0, QueryResult::QueueFull { limit, policy });
         matches!(policy, SlowConsumer::DropNew | SlowConsumer::Disconnect)
     }
 }
@@ -497,7 +505,7 @@ fn likeness(filter: &str, topic: &str) -> usize {
     4 * first + levels.filter(|(level, name)| alike(level, name)).count()
 }
 
-fn note_nearest(nearest: &mut Vec<(usize, Box<str>)>, likeness: usize, filter: &str) {
+fn insert_nearest(nearest: &mut Vec<(usize, Box<str>)>, likeness: usize, filter: &str) {
     let at = nearest.partition_point(|(other, _)| *other >= likeness);
     if at < NEAREST_MAX {
         nearest.insert(at, (likeness, filter.into()));
@@ -513,7 +521,7 @@ mod tests {
     fn the_nearest_filters_are_those_that_lead_furthest() {
         let mut nearest = Vec::new();
         for filter in ["z/y", "a/+/x", "a/B/d", "b/b/c", "q"] {
-            note_nearest(&mut nearest, likeness(filter, "a/b/c"), filter);
+            insert_nearest(&mut nearest, likeness(filter, "a/b/c"), filter);
         }
         let filters: Vec<&str> = nearest.iter().map(|(_, filter)| &**filter).collect();
         assert_eq!(filters, ["a/+/x", "a/B/d", "b/b/c"]);
