@@ -70,7 +70,7 @@ mod in_cluster {
         let mut broker = Broker::with(InCluster);
         broker.shard.join_cluster(Seed(black_box([7; 16])), ClusterSettings::default());
         let began = ClusterEvent::Began { next: [Place::START; PARTITIONS as usize], state_max_bytes: usize::MAX };
-        broker.shard.hear_from_cluster(black_box(began), NOW_MS);
+        broker.shard.handle_cluster_event(black_box(began), NOW_MS);
         broker.connect("visitor", Layout::V5);
     }
 }

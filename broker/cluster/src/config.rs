@@ -2,7 +2,7 @@
 
 use crate::mutant::{Mutant, is};
 use crate::names::{Incarnation, Key};
-use crate::operation::{Answer, Decision, Operation, OperationId, Proposal, Revision};
+use crate::operation::{Answer, Decision, Operation, OperationId, ProposalOutcome, Revision};
 use crate::outbox::{Outbox, Purpose};
 use crate::record::{ConfigPart, ConfigRecord};
 use crate::settings::Settings;
@@ -27,16 +27,16 @@ pub(crate) struct Config {
 
 #[derive(Debug)]
 enum Step {
-    Resting,
+    Idle,
     Reading(OperationId),
     /// What was read first may be what a leader knows that has been replaced.
     Confirming(OperationId),
-    Writing(OperationId, Proposing),
-    Checking(OperationId, Proposing),
+    Writing(OperationId, PendingProposal),
+    Checking(OperationId, PendingProposal),
 }
 
 #[derive(Debug, Clone)]
-struct Proposing {
+struct PendingProposal {
     ticket: u64,
     expected: Option<Revision>,
     record: ConfigRecord,
@@ -63,7 +63,7 @@ impl Config {
             refused: None,
             is_known: false,
             proposals: 0,
-            step: Step::Resting,
+            step: Step::Idle,
             poll_at_ms: 0,
         }
     }
@@ -85,7 +85,7 @@ impl Config {
     }
 
     pub(crate) fn advance(&mut self, now_ms: u64, settings: &Settings, out: &mut Outbox) {
-        if matches!(self.step, Step::Resting) && self.poll_at_ms <= now_ms {
+        if matches!(self.step, Step::Idle) && self.poll_at_ms <= now_ms {
             self.poll_at_ms = now_ms + settings.config_poll_ms;
             self.step = Step::Reading(out.ask(Purpose::Config, Operation::Get(Key::Config)));
         }
@@ -93,13 +93,13 @@ impl Config {
 
     /// The record has been seen, in any order and as often as it likes. Where a change is reported, it may be an old one: what the store has when
     /// a life begins is known by its answer alone.
-    pub(crate) fn saw(&mut self, revision: Revision, value: &[u8], out: &mut Outbox) {
+    pub(crate) fn observe(&mut self, revision: Revision, value: &[u8], out: &mut Outbox) {
         if self.latest.is_some_and(|(latest, _)| revision <= latest) || self.refused >= Some(revision) {
             return;
         }
         let Ok(record) = ConfigRecord::decode(value) else {
             self.refused = Some(revision);
-            return out.decide(Decision::Outgrown);
+            return out.decide(Decision::ConfigUnsupported);
         };
         self.latest = Some((revision, record.number));
         self.offered = Some(record.number);
@@ -135,32 +135,32 @@ impl Config {
         // What cannot be taken on can be replaced; what cannot be read is not this node's to replace.
         let is_unreadable = self.refused > self.latest.map(|(revision, _)| revision);
         let outcome = if is_busy || !self.is_known || is_unreadable {
-            Proposal::Unavailable
+            ProposalOutcome::Unavailable
         } else if base != latest {
-            Proposal::Outdated(latest)
+            ProposalOutcome::Outdated(latest)
         } else {
             self.proposals += 1;
             let record = ConfigRecord { number: latest + 1, by: (self.me, self.proposals), parts };
             let expected = self.latest.map(|(revision, _)| revision);
             if record.encode().len() <= settings.config_max_bytes {
-                return self.write(Proposing { ticket, expected, record }, out);
+                return self.write(PendingProposal { ticket, expected, record }, out);
             }
-            Proposal::TooLarge
+            ProposalOutcome::TooLarge
         };
         out.decide(Decision::Proposed { ticket, outcome });
     }
 
-    fn write(&mut self, proposing: Proposing, out: &mut Outbox) {
+    fn write(&mut self, proposing: PendingProposal, out: &mut Outbox) {
         let (key, value) = (Key::Config, proposing.record.encode());
         let put = Operation::Put { key, expected: proposing.expected, value };
         self.step = Step::Writing(out.ask(Purpose::Config, put), proposing);
     }
 
     pub(crate) fn answer(&mut self, id: OperationId, answer: &Answer, out: &mut Outbox) {
-        match (std::mem::replace(&mut self.step, Step::Resting), answer) {
+        match (std::mem::replace(&mut self.step, Step::Idle), answer) {
             (Step::Reading(op), Answer::Got(found)) if op == id => {
                 if let Some((revision, value)) = found {
-                    self.saw(*revision, value, out);
+                    self.observe(*revision, value, out);
                 }
                 self.is_known |= is(Mutant::BelievesFirstConfiguration);
                 if !self.is_known {
@@ -173,8 +173,8 @@ impl Config {
             // It is read again at once.
             (Step::Confirming(op), _) if op == id => self.poll_at_ms = 0,
             (Step::Writing(op, proposing), Answer::Put(revision)) if op == id => {
-                self.saw(*revision, &proposing.record.encode(), out);
-                decide(&proposing, Proposal::Accepted(proposing.record.number), out);
+                self.observe(*revision, &proposing.record.encode(), out);
+                decide(&proposing, ProposalOutcome::Accepted(proposing.record.number), out);
             }
             (Step::Checking(op, proposing), Answer::Got(found)) if op == id => {
                 self.check(proposing, found.as_ref(), out);
@@ -187,10 +187,10 @@ impl Config {
     }
 
     /// The proposal has been refused, or its fate is unknown.
-    fn check(&mut self, mut proposing: Proposing, found: Option<&(Revision, Vec<u8>)>, out: &mut Outbox) {
+    fn check(&mut self, mut proposing: PendingProposal, found: Option<&(Revision, Vec<u8>)>, out: &mut Outbox) {
         let revision = found.map(|(revision, _)| *revision);
         if let Some((revision, value)) = found {
-            self.saw(*revision, value, out);
+            self.observe(*revision, value, out);
         }
         let is_older = revision.is_some() && revision < proposing.expected;
         if revision == proposing.expected || is_older {
@@ -202,16 +202,16 @@ impl Config {
             return self.write(proposing, out);
         }
         let outcome = match found.map(|(_, value)| ConfigRecord::decode(value)) {
-            Some(Ok(there)) if there == proposing.record => Proposal::Accepted(there.number),
+            Some(Ok(there)) if there == proposing.record => ProposalOutcome::Accepted(there.number),
             // It was made on the revision before, so nothing of this node lies in between.
-            Some(Ok(there)) if there.number == proposing.record.number => Proposal::Outdated(there.number),
-            Some(Ok(there)) => Proposal::Overtaken(there.number),
-            Some(Err(_)) | None => Proposal::Unavailable,
+            Some(Ok(there)) if there.number == proposing.record.number => ProposalOutcome::Outdated(there.number),
+            Some(Ok(there)) => ProposalOutcome::Overtaken(there.number),
+            Some(Err(_)) | None => ProposalOutcome::Unavailable,
         };
         decide(&proposing, outcome, out);
     }
 }
 
-fn decide(proposing: &Proposing, outcome: Proposal, out: &mut Outbox) {
+fn decide(proposing: &PendingProposal, outcome: ProposalOutcome, out: &mut Outbox) {
     out.decide(Decision::Proposed { ticket: proposing.ticket, outcome });
 }

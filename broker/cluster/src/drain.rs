@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::mutant::{Mutant, is};
 use crate::names::Incarnation;
 use crate::operation::{Decision, Elsewhere};
-use crate::sessions::{Sessions, Surroundings};
+use crate::sessions::{SessionContext, Sessions};
 
 /// A node that has so much more than its share gives nothing away: clients that come and go would move for nothing.
 const TOLERANCE_PERCENT: u64 = 5;
@@ -33,12 +33,12 @@ impl Drain {
     }
 
     /// Gives away what this node has above the average of the living.
-    pub(crate) fn rebalance(&mut self, sessions: &Sessions, cx: &Surroundings<'_>) {
+    pub(crate) fn rebalance(&mut self, sessions: &Sessions, cx: &SessionContext<'_>) {
         let others = cx.nodes.living(cx.now_ms, cx.settings).filter(|(_, load, reference)| {
             // Nobody can be sent there.
             !load.is_closed && !reference.is_empty()
         });
-        let mine = u64::from(sessions.owned()).saturating_sub(sessions.moving() as u64);
+        let mine = u64::from(sessions.owned()).saturating_sub(sessions.migrating() as u64);
         let (count, sum) =
             others.fold((1, mine), |(count, sum), (_, load, _)| (count + 1, sum + u64::from(load.sessions)));
         let share = sum.div_ceil(count);
@@ -47,24 +47,24 @@ impl Drain {
     }
 
     /// Tells some clients to go, a bounded number at a time.
-    pub(crate) fn advance(&mut self, sessions: &mut Sessions, cx: &mut Surroundings<'_>) {
+    pub(crate) fn advance(&mut self, sessions: &mut Sessions, cx: &mut SessionContext<'_>) {
         if !cx.is_serving || self.draining.is_none() && self.surplus == 0 {
             return;
         }
-        while sessions.moving() < cx.settings.moves_max && (self.draining.is_some() || self.surplus > 0) {
-            let Some(client) = sessions.next_to_move() else { return self.surplus = 0 };
+        while sessions.migrating() < cx.settings.migrations_max && (self.draining.is_some() || self.surplus > 0) {
+            let Some(client) = sessions.next_to_migrate() else { return self.surplus = 0 };
             let to = self.elsewhere(cx);
             if to.is_none() && self.draining.is_none() {
                 return self.surplus = 0;
             }
             self.surplus = self.surplus.saturating_sub(1);
             self.moved += 1;
-            sessions.move_on(client, Decision::MoveOn { client, to }, cx);
+            sessions.migrate(client, Decision::Migrate { client, to }, cx);
         }
     }
 
     /// The node to which the next client is best sent: the one with the fewest sessions.
-    pub(crate) fn elsewhere(&mut self, cx: &Surroundings<'_>) -> Option<Elsewhere> {
+    pub(crate) fn elsewhere(&mut self, cx: &SessionContext<'_>) -> Option<Elsewhere> {
         let is_for_good = self.draining.unwrap_or_default();
         let expected = |node, load| match self.sent.get(&node) {
             // What it said was before these came.
@@ -83,6 +83,6 @@ impl Drain {
 
     /// Whether nothing is left here that others could not take on from the burial record.
     pub(crate) fn is_done(&self, sessions: &Sessions) -> bool {
-        self.is_draining() && (sessions.are_at_rest() || is(Mutant::RetiresTooEarly))
+        self.is_draining() && (sessions.are_idle() || is(Mutant::RetiresTooEarly))
     }
 }

@@ -15,7 +15,7 @@ use crate::record::{Load, NodeRecord, NodeState};
 use crate::settings::Settings;
 
 /// Beats that were sent and may still turn out to have been written.
-const ATTEMPTS_MAX: usize = 64;
+const UNCONFIRMED_MAX: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Lease {
@@ -36,12 +36,12 @@ pub(crate) struct Lease {
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    Resting {
+    Idle {
         until_ms: u64,
     },
-    Beating(OperationId),
-    Looking(OperationId),
-    /// It writes `buried` itself.
+    Renewing(OperationId),
+    Verifying(OperationId),
+    /// It writes `removed` itself.
     Retiring(OperationId),
     Over,
 }
@@ -59,7 +59,7 @@ pub(crate) enum LeaseEvent {
 
 impl Lease {
     pub(crate) fn new(me: Incarnation, name: String, reference: String) -> Lease {
-        let step = Step::Resting { until_ms: 0 };
+        let step = Step::Idle { until_ms: 0 };
         Lease {
             me,
             name,
@@ -85,9 +85,9 @@ impl Lease {
     }
 
     pub(crate) fn advance(&mut self, now_ms: u64, load: Load, out: &mut Outbox) {
-        let Step::Resting { until_ms } = self.step else { return };
+        let Step::Idle { until_ms } = self.step else { return };
         if let (Some(ends), Some(revision)) = (&self.retiring, self.revision) {
-            let state = NodeState::Buried { ends: ends.clone() };
+            let state = NodeState::Removed { ends: ends.clone() };
             let record = NodeRecord { name: self.name.clone(), reference: String::new(), state };
             let put = Operation::Put { key: Key::Node(self.me), expected: Some(revision), value: record.encode() };
             self.step = Step::Retiring(out.ask(Purpose::Lease, put));
@@ -104,14 +104,14 @@ impl Lease {
     fn beat(&mut self, now_ms: u64, load: Load, out: &mut Outbox) {
         self.beat += 1;
         self.attempts.push_back((self.beat, now_ms));
-        if self.attempts.len() > ATTEMPTS_MAX {
+        if self.attempts.len() > UNCONFIRMED_MAX {
             self.attempts.pop_front();
         }
         let state = NodeState::Alive { beat: self.beat, load };
         let record = NodeRecord { name: self.name.clone(), reference: self.reference.clone(), state };
         let key = Key::Node(self.me);
         let put = Operation::Put { key, expected: self.revision, value: record.encode() };
-        self.step = Step::Beating(out.ask(Purpose::Lease, put));
+        self.step = Step::Renewing(out.ask(Purpose::Lease, put));
     }
 
     pub(crate) fn answer(
@@ -123,31 +123,33 @@ impl Lease {
         out: &mut Outbox,
     ) -> LeaseEvent {
         match (self.step, answer) {
-            (Step::Beating(op), Answer::Put(revision)) if op == id => {
+            (Step::Renewing(op), Answer::Put(revision)) if op == id => {
                 self.confirm(now_ms, self.beat, *revision, settings)
             }
-            (Step::Looking(op), Answer::Got(found)) if op == id => self.look_at(now_ms, found.as_ref(), settings),
+            (Step::Verifying(op), Answer::Got(found)) if op == id => {
+                self.check_record(now_ms, found.as_ref(), settings)
+            }
             (Step::Retiring(op), Answer::Put(_)) if op == id => {
                 self.step = Step::Over;
                 LeaseEvent::Retired
             }
-            (Step::Beating(op) | Step::Looking(op) | Step::Retiring(op), _) if op == id => {
-                self.step = Step::Looking(out.ask(Purpose::Lease, Operation::Get(Key::Node(self.me))));
+            (Step::Renewing(op) | Step::Verifying(op) | Step::Retiring(op), _) if op == id => {
+                self.step = Step::Verifying(out.ask(Purpose::Lease, Operation::Get(Key::Node(self.me))));
                 LeaseEvent::Nothing
             }
             _ => LeaseEvent::Nothing,
         }
     }
 
-    fn look_at(&mut self, now_ms: u64, found: Option<&(Revision, Vec<u8>)>, settings: &Settings) -> LeaseEvent {
+    fn check_record(&mut self, now_ms: u64, found: Option<&(Revision, Vec<u8>)>, settings: &Settings) -> LeaseEvent {
         let state = found.map(|(revision, value)| (*revision, NodeRecord::decode(value).map(|record| record.state)));
         match state {
             Some((revision, Ok(NodeState::Alive { beat, .. }))) if Some(revision) > self.revision => {
                 self.confirm(now_ms, beat, revision, settings)
             }
             // The beat has not been written, at least not yet.
-            Some((_, Ok(NodeState::Alive { .. }))) => self.beat_again(now_ms),
-            Some((_, Ok(NodeState::Buried { ends }))) if self.retiring.as_ref() == Some(&ends) => {
+            Some((_, Ok(NodeState::Alive { .. }))) => self.resend_heartbeat(now_ms),
+            Some((_, Ok(NodeState::Removed { ends }))) if self.retiring.as_ref() == Some(&ends) => {
                 self.step = Step::Over;
                 LeaseEvent::Retired
             }
@@ -158,8 +160,8 @@ impl Lease {
         }
     }
 
-    fn beat_again(&mut self, now_ms: u64) -> LeaseEvent {
-        self.step = Step::Resting { until_ms: now_ms };
+    fn resend_heartbeat(&mut self, now_ms: u64) -> LeaseEvent {
+        self.step = Step::Idle { until_ms: now_ms };
         LeaseEvent::Nothing
     }
 
@@ -170,9 +172,9 @@ impl Lease {
             sent_at_ms = Some(attempt.1);
         }
         let from_ms = if is(Mutant::LeaseFromConfirmation) { Some(now_ms) } else { sent_at_ms };
-        let Some(from_ms) = from_ms else { return self.beat_again(now_ms) };
+        let Some(from_ms) = from_ms else { return self.resend_heartbeat(now_ms) };
         self.until_ms = self.until_ms.max(from_ms + settings.lease_ms);
-        self.step = Step::Resting { until_ms: from_ms + settings.beat_ms };
+        self.step = Step::Idle { until_ms: from_ms + settings.heartbeat_ms };
         LeaseEvent::Renewed
     }
 

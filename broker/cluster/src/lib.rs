@@ -12,18 +12,19 @@ mod bytes;
 mod config;
 pub mod delivery;
 mod drain;
+mod garbage;
 mod groups;
 pub mod interest;
-mod lanes;
 mod lease;
 mod member;
 pub mod mutant;
 pub mod names;
 mod nodes;
 mod operation;
-mod orders;
 mod outbox;
+mod peer_commands;
 mod peer_message;
+mod producers;
 mod queue;
 pub mod record;
 mod retained;
@@ -31,23 +32,22 @@ mod sessions;
 mod settings;
 mod status;
 pub mod subject;
-mod sweep;
 mod wills;
 
 pub use config::ConfigStatus;
-pub use groups::PatrolStatus;
-pub use lanes::LaneStatus;
-pub use member::{Full, Member, Own, Publish, TICK_MS};
-pub use nodes::{NodeStanding, NodeStatus};
+pub use garbage::GarbageCollectorStatus;
+pub use groups::HealthCheckStatus;
+pub use member::{Full, Member, OperatorPublish, Publish, TICK_MS};
+pub use nodes::{NodeHealth, NodeStatus};
 pub use operation::{
-    Answer, Decision, Elsewhere, Kept, Operation, OperationId, Output, Proposal, RETAINED_BATCH_MAX,
-    RETAINED_BATCH_MAX_BYTES, Refusal, RetainedChange, Revision, Scanned, ScannedGroup, Sequence, Start,
+    Answer, Decision, Elsewhere, Operation, OperationId, Output, ProposalOutcome, RETAINED_BATCH_MAX,
+    RETAINED_BATCH_MAX_BYTES, Refusal, RetainedChange, RetainedEntry, Revision, Scanned, ScannedGroup, Sequence, Start,
 };
-pub use orders::OrderOutcome;
+pub use peer_commands::PeerCommandOutcome;
 pub use peer_message::{PeerMessage, PeerMessageKind};
+pub use producers::ProducerStatus;
 pub use retained::MirrorStatus;
 pub use sessions::SessionsStatus;
 pub use settings::{Settings, SharesOf};
 pub use status::{Counters, Status};
-pub use sweep::SweepStatus;
-pub use wills::Terms;
+pub use wills::DisconnectSettings;

@@ -1,32 +1,32 @@
 //! One node of a cluster.
 
 mod delivery;
-mod keeping;
+mod storage;
 
 use std::num::NonZeroU16;
 
 use crate::config::Config;
-use crate::delivery::Log;
+use crate::delivery::LogReader;
 use crate::drain::Drain;
-use crate::groups::{GroupMessage, Groups, Patrol};
-use crate::interest::{Interest, ProbeMessage, Spread};
-use crate::lanes::{Entry, Keeping, LaneEvent, Lanes, Origin, What};
+use crate::garbage::GarbageCollector;
+use crate::groups::{GroupMessage, Groups, HealthCheck};
+use crate::interest::{Interest, InterestSync, ProbeMessage};
 use crate::lease::{Lease, LeaseEvent};
 use crate::mutant::{Mutant, is};
 use crate::names::{ClientKey, Incarnation, Key, Seed};
 use crate::nodes::Nodes;
 use crate::operation::{Answer, Decision, Operation, OperationId, Output, Revision, Sequence, Start};
-use crate::orders::{OrderMessage, Orders};
 use crate::outbox::{Outbox, Purpose};
+use crate::peer_commands::{PeerCommandMessage, PeerCommands};
 use crate::peer_message::{PeerMessage, PeerMessageKind};
+use crate::producers::{Entry, MessageOrigin, MessageSource, PartitionProducers, ProducerEvent, RetainRequest};
 use crate::record::{Load, NodeRecord, NodeState, Publisher, Retain};
 use crate::retained::{Mirror, Writer};
-use crate::sessions::{Publishing, Request, Sessions, Surroundings};
+use crate::sessions::{ClaimRequest, PublishRequest, SessionContext, Sessions};
 use crate::settings::Settings;
 use crate::status::Counters;
-use crate::sweep::Sweeper;
 
-/// [`Member::advance`] is to be called so often, in milliseconds. What is safe does not depend on it.
+/// [`Member::advance`] is to be called so often, in milliseconds. MessageSource is safe does not depend on it.
 pub const TICK_MS: u64 = 100;
 
 /// One life of a node: what it decides. Its surroundings tell it what happens, and after each call carry out what
@@ -41,37 +41,37 @@ pub struct Member {
     settings: Settings,
     lease: Lease,
     last_renewal_ms: Option<u64>,
-    /// What the engine has been told last.
+    /// MessageSource the engine has been told last.
     is_serving: bool,
     /// Whether it has ever been told that clients may be served.
     has_begun: bool,
     is_over: bool,
     nodes: Nodes,
-    lanes: Lanes,
+    producers: PartitionProducers,
     sessions: Sessions,
-    log: Log,
+    log: LogReader,
     interest: Interest,
-    spread: Spread,
+    interest_sync: InterestSync,
     groups: Groups,
-    patrol: Patrol,
+    health_check: HealthCheck,
     retained: Writer,
     mirror: Mirror,
     config: Config,
     drain: Drain,
-    orders: Orders,
-    sweeper: Sweeper,
+    peer_commands: PeerCommands,
+    garbage_collector: GarbageCollector,
     counters: Counters,
     out: Outbox,
 }
 
-/// What a client that is served has published.
+/// MessageSource a client that is served has published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Publish<'a> {
     /// Comes back with the answer, and is a higher one for each message of a service.
     pub ticket: u64,
     /// The ticket of the last message of this service that the engine knows to be refused; 0 where there is none. Whoever does not know of a
     /// refusal hands over what its client has sent before it could be told, and that is refused as well.
-    pub heard: u64,
+    pub refusal_seen: u64,
     /// Where it goes.
     pub topic: &'a str,
     /// For QoS 2, its Packet Identifier. A message with RETAIN comes here even with QoS 0, since it needs a place in the log; nobody is told then.
@@ -82,9 +82,9 @@ pub struct Publish<'a> {
     pub message: Vec<u8>,
 }
 
-/// What those who run the broker have published.
+/// MessageSource those who run the broker have published.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Own<'a> {
+pub struct OperatorPublish<'a> {
     /// Where it goes.
     pub topic: &'a str,
     /// With RETAIN: as [`Publish::retain`].
@@ -110,13 +110,13 @@ impl Member {
         let mut out = Outbox::default();
         let mut nodes = Nodes::new(me);
         if let Some(former) = former {
-            nodes.bury_at_once(former, &mut out);
+            nodes.remove_now(former, &mut out);
         }
         let mut lease = Lease::new(me, name.to_owned(), settings.reference.clone());
         lease.advance(now_ms, Load::default(), &mut out);
-        let sweeper = Sweeper::new(now_ms, settings.patrol_ms);
-        let patrol = Patrol::new(now_ms, settings.group_patrol_ms);
-        let (mut log, mirror, mut config) = (Log::new(&settings), Mirror::default(), Config::new(me));
+        let garbage_collector = GarbageCollector::new(now_ms, settings.collection_interval_ms);
+        let health_check = HealthCheck::new(now_ms, settings.group_check_interval_ms);
+        let (mut log, mirror, mut config) = (LogReader::new(&settings), Mirror::default(), Config::new(me));
         log.advance(now_ms, &settings, &mut out);
         config.advance(now_ms, &settings, &mut out);
         Member {
@@ -129,19 +129,19 @@ impl Member {
             has_begun: false,
             is_over: false,
             nodes,
-            lanes: Lanes::new(me),
+            producers: PartitionProducers::new(me),
             sessions: Sessions::default(),
             log,
             interest: Interest::default(),
-            spread: Spread::default(),
+            interest_sync: InterestSync::default(),
             groups: Groups::default(),
-            patrol,
+            health_check,
             retained: Writer::default(),
             mirror,
             config,
             drain: Drain::default(),
-            orders: Orders::default(),
-            sweeper,
+            peer_commands: PeerCommands::default(),
+            garbage_collector,
             counters: Counters::default(),
             out,
         }
@@ -173,7 +173,7 @@ impl Member {
         if self.is_over {
             return;
         }
-        self.look_at_lease(now_ms);
+        self.check_lease(now_ms);
         let load = self.load();
         self.lease.advance(now_ms, load, &mut self.out);
         if self.is_serving {
@@ -182,19 +182,19 @@ impl Member {
         self.with_sessions(now_ms, Sessions::advance);
         self.log.advance(now_ms, &self.settings, &mut self.out);
         self.with_groups(now_ms, Groups::advance);
-        self.with_patrol(now_ms, Patrol::advance);
-        self.with_spread(now_ms, Spread::advance);
-        self.keep_house(now_ms);
+        self.with_health_check(now_ms, HealthCheck::advance);
+        self.with_interest_sync(now_ms, InterestSync::advance);
+        self.run_housekeeping(now_ms);
         self.begin_to_serve(now_ms);
     }
 
     /// The record of a node has been seen, as the store reports changes.
-    pub fn saw_node(&mut self, now_ms: u64, node: Incarnation, revision: Revision, record: &[u8]) {
+    pub fn observe_node(&mut self, now_ms: u64, node: Incarnation, revision: Revision, record: &[u8]) {
         let record = match NodeRecord::decode(record) {
             Ok(record) => record,
             // Whose own record says something new is told by its next beat, which fails.
             Err(error) if node != self.me && !self.is_over => {
-                return self.nodes.saw_unreadable(node, revision, error, &mut self.out);
+                return self.nodes.observe_unreadable(node, revision, error, &mut self.out);
             }
             Err(_) => return,
         };
@@ -203,25 +203,25 @@ impl Member {
             return;
         }
         if node == self.me && !is_alive && !is(Mutant::IgnoresDeath) {
-            let is_retired = self.drain.is_retiring && matches!(record.state, NodeState::Buried { .. });
+            let is_retired = self.drain.is_retiring && matches!(record.state, NodeState::Removed { .. });
             return self.end(if is_retired { Decision::Drained } else { Decision::Fenced });
         }
-        self.nodes.saw(now_ms, node, revision, record);
+        self.nodes.observe(now_ms, node, revision, record);
     }
 
     /// Another node has sent something.
-    pub fn heard(&mut self, now_ms: u64, bytes: &[u8]) {
+    pub fn receive_peer(&mut self, now_ms: u64, bytes: &[u8]) {
         if self.is_over {
             return;
         }
         if let Some(message) = GroupMessage::decode(bytes) {
-            self.with_groups(now_ms, |groups, cx| groups.heard(message, cx));
+            self.with_groups(now_ms, |groups, cx| groups.receive_peer(message, cx));
         }
-        if let Some(message) = OrderMessage::decode(bytes) {
-            self.heard_order(now_ms, message);
+        if let Some(message) = PeerCommandMessage::decode(bytes) {
+            self.receive_peer_command(now_ms, message);
         }
         if let Some(message) = ProbeMessage::decode(bytes) {
-            self.with_spread(now_ms, |spread, cx| spread.heard(message, cx));
+            self.with_interest_sync(now_ms, |interest_sync, cx| interest_sync.receive_peer(message, cx));
         }
         if let Some(PeerMessage { from, client, claim, kind }) = PeerMessage::decode(bytes) {
             self.with_sessions(now_ms, |sessions, cx| match kind {
@@ -236,7 +236,7 @@ impl Member {
         if self.is_over {
             return;
         }
-        self.look_at_lease(now_ms);
+        self.check_lease(now_ms);
         match self.out.answered(id) {
             None => {}
             Some(Purpose::Lease) => match self.lease.answer(now_ms, id, answer, &self.settings, &mut self.out) {
@@ -245,15 +245,15 @@ impl Member {
                 LeaseEvent::Over => self.end(Decision::Fenced),
                 LeaseEvent::Retired => self.end(Decision::Drained),
             },
-            Some(Purpose::Look(node)) => self.looked_at(now_ms, node, answer),
-            Some(Purpose::Burial(node)) => {
+            Some(Purpose::NodeCheck(node)) => self.last_check(now_ms, node, answer),
+            Some(Purpose::Removal(node)) => {
                 self.nodes.answer(now_ms, node, id, answer, &mut self.out);
                 self.repair();
             }
-            Some(Purpose::Lane(partition)) => {
-                match self.lanes.answer(now_ms, partition, id, answer, &self.settings, &mut self.out) {
-                    LaneEvent::Nothing => {}
-                    LaneEvent::Stored { mut origins, ordinal, retaining } => {
+            Some(Purpose::PartitionProducer(partition)) => {
+                match self.producers.answer(now_ms, partition, id, answer, &self.settings, &mut self.out) {
+                    ProducerEvent::Nothing => {}
+                    ProducerEvent::Stored { mut origins, ordinal, retaining } => {
                         if is(Mutant::AcknowledgesBeforeRetained) {
                             origins.extend(retaining.iter().map(|retaining| retaining.origin));
                         }
@@ -262,7 +262,7 @@ impl Member {
                         self.retain(partition, retaining);
                         self.stored(now_ms, &origins);
                     }
-                    LaneEvent::Fenced => self.end(Decision::Fenced),
+                    ProducerEvent::Fenced => self.end(Decision::Fenced),
                 }
             }
             Some(Purpose::Session(key)) => {
@@ -274,8 +274,8 @@ impl Member {
                 self.begin_to_serve(now_ms);
             }
             Some(Purpose::Group(key)) => self.with_groups(now_ms, |groups, cx| groups.answer(key, id, answer, cx)),
-            Some(Purpose::Patrol) => {
-                self.with_patrol(now_ms, |patrol, groups, cx| patrol.answer(id, answer, groups, cx))
+            Some(Purpose::HealthCheck) => {
+                self.with_health_check(now_ms, |health_check, groups, cx| health_check.answer(id, answer, groups, cx))
             }
             Some(Purpose::Read) => self.log.read_answer(now_ms, id, answer, &self.settings, &mut self.out),
             Some(Purpose::Retained(subject)) => self.answer_retained(now_ms, subject, id, answer),
@@ -289,39 +289,41 @@ impl Member {
             }
             Some(Purpose::Nodes) => {
                 if let Answer::Nodes(nodes) = answer {
-                    nodes.iter().for_each(|(node, revision, record)| self.saw_node(now_ms, *node, *revision, record));
+                    nodes
+                        .iter()
+                        .for_each(|(node, revision, record)| self.observe_node(now_ms, *node, *revision, record));
                 }
             }
-            Some(Purpose::Sweep) => self.answer_sweep(now_ms, id, None, answer),
-            Some(Purpose::Freeing(client)) => self.answer_sweep(now_ms, id, Some(client), answer),
+            Some(Purpose::GarbageCollection) => self.answer_garbage_collection(now_ms, id, None, answer),
+            Some(Purpose::Freeing(client)) => self.answer_garbage_collection(now_ms, id, Some(client), answer),
             Some(Purpose::Forgetting(node)) => match answer {
                 Answer::Removed => self.nodes.forget(node),
                 _ => {
-                    self.out.ask(Purpose::Look(node), Operation::Get(Key::Node(node)));
+                    self.out.ask(Purpose::NodeCheck(node), Operation::Get(Key::Node(node)));
                 }
             },
         }
     }
 
-    fn looked_at(&mut self, now_ms: u64, node: Incarnation, answer: &Answer) {
+    fn last_check(&mut self, now_ms: u64, node: Incarnation, answer: &Answer) {
         match answer {
-            Answer::Got(Some((revision, record))) => self.saw_node(now_ms, node, *revision, record),
+            Answer::Got(Some((revision, record))) => self.observe_node(now_ms, node, *revision, record),
             Answer::Got(None) if node != self.me => self.nodes.missed(node, &mut self.out),
             _ => {}
         }
     }
 
     /// A client has sent CONNECT. The answer is `Serve` or `Refuse` with this ticket. If this node serves the client already, the engine gets
-    /// `Surrender` first.
+    /// `SessionTakenOver` first.
     pub fn claim(&mut self, now_ms: u64, ticket: u64, client_id: &str, start: Start) {
         if self.is_over {
             return;
         }
         if self.is_closed() {
-            return self.turn_away(now_ms, ticket);
+            return self.redirect_client(now_ms, ticket);
         }
         let deadline_ms = now_ms + self.settings.claim_timeout_ms;
-        let (key, request) = (self.seed.client(client_id), Request::new(ticket, client_id, start, deadline_ms));
+        let (key, request) = (self.seed.client(client_id), ClaimRequest::new(ticket, client_id, start, deadline_ms));
         self.with_sessions(now_ms, |sessions, cx| sessions.claim(key, request, cx));
     }
 
@@ -336,35 +338,35 @@ impl Member {
     /// # Errors
     /// There is no room for it now.
     pub fn publish(&mut self, now_ms: u64, client: ClientKey, publish: Publish<'_>) -> Result<(), Full> {
-        let Publish { ticket, heard, topic, packet_id, retain, message } = publish;
+        let Publish { ticket, refusal_seen, topic, packet_id, retain, message } = publish;
         let partition = self.seed.partition(topic);
         let is_full = retain.is_some() && !self.retained.has_room(&self.settings);
-        if is_full || !self.lanes.has_room(partition, &self.settings) {
+        if is_full || !self.producers.has_room(partition, &self.settings) {
             self.counters.full += 1;
             return Err(Full(message));
         }
-        let keeps = retain.map(|(retain, known)| Keeping { retain, topic: topic.to_owned(), known });
-        let publishing = Publishing { partition, ticket, heard, packet_id, keeps, message };
+        let to_retain = retain.map(|(retain, known)| RetainRequest { retain, topic: topic.to_owned(), known });
+        let publishing = PublishRequest { partition, ticket, refusal_seen, packet_id, to_retain, message };
         self.with_sessions(now_ms, |sessions, cx| sessions.publish(client, publishing, cx));
         Ok(())
     }
 
     /// Those who run the broker have published a message. The answer is `Published`; at once, where there is no room.
-    pub fn publish_own(&mut self, now_ms: u64, ticket: u64, own: Own<'_>) {
+    pub fn publish_from_operator(&mut self, now_ms: u64, ticket: u64, own: OperatorPublish<'_>) {
         if self.is_over {
             return;
         }
-        let Own { topic, retain, message } = own;
+        let OperatorPublish { topic, retain, message } = own;
         let partition = self.seed.partition(topic);
         let is_full = retain.is_some() && !self.retained.has_room(&self.settings);
-        if is_full || self.drain.is_retiring || !self.lanes.has_room(partition, &self.settings) {
+        if is_full || self.drain.is_retiring || !self.producers.has_room(partition, &self.settings) {
             self.counters.full += 1;
             return self.out.decide(Decision::Published { ticket, is_stored: false });
         }
-        let keeps = retain.map(|(retain, known)| Keeping { retain, topic: topic.to_owned(), known });
+        let to_retain = retain.map(|(retain, known)| RetainRequest { retain, topic: topic.to_owned(), known });
         let message = Publisher::OPERATOR.sign(&message);
-        let entry = Entry { message, origin: Origin::own(ticket), keeps, since_ms: now_ms };
-        self.lanes.push(partition, entry, &self.settings, &mut self.out);
+        let entry = Entry { message, origin: MessageOrigin::own(ticket), to_retain, since_ms: now_ms };
+        self.producers.push(partition, entry, &self.settings, &mut self.out);
     }
 
     /// PUBREL has come from a client that is served. The answer is `Completed`.
@@ -377,47 +379,47 @@ impl Member {
         self.with_sessions(now_ms, |sessions, cx| sessions.save(client, number, state, cx));
     }
 
-    /// The connection of a client that was served has ended, by itself or by `Surrender`. With an empty state, so has the session.
+    /// The connection of a client that was served has ended, by itself or by `SessionTakenOver`. With an empty state, so has the session.
     pub fn left(&mut self, now_ms: u64, client: ClientKey, state: Vec<u8>) {
         self.with_sessions(now_ms, |sessions, cx| sessions.leave(client, state, cx));
     }
 
     /// These messages are safe.
-    fn stored(&mut self, now_ms: u64, origins: &[Origin]) {
-        self.tell_operators(origins.iter(), true);
+    fn stored(&mut self, now_ms: u64, origins: &[MessageOrigin]) {
+        self.notify_operators(origins.iter(), true);
         self.with_sessions(now_ms, |sessions, cx| sessions.stored(origins, cx));
     }
 
-    fn tell_operators<'a>(&mut self, origins: impl Iterator<Item = &'a Origin>, is_stored: bool) {
+    fn notify_operators<'a>(&mut self, origins: impl Iterator<Item = &'a MessageOrigin>, is_stored: bool) {
         for origin in origins {
-            if let What::Own { ticket } = origin.what {
+            if let MessageSource::OperatorPublish { ticket } = origin.what {
                 self.out.decide(Decision::Published { ticket, is_stored });
             }
         }
     }
 
-    /// The connection of a client that was served has ended, and what its session has cannot be written. What was saved last holds, as if the
+    /// The connection of a client that was served has ended, and what its session has cannot be written. MessageSource was saved last holds, as if the
     /// node had died then.
-    pub fn left_as_saved(&mut self, now_ms: u64, client: ClientKey) {
-        self.with_sessions(now_ms, |sessions, cx| sessions.leave_as_saved(client, cx));
+    pub fn disconnected_as_saved(&mut self, now_ms: u64, client: ClientKey) {
+        self.with_sessions(now_ms, |sessions, cx| sessions.disconnect_as_saved(client, cx));
     }
 
-    fn with_sessions(&mut self, now_ms: u64, act: impl FnOnce(&mut Sessions, &mut Surroundings<'_>)) {
+    fn with_sessions(&mut self, now_ms: u64, act: impl FnOnce(&mut Sessions, &mut SessionContext<'_>)) {
         // Whoever buries itself has nothing to do with sessions any more.
         if self.is_over || self.drain.is_retiring && !is(Mutant::RetiresTooEarly) {
             return;
         }
-        self.look_at_lease(now_ms);
-        let Member { me, seed, is_serving, settings, nodes, lanes, sessions, out, .. } = self;
+        self.check_lease(now_ms);
+        let Member { me, seed, is_serving, settings, nodes, producers, sessions, out, .. } = self;
         let (me, seed, is_serving) = (*me, *seed, *is_serving);
-        act(sessions, &mut Surroundings { me, seed, now_ms, is_serving, settings, nodes, lanes, out });
+        act(sessions, &mut SessionContext { me, seed, now_ms, is_serving, settings, nodes, producers, out });
         if self.sessions.has_ended() {
             self.forget_members(now_ms);
         }
     }
 
     /// Tells the engine if the lease has run out.
-    fn look_at_lease(&mut self, now_ms: u64) {
+    fn check_lease(&mut self, now_ms: u64) {
         if self.is_serving && !self.lease.holds(now_ms) {
             self.is_serving = false;
             self.out.decide(Decision::Suspended);
@@ -425,9 +427,9 @@ impl Member {
     }
 
     fn renewed(&mut self, now_ms: u64) {
-        let was_late = self.last_renewal_ms.is_none_or(|last_ms| last_ms + 2 * self.settings.beat_ms < now_ms);
+        let was_late = self.last_renewal_ms.is_none_or(|last_ms| last_ms + 2 * self.settings.heartbeat_ms < now_ms);
         if was_late {
-            self.nodes.count_anew(now_ms);
+            self.nodes.reset_timers(now_ms);
         }
         self.last_renewal_ms = Some(now_ms);
         self.begin_to_serve(now_ms);

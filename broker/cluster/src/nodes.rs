@@ -6,7 +6,7 @@ use crate::mutant::{Mutant, is};
 use crate::names::{Incarnation, Key, LogSubject, PARTITIONS, Partition};
 use crate::operation::{Answer, Decision, Operation, OperationId, Revision, Sequence};
 use crate::outbox::{Outbox, Purpose};
-use crate::record::{Body, End, Group, Keeps, Load, NodeRecord, NodeState, Place, RecordError, RetainedRecord};
+use crate::record::{Body, End, Group, Load, NodeRecord, NodeState, Place, RecordError, RetainEntry, RetainedRecord};
 use crate::settings::Settings;
 
 pub(crate) type Ends = [End; PARTITIONS as usize];
@@ -20,8 +20,8 @@ const NO_RECORD: Revision = Revision(0);
 #[derive(Debug)]
 pub(crate) struct Nodes {
     me: Incarnation,
-    seen: BTreeMap<Incarnation, Seen>,
-    burials: BTreeMap<Incarnation, Burial>,
+    seen: BTreeMap<Incarnation, ObservedRecord>,
+    removals: BTreeMap<Incarnation, Removal>,
     /// Lives with a record that this broker cannot read.
     unreadable: BTreeMap<Incarnation, Revision>,
     /// Lives without a record, in the order in which that was found out. A life whose record is gone never comes back.
@@ -41,7 +41,7 @@ pub struct NodeStatus {
     /// Where its clients reach it.
     pub reference: String,
     /// How it is with it.
-    pub standing: NodeStanding,
+    pub health: NodeHealth,
     /// Sessions that it owns, as it said with its last beat.
     pub sessions: u32,
     /// How long ago its record changed, by this node's clock, in milliseconds: for a living node, the age of its beat.
@@ -50,19 +50,19 @@ pub struct NodeStatus {
 
 /// In which state a life of a node is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NodeStanding {
+pub enum NodeHealth {
     /// It takes clients.
     Alive,
     /// It takes no clients.
     Closed,
     /// It is being buried.
-    Dying,
+    Removing,
     /// It is buried, and sessions may still name it as their owner.
-    Buried,
+    Removed,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct ObservedRecord {
     revision: Revision,
     record: NodeRecord,
     /// Since when the record has had this revision, by this node's clock.
@@ -71,7 +71,7 @@ struct Seen {
 
 /// A burial goes from step to step. Whatever is not known for sure, the store is asked again, and all steps may be done twice.
 #[derive(Debug)]
-struct Burial {
+struct Removal {
     step: Step,
     name: String,
     attempt: u64,
@@ -88,7 +88,7 @@ struct Burial {
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    Looking(OperationId),
+    Verifying(OperationId),
     Marking(OperationId),
     Reading(OperationId),
     Fencing(OperationId, Option<Sequence>),
@@ -102,7 +102,7 @@ enum Step {
 impl Step {
     fn operation(self) -> Option<OperationId> {
         match self {
-            Step::Looking(id)
+            Step::Verifying(id)
             | Step::Marking(id)
             | Step::Reading(id)
             | Step::Fencing(id, _)
@@ -118,7 +118,7 @@ impl Nodes {
         Nodes {
             me,
             seen: BTreeMap::new(),
-            burials: BTreeMap::new(),
+            removals: BTreeMap::new(),
             unreadable: BTreeMap::new(),
             gone: BTreeSet::new(),
             gone_order: VecDeque::new(),
@@ -129,7 +129,7 @@ impl Nodes {
     /// How far the groups of a buried node go; `None` while it may still write.
     pub(crate) fn ends(&self, node: Incarnation) -> Option<&Ends> {
         match &self.seen.get(&node)?.record.state {
-            NodeState::Buried { ends } => Some(ends),
+            NodeState::Removed { ends } => Some(ends),
             _ => None,
         }
     }
@@ -141,7 +141,7 @@ impl Nodes {
 
     /// Whether a node is being buried.
     pub(crate) fn is_dying(&self, node: Incarnation) -> bool {
-        self.seen.get(&node).is_some_and(|seen| matches!(seen.record.state, NodeState::Dying { .. }))
+        self.seen.get(&node).is_some_and(|seen| matches!(seen.record.state, NodeState::Removing { .. }))
     }
 
     /// Whether there was a record of this life, and it has been removed.
@@ -155,8 +155,8 @@ impl Nodes {
     }
 
     /// Lives that are buried and may still be named by sessions, with the revisions of their records.
-    pub(crate) fn buried(&self) -> impl Iterator<Item = (Incarnation, Revision)> {
-        let is_buried = |seen: &Seen| matches!(seen.record.state, NodeState::Buried { .. });
+    pub(crate) fn removed(&self) -> impl Iterator<Item = (Incarnation, Revision)> {
+        let is_buried = |seen: &ObservedRecord| matches!(seen.record.state, NodeState::Removed { .. });
         self.seen.iter().filter(move |(_, seen)| is_buried(seen)).map(|(node, seen)| (*node, seen.revision))
     }
 
@@ -178,7 +178,7 @@ impl Nodes {
     }
 
     /// Whether this node is to see to something, of all that are alive: each has a number for each thing, and the highest one has it.
-    pub(crate) fn is_share_of_this_node(&self, thing: u128, now_ms: u64, settings: &Settings) -> bool {
+    pub(crate) fn is_assigned_here(&self, thing: u128, now_ms: u64, settings: &Settings) -> bool {
         let weight = |node: Incarnation| {
             // The last step of SplitMix64.
             let mut mixed = node.0.get() ^ thing as u64 ^ (thing >> 64) as u64;
@@ -198,7 +198,7 @@ impl Nodes {
             return self.forget(node);
         }
         // One that was seen alive is buried when it is not heard of any more.
-        if !self.is_known(node) && !self.burials.contains_key(&node) {
+        if !self.is_known(node) && !self.removals.contains_key(&node) {
             self.mark(node, false, out);
         }
     }
@@ -206,7 +206,7 @@ impl Nodes {
     /// A life is over, and nothing of it is under way: its record has been removed, or this node knows by a lock that it has ended.
     pub(crate) fn forget(&mut self, node: Incarnation) {
         self.seen.remove(&node);
-        self.burials.remove(&node);
+        self.removals.remove(&node);
         self.unreadable.remove(&node);
         if self.gone.insert(node) {
             self.gone_order.push_back(node);
@@ -225,29 +225,29 @@ impl Nodes {
 
     /// A message that a burial has found is retained.
     pub(crate) fn repaired(&mut self, node: Incarnation, attempt: u64, out: &mut Outbox) {
-        if let Some(burial) = self.burials.get_mut(&node).filter(|burial| burial.attempt == attempt)
-            && let Step::Settling(left, sequence) = burial.step
+        if let Some(removal) = self.removals.get_mut(&node).filter(|removal| removal.attempt == attempt)
+            && let Step::Settling(left, sequence) = removal.step
         {
             match left - 1 {
-                0 => burial.repair(node, Sequence(sequence.0 + 1), out),
-                left => burial.step = Step::Settling(left, sequence),
+                0 => removal.repair(node, Sequence(sequence.0 + 1), out),
+                left => removal.step = Step::Settling(left, sequence),
             }
         }
     }
 
     pub(crate) fn status(&self, now_ms: u64) -> Vec<NodeStatus> {
-        let status = |(node, seen): (&Incarnation, &Seen)| {
-            let (standing, sessions) = match &seen.record.state {
-                NodeState::Alive { load, .. } if load.is_closed => (NodeStanding::Closed, load.sessions),
-                NodeState::Alive { load, .. } => (NodeStanding::Alive, load.sessions),
-                NodeState::Dying { .. } => (NodeStanding::Dying, 0),
-                NodeState::Buried { .. } => (NodeStanding::Buried, 0),
+        let status = |(node, seen): (&Incarnation, &ObservedRecord)| {
+            let (health, sessions) = match &seen.record.state {
+                NodeState::Alive { load, .. } if load.is_closed => (NodeHealth::Closed, load.sessions),
+                NodeState::Alive { load, .. } => (NodeHealth::Alive, load.sessions),
+                NodeState::Removing { .. } => (NodeHealth::Removing, 0),
+                NodeState::Removed { .. } => (NodeHealth::Removed, 0),
             };
             NodeStatus {
                 incarnation: *node,
                 name: seen.record.name.clone(),
                 reference: seen.record.reference.clone(),
-                standing,
+                health,
                 sessions,
                 age_ms: now_ms.saturating_sub(seen.since_ms),
             }
@@ -256,10 +256,10 @@ impl Nodes {
     }
 
     /// A record has been seen, in any order and as often as it likes.
-    pub(crate) fn saw(&mut self, now_ms: u64, node: Incarnation, revision: Revision, record: NodeRecord) {
+    pub(crate) fn observe(&mut self, now_ms: u64, node: Incarnation, revision: Revision, record: NodeRecord) {
         // It was removed, and this is from before. Its first beat may have come after that, or the mark of somebody who had missed its record:
         // then it is buried once more.
-        let is_buried = matches!(record.state, NodeState::Buried { .. });
+        let is_buried = matches!(record.state, NodeState::Removed { .. });
         if self.gone.contains(&node) && is_buried && !self.seen.contains_key(&node) {
             return;
         }
@@ -268,12 +268,12 @@ impl Nodes {
         }
         self.unreadable.remove(&node);
         if self.seen.get(&node).is_none_or(|seen| seen.revision < revision) {
-            self.seen.insert(node, Seen { revision, record, since_ms: now_ms });
+            self.seen.insert(node, ObservedRecord { revision, record, since_ms: now_ms });
         }
     }
 
     /// A record has been seen that this broker cannot read. What was known of that life before does not hold any more, so it is not taken for dead.
-    pub(crate) fn saw_unreadable(
+    pub(crate) fn observe_unreadable(
         &mut self,
         node: Incarnation,
         revision: Revision,
@@ -284,41 +284,41 @@ impl Nodes {
             return;
         }
         self.seen.remove(&node);
-        self.burials.remove(&node);
+        self.removals.remove(&node);
         if self.unreadable.insert(node, revision).is_none() {
             out.decide(Decision::UnreadableNode { node, error });
         }
     }
 
     /// This node's own beats were late, so those of others may have been as well: all are waited for anew.
-    pub(crate) fn count_anew(&mut self, now_ms: u64) {
+    pub(crate) fn reset_timers(&mut self, now_ms: u64) {
         self.seen.values_mut().for_each(|seen| seen.since_ms = now_ms);
     }
 
     /// Buries a node that is known to be dead.
-    pub(crate) fn bury_at_once(&mut self, node: Incarnation, out: &mut Outbox) {
+    pub(crate) fn remove_now(&mut self, node: Incarnation, out: &mut Outbox) {
         let name = String::new();
         let (revision, ends) = (NO_RECORD, Box::default());
-        let step = Step::Looking(out.ask(Purpose::Burial(node), Operation::Get(Key::Node(node))));
+        let step = Step::Verifying(out.ask(Purpose::Removal(node), Operation::Get(Key::Node(node))));
         let (attempt, fenced, end, is_certain) = (0, 0, End::default(), true);
-        self.burials.insert(node, Burial { step, name, attempt, revision, ends, fenced, end, is_certain });
+        self.removals.insert(node, Removal { step, name, attempt, revision, ends, fenced, end, is_certain });
     }
 
     /// Begins to bury those whose record has stood for too long.
     pub(crate) fn advance(&mut self, now_ms: u64, settings: &Settings, out: &mut Outbox) {
         let patience_ms =
-            if is(Mutant::BuriesEarly) { settings.beat_ms } else { settings.lease_ms + settings.margin_ms };
+            if is(Mutant::BuriesEarly) { settings.heartbeat_ms } else { settings.lease_ms + settings.margin_ms };
         let me = self.me;
-        let is_due = |node: Incarnation, seen: &Seen| match &seen.record.state {
+        let is_due = |node: Incarnation, seen: &ObservedRecord| match &seen.record.state {
             NodeState::Alive { .. } => node != me && seen.since_ms + patience_ms <= now_ms,
             // What this node began and lost sight of, it takes up at once.
-            NodeState::Dying { by, .. } => *by == me || seen.since_ms + patience_ms <= now_ms,
-            NodeState::Buried { .. } => false,
+            NodeState::Removing { by, .. } => *by == me || seen.since_ms + patience_ms <= now_ms,
+            NodeState::Removed { .. } => false,
         };
         let due: Vec<_> = self
             .seen
             .iter()
-            .filter(|(node, seen)| !self.burials.contains_key(node) && is_due(**node, seen))
+            .filter(|(node, seen)| !self.removals.contains_key(node) && is_due(**node, seen))
             .map(|(node, _)| *node)
             .collect();
         for node in due {
@@ -330,17 +330,17 @@ impl Nodes {
     fn mark(&mut self, node: Incarnation, is_certain: bool, out: &mut Outbox) {
         let seen = self.seen.get(&node);
         let attempt = match seen.map(|seen| &seen.record.state) {
-            Some(NodeState::Dying { attempt, .. }) => attempt + 1,
+            Some(NodeState::Removing { attempt, .. }) => attempt + 1,
             _ => 1,
         };
         let name = seen.map_or_else(String::new, |seen| seen.record.name.clone());
-        let record = ended(&name, NodeState::Dying { by: self.me, attempt });
+        let record = ended(&name, NodeState::Removing { by: self.me, attempt });
         let expected = seen.map(|seen| seen.revision);
         let put = Operation::Put { key: Key::Node(node), expected, value: record.encode() };
         let (revision, ends) = (expected.unwrap_or(NO_RECORD), Box::default());
-        let step = Step::Marking(out.ask(Purpose::Burial(node), put));
+        let step = Step::Marking(out.ask(Purpose::Removal(node), put));
         let (fenced, end) = (0, End::default());
-        self.burials.insert(node, Burial { step, name, attempt, revision, ends, fenced, end, is_certain });
+        self.removals.insert(node, Removal { step, name, attempt, revision, ends, fenced, end, is_certain });
     }
 
     pub(crate) fn answer(
@@ -352,47 +352,47 @@ impl Nodes {
         out: &mut Outbox,
     ) {
         let me = self.me;
-        let Some(burial) = self.burials.get_mut(&node).filter(|burial| burial.step.operation() == Some(id)) else {
+        let Some(removal) = self.removals.get_mut(&node).filter(|removal| removal.step.operation() == Some(id)) else {
             return;
         };
-        match (burial.step, answer) {
-            (Step::Looking(_), Answer::Got(found)) => self.look_at(now_ms, node, found.as_ref(), out),
+        match (removal.step, answer) {
+            (Step::Verifying(_), Answer::Got(found)) => self.check_record(now_ms, node, found.as_ref(), out),
             // There was none, by a write: the life never served, or has been buried and forgotten. Nothing is left to bury.
-            (Step::Marking(_), Answer::Put(revision)) if burial.is_certain && burial.revision == NO_RECORD => {
-                self.burials.remove(&node);
+            (Step::Marking(_), Answer::Put(revision)) if removal.is_certain && removal.revision == NO_RECORD => {
+                self.removals.remove(&node);
                 out.ask(Purpose::Forgetting(node), Operation::Remove { key: Key::Node(node), expected: *revision });
             }
             (Step::Marking(_), Answer::Put(revision)) => {
-                let (revision, state) = (*revision, NodeState::Dying { by: me, attempt: burial.attempt });
-                burial.revision = revision;
-                let record = ended(&burial.name, state);
-                burial.go_on(node, out);
-                self.saw(now_ms, node, revision, record);
+                let (revision, state) = (*revision, NodeState::Removing { by: me, attempt: removal.attempt });
+                removal.revision = revision;
+                let record = ended(&removal.name, state);
+                removal.proceed(node, out);
+                self.observe(now_ms, node, revision, record);
             }
-            (Step::Reading(_), Answer::Last(found)) => burial.fence(node, found.as_ref(), out),
-            (Step::Fencing(_, unsettled), Answer::Appended(_)) => burial.look_behind(node, unsettled, out),
+            (Step::Reading(_), Answer::Last(found)) => removal.fence(node, found.as_ref(), out),
+            (Step::Fencing(_, unsettled), Answer::Appended(_)) => removal.read_behind_fence(node, unsettled, out),
             (Step::Repairing(_), Answer::Last(found)) => {
-                let found = burial.read_behind(node, found.as_ref(), out);
-                let attempt = burial.attempt;
+                let found = removal.read_behind(node, found.as_ref(), out);
+                let attempt = removal.attempt;
                 self.repairs.extend(found.into_iter().map(|record| (node, attempt, record)));
             }
             // What has been retained once is not retained again.
-            (Step::Repairing(_), _) => burial.go_on(node, out),
+            (Step::Repairing(_), _) => removal.proceed(node, out),
             // Another group has come before the fence, or the fence itself has.
-            (Step::Reading(_) | Step::Fencing(..), _) => burial.go_on(node, out),
+            (Step::Reading(_) | Step::Fencing(..), _) => removal.proceed(node, out),
             (Step::Sealing(_), Answer::Put(revision)) => {
-                let record = ended(&burial.name, NodeState::Buried { ends: burial.ends.clone() });
+                let record = ended(&removal.name, NodeState::Removed { ends: removal.ends.clone() });
                 let revision = *revision;
-                self.burials.remove(&node);
-                self.saw(now_ms, node, revision, record);
+                self.removals.remove(&node);
+                self.observe(now_ms, node, revision, record);
             }
-            _ => burial.step = Step::Looking(out.ask(Purpose::Burial(node), Operation::Get(Key::Node(node)))),
+            _ => removal.step = Step::Verifying(out.ask(Purpose::Removal(node), Operation::Get(Key::Node(node)))),
         }
     }
 
     /// The fate of a record was unknown, or it was not the one that was expected.
-    fn look_at(&mut self, now_ms: u64, node: Incarnation, found: Option<&(Revision, Vec<u8>)>, out: &mut Outbox) {
-        let Some(mut burial) = self.burials.remove(&node) else { return };
+    fn check_record(&mut self, now_ms: u64, node: Incarnation, found: Option<&(Revision, Vec<u8>)>, out: &mut Outbox) {
+        let Some(mut removal) = self.removals.remove(&node) else { return };
         let Some((revision, value)) = found else {
             let was_over = self.ends(node).is_some() || self.is_gone(node);
             if was_over || is(Mutant::BelievesMissing) {
@@ -400,21 +400,21 @@ impl Nodes {
             }
             // What was seen may have been removed since. If it has not, this is refused.
             self.seen.remove(&node);
-            return self.mark(node, burial.is_certain, out);
+            return self.mark(node, removal.is_certain, out);
         };
         let revision = *revision;
         let record = match NodeRecord::decode(value) {
             Ok(record) => record,
-            Err(error) => return self.saw_unreadable(node, revision, error, out),
+            Err(error) => return self.observe_unreadable(node, revision, error, out),
         };
-        self.saw(now_ms, node, revision, record.clone());
+        self.observe(now_ms, node, revision, record.clone());
         match record.state {
-            NodeState::Dying { by, attempt } if by == self.me && attempt == burial.attempt => {
-                burial.revision = revision;
-                burial.go_on(node, out);
-                self.burials.insert(node, burial);
+            NodeState::Removing { by, attempt } if by == self.me && attempt == removal.attempt => {
+                removal.revision = revision;
+                removal.proceed(node, out);
+                self.removals.insert(node, removal);
             }
-            NodeState::Alive { .. } if burial.is_certain => self.mark(node, true, out),
+            NodeState::Alive { .. } if removal.is_certain => self.mark(node, true, out),
             NodeState::Alive { .. } if is(Mutant::BuriesBlindly) => self.mark(node, false, out),
             // It lives, another one buries it, or it is buried: if that takes too long, this begins again.
             _ => {}
@@ -422,18 +422,18 @@ impl Nodes {
     }
 }
 
-impl Burial {
-    fn go_on(&mut self, node: Incarnation, out: &mut Outbox) {
+impl Removal {
+    fn proceed(&mut self, node: Incarnation, out: &mut Outbox) {
         self.step = match Partition::all().nth(self.fenced).filter(|_| !is(Mutant::ForgetsFence)) {
             Some(partition) => {
                 let subject = LogSubject { partition, writer: node };
-                Step::Reading(out.ask(Purpose::Burial(node), Operation::Last(subject)))
+                Step::Reading(out.ask(Purpose::Removal(node), Operation::Last(subject)))
             }
             None => {
-                let record = ended(&self.name, NodeState::Buried { ends: self.ends.clone() });
+                let record = ended(&self.name, NodeState::Removed { ends: self.ends.clone() });
                 let put =
                     Operation::Put { key: Key::Node(node), expected: Some(self.revision), value: record.encode() };
-                Step::Sealing(out.ask(Purpose::Burial(node), put))
+                Step::Sealing(out.ask(Purpose::Removal(node), put))
             }
         };
     }
@@ -449,11 +449,11 @@ impl Burial {
             }
             Some((_, Ok(Group { number, ordinal, unsettled, body: Body::Fence }))) => {
                 self.end = End { group: number, ordinal };
-                self.look_behind(node, unsettled, out);
+                self.read_behind_fence(node, unsettled, out);
             }
-            Some((sequence, Ok(Group { number, ordinal, unsettled, body: Body::Messages { keeps, .. } }))) => {
+            Some((sequence, Ok(Group { number, ordinal, unsettled, body: Body::Messages { to_retain, .. } }))) => {
                 self.end = End { group: number, ordinal };
-                let unsettled = unsettled.or_else(|| (!keeps.is_empty()).then_some(sequence));
+                let unsettled = unsettled.or_else(|| (!to_retain.is_empty()).then_some(sequence));
                 self.append_fence(node, subject, Some(sequence), unsettled, out);
             }
             // Not to be read by this broker. The burial stays as it is, and a newer one takes it up.
@@ -471,22 +471,22 @@ impl Burial {
     ) {
         let fence = Group { number: self.end.group, ordinal: self.end.ordinal, unsettled, body: Body::Fence };
         let append = Operation::Append { subject, expected, group: fence.encode() };
-        self.step = Step::Fencing(out.ask(Purpose::Burial(node), append), unsettled);
+        self.step = Step::Fencing(out.ask(Purpose::Removal(node), append), unsettled);
     }
 
     /// The partition is fenced off. What the node has written to the log and perhaps not retained is retained now: who sees the burial
     /// record takes all in the log for done.
-    fn look_behind(&mut self, node: Incarnation, unsettled: Option<Sequence>, out: &mut Outbox) {
+    fn read_behind_fence(&mut self, node: Incarnation, unsettled: Option<Sequence>, out: &mut Outbox) {
         match unsettled.filter(|_| !is(Mutant::ForgetsRepair)) {
             Some(from) => self.repair(node, from, out),
-            None => self.fenced_off(node, out),
+            None => self.on_fenced(node, out),
         }
     }
 
     fn repair(&mut self, node: Incarnation, from: Sequence, out: &mut Outbox) {
         let Some(partition) = Partition::all().nth(self.fenced) else { return };
         let next = Operation::Next { subject: LogSubject { partition, writer: node }, from };
-        self.step = Step::Repairing(out.ask(Purpose::Burial(node), next));
+        self.step = Step::Repairing(out.ask(Purpose::Removal(node), next));
     }
 
     /// Gives what the group has that is to be retained.
@@ -497,20 +497,22 @@ impl Burial {
         out: &mut Outbox,
     ) -> Vec<RetainedRecord> {
         let group = found.map(|(sequence, group)| (*sequence, Group::decode(group)));
-        let (sequence, messages, keeps) = match group {
-            Some((sequence, Ok(Group { body: Body::Messages { messages, keeps }, .. }))) => (sequence, messages, keeps),
+        let (sequence, messages, to_retain) = match group {
+            Some((sequence, Ok(Group { body: Body::Messages { messages, to_retain }, .. }))) => {
+                (sequence, messages, to_retain)
+            }
             Some((_, Err(_))) => return Vec::new(),
             Some((_, Ok(Group { body: Body::Fence, .. }))) | None => {
-                self.fenced_off(node, out);
+                self.on_fenced(node, out);
                 return Vec::new();
             }
         };
-        let record = |keeps: Keeps| {
-            let place = Place { sequence, index: keeps.index };
-            let block = messages.get(keeps.index as usize).map(Vec::as_slice).unwrap_or_default();
-            RetainedRecord::of(place, keeps.retain, keeps.topic, block)
+        let record = |to_retain: RetainEntry| {
+            let place = Place { sequence, index: to_retain.index };
+            let block = messages.get(to_retain.index as usize).map(Vec::as_slice).unwrap_or_default();
+            RetainedRecord::of(place, to_retain.retain, to_retain.topic, block)
         };
-        let records: Vec<_> = keeps.into_iter().map(record).collect();
+        let records: Vec<_> = to_retain.into_iter().map(record).collect();
         if records.is_empty() {
             self.repair(node, Sequence(sequence.0 + 1), out);
         } else {
@@ -519,12 +521,12 @@ impl Burial {
         records
     }
 
-    fn fenced_off(&mut self, node: Incarnation, out: &mut Outbox) {
+    fn on_fenced(&mut self, node: Incarnation, out: &mut Outbox) {
         if let Some(known) = self.ends.get_mut(self.fenced) {
             *known = self.end;
         }
         self.fenced += 1;
-        self.go_on(node, out);
+        self.proceed(node, out);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::delivery::Span;
 use crate::names::{ClientKey, GroupKey, Incarnation, Key, LogSubject, PARTITIONS, Partition};
-use crate::orders::OrderOutcome;
+use crate::peer_commands::PeerCommandOutcome;
 use crate::record::{ConfigPart, Place, RetainedRecord};
 
 /// Names an operation that is under way. Never given again by one node.
@@ -161,7 +161,7 @@ pub struct ScannedGroup {
 
 /// What a topic retains, as it lies in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct RetainedEntry {
     /// Where in the stream.
     pub sequence: Sequence,
     /// How long before this answer it was written, by the store's clock, in milliseconds.
@@ -217,7 +217,7 @@ pub enum Answer {
     /// Of `Mirror`.
     Mirrored {
         /// What there is, in order.
-        kept: Vec<Kept>,
+        kept: Vec<RetainedEntry>,
         /// Nothing up to here is to come.
         through: Sequence,
         /// Whether there was nothing more when this was read. Only then is a copy what the stream was at some moment: on the way there, a topic
@@ -241,9 +241,9 @@ pub enum Output {
     /// For another node, by the bus.
     Send(Incarnation, Vec<u8>),
     /// Messages of QoS 0 are wanted whose subjects match this pattern; [`listening`](crate::Member::listening) says that the bus knows.
-    Listen(String),
+    AddInterest(String),
     /// They are not wanted any more by this pattern.
-    Unlisten(String),
+    RemoveInterest(String),
     /// Answers to the probe with this number are to be heard from now on, by a subject of their own that is listened to later than all patterns
     /// which the bus has confirmed. What was heard so for an earlier probe is not wanted any more. Said again for each probe that is sent again.
     Probe(u64),
@@ -253,7 +253,7 @@ pub enum Output {
         to: Incarnation,
         /// Which.
         number: u64,
-        /// For [`heard`](crate::Member::heard) there.
+        /// For [`refusal_seen`](crate::Member::heard) there.
         message: Vec<u8>,
     },
     /// For the engine.
@@ -286,7 +286,7 @@ pub enum Refusal {
 
 /// What has become of a proposal of a new configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Proposal {
+pub enum ProposalOutcome {
     /// It is the revision with this number.
     Accepted(u64),
     /// It was made on another revision than the one that holds, which has this number: it is to be made again, on that one.
@@ -326,7 +326,7 @@ pub enum Decision {
         why: Refusal,
     },
     /// The client has come to another node: its connection ends with 0x8E, and the engine says [`left`](crate::Member::left).
-    Surrender(ClientKey),
+    SessionTakenOver(ClientKey),
     /// The session is somebody else's: the connection ends, and nothing is to be kept.
     Lost(ClientKey),
     /// The message with this ticket is safe: PUBACK or PUBREC may leave. They come in the order of the messages.
@@ -439,13 +439,13 @@ pub enum Decision {
     /// [`RETAINED_BATCH_MAX`], and, of more than one, no more than [`RETAINED_BATCH_MAX_BYTES`].
     Retain(Vec<RetainedChange>),
     /// This node's store has all that was retained before [`look`](crate::Member::look) was called with this ticket.
-    Look {
+    RetainedSync {
         /// Who asked.
         ticket: u64,
     },
-    /// What this node listened to when [`spread`](crate::Member::spread) was called with this ticket, all living nodes know, or have not said so in
+    /// What this node listened to when [`interest_sync`](crate::Member::spread) was called with this ticket, all living nodes know, or have not said so in
     /// time.
-    Spread {
+    InterestSync {
         /// Who asked.
         ticket: u64,
     },
@@ -457,14 +457,14 @@ pub enum Decision {
         to: Elsewhere,
     },
     /// The client's connection ends with 0x9C or 0x9D, and the engine says [`left`](crate::Member::left). A client of 3.1.1 is just disconnected.
-    MoveOn {
+    Migrate {
         /// Whose.
         client: ClientKey,
         /// Where to, if it can be told.
         to: Option<Elsewhere>,
     },
     /// An operator has asked another node to have this one drained, which has begun.
-    Told {
+    DrainRequested {
         /// By which node.
         from: Incarnation,
         /// Clients are not to come back.
@@ -473,11 +473,11 @@ pub enum Decision {
         by: String,
     },
     /// What has become of an order to another node.
-    Ordered {
+    PeerCommandResult {
         /// Who asked.
         ticket: u64,
         /// What.
-        outcome: OrderOutcome,
+        outcome: PeerCommandOutcome,
     },
     /// The node has been drained, and this life is over: the process may end.
     Drained,
@@ -490,13 +490,13 @@ pub enum Decision {
         parts: Vec<ConfigPart>,
     },
     /// There is a revision of the shared configuration that this version cannot read: the node takes no clients.
-    Outgrown,
+    ConfigUnsupported,
     /// What has become of a proposal.
     Proposed {
         /// Who proposed.
         ticket: u64,
         /// What.
-        outcome: Proposal,
+        outcome: ProposalOutcome,
     },
     /// The lease has run out. Nothing is read from clients and nothing sent to them until `Resumed` or `Fenced`.
     Suspended,

@@ -12,9 +12,9 @@ use crate::peer_message::PeerMessage;
 pub(crate) enum Purpose {
     Lease,
     /// How it is with another node.
-    Look(Incarnation),
-    Burial(Incarnation),
-    Lane(Partition),
+    NodeCheck(Incarnation),
+    Removal(Incarnation),
+    PartitionProducer(Partition),
     Session(ClientKey),
     /// What comes next in a partition.
     Log(Partition),
@@ -25,9 +25,9 @@ pub(crate) enum Purpose {
     Retained(String),
     Mirror,
     Config,
-    Sweep,
+    GarbageCollection,
     /// Groups, and the sessions of their members.
-    Patrol,
+    HealthCheck,
     /// How it is with all nodes.
     Nodes,
     /// A session that is freed, or removed, in the course of a sweep.
@@ -39,7 +39,7 @@ pub(crate) enum Purpose {
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     last: u64,
-    under_way: BTreeMap<OperationId, Purpose>,
+    in_flight: BTreeMap<OperationId, Purpose>,
     outputs: VecDeque<Output>,
 }
 
@@ -47,14 +47,14 @@ impl Outbox {
     pub(crate) fn ask(&mut self, purpose: Purpose, operation: Operation) -> OperationId {
         self.last += 1;
         let id = OperationId(self.last);
-        self.under_way.insert(id, purpose);
+        self.in_flight.insert(id, purpose);
         self.outputs.push_back(Output::Operation(id, operation));
         id
     }
 
     /// What an operation was for that is answered now; `None` if it was answered before.
     pub(crate) fn answered(&mut self, id: OperationId) -> Option<Purpose> {
-        self.under_way.remove(&id)
+        self.in_flight.remove(&id)
     }
 
     pub(crate) fn send(&mut self, to: Incarnation, message: PeerMessage) {
@@ -67,8 +67,8 @@ impl Outbox {
 
     pub(crate) fn change_interest(&mut self, changes: Vec<Change>) {
         self.outputs.extend(changes.into_iter().map(|change| match change {
-            Change::Listen(pattern) => Output::Listen(pattern),
-            Change::Unlisten(pattern) => Output::Unlisten(pattern),
+            Change::AddInterest(pattern) => Output::AddInterest(pattern),
+            Change::RemoveInterest(pattern) => Output::RemoveInterest(pattern),
         }));
     }
 
@@ -86,7 +86,7 @@ impl Outbox {
 
     /// Nothing that was to be done is done any more.
     pub(crate) fn clear(&mut self) {
-        self.under_way.clear();
+        self.in_flight.clear();
         self.outputs.clear();
     }
 }

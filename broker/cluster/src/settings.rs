@@ -4,7 +4,7 @@
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// How long after a beat the next one is due, in milliseconds.
-    pub beat_ms: u64,
+    pub heartbeat_ms: u64,
     /// How long a node serves its clients after it sent the last beat that was confirmed, in milliseconds.
     pub lease_ms: u64,
     /// How much longer others wait before they bury it, in milliseconds: for clocks of different speed.
@@ -12,10 +12,10 @@ pub struct Settings {
     /// How long a client waits for its session before it is refused, in milliseconds.
     pub claim_timeout_ms: u64,
     /// After what time something is asked again that was not answered, in milliseconds.
-    pub ask_again_ms: u64,
+    pub retry_ms: u64,
     /// How long a round waits at most until the other nodes know what this one listens to, in milliseconds. Whoever asks while one goes on waits
     /// for the next one as well.
-    pub spread_timeout_ms: u64,
+    pub interest_sync_timeout_ms: u64,
     /// Claims under way at once.
     pub claims_max: usize,
     /// A group takes no more messages once it has so many bytes.
@@ -29,9 +29,9 @@ pub struct Settings {
     /// What is read from the log at once, in bytes; one group at least.
     pub read_max_bytes: usize,
     /// Of one partition, what has arrived and has not been taken by all shards, in bytes. Beyond it, nothing is asked for.
-    pub handed_max_bytes: usize,
+    pub in_flight_max_bytes: usize,
     /// Groups that stay in memory for those who are a little behind, in bytes.
-    pub kept_max_bytes: usize,
+    pub cache_max_bytes: usize,
     /// Reads under way for those who are behind. Beyond it, they wait.
     pub reads_max: usize,
     /// How long a message waits for its group to be sent before it is refused, in milliseconds.
@@ -50,26 +50,26 @@ pub struct Settings {
     /// Records of sessions that are read at once.
     pub scan_page: usize,
     /// Sessions that are freed at once after the death of their node.
-    pub sweeps_max: usize,
+    pub collections_max: usize,
     /// How long a node leaves the share of others to them, in milliseconds.
     pub share_ms: u64,
     /// After what time all sessions are looked through for what nobody sees to, in milliseconds.
-    pub patrol_ms: u64,
+    pub collection_interval_ms: u64,
     /// How often all groups of shared subscriptions are looked through for members whose sessions have ended unseen, in milliseconds.
-    pub group_patrol_ms: u64,
+    pub group_check_interval_ms: u64,
     /// Members whose sessions are looked for in one such pass. The next one goes on behind them.
-    pub patrol_members_max: usize,
+    pub group_check_members_max: usize,
     /// That a record is gone is believed if it is still gone after so long, in milliseconds: longer than a server of the store that has lost its
     /// quorum may answer as if it led.
-    pub doubt_ms: u64,
+    pub confirm_gone_ms: u64,
     /// How long the record of a group without members stays, in seconds: longer than any write of it may be under way.
     pub empty_group_s: u32,
     /// How the shared subscriptions are read in a session's state.
     pub shares_of: SharesOf,
     /// Sessions that move to other nodes at once.
-    pub moves_max: usize,
+    pub migrations_max: usize,
     /// How long another node is asked to take an order, in milliseconds.
-    pub order_timeout_ms: u64,
+    pub command_timeout_ms: u64,
     /// How often the shared configuration is read, whether the store has reported a change or not, in milliseconds.
     pub config_poll_ms: u64,
     /// Bytes of one revision of the shared configuration.
@@ -80,31 +80,31 @@ pub struct Settings {
 // would cost the store reads for ever.
 
 /// A pass reads all sessions on each node. What it looks for, a will that nobody owns, needs an owner that gave it up and a claim that never came.
-const PATROL_MS: u64 = 600_000;
+const COLLECTION_INTERVAL_MS: u64 = 600_000;
 /// A member that has ended unseen keeps its group's place in the log until then, and nothing else.
-const GROUP_PATROL_MS: u64 = 120_000;
+const GROUP_CHECK_INTERVAL_MS: u64 = 120_000;
 /// Three times as long as a leader without a quorum may take to notice that, which is 10 s.
-const DOUBT_MS: u64 = 30_000;
+const CONFIRM_GONE_MS: u64 = 30_000;
 /// As long as what was cleared leaves its place behind: no write is under way for so long.
 const EMPTY_GROUP_S: u32 = 3600;
 
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            beat_ms: 1500,
+            heartbeat_ms: 1500,
             lease_ms: 6000,
             margin_ms: 1000,
             claim_timeout_ms: 5000,
-            ask_again_ms: 250,
-            spread_timeout_ms: 1000,
+            retry_ms: 250,
+            interest_sync_timeout_ms: 1000,
             claims_max: 4096,
             group_max_bytes: 512 * 1024,
             group_messages_max: 1024,
             waiting_max_bytes: 16 * 1024 * 1024,
             shards: 1,
             read_max_bytes: 256 * 1024,
-            handed_max_bytes: 2 * 1024 * 1024,
-            kept_max_bytes: 32 * 1024 * 1024,
+            in_flight_max_bytes: 2 * 1024 * 1024,
+            cache_max_bytes: 32 * 1024 * 1024,
             reads_max: 64,
             publish_timeout_ms: 10_000,
             reference: String::new(),
@@ -113,16 +113,16 @@ impl Default for Settings {
             mirror_page: 1024,
             expiry_margin_s: 2,
             scan_page: 256,
-            sweeps_max: 256,
+            collections_max: 256,
             share_ms: 2000,
-            patrol_ms: PATROL_MS,
-            group_patrol_ms: GROUP_PATROL_MS,
-            patrol_members_max: 10_000,
-            doubt_ms: DOUBT_MS,
+            collection_interval_ms: COLLECTION_INTERVAL_MS,
+            group_check_interval_ms: GROUP_CHECK_INTERVAL_MS,
+            group_check_members_max: 10_000,
+            confirm_gone_ms: CONFIRM_GONE_MS,
             empty_group_s: EMPTY_GROUP_S,
             shares_of: SharesOf(|_| None),
-            moves_max: 256,
-            order_timeout_ms: 5000,
+            migrations_max: 256,
+            command_timeout_ms: 5000,
             config_poll_ms: 5000,
             config_max_bytes: 768 * 1024,
         }

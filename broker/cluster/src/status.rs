@@ -1,13 +1,13 @@
 //! How it is with a node, for those who operate it.
 
 use crate::config::ConfigStatus;
-use crate::groups::PatrolStatus;
-use crate::lanes::LaneStatus;
+use crate::garbage::GarbageCollectorStatus;
+use crate::groups::HealthCheckStatus;
 use crate::names::Incarnation;
 use crate::nodes::NodeStatus;
+use crate::producers::ProducerStatus;
 use crate::retained::MirrorStatus;
 use crate::sessions::SessionsStatus;
-use crate::sweep::SweepStatus;
 
 /// How one node sees itself and the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Status {
     /// All lives that are known, this one as well.
     pub nodes: Vec<NodeStatus>,
     /// The ways into the log, one for each partition.
-    pub lanes: Vec<LaneStatus>,
+    pub producers: Vec<ProducerStatus>,
     /// What this node has to do.
     pub sessions: SessionsStatus,
     /// Its copy of the retained messages.
@@ -29,9 +29,9 @@ pub struct Status {
     /// Its copy of the shared configuration.
     pub config: ConfigStatus,
     /// What it has done for sessions of others.
-    pub sweeps: SweepStatus,
+    pub garbage_collection: GarbageCollectorStatus,
     /// What it has done for groups of shared subscriptions.
-    pub patrol: PatrolStatus,
+    pub health_check: HealthCheckStatus,
     /// How often a limit was reached, and what else is worth a count.
     pub counters: Counters,
 }
@@ -49,7 +49,7 @@ pub struct Counters {
     pub retained_superseded: u64,
     /// Bytes of messages that are to be retained: this one goes up and down.
     pub retaining_bytes: u64,
-    /// How often a node has not said within `spread_timeout_ms` that it knows what this one listens to, or the bus has not confirmed it.
+    /// How often a node has not said within `interest_sync_timeout_ms` that it knows what this one listens to, or the bus has not confirmed it.
     pub spreads_unanswered: u64,
     /// Clients that were sent to other nodes, or refused because the node takes none.
     pub moved: u64,

@@ -17,15 +17,15 @@ fn place(sequence: u64, index: u32) -> Place {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    NotLookedAt,
-    NotForIt,
+    Unread,
+    Skipped,
     Open,
     Done,
 }
 
 #[derive(Debug, Clone)]
 enum Step {
-    HandOut,
+    MarkDelivered,
     Pass,
     Complete(usize),
     /// The session moves to another node.
@@ -34,7 +34,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => Just(Step::HandOut),
+        4 => Just(Step::MarkDelivered),
         3 => Just(Step::Pass),
         4 => (0usize..8).prop_map(Step::Complete),
         1 => Just(Step::Move),
@@ -47,20 +47,20 @@ proptest! {
         let mut log: Vec<_> = sizes
             .iter()
             .enumerate()
-            .flat_map(|(group, size)| (0..*size).map(move |index| (place(7 * (group as u64 + 1), index), Fate::NotLookedAt)))
+            .flat_map(|(group, size)| (0..*size).map(move |index| (place(7 * (group as u64 + 1), index), Fate::Unread)))
             .collect();
         let mut cursors = Cursors::new(START);
         for step in steps {
-            let first = log.iter().position(|(_, fate)| *fate == Fate::NotLookedAt);
+            let first = log.iter().position(|(_, fate)| *fate == Fate::Unread);
             match (step, first) {
-                (Step::HandOut, Some(first)) => {
-                    prop_assert!(cursors.hand_out(partition(), log[first].0));
-                    prop_assert!(!cursors.hand_out(partition(), log[first].0), "it goes out once");
+                (Step::MarkDelivered, Some(first)) => {
+                    prop_assert!(cursors.mark_delivered(partition(), log[first].0));
+                    prop_assert!(!cursors.mark_delivered(partition(), log[first].0), "it goes out once");
                     log[first].1 = Fate::Open;
                 }
                 (Step::Pass, Some(first)) if first + 1 < log.len() => {
                     cursors.pass(partition(), log[first + 1].0);
-                    log[first].1 = Fate::NotForIt;
+                    log[first].1 = Fate::Skipped;
                 }
                 (Step::Complete(which), _) => {
                     if let Some((place, fate)) = log.iter_mut().filter(|(_, fate)| *fate == Fate::Open).nth(which) {
@@ -80,7 +80,7 @@ proptest! {
             let open: Vec<_> = log.iter().filter(|(_, fate)| *fate == Fate::Open).map(|(place, _)| *place).collect();
             prop_assert_eq!(cursors.open(partition()).collect::<Vec<_>>(), open);
             for (place, fate) in &log {
-                prop_assert_eq!(cursors.next(partition()) <= *place, *fate == Fate::NotLookedAt, "{:?}", place);
+                prop_assert_eq!(cursors.next(partition()) <= *place, *fate == Fate::Unread, "{:?}", place);
             }
         }
     }
@@ -104,7 +104,7 @@ fn cursors_without_open_messages_are_short() {
 #[test]
 fn what_breaks_off_goes_on_or_contradicts_itself_is_refused() {
     let mut cursors = Cursors::new([place(300, 0); 16]);
-    assert!(cursors.hand_out(partition(), place(300, 1)) && cursors.hand_out(partition(), place(301, 0)));
+    assert!(cursors.mark_delivered(partition(), place(300, 1)) && cursors.mark_delivered(partition(), place(301, 0)));
     let bytes = cursors.encode();
     assert!((0..bytes.len()).all(|length| Cursors::decode(&bytes[..length]).is_err()));
     assert!(Cursors::decode(&[&bytes[..], &[0]].concat()).is_err());
@@ -129,10 +129,10 @@ fn a_session_that_lags_reads_on_its_own_until_it_has_caught_up() {
 fn no_more_are_open_than_a_client_can_acknowledge() {
     let mut cursors = Cursors::new(START);
     for sequence in 1..=OPEN_MAX as u64 {
-        assert!(cursors.hand_out(partition(), place(sequence, 0)));
+        assert!(cursors.mark_delivered(partition(), place(sequence, 0)));
     }
     let one_more = place(OPEN_MAX as u64 + 1, 0);
-    assert!(!cursors.hand_out(partition(), one_more));
-    assert!(cursors.complete(partition(), place(1, 0)) && cursors.hand_out(partition(), one_more));
+    assert!(!cursors.mark_delivered(partition(), one_more));
+    assert!(cursors.complete(partition(), place(1, 0)) && cursors.mark_delivered(partition(), one_more));
     assert_eq!(Cursors::decode(&cursors.encode()), Ok(cursors));
 }

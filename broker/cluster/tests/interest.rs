@@ -59,11 +59,11 @@ impl Bus {
     fn take(&mut self, changes: Vec<Change>) {
         for change in changes {
             match change {
-                Change::Listen(pattern) => {
+                Change::AddInterest(pattern) => {
                     assert!(self.patterns.insert(pattern.clone()), "{pattern} is listened to already");
                     self.unconfirmed.push(pattern);
                 }
-                Change::Unlisten(pattern) => {
+                Change::RemoveInterest(pattern) => {
                     assert!(self.patterns.remove(&pattern), "{pattern} is not listened to");
                     self.unconfirmed.retain(|unconfirmed| *unconfirmed != pattern);
                 }
@@ -182,11 +182,11 @@ fn many_clients_with_a_topic_each_are_one_pattern() {
         let mut changes = std::collections::VecDeque::from(changes);
         while let Some(change) = changes.pop_front() {
             match change {
-                Change::Listen(pattern) => {
+                Change::AddInterest(pattern) => {
                     changes.extend(interest.confirm(&pattern));
                     listened.insert(pattern);
                 }
-                Change::Unlisten(pattern) => drop(listened.remove(&pattern)),
+                Change::RemoveInterest(pattern) => drop(listened.remove(&pattern)),
             }
         }
         listened.len()
@@ -213,7 +213,7 @@ fn too_many_patterns_become_prefixes_and_come_back_when_there_are_few() {
     let filters: Vec<_> = (0..PATTERNS_MAX).map(|n| format!("site/{}/sensor/{n}", n % 50)).collect();
     for filter in &filters {
         for change in interest.add(filter) {
-            if let Change::Listen(pattern) = change
+            if let Change::AddInterest(pattern) = change
                 && !interest.is_coarse()
             {
                 interest.confirm(&pattern);

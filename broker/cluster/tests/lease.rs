@@ -46,8 +46,11 @@ impl Node {
                 }
                 Output::Operation(id, operation) => self.asked.push((id, operation)),
                 Output::Decision(decision) => self.decisions.push(decision),
-                Output::Send(..) | Output::Listen(_) | Output::Unlisten(_) | Output::Probe(_) | Output::Echo { .. } => {
-                }
+                Output::Send(..)
+                | Output::AddInterest(_)
+                | Output::RemoveInterest(_)
+                | Output::Probe(_)
+                | Output::Echo { .. } => {}
             }
         }
     }
@@ -128,7 +131,7 @@ fn a_node_whose_record_is_gone_or_says_that_it_is_dead_never_serves_again() {
     let dying = tautwire_cluster::record::NodeRecord {
         name: "a".to_owned(),
         reference: String::new(),
-        state: tautwire_cluster::record::NodeState::Dying {
+        state: tautwire_cluster::record::NodeState::Removing {
             by: Incarnation(NonZeroU64::new(2).expect("not 0")),
             attempt: 1,
         },

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use tautwire_cluster::Sequence;
-use tautwire_cluster::delivery::{LogGroup, Messages, ReadRequest, Receivers, Slot, Span, Walk};
+use tautwire_cluster::delivery::{DeliverySource, LogGroup, Messages, ReadRequest, Receivers, Slot, Span};
 use tautwire_cluster::mutant::{Mutant, mutate};
 use tautwire_cluster::names::{ClientKey, Partition};
 use tautwire_cluster::record::{Body, Cursors, GROUP_OPEN_MAX, Group, OPEN_MAX, Place, Publisher};
@@ -27,7 +27,7 @@ impl Log {
         let publisher = Publisher { client: ClientKey(1), epoch: 1, packet_id: None };
         let messages = (0..self.0[sequence as usize - 1]).map(|_| publisher.sign(&[])).collect();
         let group =
-            Group { number: 1, ordinal: 0, unsettled: None, body: Body::Messages { messages, keeps: Vec::new() } }
+            Group { number: 1, ordinal: 0, unsettled: None, body: Body::Messages { messages, to_retain: Vec::new() } }
                 .encode();
         LogGroup { sequence: Sequence(sequence), messages: Messages::new(&group).expect("a group") }
     }
@@ -80,18 +80,18 @@ impl World {
         world
     }
 
-    fn offer(&mut self, shard: usize, group: &LogGroup, walk: Walk) {
+    fn offer(&mut self, shard: usize, group: &LogGroup, walk: DeliverySource) {
         for message in group.messages.iter() {
             let (place, mut held) = (group.place(&message), Vec::new());
             let receivers = &mut self.shards[shard].receivers;
-            if walk == Walk::Read {
+            if walk == DeliverySource::Read {
                 for slot in receivers.again(partition(), place) {
                     let again = &mut self.again[slot as usize];
                     assert!(again.contains(&place), "{place:?} is sent again to {slot} once");
                     if self.sessions[slot as usize].2.len() - again.len() < self.windows[slot as usize] {
                         again.remove(&place);
                     } else {
-                        receivers.hold(slot, partition(), place);
+                        receivers.block(slot, partition(), place);
                     }
                 }
             }
@@ -101,13 +101,13 @@ impl World {
                     continue;
                 }
                 if open.len() < self.windows[slot as usize] {
-                    receivers.hand_out(slot, partition(), place);
+                    receivers.mark_delivered(slot, partition(), place);
                     assert!(got.last() < Some(&place), "{slot} gets {place:?} after {:?}", got.last());
                     assert!(self.again[slot as usize].is_empty(), "what is sent again comes first");
                     got.push(place);
                     open.push(place);
                 } else {
-                    receivers.hold(slot, partition(), place);
+                    receivers.block(slot, partition(), place);
                     held.push(slot);
                 }
             }
@@ -115,7 +115,7 @@ impl World {
             for slot in held {
                 self.acknowledge(slot);
             }
-            if walk == Walk::Live {
+            if walk == DeliverySource::Live {
                 self.shards[shard].receivers.pass(partition(), place.behind());
             }
         }
@@ -127,7 +127,7 @@ impl World {
             return false;
         }
         let group = self.log.group(sequence);
-        self.offer(shard, &group, Walk::Live);
+        self.offer(shard, &group, DeliverySource::Live);
         self.shards[shard].receivers.pass(partition(), place(sequence + 1, 0));
         true
     }
@@ -135,15 +135,15 @@ impl World {
     fn read(&mut self, shard: usize, count: u64) -> bool {
         let Shard { receivers, request } = &mut self.shards[shard];
         let Some(asked) = request.take() else {
-            *request = receivers.next_read();
-            assert!(receivers.next_read().is_none(), "a partition is read once at a time");
+            *request = receivers.next_read_range();
+            assert!(receivers.next_read_range().is_none(), "a partition is read once at a time");
             return request.is_some();
         };
         let span = self.log.span(asked.from.0, count);
         assert!(!receivers.begin_walk(asked.number + 1, &span), "it is no answer to what was asked");
         if receivers.begin_walk(asked.number, &span) {
             for group in &span.groups {
-                self.offer(shard, group, Walk::Read);
+                self.offer(shard, group, DeliverySource::Read);
             }
             assert_eq!(self.shards[shard].receivers.end_walk(&span), []);
         }
@@ -158,7 +158,7 @@ impl World {
         let place = open.remove(at);
         assert!(receivers.complete(slot, partition(), place, 0));
         assert!(!receivers.complete(slot, partition(), place, 0));
-        receivers.has_room(slot);
+        receivers.unblock(slot);
         true
     }
 
@@ -241,20 +241,20 @@ fn who_has_room_again_before_a_message_was_passed_gets_that_message() {
     let mut receivers = Receivers::new(&[place(1, 0); 16]);
     receivers.begin(0, 0);
     for at in [place(1, 0), place(2, 0)] {
-        assert!(receivers.wants(0, partition(), at, Walk::Live));
-        receivers.hold(0, partition(), at);
-        receivers.has_room(0);
-        assert!(!receivers.wants(0, partition(), at, Walk::Live));
+        assert!(receivers.wants(0, partition(), at, DeliverySource::Live));
+        receivers.block(0, partition(), at);
+        receivers.unblock(0);
+        assert!(!receivers.wants(0, partition(), at, DeliverySource::Live));
         receivers.pass(partition(), at.behind());
         receivers.pass(partition(), place(at.sequence.0 + 1, 0));
-        let read = receivers.next_read().expect("it has missed a message");
+        let read = receivers.next_read_range().expect("it has missed a message");
         assert_eq!(read.from, at.sequence);
         let span = Log(vec![1; 2]).span(read.from.0, 1);
         assert!(receivers.begin_walk(read.number, &span));
-        assert!(receivers.wants(0, partition(), at, Walk::Read));
+        assert!(receivers.wants(0, partition(), at, DeliverySource::Read));
         receivers.take(0, partition(), at);
         assert_eq!(receivers.end_walk(&span), []);
-        assert_eq!(receivers.next_read(), None);
+        assert_eq!(receivers.next_read_range(), None);
     }
 }
 
@@ -276,19 +276,19 @@ fn many_who_come_at_once_read_the_log_once() {
         receivers.resume(slot, &Cursors::new(next), 0);
     }
     let mut reads = Vec::new();
-    while let Some(request) = receivers.next_read() {
+    while let Some(request) = receivers.next_read_range() {
         let span = log.span(request.from.0, 10);
         assert!(receivers.begin_walk(request.number, &span));
         assert_eq!(receivers.end_walk(&span), []);
         reads.push(request.from.0);
     }
     assert_eq!(reads, (0..10).map(|nth| 10 * nth + 1).collect::<Vec<_>>());
-    assert!((0..1000).all(|slot| receivers.wants(slot, partition(), place(101, 0), Walk::Live)));
+    assert!((0..1000).all(|slot| receivers.wants(slot, partition(), place(101, 0), DeliverySource::Live)));
 }
 
 /// Reads one group. Gives which.
 fn read_one(receivers: &mut Receivers) -> Option<u64> {
-    let request = receivers.next_read()?;
+    let request = receivers.next_read_range()?;
     let until = Sequence(request.from.0 + 1);
     let span = Span { partition: partition(), from: request.from, until, groups: Vec::new(), lost: 0 };
     assert!(receivers.begin_walk(request.number, &span));
@@ -343,11 +343,11 @@ fn open_messages_that_are_not_in_the_log_any_more_are_named() {
     let mut before = Receivers::new(&next);
     before.begin(0, 0);
     for sequence in [2, 3] {
-        before.hand_out(0, partition(), place(sequence, 0));
+        before.mark_delivered(0, partition(), place(sequence, 0));
         before.pass(partition(), place(sequence + 1, 0));
     }
     receivers.resume(0, &before.cursors(0).expect("it is there"), 0);
-    let request = receivers.next_read().expect("it is behind");
+    let request = receivers.next_read_range().expect("it is behind");
     assert_eq!(request.from, Sequence(2));
     let span = Span { partition: partition(), from: Sequence(2), until: Sequence(8), groups: Vec::new(), lost: 6 };
     assert!(receivers.begin_walk(request.number, &span));
@@ -365,7 +365,7 @@ fn a_group_takes_part_where_it_has_a_lease_and_offers_again_what_is_put_back() {
     receivers.lease(slot, partition(), place(2, 0), [place(1, 0)].into_iter(), 0);
     assert!(receivers.has_lease(slot, partition()) && !receivers.has_lease(slot + 1, partition()));
     let walk = |receivers: &mut Receivers| {
-        let request = receivers.next_read()?;
+        let request = receivers.next_read_range()?;
         let span = log.span(request.from.0, 1);
         let mut again = Vec::new();
         if receivers.begin_walk(request.number, &span) {
@@ -375,18 +375,20 @@ fn a_group_takes_part_where_it_has_a_lease_and_offers_again_what_is_put_back() {
         Some((request.from.0, again))
     };
     assert_eq!(walk(&mut receivers), Some((1, vec![slot])), "what was open elsewhere");
-    assert!(receivers.wants(slot, partition(), place(2, 0), Walk::Live));
-    assert!(!receivers.wants(slot, Partition::new(4).expect("there is one"), place(2, 0), Walk::Live));
-    receivers.hand_out(slot, partition(), place(2, 0));
+    assert!(receivers.wants(slot, partition(), place(2, 0), DeliverySource::Live));
+    assert!(!receivers.wants(slot, Partition::new(4).expect("there is one"), place(2, 0), DeliverySource::Live));
+    receivers.mark_delivered(slot, partition(), place(2, 0));
     receivers.pass(partition(), place(3, 0));
-    receivers.put_back(slot, partition(), place(2, 0));
-    assert!(!receivers.wants(slot, partition(), place(3, 0), Walk::Live), "one after the other");
+    receivers.requeue(slot, partition(), place(2, 0));
+    assert!(!receivers.wants(slot, partition(), place(3, 0), DeliverySource::Live), "one after the other");
     assert_eq!(walk(&mut receivers), Some((2, vec![slot])));
     assert_eq!(walk(&mut receivers), None);
     assert_eq!(receivers.leases(slot), [(partition(), place(3, 0), vec![place(1, 0), place(2, 0)])]);
     assert!(receivers.complete(slot, partition(), place(1, 0), 0));
     assert_eq!(receivers.recall(slot, partition()), (place(3, 0), vec![place(2, 0)]));
-    assert!(!receivers.wants(slot, partition(), place(3, 0), Walk::Live) && receivers.leases(slot).is_empty());
+    assert!(
+        !receivers.wants(slot, partition(), place(3, 0), DeliverySource::Live) && receivers.leases(slot).is_empty()
+    );
     assert!(!receivers.complete(slot, partition(), place(2, 0), 0), "it is open elsewhere");
 }
 
@@ -396,7 +398,7 @@ fn cursors_are_due_after_many_acknowledgements_or_a_short_time_or_a_long_one() {
     receivers.begin(0, 1000);
     assert_eq!((receivers.next_due(1000), receivers.next_due_ms()), (None, Some(601_000)));
     for sequence in 1..=256 {
-        receivers.hand_out(0, partition(), place(sequence, 0));
+        receivers.mark_delivered(0, partition(), place(sequence, 0));
         receivers.pass(partition(), place(sequence + 1, 0));
     }
     for sequence in 1..=256 {
@@ -412,12 +414,14 @@ fn cursors_are_due_after_many_acknowledgements_or_a_short_time_or_a_long_one() {
 fn what_is_acknowledged_before_the_shard_has_passed_it_is_done() {
     let mut receivers = Receivers::new(&[place(1, 0); 16]);
     receivers.begin(0, 0);
-    receivers.hand_out(0, partition(), place(1, 0));
+    receivers.mark_delivered(0, partition(), place(1, 0));
     assert_eq!(receivers.cursors(0).map(|cursors| cursors.next(partition())), Some(place(1, 1)));
     assert!(receivers.complete(0, partition(), place(1, 0), 0));
     assert_eq!(receivers.cursors(0).map(|cursors| cursors.next(partition())), Some(place(1, 1)));
-    assert!(!receivers.wants(0, partition(), place(1, 0), Walk::Live));
-    assert!(receivers.wants(0, partition(), place(1, 1), Walk::Live) && receivers.next_read().is_none());
+    assert!(!receivers.wants(0, partition(), place(1, 0), DeliverySource::Live));
+    assert!(
+        receivers.wants(0, partition(), place(1, 1), DeliverySource::Live) && receivers.next_read_range().is_none()
+    );
     receivers.pass(partition(), place(3, 0));
     assert_eq!(receivers.cursors(0).map(|cursors| cursors.next(partition())), Some(place(3, 0)));
 }
@@ -432,7 +436,7 @@ fn a_record_never_has_more_open_messages_than_it_may_name() {
         assert_eq!(receivers.is_full(1, partition()), sequence > GROUP_OPEN_MAX as u64);
         (0..2)
             .filter(|slot| *slot == 0 || sequence <= GROUP_OPEN_MAX as u64)
-            .for_each(|slot| receivers.hand_out(slot, partition(), place(sequence, 0)));
+            .for_each(|slot| receivers.mark_delivered(slot, partition(), place(sequence, 0)));
     }
     assert!(receivers.is_full(0, partition()));
     let cursors = receivers.cursors(0).expect("it is there");
@@ -462,34 +466,35 @@ fn what_was_taken_is_not_offered_again() {
                 receivers.take(slot, partition(), place);
                 got[slot as usize].push(place);
             }
-            if walk == Walk::Live {
+            if walk == DeliverySource::Live {
                 receivers.pass(partition(), place.behind());
             }
         }
     };
-    let live = |receivers: &mut Receivers, sequence, offer: &mut dyn FnMut(&mut Receivers, &LogGroup, Walk)| {
-        offer(receivers, &log.group(sequence), Walk::Live);
-        receivers.pass(partition(), place(sequence + 1, 0));
-    };
+    let live =
+        |receivers: &mut Receivers, sequence, offer: &mut dyn FnMut(&mut Receivers, &LogGroup, DeliverySource)| {
+            offer(receivers, &log.group(sequence), DeliverySource::Live);
+            receivers.pass(partition(), place(sequence + 1, 0));
+        };
     live(&mut receivers, 3, &mut offer);
     assert_eq!(receivers.next(1, partition()), begins[1]);
     assert_eq!(receivers.next(0, partition()), place(4, 0));
-    let read = receivers.next_read().expect("one is behind");
+    let read = receivers.next_read_range().expect("one is behind");
     assert_eq!(read.from, Sequence(1));
     let span = log.span(1, 3);
     assert!(receivers.begin_walk(read.number, &span));
-    offer(&mut receivers, &span.groups[0], Walk::Read);
+    offer(&mut receivers, &span.groups[0], DeliverySource::Read);
     // What has been taken of a part that is being read counts at once.
     assert_eq!(receivers.next(1, partition()), place(1, 2));
     live(&mut receivers, 4, &mut offer);
-    span.groups[1..].iter().for_each(|group| offer(&mut receivers, group, Walk::Read));
+    span.groups[1..].iter().for_each(|group| offer(&mut receivers, group, DeliverySource::Read));
     assert!(receivers.end_walk(&span).is_empty());
-    let read = receivers.next_read().expect("the log has grown meanwhile");
+    let read = receivers.next_read_range().expect("the log has grown meanwhile");
     let span = log.span(read.from.0, 1);
     assert!(receivers.begin_walk(read.number, &span));
-    offer(&mut receivers, &span.groups[0], Walk::Read);
+    offer(&mut receivers, &span.groups[0], DeliverySource::Read);
     receivers.end_walk(&span);
-    assert!(receivers.next_read().is_none(), "all keep up");
+    assert!(receivers.next_read_range().is_none(), "all keep up");
     (5..7).for_each(|sequence| live(&mut receivers, sequence, &mut offer));
     for (got, begins) in got.iter().zip(begins) {
         assert_eq!(*got, log.places().filter(|place| begins <= *place).collect::<Vec<_>>());

@@ -75,7 +75,7 @@ impl<J: Journal> ShardState<J> {
         }
         if !outgoing.has_room {
             // What has room is not of the log. What is of a group, its home has seen to.
-            if self.is_in_cluster() && options.share.is_none() && self.has_had(index, outgoing.message.id) {
+            if self.is_in_cluster() && options.share.is_none() && self.was_already_sent(index, outgoing.message.id) {
                 return;
             }
             if !self.memory.reserve_memory(pending, outgoing.message.payload.len()) {
@@ -93,7 +93,7 @@ impl<J: Journal> ShardState<J> {
 
     #[cold]
     fn drop_output_full(&mut self, index: ConnectionIndex, outgoing: &OutgoingPublish<'_>) {
-        if self.is_in_cluster() && self.has_had(index, outgoing.message.id) {
+        if self.is_in_cluster() && self.was_already_sent(index, outgoing.message.id) {
             return;
         }
         self.counters().dropped_output_full.add(1);
@@ -148,7 +148,7 @@ impl<J: Journal> ShardState<J> {
             // [MQTT-3.1.2-25]
             self.count_unsendable(index, outgoing.message.topic);
             if self.is_in_cluster() {
-                self.note_settled(self.sessions.key(session), &delivery);
+                self.record_settled(self.sessions.key(session), &delivery);
             }
             return;
         }

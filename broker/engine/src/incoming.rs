@@ -44,7 +44,7 @@ impl<J: Journal> Shard<J> {
         let Some(session) = self.state.connections[index].session() else { return Handled::Ended };
         if self.state.is_in_cluster()
             && let Packet::Subscribe(subscribe) = packet
-            && self.has_to_look(index, subscribe)
+            && self.needs_retained_sync(index, subscribe)
         {
             return Handled::Later;
         }

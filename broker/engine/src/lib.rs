@@ -94,7 +94,7 @@ pub use admin_query::{
 };
 pub use auth_progress::AuthProgress;
 pub use cluster::{
-    ClusterEvent, ClusterRequest, ClusterSettings, RetainedChange, Retaining, home_of, messages_of, shares_of,
+    ClusterEvent, ClusterRequest, ClusterSettings, RetainInfo, RetainedChange, home_of, messages_of, shares_of,
 };
 pub use config::{ConfigCell, ConfigSnapshot};
 pub use connections::{Action, AuthAttempt, AuthDecision, AuthRequest, AuthState, ChallengeState, Chunk, Output};

@@ -100,7 +100,7 @@ impl<J: Journal> Shard<J> {
             // What CONNACK says is not true yet.
             self.state.discard_output(index);
         }
-        if self.state.is_silent(index) {
+        if self.state.is_write_suspended(index) {
             // Nothing is said to a client that another node may have.
             self.state.discard_output(index);
         }
@@ -126,7 +126,7 @@ impl<J: Journal> Shard<J> {
         self.state.sessions.entry(session).unbind();
         self.state.clear_stuck(session);
         if self.state.is_in_cluster() {
-            self.leave_cluster(session);
+            self.release_to_cluster(session);
             return;
         }
         if self.state.sessions[session].expiry_interval_s() == 0 {
@@ -173,7 +173,7 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn publish_will(&mut self, session: SessionIndex) {
         let Some(will) = self.state.sessions[session].will().cloned() else { return };
         if self.state.is_in_cluster() {
-            return self.state.forget_will(session);
+            return self.state.remove_will(session);
         }
         let may_leave = self.state.can_set_will(session, &will);
         self.state.commit(session, Change::Will(None));

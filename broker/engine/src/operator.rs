@@ -6,7 +6,7 @@ use tautwire_message::{Message, MessageId, MessageRef};
 use tautwire_protocol::{DisconnectReason, PacketId, PropertyId, QoS, ReasonCode, TopicName};
 use tautwire_session::{AckLevel, Change, Journal, LogPosition, LogState};
 
-use crate::cluster::{OwnFate, OwnRange};
+use crate::cluster::{OperatorPublishOutcome, OperatorPublishRange};
 use crate::connections::TopicAlias;
 use crate::contracts::MessageRefusal;
 use crate::discovery::push;
@@ -71,7 +71,7 @@ enum ConfirmCondition {
     /// This place of the broker's own log is as safe as this.
     Written { position: LogPosition, level: AckLevel },
     /// These messages are in the log of the cluster.
-    InCluster(OwnRange),
+    InCluster(OperatorPublishRange),
 }
 
 impl PublishConfirm {
@@ -135,7 +135,7 @@ impl<J: Journal> Shard<J> {
         if self.state.outboxes.is_full() || self.state.log.is_behind() {
             return Err(PublishFailure::Busy);
         }
-        if !self.state.may_publish_own(&message.as_ref()) {
+        if !self.state.can_publish_from_operator(&message.as_ref()) {
             return Err(PublishFailure::Busy);
         }
         self.state.log.begin_packet();
@@ -151,8 +151,9 @@ impl<J: Journal> Shard<J> {
     fn publish_as_operator(&mut self, outgoing: &mut OutgoingPublish<'_>) -> Result<Published, Box<MessageRefusal>> {
         if self.state.is_in_cluster() {
             // Nobody here knows whether a client of some node wants it.
-            let promise =
-                self.publish_own_in_cluster(outgoing)?.map(|range| PublishConfirm(ConfirmCondition::InCluster(range)));
+            let promise = self
+                .publish_from_operator_in_cluster(outgoing)?
+                .map(|range| PublishConfirm(ConfirmCondition::InCluster(range)));
             return Ok(Published { matched: true, promise });
         }
         let matched = self.publish(outgoing, MessageSource::Broker)?;
@@ -188,13 +189,14 @@ impl<J: Journal> Shard<J> {
             }
             ConfirmCondition::Written { .. } if self.state.log.state() == LogState::Failed => ConfirmStatus::Failed,
             ConfirmCondition::Written { .. } => ConfirmStatus::Pending,
-            ConfirmCondition::InCluster(range) => match self.state.cluster.as_ref().map(|room| room.fate_of_own(range))
-            {
-                Some(OwnFate::Stored) => ConfirmStatus::Confirmed,
-                Some(OwnFate::Open) => ConfirmStatus::Pending,
-                Some(OwnFate::Refused) => ConfirmStatus::Refused,
-                Some(OwnFate::Unknown) | None => ConfirmStatus::Failed,
-            },
+            ConfirmCondition::InCluster(range) => {
+                match self.state.cluster.as_ref().map(|room| room.operator_publish_outcome(range)) {
+                    Some(OperatorPublishOutcome::Stored) => ConfirmStatus::Confirmed,
+                    Some(OperatorPublishOutcome::Open) => ConfirmStatus::Pending,
+                    Some(OperatorPublishOutcome::Refused) => ConfirmStatus::Refused,
+                    Some(OperatorPublishOutcome::Unknown) | None => ConfirmStatus::Failed,
+                }
+            }
         }
     }
 
@@ -203,7 +205,7 @@ impl<J: Journal> Shard<J> {
         if let ConfirmCondition::InCluster(range) = promise.0
             && let Some(room) = &mut self.state.cluster
         {
-            room.told_of_own(range);
+            room.remove_operator_publish(range);
         }
     }
 

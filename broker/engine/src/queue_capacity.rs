@@ -4,7 +4,7 @@
 use tautwire_session::{Change, Journal, Outbound, PendingMessage};
 
 use crate::admin_query::QueueLimit;
-use crate::cluster::Taking;
+use crate::cluster::LogAcceptance;
 use crate::drops::DropReason;
 use crate::index::SessionIndex;
 use crate::slow_consumer::SlowConsumer;
@@ -18,10 +18,10 @@ impl<J: Journal> ShardState<J> {
     /// Makes room for a message in a session that is to hold it; says whether there is some.
     pub(crate) fn ensure_queue_space(&mut self, session: SessionIndex, delivery: &PendingMessage, topic: &str) -> bool {
         if self.is_in_cluster() {
-            match self.takes_from_log(session, delivery) {
-                Taking::Yes => return true,
-                Taking::No => return false,
-                Taking::AsRoomAllows => {}
+            match self.accepts_from_log(session, delivery) {
+                LogAcceptance::Yes => return true,
+                LogAcceptance::No => return false,
+                LogAcceptance::IfQueueHasRoom => {}
             }
         }
         if !self.has_room_for(session, delivery.counted_bytes()) && !self.make_room_for(session, delivery, topic) {
@@ -96,7 +96,7 @@ impl<J: Journal> ShardState<J> {
 
     /// Whether what the client of a session is told has to be kept before.
     pub(crate) fn is_persisted(&self, session: SessionIndex) -> bool {
-        self.is_fully_persistent(session) || self.is_kept_by_cluster(session)
+        self.is_fully_persistent(session) || self.is_persisted_by_cluster(session)
     }
 
     /// Whether the session may hold one more message, waiting or sent, that counts so many bytes.

@@ -327,7 +327,7 @@ impl<J: Journal> Shard<J> {
                 }
                 Parcel::News(news) => {
                     match self.state.is_in_cluster() {
-                        true => self.state.hear_of_member(&news.share, news.member, news.news),
+                        true => self.state.handle_member_event(&news.share, news.member, news.news),
                         false => self.state.handle_member_credit(&news.share, news.member),
                     }
                     0

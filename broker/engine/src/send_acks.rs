@@ -5,7 +5,7 @@ use tautwire_protocol::{Properties, Property};
 use tautwire_session::{AckLevel, Journal, LogPosition};
 
 use crate::ack::{Ack, DelayedAck};
-use crate::cluster::AWAITED_MAX;
+use crate::cluster::PENDING_MAX;
 use crate::connections::PauseReason;
 use crate::index::ConnectionIndex;
 use crate::mutant::{Mutant, is};
@@ -89,7 +89,7 @@ impl<J: Journal> ShardState<J> {
         let connection = &self.connections[index];
         if connection.is_paused_for(PauseReason::Acks)
             && connection.delayed_acks() <= DELAYED_ACKS_MAX / 2
-            && (!self.is_in_cluster() || self.awaits_in_cluster(index) <= AWAITED_MAX / 2)
+            && (!self.is_in_cluster() || self.awaits_in_cluster(index) <= PENDING_MAX / 2)
         {
             let id = self.id(index);
             self.resume_reading(id, PauseReason::Acks);
@@ -99,7 +99,7 @@ impl<J: Journal> ShardState<J> {
     /// Does not read from a client for whom too many acknowledgements wait; says whether that is so.
     pub(crate) fn pause_for_acks(&mut self, index: ConnectionIndex) -> bool {
         let is_too_much = self.connections[index].delayed_acks() >= DELAYED_ACKS_MAX
-            || self.is_in_cluster() && self.awaits_in_cluster(index) >= AWAITED_MAX;
+            || self.is_in_cluster() && self.awaits_in_cluster(index) >= PENDING_MAX;
         if is_too_much && self.connections[index].pause_reading(PauseReason::Acks) {
             let counters = self.counters();
             let ahead =

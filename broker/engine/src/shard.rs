@@ -430,11 +430,11 @@ impl<J: Journal> Shard<J> {
                 Phase::Open if connection.is_v5() => {
                     let goodbye = Disconnect::new(DisconnectReason::ServerShuttingDown);
                     self.state.write_packet(index, &Packet::Disconnect(goodbye));
-                    self.part_for_cluster(index);
+                    self.release_for_shutdown(index);
                     self.close(index);
                 }
                 Phase::Open | Phase::AwaitingConnect => {
-                    self.part_for_cluster(index);
+                    self.release_for_shutdown(index);
                     self.close(index);
                 }
                 Phase::Closing | Phase::Vacant => {}
@@ -517,7 +517,7 @@ impl<J: Journal> Shard<J> {
 
     /// The pending output of a connection.
     pub fn output(&mut self, id: ConnectionId) -> Option<&mut Output> {
-        if self.state.is_in_cluster() && self.state.is_silenced(id) {
+        if self.state.is_in_cluster() && self.state.is_connection_write_suspended(id) {
             return None;
         }
         self.state.connections.get(id)?.output()

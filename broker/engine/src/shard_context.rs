@@ -6,7 +6,7 @@ use tautwire_message::{MessageId, MessageIds};
 use tautwire_router::{Exchange, ShardIndex};
 
 use crate::cluster::Mirror;
-use crate::cluster::room::LogPlace;
+use crate::cluster::cluster_state::LogPlace;
 use crate::counters::{Counter, Counters, Totals};
 use crate::latency::LatencyCounts;
 use crate::shared::Shared;

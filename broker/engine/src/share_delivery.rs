@@ -49,7 +49,7 @@ impl<J: Journal> Shard<J> {
 
     /// Gives a message of a shared subscription, whose chosen member `from` is gone, to another member.
     pub(crate) fn redispatch_message(&mut self, from: SessionKey, delivery: PendingMessage) {
-        if self.state.is_in_cluster() && self.state.put_back(from, &delivery) {
+        if self.state.is_in_cluster() && self.state.requeue(from, &delivery) {
             return;
         }
         let group = delivery.share.as_ref().and_then(|filter| self.state.context.exchange().group(filter));

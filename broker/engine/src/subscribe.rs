@@ -185,7 +185,7 @@ impl<J: Journal> Shard<J> {
         self.state.commit(session, Change::Unsubscribed(filter.as_str().into()));
         self.leave(session, filter, format);
         if self.state.is_in_cluster() && filter.share().is_some() {
-            self.state.part_from_group(session, filter.as_str());
+            self.state.unsubscribe_from_group(session, filter.as_str());
         }
     }
 
@@ -390,10 +390,10 @@ impl<J: Journal> Shard<J> {
         let any = self.table.tree.values(node).is_empty();
         let is_persistent = self.state.is_fully_persistent(session);
         if any {
-            self.state.listen(wanted.filter);
+            self.state.add_interest(wanted.filter);
         }
         if self.state.is_in_cluster() {
-            self.state.await_spread(session, wanted.filter);
+            self.state.await_interest_sync(session, wanted.filter);
         }
         let key = (session, wanted.format, wanted.by_filter);
         let is_new = || self.table.tree.get_by_key(node, &key, Subscription::key).is_none();
@@ -472,7 +472,7 @@ impl<J: Journal> Shard<J> {
             self.table.tree.remove_by_key(node, &key, Subscription::key).is_some_and(|held| held.is_persistent);
         let any = self.table.tree.prune(node);
         if any {
-            self.state.unlisten(wanted.filter);
+            self.state.remove_interest(wanted.filter);
         }
         let change = InterestChange { any, lasting };
         self.state.context.exchange().unsubscribe(self.state.context.shard(), wanted.filter, change);

@@ -167,7 +167,7 @@ impl<J: Journal> Shard<J> {
             self.publish_sys_topic(&topic, format_args!("{value}"));
         });
         if self.state.is_in_cluster() {
-            self.publish_sys_of_cluster(&totals, self.sys.interval_ms);
+            self.publish_cluster_sys(&totals, self.sys.interval_ms);
         }
     }
 

@@ -127,7 +127,7 @@ pub fn turn<J: Journal, S: Io<J>>(shard: &mut Shard<J>, io: &mut S, now_ms: u64)
     shard.state.work_budget.begin_phase();
     shard.take_batches(io);
     if shard.state.is_in_cluster() {
-        shard.take_arrivals();
+        shard.route_arrivals();
     }
     shard.state.work_budget.begin_reading();
     shard.resume_after_transcoding(io);
@@ -166,7 +166,7 @@ pub fn turn<J: Journal, S: Io<J>>(shard: &mut Shard<J>, io: &mut S, now_ms: u64)
     shard.state.log.end_frame();
     shard.state.detach_paused_output();
     if shard.state.is_in_cluster() {
-        shard.tend_cluster(io);
+        shard.run_cluster_tasks(io);
     }
     if shard.state.tap.traces.has_open() {
         shard.state.end_spans();

@@ -15,8 +15,8 @@ use futures_util::stream::FuturesUnordered;
 use tautwire_cluster::names::ClientKey;
 use tautwire_cluster::{Decision, Start};
 use tautwire_nats::{
-    Access, Address, Broker, Command, Condition, Credentials, Ended, Handle, Life, Limits, Settings, Storage, Syncing,
-    Times, Tls, connect, draw_incarnation,
+    Access, Address, Broker, Command, ConnectionStatus, Credentials, EndReason, Handle, Life, Limits, Settings,
+    Storage, Syncing, Times, Tls, connect, draw_incarnation,
 };
 
 #[allow(dead_code, reason = "tests use the rest of it")]
@@ -98,21 +98,21 @@ where
         let Settings { access, node_name, times, limits, .. } = &settings;
         let client = connect(access, node_name, times, limits, &Arc::default(), &Arc::default()).await;
         let client = client.expect("a connection");
-        let mut under_way = FuturesUnordered::new();
+        let mut in_flight = FuturesUnordered::new();
         let begin = |slot: usize, number: u64, work: Fut| async move {
             work.await;
             (slot, number)
         };
         for slot in 0..window {
             let work = next(client.clone(), slot, 0);
-            under_way.push(begin(slot, 0, work));
+            in_flight.push(begin(slot, 0, work));
         }
         let (began, mut done) = (Instant::now(), 0u64);
-        while let Some((slot, number)) = under_way.next().await {
+        while let Some((slot, number)) = in_flight.next().await {
             done += 1;
             if began.elapsed() < ROUND {
                 let work = next(client.clone(), slot, number + 1);
-                under_way.push(begin(slot, number + 1, work));
+                in_flight.push(begin(slot, number + 1, work));
             }
         }
         done as f64 / began.elapsed().as_secs_f64()
@@ -185,61 +185,61 @@ fn sequence(answer: &[u8]) -> Option<u64> {
 
 struct Node {
     life: Life,
-    answers: Receiver<Answered>,
+    answers: Receiver<BenchAnswer>,
     next: AtomicU64,
 }
 
-enum Answered {
+enum BenchAnswer {
     Serve(ClientKey),
     Stored(ClientKey),
     Resumed,
 }
 
-struct Teller(Mutex<Sender<Answered>>);
+struct BenchBroker(Mutex<Sender<BenchAnswer>>);
 
-impl Broker for Teller {
-    fn begun(&self, _: &Handle) {}
+impl Broker for BenchBroker {
+    fn life_started(&self, _: &Handle) {}
 
     fn decide(&self, decision: Decision) {
         let answered = match decision {
-            Decision::Serve { client, .. } => Answered::Serve(client),
-            Decision::Stored { client, .. } => Answered::Stored(client),
-            Decision::Resumed => Answered::Resumed,
+            Decision::Serve { client, .. } => BenchAnswer::Serve(client),
+            Decision::Stored { client, .. } => BenchAnswer::Stored(client),
+            Decision::Resumed => BenchAnswer::Resumed,
             Decision::Suspended => return eprintln!("suspended: the servers are too slow for this"),
             other => panic!("not expected: {other:?}"),
         };
         let _ = self.0.lock().expect("no panic").send(answered);
     }
 
-    fn hear(&self, _: &str, _: &str, _: Arc<[u8]>) -> bool {
+    fn receive_broadcast(&self, _: &str, _: &str, _: Arc<[u8]>) -> bool {
         true
     }
 
-    fn hold(&self, _: ClientKey) {}
+    fn pause_reading(&self, _: ClientKey) {}
 
-    fn go_on(&self, _: ClientKey) {}
+    fn resume_reading(&self, _: ClientKey) {}
 
-    fn room(&self) {}
+    fn queue_ready(&self) {}
 
-    fn condition(&self, _: &Condition) {}
+    fn connection_status(&self, _: &ConnectionStatus) {}
 
-    fn ended(&self, ended: &Ended) {
-        assert_eq!(*ended, Ended::Stopped);
+    fn life_ended(&self, ended: &EndReason) {
+        assert_eq!(*ended, EndReason::Stopped);
     }
 }
 
 impl Node {
     fn start(servers: &Servers) -> Node {
         let (teller, answers) = channel();
-        let broker = Arc::new(Teller(Mutex::new(teller)));
+        let broker = Arc::new(BenchBroker(Mutex::new(teller)));
         let me = draw_incarnation().expect("a number");
         let life = Life::begin(settings(servers), me, None, broker).expect("a thread");
         let node = Node { life, answers, next: AtomicU64::new(1) };
-        while !matches!(node.answer(), Answered::Resumed) {}
+        while !matches!(node.answer(), BenchAnswer::Resumed) {}
         node
     }
 
-    fn answer(&self) -> Answered {
+    fn answer(&self) -> BenchAnswer {
         self.answers.recv_timeout(Duration::from_secs(60)).expect("an answer")
     }
 
@@ -258,7 +258,7 @@ impl Node {
         (0..count).for_each(|number| self.claim(format!("publisher-{number}-{}", self.ticket())));
         let mut clients = Vec::new();
         while clients.len() < count {
-            if let Answered::Serve(client) = self.answer() {
+            if let BenchAnswer::Serve(client) = self.answer() {
                 clients.push(client);
             }
         }
@@ -267,12 +267,13 @@ impl Node {
             let ticket = self.ticket();
             next += 1;
             let client = match before {
-                Some(Answered::Stored(client)) => *client,
+                Some(BenchAnswer::Stored(client)) => *client,
                 _ => clients[next % count],
             };
             let topic = format!("topic/{}", ticket % TOPICS);
             let message = vec![b'x'; PAYLOAD_BYTES];
-            let command = Command::Publish { client, ticket, heard: 0, topic, packet_id: None, retain: None, message };
+            let command =
+                Command::Publish { client, ticket, refusal_seen: 0, topic, packet_id: None, retain: None, message };
             self.life.handle().give(command).expect("room");
         })
     }
@@ -282,18 +283,18 @@ impl Node {
     }
 
     /// Begins one for each that is answered. Says how many were answered per second.
-    fn run(&self, window: usize, mut begin: impl FnMut(Option<&Answered>)) -> f64 {
+    fn run(&self, window: usize, mut begin: impl FnMut(Option<&BenchAnswer>)) -> f64 {
         (0..window).for_each(|_| begin(None));
-        let (began, mut done, mut under_way) = (Instant::now(), 0u64, window);
-        while under_way > 0 {
+        let (began, mut done, mut in_flight) = (Instant::now(), 0u64, window);
+        while in_flight > 0 {
             let answer = self.answer();
-            if matches!(answer, Answered::Resumed) {
+            if matches!(answer, BenchAnswer::Resumed) {
                 continue;
             }
-            (done, under_way) = (done + 1, under_way - 1);
+            (done, in_flight) = (done + 1, in_flight - 1);
             if began.elapsed() < ROUND {
                 begin(Some(&answer));
-                under_way += 1;
+                in_flight += 1;
             }
         }
         done as f64 / began.elapsed().as_secs_f64()

@@ -24,16 +24,16 @@ const TAKEN_MAX: usize = 64;
 
 /// What comes from the bus to the node's thread.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum BusEvent {
     /// What is published from now on below a pattern arrives, as far as the server of this node knows.
-    Listening(Listening),
+    ActivePattern(ActivePattern),
     /// A message, by a pattern.
     Message { pattern: Arc<str>, subject: String, message: Arc<[u8]> },
 }
 
 /// A pattern, as it has been listened to once: whoever listens to it anew gets another number.
 #[derive(Debug)]
-pub(crate) struct Listening {
+pub(crate) struct ActivePattern {
     pub(crate) pattern: String,
     number: u64,
 }
@@ -42,44 +42,49 @@ pub(crate) struct Listening {
 pub(crate) struct Bus {
     client: watch::Sender<Client>,
     shared: Arc<Shared>,
-    heard: Sender<Heard>,
+    events: Sender<BusEvent>,
     listening: HashMap<String, (u64, AbortHandle)>,
     /// The number of the last one.
     last: u64,
     /// What the server has been told by this connection. There is no more of it than there are patterns.
-    told: UnboundedSender<Listening>,
+    told: UnboundedSender<ActivePattern>,
     /// Whether all that was sent by the connection before has been passed on.
-    old_is_over: watch::Receiver<bool>,
+    is_old_drained: watch::Receiver<bool>,
 }
 
 impl Bus {
-    pub(crate) fn new(client: Client, queue: Receiver<BusMessage>, shared: &Arc<Shared>, heard: Sender<Heard>) -> Bus {
-        let told = begin_to_confirm(client.clone(), &heard);
+    pub(crate) fn new(
+        client: Client,
+        queue: Receiver<BusMessage>,
+        shared: &Arc<Shared>,
+        events: Sender<BusEvent>,
+    ) -> Bus {
+        let told = spawn_confirmer(client.clone(), &events);
         let (sender, current) = watch::channel(client);
         tokio::spawn(send(queue, current, shared.clone()));
         Bus {
             told,
             client: sender,
             shared: shared.clone(),
-            heard,
+            events,
             listening: HashMap::new(),
             last: 0,
-            old_is_over: watch::channel(true).1,
+            is_old_drained: watch::channel(true).1,
         }
     }
 
-    pub(crate) fn listen(&mut self, pattern: String) {
+    pub(crate) fn subscribe(&mut self, pattern: String) {
         if !self.listening.contains_key(&pattern) {
             self.begin(pattern);
         }
     }
 
     /// Whether a pattern is still listened to as it was.
-    pub(crate) fn is_listening(&self, to: &Listening) -> bool {
+    pub(crate) fn is_listening(&self, to: &ActivePattern) -> bool {
         self.listening.get(&to.pattern).is_some_and(|(number, _)| *number == to.number)
     }
 
-    pub(crate) fn unlisten(&mut self, pattern: &str) {
+    pub(crate) fn unsubscribe(&mut self, pattern: &str) {
         // With the task goes its subscription.
         if let Some((_, task)) = self.listening.remove(pattern) {
             task.abort();
@@ -88,30 +93,30 @@ impl Bus {
 
     /// Uses another connection from now on. No message comes twice: what is listened to by the old one ends first, and all that was sent by it
     /// has been passed on before anything is listened to by the new one. What comes in between is lost, as at QoS 0 it may be.
-    pub(crate) fn change_over(&mut self, client: Client) {
+    pub(crate) fn switch_connection(&mut self, client: Client) {
         self.listening.values().for_each(|(_, task)| task.abort());
-        self.told = begin_to_confirm(client.clone(), &self.heard);
+        self.told = spawn_confirmer(client.clone(), &self.events);
         let old = self.client.send_replace(client);
-        let (is_over, old_is_over) = watch::channel(false);
+        let (is_over, is_old_drained) = watch::channel(false);
         tokio::spawn(async move {
             round_trip(&old).await;
             is_over.send_replace(true);
         });
-        self.old_is_over = old_is_over;
+        self.is_old_drained = is_old_drained;
         let patterns: Vec<_> = self.listening.keys().cloned().collect();
         patterns.into_iter().for_each(|pattern| self.begin(pattern));
     }
 
     fn begin(&mut self, pattern: String) {
         self.last += 1;
-        let listening = Listening { pattern: pattern.clone(), number: self.last };
-        let (client, shared, heard) = (self.client.borrow().clone(), self.shared.clone(), self.heard.clone());
+        let listening = ActivePattern { pattern: pattern.clone(), number: self.last };
+        let (client, shared, events) = (self.client.borrow().clone(), self.shared.clone(), self.events.clone());
         let told = self.told.clone();
-        let mut old_is_over = self.old_is_over.clone();
+        let mut is_old_drained = self.is_old_drained.clone();
         let task = async move {
             // It ends with an error where the one who would say so is gone, which is as good.
-            let _ = old_is_over.wait_for(|is_over| *is_over).await;
-            listen(client, listening, told, shared, heard).await;
+            let _ = is_old_drained.wait_for(|is_over| *is_over).await;
+            subscribe(client, listening, told, shared, events).await;
         };
         self.listening.insert(pattern, (self.last, tokio::spawn(task).abort_handle()));
     }
@@ -124,14 +129,14 @@ impl Drop for Bus {
 }
 
 /// Confirms what a server has been told by one connection, until nobody tells it anything more by that.
-fn begin_to_confirm(client: Client, heard: &Sender<Heard>) -> UnboundedSender<Listening> {
+fn spawn_confirmer(client: Client, events: &Sender<BusEvent>) -> UnboundedSender<ActivePattern> {
     let (told, to_confirm) = unbounded_channel();
-    tokio::spawn(confirm(client, to_confirm, heard.clone()));
+    tokio::spawn(confirm(client, to_confirm, events.clone()));
     told
 }
 
 /// Many who begin to listen at once are confirmed together.
-async fn confirm(client: Client, mut told: UnboundedReceiver<Listening>, heard: Sender<Heard>) {
+async fn confirm(client: Client, mut told: UnboundedReceiver<ActivePattern>, events: Sender<BusEvent>) {
     let mut taken = Vec::new();
     while told.recv_many(&mut taken, CONFIRMED_MAX).await > 0 {
         while !round_trip(&client).await {
@@ -141,7 +146,7 @@ async fn confirm(client: Client, mut told: UnboundedReceiver<Listening>, heard: 
             tokio::time::sleep(CONFIRM_PAUSE).await;
         }
         for listening in taken.drain(..) {
-            if heard.send(Heard::Listening(listening)).await.is_err() {
+            if events.send(BusEvent::ActivePattern(listening)).await.is_err() {
                 return;
             }
         }
@@ -153,7 +158,7 @@ async fn send(mut queue: Receiver<BusMessage>, current: watch::Receiver<Client>,
     while queue.recv_many(&mut taken, TAKEN_MAX).await > 0 {
         let client = current.borrow().clone();
         for message in taken.drain(..) {
-            shared.took_bus_message(&message);
+            shared.release_bus_message(&message);
             let is_connected = client.connection_state() == State::Connected;
             // It waits while the socket is full. Then the queue fills up, and drops.
             if is_connected && client.publish(message.subject, message.message.into()).await.is_ok() {
@@ -166,12 +171,12 @@ async fn send(mut queue: Receiver<BusMessage>, current: watch::Receiver<Client>,
 }
 
 /// Whoever is too slow for what it hears waits here, and then the client of NATS drops.
-async fn listen(
+async fn subscribe(
     client: Client,
-    listening: Listening,
-    told: UnboundedSender<Listening>,
+    listening: ActivePattern,
+    told: UnboundedSender<ActivePattern>,
     shared: Arc<Shared>,
-    heard: Sender<Heard>,
+    events: Sender<BusEvent>,
 ) {
     let Ok(mut messages) = client.subscribe(bus_subject(&listening.pattern)).await else { return };
     let by: Arc<str> = listening.pattern.as_str().into();
@@ -182,7 +187,7 @@ async fn listen(
         let Some(subject) = message.subject.strip_prefix(BUS_PREFIX) else { continue };
         shared.counters.bus_received.add(1);
         let (pattern, subject) = (by.clone(), subject.to_owned());
-        if heard.send(Heard::Message { pattern, subject, message: Arc::from(&*message.payload) }).await.is_err() {
+        if events.send(BusEvent::Message { pattern, subject, message: Arc::from(&*message.payload) }).await.is_err() {
             return;
         }
     }

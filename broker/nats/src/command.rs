@@ -6,7 +6,7 @@ use std::sync::mpsc::SyncSender;
 use tautwire_cluster::delivery::ReadRequest;
 use tautwire_cluster::names::{ClientKey, GroupKey, Partition};
 use tautwire_cluster::record::{ConfigPart, Place, Retain};
-use tautwire_cluster::{OrderOutcome, Sequence, Start, Status, Terms};
+use tautwire_cluster::{DisconnectSettings, PeerCommandOutcome, Sequence, Start, Status};
 
 use crate::settings::Access;
 
@@ -36,7 +36,7 @@ pub enum Command {
         /// Comes back when the message is safe.
         ticket: u64,
         /// The last ticket of this client that its shard knows to be refused.
-        heard: u64,
+        refusal_seen: u64,
         /// Where it goes.
         topic: String,
         /// Of QoS 2.
@@ -47,7 +47,7 @@ pub enum Command {
         message: Vec<u8>,
     },
     /// Those who run the broker have published a message.
-    PublishOwn {
+    PublishFromOperator {
         /// Comes back with the answer.
         ticket: u64,
         /// Where it goes.
@@ -81,19 +81,19 @@ pub enum Command {
         state: Vec<u8>,
     },
     /// The connection of a client that was served has ended, and its state is more than the servers take.
-    LeftAsSaved {
+    DisconnectedAsSaved {
         /// Whose.
         client: ClientKey,
     },
     /// What holds when the connection of a client ends has changed.
-    Keep {
+    SetDisconnectSettings {
         /// Whose.
         client: ClientKey,
         /// What holds.
-        terms: Terms,
+        terms: DisconnectSettings,
     },
     /// A shard has taken what has arrived.
-    Took {
+    Received {
         /// Which shard.
         shard: usize,
         /// Of which partition.
@@ -125,7 +125,7 @@ pub enum Command {
         share: String,
     },
     /// A session has unsubscribed, or has ended.
-    Part {
+    QuitGroup {
         /// Whose.
         client: ClientKey,
         /// As it was served.
@@ -152,22 +152,22 @@ pub enum Command {
         open: Vec<Place>,
     },
     /// A search for retained messages begins.
-    Look {
+    RetainedSync {
         /// Comes back when the node's own store has all of them.
         ticket: u64,
     },
     /// A connected client has subscribed to a filter: its messages of QoS 0 are wanted.
-    Listen {
+    AddInterest {
         /// Without a share.
         filter: String,
     },
     /// It does not any more.
-    Unlisten {
+    RemoveInterest {
         /// As it was given.
         filter: String,
     },
     /// A client waits until the other nodes know what is listened to by now.
-    Spread {
+    InterestSync {
         /// Comes back when they do.
         ticket: u64,
     },
@@ -177,7 +177,7 @@ pub enum Command {
         is_for_good: bool,
     },
     /// Another node is to end.
-    DrainOther {
+    DrainPeer {
         /// Its name.
         node: String,
         /// Clients are not to come back.
@@ -185,7 +185,7 @@ pub enum Command {
         /// Who asks for it.
         by: String,
         /// Is told what has become of it. Dropped if this node ends before.
-        to: SyncSender<OrderOutcome>,
+        to: SyncSender<PeerCommandOutcome>,
     },
     /// Clients go to other nodes if this one has more than its share.
     Rebalance,
@@ -203,10 +203,10 @@ pub enum Command {
         /// Which.
         number: u64,
         /// Whether it has.
-        is_taken_on: bool,
+        is_applied: bool,
     },
     /// The servers are to be reached in another way from now on, or files that it names have changed.
-    Reach(Box<Access>),
+    Reconnect(Box<Access>),
     /// How is it with the node? The answer is dropped where nobody waits for it any more.
     Report(SyncSender<Status>),
 }
@@ -216,48 +216,50 @@ impl Command {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Command::Claim { client_id, .. } => client_id.len(),
-            Command::Publish { topic, message, .. } | Command::PublishOwn { topic, message, .. } => {
+            Command::Publish { topic, message, .. } | Command::PublishFromOperator { topic, message, .. } => {
                 topic.len() + message.len()
             }
             Command::Save { state, .. } | Command::Left { state, .. } => state.len(),
-            Command::Listen { filter: text } | Command::Unlisten { filter: text } => text.len(),
-            Command::Join { share, .. } | Command::Leave { share, .. } | Command::Part { share, .. } => share.len(),
-            Command::Keep { terms, .. } => will_bytes(terms),
+            Command::AddInterest { filter: text } | Command::RemoveInterest { filter: text } => text.len(),
+            Command::Join { share, .. } | Command::Leave { share, .. } | Command::QuitGroup { share, .. } => {
+                share.len()
+            }
+            Command::SetDisconnectSettings { terms, .. } => will_bytes(terms),
             Command::Checkpoint { leases, .. } => leases.iter().map(|(.., open)| size_of_val(&open[..])).sum(),
             Command::Returned { open, .. } => size_of_val(&open[..]),
-            Command::DrainOther { node, by, .. } => node.len() + by.len(),
+            Command::DrainPeer { node, by, .. } => node.len() + by.len(),
             Command::Propose { parts, .. } => parts_bytes(parts),
             Command::Abandon { .. }
-            | Command::LeftAsSaved { .. }
+            | Command::DisconnectedAsSaved { .. }
             | Command::Release { .. }
-            | Command::Took { .. }
+            | Command::Received { .. }
             | Command::Read { .. }
-            | Command::Look { .. }
-            | Command::Spread { .. }
+            | Command::RetainedSync { .. }
+            | Command::InterestSync { .. }
             | Command::Drain { .. }
             | Command::Rebalance
             | Command::Configured { .. }
-            | Command::Reach(_)
+            | Command::Reconnect(_)
             | Command::Report(_) => 0,
         }
     }
 
     /// Whether the servers take what they are to keep of it, where they take so much in one piece.
-    pub(crate) fn fits(&self, kept_max_bytes: usize) -> bool {
+    pub(crate) fn fits(&self, message_max_bytes: usize) -> bool {
         let most = match self {
-            Command::Save { .. } | Command::Left { .. } => state_max_bytes(kept_max_bytes),
-            Command::Keep { .. } => kept_max_bytes / WILL_PART,
-            _ => kept_max_bytes,
+            Command::Save { .. } | Command::Left { .. } => state_max_bytes(message_max_bytes),
+            Command::SetDisconnectSettings { .. } => message_max_bytes / WILL_PART,
+            _ => message_max_bytes,
         };
-        self.kept_bytes() <= most
+        self.stored_bytes() <= most
     }
 
     /// What it has for the servers to keep in one piece.
-    fn kept_bytes(&self) -> usize {
+    fn stored_bytes(&self) -> usize {
         match self {
-            Command::Publish { message, .. } | Command::PublishOwn { message, .. } => message.len(),
+            Command::Publish { message, .. } | Command::PublishFromOperator { message, .. } => message.len(),
             Command::Save { state, .. } | Command::Left { state, .. } => state.len(),
-            Command::Keep { terms, .. } => will_bytes(terms),
+            Command::SetDisconnectSettings { terms, .. } => will_bytes(terms),
             Command::Propose { parts, .. } => parts_bytes(parts),
             _ => 0,
         }
@@ -271,11 +273,11 @@ impl Command {
             | Command::Release { client, .. }
             | Command::Save { client, .. }
             | Command::Left { client, .. }
-            | Command::LeftAsSaved { client }
-            | Command::Keep { client, .. }
+            | Command::DisconnectedAsSaved { client }
+            | Command::SetDisconnectSettings { client, .. }
             | Command::Join { client, .. }
             | Command::Leave { client, .. }
-            | Command::Part { client, .. } => Some(*client),
+            | Command::QuitGroup { client, .. } => Some(*client),
             _ => None,
         }
     }
@@ -290,10 +292,10 @@ fn parts_bytes(parts: &[ConfigPart]) -> usize {
 const WILL_PART: usize = 4;
 
 /// The most that the state of a session may have.
-pub(crate) fn state_max_bytes(kept_max_bytes: usize) -> usize {
-    kept_max_bytes / 8 * 5
+pub(crate) fn state_max_bytes(message_max_bytes: usize) -> usize {
+    message_max_bytes / 8 * 5
 }
 
-fn will_bytes(terms: &Terms) -> usize {
+fn will_bytes(terms: &DisconnectSettings) -> usize {
     terms.will.as_ref().map_or(0, |will| will.topic.len() + will.message.len())
 }

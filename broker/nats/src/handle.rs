@@ -51,7 +51,7 @@ pub(crate) struct BusMessage {
 /// A command was not taken, and here it is again.
 #[derive(Debug)]
 pub enum Refused {
-    /// There is no room now. [`Broker::room`](crate::Broker::room) is called when there is.
+    /// There is no room now. [`Broker::queue_ready`](crate::Broker::room) is called when there is.
     Full(Command),
     /// The servers do not take so much in one piece, and never will.
     TooLarge(Command),
@@ -91,13 +91,13 @@ impl Handle {
     }
 
     /// The largest message that the servers take.
-    pub fn kept_max_bytes(&self) -> usize {
-        self.shared.kept_max_bytes()
+    pub fn message_max_bytes(&self) -> usize {
+        self.shared.message_max_bytes()
     }
 
     /// The largest state of a session that they take, beside a will.
     pub fn state_max_bytes(&self) -> usize {
-        state_max_bytes(self.kept_max_bytes())
+        state_max_bytes(self.message_max_bytes())
     }
 
     /// Gives the node something to do.
@@ -105,7 +105,7 @@ impl Handle {
     /// # Errors
     /// It was not taken.
     pub fn give(&self, command: Command) -> Result<(), Refused> {
-        if !command.fits(self.kept_max_bytes()) {
+        if !command.fits(self.message_max_bytes()) {
             self.shared.counters.messages_too_large.add(1);
             return Err(Refused::TooLarge(command));
         }
@@ -132,7 +132,7 @@ impl Handle {
     pub fn send(&self, subject: &str, message: Vec<u8>) -> bool {
         let bytes = subject.len() + message.len();
         let before = self.shared.bus_bytes.fetch_add(bytes, Ordering::AcqRel);
-        let fits = before + bytes <= self.shared.limits.bus_max_bytes && bytes <= self.kept_max_bytes();
+        let fits = before + bytes <= self.shared.limits.bus_max_bytes && bytes <= self.message_max_bytes();
         let subject = crate::layout::bus_subject(subject);
         if fits && self.bus.try_send(BusMessage { subject, message }).is_ok() {
             return true;
@@ -144,11 +144,11 @@ impl Handle {
 }
 
 impl Shared {
-    pub(crate) fn took_command(&self, command: &Command) {
+    pub(crate) fn release_command(&self, command: &Command) {
         self.commands_bytes.fetch_sub(command.bytes(), Ordering::AcqRel);
     }
 
-    pub(crate) fn took_bus_message(&self, message: &BusMessage) {
+    pub(crate) fn release_bus_message(&self, message: &BusMessage) {
         let bytes = message.subject.len() - crate::layout::BUS_PREFIX.len() + message.message.len();
         self.bus_bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
@@ -170,7 +170,7 @@ impl Shared {
         self.payload_max_bytes.store(payload_max_bytes, Ordering::Relaxed);
     }
 
-    pub(crate) fn kept_max_bytes(&self) -> usize {
+    pub(crate) fn message_max_bytes(&self) -> usize {
         self.payload_max_bytes.load(Ordering::Relaxed).saturating_sub(GROUP_OVERHEAD_BYTES)
     }
 }
@@ -198,7 +198,7 @@ mod tests {
         assert!(handle.give(left(40)).is_ok() && matches!(handle.give(left(0)), Err(Refused::Full(_))));
         assert!(handle.shared().take_wanted() && !handle.shared().take_wanted());
         assert_eq!(handle.counters().commands_refused.get(), 2);
-        handle.shared().took_command(&commands.try_recv().expect("a command"));
+        handle.shared().release_command(&commands.try_recv().expect("a command"));
         assert!(handle.give(left(60)).is_ok());
         assert!(matches!(handle.give(left(PAYLOAD_MAX_BYTES)), Err(Refused::TooLarge(_))));
         drop(commands);
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(handle.counters().bus_dropped_out.get(), 2);
         let message = bus.try_recv().expect("a message");
         assert_eq!(message.subject, "tw.z.a");
-        handle.shared().took_bus_message(&message);
+        handle.shared().release_bus_message(&message);
         assert!(handle.send("a", vec![0; 60]));
     }
 

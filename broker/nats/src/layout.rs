@@ -84,7 +84,7 @@ pub(crate) const BUS_PREFIX: &str = "tw.z.";
 
 /// A stream that has to be there.
 #[derive(Debug, Clone)]
-pub(crate) struct Wanted {
+pub(crate) struct StreamSpec {
     pub(crate) name: String,
     /// What it must have.
     pub(crate) required: Vec<(&'static str, Value)>,
@@ -93,12 +93,12 @@ pub(crate) struct Wanted {
 }
 
 /// All streams of a cluster.
-pub(crate) fn wanted(storage: &Storage) -> Vec<Wanted> {
+pub(crate) fn wanted(storage: &Storage) -> Vec<StreamSpec> {
     let buckets = [
-        bucket(NODE, 1, Direct::No, storage),
-        bucket(SESSION, 1, Direct::Yes, storage),
-        bucket(GROUP, 1, Direct::No, storage),
-        bucket(CONFIG, CONFIG_HISTORY, Direct::No, storage),
+        bucket(NODE, 1, DirectRead::No, storage),
+        bucket(SESSION, 1, DirectRead::Yes, storage),
+        bucket(GROUP, 1, DirectRead::No, storage),
+        bucket(CONFIG, CONFIG_HISTORY, DirectRead::No, storage),
     ];
     let logs = Partition::all().map(|partition| log(partition, storage));
     buckets.into_iter().chain(logs).chain([retained(storage)]).collect()
@@ -106,28 +106,28 @@ pub(crate) fn wanted(storage: &Storage) -> Vec<Wanted> {
 
 /// Whether replicas may be read, which may lag behind the leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Direct {
+enum DirectRead {
     /// For readers who then ask the leader whether that was all.
     Yes,
     No,
 }
 
-fn bucket(name: &str, history: u64, direct: Direct, storage: &Storage) -> Wanted {
+fn bucket(name: &str, history: u64, direct: DirectRead, storage: &Storage) -> StreamSpec {
     let mut required = common(bucket_subjects(name), storage);
     required.extend([
         ("max_msgs_per_subject", number(history)),
         ("discard", text("new")),
         ("allow_rollup_hdrs", Value::Bool(true)),
         ("deny_delete", Value::Bool(true)),
-        ("allow_direct", Value::Bool(direct == Direct::Yes)),
+        ("allow_direct", Value::Bool(direct == DirectRead::Yes)),
         // Keys that go by themselves, and markers of deletion that do.
         ("allow_msg_ttl", Value::Bool(true)),
     ]);
     let initial = vec![("subject_delete_marker_ttl", number(MARKER_S * 1_000_000_000))];
-    Wanted { name: bucket_stream(name), required, initial: with_defaults(initial) }
+    StreamSpec { name: bucket_stream(name), required, initial: with_defaults(initial) }
 }
 
-fn log(partition: Partition, storage: &Storage) -> Wanted {
+fn log(partition: Partition, storage: &Storage) -> StreamSpec {
     let mut required = common(log_subjects(partition), storage);
     required.extend([
         ("discard", text("old")),
@@ -140,10 +140,10 @@ fn log(partition: Partition, storage: &Storage) -> Wanted {
         ("max_age", number(storage.log_max_age_s.saturating_mul(1_000_000_000))),
         ("max_bytes", number(storage.log_max_bytes)),
     ];
-    Wanted { name: log_stream(partition), required, initial: with_defaults(initial) }
+    StreamSpec { name: log_stream(partition), required, initial: with_defaults(initial) }
 }
 
-fn retained(storage: &Storage) -> Wanted {
+fn retained(storage: &Storage) -> StreamSpec {
     let mut required = common(RETAINED_SUBJECTS.to_owned(), storage);
     required.extend([
         ("max_msgs_per_subject", number(1)),
@@ -153,7 +153,7 @@ fn retained(storage: &Storage) -> Wanted {
         ("allow_rollup_hdrs", Value::Bool(true)),
     ]);
     let initial = vec![("subject_delete_marker_ttl", number(MARKER_S * 1_000_000_000))];
-    Wanted { name: RETAINED.to_owned(), required, initial: with_defaults(initial) }
+    StreamSpec { name: RETAINED.to_owned(), required, initial: with_defaults(initial) }
 }
 
 fn common(subjects: String, storage: &Storage) -> Vec<(&'static str, Value)> {
@@ -181,7 +181,7 @@ fn text(text: &str) -> Value {
     Value::Text(text.to_owned())
 }
 
-impl Wanted {
+impl StreamSpec {
     /// What the servers are asked to make.
     pub(crate) fn request(&self) -> String {
         let name = [("name", Value::Text(self.name.clone()))];

@@ -14,16 +14,16 @@ const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// What becomes of a write that expects something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written {
+pub enum WriteResult {
     /// It is done, and this is where it stands.
     At(u64),
     /// It is not done: something else was there, or under way.
     Conflict,
 }
 
-impl From<Option<u64>> for Written {
-    fn from(sequence: Option<u64>) -> Written {
-        sequence.map_or(Written::Conflict, Written::At)
+impl From<Option<u64>> for WriteResult {
+    fn from(sequence: Option<u64>) -> WriteResult {
+        sequence.map_or(WriteResult::Conflict, WriteResult::At)
     }
 }
 
@@ -50,7 +50,7 @@ pub async fn put_for(
     expected: Revision,
     value: Vec<u8>,
     for_s: u32,
-) -> Result<Written, Failure> {
+) -> Result<WriteResult, Failure> {
     let ttl = [("Nats-TTL", for_s.to_string())];
     Ok(jetstream::write(client, subject(key), expected.0, &ttl, value).await?.into())
 }
@@ -59,7 +59,7 @@ pub async fn put_for(
 ///
 /// # Errors
 /// As for [`put_for`].
-pub async fn remove(client: &Client, key: Key, expected: Revision) -> Result<Written, Failure> {
+pub async fn remove(client: &Client, key: Key, expected: Revision) -> Result<WriteResult, Failure> {
     let headers = [("KV-Operation", "DEL".to_owned()), ("Nats-TTL", MARKER_S.to_string())];
     Ok(jetstream::write(client, subject(key), expected.0, &headers, Vec::new()).await?.into())
 }

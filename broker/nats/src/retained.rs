@@ -8,14 +8,14 @@ use tautwire_cluster::record::{MARK_SUBJECT, RetainedRecord};
 use crate::counters::Counters;
 use crate::jetstream::{self, Entry, Failure, bounds};
 use crate::layout::{RETAINED, RETAINED_SUBJECTS, retained_subject};
-use crate::records::Written;
+use crate::records::WriteResult;
 
 /// What one part of the mirror may take.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// What a topic retains, as it lies in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct RetainedEntry {
     /// Where in the stream.
     pub sequence: u64,
     /// The subject of the topic.
@@ -30,7 +30,7 @@ pub struct Kept {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
     /// What there is, in order.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<RetainedEntry>,
     /// Nothing up to here is to come.
     pub through: u64,
     /// Whether there was nothing more when this was read.
@@ -56,21 +56,21 @@ pub async fn retain(
     expected: Option<u64>,
     value: Vec<u8>,
     for_s: Option<u32>,
-) -> Result<Written, Failure> {
+) -> Result<WriteResult, Failure> {
     let ttl: Vec<_> = for_s.map(|seconds| ("Nats-TTL", seconds.to_string())).into_iter().collect();
     let subject = retained_subject(subject);
     if let Some(expected) = expected {
         return Ok(jetstream::write(client, subject, expected, &ttl, value).await?.into());
     }
     if let Some(sequence) = jetstream::write(client, subject.clone(), 0, &ttl, value.clone()).await? {
-        return Ok(Written::At(sequence));
+        return Ok(WriteResult::At(sequence));
     }
     // What the topic had may have come to its end, and left a marker. The first attempt was refused, whatever happens now before the second.
     match jetstream::last(client, RETAINED, &subject).await {
         Ok(Some(marker)) if marker.is_removal => {
             Ok(jetstream::write(client, subject, marker.sequence, &ttl, value).await?.into())
         }
-        _ => Ok(Written::Conflict),
+        _ => Ok(WriteResult::Conflict),
     }
 }
 
@@ -107,7 +107,7 @@ impl Mirror {
         let ahead_ms = match self.ahead_ms {
             Some(ahead_ms) => ahead_ms,
             None => {
-                let (last, ahead_ms) = self.look_at_clock().await?;
+                let (last, ahead_ms) = self.measure_clock_offset().await?;
                 if last <= after {
                     // Whoever begins does not wait for what may never come.
                     return Ok(Part { kept: Vec::new(), through: after, is_end: true });
@@ -122,21 +122,21 @@ impl Mirror {
             return Ok(Part { kept, through, is_end });
         }
         // What the stream had last may be gone without a trace. The leader knows: first how far it goes, then that nothing is left.
-        let (last, ahead_ms) = self.look_at_clock().await?;
+        let (last, ahead_ms) = self.measure_clock_offset().await?;
         match jetstream::next(&self.client, RETAINED, RETAINED_SUBJECTS, after + 1).await? {
             None => Ok(Part { kept: Vec::new(), through: after.max(last), is_end: true }),
             Some(stored) => {
                 let value = (!stored.is_removal).then_some(stored.payload);
                 let age_ms = age_ms(stored.stored_at_ms, ahead_ms);
                 let subject = relative(&stored.subject);
-                let kept = Kept { sequence: stored.sequence, subject, age_ms, value };
+                let kept = RetainedEntry { sequence: stored.sequence, subject, age_ms, value };
                 Ok(Part { through: kept.sequence, kept: vec![kept], is_end: false })
             }
         }
     }
 
     /// The last sequence of the stream, and how far the store's clock is ahead.
-    async fn look_at_clock(&mut self) -> Result<(u64, i64), Failure> {
+    async fn measure_clock_offset(&mut self) -> Result<(u64, i64), Failure> {
         let bounds = bounds(&self.client, RETAINED).await?;
         let ahead_ms = bounds.now_ms.cast_signed().wrapping_sub(crate::now_ms().cast_signed());
         self.ahead_ms = Some(ahead_ms);
@@ -144,8 +144,8 @@ impl Mirror {
     }
 }
 
-fn kept(entry: Entry, ahead_ms: i64) -> Kept {
-    Kept {
+fn kept(entry: Entry, ahead_ms: i64) -> RetainedEntry {
+    RetainedEntry {
         sequence: entry.sequence,
         subject: relative(&entry.subject),
         age_ms: age_ms(entry.stored_at_ms, ahead_ms),

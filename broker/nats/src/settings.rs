@@ -112,7 +112,7 @@ pub struct Limits {
     /// The same in bytes.
     pub commands_max_bytes: usize,
     /// Commands of clients whose messages find no room in their partition, in bytes. Beyond it, no commands are taken at all.
-    pub held_max_bytes: usize,
+    pub deferred_max_bytes: usize,
     /// QoS 0 messages that wait to be given to the bus.
     pub bus_max: usize,
     /// The same in bytes.
@@ -152,7 +152,7 @@ impl Default for Limits {
         Limits {
             commands_max: 8192,
             commands_max_bytes: 32 * 1024 * 1024,
-            held_max_bytes: 64 * 1024 * 1024,
+            deferred_max_bytes: 64 * 1024 * 1024,
             bus_max: 16_384,
             bus_max_bytes: 16 * 1024 * 1024,
             subscription_max: 65_536,

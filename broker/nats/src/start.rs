@@ -13,13 +13,13 @@ use crate::connection;
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::settings::Settings;
-use crate::setup::{self, Foundation};
+use crate::setup::{self, ClusterInfo};
 
 /// Pauses between attempts: the shortest and the longest.
 pub(crate) const PAUSE: Duration = Duration::from_millis(200);
 pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How often it is asked meanwhile whether to give up.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Waits until the servers can be reached and are as they have to be, and gives the seed of the cluster, which is made where there is none.
 /// `None` once `gives_up` says so; it is asked all the time.
@@ -30,12 +30,12 @@ pub fn found(settings: &Settings, mut gives_up: impl FnMut() -> bool) -> Result<
     runtime()?.block_on(async {
         let mut pause = PAUSE;
         loop {
-            let attempt = look(settings);
+            let attempt = probe(settings);
             tokio::pin!(attempt);
             let outcome = loop {
                 tokio::select! {
                     outcome = &mut attempt => break outcome,
-                    () = tokio::time::sleep(LOOK) => if gives_up() { return Ok(None) },
+                    () = tokio::time::sleep(POLL_INTERVAL) => if gives_up() { return Ok(None) },
                 }
             };
             match outcome {
@@ -45,7 +45,7 @@ pub fn found(settings: &Settings, mut gives_up: impl FnMut() -> bool) -> Result<
             }
             let until = Instant::now() + pause;
             while Instant::now() < until {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
                 if gives_up() {
                     return Ok(None);
                 }
@@ -60,7 +60,7 @@ pub fn found(settings: &Settings, mut gives_up: impl FnMut() -> bool) -> Result<
 /// # Errors
 /// Why the cluster cannot be joined now.
 pub fn check(settings: &Settings) -> Result<Seed, Error> {
-    runtime()?.block_on(look(settings))
+    runtime()?.block_on(probe(settings))
 }
 
 /// A runtime that meets no client of the broker.
@@ -74,7 +74,7 @@ pub(crate) async fn prepare(
     settings: &Settings,
     counters: &Arc<Counters>,
     connected: &Arc<Notify>,
-) -> Result<(Client, Foundation), Error> {
+) -> Result<(Client, ClusterInfo), Error> {
     let Settings { access, node_name, times, limits, .. } = settings;
     let client = connection::connect(access, node_name, times, limits, counters, connected).await?;
     let foundation = setup::prepare(&client, settings).await?;
@@ -82,7 +82,7 @@ pub(crate) async fn prepare(
 }
 
 /// What the first life begins with. It makes a connection of its own.
-async fn look(settings: &Settings) -> Result<Seed, Error> {
+async fn probe(settings: &Settings) -> Result<Seed, Error> {
     let (client, foundation) = prepare(settings, &Arc::default(), &Arc::default()).await?;
     let _ = client.drain().await;
     Ok(foundation.seed)

@@ -16,12 +16,12 @@ use tautwire_cluster::{Answer, Operation, OperationId, Revision, Sequence};
 use tautwire_json::push_string;
 
 use crate::counters::Counters;
-use crate::jetstream::{ApiError, Stored, code, parse_stored, parse_written};
+use crate::jetstream::{ApiError, StoredMessage, code, parse_stored, parse_written};
 use crate::layout;
-use crate::quiet::Quiet;
+use crate::log_limiter::LogLimiter;
 use crate::settings::Times;
 
-/// What the subject of the last message is to be, at the place of its sequence.
+/// RequestState the subject of the last message is to be, at the place of its sequence.
 const EXPECTED_LAST: &str = "Nats-Expected-Last-Subject-Sequence";
 
 pub(crate) struct Store {
@@ -31,30 +31,30 @@ pub(crate) struct Store {
     operation_ms: u64,
     failure_pause_ms: u64,
     counters: Arc<Counters>,
-    under_way: HashMap<OperationId, UnderWay>,
+    in_flight: HashMap<OperationId, InFlight>,
     /// Operations without a connection, in order.
     waiting: VecDeque<OperationId>,
     /// When the fate of an operation is unknown, in order, since all have the same time.
     deadlines: VecDeque<(u64, OperationId)>,
     /// When a failure is told, in order.
     failures: VecDeque<(u64, OperationId)>,
-    quiet: Quiet,
+    log_limiter: LogLimiter,
 }
 
 /// An operation, at the request with this number.
-struct UnderWay {
+struct InFlight {
     step: u8,
-    what: What,
+    what: RequestState,
 }
 
-enum What {
+enum RequestState {
     Waiting(Operation),
     Getting,
-    LookingForLast,
+    GettingLast,
     /// Of a key, which may be there as a marker of its removal.
     Creating(Key, Vec<u8>),
     /// The key is there; it is looked whether it is a marker.
-    LookingForMarker(Key, Vec<u8>),
+    CheckingMarker(Key, Vec<u8>),
     Putting,
     Appending,
     Failed,
@@ -76,22 +76,22 @@ impl Store {
             operation_ms: times.operation_ms,
             failure_pause_ms: times.failure_pause_ms,
             counters,
-            under_way: HashMap::new(),
+            in_flight: HashMap::new(),
             waiting: VecDeque::new(),
             deadlines: VecDeque::new(),
             failures: VecDeque::new(),
-            quiet: Quiet::default(),
+            log_limiter: LogLimiter::default(),
         }
     }
 
-    /// From now on operations go by another connection. What is under way by the one before can still be answered.
-    pub(crate) fn go_by(&mut self, client: Client) {
+    /// From now on operations go by another connection. RequestState is under way by the one before can still be answered.
+    pub(crate) fn use_connection(&mut self, client: Client) {
         self.client = client;
     }
 
     /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
-        self.under_way.is_empty()
+        self.in_flight.is_empty()
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -104,18 +104,18 @@ impl Store {
             self.send(now_ms, id, operation);
         } else {
             self.counters.operations_waiting.add(1);
-            self.under_way.insert(id, UnderWay { step: 0, what: What::Waiting(operation) });
+            self.in_flight.insert(id, InFlight { step: 0, what: RequestState::Waiting(operation) });
             self.waiting.push_back(id);
         }
     }
 
-    /// Perhaps there is a connection again. What waited for it is sent now, so that nothing old piles up inside of the client of NATS.
+    /// Perhaps there is a connection again. RequestState waited for it is sent now, so that nothing old piles up inside of the client of NATS.
     pub(crate) fn connected(&mut self, now_ms: u64) {
         if !self.is_connected() {
             return;
         }
         for id in std::mem::take(&mut self.waiting) {
-            if let Some(UnderWay { what: What::Waiting(operation), .. }) = self.under_way.remove(&id) {
+            if let Some(InFlight { what: RequestState::Waiting(operation), .. }) = self.in_flight.remove(&id) {
                 self.send(now_ms, id, operation);
             }
         }
@@ -123,36 +123,41 @@ impl Store {
 
     fn send(&mut self, now_ms: u64, id: OperationId, operation: Operation) {
         let (what, is_sent) = match operation {
-            Operation::Get(key) => (What::Getting, self.read(Token { id, step: 1 }, Place::Key(key))),
-            Operation::Last(subject) => (What::LookingForLast, self.read(Token { id, step: 1 }, Place::Log(subject))),
+            Operation::Get(key) => (RequestState::Getting, self.read(Token { id, step: 1 }, StreamSubject::Key(key))),
+            Operation::Last(subject) => {
+                (RequestState::GettingLast, self.read(Token { id, step: 1 }, StreamSubject::Log(subject)))
+            }
             Operation::Put { key, expected: None, value } => {
-                let is_sent = self.write(Token { id, step: 1 }, Place::Key(key), 0, value.clone());
-                (What::Creating(key, value), is_sent)
+                let is_sent = self.write(Token { id, step: 1 }, StreamSubject::Key(key), 0, value.clone());
+                (RequestState::Creating(key, value), is_sent)
             }
             Operation::Put { key, expected: Some(Revision(expected)), value } => {
-                (What::Putting, self.write(Token { id, step: 1 }, Place::Key(key), expected, value))
+                (RequestState::Putting, self.write(Token { id, step: 1 }, StreamSubject::Key(key), expected, value))
             }
             Operation::Append { subject, expected, group } => {
                 let expected = expected.map_or(0, |Sequence(sequence)| sequence);
-                (What::Appending, self.write(Token { id, step: 1 }, Place::Log(subject), expected, group))
+                (
+                    RequestState::Appending,
+                    self.write(Token { id, step: 1 }, StreamSubject::Log(subject), expected, group),
+                )
             }
             // These are tasks.
-            _ => (What::Failed, false),
+            _ => (RequestState::Failed, false),
         };
-        self.under_way.insert(id, UnderWay { step: 1, what });
+        self.in_flight.insert(id, InFlight { step: 1, what });
         if !is_sent {
-            self.fail_soon(now_ms, id);
+            self.schedule_failure(now_ms, id);
         }
     }
 
-    fn read(&self, token: Token, place: Place) -> bool {
+    fn read(&self, token: Token, place: StreamSubject) -> bool {
         let mut body = String::from(r#"{"last_by_subj":"#);
         push_string(&mut body, &place.subject());
         body.push('}');
         self.publish(token, format!("$JS.API.STREAM.MSG.GET.{}", place.stream()), None, body.into_bytes())
     }
 
-    fn write(&self, token: Token, place: Place, expected: u64, payload: Vec<u8>) -> bool {
+    fn write(&self, token: Token, place: StreamSubject, expected: u64, payload: Vec<u8>) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert(EXPECTED_LAST, expected.to_string());
         self.publish(token, place.subject(), Some(headers), payload)
@@ -172,7 +177,7 @@ impl Store {
         match sent {
             Some(Ok(())) => true,
             Some(Err(error)) => {
-                if self.quiet.may_speak() {
+                if self.log_limiter.should_log() {
                     warn!("an operation of the cluster's store cannot be sent: {error}");
                 }
                 false
@@ -184,45 +189,45 @@ impl Store {
     /// A message has come to the subject for answers. Gives an answer for the node, if this was one.
     pub(crate) fn take(&mut self, now_ms: u64, message: &Message) -> Option<(OperationId, Answer)> {
         let token: Token = message.subject.strip_prefix(&self.inbox)?.strip_prefix('.')?.parse().ok()?;
-        let under_way = self.under_way.get_mut(&token.id).filter(|under_way| under_way.step == token.step)?;
+        let in_flight = self.in_flight.get_mut(&token.id).filter(|in_flight| in_flight.step == token.step)?;
         // Nobody is there who could answer: the stream has no leader.
         if message.status.is_some() {
-            self.fail_soon(now_ms, token.id);
+            self.schedule_failure(now_ms, token.id);
             return None;
         }
-        match under_way.what.conclude(&message.payload) {
-            Ok(Conclusion::Answer(answer)) => Some((token.id, self.finish(token.id, answer))),
-            Ok(Conclusion::LookForMarker(key, value)) => {
-                let is_sent = self.read(Token { id: token.id, step: 2 }, Place::Key(key));
+        match in_flight.what.interpret_reply(&message.payload) {
+            Ok(ReplyAction::Answer(answer)) => Some((token.id, self.finish(token.id, answer))),
+            Ok(ReplyAction::CheckMarker(key, value)) => {
+                let is_sent = self.read(Token { id: token.id, step: 2 }, StreamSubject::Key(key));
                 // Without a look, the refusal of the first attempt is the answer.
                 if !is_sent {
                     return Some((token.id, self.finish(token.id, Answer::Conflict)));
                 }
-                self.under_way.insert(token.id, UnderWay { step: 2, what: What::LookingForMarker(key, value) });
+                self.in_flight.insert(token.id, InFlight { step: 2, what: RequestState::CheckingMarker(key, value) });
                 None
             }
-            Ok(Conclusion::ReplaceMarker(key, value, marker)) => {
-                let is_sent = self.write(Token { id: token.id, step: 3 }, Place::Key(key), marker, value);
-                self.under_way.insert(token.id, UnderWay { step: 3, what: What::Putting });
+            Ok(ReplyAction::ReplaceMarker(key, value, marker)) => {
+                let is_sent = self.write(Token { id: token.id, step: 3 }, StreamSubject::Key(key), marker, value);
+                self.in_flight.insert(token.id, InFlight { step: 3, what: RequestState::Putting });
                 if !is_sent {
-                    self.fail_soon(now_ms, token.id);
+                    self.schedule_failure(now_ms, token.id);
                 }
                 None
             }
             Err(error) => {
-                if self.quiet.may_speak() {
+                if self.log_limiter.should_log() {
                     warn!("an operation of the cluster's store was refused: {error}");
                 }
-                self.fail_soon(now_ms, token.id);
+                self.schedule_failure(now_ms, token.id);
                 None
             }
         }
     }
 
     fn finish(&mut self, id: OperationId, answer: Answer) -> Answer {
-        self.under_way.remove(&id);
-        // Most are answered soon, and in their order. What is answered needs no deadline.
-        while self.deadlines.front().is_some_and(|(_, id)| !self.under_way.contains_key(id)) {
+        self.in_flight.remove(&id);
+        // Most are answered soon, and in their order. RequestState is answered needs no deadline.
+        while self.deadlines.front().is_some_and(|(_, id)| !self.in_flight.contains_key(id)) {
             self.deadlines.pop_front();
         }
         match answer {
@@ -233,13 +238,13 @@ impl Store {
     }
 
     /// The node asks anew as soon as it hears of a failure: not at once, lest it asks as fast as it can.
-    fn fail_soon(&mut self, now_ms: u64, id: OperationId) {
-        self.under_way.insert(id, UnderWay { step: 0, what: What::Failed });
+    fn schedule_failure(&mut self, now_ms: u64, id: OperationId) {
+        self.in_flight.insert(id, InFlight { step: 0, what: RequestState::Failed });
         self.failures.push_back((now_ms + self.failure_pause_ms, id));
     }
 
     /// An operation whose fate is unknown by now.
-    pub(crate) fn next_unknown(&mut self, now_ms: u64) -> Option<(OperationId, Answer)> {
+    pub(crate) fn next_expired(&mut self, now_ms: u64) -> Option<(OperationId, Answer)> {
         for queue in [&mut self.failures, &mut self.deadlines] {
             while queue.front().is_some_and(|(due_ms, _)| *due_ms <= now_ms) {
                 let Some((_, id)) = queue.pop_front() else { break };
@@ -247,7 +252,7 @@ impl Store {
                 if self.waiting.front() == Some(&id) {
                     self.waiting.pop_front();
                 }
-                if self.under_way.remove(&id).is_some() {
+                if self.in_flight.remove(&id).is_some() {
                     self.counters.operations_unknown.add(1);
                     return Some((id, Answer::Unknown));
                 }
@@ -257,49 +262,51 @@ impl Store {
     }
 }
 
-/// What an answer of the servers leads to.
-enum Conclusion {
+/// RequestState an answer of the servers leads to.
+enum ReplyAction {
     Answer(Answer),
     /// The key is there, or a marker of its removal.
-    LookForMarker(Key, Vec<u8>),
+    CheckMarker(Key, Vec<u8>),
     /// There is a marker, with this sequence.
     ReplaceMarker(Key, Vec<u8>, u64),
 }
 
-impl What {
-    fn conclude(&mut self, payload: &[u8]) -> Result<Conclusion, ApiError> {
+impl RequestState {
+    fn interpret_reply(&mut self, payload: &[u8]) -> Result<ReplyAction, ApiError> {
         let answer = match self {
-            What::Getting => {
+            RequestState::Getting => {
                 let stored = found(payload)?.filter(|stored| !stored.is_removal);
                 Answer::Got(stored.map(|stored| (Revision(stored.sequence), stored.payload)))
             }
-            What::LookingForLast => {
+            RequestState::GettingLast => {
                 Answer::Last(found(payload)?.map(|stored| (Sequence(stored.sequence), stored.payload)))
             }
-            What::Putting => written(payload)?.map_or(Answer::Conflict, |sequence| Answer::Put(Revision(sequence))),
-            What::Appending => {
+            RequestState::Putting => {
+                written(payload)?.map_or(Answer::Conflict, |sequence| Answer::Put(Revision(sequence)))
+            }
+            RequestState::Appending => {
                 written(payload)?.map_or(Answer::Conflict, |sequence| Answer::Appended(Sequence(sequence)))
             }
-            What::Creating(key, value) => match written(payload)? {
+            RequestState::Creating(key, value) => match written(payload)? {
                 Some(sequence) => Answer::Put(Revision(sequence)),
-                None => return Ok(Conclusion::LookForMarker(*key, std::mem::take(value))),
+                None => return Ok(ReplyAction::CheckMarker(*key, std::mem::take(value))),
             },
-            What::LookingForMarker(key, value) => match found(payload) {
-                Ok(Some(Stored { sequence, is_removal: true, .. })) => {
-                    return Ok(Conclusion::ReplaceMarker(*key, std::mem::take(value), sequence));
+            RequestState::CheckingMarker(key, value) => match found(payload) {
+                Ok(Some(StoredMessage { sequence, is_removal: true, .. })) => {
+                    return Ok(ReplyAction::ReplaceMarker(*key, std::mem::take(value), sequence));
                 }
                 // The key is there, or its marker has just gone. The first attempt was refused in any case.
                 _ => Answer::Conflict,
             },
             // Nothing has been asked, so nothing is answered: no step of a token leads here.
-            What::Waiting(_) | What::Failed => Answer::Unknown,
+            RequestState::Waiting(_) | RequestState::Failed => Answer::Unknown,
         };
-        Ok(Conclusion::Answer(answer))
+        Ok(ReplyAction::Answer(answer))
     }
 }
 
-/// What is there, if anything.
-fn found(payload: &[u8]) -> Result<Option<Stored>, ApiError> {
+/// RequestState is there, if anything.
+fn found(payload: &[u8]) -> Result<Option<StoredMessage>, ApiError> {
     match parse_stored(payload) {
         Ok(stored) => Ok(Some(stored)),
         Err(error) if error.code == code::MESSAGE_NOT_FOUND => Ok(None),
@@ -317,24 +324,24 @@ fn written(payload: &[u8]) -> Result<Option<u64>, ApiError> {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum StreamSubject {
     Key(Key),
     Log(LogSubject),
 }
 
-impl Place {
+impl StreamSubject {
     fn stream(self) -> String {
         match self {
-            Place::Key(key) => layout::bucket_stream(layout::bucket_of(key)),
-            Place::Log(subject) => layout::log_stream(subject.partition),
+            StreamSubject::Key(key) => layout::bucket_stream(layout::bucket_of(key)),
+            StreamSubject::Log(subject) => layout::log_stream(subject.partition),
         }
     }
 
     fn subject(self) -> String {
         match self {
             // A key is written as bucket, point, and key in the bucket.
-            Place::Key(key) => format!("$KV.{key}"),
-            Place::Log(subject) => subject.to_string(),
+            StreamSubject::Key(key) => format!("$KV.{key}"),
+            StreamSubject::Log(subject) => subject.to_string(),
         }
     }
 }

@@ -9,7 +9,7 @@ use async_nats::Client;
 use async_nats::connection::State;
 use log::warn;
 use tautwire_cluster::names::{ClientKey, GroupKey, Key, LogSubject, Partition};
-use tautwire_cluster::{Answer, Kept, Operation, OperationId, Revision, Scanned, ScannedGroup, Sequence};
+use tautwire_cluster::{Answer, Operation, OperationId, RetainedEntry, Revision, Scanned, ScannedGroup, Sequence};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinSet;
@@ -19,8 +19,8 @@ use crate::counters::Counters;
 use crate::jetstream::{self, Failure};
 use crate::layout::log_stream;
 use crate::log::{self as partition_log, Follower};
-use crate::quiet::Quiet;
-use crate::records::{self, Written};
+use crate::log_limiter::LogLimiter;
+use crate::records::{self, WriteResult};
 use crate::retained::{self, Mirror};
 use crate::settings::Times;
 
@@ -32,55 +32,55 @@ pub(crate) type Done = (OperationId, Answer);
 
 /// The tasks. Dropping it ends them.
 pub(crate) struct Tasks {
-    by: Arc<By>,
+    by: Arc<ConnectionTasks>,
     answers: Sender<Done>,
     counters: Arc<Counters>,
     operation: Duration,
     pause: Duration,
     running: JoinSet<()>,
     /// What is written, or read to decide by. Who waits for something new is not waited for.
-    under_way: HashSet<OperationId>,
-    quiet: Quiet,
+    in_flight: HashSet<OperationId>,
+    log_limiter: LogLimiter,
 }
 
 /// One connection, with what is read by it all the time.
-struct By {
+struct ConnectionTasks {
     client: Client,
     followers: Vec<Mutex<Follower>>,
     mirror: Mutex<Mirror>,
 }
 
-impl By {
-    fn new(client: Client, counters: &Arc<Counters>) -> By {
+impl ConnectionTasks {
+    fn new(client: Client, counters: &Arc<Counters>) -> ConnectionTasks {
         let follower = |partition| Mutex::new(Follower::new(client.clone(), counters.clone(), partition));
         let followers = Partition::all().map(follower).collect();
         let mirror = Mutex::new(Mirror::new(client.clone(), counters.clone()));
-        By { client, followers, mirror }
+        ConnectionTasks { client, followers, mirror }
     }
 }
 
 impl Tasks {
     pub(crate) fn new(client: Client, answers: Sender<Done>, times: &Times, counters: Arc<Counters>) -> Tasks {
         Tasks {
-            by: Arc::new(By::new(client, &counters)),
+            by: Arc::new(ConnectionTasks::new(client, &counters)),
             answers,
             counters,
             operation: Duration::from_millis(times.operation_ms),
             pause: Duration::from_millis(times.failure_pause_ms),
             running: JoinSet::new(),
-            under_way: HashSet::new(),
-            quiet: Quiet::default(),
+            in_flight: HashSet::new(),
+            log_limiter: LogLimiter::default(),
         }
     }
 
     /// From now on operations go by another connection. What is under way by the one before can still be answered.
-    pub(crate) fn go_by(&mut self, client: Client) {
-        self.by = Arc::new(By::new(client, &self.counters));
+    pub(crate) fn use_connection(&mut self, client: Client) {
+        self.by = Arc::new(ConnectionTasks::new(client, &self.counters));
     }
 
     /// Whether nothing is under way that somebody may need.
     pub(crate) fn is_idle(&self) -> bool {
-        self.under_way.is_empty()
+        self.in_flight.is_empty()
     }
 
     /// Whether an operation is carried out here.
@@ -96,23 +96,23 @@ impl Tasks {
         while self.running.try_join_next().is_some() {}
         let waits = matches!(operation, Operation::Follow { .. } | Operation::Mirror { .. });
         if !waits {
-            self.under_way.insert(id);
+            self.in_flight.insert(id);
         }
         let more = Duration::from_millis(if waits { WAITING_MS } else { 0 });
         let (by, answers, operation_time, pause) = (self.by.clone(), self.answers.clone(), self.operation, self.pause);
-        let may_speak = self.quiet.may_speak();
+        let should_log = self.log_limiter.should_log();
         self.running.spawn(async move {
             let carried_out = async {
                 // Nothing old is sent when the connection comes back.
                 while by.client.connection_state() != State::Connected {
                     sleep(pause).await;
                 }
-                by.carry_out(operation, operation_time).await
+                by.execute(operation, operation_time).await
             };
             let answer = match timeout(operation_time + more, carried_out).await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(failure)) => {
-                    if may_speak {
+                    if should_log {
                         warn!("an operation of the cluster's store has failed: {failure}");
                     }
                     sleep(pause).await;
@@ -127,7 +127,7 @@ impl Tasks {
 
     /// An answer has come: gives it for the node.
     pub(crate) fn take(&mut self, (id, answer): Done) -> Done {
-        self.under_way.remove(&id);
+        self.in_flight.remove(&id);
         match answer {
             Answer::Conflict => self.counters.operations_conflicting.add(1),
             Answer::Unknown => self.counters.operations_unknown.add(1),
@@ -137,8 +137,8 @@ impl Tasks {
     }
 }
 
-impl By {
-    async fn carry_out(&self, operation: Operation, wait: Duration) -> Result<Answer, Failure> {
+impl ConnectionTasks {
+    async fn execute(&self, operation: Operation, wait: Duration) -> Result<Answer, Failure> {
         let client = &self.client;
         Ok(match operation {
             Operation::End(partition) => Answer::End(Sequence(partition_log::end(client, partition).await?)),
@@ -151,13 +151,13 @@ impl By {
             }
             Operation::PutFor { key, expected, value, for_s } => {
                 match records::put_for(client, key, expected, value, for_s).await? {
-                    Written::At(revision) => Answer::Put(Revision(revision)),
-                    Written::Conflict => Answer::Conflict,
+                    WriteResult::At(revision) => Answer::Put(Revision(revision)),
+                    WriteResult::Conflict => Answer::Conflict,
                 }
             }
             Operation::Remove { key, expected } => match records::remove(client, key, expected).await? {
-                Written::At(_) => Answer::Removed,
-                Written::Conflict => Answer::Conflict,
+                WriteResult::At(_) => Answer::Removed,
+                WriteResult::Conflict => Answer::Conflict,
             },
             Operation::Scan { after, max } => {
                 let page = records::scan(client, after, max, wait).await?;
@@ -187,15 +187,15 @@ impl By {
             Operation::Retain { subject, expected, value, for_s } => {
                 let expected = expected.map(|Sequence(sequence)| sequence);
                 match retained::retain(client, &subject, expected, value, for_s).await? {
-                    Written::At(sequence) => Answer::Appended(Sequence(sequence)),
-                    Written::Conflict => Answer::Conflict,
+                    WriteResult::At(sequence) => Answer::Appended(Sequence(sequence)),
+                    WriteResult::Conflict => Answer::Conflict,
                 }
             }
             Operation::Mirror { after, max } => {
                 let part = self.mirror.lock().await.next(after.0, max).await?;
                 // What has come to its end says so by itself, and what was cleared has a record.
                 let kept = part.kept.into_iter().filter_map(|kept| {
-                    Some(Kept { sequence: Sequence(kept.sequence), age_ms: kept.age_ms, value: kept.value? })
+                    Some(RetainedEntry { sequence: Sequence(kept.sequence), age_ms: kept.age_ms, value: kept.value? })
                 });
                 Answer::Mirrored { kept: kept.collect(), through: Sequence(part.through), is_end: part.is_end }
             }

@@ -219,7 +219,7 @@ impl<J: Journal> Io<J> for Host {
         }
         if self.cluster.is_some() {
             for event in orders.take_events() {
-                shard.hear_from_cluster(event, self.connections.now_ms);
+                shard.handle_cluster_event(event, self.connections.now_ms);
             }
         }
         for order in orders.take() {

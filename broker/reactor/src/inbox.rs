@@ -368,13 +368,13 @@ impl Orders {
 fn changes_in(event: &ClusterEvent) -> usize {
     match event {
         ClusterEvent::Retained(changes) => changes.len(),
-        ClusterEvent::Heard(messages) => messages_of(messages).count(),
+        ClusterEvent::BusMessages(messages) => messages_of(messages).count(),
         ClusterEvent::Began { .. } | ClusterEvent::Decided(_) | ClusterEvent::TooLarge(_) => 1,
     }
 }
 
 fn heard_bytes(event: &ClusterEvent) -> usize {
-    if let ClusterEvent::Heard(messages) = event { messages.len() } else { 0 }
+    if let ClusterEvent::BusMessages(messages) = event { messages.len() } else { 0 }
 }
 
 impl Drop for Orders {

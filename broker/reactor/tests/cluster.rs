@@ -56,12 +56,12 @@ impl Granting {
                 decided(Decision::Serve { ticket, client, epoch: 1, is_present: false, taken, state });
             }
             ClusterRequest::Save { client, number, .. } => decided(Decision::Saved { client, number }),
-            ClusterRequest::Look { ticket } => decided(Decision::Look { ticket }),
-            ClusterRequest::Spread { ticket } => decided(Decision::Spread { ticket }),
+            ClusterRequest::RetainedSync { ticket } => decided(Decision::RetainedSync { ticket }),
+            ClusterRequest::InterestSync { ticket } => decided(Decision::InterestSync { ticket }),
             ClusterRequest::Publish { client, ticket, message, .. } => {
                 let sequence = Sequence(self.groups.fetch_add(1, Ordering::SeqCst) + 1);
                 let block = Publisher { client, epoch: 1, packet_id: None }.sign(&message);
-                let body = Body::Messages { messages: vec![block], keeps: Vec::new() };
+                let body = Body::Messages { messages: vec![block], to_retain: Vec::new() };
                 let group = Group { number: sequence.0, ordinal: 0, unsettled: None, body }.encode();
                 let messages = Messages::new(&group).expect("a group");
                 let partition = Partition::all().next().expect("there is one");

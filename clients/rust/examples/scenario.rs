@@ -73,14 +73,14 @@ struct Running {
     request_timeout: Duration,
     requester: OnceCell<Requester>,
     /// By filter, the newest last.
-    subscriptions: Mutex<HashMap<String, Vec<Taking>>>,
+    subscriptions: Mutex<HashMap<String, Vec<LogAcceptance>>>,
     /// Messages that wait for the command `acknowledge`, by payload.
     held: Arc<Mutex<HashMap<String, AckToken>>>,
     responders: Mutex<Vec<Responder>>,
 }
 
 /// A subscription whose messages are being printed.
-struct Taking {
+struct LogAcceptance {
     stop: oneshot::Sender<()>,
     /// Gives the subscription back if it was stopped.
     task: JoinHandle<Option<Subscription>>,
@@ -231,7 +231,7 @@ impl Running {
                 say_granted(subscription.granted());
                 let (stop, stopped) = oneshot::channel();
                 let task = tokio::spawn(take(subscription, stopped, holds.then(|| Arc::clone(&self.held))));
-                subscriptions.entry(filter).or_default().push(Taking { stop, task });
+                subscriptions.entry(filter).or_default().push(LogAcceptance { stop, task });
             }
             Err(error) => say(&format!("failed subscribe {}", told(&error))),
         }

@@ -11,14 +11,14 @@ pub struct DeliveryCounters {
     pub lost_groups_behind: u64,
     /// How often what was followed began too late, and was read again.
     pub gaps: u64,
-    /// How often the shards had not taken `handed_max_bytes`, so that nothing was asked for.
+    /// How often the shards had not taken `in_flight_max_bytes`, so that nothing was asked for.
     pub stalls: u64,
     /// Reads for sessions that are behind that went to the store.
     pub reads_stored: u64,
     /// Those that were answered from memory.
-    pub reads_kept: u64,
+    pub reads_cached: u64,
     /// Those that had to wait because `reads_max` were under way.
     pub reads_waited: u64,
-    /// Groups that memory had no room for any more, by `kept_max_bytes`.
-    pub dropped_from_memory: u64,
+    /// Groups that memory had no room for any more, by `cache_max_bytes`.
+    pub cache_evictions: u64,
 }

@@ -3,15 +3,15 @@
 
 mod counters;
 mod decode;
-mod kept;
-mod log;
+mod group_cache;
+mod log_reader;
 mod reads;
 mod receiver;
 mod receivers;
 mod span;
 
 pub use counters::DeliveryCounters;
-pub(crate) use log::Log;
+pub(crate) use log_reader::LogReader;
 pub use reads::ReadRequest;
-pub use receivers::{Receivers, Slot, Walk};
+pub use receivers::{DeliverySource, Receivers, Slot};
 pub use span::{LogGroup, LogMessage, Messages, Span};

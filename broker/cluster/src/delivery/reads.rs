@@ -12,7 +12,7 @@ use crate::settings::Settings;
 use super::Span;
 use super::counters::DeliveryCounters;
 use super::decode::{Gaps, span_of};
-use super::kept::Kept;
+use super::group_cache::GroupCache;
 
 /// What a shard wants to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,11 +27,11 @@ pub struct ReadRequest {
 
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
-    under_way: BTreeMap<OperationId, Read>,
+    in_flight: BTreeMap<OperationId, Read>,
     waiting: VecDeque<Read>,
     /// What was not answered, and when it is asked again, in order.
     again: VecDeque<(u64, Read)>,
-    kept: Kept,
+    cache: GroupCache,
 }
 
 #[derive(Debug)]
@@ -43,8 +43,8 @@ struct Read {
 }
 
 impl Reads {
-    pub(crate) fn keep(&mut self, span: &Span, settings: &Settings, counters: &mut DeliveryCounters) {
-        counters.dropped_from_memory += self.kept.keep(span, settings.kept_max_bytes);
+    pub(crate) fn insert(&mut self, span: &Span, settings: &Settings, counters: &mut DeliveryCounters) {
+        counters.cache_evictions += self.cache.insert(span, settings.cache_max_bytes);
     }
 
     pub(crate) fn ask(
@@ -56,12 +56,12 @@ impl Reads {
         out: &mut Outbox,
     ) {
         let ReadRequest { number, partition, from } = request;
-        if let Some(span) = self.kept.span(partition, from, settings.read_max_bytes) {
-            counters.reads_kept += 1;
-            return tell(span, &[(shard, number)], out);
+        if let Some(span) = self.cache.span(partition, from, settings.read_max_bytes) {
+            counters.reads_cached += 1;
+            return notify(span, &[(shard, number)], out);
         }
         let again = self.again.iter_mut().map(|(_, read)| read);
-        let same = self.under_way.values_mut().chain(&mut self.waiting).chain(again);
+        let same = self.in_flight.values_mut().chain(&mut self.waiting).chain(again);
         match { same }.find(|read| read.partition == partition && read.from == from) {
             Some(read) => read.asked_by.push((shard, number)),
             None => self.start(Read { partition, from, asked_by: vec![(shard, number)] }, settings, counters, out),
@@ -69,14 +69,14 @@ impl Reads {
     }
 
     fn start(&mut self, read: Read, settings: &Settings, counters: &mut DeliveryCounters, out: &mut Outbox) {
-        if self.under_way.len() >= settings.reads_max {
+        if self.in_flight.len() >= settings.reads_max {
             counters.reads_waited += 1;
             return self.waiting.push_back(read);
         }
         counters.reads_stored += 1;
         let (partition, from, max_bytes) = (read.partition, read.from, settings.read_max_bytes);
         let id = out.ask(Purpose::Read, Operation::Read { partition, from, max_bytes });
-        self.under_way.insert(id, read);
+        self.in_flight.insert(id, read);
     }
 
     pub(crate) fn advance(
@@ -100,7 +100,7 @@ impl Reads {
         counters: &mut DeliveryCounters,
         out: &mut Outbox,
     ) {
-        let Some(read) = self.under_way.remove(&id) else { return };
+        let Some(read) = self.in_flight.remove(&id) else { return };
         let span = match answer {
             Answer::Groups { first, groups } => Some(span_of(read.partition, read.from, *first, groups, Gaps::Lost).0),
             _ => None,
@@ -108,11 +108,11 @@ impl Reads {
         match span.filter(|span| read.from < span.until) {
             Some(span) => {
                 counters.lost_groups_behind += span.lost;
-                self.keep(&span, settings, counters);
-                tell(span, &read.asked_by, out);
+                self.insert(&span, settings, counters);
+                notify(span, &read.asked_by, out);
             }
             // A replica that is behind, or a broker that is too old for the group that comes next.
-            None => self.again.push_back((now_ms + settings.ask_again_ms, read)),
+            None => self.again.push_back((now_ms + settings.retry_ms, read)),
         }
         if let Some(read) = self.waiting.pop_front() {
             self.start(read, settings, counters, out);
@@ -120,7 +120,7 @@ impl Reads {
     }
 }
 
-fn tell(span: Span, asked_by: &[(usize, u64)], out: &mut Outbox) {
+fn notify(span: Span, asked_by: &[(usize, u64)], out: &mut Outbox) {
     let span = Arc::new(span);
     for (shard, number) in asked_by {
         out.decide(Decision::Read { shard: *shard, number: *number, span: span.clone() });

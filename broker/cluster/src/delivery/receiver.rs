@@ -6,7 +6,7 @@ use crate::mutant::{Mutant, is};
 use crate::names::{PARTITIONS, Partition};
 use crate::record::{GROUP_OPEN_MAX, OPEN_MAX, Place};
 
-/// A receiver shares the position of its shard, except in the partitions that are listed in `apart`.
+/// A receiver shares the position of its shard, except in the partitions that are listed in `detached`.
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
     /// In which partitions it takes part, one bit for each.
@@ -14,7 +14,7 @@ pub(super) struct Receiver {
     open: BTreeSet<(Partition, Place)>,
     /// Of a group, how many are open in each partition.
     shares: Option<Box<[u32; PARTITIONS as usize]>>,
-    pub(super) apart: Vec<Apart>,
+    pub(super) detached: Vec<DetachedCursor>,
     /// Acknowledgements since it was saved.
     pub(super) acknowledged: u32,
     /// When it is to be saved.
@@ -23,20 +23,20 @@ pub(super) struct Receiver {
 
 /// A partition in which a receiver has a place of its own.
 #[derive(Debug)]
-pub(super) struct Apart {
+pub(super) struct DetachedCursor {
     pub(super) partition: Partition,
     /// The first place that it has not looked at.
     pub(super) next: Place,
     /// Open messages that are to be sent again, all before `next`.
     pub(super) again: BTreeSet<Place>,
     /// Where there was no room for a message.
-    pub(super) held_at: Option<Place>,
+    pub(super) blocked_at: Option<Place>,
     /// That message is being offered, or was: it does not arrive once more, so it has to be read, even if there is room before it has been passed.
-    pub(super) has_missed: bool,
+    pub(super) has_skipped: bool,
     /// There is room again, and a walk is still under way.
-    pub(super) has_room_again: bool,
+    pub(super) is_unblocked: bool,
     /// It is part of a walk, or waits for the next one where the last one ended.
-    pub(super) is_riding: bool,
+    pub(super) is_in_walk: bool,
 }
 
 const EVERYWHERE: u16 = u16::MAX;
@@ -51,27 +51,27 @@ impl Receiver {
         self.partitions = self.partitions & !bit(partition) | if takes_part { bit(partition) } else { 0 };
     }
 
-    pub(super) fn apart(&self, partition: Partition) -> Option<&Apart> {
-        self.apart.iter().find(|apart| apart.partition == partition)
+    pub(super) fn detached(&self, partition: Partition) -> Option<&DetachedCursor> {
+        self.detached.iter().find(|detached| detached.partition == partition)
     }
 
-    pub(super) fn apart_mut(&mut self, partition: Partition) -> Option<&mut Apart> {
-        self.apart.iter_mut().find(|apart| apart.partition == partition)
+    pub(super) fn detached_mut(&mut self, partition: Partition) -> Option<&mut DetachedCursor> {
+        self.detached.iter_mut().find(|detached| detached.partition == partition)
     }
 
     /// The place of its own in a partition; `position` where it had none.
-    pub(super) fn set_apart(&mut self, partition: Partition, position: Place) -> &mut Apart {
-        let at = self.apart.iter().position(|apart| apart.partition == partition).unwrap_or_else(|| {
-            self.apart.push(Apart::new(partition, position));
-            self.apart.len() - 1
+    pub(super) fn set_detached(&mut self, partition: Partition, position: Place) -> &mut DetachedCursor {
+        let at = self.detached.iter().position(|detached| detached.partition == partition).unwrap_or_else(|| {
+            self.detached.push(DetachedCursor::new(partition, position));
+            self.detached.len() - 1
         });
-        &mut self.apart[at]
+        &mut self.detached[at]
     }
 
     pub(super) fn share(&mut self, partition: Partition) {
-        self.apart.retain(|apart| apart.partition != partition);
-        if self.apart.is_empty() {
-            self.apart.shrink_to_fit();
+        self.detached.retain(|detached| detached.partition != partition);
+        if self.detached.is_empty() {
+            self.detached.shrink_to_fit();
         }
     }
 
@@ -87,7 +87,7 @@ impl Receiver {
     /// Whether it is a session that has nothing of its own, and is never to be saved.
     pub(super) fn is_plain(&self) -> bool {
         let is_session = self.shares.is_none() && self.partitions == EVERYWHERE;
-        is_session && self.apart.is_empty() && self.open.is_empty() && self.acknowledged == 0 && self.due_ms == 0
+        is_session && self.detached.is_empty() && self.open.is_empty() && self.acknowledged == 0 && self.due_ms == 0
     }
 
     pub(super) fn open(&mut self, partition: Partition, place: Place) {
@@ -132,15 +132,23 @@ impl Receiver {
     /// The first place that has not been looked at, where the shard stands at `position`. What was handed out is before it, even while the shard
     /// has not passed it.
     pub(super) fn next(&self, partition: Partition, position: Place) -> Place {
-        let next = self.apart(partition).map_or(position, |apart| apart.next);
+        let next = self.detached(partition).map_or(position, |detached| detached.next);
         self.open_in(partition).next_back().map_or(next, |last| next.max(last.behind()))
     }
 }
 
-impl Apart {
-    pub(super) fn new(partition: Partition, next: Place) -> Apart {
-        let (again, held_at) = (BTreeSet::new(), None);
-        Apart { partition, next, again, held_at, has_missed: false, has_room_again: false, is_riding: false }
+impl DetachedCursor {
+    pub(super) fn new(partition: Partition, next: Place) -> DetachedCursor {
+        let (again, blocked_at) = (BTreeSet::new(), None);
+        DetachedCursor {
+            partition,
+            next,
+            again,
+            blocked_at,
+            has_skipped: false,
+            is_unblocked: false,
+            is_in_walk: false,
+        }
     }
 
     /// What it has to read next.
@@ -149,9 +157,9 @@ impl Apart {
     }
 
     /// Whether it takes what arrives at a shard that stands at `position`: then it misses nothing in between.
-    pub(super) fn keeps_up(&self, position: Place) -> bool {
-        let has_missed = self.has_missed && !is(Mutant::TakesRoomForTheNext);
-        self.again.is_empty() && self.held_at.is_none() && !has_missed && !self.is_riding && position <= self.next
+    pub(super) fn is_caught_up(&self, position: Place) -> bool {
+        let has_skipped = self.has_skipped && !is(Mutant::TakesRoomForTheNext);
+        self.again.is_empty() && self.blocked_at.is_none() && !has_skipped && !self.is_in_walk && position <= self.next
     }
 }
 

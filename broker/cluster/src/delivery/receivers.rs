@@ -10,7 +10,7 @@ use crate::mutant::{Mutant, is};
 use crate::names::{PARTITIONS, Partition};
 use crate::record::{Cursors, Place};
 
-use super::receiver::{Apart, Receiver};
+use super::receiver::{DetachedCursor, Receiver};
 use super::{ReadRequest, Span};
 
 /// A receiver is saved when so many of its messages have been acknowledged.
@@ -25,7 +25,7 @@ pub type Slot = u32;
 
 /// How a message comes to be offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Walk {
+pub enum DeliverySource {
     /// It has arrived.
     Live,
     /// It was read for those who are behind.
@@ -35,10 +35,10 @@ pub enum Walk {
 /// How far the receivers of one shard have come.
 #[derive(Debug)]
 pub struct Receivers {
-    ways: Vec<Way>,
-    receivers: Vec<Known>,
+    partitions: Vec<PartitionState>,
+    receivers: Vec<ReceiverState>,
     /// What all sessions are that keep up.
-    keeps_up: Receiver,
+    caught_up: Receiver,
     /// When each is to be saved.
     due: BTreeSet<(u64, Slot)>,
     last_read: u64,
@@ -48,16 +48,16 @@ pub struct Receivers {
 
 /// What a slot stands for.
 #[derive(Debug)]
-enum Known {
-    Nobody,
+enum ReceiverState {
+    Vacant,
     /// A session that shares the position of the shard in all partitions: most do, most of the time.
-    KeepsUp,
+    CaughtUp,
     Receiver(Box<Receiver>),
 }
 
 /// A partition, as the shard sees it.
 #[derive(Debug)]
-struct Way {
+struct PartitionState {
     partition: Partition,
     /// All before it has been offered to those who share it.
     position: Place,
@@ -67,35 +67,35 @@ struct Way {
     ahead: BTreeSet<(Place, Slot)>,
     read: Option<Read>,
     /// Where the next read begins, if somebody waits there or above, and below `top`.
-    lift: Place,
+    next_read_at: Place,
     top: Place,
     /// Who has ridden along and reads on from there: many who came at once cost nothing but this from one walk to the next.
-    aboard: BTreeSet<Slot>,
+    carried_over: BTreeSet<Slot>,
 }
 
 #[derive(Debug)]
 enum Read {
     Asked(u64),
-    Walking { riders: BTreeSet<Slot>, again: BTreeMap<Place, Vec<Slot>> },
+    Walking { walk_members: BTreeSet<Slot>, again: BTreeMap<Place, Vec<Slot>> },
 }
 
 impl Receivers {
     /// A shard that begins here, in the order of the partitions.
     pub fn new(next: &[Place; PARTITIONS as usize]) -> Receivers {
-        let way = |(partition, position): (Partition, &Place)| Way {
+        let way = |(partition, position): (Partition, &Place)| PartitionState {
             partition,
             position: *position,
             behind: BTreeSet::new(),
             ahead: BTreeSet::new(),
             read: None,
-            lift: Place::START,
+            next_read_at: Place::START,
             top: Place::START,
-            aboard: BTreeSet::new(),
+            carried_over: BTreeSet::new(),
         };
         Receivers {
-            ways: Partition::all().zip(next).map(way).collect(),
+            partitions: Partition::all().zip(next).map(way).collect(),
             receivers: Vec::new(),
-            keeps_up: Receiver::session(),
+            caught_up: Receiver::session(),
             due: BTreeSet::new(),
             last_read: 0,
             turn: 0,
@@ -104,7 +104,7 @@ impl Receivers {
 
     /// Up to where the shard has offered what arrives.
     pub fn position(&self, partition: Partition) -> Place {
-        self.ways[partition.index()].position
+        self.partitions[partition.index()].position
     }
 
     /// A session that begins here.
@@ -126,12 +126,12 @@ impl Receivers {
 
     /// A session whose engine keeps account of what it has taken, and saves it: from these places on, or from where the shard stands.
     pub fn follow(&mut self, slot: Slot, next: Option<&[Place; PARTITIONS as usize]>) {
-        let Some(next) = next else { return self.put(slot, Known::KeepsUp) };
+        let Some(next) = next else { return self.put(slot, ReceiverState::CaughtUp) };
         let mut receiver = Receiver::session();
         for (partition, place) in Partition::all().zip(next) {
             receiver.set_back(partition, *place, std::iter::empty());
         }
-        self.put(slot, Known::Receiver(Box::new(receiver)));
+        self.put(slot, ReceiverState::Receiver(Box::new(receiver)));
         Partition::all().for_each(|partition| self.list(slot, partition));
     }
 
@@ -172,7 +172,7 @@ impl Receivers {
     pub fn remove(&mut self, slot: Slot) {
         Partition::all().for_each(|partition| self.unlist(slot, partition));
         if let Some(known) = self.receivers.get_mut(slot as usize)
-            && let Known::Receiver(receiver) = std::mem::replace(known, Known::Nobody)
+            && let ReceiverState::Receiver(receiver) = std::mem::replace(known, ReceiverState::Vacant)
         {
             self.due.remove(&(receiver.due_ms, slot));
         }
@@ -187,8 +187,8 @@ impl Receivers {
     /// How far a group has come in the partitions that are leased here, and what is open.
     pub fn leases(&self, slot: Slot) -> Vec<(Partition, Place, Vec<Place>)> {
         let Some(receiver) = self.peek(slot) else { return Vec::new() };
-        let leased = self.ways.iter().filter(|way| receiver.takes_part(way.partition));
-        let lease = |way: &Way| {
+        let leased = self.partitions.iter().filter(|way| receiver.takes_part(way.partition));
+        let lease = |way: &PartitionState| {
             let open = receiver.open_in(way.partition).collect();
             (way.partition, receiver.next(way.partition, way.position), open)
         };
@@ -204,39 +204,42 @@ impl Receivers {
     /// How far a session has come, as it is saved.
     pub fn cursors(&self, slot: Slot) -> Option<Cursors> {
         let receiver = self.peek(slot)?;
-        let mut next = self.ways.iter().map(|way| match is(Mutant::SavesPosition) {
+        let mut next = self.partitions.iter().map(|way| match is(Mutant::SavesPosition) {
             true => way.position,
             false => receiver.next(way.partition, way.position),
         });
         let next = std::array::from_fn(|_| next.next().unwrap_or(Place::START));
         let open = receiver.all_open().filter(|_| !is(Mutant::SavesNothingOpen));
-        Some(Cursors::with_open(next, open))
+        Some(Cursors::with_open_messages(next, open))
     }
 
     /// Whether a receiver is to get the message at a place, if it matches.
-    pub fn wants(&self, slot: Slot, partition: Partition, place: Place, walk: Walk) -> bool {
+    pub fn wants(&self, slot: Slot, partition: Partition, place: Place, walk: DeliverySource) -> bool {
         let Some(receiver) = self.peek(slot) else { return false };
         if !receiver.takes_part(partition) {
             return false;
         }
-        match (receiver.apart(partition), walk) {
-            (None, Walk::Live) => true,
-            (None, Walk::Read) => false,
-            (Some(apart), Walk::Live) => {
-                let keeps_up = apart.keeps_up(self.position(partition));
-                apart.next <= place && (keeps_up || is(Mutant::OffersToThoseBehind) && apart.held_at.is_none())
+        match (receiver.detached(partition), walk) {
+            (None, DeliverySource::Live) => true,
+            (None, DeliverySource::Read) => false,
+            (Some(detached), DeliverySource::Live) => {
+                let caught_up = detached.is_caught_up(self.position(partition));
+                detached.next <= place
+                    && (caught_up || is(Mutant::OffersToThoseBehind) && detached.blocked_at.is_none())
             }
-            (Some(apart), Walk::Read) => apart.is_riding && apart.held_at.is_none() && apart.next <= place,
+            (Some(detached), DeliverySource::Read) => {
+                detached.is_in_walk && detached.blocked_at.is_none() && detached.next <= place
+            }
         }
     }
 
     /// A message goes to a receiver that wants it, and is open until [`complete`](Receivers::complete).
-    pub fn hand_out(&mut self, slot: Slot, partition: Partition, place: Place) {
-        let is_listed = self.unlist_unless_riding(slot, partition);
+    pub fn mark_delivered(&mut self, slot: Slot, partition: Partition, place: Place) {
+        let is_listed = self.unlist_unless_in_walk(slot, partition);
         let Some(receiver) = self.receiver(slot) else { return };
         receiver.open(partition, place);
-        if let Some(apart) = receiver.apart_mut(partition) {
-            apart.next = apart.next.max(place.behind());
+        if let Some(detached) = receiver.detached_mut(partition) {
+            detached.next = detached.next.max(place.behind());
         }
         if is_listed {
             self.list(slot, partition);
@@ -245,12 +248,12 @@ impl Receivers {
 
     /// A message goes to a session that [follows](Receivers::follow) the log, and wants it. It is not looked at again.
     pub fn take(&mut self, slot: Slot, partition: Partition, place: Place) {
-        if self.peek(slot).is_none_or(|receiver| receiver.apart(partition).is_none()) {
+        if self.peek(slot).is_none_or(|receiver| receiver.detached(partition).is_none()) {
             return;
         }
-        let is_listed = self.unlist_unless_riding(slot, partition);
-        if let Some(apart) = self.receiver(slot).and_then(|receiver| receiver.apart_mut(partition)) {
-            apart.next = apart.next.max(place.behind());
+        let is_listed = self.unlist_unless_in_walk(slot, partition);
+        if let Some(detached) = self.receiver(slot).and_then(|receiver| receiver.detached_mut(partition)) {
+            detached.next = detached.next.max(place.behind());
         }
         if is_listed {
             self.list(slot, partition);
@@ -259,21 +262,21 @@ impl Receivers {
 
     /// There is no room for a message that a receiver wants. It gets the message, and all behind it, when [`has_room`](Receivers::has_room) has
     /// been said.
-    pub fn hold(&mut self, slot: Slot, partition: Partition, place: Place) {
+    pub fn block(&mut self, slot: Slot, partition: Partition, place: Place) {
         if is(Mutant::ForgetsToHold) {
             return;
         }
-        let is_listed = self.unlist_unless_riding(slot, partition);
+        let is_listed = self.unlist_unless_in_walk(slot, partition);
         let position = self.position(partition);
         let Some(receiver) = self.receiver(slot) else { return };
         let is_open = receiver.is_open(partition, place);
-        let apart = receiver.set_apart(partition, position);
-        (apart.held_at, apart.has_room_again) = (Some(place), false);
-        apart.has_missed = !apart.is_riding;
+        let detached = receiver.set_detached(partition, position);
+        (detached.blocked_at, detached.is_unblocked) = (Some(place), false);
+        detached.has_skipped = !detached.is_in_walk;
         if is_open {
-            apart.again.insert(place);
+            detached.again.insert(place);
         } else {
-            apart.next = place;
+            detached.next = place;
         }
         if is_listed {
             self.list(slot, partition);
@@ -281,16 +284,16 @@ impl Receivers {
     }
 
     /// A receiver that had no room has some again.
-    pub fn has_room(&mut self, slot: Slot) {
+    pub fn unblock(&mut self, slot: Slot) {
         let Some(receiver) = own(&mut self.receivers, slot) else { return };
         let mut free = Vec::new();
-        for apart in receiver.apart.iter_mut().filter(|apart| apart.held_at.is_some()) {
-            if apart.is_riding {
+        for detached in receiver.detached.iter_mut().filter(|detached| detached.blocked_at.is_some()) {
+            if detached.is_in_walk {
                 // What is behind the held message has been passed over in this walk.
-                apart.has_room_again = true;
+                detached.is_unblocked = true;
             } else {
-                apart.held_at = None;
-                free.push(apart.partition);
+                detached.blocked_at = None;
+                free.push(detached.partition);
             }
         }
         free.into_iter().for_each(|partition| self.list(slot, partition));
@@ -298,21 +301,21 @@ impl Receivers {
 
     /// The message at a place has been acknowledged. Gives whether it was open.
     pub fn complete(&mut self, slot: Slot, partition: Partition, place: Place, now_ms: u64) -> bool {
-        let is_listed = self.unlist_unless_riding(slot, partition);
+        let is_listed = self.unlist_unless_in_walk(slot, partition);
         let position = self.position(partition);
         let Some(receiver) = self.receiver(slot) else { return false };
         let was_open = receiver.close(partition, place);
-        if let Some(apart) = receiver.apart_mut(partition) {
-            apart.again.remove(&place);
+        if let Some(detached) = receiver.detached_mut(partition) {
+            detached.again.remove(&place);
         }
         receiver.acknowledged += u32::from(was_open);
         let due_ms = match receiver.acknowledged {
             CHECKPOINT_ACKNOWLEDGEMENTS.. => receiver.due_ms.min(now_ms),
             _ => receiver.due_ms.min(now_ms + CHECKPOINT_AFTER_MS),
         };
-        if was_open && receiver.apart(partition).is_none() && position < place.behind() {
+        if was_open && receiver.detached(partition).is_none() && position < place.behind() {
             // The shard has not passed it yet: the receiver is ahead until it has.
-            receiver.set_apart(partition, place.behind());
+            receiver.set_detached(partition, place.behind());
         }
         if was_open {
             self.set_due(slot, due_ms);
@@ -324,14 +327,14 @@ impl Receivers {
     }
 
     /// Who had a message of a group is gone without having acknowledged it. It is offered again.
-    pub fn put_back(&mut self, slot: Slot, partition: Partition, place: Place) {
-        let is_listed = self.unlist_unless_riding(slot, partition);
+    pub fn requeue(&mut self, slot: Slot, partition: Partition, place: Place) {
+        let is_listed = self.unlist_unless_in_walk(slot, partition);
         let position = self.position(partition);
         let Some(receiver) = self.receiver(slot) else { return };
         if receiver.is_open(partition, place) {
             let next = receiver.next(partition, position);
-            let apart = receiver.set_apart(partition, next);
-            apart.again.insert(place);
+            let detached = receiver.set_detached(partition, next);
+            detached.again.insert(place);
         }
         if is_listed {
             self.list(slot, partition);
@@ -340,7 +343,7 @@ impl Receivers {
 
     /// All before `next` has been offered to all who keep up.
     pub fn pass(&mut self, partition: Partition, next: Place) {
-        let way = &mut self.ways[partition.index()];
+        let way = &mut self.partitions[partition.index()];
         way.position = way.position.max(next);
         while let Some((place, slot)) = way.ahead.first().copied()
             && place <= way.position
@@ -351,10 +354,10 @@ impl Receivers {
     }
 
     /// What is to be read next; `None` where all is being read that has to be.
-    pub fn next_read(&mut self) -> Option<ReadRequest> {
-        for _ in 0..self.ways.len() {
-            self.turn = (self.turn + 1) % self.ways.len();
-            let way = &mut self.ways[self.turn];
+    pub fn next_read_range(&mut self) -> Option<ReadRequest> {
+        for _ in 0..self.partitions.len() {
+            self.turn = (self.turn + 1) % self.partitions.len();
+            let way = &mut self.partitions[self.turn];
             if way.read.is_some() {
                 continue;
             }
@@ -369,44 +372,46 @@ impl Receivers {
 
     /// A span has been read. Gives whether anybody still wants it; then [`end_walk`](Receivers::end_walk) follows.
     pub fn begin_walk(&mut self, number: u64, span: &Span) -> bool {
-        let way = &mut self.ways[span.partition.index()];
+        let way = &mut self.partitions[span.partition.index()];
         if !matches!(way.read, Some(Read::Asked(asked)) if asked == number) {
             return false;
         }
-        way.lift = span.end();
+        way.next_read_at = span.end();
         let first = Place { sequence: span.from, index: 0 };
         let inside: Vec<_> = way.behind.range((first, 0)..(span.end(), 0)).copied().collect();
-        let (mut riders, mut again) = (std::mem::take(&mut way.aboard), BTreeMap::<_, Vec<_>>::new());
+        let (mut walk_members, mut again) = (std::mem::take(&mut way.carried_over), BTreeMap::<_, Vec<_>>::new());
         for (wanted, slot) in inside {
             way.behind.remove(&(wanted, slot));
             let receiver = own(&mut self.receivers, slot);
-            let Some(apart) = receiver.and_then(|receiver| receiver.apart_mut(span.partition)) else { continue };
-            (apart.is_riding, apart.has_missed) = (true, false);
-            apart.again.range(..span.end()).for_each(|place| again.entry(*place).or_default().push(slot));
-            riders.insert(slot);
+            let Some(detached) = receiver.and_then(|receiver| receiver.detached_mut(span.partition)) else { continue };
+            (detached.is_in_walk, detached.has_skipped) = (true, false);
+            detached.again.range(..span.end()).for_each(|place| again.entry(*place).or_default().push(slot));
+            walk_members.insert(slot);
         }
-        let is_wanted = !riders.is_empty();
-        way.read = is_wanted.then_some(Read::Walking { riders, again });
+        let is_wanted = !walk_members.is_empty();
+        way.read = is_wanted.then_some(Read::Walking { walk_members, again });
         is_wanted
     }
 
     /// Who rides along in the walk through a partition.
-    pub fn riders(&self, partition: Partition) -> impl Iterator<Item = Slot> {
-        let riders = match &self.ways[partition.index()].read {
-            Some(Read::Walking { riders, .. }) => Some(riders),
+    pub fn walk_members(&self, partition: Partition) -> impl Iterator<Item = Slot> {
+        let walk_members = match &self.partitions[partition.index()].read {
+            Some(Read::Walking { walk_members, .. }) => Some(walk_members),
             _ => None,
         };
-        riders.into_iter().flatten().copied()
+        walk_members.into_iter().flatten().copied()
     }
 
     /// Who is to get the message at a place again.
     pub fn again(&mut self, partition: Partition, place: Place) -> Vec<Slot> {
-        let Some(Read::Walking { again, .. }) = &mut self.ways[partition.index()].read else { return Vec::new() };
+        let Some(Read::Walking { again, .. }) = &mut self.partitions[partition.index()].read else { return Vec::new() };
         let mut slots = again.remove(&place).unwrap_or_default();
         slots.retain(|slot| {
             let receiver = own(&mut self.receivers, *slot);
-            let apart = receiver.and_then(|receiver| receiver.apart_mut(partition));
-            apart.is_some_and(|apart| apart.is_riding && apart.held_at.is_none() && apart.again.remove(&place))
+            let detached = receiver.and_then(|receiver| receiver.detached_mut(partition));
+            detached.is_some_and(|detached| {
+                detached.is_in_walk && detached.blocked_at.is_none() && detached.again.remove(&place)
+            })
         });
         slots
     }
@@ -414,29 +419,31 @@ impl Receivers {
     /// A walk is over: all of the span has been offered. Gives the messages that were open and are not in the log any more.
     pub fn end_walk(&mut self, span: &Span) -> Vec<(Slot, Place)> {
         let partition = span.partition;
-        let Some(Read::Walking { riders, again }) = self.ways[partition.index()].read.take() else { return Vec::new() };
+        let Some(Read::Walking { walk_members, again }) = self.partitions[partition.index()].read.take() else {
+            return Vec::new();
+        };
         // What has been offered is not in `again` any more.
         let left = again.into_iter().flat_map(|(place, slots)| slots.into_iter().map(move |slot| (slot, place)));
         let lost: Vec<_> = left.filter(|(slot, place)| self.forget(*slot, partition, *place)).collect();
-        let top = self.ways[partition.index()].top.min(self.position(partition));
-        for slot in riders {
+        let top = self.partitions[partition.index()].top.min(self.position(partition));
+        for slot in walk_members {
             if is(Mutant::CatchesUpTooEarly) {
                 share(&mut self.receivers, slot, partition);
                 continue;
             }
             let Some(receiver) = own(&mut self.receivers, slot) else { continue };
-            let Some(apart) = receiver.apart_mut(partition) else { continue };
-            if apart.held_at.is_none() {
-                apart.next = apart.next.max(span.end());
+            let Some(detached) = receiver.detached_mut(partition) else { continue };
+            if detached.blocked_at.is_none() {
+                detached.next = detached.next.max(span.end());
             }
-            if std::mem::take(&mut apart.has_room_again) {
-                apart.held_at = None;
+            if std::mem::take(&mut detached.is_unblocked) {
+                detached.blocked_at = None;
             }
-            let is_plain = apart.again.is_empty() && apart.held_at.is_none();
-            let reads_on = is_plain && apart.next == span.end() && span.end() < top;
-            apart.is_riding = reads_on;
+            let is_plain = detached.again.is_empty() && detached.blocked_at.is_none();
+            let reads_on = is_plain && detached.next == span.end() && span.end() < top;
+            detached.is_in_walk = reads_on;
             if reads_on {
-                self.ways[partition.index()].aboard.insert(slot);
+                self.partitions[partition.index()].carried_over.insert(slot);
             } else {
                 self.list(slot, partition);
             }
@@ -447,8 +454,8 @@ impl Receivers {
     /// An open message that was to be sent again is not in the log any more. Gives whether there was one.
     fn forget(&mut self, slot: Slot, partition: Partition, place: Place) -> bool {
         let Some(receiver) = own(&mut self.receivers, slot) else { return false };
-        let apart = receiver.apart_mut(partition).filter(|apart| apart.is_riding);
-        apart.is_some_and(|apart| apart.again.remove(&place)) && receiver.close(partition, place)
+        let detached = receiver.detached_mut(partition).filter(|detached| detached.is_in_walk);
+        detached.is_some_and(|detached| detached.again.remove(&place)) && receiver.close(partition, place)
     }
 
     /// A receiver has been saved as [`cursors`](Receivers::cursors) says.
@@ -479,31 +486,31 @@ impl Receivers {
     /// Who has a slot.
     fn peek(&self, slot: Slot) -> Option<&Receiver> {
         match self.receivers.get(slot as usize)? {
-            Known::Nobody => None,
-            Known::KeepsUp => Some(&self.keeps_up),
-            Known::Receiver(receiver) => Some(receiver),
+            ReceiverState::Vacant => None,
+            ReceiverState::CaughtUp => Some(&self.caught_up),
+            ReceiverState::Receiver(receiver) => Some(receiver),
         }
     }
 
     /// Who has a slot, to be given something of its own.
     fn receiver(&mut self, slot: Slot) -> Option<&mut Receiver> {
         let known = self.receivers.get_mut(slot as usize)?;
-        if let Known::KeepsUp = known {
-            *known = Known::Receiver(Box::new(Receiver::session()));
+        if let ReceiverState::CaughtUp = known {
+            *known = ReceiverState::Receiver(Box::new(Receiver::session()));
         }
         own(&mut self.receivers, slot)
     }
 
     fn insert(&mut self, slot: Slot, receiver: Receiver, now_ms: u64) {
-        self.put(slot, Known::Receiver(Box::new(receiver)));
+        self.put(slot, ReceiverState::Receiver(Box::new(receiver)));
         self.set_due(slot, now_ms + CHECKPOINT_IDLE_MS);
     }
 
-    fn put(&mut self, slot: Slot, known: Known) {
+    fn put(&mut self, slot: Slot, known: ReceiverState) {
         self.remove(slot);
         let at = slot as usize;
         if self.receivers.len() <= at {
-            self.receivers.resize_with(at + 1, || Known::Nobody);
+            self.receivers.resize_with(at + 1, || ReceiverState::Vacant);
         }
         self.receivers[at] = known;
     }
@@ -520,74 +527,76 @@ impl Receivers {
 
     /// Puts a receiver where it belongs in a partition: it shares the position, waits for it, or has to read.
     fn list(&mut self, slot: Slot, partition: Partition) {
-        let way = &mut self.ways[partition.index()];
+        let way = &mut self.partitions[partition.index()];
         let Some(receiver) = own(&mut self.receivers, slot) else { return };
-        let Some(apart) = receiver.apart(partition).filter(|apart| !apart.is_riding && apart.held_at.is_none()) else {
+        let Some(detached) =
+            receiver.detached(partition).filter(|detached| !detached.is_in_walk && detached.blocked_at.is_none())
+        else {
             return;
         };
-        if !apart.keeps_up(way.position) {
-            way.behind.insert((apart.wanted(), slot));
-        } else if apart.next == way.position {
+        if !detached.is_caught_up(way.position) {
+            way.behind.insert((detached.wanted(), slot));
+        } else if detached.next == way.position {
             share(&mut self.receivers, slot, partition);
         } else {
-            way.ahead.insert((apart.next, slot));
+            way.ahead.insert((detached.next, slot));
         }
     }
 
     /// Takes a receiver off all lists of a partition, and out of the walk.
     fn unlist(&mut self, slot: Slot, partition: Partition) {
-        self.unlist_unless_riding(slot, partition);
-        let way = &mut self.ways[partition.index()];
-        if let Some(Read::Walking { riders, .. }) = &mut way.read {
-            riders.remove(&slot);
+        self.unlist_unless_in_walk(slot, partition);
+        let way = &mut self.partitions[partition.index()];
+        if let Some(Read::Walking { walk_members, .. }) = &mut way.read {
+            walk_members.remove(&slot);
         }
-        way.aboard.remove(&slot);
-        if let Some(apart) = own(&mut self.receivers, slot).and_then(|receiver| receiver.apart_mut(partition)) {
-            apart.is_riding = false;
+        way.carried_over.remove(&slot);
+        if let Some(detached) = own(&mut self.receivers, slot).and_then(|receiver| receiver.detached_mut(partition)) {
+            detached.is_in_walk = false;
         }
     }
 
     /// Gives whether the receiver is to be listed again.
-    fn unlist_unless_riding(&mut self, slot: Slot, partition: Partition) -> bool {
-        let way = &mut self.ways[partition.index()];
+    fn unlist_unless_in_walk(&mut self, slot: Slot, partition: Partition) -> bool {
+        let way = &mut self.partitions[partition.index()];
         let receiver = own(&mut self.receivers, slot);
-        let Some(apart) = receiver.and_then(|receiver| receiver.apart(partition)) else { return true };
-        if apart.is_riding {
+        let Some(detached) = receiver.and_then(|receiver| receiver.detached(partition)) else { return true };
+        if detached.is_in_walk {
             return false;
         }
-        way.behind.remove(&(apart.wanted(), slot));
-        way.ahead.remove(&(apart.next, slot));
+        way.behind.remove(&(detached.wanted(), slot));
+        way.ahead.remove(&(detached.next, slot));
         true
     }
 }
 
 /// Who has a slot and has something of its own.
-fn own(receivers: &mut [Known], slot: Slot) -> Option<&mut Receiver> {
+fn own(receivers: &mut [ReceiverState], slot: Slot) -> Option<&mut Receiver> {
     match receivers.get_mut(slot as usize)? {
-        Known::Nobody | Known::KeepsUp => None,
-        Known::Receiver(receiver) => Some(receiver),
+        ReceiverState::Vacant | ReceiverState::CaughtUp => None,
+        ReceiverState::Receiver(receiver) => Some(receiver),
     }
 }
 
 /// A receiver shares the position in a partition from now on.
-fn share(receivers: &mut [Known], slot: Slot, partition: Partition) {
+fn share(receivers: &mut [ReceiverState], slot: Slot, partition: Partition) {
     let Some(known) = receivers.get_mut(slot as usize) else { return };
-    if let Known::Receiver(receiver) = known {
+    if let ReceiverState::Receiver(receiver) = known {
         receiver.share(partition);
         if receiver.is_plain() {
-            *known = Known::KeepsUp;
+            *known = ReceiverState::CaughtUp;
         }
     }
 }
 
-impl Way {
+impl PartitionState {
     /// Where the next read begins.
     fn next_stop(&mut self) -> Option<Place> {
-        if !self.aboard.is_empty() {
-            return Some(self.lift);
+        if !self.carried_over.is_empty() {
+            return Some(self.next_read_at);
         }
-        let (lift, top) = (self.lift, self.top.max(self.lift));
-        if let Some((place, _)) = self.behind.range((lift, 0)..(top, 0)).next() {
+        let (next_read_at, top) = (self.next_read_at, self.top.max(self.next_read_at));
+        if let Some((place, _)) = self.behind.range((next_read_at, 0)..(top, 0)).next() {
             return Some(*place);
         }
         self.top = self.position;
@@ -598,14 +607,14 @@ impl Way {
 impl Receiver {
     /// Sets a partition to where it was saved.
     fn set_back(&mut self, partition: Partition, next: Place, open: impl Iterator<Item = Place>) {
-        let mut apart = Apart::new(partition, next);
+        let mut detached = DetachedCursor::new(partition, next);
         for place in open {
             self.open(partition, place);
             if !is(Mutant::ForgetsOpen) {
-                apart.again.insert(place);
+                detached.again.insert(place);
             }
         }
         self.share(partition);
-        self.apart.push(apart);
+        self.detached.push(detached);
     }
 }

@@ -12,7 +12,7 @@ use crate::operation::{Answer, Decision, Operation, OperationId, Refusal, Revisi
 use crate::outbox::Purpose;
 use crate::record::{GROUP_MEMBERS_MAX, Place, ShareRecord};
 
-use super::{ASK_MS, GroupMessage, GroupMessageKind, GroupSurroundings, LOOK_MS, YIELD_MS};
+use super::{ASK_MS, GroupContext, GroupMessage, GroupMessageKind, LOOK_MS, YIELD_MS};
 
 #[derive(Debug)]
 pub(super) struct Group {
@@ -26,7 +26,7 @@ pub(super) struct Group {
     older_since_ms: Option<u64>,
     step: Step,
     /// What a write expected whose fate is unknown: while the record has this revision, it may still come.
-    doubt: Option<Option<Revision>>,
+    unconfirmed_revision: Option<Option<Revision>>,
     /// Members whose sessions are on this node, and their epochs.
     here: BTreeMap<ClientKey, u64>,
     /// Those of them who wait for the record.
@@ -42,12 +42,12 @@ pub(super) struct Group {
     yielded: BTreeMap<Partition, u64>,
     /// A node that wants some of these.
     asked_by: Option<Incarnation>,
-    look_at_ms: u64,
+    check_at_ms: u64,
 }
 
 #[derive(Debug)]
 enum Step {
-    Resting,
+    Idle,
     Reading(OperationId),
     /// What it is to say, and the revision that it expects.
     Writing(OperationId, Box<ShareRecord>, Option<Revision>),
@@ -75,8 +75,8 @@ impl Group {
             seen: None,
             newest: None,
             older_since_ms: None,
-            step: Step::Resting,
-            doubt: None,
+            step: Step::Idle,
+            unconfirmed_revision: None,
             here: BTreeMap::new(),
             joining: BTreeSet::new(),
             parting: BTreeMap::new(),
@@ -85,7 +85,7 @@ impl Group {
             overdue: BTreeSet::new(),
             yielded: BTreeMap::new(),
             asked_by: None,
-            look_at_ms: 0,
+            check_at_ms: 0,
         }
     }
 
@@ -125,7 +125,7 @@ impl Group {
 
     pub(super) fn returned(&mut self, partition: Partition, next: Place, open: BTreeSet<Place>) {
         if self.overdue.remove(&partition) && !is(Mutant::TrustsLateReturns) {
-            return self.look();
+            return self.reread();
         }
         if let Some(lease) = self.leases.get_mut(&partition) {
             *lease = Lease::Returned(next, open);
@@ -133,14 +133,14 @@ impl Group {
     }
 
     /// The record is to be read again.
-    pub(super) fn look(&mut self) {
-        if matches!(self.step, Step::Resting) {
+    pub(super) fn reread(&mut self) {
+        if matches!(self.step, Step::Idle) {
             self.seen = None;
         }
     }
 
     /// Another node delivers less than this one.
-    pub(super) fn asked(&mut self, by: Incarnation, holds: u8, cx: &mut GroupSurroundings<'_>) {
+    pub(super) fn asked(&mut self, by: Incarnation, holds: u8, cx: &mut GroupContext<'_>) {
         let held: Vec<_> = self.leases.iter().filter(|(_, lease)| **lease == Lease::Held).map(|(of, _)| *of).collect();
         // Both have as many as the other, or one less.
         let spare = held.len().saturating_sub(holds.into()) / 2;
@@ -153,41 +153,41 @@ impl Group {
         }
     }
 
-    pub(super) fn advance(&mut self, cx: &mut GroupSurroundings<'_>) {
+    pub(super) fn advance(&mut self, cx: &mut GroupContext<'_>) {
         self.yielded.retain(|_, until_ms| cx.now_ms < *until_ms);
         if matches!(self.step, Step::Waiting { until_ms } if until_ms <= cx.now_ms) {
-            self.step = Step::Resting;
+            self.step = Step::Idle;
         }
-        if self.here.is_empty() || cx.now_ms < self.look_at_ms || !matches!(self.step, Step::Resting) {
+        if self.here.is_empty() || cx.now_ms < self.check_at_ms || !matches!(self.step, Step::Idle) {
             return;
         }
-        self.ask_for_more(cx);
+        self.request_partitions(cx);
         self.seen = None;
     }
 
     /// Asks the node that delivers most, if this one delivers less than its share.
-    fn ask_for_more(&mut self, cx: &mut GroupSurroundings<'_>) {
-        self.look_at_ms = cx.now_ms + LOOK_MS;
+    fn request_partitions(&mut self, cx: &mut GroupContext<'_>) {
+        self.check_at_ms = cx.now_ms + LOOK_MS;
         let Some((_, record)) = &self.seen else { return };
         let mut held = BTreeMap::from([(cx.me, 0u8)]);
         for holder in record.holders.iter().flatten() {
             *held.entry(*holder).or_default() += 1;
             if *holder != cx.me && !cx.nodes.is_known(*holder) {
-                cx.out.ask(Purpose::Look(*holder), Operation::Get(Key::Node(*holder)));
+                cx.out.ask(Purpose::NodeCheck(*holder), Operation::Get(Key::Node(*holder)));
             }
         }
         let holds = held[&cx.me];
         if let Some((most, count)) = held.iter().max_by_key(|(_, count)| **count)
             && holds + 1 < *count
         {
-            self.look_at_ms = cx.now_ms + ASK_MS;
+            self.check_at_ms = cx.now_ms + ASK_MS;
             let kind = GroupMessageKind::Ask { holds };
             cx.out.send_bytes(*most, GroupMessage { from: cx.me, group: self.key, kind }.encode());
         }
     }
 
-    pub(super) fn answer(&mut self, id: OperationId, answer: &Answer, cx: &mut GroupSurroundings<'_>) {
-        match (std::mem::replace(&mut self.step, Step::Resting), answer) {
+    pub(super) fn answer(&mut self, id: OperationId, answer: &Answer, cx: &mut GroupContext<'_>) {
+        match (std::mem::replace(&mut self.step, Step::Idle), answer) {
             (Step::Reading(op), Answer::Got(found)) if op == id => match found {
                 _ if self.is_outdated(found.as_ref().map(|(revision, _)| *revision), cx) => self.wait(cx),
                 None => self.read(None, ShareRecord::new(&self.share, cx.position), cx),
@@ -201,12 +201,12 @@ impl Group {
             },
             (Step::Writing(op, record, _), Answer::Put(revision)) if op == id => {
                 self.newest = Some(*revision);
-                self.saw(Some(*revision), *record, cx);
+                self.observe(Some(*revision), *record, cx);
             }
             // Whether it was written, the record says.
             (Step::Writing(op, _, expected), answer) if op == id => {
                 if *answer == Answer::Unknown {
-                    self.doubt = Some(expected);
+                    self.unconfirmed_revision = Some(expected);
                 }
                 self.seen = None;
             }
@@ -215,16 +215,16 @@ impl Group {
         }
     }
 
-    fn wait(&mut self, cx: &GroupSurroundings<'_>) {
+    fn wait(&mut self, cx: &GroupContext<'_>) {
         self.seen = None;
-        self.step = Step::Waiting { until_ms: cx.now_ms + cx.settings.ask_again_ms };
+        self.step = Step::Waiting { until_ms: cx.now_ms + cx.settings.retry_ms };
     }
 
     /// Whether the store knew a later revision before, and may still have it.
-    fn is_outdated(&mut self, revision: Option<Revision>, cx: &GroupSurroundings<'_>) -> bool {
+    fn is_outdated(&mut self, revision: Option<Revision>, cx: &GroupContext<'_>) -> bool {
         if revision < self.newest && !is(Mutant::GroupsGoBack) {
             let since_ms = *self.older_since_ms.get_or_insert(cx.now_ms);
-            if cx.now_ms < since_ms + cx.settings.doubt_ms {
+            if cx.now_ms < since_ms + cx.settings.confirm_gone_ms {
                 return true;
             }
         }
@@ -233,23 +233,23 @@ impl Group {
     }
 
     /// The store is said to have this record. If it gives this node partitions that it does not deliver, a write has to show first that it holds.
-    fn read(&mut self, revision: Option<Revision>, record: ShareRecord, cx: &mut GroupSurroundings<'_>) {
+    fn read(&mut self, revision: Option<Revision>, record: ShareRecord, cx: &mut GroupContext<'_>) {
         let is_new = |partition: Partition| {
             record.holder(partition) == Some(cx.me)
                 && !self.leases.contains_key(&partition)
                 && !self.is_overdue(partition)
         };
         if Partition::all().any(is_new) && !is(Mutant::LeasesAsRead) {
-            self.doubt = Some(revision);
+            self.unconfirmed_revision = Some(revision);
             self.seen = Some((revision, record));
         } else {
-            self.saw(revision, record, cx);
+            self.observe(revision, record, cx);
         }
     }
 
     /// The record says this: the engine is told what follows.
-    fn saw(&mut self, revision: Option<Revision>, record: ShareRecord, cx: &mut GroupSurroundings<'_>) {
-        self.tell_joined(&record, cx);
+    fn observe(&mut self, revision: Option<Revision>, record: ShareRecord, cx: &mut GroupContext<'_>) {
+        self.notify_joined(&record, cx);
         self.parting.retain(|client, epoch| record.members.get(client).is_some_and(|known| known <= epoch));
         let mut is_free_again = false;
         for partition in Partition::all() {
@@ -280,7 +280,7 @@ impl Group {
         if is_free_again {
             let others: BTreeSet<_> = record.holders.iter().flatten().filter(|holder| **holder != cx.me).collect();
             for other in others.into_iter().chain(&self.asked_by.take()) {
-                let look = GroupMessage { from: cx.me, group: self.key, kind: GroupMessageKind::Look };
+                let look = GroupMessage { from: cx.me, group: self.key, kind: GroupMessageKind::Unassigned };
                 cx.out.send_bytes(*other, look.encode());
             }
         }
@@ -292,7 +292,7 @@ impl Group {
     }
 
     /// A member that stands in the record by its own epoch can be removed by this node alone.
-    fn tell_joined(&mut self, record: &ShareRecord, cx: &mut GroupSurroundings<'_>) {
+    fn notify_joined(&mut self, record: &ShareRecord, cx: &mut GroupContext<'_>) {
         for (client, epoch) in &self.here {
             let is_there = record.members.get(client) == Some(epoch) && !self.parting.contains_key(client);
             if is_there && self.joining.remove(client) {
@@ -301,7 +301,7 @@ impl Group {
         }
     }
 
-    fn refuse(&mut self, clients: &BTreeSet<ClientKey>, why: Refusal, cx: &mut GroupSurroundings<'_>) {
+    fn refuse(&mut self, clients: &BTreeSet<ClientKey>, why: Refusal, cx: &mut GroupContext<'_>) {
         for client in clients {
             self.leave(*client);
             cx.out.decide(Decision::NotJoined { client: *client, group: self.key, why });
@@ -309,8 +309,8 @@ impl Group {
     }
 
     /// Reads the record, or writes what is to be changed in it, if nothing is under way.
-    pub(super) fn go_on(&mut self, cx: &mut GroupSurroundings<'_>) {
-        if !matches!(self.step, Step::Resting) || self.is_idle(cx.me) {
+    pub(super) fn proceed(&mut self, cx: &mut GroupContext<'_>) {
+        if !matches!(self.step, Step::Idle) || self.is_idle(cx.me) {
             return;
         }
         let key = Key::Group(self.key);
@@ -318,7 +318,7 @@ impl Group {
             self.step = Step::Reading(cx.out.ask(Purpose::Group(self.key), Operation::Get(key)));
             return;
         };
-        self.tell_joined(&seen, cx);
+        self.notify_joined(&seen, cx);
         self.recall(cx);
         let wanted = self.wanted(&seen, cx);
         let is_left_out =
@@ -326,8 +326,8 @@ impl Group {
         let left_out = self.joining.iter().filter(is_left_out).copied().collect();
         self.refuse(&left_out, Refusal::TooMany, cx);
         // Whatever is written keeps a late write of this node from coming after all.
-        self.doubt = self.doubt.filter(|expected| *expected == revision);
-        if wanted == seen && self.doubt.is_none() {
+        self.unconfirmed_revision = self.unconfirmed_revision.filter(|expected| *expected == revision);
+        if wanted == seen && self.unconfirmed_revision.is_none() {
             self.seen = Some((revision, seen));
             return;
         }
@@ -336,7 +336,7 @@ impl Group {
     }
 
     /// Asks the engine for what this node is not to deliver any more.
-    fn recall(&mut self, cx: &mut GroupSurroundings<'_>) {
+    fn recall(&mut self, cx: &mut GroupContext<'_>) {
         let is_over = self.here.is_empty() && !is(Mutant::KeepsLeases);
         for (partition, lease) in &mut self.leases {
             if *lease == Lease::Held && (is_over || self.yielded.contains_key(partition)) {
@@ -347,7 +347,7 @@ impl Group {
     }
 
     /// The record as it should be.
-    fn wanted(&self, seen: &ShareRecord, cx: &GroupSurroundings<'_>) -> ShareRecord {
+    fn wanted(&self, seen: &ShareRecord, cx: &GroupContext<'_>) -> ShareRecord {
         let mut record = seen.clone();
         let begins_anew = record.members.is_empty() && !self.here.is_empty();
         if begins_anew {
@@ -389,9 +389,11 @@ impl Group {
 
     /// Whether this node has nothing to do with the group any more.
     pub(super) fn is_idle(&self, me: Incarnation) -> bool {
-        let holds = self.seen.as_ref().is_some_and(|(_, record)| record.held_by(me).next().is_some());
-        let is_done =
-            self.parting.is_empty() && self.leases.is_empty() && self.overdue.is_empty() && self.doubt.is_none();
-        self.here.is_empty() && is_done && !holds && matches!(self.step, Step::Resting | Step::Waiting { .. })
+        let holds = self.seen.as_ref().is_some_and(|(_, record)| record.partitions_of(me).next().is_some());
+        let is_done = self.parting.is_empty()
+            && self.leases.is_empty()
+            && self.overdue.is_empty()
+            && self.unconfirmed_revision.is_none();
+        self.here.is_empty() && is_done && !holds && matches!(self.step, Step::Idle | Step::Waiting { .. })
     }
 }

@@ -7,7 +7,7 @@ use crate::names::{GroupKey, Incarnation};
 use crate::record::VERSION;
 
 const ASK: u8 = 16;
-const LOOK: u8 = 17;
+const UNASSIGNED: u8 = 17;
 
 /// A message from node to node. It may be lost, late or doubled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,14 +22,14 @@ pub(crate) enum GroupMessageKind {
     /// The sender has members and delivers so many partitions; the receiver delivers more.
     Ask { holds: u8 },
     /// There are partitions that nobody delivers.
-    Look,
+    Unassigned,
 }
 
 impl GroupMessage {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let (kind, holds) = match self.kind {
             GroupMessageKind::Ask { holds } => (ASK, holds),
-            GroupMessageKind::Look => (LOOK, 0),
+            GroupMessageKind::Unassigned => (UNASSIGNED, 0),
         };
         let mut writer = Writer::default();
         writer.u8(VERSION).u8(kind).u64(self.from.0.get());
@@ -48,7 +48,7 @@ impl GroupMessage {
         let group = GroupKey(u128::from_le_bytes(reader.bytes(16)?.try_into().ok()?));
         let kind = match (kind, reader.u8()?) {
             (ASK, holds) => GroupMessageKind::Ask { holds },
-            (LOOK, 0) => GroupMessageKind::Look,
+            (UNASSIGNED, 0) => GroupMessageKind::Unassigned,
             _ => return None,
         };
         reader.is_at_end().then_some(GroupMessage { from, group, kind })
@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn what_was_written_is_read_and_nothing_else() {
         let from = Incarnation(NonZeroU64::new(1).expect("not 0"));
-        for kind in [GroupMessageKind::Ask { holds: 3 }, GroupMessageKind::Look] {
+        for kind in [GroupMessageKind::Ask { holds: 3 }, GroupMessageKind::Unassigned] {
             let message = GroupMessage { from, group: GroupKey(2), kind };
             let bytes = message.encode();
             assert_eq!(GroupMessage::decode(&bytes), Some(message));
@@ -80,6 +80,6 @@ mod tests {
         let group = 2_u128.to_le_bytes();
         let expected = |kind: u8, holds: u8| [&[1, kind, 1, 0, 0, 0, 0, 0, 0, 0][..], &group, &[holds]].concat();
         assert_eq!(bytes(GroupMessageKind::Ask { holds: 3 }), expected(16, 3));
-        assert_eq!(bytes(GroupMessageKind::Look), expected(17, 0));
+        assert_eq!(bytes(GroupMessageKind::Unassigned), expected(17, 0));
     }
 }

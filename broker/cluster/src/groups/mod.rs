@@ -4,8 +4,8 @@
 //! its share asks the one who delivers most.
 
 mod group;
+mod health_check;
 mod message;
-mod patrol;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,9 +17,9 @@ use crate::record::Place;
 use crate::settings::Settings;
 
 use group::Group;
+pub(crate) use health_check::HealthCheck;
+pub use health_check::HealthCheckStatus;
 pub(crate) use message::{GroupMessage, GroupMessageKind};
-pub(crate) use patrol::Patrol;
-pub use patrol::PatrolStatus;
 
 /// A node that has members looks so often whether there is something to deliver for it, in milliseconds.
 pub(crate) const LOOK_MS: u64 = 5000;
@@ -29,7 +29,7 @@ pub(crate) const ASK_MS: u64 = 1000;
 pub(crate) const YIELD_MS: u64 = 3000;
 
 /// What groups need of the node.
-pub(crate) struct GroupSurroundings<'a> {
+pub(crate) struct GroupContext<'a> {
     pub(crate) me: Incarnation,
     pub(crate) now_ms: u64,
     /// Whether it may take partitions that nobody delivers.
@@ -55,17 +55,17 @@ impl Groups {
         share: &str,
         client: ClientKey,
         epoch: u64,
-        cx: &mut GroupSurroundings<'_>,
+        cx: &mut GroupContext<'_>,
     ) {
         self.group(key, share).join(client, epoch);
-        self.go_on(key, cx);
+        self.proceed(key, cx);
     }
 
     /// A member is on this node no more.
-    pub(crate) fn leave(&mut self, key: GroupKey, client: ClientKey, cx: &mut GroupSurroundings<'_>) {
+    pub(crate) fn leave(&mut self, key: GroupKey, client: ClientKey, cx: &mut GroupContext<'_>) {
         if let Some(group) = self.groups.get_mut(&key) {
             group.leave(client);
-            self.go_on(key, cx);
+            self.proceed(key, cx);
         }
     }
 
@@ -76,10 +76,10 @@ impl Groups {
         share: &str,
         client: ClientKey,
         epoch: u64,
-        cx: &mut GroupSurroundings<'_>,
+        cx: &mut GroupContext<'_>,
     ) {
         self.group(key, share).part(client, epoch);
-        self.go_on(key, cx);
+        self.proceed(key, cx);
     }
 
     /// A session has ended that was a member by this epoch, or by an earlier one.
@@ -89,10 +89,10 @@ impl Groups {
         share: &str,
         client: ClientKey,
         epoch: u64,
-        cx: &mut GroupSurroundings<'_>,
+        cx: &mut GroupContext<'_>,
     ) {
         self.group(key, share).forget(client, epoch);
-        self.go_on(key, cx);
+        self.proceed(key, cx);
     }
 
     /// A group that has something to do with this node from now on.
@@ -115,11 +115,11 @@ impl Groups {
         &mut self,
         key: GroupKey,
         progress: Vec<(Partition, Place, Vec<Place>)>,
-        cx: &mut GroupSurroundings<'_>,
+        cx: &mut GroupContext<'_>,
     ) {
         if let Some(group) = self.groups.get_mut(&key) {
             group.checkpoint(progress);
-            self.go_on(key, cx);
+            self.proceed(key, cx);
         }
     }
 
@@ -130,37 +130,37 @@ impl Groups {
         partition: Partition,
         next: Place,
         open: BTreeSet<Place>,
-        cx: &mut GroupSurroundings<'_>,
+        cx: &mut GroupContext<'_>,
     ) {
         if let Some(group) = self.groups.get_mut(&key) {
             group.returned(partition, next, open);
-            self.go_on(key, cx);
+            self.proceed(key, cx);
         }
     }
 
-    pub(crate) fn advance(&mut self, cx: &mut GroupSurroundings<'_>) {
+    pub(crate) fn advance(&mut self, cx: &mut GroupContext<'_>) {
         for key in self.groups.keys().copied().collect::<Vec<_>>() {
             if let Some(group) = self.groups.get_mut(&key) {
                 group.advance(cx);
             }
-            self.go_on(key, cx);
+            self.proceed(key, cx);
         }
     }
 
-    pub(crate) fn answer(&mut self, key: GroupKey, id: OperationId, answer: &Answer, cx: &mut GroupSurroundings<'_>) {
+    pub(crate) fn answer(&mut self, key: GroupKey, id: OperationId, answer: &Answer, cx: &mut GroupContext<'_>) {
         if let Some(group) = self.groups.get_mut(&key) {
             group.answer(id, answer, cx);
-            self.go_on(key, cx);
+            self.proceed(key, cx);
         }
     }
 
-    pub(crate) fn heard(&mut self, message: GroupMessage, cx: &mut GroupSurroundings<'_>) {
+    pub(crate) fn receive_peer(&mut self, message: GroupMessage, cx: &mut GroupContext<'_>) {
         if let Some(group) = self.groups.get_mut(&message.group) {
             match message.kind {
                 GroupMessageKind::Ask { holds } => group.asked(message.from, holds, cx),
-                GroupMessageKind::Look => group.look(),
+                GroupMessageKind::Unassigned => group.reread(),
             }
-            self.go_on(message.group, cx);
+            self.proceed(message.group, cx);
         }
     }
 
@@ -169,9 +169,9 @@ impl Groups {
         self.groups.len()
     }
 
-    fn go_on(&mut self, key: GroupKey, cx: &mut GroupSurroundings<'_>) {
+    fn proceed(&mut self, key: GroupKey, cx: &mut GroupContext<'_>) {
         if let Some(group) = self.groups.get_mut(&key) {
-            group.go_on(cx);
+            group.proceed(cx);
             if group.is_idle(cx.me) {
                 self.groups.remove(&key);
             }

@@ -6,7 +6,7 @@
 mod patterns;
 mod probe;
 mod siblings;
-mod spread;
+mod sync;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,13 +15,13 @@ use crate::subject::{DIGESTS, patterns_of};
 use patterns::Patterns;
 pub(crate) use probe::ProbeMessage;
 use siblings::Siblings;
-pub(crate) use spread::{Spread, SpreadSurroundings};
+pub(crate) use sync::{InterestSync, InterestSyncContext};
 
 /// Patterns with one parent level that each have another token behind it. From more on, one stands for all of them.
 pub const SIBLINGS_MAX: usize = 256;
 
 /// Siblings are looked for when there are more patterns by this part than when that was done last.
-const LOOKED_FOR_PART: usize = 8;
+const SIBLING_CHECK_FRACTION: usize = 8;
 
 /// A node that would listen to more patterns listens to their first two levels; if these are more, to one level; and if these are, to everything.
 pub const PATTERNS_MAX: usize = 20_000;
@@ -43,9 +43,9 @@ const DEPTHS: [Depth; 4] = [Depth::All, Depth::Two, Depth::One, Depth::None];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// Bring what matches this pattern.
-    Listen(String),
+    AddInterest(String),
     /// Bring it no more.
-    Unlisten(String),
+    RemoveInterest(String),
 }
 
 /// To what a node listens.
@@ -55,7 +55,7 @@ pub struct Interest {
     patterns: BTreeMap<Box<str>, u32>,
     siblings: Siblings,
     /// How many patterns there were when siblings were looked for.
-    looked_at: usize,
+    last_check: usize,
     /// Patterns of the filters, widened and cut to each depth, and how many of them become each.
     wanted: [BTreeMap<String, u64>; DEPTHS.len()],
     depth: Depth,
@@ -85,7 +85,7 @@ impl Interest {
         Interest {
             patterns: BTreeMap::new(),
             siblings: Siblings::default(),
-            looked_at: 0,
+            last_check: 0,
             wanted: Default::default(),
             depth: Depth::All,
             told: BTreeSet::new(),
@@ -166,7 +166,7 @@ impl Interest {
 
     /// Whether it listens to more than is wanted.
     pub fn is_coarse(&self) -> bool {
-        self.depth != Depth::All || self.siblings.are_wide()
+        self.depth != Depth::All || self.siblings.have_wildcard()
     }
 
     fn want(&mut self, pattern: &str, changes: &mut Vec<Change>) {
@@ -187,7 +187,7 @@ impl Interest {
             if depth == self.depth {
                 self.leaving.remove(&pattern);
                 if self.told.insert(pattern.clone()) {
-                    changes.push(Change::Listen(pattern));
+                    changes.push(Change::AddInterest(pattern));
                 }
             }
         }
@@ -220,21 +220,21 @@ impl Interest {
             // What is awaited may be for messages that only this pattern brings so far.
             self.leaving.insert(pattern);
         } else {
-            self.unlisten(pattern, changes);
+            self.remove_interest(pattern, changes);
         }
     }
 
     /// Looks for siblings once there are so many more patterns than when that was done last, or half as many. Says whether others are to be
     /// listened to now.
-    fn look_for_siblings(&mut self) -> bool {
-        let (count, before) = (self.patterns.len(), self.looked_at.max(self.siblings_max));
+    fn find_siblings(&mut self) -> bool {
+        let (count, before) = (self.patterns.len(), self.last_check.max(self.siblings_max));
         // What each takes that is listened to for itself is many times what a look at it does.
-        let has_grown = count > before.saturating_add(before / LOOKED_FOR_PART);
-        let has_shrunk = self.siblings.are_wide() && count < before / 2;
+        let has_grown = count > before.saturating_add(before / SIBLING_CHECK_FRACTION);
+        let has_shrunk = self.siblings.have_wildcard() && count < before / 2;
         if !has_grown && !has_shrunk {
             return false;
         }
-        self.looked_at = count;
+        self.last_check = count;
         let siblings = Siblings::of(self.patterns.keys().map(|pattern| &**pattern), self.siblings_max);
         if siblings == self.siblings {
             return false;
@@ -251,7 +251,7 @@ impl Interest {
 
     /// Changes the depth if there are too many patterns, or so few that longer ones will do.
     fn settle(&mut self, changes: &mut Vec<Change>) {
-        let are_others = self.look_for_siblings();
+        let are_others = self.find_siblings();
         let is_too_much = |depth: &Depth, max| self.wanted[*depth as usize].len() > max && *depth != Depth::None;
         let finest = |max| DEPTHS.into_iter().find(|depth| !is_too_much(depth, max)).unwrap_or(Depth::None);
         let depth = match is_too_much(&self.depth, self.max) {
@@ -266,7 +266,7 @@ impl Interest {
         self.leaving = self.told.iter().filter(|pattern| !wanted.contains_key(*pattern)).cloned().collect();
         self.awaited = wanted.keys().filter(|pattern| !self.confirmed.contains(pattern)).cloned().collect();
         for pattern in wanted.keys().filter(|pattern| !self.told.contains(*pattern)) {
-            changes.push(Change::Listen(pattern.clone()));
+            changes.push(Change::AddInterest(pattern.clone()));
         }
         self.told.extend(wanted.keys().cloned());
         self.leave(changes);
@@ -276,15 +276,15 @@ impl Interest {
     fn leave(&mut self, changes: &mut Vec<Change>) {
         if self.awaited.is_empty() || is(Mutant::UnlistensFirst) {
             for pattern in std::mem::take(&mut self.leaving) {
-                self.unlisten(pattern, changes);
+                self.remove_interest(pattern, changes);
             }
         }
     }
 
-    fn unlisten(&mut self, pattern: String, changes: &mut Vec<Change>) {
+    fn remove_interest(&mut self, pattern: String, changes: &mut Vec<Change>) {
         self.told.remove(&pattern);
         self.confirmed.remove(&pattern);
-        changes.push(Change::Unlisten(pattern));
+        changes.push(Change::RemoveInterest(pattern));
     }
 }
 

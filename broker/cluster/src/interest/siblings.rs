@@ -51,7 +51,7 @@ impl Siblings {
         }
     }
 
-    pub(super) fn are_wide(&self) -> bool {
+    pub(super) fn have_wildcard(&self) -> bool {
         !self.wide.is_empty()
     }
 

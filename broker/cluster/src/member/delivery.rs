@@ -1,20 +1,20 @@
-//! What a node does for delivery: the log for its shards, groups of shared subscriptions, and what it listens to on the bus.
+//! MessageSource a node does for delivery: the log for its shards, groups of shared subscriptions, and what it listens to on the bus.
 
 use crate::delivery::{DeliveryCounters, ReadRequest};
-use crate::groups::{GroupSurroundings, Groups, Patrol};
-use crate::interest::{Change, Spread, SpreadSurroundings};
+use crate::groups::{GroupContext, Groups, HealthCheck};
+use crate::interest::{Change, InterestSync, InterestSyncContext};
 use crate::names::{ClientKey, GroupKey, Partition};
 use crate::operation::Sequence;
 use crate::record::Place;
-use crate::sessions::Ended;
+use crate::sessions::EndedSession;
 
 use super::Member;
 
 impl Member {
     /// A shard has taken what has arrived of a partition, up to a sequence: more may come.
-    pub fn took(&mut self, now_ms: u64, shard: usize, partition: Partition, until: Sequence) {
+    pub fn mark_received(&mut self, now_ms: u64, shard: usize, partition: Partition, until: Sequence) {
         if !self.is_over {
-            self.log.took(now_ms, shard, partition, until, &self.settings, &mut self.out);
+            self.log.mark_received(now_ms, shard, partition, until, &self.settings, &mut self.out);
         }
     }
 
@@ -61,7 +61,7 @@ impl Member {
     }
 
     /// A connected client of this node has subscribed to a filter, whose share is not part of it. Each one is counted.
-    pub fn listen(&mut self, now_ms: u64, filter: &str) {
+    pub fn add_interest(&mut self, now_ms: u64, filter: &str) {
         if !self.is_over {
             let changes = self.interest.add(filter);
             self.change_interest(now_ms, changes);
@@ -69,7 +69,7 @@ impl Member {
     }
 
     /// A connected client of this node does not subscribe to a filter any more.
-    pub fn unlisten(&mut self, now_ms: u64, filter: &str) {
+    pub fn remove_interest(&mut self, now_ms: u64, filter: &str) {
         if !self.is_over {
             let changes = self.interest.remove(filter);
             self.change_interest(now_ms, changes);
@@ -80,36 +80,40 @@ impl Member {
     pub fn listening(&mut self, now_ms: u64, pattern: &str) {
         if !self.is_over {
             let changes = self.interest.confirm(pattern);
-            self.with_spread(now_ms, |spread, _| spread.confirm(pattern));
+            self.with_interest_sync(now_ms, |interest_sync, _| interest_sync.confirm(pattern));
             self.change_interest(now_ms, changes);
         }
     }
 
-    /// A client waits until what is listened to is known to the other nodes. The answer is `Spread` with this ticket.
-    pub fn spread(&mut self, now_ms: u64, ticket: u64) {
-        self.with_spread(now_ms, |spread, cx| spread.ask(ticket, cx));
+    /// A client waits until what is listened to is known to the other nodes. The answer is `InterestSync` with this ticket.
+    pub fn sync_interest(&mut self, now_ms: u64, ticket: u64) {
+        self.with_interest_sync(now_ms, |interest_sync, cx| interest_sync.ask(ticket, cx));
     }
 
     /// The connection to the bus has been made again, perhaps to another of its servers. That has been told of all patterns.
     pub fn reconnected(&mut self, now_ms: u64) {
-        self.with_spread(now_ms, |spread, cx| spread.begin_anew(std::iter::empty(), cx));
+        self.with_interest_sync(now_ms, |interest_sync, cx| interest_sync.restart_sync(std::iter::empty(), cx));
     }
 
     /// There is another connection to the bus, and [`listening`](Self::listening) comes again for each pattern.
-    pub fn listens_anew(&mut self, now_ms: u64) {
+    pub fn resubscribe_interest(&mut self, now_ms: u64) {
         let patterns: Vec<_> = self.interest.told().map(str::to_owned).collect();
-        self.with_spread(now_ms, |spread, cx| spread.begin_anew(patterns.into_iter(), cx));
+        self.with_interest_sync(now_ms, |interest_sync, cx| interest_sync.restart_sync(patterns.into_iter(), cx));
     }
 
     fn change_interest(&mut self, now_ms: u64, changes: Vec<Change>) {
-        self.with_spread(now_ms, |spread, cx| spread.change(&changes, cx));
+        self.with_interest_sync(now_ms, |interest_sync, cx| interest_sync.change(&changes, cx));
         self.out.change_interest(changes);
     }
 
-    pub(super) fn with_spread(&mut self, now_ms: u64, act: impl FnOnce(&mut Spread, &mut SpreadSurroundings<'_>)) {
+    pub(super) fn with_interest_sync(
+        &mut self,
+        now_ms: u64,
+        act: impl FnOnce(&mut InterestSync, &mut InterestSyncContext<'_>),
+    ) {
         if !self.is_over {
-            let Member { me, settings, nodes, spread, out, .. } = self;
-            act(spread, &mut SpreadSurroundings { me: *me, now_ms, settings, nodes, out });
+            let Member { me, settings, nodes, interest_sync, out, .. } = self;
+            act(interest_sync, &mut InterestSyncContext { me: *me, now_ms, settings, nodes, out });
         }
     }
 
@@ -123,19 +127,19 @@ impl Member {
         (self.interest.len(), self.interest.is_coarse())
     }
 
-    /// What delivery has done so far.
+    /// MessageSource delivery has done so far.
     pub fn delivery_counters(&self) -> DeliveryCounters {
         self.log.counters
     }
 
-    pub(super) fn with_groups(&mut self, now_ms: u64, act: impl FnOnce(&mut Groups, &mut GroupSurroundings<'_>)) {
-        self.with_patrol(now_ms, |_, groups, cx| act(groups, cx));
+    pub(super) fn with_groups(&mut self, now_ms: u64, act: impl FnOnce(&mut Groups, &mut GroupContext<'_>)) {
+        self.with_health_check(now_ms, |_, groups, cx| act(groups, cx));
     }
 
-    pub(super) fn with_patrol(
+    pub(super) fn with_health_check(
         &mut self,
         now_ms: u64,
-        act: impl FnOnce(&mut Patrol, &mut Groups, &mut GroupSurroundings<'_>),
+        act: impl FnOnce(&mut HealthCheck, &mut Groups, &mut GroupContext<'_>),
     ) {
         if self.is_over || self.drain.is_retiring {
             return;
@@ -143,13 +147,13 @@ impl Member {
         let position = self.log.position();
         // A node that is to end takes on nothing more.
         let takes_more = self.is_serving && !self.drain.is_draining();
-        let Member { me, settings, nodes, groups, patrol, out, .. } = self;
-        act(patrol, groups, &mut GroupSurroundings { me: *me, now_ms, takes_more, settings, position, nodes, out });
+        let Member { me, settings, nodes, groups, health_check, out, .. } = self;
+        act(health_check, groups, &mut GroupContext { me: *me, now_ms, takes_more, settings, position, nodes, out });
     }
 
     /// Sessions that began anew are no members of what they had before. The node that wrote the claim has read that.
     pub(super) fn forget_members(&mut self, now_ms: u64) {
-        for Ended { client, by, state } in self.sessions.take_ended() {
+        for EndedSession { client, by, state } in self.sessions.take_ended() {
             for share in self.settings.shares_of.named(&state) {
                 let group = self.seed.group(&share);
                 let epoch = by.0.saturating_sub(1);

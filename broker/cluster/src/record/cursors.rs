@@ -62,7 +62,7 @@ impl Cursors {
     }
 
     /// Cursors with these open messages, which are all before `next`, and no more than [`OPEN_MAX`].
-    pub(crate) fn with_open(
+    pub(crate) fn with_open_messages(
         next: [Place; PARTITIONS as usize],
         open: impl Iterator<Item = (Partition, Place)>,
     ) -> Cursors {
@@ -91,7 +91,7 @@ impl Cursors {
 
     /// The message at a place goes to the client. Gives `false`, and changes nothing, if it has been looked at before, or if too many are
     /// open.
-    pub fn hand_out(&mut self, partition: Partition, place: Place) -> bool {
+    pub fn mark_delivered(&mut self, partition: Partition, place: Place) -> bool {
         let has_room = self.open_count() < OPEN_MAX;
         let cursor = &mut self.cursors[partition.index()];
         if place < cursor.next || !has_room {

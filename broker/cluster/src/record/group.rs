@@ -30,7 +30,7 @@ pub enum Body {
         /// Each as its publisher's node has written it.
         messages: Vec<Vec<u8>>,
         /// Which of them are to be retained.
-        keeps: Vec<Keeps>,
+        to_retain: Vec<RetainEntry>,
     },
     /// The node is dead: no group of that life follows.
     Fence,
@@ -38,7 +38,7 @@ pub enum Body {
 
 /// A message of a group that its topic is to retain.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Keeps {
+pub struct RetainEntry {
     /// Which message of the group, from 0.
     pub index: u32,
     /// How it is kept.
@@ -47,10 +47,10 @@ pub struct Keeps {
     pub topic: String,
 }
 
-impl std::fmt::Debug for Keeps {
+impl std::fmt::Debug for RetainEntry {
     /// Without the topic.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Keeps({}, {:?})", self.index, self.retain)
+        write!(f, "RetainEntry({}, {:?})", self.index, self.retain)
     }
 }
 
@@ -60,12 +60,12 @@ impl Group {
         let mut writer = Writer::default();
         writer.u8(VERSION);
         match &self.body {
-            Body::Messages { messages, keeps } => {
+            Body::Messages { messages, to_retain } => {
                 self.write_head(MESSAGES, &mut writer);
-                writer.u32(keeps.len() as u32);
-                for keeps in keeps {
-                    keeps.retain.write(writer.u32(keeps.index));
-                    writer.block(keeps.topic.as_bytes());
+                writer.u32(to_retain.len() as u32);
+                for to_retain in to_retain {
+                    to_retain.retain.write(writer.u32(to_retain.index));
+                    writer.block(to_retain.topic.as_bytes());
                 }
                 writer.u32(messages.len() as u32);
                 messages.iter().for_each(|message| {
@@ -86,12 +86,12 @@ impl Group {
             let (kind, _number, _ordinal, _unsettled) = (reader.u8()?, reader.u64()?, reader.u64()?, reader.u64()?);
             match kind {
                 MESSAGES => {
-                    let (keeps, count) = (read_keeps(reader)?, reader.u32()?);
+                    let (to_retain, count) = (read_retain_entries(reader)?, reader.u32()?);
                     let at = bytes.len() - reader.left();
                     for _ in 0..count {
                         reader.block()?;
                     }
-                    are_of(&keeps, count).then_some((count, at))
+                    are_of(&to_retain, count).then_some((count, at))
                 }
                 FENCE => Some((0, bytes.len())),
                 _ => None,
@@ -114,14 +114,14 @@ impl Group {
             let unsettled = Some(Sequence(reader.u64()?)).filter(|sequence| sequence.0 > 0);
             let body = match kind {
                 MESSAGES => {
-                    let keeps = read_keeps(reader)?;
+                    let to_retain = read_retain_entries(reader)?;
                     let count = reader.u32()?;
                     let messages =
                         (0..count).map(|_| reader.block().map(<[u8]>::to_vec)).collect::<Option<Vec<_>>>()?;
-                    if !are_of(&keeps, count) {
+                    if !are_of(&to_retain, count) {
                         return None;
                     }
-                    Body::Messages { messages, keeps }
+                    Body::Messages { messages, to_retain }
                 }
                 FENCE => Body::Fence,
                 _ => return None,
@@ -132,16 +132,16 @@ impl Group {
 }
 
 /// Which messages are to be retained.
-fn read_keeps(reader: &mut Reader<'_>) -> Option<Vec<Keeps>> {
+fn read_retain_entries(reader: &mut Reader<'_>) -> Option<Vec<RetainEntry>> {
     (0..reader.u32()?)
         .map(|_| {
             let (index, retain) = (reader.u32()?, Retain::read(reader)?);
-            Some(Keeps { index, retain, topic: reader.text()?.to_owned() })
+            Some(RetainEntry { index, retain, topic: reader.text()?.to_owned() })
         })
         .collect()
 }
 
 /// Whether there are enough messages for that.
-fn are_of(keeps: &[Keeps], messages: u32) -> bool {
-    keeps.iter().all(|keeps| keeps.index < messages)
+fn are_of(to_retain: &[RetainEntry], messages: u32) -> bool {
+    to_retain.iter().all(|to_retain| to_retain.index < messages)
 }

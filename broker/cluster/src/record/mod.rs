@@ -14,7 +14,7 @@ use std::fmt;
 
 pub use config::{ConfigPart, ConfigRecord};
 pub use cursors::{Cursors, OPEN_MAX, Place};
-pub use group::{Body, Group, Keeps};
+pub use group::{Body, Group, RetainEntry};
 pub use message::Publisher;
 pub use node::{End, Load, NodeRecord, NodeState};
 pub use retained::{MARK_SUBJECT, Retain, RetainedRecord};

@@ -8,8 +8,8 @@ use crate::names::{Incarnation, PARTITIONS};
 use super::{RecordError, VERSION, read};
 
 const ALIVE: u8 = 1;
-const DYING: u8 = 2;
-const BURIED: u8 = 3;
+const REMOVING: u8 = 2;
+const REMOVED: u8 = 3;
 
 /// What the store knows of one life of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,14 +33,14 @@ pub enum NodeState {
         load: Load,
     },
     /// Its lease has run out, and it can never be renewed. What it has written to the log is being brought to an end.
-    Dying {
+    Removing {
         /// The node that sees to it.
         by: Incarnation,
         /// How often somebody has taken that up.
         attempt: u64,
     },
     /// Nothing of it is under way any more: its sessions may be claimed.
-    Buried {
+    Removed {
         /// How far its groups go in each partition, in order.
         ends: Box<[End; PARTITIONS as usize]>,
     },
@@ -71,9 +71,9 @@ impl NodeRecord {
         writer.u8(VERSION);
         match &self.state {
             NodeState::Alive { beat, load } => writer.u8(ALIVE).u64(*beat).u32(load.sessions).u8(load.is_closed.into()),
-            NodeState::Dying { by, attempt } => writer.u8(DYING).u64(by.0.get()).u64(*attempt),
-            NodeState::Buried { ends } => {
-                ends.iter().fold(writer.u8(BURIED), |writer, end| writer.u64(end.group).u64(end.ordinal))
+            NodeState::Removing { by, attempt } => writer.u8(REMOVING).u64(by.0.get()).u64(*attempt),
+            NodeState::Removed { ends } => {
+                ends.iter().fold(writer.u8(REMOVED), |writer, end| writer.u64(end.group).u64(end.ordinal))
             }
         };
         writer.block(self.name.as_bytes()).block(self.reference.as_bytes());
@@ -94,13 +94,15 @@ impl NodeRecord {
                     }
                     NodeState::Alive { beat, load: Load { sessions, is_closed: is_closed == 1 } }
                 }
-                DYING => NodeState::Dying { by: Incarnation(NonZeroU64::new(reader.u64()?)?), attempt: reader.u64()? },
-                BURIED => {
+                REMOVING => {
+                    NodeState::Removing { by: Incarnation(NonZeroU64::new(reader.u64()?)?), attempt: reader.u64()? }
+                }
+                REMOVED => {
                     let mut ends = Box::new([End::default(); PARTITIONS as usize]);
                     for end in ends.iter_mut() {
                         *end = End { group: reader.u64()?, ordinal: reader.u64()? };
                     }
-                    NodeState::Buried { ends }
+                    NodeState::Removed { ends }
                 }
                 _ => return None,
             };

@@ -43,7 +43,7 @@ impl ShareRecord {
     }
 
     /// The partitions that a node delivers.
-    pub fn held_by(&self, node: Incarnation) -> impl Iterator<Item = Partition> {
+    pub fn partitions_of(&self, node: Incarnation) -> impl Iterator<Item = Partition> {
         Partition::all().filter(move |partition| self.holder(*partition) == Some(node))
     }
 

@@ -13,7 +13,7 @@ fn nodes() -> Vec<NodeRecord> {
     let mut ends = Box::new([End::default(); 16]);
     ends[3] = End { group: 7, ordinal: 9 };
     let load = Load { sessions: 258, is_closed: true };
-    [NodeState::Alive { beat: 5, load }, NodeState::Dying { by: life(6), attempt: 1 }, NodeState::Buried { ends }]
+    [NodeState::Alive { beat: 5, load }, NodeState::Removing { by: life(6), attempt: 1 }, NodeState::Removed { ends }]
         .map(|state| NodeRecord { name: "a".to_owned(), reference: "b:1".to_owned(), state })
         .into()
 }
@@ -56,8 +56,8 @@ fn config() -> ConfigRecord {
 }
 
 fn groups() -> [Group; 2] {
-    let keeps = vec![Keeps { index: 2, retain: Retain::Clear, topic: "t".to_owned() }];
-    let messages = Body::Messages { messages: vec![vec![1], vec![], vec![2, 3]], keeps };
+    let to_retain = vec![RetainEntry { index: 2, retain: Retain::Clear, topic: "t".to_owned() }];
+    let messages = Body::Messages { messages: vec![vec![1], vec![], vec![2, 3]], to_retain };
     [
         Group { number: 1, ordinal: 2, unsettled: None, body: messages },
         Group { number: 3, ordinal: 4, unsettled: Some(Sequence(5)), body: Body::Fence },
@@ -106,9 +106,9 @@ fn what_was_written_is_read() {
         assert_eq!(RetainedRecord::decode(&record.encode()), Ok(record));
     }
     assert_eq!(ConfigRecord::decode(&config().encode()), Ok(config()));
-    let at_rest =
+    let detached_record =
         SessionRecord { owner: None, taken: Vec::new(), away_ms: None, will: None, due: Vec::new(), ..session() };
-    assert_eq!(SessionRecord::decode(&at_rest.encode()), Ok(at_rest));
+    assert_eq!(SessionRecord::decode(&detached_record.encode()), Ok(detached_record));
 }
 
 /// The bytes are part of the format: whoever changes them changes [`VERSION`].

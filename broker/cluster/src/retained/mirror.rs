@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 
 use crate::mutant::{Mutant, is};
 use crate::operation::{
-    Answer, Decision, Kept, Operation, OperationId, RETAINED_BATCH_MAX, RETAINED_BATCH_MAX_BYTES, RetainedChange,
-    Sequence,
+    Answer, Decision, Operation, OperationId, RETAINED_BATCH_MAX, RETAINED_BATCH_MAX_BYTES, RetainedChange,
+    RetainedEntry, Sequence,
 };
 use crate::outbox::{Outbox, Purpose};
 use crate::queue::pop_front_if;
@@ -57,9 +57,9 @@ impl Mirror {
     }
 
     /// A search begins: it may look when the copy has all that is retained now.
-    pub(crate) fn look(&mut self, ticket: u64, out: &mut Outbox) {
+    pub(crate) fn sync_retained(&mut self, ticket: u64, out: &mut Outbox) {
         if is(Mutant::LooksWithoutAsking) {
-            return out.decide(Decision::Look { ticket });
+            return out.decide(Decision::RetainedSync { ticket });
         }
         self.asks.push(ticket);
         self.ask_for_end(out);
@@ -125,7 +125,7 @@ impl Mirror {
         }
     }
 
-    fn apply(&mut self, now_ms: u64, kept: &[Kept], out: &mut Outbox) {
+    fn apply(&mut self, now_ms: u64, kept: &[RetainedEntry], out: &mut Outbox) {
         let (mut batch, mut bytes) = (Vec::new(), 0);
         for kept in kept {
             let Some(change) = self.change(now_ms, kept) else { continue };
@@ -142,7 +142,7 @@ impl Mirror {
         }
     }
 
-    fn change(&mut self, now_ms: u64, kept: &Kept) -> Option<RetainedChange> {
+    fn change(&mut self, now_ms: u64, kept: &RetainedEntry) -> Option<RetainedChange> {
         if kept.sequence <= self.position {
             return None;
         }
@@ -166,7 +166,7 @@ impl Mirror {
         let Some(whole) = self.whole else { return };
         self.is_caught_up |= self.end.is_some_and(|end| end <= whole);
         while let Some((_, ticket)) = pop_front_if(&mut self.waiting, |(end, _)| *end <= whole) {
-            out.decide(Decision::Look { ticket });
+            out.decide(Decision::RetainedSync { ticket });
         }
     }
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::lanes::Origin;
 use crate::mutant::{Mutant, is};
 use crate::names::{Incarnation, Partition, Seed};
 use crate::operation::{Answer, Operation, OperationId, Sequence};
 use crate::outbox::{Outbox, Purpose};
+use crate::producers::MessageOrigin;
 use crate::record::{Place, RecordError, Retain, RetainedRecord};
 use crate::settings::Settings;
 use crate::subject::subject_of;
@@ -15,9 +15,9 @@ use crate::subject::subject_of;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiter {
     /// The client that has published it, in a group of this partition and sequence.
-    Publisher(Origin, Partition, Sequence),
+    Publisher(MessageOrigin, Partition, Sequence),
     /// The burial of the node that has not come to it, and which attempt at that.
-    Burial(Incarnation, u64),
+    Removal(Incarnation, u64),
 }
 
 #[derive(Debug, Default)]
@@ -45,9 +45,9 @@ struct Topic {
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Writing(OperationId),
-    Looking(OperationId),
+    Verifying(OperationId),
     /// Until the lease holds again. What a node writes that has been buried meanwhile could bring back what others have cleared.
-    Resting,
+    Idle,
 }
 
 impl Writer {
@@ -109,7 +109,7 @@ impl Writer {
                 let place = topic.record.place;
                 self.done(subject, Some(place), settings, out)
             }
-            (Step::Looking(op), Answer::Last(found)) if op == id => {
+            (Step::Verifying(op), Answer::Last(found)) if op == id => {
                 match found.as_ref().map(|(sequence, value)| (*sequence, RetainedRecord::decode(value))) {
                     Some((sequence, Ok(there))) if topic.record.place <= there.place && !is(Mutant::RetainsBlindly) => {
                         topic.known = Some(sequence);
@@ -121,12 +121,12 @@ impl Writer {
                     found => topic.known = found.map(|(sequence, _)| sequence),
                 }
                 topic.step =
-                    if is_serving { write(&subject, &topic.record, topic.known, settings, out) } else { Step::Resting };
+                    if is_serving { write(&subject, &topic.record, topic.known, settings, out) } else { Step::Idle };
                 Vec::new()
             }
-            (Step::Writing(op) | Step::Looking(op), _) if op == id => {
+            (Step::Writing(op) | Step::Verifying(op), _) if op == id => {
                 self.conflicts += u64::from(*answer == Answer::Conflict);
-                topic.step = if is_serving { look(&subject, out) } else { Step::Resting };
+                topic.step = if is_serving { verify(&subject, out) } else { Step::Idle };
                 Vec::new()
             }
             _ => Vec::new(),
@@ -136,8 +136,8 @@ impl Writer {
     /// The lease holds again.
     pub(crate) fn resume(&mut self, out: &mut Outbox) {
         for (subject, topic) in &mut self.topics {
-            if matches!(topic.step, Step::Resting) {
-                topic.step = look(subject, out);
+            if matches!(topic.step, Step::Idle) {
+                topic.step = verify(subject, out);
             }
         }
     }
@@ -184,6 +184,6 @@ fn write(
     Step::Writing(out.ask(Purpose::Retained(subject), retain))
 }
 
-fn look(subject: &str, out: &mut Outbox) -> Step {
-    Step::Looking(out.ask(Purpose::Retained(subject.to_owned()), Operation::LastRetained(subject.to_owned())))
+fn verify(subject: &str, out: &mut Outbox) -> Step {
+    Step::Verifying(out.ask(Purpose::Retained(subject.to_owned()), Operation::LastRetained(subject.to_owned())))
 }

@@ -1,109 +1,109 @@
 //! Sessions that this node claims or serves. No more than one of both at a time for each client.
 
-mod adopting;
-mod asleep;
-mod claiming;
-mod inheriting;
-mod leaving;
-mod moving;
+mod claim;
+mod disconnection;
+mod dormant;
+mod inheritance;
+mod migration;
 mod service;
+mod takeover;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU16;
 
-use crate::lanes::{Keeping, Lanes, Origin, What, Withdrawn};
 use crate::names::{ClientKey, Incarnation, Key, Partition, Seed};
 use crate::nodes::Nodes;
 use crate::operation::{Answer, Decision, Operation, OperationId, Refusal, Revision};
 use crate::outbox::Outbox;
 use crate::peer_message::{PeerMessage, PeerMessageKind};
+use crate::producers::{MessageOrigin, MessageSource, PartitionProducers, RetainRequest, WithdrawnMessage};
 use crate::record::{Claim, SessionRecord};
 use crate::settings::Settings;
-use crate::wills::Terms;
+use crate::wills::DisconnectSettings;
 
-use adopting::Adopting;
-pub(crate) use adopting::Swept;
-use asleep::{Asleep, Awake};
-pub(crate) use claiming::Request;
-use claiming::{Claiming, Outcome};
-pub use moving::SessionsStatus;
-use service::{Service, Standing};
+pub(crate) use claim::ClaimRequest;
+use claim::{ClaimOutcome, PendingClaim};
+use dormant::{ActiveSession, DormantSession};
+pub use migration::SessionsStatus;
+use service::{ServiceState, SessionService};
+pub(crate) use takeover::Collected;
+use takeover::Takeover;
 
-/// What sessions need of the node.
-pub(crate) struct Surroundings<'a> {
+/// MessageSource sessions need of the node.
+pub(crate) struct SessionContext<'a> {
     pub(crate) me: Incarnation,
     pub(crate) seed: Seed,
     pub(crate) now_ms: u64,
     pub(crate) is_serving: bool,
     pub(crate) settings: &'a Settings,
     pub(crate) nodes: &'a Nodes,
-    pub(crate) lanes: &'a mut Lanes,
+    pub(crate) producers: &'a mut PartitionProducers,
     pub(crate) out: &'a mut Outbox,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
-    held: BTreeMap<ClientKey, Held>,
+    held: BTreeMap<ClientKey, SessionEntry>,
     claims: usize,
-    adoptions: usize,
+    takeovers: usize,
     last_claim: u64,
     /// When sessions are to be looked at again whose wills have a delay.
     rests: BTreeSet<(u64, ClientKey)>,
     /// Clients that have been told to go to another node, and have not gone yet.
-    moving: BTreeSet<ClientKey>,
+    migrating: BTreeSet<ClientKey>,
     /// Up to where clients have been asked to go, one after the other.
-    moved_to: Option<ClientKey>,
+    migrated_to: Option<ClientKey>,
     /// Sessions that have ended by a claim.
-    ended: Vec<Ended>,
+    ended: Vec<EndedSession>,
     /// Services that are awake, in the order in which they are looked at.
-    awake: VecDeque<Awake>,
+    active: VecDeque<ActiveSession>,
     /// When that was done last.
     now_ms: u64,
 }
 
 /// A session that began anew: this is what the one before had.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct EndedSession {
     pub(crate) client: ClientKey,
     /// The claim by which the new one began.
     pub(crate) by: Revision,
     pub(crate) state: Vec<u8>,
 }
 
-/// What a client publishes, on its way to its partition.
+/// MessageSource a client publishes, on its way to its partition.
 #[derive(Debug)]
-pub(crate) struct Publishing {
+pub(crate) struct PublishRequest {
     pub(crate) partition: Partition,
     pub(crate) ticket: u64,
-    pub(crate) heard: u64,
+    pub(crate) refusal_seen: u64,
     pub(crate) packet_id: Option<NonZeroU16>,
-    pub(crate) keeps: Option<Keeping>,
+    pub(crate) to_retain: Option<RetainRequest>,
     pub(crate) message: Vec<u8>,
 }
 
 #[derive(Debug)]
-enum Held {
-    Claiming(Box<Claiming>),
-    Adopting(Box<Adopting>),
-    Serving(Box<Service>),
-    Asleep(Asleep),
+enum SessionEntry {
+    PendingClaim(Box<PendingClaim>),
+    Takeover(Box<Takeover>),
+    Serving(Box<SessionService>),
+    DormantSession(DormantSession),
 }
 
-impl Request {
-    pub(crate) fn new(ticket: u64, client_id: &str, start: crate::Start, deadline_ms: u64) -> Request {
-        Request { ticket, client_id: client_id.to_owned(), start, deadline_ms }
+impl ClaimRequest {
+    pub(crate) fn new(ticket: u64, client_id: &str, start: crate::Start, deadline_ms: u64) -> ClaimRequest {
+        ClaimRequest { ticket, client_id: client_id.to_owned(), start, deadline_ms }
     }
 
-    fn refuse(&self, why: Refusal, cx: &mut Surroundings<'_>) {
+    fn refuse(&self, why: Refusal, cx: &mut SessionContext<'_>) {
         cx.out.decide(Decision::Refuse { ticket: self.ticket, why });
     }
 }
 
 impl Sessions {
-    pub(crate) fn claim(&mut self, key: ClientKey, request: Request, cx: &mut Surroundings<'_>) {
+    pub(crate) fn claim(&mut self, key: ClientKey, request: ClaimRequest, cx: &mut SessionContext<'_>) {
         let is_full = self.claims >= cx.settings.claims_max;
-        match self.woken(key) {
-            Some(Held::Serving(service)) => {
+        match self.activate(key) {
+            Some(SessionEntry::Serving(service)) => {
                 if let Some(earlier) = service.next.replace(request) {
                     earlier.refuse(Refusal::TakenOver, cx);
                 }
@@ -112,40 +112,40 @@ impl Sessions {
                     let claim = service.claim;
                     service.give_up(cx.me, claim, cx);
                 }
-                self.go_on(key, cx);
+                self.proceed(key, cx);
             }
-            Some(Held::Claiming(_)) => {
+            Some(SessionEntry::PendingClaim(_)) => {
                 self.end_claim(key, Refusal::TakenOver, cx);
                 self.begin_claim(key, request, cx);
             }
             _ if is_full => request.refuse(Refusal::TooMany, cx),
             // The claim finds out whether this node has taken the session on meanwhile.
-            Some(Held::Adopting(_)) => {
-                self.drop_adoption(key);
+            Some(SessionEntry::Takeover(_)) => {
+                self.drop_takeover(key);
                 self.begin_claim(key, request, cx);
             }
-            Some(Held::Asleep(_)) | None => self.begin_claim(key, request, cx),
+            Some(SessionEntry::DormantSession(_)) | None => self.begin_claim(key, request, cx),
         }
     }
 
-    fn begin_claim(&mut self, key: ClientKey, request: Request, cx: &mut Surroundings<'_>) {
+    fn begin_claim(&mut self, key: ClientKey, request: ClaimRequest, cx: &mut SessionContext<'_>) {
         self.last_claim += 1;
         self.claims += 1;
-        let claiming = Claiming::begin(request, key, self.last_claim, cx);
-        self.held.insert(key, Held::Claiming(Box::new(claiming)));
+        let claiming = PendingClaim::begin(request, key, self.last_claim, cx);
+        self.held.insert(key, SessionEntry::PendingClaim(Box::new(claiming)));
     }
 
-    fn end_claim(&mut self, key: ClientKey, why: Refusal, cx: &mut Surroundings<'_>) {
-        let Some(Held::Claiming(claiming)) = self.held.get_mut(&key) else { return };
+    fn end_claim(&mut self, key: ClientKey, why: Refusal, cx: &mut SessionContext<'_>) {
+        let Some(SessionEntry::PendingClaim(claiming)) = self.held.get_mut(&key) else { return };
         if !claiming.is_abandoned {
             claiming.request.refuse(why, cx);
         }
-        self.give_claim_up(key, why);
+        self.abandon_claim(key, why);
     }
 
     /// Nobody waits for a claim any more.
-    fn give_claim_up(&mut self, key: ClientKey, why: Refusal) {
-        let Some(Held::Claiming(claiming)) = self.held.get_mut(&key) else { return };
+    fn abandon_claim(&mut self, key: ClientKey, why: Refusal) {
+        let Some(SessionEntry::PendingClaim(claiming)) = self.held.get_mut(&key) else { return };
         claiming.is_abandoned = true;
         if why == Refusal::TakenOver || !claiming.may_be_written() {
             self.held.remove(&key);
@@ -153,14 +153,14 @@ impl Sessions {
         }
     }
 
-    pub(crate) fn abandon(&mut self, key: ClientKey, ticket: u64, cx: &mut Surroundings<'_>) {
-        match self.woken(key) {
-            Some(Held::Claiming(claiming)) if claiming.request.ticket == ticket => {
-                self.give_claim_up(key, Refusal::Unavailable);
+    pub(crate) fn abandon(&mut self, key: ClientKey, ticket: u64, cx: &mut SessionContext<'_>) {
+        match self.activate(key) {
+            Some(SessionEntry::PendingClaim(claiming)) if claiming.request.ticket == ticket => {
+                self.abandon_claim(key, Refusal::Unavailable);
             }
-            Some(Held::Serving(service)) => {
+            Some(SessionEntry::Serving(service)) => {
                 service.abandon(ticket, cx.now_ms);
-                self.go_on(key, cx);
+                self.proceed(key, cx);
             }
             _ => {}
         }
@@ -172,18 +172,19 @@ impl Sessions {
     }
 
     /// Sessions that have ended by claims since this was asked last.
-    pub(crate) fn take_ended(&mut self) -> Vec<Ended> {
+    pub(crate) fn take_ended(&mut self) -> Vec<EndedSession> {
         std::mem::take(&mut self.ended)
     }
 
     /// Does what has come due.
-    pub(crate) fn advance(&mut self, cx: &mut Surroundings<'_>) {
-        self.let_rest(cx.now_ms);
-        let is_claim = |(key, held): (&ClientKey, &Held)| matches!(held, Held::Claiming(_)).then_some(*key);
+    pub(crate) fn advance(&mut self, cx: &mut SessionContext<'_>) {
+        self.suspend_idle(cx.now_ms);
+        let is_claim =
+            |(key, held): (&ClientKey, &SessionEntry)| matches!(held, SessionEntry::PendingClaim(_)).then_some(*key);
         let claims: Vec<_> =
             if self.claims == 0 { Vec::new() } else { self.held.iter().filter_map(is_claim).collect() };
         for key in claims {
-            if let Some(Held::Claiming(claiming)) = self.held.get_mut(&key) {
+            if let Some(SessionEntry::PendingClaim(claiming)) = self.held.get_mut(&key) {
                 let outcome = claiming.advance(cx);
                 self.take_outcome(key, outcome, cx);
             }
@@ -196,64 +197,64 @@ impl Sessions {
             if let Some(service) = self.service(key) {
                 service.wake(cx.now_ms);
             }
-            self.go_on(key, cx);
+            self.proceed(key, cx);
         }
     }
 
     /// The lease holds again.
-    pub(crate) fn resume(&mut self, cx: &mut Surroundings<'_>) {
+    pub(crate) fn resume(&mut self, cx: &mut SessionContext<'_>) {
         for held in self.held.values_mut() {
-            if let Held::Serving(service) = held {
+            if let SessionEntry::Serving(service) = held {
                 service.resume(cx);
-                service.go_on(cx);
+                service.proceed(cx);
             }
         }
     }
 
-    pub(crate) fn answer(&mut self, key: ClientKey, id: OperationId, answer: &Answer, cx: &mut Surroundings<'_>) {
-        match self.woken(key) {
-            Some(Held::Claiming(claiming)) => {
+    pub(crate) fn answer(&mut self, key: ClientKey, id: OperationId, answer: &Answer, cx: &mut SessionContext<'_>) {
+        match self.activate(key) {
+            Some(SessionEntry::PendingClaim(claiming)) => {
                 let outcome = claiming.answer(id, answer, cx);
                 self.take_outcome(key, outcome, cx);
             }
-            Some(Held::Serving(service)) => {
+            Some(SessionEntry::Serving(service)) => {
                 let standing = service.answer(id, answer, cx);
-                self.take_standing(key, standing, cx);
+                self.check_state(key, standing, cx);
             }
-            Some(Held::Adopting(_)) => self.answer_adoption(key, id, answer, cx),
-            Some(Held::Asleep(_)) | None => {}
+            Some(SessionEntry::Takeover(_)) => self.answer_takeover(key, id, answer, cx),
+            Some(SessionEntry::DormantSession(_)) | None => {}
         }
     }
 
-    fn take_outcome(&mut self, key: ClientKey, outcome: Outcome, cx: &mut Surroundings<'_>) {
+    fn take_outcome(&mut self, key: ClientKey, outcome: ClaimOutcome, cx: &mut SessionContext<'_>) {
         match outcome {
-            Outcome::Open => {}
-            Outcome::Refused(why) => self.end_claim(key, why, cx),
-            Outcome::Made { record, revision, is_present } => {
-                if let Some(Held::Claiming(claiming)) = self.held.remove(&key) {
+            ClaimOutcome::Open => {}
+            ClaimOutcome::Refused(why) => self.end_claim(key, why, cx),
+            ClaimOutcome::Made { record, revision, is_present } => {
+                if let Some(SessionEntry::PendingClaim(claiming)) = self.held.remove(&key) {
                     self.claims -= 1;
                     if !claiming.ends.is_empty() {
-                        self.ended.push(Ended { client: key, by: revision, state: claiming.ends });
+                        self.ended.push(EndedSession { client: key, by: revision, state: claiming.ends });
                     }
                     let service = if claiming.is_abandoned {
-                        Service::adopted(key, *record, revision, 0, cx.now_ms)
+                        SessionService::taken_over(key, *record, revision, 0, cx.now_ms)
                     } else {
-                        Service::begin(key, claiming.request.ticket, *record, revision, is_present, cx)
+                        SessionService::begin(key, claiming.request.ticket, *record, revision, is_present, cx)
                     };
-                    self.hold(key, service);
-                    self.go_on(key, cx);
+                    self.insert_service(key, service);
+                    self.proceed(key, cx);
                 }
             }
         }
     }
 
-    fn take_standing(&mut self, key: ClientKey, standing: Standing, cx: &mut Surroundings<'_>) {
-        if standing == Standing::Goes {
-            return self.go_on(key, cx);
+    fn check_state(&mut self, key: ClientKey, standing: ServiceState, cx: &mut SessionContext<'_>) {
+        if standing == ServiceState::Active {
+            return self.proceed(key, cx);
         }
-        let Some(Held::Serving(service)) = self.held.remove(&key) else { return };
-        self.moving.remove(&key);
-        if let Some(until_ms) = service.rests_until() {
+        let Some(SessionEntry::Serving(service)) = self.held.remove(&key) else { return };
+        self.migrating.remove(&key);
+        if let Some(until_ms) = service.due_at_ms() {
             self.rests.remove(&(until_ms, key));
         }
         if service.is_open() {
@@ -264,10 +265,10 @@ impl Sessions {
         }
     }
 
-    fn go_on(&mut self, key: ClientKey, cx: &mut Surroundings<'_>) {
+    fn proceed(&mut self, key: ClientKey, cx: &mut SessionContext<'_>) {
         if let Some(service) = self.service(key) {
-            service.go_on(cx);
-            if let Some(until_ms) = service.rests_until() {
+            service.proceed(cx);
+            if let Some(until_ms) = service.due_at_ms() {
                 self.rests.insert((until_ms, key));
             }
         }
@@ -277,34 +278,34 @@ impl Sessions {
     fn with_open(
         &mut self,
         key: ClientKey,
-        cx: &mut Surroundings<'_>,
-        act: impl FnOnce(&mut Service, &mut Surroundings<'_>),
+        cx: &mut SessionContext<'_>,
+        act: impl FnOnce(&mut SessionService, &mut SessionContext<'_>),
     ) {
         if let Some(service) = self.service(key)
             && service.is_open()
         {
             act(service, cx);
-            self.go_on(key, cx);
+            self.proceed(key, cx);
         }
     }
 
-    pub(crate) fn publish(&mut self, key: ClientKey, publishing: Publishing, cx: &mut Surroundings<'_>) {
+    pub(crate) fn publish(&mut self, key: ClientKey, publishing: PublishRequest, cx: &mut SessionContext<'_>) {
         self.with_open(key, cx, |service, cx| match publishing.packet_id {
             None => service.publish(publishing, cx),
             Some(packet_id) => service.publish_once(packet_id, publishing, cx),
         });
     }
 
-    pub(crate) fn release(&mut self, key: ClientKey, packet_id: NonZeroU16, cx: &mut Surroundings<'_>) {
+    pub(crate) fn release(&mut self, key: ClientKey, packet_id: NonZeroU16, cx: &mut SessionContext<'_>) {
         self.with_open(key, cx, |service, cx| service.release(packet_id, cx));
     }
 
-    pub(crate) fn save(&mut self, key: ClientKey, number: u64, state: Vec<u8>, cx: &mut Surroundings<'_>) {
+    pub(crate) fn save(&mut self, key: ClientKey, number: u64, state: Vec<u8>, cx: &mut SessionContext<'_>) {
         self.with_open(key, cx, |service, cx| service.save(number, state, cx));
     }
 
-    /// What holds when a client's connection ends has changed. It is written with the state that follows.
-    pub(crate) fn keep(&mut self, key: ClientKey, terms: Terms) {
+    /// MessageSource holds when a client's connection ends has changed. It is written with the state that follows.
+    pub(crate) fn keep(&mut self, key: ClientKey, terms: DisconnectSettings) {
         if let Some(service) = self.service(key)
             && service.is_open()
         {
@@ -312,11 +313,11 @@ impl Sessions {
         }
     }
 
-    pub(crate) fn leave(&mut self, key: ClientKey, state: Vec<u8>, cx: &mut Surroundings<'_>) {
+    pub(crate) fn leave(&mut self, key: ClientKey, state: Vec<u8>, cx: &mut SessionContext<'_>) {
         self.with_open(key, cx, |service, cx| service.leave(state, cx.now_ms));
     }
 
-    pub(crate) fn leave_as_saved(&mut self, key: ClientKey, cx: &mut Surroundings<'_>) {
+    pub(crate) fn disconnect_as_saved(&mut self, key: ClientKey, cx: &mut SessionContext<'_>) {
         self.with_open(key, cx, |service, cx| {
             let state = service.state().to_vec();
             service.leave(state, cx.now_ms);
@@ -324,7 +325,7 @@ impl Sessions {
     }
 
     /// Messages of these are in the log, and with them all QoS 2 messages of the partition up to an ordinal.
-    pub(crate) fn settle(&mut self, partition: Partition, ordinal: u64, origins: impl Iterator<Item = Origin>) {
+    pub(crate) fn settle(&mut self, partition: Partition, ordinal: u64, origins: impl Iterator<Item = MessageOrigin>) {
         for origin in origins {
             if let Some(service) = self.service(origin.client)
                 && service.claim == origin.claim
@@ -335,78 +336,82 @@ impl Sessions {
     }
 
     /// These messages are safe.
-    pub(crate) fn stored(&mut self, origins: &[Origin], cx: &mut Surroundings<'_>) {
+    pub(crate) fn stored(&mut self, origins: &[MessageOrigin], cx: &mut SessionContext<'_>) {
         for origin in origins {
             if let Some(service) = self.service(origin.client)
                 && service.claim == origin.claim
             {
                 service.stored(origin.what, cx);
-                self.go_on(origin.client, cx);
+                self.proceed(origin.client, cx);
             }
         }
     }
 
     /// Whether what has become of this can be told to whoever has published it.
-    pub(crate) fn hears(&self, origin: &Origin) -> bool {
-        if matches!(origin.what, What::Own { .. }) {
+    pub(crate) fn hears(&self, origin: &MessageOrigin) -> bool {
+        if matches!(origin.what, MessageSource::OperatorPublish { .. }) {
             return true;
         }
-        let is_message = matches!(origin.what, What::Message { .. });
-        let is_open =
-            |held: &Held| matches!(held, Held::Serving(service) if service.claim == origin.claim && service.is_open());
+        let is_message = matches!(origin.what, MessageSource::Message { .. });
+        let is_open = |held: &SessionEntry| matches!(held, SessionEntry::Serving(service) if service.claim == origin.claim && service.is_open());
         is_message && self.held.get(&origin.client).is_some_and(is_open)
     }
 
     /// These messages will never be in the log.
-    pub(crate) fn withdrawn(&mut self, withdrawn: &[Withdrawn], cx: &mut Surroundings<'_>) {
-        for Withdrawn { origin, intent } in withdrawn {
+    pub(crate) fn withdrawn(&mut self, withdrawn: &[WithdrawnMessage], cx: &mut SessionContext<'_>) {
+        for WithdrawnMessage { origin, intent } in withdrawn {
             if let Some(service) = self.service(origin.client)
                 && service.claim == origin.claim
             {
                 service.withdrawn(origin.what, *intent, cx);
-                self.go_on(origin.client, cx);
+                self.proceed(origin.client, cx);
             }
         }
     }
 
     /// Another node asks for a session.
-    pub(crate) fn wanted(&mut self, key: ClientKey, by: Incarnation, claim: u64, cx: &mut Surroundings<'_>) {
-        match self.woken(key) {
-            Some(Held::Serving(service)) => {
+    pub(crate) fn wanted(&mut self, key: ClientKey, by: Incarnation, claim: u64, cx: &mut SessionContext<'_>) {
+        match self.activate(key) {
+            Some(SessionEntry::Serving(service)) => {
                 service.give_up(by, claim, cx);
-                self.go_on(key, cx);
+                self.proceed(key, cx);
             }
-            Some(Held::Claiming(claiming)) => {
+            Some(SessionEntry::PendingClaim(claiming)) => {
                 // The other one has seen a claim of this node that this node does not know to be made.
                 if claiming.number() <= claim {
                     self.end_claim(key, Refusal::TakenOver, cx);
                 }
-                say_released(key, by, claim, cx);
+                send_released(key, by, claim, cx);
             }
-            Some(Held::Adopting(_)) => {
-                self.drop_adoption(key);
-                say_released(key, by, claim, cx);
+            Some(SessionEntry::Takeover(_)) => {
+                self.drop_takeover(key);
+                send_released(key, by, claim, cx);
             }
-            Some(Held::Asleep(_)) | None => say_released(key, by, claim, cx),
+            Some(SessionEntry::DormantSession(_)) | None => send_released(key, by, claim, cx),
         }
     }
 
     /// Another node has released a session.
-    pub(crate) fn released(&mut self, key: ClientKey, by: Incarnation, number: u64, cx: &mut Surroundings<'_>) {
-        if let Some(Held::Claiming(claiming)) = self.held.get_mut(&key) {
+    pub(crate) fn released(&mut self, key: ClientKey, by: Incarnation, number: u64, cx: &mut SessionContext<'_>) {
+        if let Some(SessionEntry::PendingClaim(claiming)) = self.held.get_mut(&key) {
             claiming.released(Claim { by, number }, cx);
         }
     }
 }
 
-fn say_released(key: ClientKey, to: Incarnation, claim: u64, cx: &mut Surroundings<'_>) {
+fn send_released(key: ClientKey, to: Incarnation, claim: u64, cx: &mut SessionContext<'_>) {
     if to != cx.me {
         cx.out.send(to, PeerMessage { from: cx.me, client: key, claim, kind: PeerMessageKind::Released });
     }
 }
 
 /// The operation that gives a session's record a new value, or takes it away.
-fn write_of(key: ClientKey, expected: Revision, record: Option<&SessionRecord>, for_s: Option<u32>) -> Operation {
+fn write_operation(
+    key: ClientKey,
+    expected: Revision,
+    record: Option<&SessionRecord>,
+    for_s: Option<u32>,
+) -> Operation {
     let key = Key::Session(key);
     match (record.map(SessionRecord::encode), for_s) {
         (None, _) => Operation::Remove { key, expected },

@@ -1,26 +1,26 @@
 //! A session that this node serves, from its claim until it is released.
 //!
-//! What the record is to say changes at once; writing it follows, one write at a time, and each says all that has changed meanwhile. What
+//! MessageSource the record is to say changes at once; writing it follows, one write at a time, and each says all that has changed meanwhile. MessageSource
 //! waits for the record is an [`Effect`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::{NonZeroU16, NonZeroU64};
 
-use crate::lanes::{Entry, Origin, What};
 use crate::mutant::{Mutant, is};
 use crate::names::{ClientKey, Incarnation, Key, Partition};
 use crate::operation::{Answer, Decision, Operation, OperationId, Revision};
 use crate::outbox::Purpose;
+use crate::producers::{Entry, MessageOrigin, MessageSource};
 use crate::record::{Intent, NEVER_EXPIRES, Publisher, SessionRecord, Taken};
-use crate::wills::Terms;
+use crate::wills::DisconnectSettings;
 
-use super::asleep::Asleep;
-use super::inheriting::has_intents;
-use super::leaving::{Leaving, Wills};
-use super::{Publishing, Request, Surroundings};
+use super::disconnection::{Disconnection, Wills};
+use super::dormant::DormantSession;
+use super::inheritance::has_intents;
+use super::{ClaimRequest, PublishRequest, SessionContext};
 
 #[derive(Debug)]
-pub(super) struct Service {
+pub(super) struct SessionService {
     pub(super) key: ClientKey,
     /// Which claim of this node the session is served by.
     pub(super) claim: u64,
@@ -30,41 +30,41 @@ pub(super) struct Service {
     record: SessionRecord,
     revision: Revision,
     taken: BTreeMap<NonZeroU16, Option<Intent>>,
-    /// What the record does not have yet. There are many services, and most have nothing that is new.
-    pub(super) fresh_state: Option<Vec<u8>>,
-    pub(super) terms: Terms,
+    /// MessageSource the record does not have yet. There are many services, and most have nothing that is new.
+    pub(super) unsaved_state: Option<Vec<u8>>,
+    pub(super) terms: DisconnectSettings,
     pub(super) wills: Wills,
     pub(super) is_changed: bool,
     writing: Option<Box<Writing>>,
-    /// What waits for the next write.
+    /// MessageSource waits for the next write.
     pub(super) effects: Vec<Effect>,
     /// Tickets of QoS 2 messages that are to be refused as soon as the record knows of them.
-    doomed: BTreeSet<u64>,
-    /// The last message that was refused. What the engine hands over before it knows of that is refused as well.
+    refusals_due: BTreeSet<u64>,
+    /// The last message that was refused. MessageSource the engine hands over before it knows of that is refused as well.
     last_refused: u64,
     /// Messages of the client in order, and what has become of them.
-    line: VecDeque<(u64, Fate)>,
+    line: VecDeque<(u64, PublishOutcome)>,
     /// Messages of the client, and its wills, that are not safe yet.
-    pub(super) under_way: usize,
-    /// What the engine is told when the lease holds again.
+    pub(super) in_flight: usize,
+    /// MessageSource the engine is told when the lease holds again.
     held: Vec<Decision>,
     /// The engine has been told of the session, unless this is the ticket of who asked.
     unserved: Option<u64>,
     /// Since the connection has ended.
-    pub(super) leaving: Option<Leaving>,
+    pub(super) disconnection: Option<Disconnection>,
     /// Nodes that want the session, and the claim that they have seen.
-    pub(super) wanted_by: Vec<(Incarnation, u64)>,
+    pub(super) requested_by: Vec<(Incarnation, u64)>,
     /// A client that has come back to this node before the session was released.
-    pub(super) next: Option<Request>,
+    pub(super) next: Option<ClaimRequest>,
     /// Something has been done with it since that was asked last.
-    pub(super) was_busy: bool,
+    pub(super) is_touched: bool,
 }
 
 #[derive(Debug)]
 struct Writing {
     operation: OperationId,
     is_checking: bool,
-    /// What the record is to say; `None` where it is to be removed.
+    /// MessageSource the record is to say; `None` where it is to be removed.
     record: Option<SessionRecord>,
     /// After how many seconds the store removes it.
     for_s: Option<u32>,
@@ -88,9 +88,9 @@ pub(super) enum Effect {
     },
 }
 
-/// What has become of a message of the client.
+/// MessageSource has become of a message of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum PublishOutcome {
     Open,
     Stored,
     Refused,
@@ -98,23 +98,23 @@ enum Fate {
 
 /// How it is with a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
-    Goes,
+pub(super) enum ServiceState {
+    Active,
     /// The record has no owner any more.
     Released,
     /// The record is somebody else's.
     Lost,
 }
 
-impl Service {
+impl SessionService {
     pub(super) fn begin(
         key: ClientKey,
         ticket: u64,
         record: SessionRecord,
         revision: Revision,
         is_present: bool,
-        cx: &mut Surroundings<'_>,
-    ) -> Service {
+        cx: &mut SessionContext<'_>,
+    ) -> SessionService {
         let serve = Decision::Serve {
             ticket,
             client: key,
@@ -123,83 +123,83 @@ impl Service {
             taken: record.taken.iter().map(|taken| taken.packet_id).collect(),
             state: record.state.clone(),
         };
-        let mut service = Service::of(key, record, revision);
+        let mut service = SessionService::of(key, record, revision);
         service.unserved = Some(ticket);
-        service.tell(serve, cx);
+        service.notify(serve, cx);
         service
     }
 
     /// A session of which this node has just become the owner.
-    pub(super) fn of(key: ClientKey, record: SessionRecord, revision: Revision) -> Service {
-        Service {
+    pub(super) fn of(key: ClientKey, record: SessionRecord, revision: Revision) -> SessionService {
+        SessionService {
             key,
             claim: record.owner.map_or(0, |claim| claim.number),
             epoch: revision.0,
             taken: record.taken.iter().map(|taken| (taken.packet_id, taken.intent)).collect(),
-            fresh_state: None,
-            terms: Terms { expiry_s: record.expiry_s, will: record.will.clone() },
+            unsaved_state: None,
+            terms: DisconnectSettings { expiry_s: record.expiry_s, will: record.will.clone() },
             wills: Wills::new(&record.due),
             record,
             revision,
             is_changed: false,
             writing: None,
             effects: Vec::new(),
-            doomed: BTreeSet::new(),
+            refusals_due: BTreeSet::new(),
             last_refused: 0,
             line: VecDeque::new(),
-            under_way: 0,
+            in_flight: 0,
             held: Vec::new(),
             unserved: None,
-            leaving: None,
-            wanted_by: Vec::new(),
+            disconnection: None,
+            requested_by: Vec::new(),
             next: None,
-            was_busy: true,
+            is_touched: true,
         }
     }
 
     /// The service as it is while nothing happens to it; `None` where something is under way.
-    pub(super) fn asleep(&self) -> Option<Asleep> {
-        let says_all = self.fresh_state.is_none()
+    pub(super) fn to_dormant(&self) -> Option<DormantSession> {
+        let says_all = self.unsaved_state.is_none()
             && !self.is_changed
             && self.writing.is_none()
             && self.effects.is_empty()
             && self.held.is_empty()
-            && self.wanted_by.is_empty();
-        let is_quiet = self.line.is_empty() && self.under_way == 0 && self.doomed.is_empty();
-        let is_connected = self.leaving.is_none() && self.unserved.is_none() && self.next.is_none();
-        // What is settled of an identifier the record does not say.
+            && self.requested_by.is_empty();
+        let is_quiet = self.line.is_empty() && self.in_flight == 0 && self.refusals_due.is_empty();
+        let is_connected = self.disconnection.is_none() && self.unserved.is_none() && self.next.is_none();
+        // MessageSource is settled of an identifier the record does not say.
         let is_plain = self.taken.is_empty() && self.record.taken.is_empty() && self.wills.are_published();
         (says_all && is_quiet && is_connected && is_plain)
-            .then(|| Asleep::new(self.epoch, self.last_refused, self.revision, &self.record))
+            .then(|| DormantSession::new(self.epoch, self.last_refused, self.revision, &self.record))
     }
 
     /// The service goes on.
-    pub(super) fn woken(
+    pub(super) fn activate(
         key: ClientKey,
         epoch: u64,
         last_refused: u64,
         record: SessionRecord,
         revision: Revision,
-    ) -> Service {
-        Service { epoch, last_refused, ..Service::of(key, record, revision) }
+    ) -> SessionService {
+        SessionService { epoch, last_refused, ..SessionService::of(key, record, revision) }
     }
 
     /// Whether packets of the client belong to this service.
     pub(super) fn is_open(&self) -> bool {
-        self.leaving.is_none()
+        self.disconnection.is_none()
     }
 
     /// Whether nothing of it is under way, and nothing is to be done before its will is due.
-    pub(super) fn is_at_rest(&self) -> bool {
-        self.is_resting() && self.writing.is_none() && !self.is_changed && self.wills.are_published()
+    pub(super) fn is_idle(&self) -> bool {
+        self.is_waiting_for_will() && self.writing.is_none() && !self.is_changed && self.wills.are_published()
     }
 
-    /// What the engine keeps of the session.
+    /// MessageSource the engine keeps of the session.
     pub(super) fn state(&self) -> &[u8] {
-        self.fresh_state.as_ref().unwrap_or(&self.record.state)
+        self.unsaved_state.as_ref().unwrap_or(&self.record.state)
     }
 
-    pub(super) fn tell(&mut self, decision: Decision, cx: &mut Surroundings<'_>) {
+    pub(super) fn notify(&mut self, decision: Decision, cx: &mut SessionContext<'_>) {
         if cx.is_serving {
             self.unserved = self.unserved.filter(|_| !matches!(decision, Decision::Serve { .. }));
             cx.out.decide(decision);
@@ -209,44 +209,49 @@ impl Service {
     }
 
     /// The lease holds again.
-    pub(super) fn resume(&mut self, cx: &mut Surroundings<'_>) {
+    pub(super) fn resume(&mut self, cx: &mut SessionContext<'_>) {
         for decision in std::mem::take(&mut self.held) {
-            self.tell(decision, cx);
+            self.notify(decision, cx);
         }
     }
 
-    pub(super) fn publish(&mut self, publishing: Publishing, cx: &mut Surroundings<'_>) {
+    pub(super) fn publish(&mut self, publishing: PublishRequest, cx: &mut SessionContext<'_>) {
         let ticket = publishing.ticket;
-        if self.follows_refused(&publishing) {
+        if self.is_after_refused(&publishing) {
             return self.refuse_at_once(ticket, cx);
         }
-        self.line.push_back((ticket, Fate::Open));
-        self.under_way += 1;
+        self.line.push_back((ticket, PublishOutcome::Open));
+        self.in_flight += 1;
         let (partition, entry) = self.entry(publishing, cx.now_ms);
-        cx.lanes.push(partition, entry, cx.settings, cx.out);
+        cx.producers.push(partition, entry, cx.settings, cx.out);
         if is(Mutant::AcknowledgesBeforeStored) {
-            self.answered(ticket, Fate::Stored, cx);
+            self.answered(ticket, PublishOutcome::Stored, cx);
         }
     }
 
-    pub(super) fn publish_once(&mut self, packet_id: NonZeroU16, publishing: Publishing, cx: &mut Surroundings<'_>) {
+    pub(super) fn publish_once(
+        &mut self,
+        packet_id: NonZeroU16,
+        publishing: PublishRequest,
+        cx: &mut SessionContext<'_>,
+    ) {
         match self.taken.get(&packet_id) {
             // Sent again [MQTT-4.3.3-10].
             Some(None) => {
-                self.line.push_back((publishing.ticket, Fate::Stored));
-                return self.tell_answers(cx);
+                self.line.push_back((publishing.ticket, PublishOutcome::Stored));
+                return self.send_answers(cx);
             }
             // The answer to the first one is the answer to this one.
             Some(Some(_)) => return,
-            None if self.follows_refused(&publishing) => return self.refuse_at_once(publishing.ticket, cx),
+            None if self.is_after_refused(&publishing) => return self.refuse_at_once(publishing.ticket, cx),
             None => {}
         }
-        self.line.push_back((publishing.ticket, Fate::Open));
-        self.under_way += 1;
+        self.line.push_back((publishing.ticket, PublishOutcome::Open));
+        self.in_flight += 1;
         let (partition, entry) = self.entry(publishing, cx.now_ms);
-        let ordinal = cx.lanes.intend(partition);
+        let ordinal = cx.producers.intend(partition);
         if is(Mutant::ForgetsIntents) {
-            return cx.lanes.resolve(cx.now_ms, partition, ordinal, Some(entry), cx.settings, cx.out);
+            return cx.producers.resolve(cx.now_ms, partition, ordinal, Some(entry), cx.settings, cx.out);
         }
         self.taken.insert(packet_id, Some(Intent { partition, ordinal }));
         self.effects.push(Effect::Append { partition, ordinal, entry });
@@ -255,21 +260,22 @@ impl Service {
 
     /// Whether a message was handed over before the engine knew that one before it was refused. A client of 3.1.1 is disconnected then, and
     /// sends that one again.
-    fn follows_refused(&self, publishing: &Publishing) -> bool {
-        publishing.heard < self.last_refused && !is(Mutant::TakesWhatFollows)
+    fn is_after_refused(&self, publishing: &PublishRequest) -> bool {
+        publishing.refusal_seen < self.last_refused && !is(Mutant::TakesWhatFollows)
     }
 
-    fn refuse_at_once(&mut self, ticket: u64, cx: &mut Surroundings<'_>) {
-        self.line.push_back((ticket, Fate::Refused));
+    fn refuse_at_once(&mut self, ticket: u64, cx: &mut SessionContext<'_>) {
+        self.line.push_back((ticket, PublishOutcome::Refused));
         self.last_refused = ticket;
-        self.tell_answers(cx);
+        self.send_answers(cx);
     }
 
-    fn entry(&self, publishing: Publishing, now_ms: u64) -> (Partition, Entry) {
-        let Publishing { partition, ticket, heard: _, packet_id, keeps, message } = publishing;
+    fn entry(&self, publishing: PublishRequest, now_ms: u64) -> (Partition, Entry) {
+        let PublishRequest { partition, ticket, refusal_seen: _, packet_id, to_retain, message } = publishing;
         let message = self.publisher(packet_id).sign(&message);
-        let origin = Origin { client: self.key, claim: self.claim, what: What::Message { ticket, packet_id } };
-        (partition, Entry { message, origin, keeps, since_ms: now_ms })
+        let origin =
+            MessageOrigin { client: self.key, claim: self.claim, what: MessageSource::Message { ticket, packet_id } };
+        (partition, Entry { message, origin, to_retain, since_ms: now_ms })
     }
 
     /// Whom the log names for what this service publishes.
@@ -277,30 +283,30 @@ impl Service {
         Publisher { client: self.key, epoch: self.epoch, packet_id }
     }
 
-    pub(super) fn release(&mut self, packet_id: NonZeroU16, cx: &mut Surroundings<'_>) {
+    pub(super) fn release(&mut self, packet_id: NonZeroU16, cx: &mut SessionContext<'_>) {
         self.is_changed |= self.taken.remove(&packet_id).is_some() || self.writing.is_some();
         if self.is_changed && !is(Mutant::CompletesTooEarly) {
             self.effects.push(Effect::Complete(packet_id));
         } else {
-            self.tell(Decision::Completed { client: self.key, packet_id }, cx);
+            self.notify(Decision::Completed { client: self.key, packet_id }, cx);
         }
     }
 
-    pub(super) fn save(&mut self, number: u64, state: Vec<u8>, cx: &mut Surroundings<'_>) {
-        (self.fresh_state, self.is_changed) = (Some(state), true);
+    pub(super) fn save(&mut self, number: u64, state: Vec<u8>, cx: &mut SessionContext<'_>) {
+        (self.unsaved_state, self.is_changed) = (Some(state), true);
         if is(Mutant::SavesTooEarly) {
-            return self.tell(Decision::Saved { client: self.key, number }, cx);
+            return self.notify(Decision::Saved { client: self.key, number }, cx);
         }
         self.effects.push(Effect::Saved(number));
     }
 
-    /// What holds when the connection ends has changed. It is safe with the state that is saved next.
-    pub(super) fn keep(&mut self, terms: Terms) {
+    /// MessageSource holds when the connection ends has changed. It is safe with the state that is saved next.
+    pub(super) fn keep(&mut self, terms: DisconnectSettings) {
         (self.terms, self.is_changed) = (terms, true);
     }
 
     /// Nothing is told to the client any more.
-    pub(super) fn fall_silent(&mut self) {
+    pub(super) fn mute(&mut self) {
         self.line.clear();
         self.held.clear();
     }
@@ -315,17 +321,17 @@ impl Service {
     }
 
     /// Another node has the client.
-    pub(super) fn give_up(&mut self, to: Incarnation, claim: u64, cx: &mut Surroundings<'_>) {
+    pub(super) fn give_up(&mut self, to: Incarnation, claim: u64, cx: &mut SessionContext<'_>) {
         if claim < self.claim || is(Mutant::ReleasesTooEarly) || is(Mutant::ServesAfterRelease) {
-            super::say_released(self.key, to, claim, cx);
+            super::send_released(self.key, to, claim, cx);
         }
         if claim < self.claim || is(Mutant::ServesAfterRelease) {
             return;
         }
-        if !self.wanted_by.contains(&(to, claim)) {
-            self.wanted_by.push((to, claim));
+        if !self.requested_by.contains(&(to, claim)) {
+            self.requested_by.push((to, claim));
         }
-        if self.leaving.is_some() {
+        if self.disconnection.is_some() {
             return;
         }
         match self.unserved.take() {
@@ -334,71 +340,71 @@ impl Service {
                 let state = self.state().to_vec();
                 self.leave(state, cx.now_ms);
             }
-            None => cx.out.decide(Decision::Surrender(self.key)),
+            None => cx.out.decide(Decision::SessionTakenOver(self.key)),
         }
     }
 
     /// A message of the client, or a will, is safe.
-    pub(super) fn stored(&mut self, what: What, cx: &mut Surroundings<'_>) {
-        self.under_way = self.under_way.saturating_sub(1);
+    pub(super) fn stored(&mut self, what: MessageSource, cx: &mut SessionContext<'_>) {
+        self.in_flight = self.in_flight.saturating_sub(1);
         match what {
-            What::Message { ticket, .. } if is(Mutant::AcknowledgesOutOfOrder) && self.is_open() => {
-                self.tell(Decision::Stored { client: self.key, ticket }, cx);
+            MessageSource::Message { ticket, .. } if is(Mutant::AcknowledgesOutOfOrder) && self.is_open() => {
+                self.notify(Decision::Stored { client: self.key, ticket }, cx);
             }
-            What::Message { ticket, .. } => self.answered(ticket, Fate::Stored, cx),
-            What::Will(id) => {
+            MessageSource::Message { ticket, .. } => self.answered(ticket, PublishOutcome::Stored, cx),
+            MessageSource::Will(id) => {
                 self.wills.published(id);
                 self.is_changed = true;
             }
-            What::Own { .. } => {}
+            MessageSource::OperatorPublish { .. } => {}
         }
     }
 
     /// A message of the client has been withdrawn: it never comes into the log.
-    pub(super) fn withdrawn(&mut self, what: What, intent: Option<Intent>, cx: &mut Surroundings<'_>) {
-        let What::Message { ticket, packet_id } = what else { return };
-        self.under_way = self.under_way.saturating_sub(1);
+    pub(super) fn withdrawn(&mut self, what: MessageSource, intent: Option<Intent>, cx: &mut SessionContext<'_>) {
+        let MessageSource::Message { ticket, packet_id } = what else { return };
+        self.in_flight = self.in_flight.saturating_sub(1);
         self.last_refused = self.last_refused.max(ticket);
-        self.doom_behind(ticket);
+        self.refuse_following(ticket);
         let (Some(packet_id), Some(intent)) = (packet_id, intent) else {
-            return self.answered(ticket, Fate::Refused, cx);
+            return self.answered(ticket, PublishOutcome::Refused, cx);
         };
-        self.doomed.remove(&ticket);
+        self.refusals_due.remove(&ticket);
         // Its client may have released it, and another message may have the identifier by now.
         if self.taken.get(&packet_id) == Some(&Some(intent)) {
             self.taken.remove(&packet_id);
         }
         self.is_changed = true;
         if is(Mutant::RefusesBeforeRecord) {
-            cx.lanes.forget(cx.now_ms, intent, cx.settings, cx.out);
-            return self.answered(ticket, Fate::Refused, cx);
+            cx.producers.forget(cx.now_ms, intent, cx.settings, cx.out);
+            return self.answered(ticket, PublishOutcome::Refused, cx);
         }
         self.effects.push(Effect::Refuse { ticket, intent });
     }
 
     /// QoS 2 messages behind one that is refused are refused as well, when the write that is under way has ended or the next one has.
-    fn doom_behind(&mut self, refused: u64) {
+    fn refuse_following(&mut self, refused: u64) {
         let writing = self.writing.as_ref().map_or(&[][..], |writing| &writing.effects);
         for effect in self.effects.iter().chain(writing) {
             if let Effect::Append { entry: Entry { origin, .. }, .. } = effect
-                && let What::Message { ticket, .. } = origin.what
+                && let MessageSource::Message { ticket, .. } = origin.what
                 && refused < ticket
                 && !is(Mutant::RefusesOne)
             {
-                self.doomed.insert(ticket);
+                self.refusals_due.insert(ticket);
             }
         }
     }
 
-    fn is_doomed(&self, entry: &Entry) -> bool {
-        matches!(entry.origin.what, What::Message { ticket, .. } if self.doomed.contains(&ticket))
+    fn is_refusal_pending(&self, entry: &Entry) -> bool {
+        matches!(entry.origin.what, MessageSource::Message { ticket, .. } if self.refusals_due.contains(&ticket))
     }
 
-    fn answered(&mut self, ticket: u64, fate: Fate, cx: &mut Surroundings<'_>) {
+    fn answered(&mut self, ticket: u64, fate: PublishOutcome, cx: &mut SessionContext<'_>) {
         if let Some((_, known)) = self.line.iter_mut().find(|(waiting, _)| *waiting == ticket) {
             *known = fate;
         }
-        self.tell_answers(cx);
+        self.send_answers(cx);
     }
 
     /// All QoS 2 messages of these identifiers are in the log now.
@@ -408,25 +414,28 @@ impl Service {
         }
     }
 
-    fn tell_answers(&mut self, cx: &mut Surroundings<'_>) {
-        while let Some((ticket, fate)) = crate::queue::pop_front_if(&mut self.line, |(_, fate)| *fate != Fate::Open) {
+    fn send_answers(&mut self, cx: &mut SessionContext<'_>) {
+        while let Some((ticket, fate)) =
+            crate::queue::pop_front_if(&mut self.line, |(_, fate)| *fate != PublishOutcome::Open)
+        {
             let client = self.key;
             match fate {
-                Fate::Refused => self.tell(Decision::NotStored { client, ticket }, cx),
-                Fate::Open | Fate::Stored => self.tell(Decision::Stored { client, ticket }, cx),
+                PublishOutcome::Refused => self.notify(Decision::NotStored { client, ticket }, cx),
+                PublishOutcome::Open | PublishOutcome::Stored => self.notify(Decision::Stored { client, ticket }, cx),
             }
         }
     }
 
     /// Writes the record if it has changed and no write is under way; for the last time when the client has left and all its messages
     /// are in the log.
-    pub(super) fn go_on(&mut self, cx: &mut Surroundings<'_>) {
+    pub(super) fn proceed(&mut self, cx: &mut SessionContext<'_>) {
         if self.writing.is_some() {
             return;
         }
         self.intend_wills(cx);
-        let is_clear = self.effects.is_empty() && (self.under_way == 0 || is(Mutant::ReleasesWithMessagesUnderWay));
-        let is_last = is_clear && self.leaving.is_some() && self.wills.are_published() && !self.is_resting();
+        let is_clear = self.effects.is_empty() && (self.in_flight == 0 || is(Mutant::ReleasesWithMessagesUnderWay));
+        let is_last =
+            is_clear && self.disconnection.is_some() && self.wills.are_published() && !self.is_waiting_for_will();
         if !self.is_changed && !is_last {
             return;
         }
@@ -437,7 +446,7 @@ impl Service {
             owner: self.record.owner.filter(|_| !is_last),
             taken: taken.collect(),
             expiry_s: self.terms.expiry_s,
-            away_ms: self.leaving.as_ref().map(|leaving| leaving.away_ms(cx.now_ms)),
+            away_ms: self.disconnection.as_ref().map(|disconnection| disconnection.away_ms(cx.now_ms)),
             will: self.terms.will.clone(),
             due: self.wills.records(),
             state: self.state().to_vec(),
@@ -446,7 +455,7 @@ impl Service {
         self.is_changed = false;
         let effects = std::mem::take(&mut self.effects);
         if is_last {
-            let (record, for_s) = record.at_rest(0, cx.settings);
+            let (record, for_s) = record.detached_record(0, cx.settings);
             return self.put(record, for_s, effects, cx);
         }
         let for_s = (is(Mutant::ExpiresClaimed) && record.expiry_s < NEVER_EXPIRES).then_some(record.expiry_s);
@@ -458,7 +467,7 @@ impl Service {
         record: Option<SessionRecord>,
         for_s: Option<u32>,
         effects: Vec<Effect>,
-        cx: &mut Surroundings<'_>,
+        cx: &mut SessionContext<'_>,
     ) {
         let operation = self.ask_to_write(record.as_ref(), for_s, cx);
         let writing = Writing { operation, is_checking: false, record, for_s, effects, since_ms: cx.now_ms };
@@ -469,14 +478,16 @@ impl Service {
         &self,
         record: Option<&SessionRecord>,
         for_s: Option<u32>,
-        cx: &mut Surroundings<'_>,
+        cx: &mut SessionContext<'_>,
     ) -> OperationId {
-        let write = super::write_of(self.key, self.revision, record, for_s);
+        let write = super::write_operation(self.key, self.revision, record, for_s);
         cx.out.ask(Purpose::Session(self.key), write)
     }
 
-    pub(super) fn answer(&mut self, id: OperationId, answer: &Answer, cx: &mut Surroundings<'_>) -> Standing {
-        let Some(mut writing) = self.writing.take_if(|writing| writing.operation == id) else { return Standing::Goes };
+    pub(super) fn answer(&mut self, id: OperationId, answer: &Answer, cx: &mut SessionContext<'_>) -> ServiceState {
+        let Some(mut writing) = self.writing.take_if(|writing| writing.operation == id) else {
+            return ServiceState::Active;
+        };
         match answer {
             Answer::Put(revision) => self.written(*revision, writing, cx),
             Answer::Removed => self.released(cx),
@@ -485,7 +496,7 @@ impl Service {
                 writing.operation = cx.out.ask(Purpose::Session(self.key), Operation::Get(Key::Session(self.key)));
                 writing.is_checking = true;
                 self.writing = Some(writing);
-                Standing::Goes
+                ServiceState::Active
             }
         }
     }
@@ -496,9 +507,9 @@ impl Service {
         &mut self,
         found: Option<&(Revision, Vec<u8>)>,
         mut writing: Box<Writing>,
-        cx: &mut Surroundings<'_>,
-    ) -> Standing {
-        let is_believed = writing.since_ms + cx.settings.doubt_ms <= cx.now_ms;
+        cx: &mut SessionContext<'_>,
+    ) -> ServiceState {
+        let is_believed = writing.since_ms + cx.settings.confirm_gone_ms <= cx.now_ms;
         match found {
             Some((revision, value)) if SessionRecord::decode(value).ok() == writing.record => {
                 return self.written(*revision, writing, cx);
@@ -508,7 +519,7 @@ impl Service {
                 if *revision > self.revision || (*revision < self.revision && is(Mutant::BelievesReplacedLeaders)) =>
             {
                 self.drop_effects(writing.effects, cx);
-                return Standing::Lost;
+                return ServiceState::Lost;
             }
             Some(_) => {}
             // It has been removed, or its time has passed. Whoever is told so can take the session even if it is there, unless something of it may be
@@ -520,7 +531,7 @@ impl Service {
             }
             None if is_believed => {
                 self.drop_effects(writing.effects, cx);
-                return Standing::Lost;
+                return ServiceState::Lost;
             }
             None => {}
         }
@@ -528,56 +539,56 @@ impl Service {
         writing.operation = self.ask_to_write(writing.record.as_ref(), writing.for_s, cx);
         writing.is_checking = false;
         self.writing = Some(writing);
-        Standing::Goes
+        ServiceState::Active
     }
 
-    fn written(&mut self, revision: Revision, writing: Box<Writing>, cx: &mut Surroundings<'_>) -> Standing {
+    fn written(&mut self, revision: Revision, writing: Box<Writing>, cx: &mut SessionContext<'_>) -> ServiceState {
         let Writing { record, effects, .. } = *writing;
         (self.record, self.revision) = (record.unwrap_or_else(|| self.record.clone()), revision);
-        if self.fresh_state.as_ref() == Some(&self.record.state) {
-            self.fresh_state = None;
+        if self.unsaved_state.as_ref() == Some(&self.record.state) {
+            self.unsaved_state = None;
         }
         for effect in effects {
             match effect {
-                Effect::Append { partition, ordinal, entry } if self.is_doomed(&entry) => {
+                Effect::Append { partition, ordinal, entry } if self.is_refusal_pending(&entry) => {
                     let intent = Intent { partition, ordinal };
-                    cx.lanes.withdraw_intended(cx.now_ms, intent, cx.settings, cx.out);
+                    cx.producers.withdraw_intended(cx.now_ms, intent, cx.settings, cx.out);
                     self.withdrawn(entry.origin.what, Some(intent), cx);
                 }
                 Effect::Append { partition, ordinal, entry } => {
-                    cx.lanes.resolve(cx.now_ms, partition, ordinal, Some(entry), cx.settings, cx.out);
+                    cx.producers.resolve(cx.now_ms, partition, ordinal, Some(entry), cx.settings, cx.out);
                 }
                 Effect::Complete(packet_id) if self.is_open() => {
-                    self.tell(Decision::Completed { client: self.key, packet_id }, cx);
+                    self.notify(Decision::Completed { client: self.key, packet_id }, cx);
                 }
                 Effect::Saved(number) if self.is_open() => {
-                    self.tell(Decision::Saved { client: self.key, number }, cx);
+                    self.notify(Decision::Saved { client: self.key, number }, cx);
                 }
                 Effect::Refuse { ticket, intent } => {
-                    cx.lanes.forget(cx.now_ms, intent, cx.settings, cx.out);
-                    self.answered(ticket, Fate::Refused, cx);
+                    cx.producers.forget(cx.now_ms, intent, cx.settings, cx.out);
+                    self.answered(ticket, PublishOutcome::Refused, cx);
                 }
                 Effect::Complete(_) | Effect::Saved(_) => {}
             }
         }
-        if self.record.owner.is_some() { Standing::Goes } else { self.released(cx) }
+        if self.record.owner.is_some() { ServiceState::Active } else { self.released(cx) }
     }
 
-    fn released(&mut self, cx: &mut Surroundings<'_>) -> Standing {
-        for (node, claim) in std::mem::take(&mut self.wanted_by) {
-            super::say_released(self.key, node, claim, cx);
+    fn released(&mut self, cx: &mut SessionContext<'_>) -> ServiceState {
+        for (node, claim) in std::mem::take(&mut self.requested_by) {
+            super::send_released(self.key, node, claim, cx);
         }
-        Standing::Released
+        ServiceState::Released
     }
 
     /// The session is lost: what has not been appended never will be.
-    fn drop_effects(&mut self, effects: Vec<Effect>, cx: &mut Surroundings<'_>) {
+    fn drop_effects(&mut self, effects: Vec<Effect>, cx: &mut SessionContext<'_>) {
         for effect in effects.into_iter().chain(std::mem::take(&mut self.effects)) {
             match effect {
                 Effect::Append { partition, ordinal, .. } => {
-                    cx.lanes.resolve(cx.now_ms, partition, ordinal, None, cx.settings, cx.out);
+                    cx.producers.resolve(cx.now_ms, partition, ordinal, None, cx.settings, cx.out);
                 }
-                Effect::Refuse { intent, .. } => cx.lanes.forget(cx.now_ms, intent, cx.settings, cx.out),
+                Effect::Refuse { intent, .. } => cx.producers.forget(cx.now_ms, intent, cx.settings, cx.out),
                 Effect::Complete(_) | Effect::Saved(_) => {}
             }
         }

@@ -10,16 +10,16 @@ use crate::record::{DueWill, NEVER_EXPIRES, SessionRecord, Will};
 
 /// What holds when the connection of a client ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Terms {
+pub struct DisconnectSettings {
     /// Session Expiry Interval, in seconds. At 0, the session ends with the connection [MQTT 5.0 section 3.1.2.11.2].
     pub expiry_s: u32,
     /// What is to be published then. DISCONNECT removes it [MQTT-3.14.4-3].
     pub will: Option<Will>,
 }
 
-impl Default for Terms {
-    fn default() -> Terms {
-        Terms { expiry_s: NEVER_EXPIRES, will: None }
+impl Default for DisconnectSettings {
+    fn default() -> DisconnectSettings {
+        DisconnectSettings { expiry_s: NEVER_EXPIRES, will: None }
     }
 }
 

@@ -17,7 +17,7 @@ fn publisher() -> Publisher {
 
 /// A group of one message, which says where it stands.
 fn group(sequence: u64) -> (Sequence, Vec<u8>) {
-    let body = Body::Messages { messages: vec![publisher().sign(&sequence.to_le_bytes())], keeps: Vec::new() };
+    let body = Body::Messages { messages: vec![publisher().sign(&sequence.to_le_bytes())], to_retain: Vec::new() };
     (Sequence(sequence), Group { number: sequence, ordinal: 0, unsettled: None, body }.encode())
 }
 
@@ -125,14 +125,14 @@ fn damage_is_lost_and_a_newer_version_ends_the_partition() {
 
 #[test]
 fn no_more_arrives_than_all_shards_take() {
-    let settings = Settings { shards: 2, handed_max_bytes: 1, ..Settings::default() };
+    let settings = Settings { shards: 2, in_flight_max_bytes: 1, ..Settings::default() };
     let mut node = Node::begin(settings);
     node.answer_follow(groups(1, &[1]));
     assert_eq!(node.follows(), []);
-    node.member.took(0, 0, partition(), Sequence(2));
+    node.member.mark_received(0, 0, partition(), Sequence(2));
     node.advance(10);
     assert_eq!(node.follows(), [], "one has not taken it");
-    node.member.took(10, 1, partition(), Sequence(2));
+    node.member.mark_received(10, 1, partition(), Sequence(2));
     node.collect();
     assert_eq!(node.follows(), [2]);
     assert!(node.member.delivery_counters().stalls > 0);
@@ -149,7 +149,7 @@ fn those_who_are_behind_share_a_read_and_what_is_kept_is_not_read() {
     // A replica has not got it yet: it is asked again later.
     node.answer_read(groups(1, &[]));
     assert_eq!((node.reads(), node.decisions.len()), (vec![], 0));
-    node.advance(Settings::default().ask_again_ms);
+    node.advance(Settings::default().retry_ms);
     node.answer_read(groups(1, &[1, 2, 4]));
     node.member.read(0, request(2, 2));
     node.collect();
@@ -161,7 +161,7 @@ fn those_who_are_behind_share_a_read_and_what_is_kept_is_not_read() {
     let all = (vec![1, 2, 4], 1);
     assert_eq!(read, [(0, 1, 1, 5, all.clone()), (1, 9, 1, 5, all), (0, 2, 2, 3, (vec![2], 0))]);
     let counters = node.member.delivery_counters();
-    assert_eq!((counters.reads_stored, counters.reads_kept, counters.lost_groups_behind), (2, 1, 1));
+    assert_eq!((counters.reads_stored, counters.reads_cached, counters.lost_groups_behind), (2, 1, 1));
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_lane_goes_on_when_all_its_groups_have_gone_by_age() {
     node.answer(|operation| matches!(operation, Operation::Get(_)), Answer::Got(None));
     node.answer(|operation| matches!(operation, Operation::Put { .. }), Answer::Put(Revision(2)));
     let publish = |node: &mut Node, ticket| {
-        let publish = Publish { ticket, heard: 0, topic: "t", packet_id: None, retain: None, message: vec![1] };
+        let publish = Publish { ticket, refusal_seen: 0, topic: "t", packet_id: None, retain: None, message: vec![1] };
         node.member.publish(0, SEED.client("c"), publish).expect("there is room");
         node.collect();
     };

@@ -65,7 +65,7 @@ impl Node {
         node.read(None);
         let record = node.write(1);
         assert_eq!(record.members, [(SEED.client("a"), 5)].into());
-        assert_eq!(record.held_by(life(1)).count(), 16);
+        assert_eq!(record.partitions_of(life(1)).count(), 16);
         assert_eq!(
             record.cursors.next(partition()),
             Place { sequence: Sequence(1), index: 0 },
@@ -158,10 +158,10 @@ fn who_delivers_more_gives_half_of_what_it_has_more() {
         bytes.push(holds);
         bytes
     };
-    node.member.heard(0, &ask(2, 15));
+    node.member.receive_peer(0, &ask(2, 15));
     node.collect();
     assert_eq!(node.leases().1, [], "one more is no more");
-    node.member.heard(0, &ask(2, 4));
+    node.member.receive_peer(0, &ask(2, 4));
     node.collect();
     let (_, recalled, _) = node.leases();
     assert_eq!(recalled.len(), 6);

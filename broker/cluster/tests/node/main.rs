@@ -2,8 +2,8 @@
 
 mod following;
 mod groups;
+mod health_check;
 mod node;
-mod orders;
-mod patrol;
+mod peer_commands;
 mod retained;
 mod versions;

@@ -58,7 +58,7 @@ impl Node {
                 Output::Operation(id, operation) => drop(self.asked.insert(id, operation)),
                 Output::Decision(decision) => self.decisions.push(decision),
                 Output::Send(to, bytes) => self.sent.push((to, bytes)),
-                Output::Listen(_) | Output::Unlisten(_) | Output::Probe(_) | Output::Echo { .. } => {}
+                Output::AddInterest(_) | Output::RemoveInterest(_) | Output::Probe(_) | Output::Echo { .. } => {}
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use tautwire_cluster::record::{Place, Retain, RetainedRecord};
 use tautwire_cluster::{
-    Answer, Decision, Kept, Operation, RETAINED_BATCH_MAX, RETAINED_BATCH_MAX_BYTES, Sequence, Settings,
+    Answer, Decision, Operation, RETAINED_BATCH_MAX, RETAINED_BATCH_MAX_BYTES, RetainedEntry, Sequence, Settings,
 };
 
 use crate::node::Node;
@@ -13,7 +13,7 @@ fn batches(sizes: &[usize]) -> Vec<usize> {
     let kept = (1..).zip(sizes).map(|(sequence, bytes)| {
         let place = Place { sequence: Sequence(sequence), index: 0 };
         let record = RetainedRecord { place, retain: Retain::Always, topic: "t".to_owned(), message: vec![7; *bytes] };
-        Kept { sequence: Sequence(sequence), age_ms: 0, value: record.encode() }
+        RetainedEntry { sequence: Sequence(sequence), age_ms: 0, value: record.encode() }
     });
     let (kept, through) = (kept.collect(), Sequence(sizes.len() as u64));
     node.advance(100);

@@ -6,7 +6,7 @@ use tautwire_cluster::record::{
     Load, NEVER_EXPIRES, NodeRecord, NodeState, Place, RecordError, Retain, RetainedRecord, SessionRecord, VERSION,
 };
 use tautwire_cluster::{
-    Answer, Decision, Kept, Member, Operation, Refusal, Revision, Sequence, Settings, Start, TICK_MS,
+    Answer, Decision, Member, Operation, Refusal, RetainedEntry, Revision, Sequence, Settings, Start, TICK_MS,
 };
 
 use crate::node::{Node, SEED, is_found, life};
@@ -33,11 +33,11 @@ fn is_about(operation: &Operation, key: Key) -> bool {
 fn a_node_whose_record_is_newer_is_told_of_once_and_never_buried() {
     let mut node = Node::begin(Settings::default());
     let other = life(2);
-    node.member.saw_node(0, other, Revision(5), &alive(1));
-    node.member.saw_node(0, other, Revision(6), &newer(alive(2)));
+    node.member.observe_node(0, other, Revision(5), &alive(1));
+    node.member.observe_node(0, other, Revision(6), &newer(alive(2)));
     // A report that comes late changes nothing.
-    node.member.saw_node(0, other, Revision(5), &alive(1));
-    node.member.saw_node(0, other, Revision(7), &newer(alive(3)));
+    node.member.observe_node(0, other, Revision(5), &alive(1));
+    node.member.observe_node(0, other, Revision(7), &newer(alive(3)));
     for _ in 0..200 {
         node.advance(TICK_MS);
     }
@@ -48,7 +48,7 @@ fn a_node_whose_record_is_newer_is_told_of_once_and_never_buried() {
         |operation: &&Operation| matches!(operation, Operation::Put { key: Key::Node(of), .. } if *of == other);
     assert_eq!(node.asked.values().find(writes), None, "it lives, as far as this node can tell");
     // It is upgraded, or this node is; then it counts as any other.
-    node.member.saw_node(node.now_ms, other, Revision(8), &alive(4));
+    node.member.observe_node(node.now_ms, other, Revision(8), &alive(4));
     assert!(node.member.status(node.now_ms).nodes.iter().any(|seen| seen.incarnation == other));
 }
 
@@ -86,7 +86,8 @@ fn what_a_newer_broker_retains_is_passed_over_and_the_rest_is_not() {
         RetainedRecord { place, retain: Retain::Always, topic: topic.to_owned(), message: vec![7] }.encode()
     };
     let values = [kept(1, "a"), newer(kept(2, "b")), RetainedRecord::mark().encode(), kept(4, "d")];
-    let kept = (1..).zip(values).map(|(sequence, value)| Kept { sequence: Sequence(sequence), age_ms: 0, value });
+    let kept =
+        (1..).zip(values).map(|(sequence, value)| RetainedEntry { sequence: Sequence(sequence), age_ms: 0, value });
     let part = Answer::Mirrored { kept: kept.collect(), through: Sequence(4), is_end: true };
     node.answer(|operation| matches!(operation, Operation::Mirror { .. }), part);
     let told = node.decisions.iter().filter_map(|decision| match decision {

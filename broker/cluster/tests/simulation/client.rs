@@ -14,7 +14,7 @@ pub(crate) enum FromClient {
     Connect {
         client: usize,
         is_clean: bool,
-        terms: Wishes,
+        terms: DisconnectOptions,
     },
     Publish {
         packet_id: NonZeroU16,
@@ -63,7 +63,7 @@ pub(crate) enum ToClient {
 
 /// What a client wants for the time when it is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Wishes {
+pub(crate) struct DisconnectOptions {
     pub(crate) expiry_s: Option<u32>,
     /// Its number, its delay in seconds, its topic, and how it is retained.
     pub(crate) will: Option<(u64, u32, u8, u8)>,
@@ -83,7 +83,7 @@ pub(crate) struct Client {
     /// When something was heard last, or the connection was made.
     pub(crate) heard_at_ms: u64,
     /// It does not come back before.
-    pub(crate) away_until_ms: u64,
+    pub(crate) offline_until_ms: u64,
     pub(crate) last_will: u64,
     last_number: u64,
     in_flight: VecDeque<InFlight>,
@@ -133,7 +133,7 @@ impl Client {
         client: usize,
         connection: ConnectionId,
         wants_clean: bool,
-        terms: Wishes,
+        terms: DisconnectOptions,
         now_ms: u64,
     ) -> FromClient {
         let is_clean = wants_clean || self.is_clean;

@@ -5,11 +5,13 @@ use std::num::NonZeroU16;
 
 use tautwire_cluster::names::{ClientKey, GroupKey, Incarnation, Partition, Seed};
 use tautwire_cluster::record::{Place, Publisher, Will};
-use tautwire_cluster::{Decision, Member, OrderOutcome, Own, Publish, RetainedChange, Start, Terms};
+use tautwire_cluster::{
+    Decision, DisconnectSettings, Member, OperatorPublish, PeerCommandOutcome, Publish, RetainedChange, Start,
+};
 
-use crate::client::{FromClient, TOPICS, ToClient, Wishes};
-use crate::keeping::{Floor, Mirrored, Retaining, list_of, parts_of};
+use crate::client::{DisconnectOptions, FromClient, TOPICS, ToClient};
 use crate::ledger::{Ledger, Message};
+use crate::model::{Floor, Mirrored, Retaining, list_of, parts_of};
 use crate::session::Session;
 use crate::shard::{GROUP, SHARE, Shards};
 use crate::world::TROUBLE_MS;
@@ -52,12 +54,12 @@ struct Connection {
     is_confirmed: bool,
     is_present: bool,
     /// The last message that is known to be refused.
-    heard: u64,
-    wishes: Wishes,
+    refusal_seen: u64,
+    wishes: DisconnectOptions,
 }
 
 /// Whether a client can be told that a message is refused. Others are disconnected.
-pub(crate) fn can_be_told(client: usize) -> bool {
+pub(crate) fn can_receive_reason(client: usize) -> bool {
     client % 2 == 1
 }
 
@@ -152,16 +154,16 @@ impl Engine {
         }
         let timeouts = member.status(now_ms).counters.timeouts;
         if std::mem::replace(&mut self.timeouts, timeouts) < timeouts {
-            let told = self.messages.values().filter(|(.., message)| can_be_told(message.client));
+            let told = self.messages.values().filter(|(.., message)| can_receive_reason(message.client));
             told.for_each(|(.., message)| ledger.may_be_withdrawn(message));
         }
         if self.ticks.is_multiple_of(5) && member.is_serving(now_ms) {
             let ticket = self.mirror.begin(&ledger.retaining);
-            member.look(now_ms, ticket);
+            member.sync_retained(now_ms, ticket);
         }
         let is_time = ledger.has_operators && self.ticks.is_multiple_of(7);
         if is_time && member.is_serving(now_ms) && ledger.now_ms < TROUBLE_MS {
-            self.publish_own(now_ms, member, ledger);
+            self.publish_from_operator(now_ms, member, ledger);
         }
         for connection in self.served.values().filter_map(|id| self.connections.get(id)) {
             if let Some(epoch) = connection.epoch
@@ -173,20 +175,20 @@ impl Engine {
     }
 
     /// An operator publishes something.
-    fn publish_own(&mut self, now_ms: u64, member: &mut Member, ledger: &mut Ledger) {
+    fn publish_from_operator(&mut self, now_ms: u64, member: &mut Member, ledger: &mut Ledger) {
         let number = ledger.own.begin();
         let (topic, retain) = ((number % TOPICS) as u8, u8::from(number.is_multiple_of(2)));
         let (is_once, is_will) = (number.is_multiple_of(3), false);
         let message = Message { client: OPERATOR, topic, is_once, number, epoch: 0, retain, is_will };
         let topic = &format!("topic/{topic}");
         let retain = message.retain().map(|retain| (retain, self.mirror.known(topic)));
-        member.publish_own(now_ms, number, Own { topic, retain, message: message.encode() });
+        member.publish_from_operator(now_ms, number, OperatorPublish { topic, retain, message: message.encode() });
     }
 
     fn read(&mut self, now_ms: u64, id: ConnectionId, packet: FromClient, member: &mut Member, ledger: &mut Ledger) {
         if let FromClient::Connect { client, is_clean, terms: wishes } = packet {
             let connection =
-                Connection { client, epoch: None, is_confirmed: false, is_present: false, heard: 0, wishes };
+                Connection { client, epoch: None, is_confirmed: false, is_present: false, refusal_seen: 0, wishes };
             self.connections.insert(id, connection);
             self.last_ticket += 1;
             self.claims.insert(self.last_ticket, (id, is_clean));
@@ -198,7 +200,7 @@ impl Engine {
             return self.close(now_ms, id, member, false);
         }
         let Some(epoch) = connection.epoch else { return };
-        let (client, heard) = (connection.client, connection.heard);
+        let (client, refusal_seen) = (connection.client, connection.refusal_seen);
         let key = SEED.client(&name_of(client));
         ledger.served(client, epoch, member.incarnation());
         match packet {
@@ -212,7 +214,7 @@ impl Engine {
                 let topic = &format!("topic/{topic}");
                 let retain = message.retain().map(|retain| (retain, self.mirror.known(topic)));
                 let (ticket, packet_id, message) = (self.last_ticket, is_once.then_some(packet_id), message.encode());
-                let publish = Publish { ticket, heard, topic, packet_id, retain, message };
+                let publish = Publish { ticket, refusal_seen, topic, packet_id, retain, message };
                 member.publish(now_ms, key, publish).expect("there is room");
             }
             FromClient::Release(packet_id) => member.release(now_ms, key, packet_id),
@@ -234,7 +236,7 @@ impl Engine {
             FromClient::Disconnect => {
                 let expiry_s = connection.wishes.expiry_s.unwrap_or(u32::MAX);
                 ledger.sessions.disconnected(client, epoch);
-                member.keep(key, Terms { expiry_s, will: None });
+                member.keep(key, DisconnectSettings { expiry_s, will: None });
                 self.close(now_ms, id, member, false);
             }
             FromClient::Connect { .. } | FromClient::Closed => {}
@@ -294,7 +296,7 @@ impl Engine {
                 let (id, _) = self.claims.remove(&ticket).expect("somebody asked");
                 self.close(now_ms, id, member, false);
             }
-            Decision::Surrender(client) => {
+            Decision::SessionTakenOver(client) => {
                 ledger.tally.takeovers += 1;
                 if let Some(id) = self.served.get(&client).copied() {
                     self.close(now_ms, id, member, false);
@@ -341,18 +343,18 @@ impl Engine {
                 self.returning.push((group, partition, next, open));
             }
             Decision::Unreadable { .. }
-            | Decision::Spread { .. }
+            | Decision::InterestSync { .. }
             | Decision::UnreadableNode { .. }
-            | Decision::Outgrown
+            | Decision::ConfigUnsupported
             | Decision::NotJoined { .. } => {
                 unreachable!("all nodes have one version")
             }
             Decision::NotStored { ticket, .. } => {
                 let (id, packet_id, message) = self.messages.remove(&ticket).expect("somebody published");
                 if let Some(connection) = self.connections.get_mut(&id) {
-                    connection.heard = ticket;
+                    connection.refusal_seen = ticket;
                 }
-                if !can_be_told(message.client) {
+                if !can_receive_reason(message.client) {
                     ledger.refused(&message);
                     return self.close(now_ms, id, member, false);
                 }
@@ -367,16 +369,16 @@ impl Engine {
                 }
             }
             Decision::Published { ticket, is_stored } => ledger.own.ended(ticket, is_stored),
-            Decision::Look { ticket } => {
+            Decision::RetainedSync { ticket } => {
                 ledger.tally.keeping.looks += 1;
-                self.mirror.look(ticket);
+                self.mirror.sync_retained(ticket);
             }
             Decision::Redirect { ticket, to } => {
                 assert!(to.reference.starts_with("node-"));
                 let (id, _) = self.claims.remove(&ticket).expect("somebody asked");
                 self.close(now_ms, id, member, false);
             }
-            Decision::MoveOn { client, .. } => {
+            Decision::Migrate { client, .. } => {
                 ledger.tally.keeping.moved += 1;
                 if let Some(id) = self.served.get(&client).copied() {
                     self.close(now_ms, id, member, false);
@@ -387,10 +389,10 @@ impl Engine {
                 assert!(self.served.is_empty(), "a node has ended and serves clients");
                 self.close_all();
             }
-            Decision::Told { by, .. } => ledger.orders.carried_out(&by),
-            Decision::Ordered { ticket, outcome } => {
-                ledger.tally.keeping.ordered += u64::from(outcome == OrderOutcome::Taken);
-                ledger.orders.answered(ticket, outcome);
+            Decision::DrainRequested { by, .. } => ledger.peer_commands.carried_out(&by),
+            Decision::PeerCommandResult { ticket, outcome } => {
+                ledger.tally.keeping.ordered += u64::from(outcome == PeerCommandOutcome::Taken);
+                ledger.peer_commands.answered(ticket, outcome);
             }
             Decision::Configure { number, parts } => {
                 self.configuration = (number, list_of(&parts));
@@ -446,8 +448,8 @@ impl Engine {
     }
 }
 
-fn terms_of(connection: &Connection, claim: u64, ledger: &mut Ledger) -> Terms {
-    let Wishes { expiry_s, will } = connection.wishes;
+fn terms_of(connection: &Connection, claim: u64, ledger: &mut Ledger) -> DisconnectSettings {
+    let DisconnectOptions { expiry_s, will } = connection.wishes;
     let expiry_s = expiry_s.unwrap_or(u32::MAX);
     let will = will.map(|(number, delay_s, topic, retain)| {
         let delay_ms = u64::from(delay_s.min(expiry_s)) * 1000;
@@ -456,5 +458,5 @@ fn terms_of(connection: &Connection, claim: u64, ledger: &mut Ledger) -> Terms {
         let message = Message { client, topic, is_once: false, number, epoch: claim, retain, is_will: true };
         Will { delay_s, topic: format!("topic/{topic}"), retain: message.retain(), message: message.encode() }
     });
-    Terms { expiry_s, will }
+    DisconnectSettings { expiry_s, will }
 }

@@ -7,7 +7,7 @@ use tautwire_cluster::names::{Incarnation, Partition};
 use tautwire_cluster::record::{Body, Group, Place, Publisher, Retain};
 
 use crate::engine::{ConnectionId, OPERATOR, key_of};
-use crate::keeping::{Configurations, Orders, Owns, Retaining, Sessions};
+use crate::model::{Configurations, OperatorPublishes, PeerCommands, Retaining, Sessions};
 use crate::plan::Plan;
 use crate::shard::is_for_group;
 use crate::tally::Tally;
@@ -69,7 +69,7 @@ struct Subscriber {
 
 /// All who share a subscription.
 #[derive(Default)]
-struct Sharers {
+struct GroupMembers {
     /// Clients with a session that has subscribed.
     members: BTreeSet<usize>,
     /// The end of each partition when the first SUBACK of these had come.
@@ -94,7 +94,7 @@ pub(crate) struct Ledger {
     /// All messages, in the order of the log.
     log: BTreeMap<(Partition, Place), Message>,
     subscribers: BTreeMap<usize, Subscriber>,
-    sharers: Sharers,
+    sharers: GroupMembers,
     /// What came last on a connection, of each publisher, topic and QoS.
     last_on: BTreeMap<(ConnectionId, usize, u8, bool), Place>,
     /// Messages that were refused, by client, number and epoch.
@@ -102,12 +102,12 @@ pub(crate) struct Ledger {
     /// Messages that waited when some were refused: these may be among them, and their clients may never hear of it.
     withdrawn: BTreeSet<(usize, u64)>,
     pub(crate) retaining: Retaining,
-    pub(crate) own: Owns,
+    pub(crate) own: OperatorPublishes,
     /// Operators publish messages, too.
     pub(crate) has_operators: bool,
     pub(crate) sessions: Sessions,
     pub(crate) configurations: Configurations,
-    pub(crate) orders: Orders,
+    pub(crate) peer_commands: PeerCommands,
     pub(crate) now_ms: u64,
     pub(crate) tally: Tally,
 }

@@ -74,7 +74,7 @@ impl Session {
         }
     }
 
-    pub(crate) fn has_room(&self) -> bool {
+    pub(crate) fn unblock(&self) -> bool {
         self.window.len() < RECEIVE_MAX
     }
 

@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use tautwire_cluster::Member;
-use tautwire_cluster::delivery::{LogGroup, Receivers, Slot, Span, Walk};
+use tautwire_cluster::delivery::{DeliverySource, LogGroup, Receivers, Slot, Span};
 use tautwire_cluster::names::{Incarnation, PARTITIONS, Partition};
 use tautwire_cluster::record::Place;
 
@@ -101,7 +101,7 @@ impl Shards {
         let Some(session) = self.sessions.remove(&slot) else { return };
         if let Some(home) = &mut self.shards[HOME].receivers {
             for (partition, place) in session.shared() {
-                home.put_back(GROUP, partition, place);
+                home.requeue(GROUP, partition, place);
             }
         }
     }
@@ -115,27 +115,27 @@ impl Shards {
         let receivers = self.shards[home].receivers.as_mut().expect("it has begun");
         let was_open = receivers.complete(of, done.partition, done.place, now_ms);
         assert!(was_open || done.is_shared, "what is in the window is open");
-        self.has_room(client);
+        self.unblock(client);
     }
 
     /// PUBCOMP.
     pub(crate) fn completed(&mut self, client: usize, packet_id: NonZeroU16) {
         if let Some(session) = self.sessions.get_mut(&(client as Slot)) {
             session.completed(packet_id);
-            self.has_room(client);
+            self.unblock(client);
         }
     }
 
-    fn has_room(&mut self, client: usize) {
+    fn unblock(&mut self, client: usize) {
         if self.sessions[&(client as Slot)].is_half_empty() {
-            self.shards[client % SHARDS].receivers.as_mut().expect("it has begun").has_room(client as Slot);
-            self.shards[HOME].receivers.as_mut().expect("it has begun").has_room(GROUP);
+            self.shards[client % SHARDS].receivers.as_mut().expect("it has begun").unblock(client as Slot);
+            self.shards[HOME].receivers.as_mut().expect("it has begun").unblock(GROUP);
         }
     }
 
     /// There is a member that may have room.
     pub(crate) fn has_member(&mut self) {
-        self.shards[HOME].receivers.as_mut().expect("it has begun").has_room(GROUP);
+        self.shards[HOME].receivers.as_mut().expect("it has begun").unblock(GROUP);
     }
 
     /// The group delivers a partition here.
@@ -165,7 +165,7 @@ impl Shards {
                 while let Some(slot) = receivers.next_due(now_ms) {
                     due.push(slot);
                 }
-                while let Some(request) = receivers.next_read() {
+                while let Some(request) = receivers.next_read_range() {
                     member.read(shard.index, request);
                 }
             }
@@ -191,19 +191,19 @@ impl Shard {
                 let Some(span) = self.live.front().cloned() else { return };
                 if let Some(group) = span.groups.get(self.offered) {
                     self.offered += 1;
-                    return self.offer(&span, group, Walk::Live, sessions, me, ledger);
+                    return self.offer(&span, group, DeliverySource::Live, sessions, me, ledger);
                 }
                 self.receivers.as_mut().expect("it has begun").pass(span.partition, span.end());
                 self.live.pop_front();
                 self.offered = 0;
-                member.took(now_ms, self.index, span.partition, span.until);
+                member.mark_received(now_ms, self.index, span.partition, span.until);
             }
             walk => {
                 let (span, offered) = &mut self.walks[walk - 1];
                 let span = span.clone();
                 if let Some(group) = span.groups.get(*offered) {
                     *offered += 1;
-                    return self.offer(&span, group, Walk::Read, sessions, me, ledger);
+                    return self.offer(&span, group, DeliverySource::Read, sessions, me, ledger);
                 }
                 self.walks.remove(walk - 1);
                 let lost = self.receivers.as_mut().expect("it has begun").end_walk(&span);
@@ -216,7 +216,7 @@ impl Shard {
         &mut self,
         span: &Span,
         group: &LogGroup,
-        walk: Walk,
+        walk: DeliverySource,
         sessions: &mut BTreeMap<Slot, Session>,
         me: Incarnation,
         ledger: &mut Ledger,
@@ -226,7 +226,7 @@ impl Shard {
         for message in group.messages.iter() {
             let (place, content) = (group.place(&message), Message::decode(message.stored));
             assert_eq!(message.publisher.client, key_of(content.client));
-            let again = if walk == Walk::Read { receivers.again(partition, place) } else { Vec::new() };
+            let again = if walk == DeliverySource::Read { receivers.again(partition, place) } else { Vec::new() };
             for slot in &again {
                 if *slot != GROUP {
                     sessions.get_mut(slot).expect("it is there").send_again(partition, place, content);
@@ -235,26 +235,26 @@ impl Shard {
             let here = sessions.iter_mut().filter(|(slot, _)| **slot as usize % SHARDS == self.index);
             for (slot, session) in here {
                 if session.wants(&content) && receivers.wants(*slot, partition, place, walk) {
-                    if session.has_room() {
-                        receivers.hand_out(*slot, partition, place);
+                    if session.unblock() {
+                        receivers.mark_delivered(*slot, partition, place);
                         session.start(partition, place, content, false);
                     } else {
-                        receivers.hold(*slot, partition, place);
+                        receivers.block(*slot, partition, place);
                     }
                 }
             }
             let is_new = is_for_group(&content) && receivers.wants(GROUP, partition, place, walk);
             if self.index == HOME && (is_new || again.contains(&GROUP)) {
-                match sessions.values_mut().find(|session| session.has_joined && session.has_room()) {
+                match sessions.values_mut().find(|session| session.has_joined && session.unblock()) {
                     Some(member) => {
                         ledger.dispatched(partition, me);
-                        receivers.hand_out(GROUP, partition, place);
+                        receivers.mark_delivered(GROUP, partition, place);
                         member.start(partition, place, content, true);
                     }
-                    None => receivers.hold(GROUP, partition, place),
+                    None => receivers.block(GROUP, partition, place),
                 }
             }
-            if walk == Walk::Live {
+            if walk == DeliverySource::Live {
                 receivers.pass(partition, place.behind());
             }
         }

@@ -6,8 +6,8 @@ use tautwire_cluster::mutant::{Mutant, mutate};
 use tautwire_cluster::names::{ClientKey, Incarnation, Key, Seed};
 use tautwire_cluster::record::{Claim, ConfigPart, ConfigRecord, Load, NodeRecord, NodeState, Retain, SessionRecord};
 use tautwire_cluster::{
-    Answer, Decision, Member, Operation, OperationId, Output, Own, Proposal, Publish, Refusal, RetainedChange,
-    Revision, Sequence, Settings, Start,
+    Answer, Decision, Member, Operation, OperationId, OperatorPublish, Output, ProposalOutcome, Publish, Refusal,
+    RetainedChange, Revision, Sequence, Settings, Start,
 };
 
 use crate::store::Store;
@@ -21,7 +21,7 @@ struct Node {
     decisions: Vec<Decision>,
     /// These are not done before `do_all`.
     waits: fn(&Operation) -> bool,
-    heard: u64,
+    refusal_seen: u64,
     /// The last message that is known to be refused.
     refused: u64,
     open: Vec<(OperationId, Operation)>,
@@ -53,7 +53,7 @@ impl Node {
             now_ms: 0,
             decisions: Vec::new(),
             waits: |_| false,
-            heard: 0,
+            refusal_seen: 0,
             refused: 0,
             open: Vec::new(),
         }
@@ -86,8 +86,11 @@ impl Node {
                     }
                     self.decisions.push(decision);
                 }
-                Output::Send(..) | Output::Listen(_) | Output::Unlisten(_) | Output::Probe(_) | Output::Echo { .. } => {
-                }
+                Output::Send(..)
+                | Output::AddInterest(_)
+                | Output::RemoveInterest(_)
+                | Output::Probe(_)
+                | Output::Echo { .. } => {}
             }
         }
     }
@@ -149,17 +152,17 @@ impl Node {
         (node, client)
     }
 
-    /// `heard`: of which refusal the engine knows.
+    /// `refusal_seen`: of which refusal the engine knows.
     fn publish_to(
         &mut self,
         client: ClientKey,
         topic: &str,
-        (ticket, heard): (u64, u64),
+        (ticket, refusal_seen): (u64, u64),
         packet_id: Option<u16>,
         retain: Option<(Retain, Option<Sequence>)>,
     ) {
         let packet_id = packet_id.and_then(NonZeroU16::new);
-        let publish = Publish { ticket, heard, topic, packet_id, retain, message: vec![1, 2, 3] };
+        let publish = Publish { ticket, refusal_seen, topic, packet_id, retain, message: vec![1, 2, 3] };
         self.member.publish(self.now_ms, client, publish).expect("there is room");
         self.carry_out();
     }
@@ -168,8 +171,8 @@ impl Node {
     fn hear_of(&mut self, number: u64, sessions: u32, is_closed: bool) {
         let state = NodeState::Alive { beat: 1, load: Load { sessions, is_closed } };
         let record = NodeRecord { name: format!("n{number}"), reference: format!("n{number}:1883"), state };
-        self.heard += 1;
-        self.member.saw_node(self.now_ms, life(number), Revision(1000 + self.heard), &record.encode());
+        self.refusal_seen += 1;
+        self.member.observe_node(self.now_ms, life(number), Revision(1000 + self.refusal_seen), &record.encode());
     }
 }
 
@@ -189,7 +192,7 @@ fn a_node_that_cannot_read_the_configuration_never_begins_to_serve() {
     node.pass(20_000);
     assert!(!node.member.is_serving(node.now_ms) && node.member.status(node.now_ms).config.is_behind);
     let told = node.take();
-    assert!(told.contains(&Decision::Outgrown) && !told.contains(&Decision::Resumed));
+    assert!(told.contains(&Decision::ConfigUnsupported) && !told.contains(&Decision::Resumed));
 }
 
 #[test]
@@ -198,7 +201,7 @@ fn a_node_that_cannot_take_on_a_revision_keeps_its_clients_and_takes_no_others()
     node.connect(1, "first");
     node.member.propose(7, 0, part("new"));
     node.carry_out();
-    let proposed = Decision::Proposed { ticket: 7, outcome: Proposal::Accepted(1) };
+    let proposed = Decision::Proposed { ticket: 7, outcome: ProposalOutcome::Accepted(1) };
     assert!(node.decisions.contains(&Decision::Configure { number: 1, parts: part("new") }));
     assert!(node.decisions.contains(&proposed));
     node.member.configured(node.now_ms, 1, false);
@@ -230,7 +233,7 @@ fn a_node_that_could_not_take_on_a_revision_may_do_so_later_or_replace_it() {
     node.take();
     node.member.propose(3, 2, part("c"));
     node.carry_out();
-    assert!(node.take().contains(&Decision::Proposed { ticket: 3, outcome: Proposal::Accepted(3) }));
+    assert!(node.take().contains(&Decision::Proposed { ticket: 3, outcome: ProposalOutcome::Accepted(3) }));
     node.member.configured(node.now_ms, 3, true);
     let status = node.member.status(node.now_ms).config;
     assert!(!status.is_behind && status.held == 3);
@@ -248,7 +251,7 @@ fn a_life_begins_to_serve_by_the_revision_that_the_store_has_and_by_no_older_one
     put(Some(old), record(2, "new"));
     let mut node = Node::begun(store);
     // A replica that lags reports the one before.
-    node.member.saw_config(old, &record(1, "old"));
+    node.member.observe_config(old, &record(1, "old"));
     node.member.configured(0, 1, true);
     node.carry_out();
     node.pass(5_000);
@@ -261,7 +264,7 @@ fn a_life_begins_to_serve_by_the_revision_that_the_store_has_and_by_no_older_one
 #[test]
 fn a_proposal_on_an_old_revision_is_refused() {
     let mut node = Node::on(Store::default());
-    for (ticket, base, outcome) in [(1, 0, Proposal::Accepted(1)), (2, 0, Proposal::Outdated(1))] {
+    for (ticket, base, outcome) in [(1, 0, ProposalOutcome::Accepted(1)), (2, 0, ProposalOutcome::Outdated(1))] {
         node.member.propose(ticket, base, part("x"));
         node.carry_out();
         assert!(node.take().contains(&Decision::Proposed { ticket, outcome }));
@@ -269,7 +272,7 @@ fn a_proposal_on_an_old_revision_is_refused() {
     let large = vec![ConfigPart { name: "users".to_owned(), bytes: vec![0; 1024 * 1024] }];
     node.member.propose(3, 1, large);
     node.carry_out();
-    assert_eq!(node.take(), [Decision::Proposed { ticket: 3, outcome: Proposal::TooLarge }]);
+    assert_eq!(node.take(), [Decision::Proposed { ticket: 3, outcome: ProposalOutcome::TooLarge }]);
 }
 
 #[test]
@@ -279,8 +282,8 @@ fn what_waits_too_long_is_refused_and_what_is_on_its_way_is_not() {
     node.publish(client, 12, None, None);
     node.publish(client, 13, Some(5), None);
     node.pass(5000);
-    let lane = node.member.status(node.now_ms).lanes[SEED.partition("t").index()];
-    assert_eq!((lane.waiting, lane.waiting_bytes, lane.group_age_ms), (2, 2 * (3 + 26), Some(5000)));
+    let producer = node.member.status(node.now_ms).producers[SEED.partition("t").index()];
+    assert_eq!((producer.waiting, producer.waiting_bytes, producer.group_age_ms), (2, 2 * (3 + 26), Some(5000)));
     node.pass(6000);
     // The first is neither refused nor stored, and the others are told in the order of the messages.
     assert_eq!(node.take(), []);
@@ -352,16 +355,19 @@ fn what_is_handed_over_before_a_refusal_is_known_is_refused() {
 fn a_message_of_an_operator_is_stored_or_refused() {
     let mut node = Node::on(Store::default());
     node.take();
-    let own =
-        |retain: Option<Retain>| Own { topic: "t", retain: retain.map(|retain| (retain, None)), message: vec![1] };
-    node.member.publish_own(node.now_ms, 21, own(Some(Retain::Always)));
+    let own = |retain: Option<Retain>| OperatorPublish {
+        topic: "t",
+        retain: retain.map(|retain| (retain, None)),
+        message: vec![1],
+    };
+    node.member.publish_from_operator(node.now_ms, 21, own(Some(Retain::Always)));
     node.carry_out();
     assert_eq!(node.take().pop(), Some(Decision::Published { ticket: 21, is_stored: true }));
     let found = node.store.apply(Operation::LastRetained("t".to_owned()), false).0;
     assert!(matches!(found, Answer::Last(Some(_))), "it is safe when it is retained");
     node.waits = is_append;
-    node.member.publish_own(node.now_ms, 22, own(None));
-    node.member.publish_own(node.now_ms, 23, own(None));
+    node.member.publish_from_operator(node.now_ms, 22, own(None));
+    node.member.publish_from_operator(node.now_ms, 23, own(None));
     node.pass(11_000);
     assert_eq!(node.take().pop(), Some(Decision::Published { ticket: 23, is_stored: false }));
     node.do_all();
@@ -378,10 +384,10 @@ fn a_retained_message_is_acknowledged_when_it_is_retained() {
     assert!(matches!(decisions[..], [Decision::Stored { ticket: 11, .. }]), "{decisions:?}");
     let found = node.store.apply(Operation::LastRetained("t".to_owned()), false).0;
     assert!(matches!(found, Answer::Last(Some(_))));
-    node.member.look(node.now_ms, 3);
+    node.member.sync_retained(node.now_ms, 3);
     node.pass(200);
     let decisions = node.take();
-    let [Decision::Retain(changes), Decision::Look { ticket: 3 }] = &decisions[..] else {
+    let [Decision::Retain(changes), Decision::RetainedSync { ticket: 3 }] = &decisions[..] else {
         panic!("{decisions:?}");
     };
     let [RetainedChange { record, expires_at_ms, .. }] = &changes[..] else { panic!("{changes:?}") };
@@ -401,7 +407,7 @@ fn a_drained_node_sends_its_clients_to_whoever_has_least_and_ends() {
     node.carry_out();
     let mut places = Vec::new();
     for decision in node.take() {
-        let Decision::MoveOn { client, to: Some(to) } = decision else { panic!("{decision:?}") };
+        let Decision::Migrate { client, to: Some(to) } = decision else { panic!("{decision:?}") };
         assert!(clients.contains(&client) && to.is_for_good);
         places.push(to.reference);
     }
@@ -414,7 +420,7 @@ fn a_drained_node_sends_its_clients_to_whoever_has_least_and_ends() {
     node.pass(2000);
     assert_eq!(node.take(), [Decision::Drained]);
     let (_, _, value) = node.store.keys().find(|(key, ..)| *key == Key::Node(life(1))).expect("a record");
-    assert!(matches!(NodeRecord::decode(value).expect("a record").state, NodeState::Buried { .. }));
+    assert!(matches!(NodeRecord::decode(value).expect("a record").state, NodeState::Removed { .. }));
 }
 
 #[test]
@@ -429,11 +435,11 @@ fn a_node_gives_away_what_it_has_above_its_share() {
     node.member.rebalance(node.now_ms);
     node.carry_out();
     // 12 sessions on three nodes.
-    assert_eq!(node.take().iter().filter(|decision| matches!(decision, Decision::MoveOn { .. })).count(), 6);
+    assert_eq!(node.take().iter().filter(|decision| matches!(decision, Decision::Migrate { .. })).count(), 6);
     node.hear_of(5, 9, false);
     node.member.rebalance(node.now_ms);
     node.carry_out();
-    assert_eq!(node.member.status(node.now_ms).sessions.moving, 6);
+    assert_eq!(node.member.status(node.now_ms).sessions.migrating, 6);
 }
 
 /// Whether the store's record of a client says that a message is on its way.
@@ -510,7 +516,7 @@ fn no_message_passes_one_of_qos_2_that_was_withdrawn_before_the_record_has_forgo
 #[test]
 fn a_session_that_is_not_of_a_nodes_share_is_left_to_others_only_for_a_while() {
     let mut store = Store::default();
-    let dead = NodeState::Buried { ends: Box::default() };
+    let dead = NodeState::Removed { ends: Box::default() };
     let record = NodeRecord { name: "d".to_owned(), reference: String::new(), state: dead };
     store.apply(Operation::Put { key: Key::Node(life(9)), expected: None, value: record.encode() }, false);
     for name in ["c", "d", "e", "f", "g", "h"] {
@@ -538,7 +544,7 @@ fn a_session_that_is_not_of_a_nodes_share_is_left_to_others_only_for_a_while() {
     };
     let mut node = Node::on(store);
     node.hear_of(5, 0, false);
-    node.member.saw_node(node.now_ms, life(9), Revision(1), &record.encode());
+    node.member.observe_node(node.now_ms, life(9), Revision(1), &record.encode());
     node.pass(1000);
     assert!((1..6).contains(&owned(&node.store)), "some are of its share, and some are not");
     // The other one lives, and does nothing.
@@ -558,7 +564,7 @@ fn a_node_whose_record_says_that_it_is_dying_serves_nobody_any_more() {
     assert!(node.member.is_serving(node.now_ms));
     let key = Key::Node(life(1));
     let expected = node.store.keys().find(|(found, ..)| *found == key).map(|(_, revision, _)| revision);
-    let state = NodeState::Dying { by: life(2), attempt: 1 };
+    let state = NodeState::Removing { by: life(2), attempt: 1 };
     let record = NodeRecord { name: "a".to_owned(), reference: String::new(), state };
     let (answer, _) = node.store.apply(Operation::Put { key, expected, value: record.encode() }, false);
     assert!(matches!(answer, Answer::Put(_)), "{answer:?}");
@@ -579,7 +585,7 @@ fn beat(node: &mut Node, number: u64, beat: u64, expected: Option<Revision>) -> 
 fn a_node_whose_beat_nobody_was_told_of_is_not_buried() {
     let mut node = Node::on(Store::default());
     let (seen, record) = beat(&mut node, 2, 1, None);
-    node.member.saw_node(node.now_ms, life(2), seen, &record);
+    node.member.observe_node(node.now_ms, life(2), seen, &record);
     beat(&mut node, 2, 2, Some(seen));
     // It is overdue by what this node has seen.
     node.pass(9_000);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tautwire_cluster::mutant::{Mutant, is};
 use tautwire_cluster::names::{ClientKey, Incarnation, Key, LogSubject, Partition};
-use tautwire_cluster::{Answer, Kept, Operation, Revision, Scanned, ScannedGroup, Sequence};
+use tautwire_cluster::{Answer, Operation, RetainedEntry, Revision, Scanned, ScannedGroup, Sequence};
 
 /// A leader that has been replaced knows of that after this time.
 const REPLACED_LEADER_MS: u64 = 10_000;
@@ -323,7 +323,7 @@ fn mirror(retained: &BTreeMap<String, (Sequence, Value)>, after: Sequence, max: 
     let mut kept: Vec<_> = retained
         .values()
         .filter(|(sequence, _)| after < *sequence)
-        .map(|(sequence, value)| Kept {
+        .map(|(sequence, value)| RetainedEntry {
             sequence: *sequence,
             // When it was written. Its age is told by `hand_over`.
             age_ms: value.written_at_ms,

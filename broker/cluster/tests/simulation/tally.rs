@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use crate::keeping;
+use crate::model;
 
 /// What has happened in a run, for those who doubt that anything has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,22 +22,22 @@ pub(crate) struct Tally {
     pub(crate) delivered_once: u64,
     pub(crate) delivered_again: u64,
     pub(crate) reads_stored: u64,
-    pub(crate) reads_kept: u64,
+    pub(crate) reads_cached: u64,
     pub(crate) gaps: u64,
     pub(crate) stalls: u64,
     pub(crate) leases: u64,
     pub(crate) shared: u64,
     pub(crate) shared_again: u64,
-    pub(crate) keeping: keeping::Tally,
+    pub(crate) keeping: model::Tally,
 }
 
 impl Tally {
-    pub(crate) fn is_rich(&self) -> bool {
+    pub(crate) fn has_coverage(&self) -> bool {
         let all = [self.done, self.done_once, self.resumed, self.refused, self.takeovers, self.suspended, self.fenced];
         let delivery =
-            [self.delivered_again, self.shared_again, self.reads_kept, self.reads_stored, self.gaps, self.stalls];
+            [self.delivered_again, self.shared_again, self.reads_cached, self.reads_stored, self.gaps, self.stalls];
         let is_delivered = self.delivered_once > 10_000 && self.shared > 10_000 && self.leases > 1000;
-        self.keeping.is_rich()
+        self.keeping.has_coverage()
             && is_delivered
             && self.acknowledged > 10_000
             && self.fences > 100
@@ -62,7 +62,7 @@ impl AddAssign for Tally {
         self.delivered_once += other.delivered_once;
         self.delivered_again += other.delivered_again;
         self.reads_stored += other.reads_stored;
-        self.reads_kept += other.reads_kept;
+        self.reads_cached += other.reads_cached;
         self.gaps += other.gaps;
         self.stalls += other.stalls;
         self.leases += other.leases;

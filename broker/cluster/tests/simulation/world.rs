@@ -7,10 +7,10 @@ use std::num::NonZeroU64;
 use tautwire_cluster::names::{Incarnation, Key, Partition};
 use tautwire_cluster::{Answer, Decision, Member, Operation, OperationId, Output, Revision, TICK_MS};
 
-use crate::client::{Client, FromClient, TOPICS, ToClient, Wishes};
+use crate::client::{Client, DisconnectOptions, FromClient, TOPICS, ToClient};
 use crate::engine::{ConnectionId, Engine, SEED};
-use crate::keeping::settings;
 use crate::ledger::Ledger;
+use crate::model::settings;
 use crate::plan::{self, Plan};
 use crate::random::Random;
 use crate::store::{Change, Store};
@@ -338,7 +338,7 @@ impl World {
             }
             return;
         }
-        self.tell(place, node, input);
+        self.notify(place, node, input);
     }
 
     fn wake(&mut self, node: Incarnation) {
@@ -348,11 +348,11 @@ impl World {
             return self.after(pause_ms, Event::Wake(node));
         }
         for input in std::mem::take(&mut self.places[place].missed) {
-            self.tell(place, node, input);
+            self.notify(place, node, input);
         }
     }
 
-    fn tell(&mut self, place: usize, node: Incarnation, input: Input) {
+    fn notify(&mut self, place: usize, node: Incarnation, input: Input) {
         if let Input::Packet(connection, FromClient::Connect { client, .. }) = input
             && self.clients[client].connection != Some(connection)
         {
@@ -365,9 +365,9 @@ impl World {
         let now_ms = life.offset_ms + *now_ms * life.speed / 1000;
         match input {
             Input::Answer(id, answer) => life.member.answer(now_ms, id, &store.hand_over(answer)),
-            Input::Peer(bytes) => life.member.heard(now_ms, &bytes),
-            Input::Watch(node, revision, value) => life.member.saw_node(now_ms, node, revision, &value),
-            Input::Removed(node) => life.member.saw_node_removed(node),
+            Input::Peer(bytes) => life.member.receive_peer(now_ms, &bytes),
+            Input::Watch(node, revision, value) => life.member.observe_node(now_ms, node, revision, &value),
+            Input::Removed(node) => life.member.observe_node_removed(node),
             Input::Tick => {
                 life.member.advance(now_ms);
                 life.engine.deliver(now_ms, &mut life.member, ledger);
@@ -402,7 +402,7 @@ impl World {
             match output {
                 Output::Operation(id, operation) => self.ask_store(place, me, id, operation),
                 Output::Send(to, bytes) => self.send(place, to, &bytes),
-                Output::Listen(_) | Output::Unlisten(_) | Output::Probe(_) | Output::Echo { .. } => {
+                Output::AddInterest(_) | Output::RemoveInterest(_) | Output::Probe(_) | Output::Echo { .. } => {
                     unreachable!("nobody asks for QoS 0 here")
                 }
                 Output::Decision(decision) => {
@@ -461,13 +461,13 @@ impl World {
         assert_eq!((counters.lost_groups, counters.lost_groups_behind), (0, 0));
         let tally = &mut self.ledger.tally;
         tally.reads_stored += counters.reads_stored;
-        tally.reads_kept += counters.reads_kept;
+        tally.reads_cached += counters.reads_cached;
         tally.gaps += counters.gaps;
         tally.stalls += counters.stalls;
         let local_ms = life.offset_ms + self.now_ms * life.speed / 1000;
-        let patrol = life.member.status(local_ms).patrol;
-        tally.keeping.members_removed += patrol.members_removed;
-        tally.keeping.groups_removed += patrol.groups_removed;
+        let health_check = life.member.status(local_ms).health_check;
+        tally.keeping.members_removed += health_check.members_removed;
+        tally.keeping.groups_removed += health_check.groups_removed;
     }
 
     /// A node's life ends; another one follows.
@@ -525,7 +525,7 @@ impl World {
                 }
                 if self.chance(40) {
                     let away_ms = self.random.between(100, 14_000);
-                    self.clients[client].away_until_ms = self.now_ms + away_ms;
+                    self.clients[client].offline_until_ms = self.now_ms + away_ms;
                 }
             } else if self.clients[client].is_connected && !self.is_peace() {
                 let (topic, is_once) = (self.random.below(TOPICS) as u8, self.random.percent(50));
@@ -536,7 +536,7 @@ impl World {
                 return;
             }
         }
-        let is_away = self.now_ms < self.clients[client].away_until_ms;
+        let is_away = self.now_ms < self.clients[client].offline_until_ms;
         if self.clients[client].connection.is_none() && self.random.percent(60) && !is_away {
             self.connect(client);
         }
@@ -560,7 +560,7 @@ impl World {
             (number, delay_s, self.random.below(TOPICS) as u8, self.random.below(4) as u8)
         });
         let expiry_s = [None, None, Some(0), Some(4), Some(8)][self.random.below(5) as usize];
-        let terms = Wishes { expiry_s, will };
+        let terms = DisconnectOptions { expiry_s, will };
         let packet = self.clients[client].connect(client, self.last_connection, is_clean, terms, self.now_ms);
         if matches!(packet, FromClient::Connect { is_clean: true, .. }) {
             self.ledger.cleans(client);

@@ -48,9 +48,9 @@ impl<J: Journal> Shard<J> {
     pub(super) fn end_life(&mut self) {
         let Some(room) = &mut self.state.cluster else { return };
         let claims = room.claims.connections();
-        self.forget_groups();
+        self.remove_groups();
         let Some(room) = &mut self.state.cluster else { return };
-        let lost = room.answered_too_early();
+        let lost = room.acknowledged_before_stored();
         room.end_life();
         self.state.counters().acknowledged_not_stored.add(lost);
         let waiting: Vec<_> = claims.into_iter().filter_map(|id| self.state.connections.find(id)).collect();
@@ -79,14 +79,14 @@ impl<J: Journal> Shard<J> {
 impl<J: Journal> ShardState<J> {
     /// Whether nothing may be written to the client of a connection now.
     #[inline]
-    pub(crate) fn is_silent(&self, index: ConnectionIndex) -> bool {
+    pub(crate) fn is_write_suspended(&self, index: ConnectionIndex) -> bool {
         self.cluster.as_ref().is_some_and(|room| room.is_suspended()) && self.connections[index].session().is_some()
     }
 
     /// The same of a connection that may be gone.
     #[cold]
     #[inline(never)]
-    pub(crate) fn is_silenced(&self, id: ConnectionId) -> bool {
-        self.connections.find(id).is_some_and(|index| self.is_silent(index))
+    pub(crate) fn is_connection_write_suspended(&self, id: ConnectionId) -> bool {
+        self.connections.find(id).is_some_and(|index| self.is_write_suspended(index))
     }
 }

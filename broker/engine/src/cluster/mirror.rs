@@ -19,12 +19,12 @@ use tautwire_memory::Ledger;
 use tautwire_message::MessageRef;
 use tautwire_router::Exchange;
 
+use super::cluster_state::{LogPlace, Places};
 use super::port::RetainedChange;
-use super::room::{LogPlace, Places};
 use crate::mutant::{Mutant, is};
 
 /// How long the place is remembered at which a topic was cleared. The other way may still bring what was before it.
-const CLEARED_KEPT_MS: u64 = 300_000;
+const CLEARED_RETENTION_MS: u64 = 300_000;
 /// Of so many topics at most. Clients can clear topics that never retained anything.
 const CLEARED_MAX: usize = 262_144;
 /// How long a search waits at most until the stream has what the log has brought. A message whose node dies between both is retained by its
@@ -33,10 +33,10 @@ const CONFIRMED_WITHIN_MS: u64 = 30_000;
 /// Topics of which it is known that the stream has yet to confirm them.
 const UNCONFIRMED_MAX: usize = 65_536;
 /// With more topics, and twice as many as retain something, their places in the stream are forgotten.
-const KNOWN_SPARE: usize = 65_536;
+const KNOWN_HEADROOM: usize = 65_536;
 
 /// The store of all shards, as one of them reaches it.
-pub(crate) struct CommonStore<'a> {
+pub(crate) struct SharedRetainedStore<'a> {
     pub(super) exchange: &'a Exchange,
     /// In which what is retained is entered.
     pub(super) ledger: &'a Arc<Ledger>,
@@ -60,11 +60,11 @@ struct Inner {
     hasher: RandomState,
     /// Where in the log topics were cleared, and in which order that is forgotten.
     cleared: HashMap<Box<str>, Place>,
-    forgetting: VecDeque<(u64, Box<str>, Place)>,
+    eviction_order: VecDeque<(u64, Box<str>, Place)>,
     /// By topic: what the log has brought last, if the stream has not, and until when that is waited for.
     unconfirmed: HashMap<Box<str>, (Place, u64)>,
     /// Topics of which it was forgotten too early where they were cleared, since that was told last.
-    forgotten: u64,
+    evicted: u64,
     /// Changes of which the log brings nothing in this life: with which generation each was taken on, and how many shards have not asked.
     late: BTreeMap<Sequence, (u64, usize)>,
 }
@@ -78,9 +78,9 @@ impl Default for Inner {
             known: HashMap::new(),
             hasher: RandomState::new(),
             cleared: HashMap::new(),
-            forgetting: VecDeque::new(),
+            eviction_order: VecDeque::new(),
             unconfirmed: HashMap::new(),
-            forgotten: 0,
+            evicted: 0,
             late: BTreeMap::new(),
         }
     }
@@ -116,7 +116,7 @@ impl Mirror {
     }
 
     /// The log has brought a message with RETAIN. False where too many are unconfirmed to remember that this one is.
-    pub(crate) fn take_from_log(&self, at: LogPlace, message: &MessageRef<'_>, to: &CommonStore<'_>) -> bool {
+    pub(crate) fn take_from_log(&self, at: LogPlace, message: &MessageRef<'_>, to: &SharedRetainedStore<'_>) -> bool {
         let mut inner = self.lock();
         if inner.there(message.topic, to.exchange).is_some_and(|there| at.place <= there) {
             return true;
@@ -130,7 +130,7 @@ impl Mirror {
         }
         if is_remembered && message.payload.is_empty() {
             // What is to go stays until the stream says so, and searches wait for that.
-            inner.note_cleared(message.topic, at.place, to.now_ms);
+            inner.record_cleared(message.topic, at.place, to.now_ms);
         } else {
             inner.set(at, message, to);
         }
@@ -138,29 +138,31 @@ impl Mirror {
     }
 
     /// Whether a search may show what a topic retains.
-    pub(crate) fn standing(&self, topic: &str, to: &CommonStore<'_>) -> Standing {
+    pub(crate) fn retained_visibility(&self, topic: &str, to: &SharedRetainedStore<'_>) -> RetainedVisibility {
         let mut inner = self.lock();
-        let Some((place, until_ms)) = inner.unconfirmed.get(topic).copied() else { return Standing::Confirmed };
+        let Some((place, until_ms)) = inner.unconfirmed.get(topic).copied() else {
+            return RetainedVisibility::Confirmed;
+        };
         if is(Mutant::ShowsUnconfirmed) {
-            return Standing::Confirmed;
+            return RetainedVisibility::Confirmed;
         }
         if to.now_ms < until_ms {
-            return Standing::Awaited;
+            return RetainedVisibility::Awaited;
         }
         inner.give_up(topic, place, to);
-        Standing::Overdue
+        RetainedVisibility::Overdue
     }
 
     /// The stream has brought what topics retain. Each shard says so, in the order of the stream, and the first one takes it on. `place` says of a
     /// change where in the log it stands, and whether it is late, so that the log does not bring the message in this life. Of late ones that are
     /// news, the answer has the generation with which they are to be routed on each shard; of what is no message, that.
-    pub(crate) fn take_changes(
+    pub(crate) fn apply_changes(
         &self,
         life: u64,
         changes: &[RetainedChange],
         place: impl Fn(&RetainedChange) -> (LogPlace, bool),
-        to: &CommonStore<'_>,
-    ) -> Vec<(usize, Result<u64, NoMessage>)> {
+        to: &SharedRetainedStore<'_>,
+    ) -> Vec<(usize, Result<u64, UnreadableMessage>)> {
         let mut inner = self.lock();
         let (Some(first), Some(last)) = (changes.first(), changes.last()) else { return Vec::new() };
         let is_known =
@@ -181,8 +183,8 @@ impl Mirror {
     }
 
     /// Of how many topics it was forgotten too early where they were cleared, since this was asked last.
-    pub(crate) fn take_forgotten(&self) -> u64 {
-        std::mem::take(&mut self.lock().forgotten)
+    pub(crate) fn take_evicted(&self) -> u64 {
+        std::mem::take(&mut self.lock().evicted)
     }
 
     /// Where the stream has what a topic retains, as far as this node knows.
@@ -198,7 +200,7 @@ impl Mirror {
 
 /// How it is with what a topic retains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum RetainedVisibility {
     /// All nodes have it, or find it when they look.
     Confirmed,
     /// The stream has yet to bring it.
@@ -209,7 +211,7 @@ pub(crate) enum Standing {
 
 /// What is to be retained cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct NoMessage;
+pub(crate) struct UnreadableMessage;
 
 /// What clears a topic that is yet to be named. The stream does not say at which QoS it came.
 pub(super) const CLEARED: MessageRef<'static> = MessageRef {
@@ -230,9 +232,9 @@ impl Inner {
     }
 
     /// The topic retains this from now on, or nothing where the payload is empty [MQTT-3.3.1-6]. Gives the generation as of then.
-    fn set(&mut self, at: LogPlace, message: &MessageRef<'_>, to: &CommonStore<'_>) -> u64 {
+    fn set(&mut self, at: LogPlace, message: &MessageRef<'_>, to: &SharedRetainedStore<'_>) -> u64 {
         if message.payload.is_empty() {
-            self.note_cleared(message.topic, at.place, to.now_ms);
+            self.record_cleared(message.topic, at.place, to.now_ms);
             to.exchange.clear_retained(message.topic)
         } else {
             self.forget(to.now_ms);
@@ -247,8 +249,8 @@ impl Inner {
         change: &RetainedChange,
         at: LogPlace,
         is_late: bool,
-        to: &CommonStore<'_>,
-    ) -> Result<Option<u64>, NoMessage> {
+        to: &SharedRetainedStore<'_>,
+    ) -> Result<Option<u64>, UnreadableMessage> {
         let RetainedChange { record, sequence, expires_at_ms } = change;
         if *sequence <= self.through {
             return Ok(self.take_late(*sequence));
@@ -257,14 +259,14 @@ impl Inner {
         let reached = &mut self.reached[at.partition.index()];
         *reached = (*reached).max(record.place);
         let was_awaited = self.confirm(&record.topic, record.place);
-        self.know(&record.topic, *sequence, to.exchange);
+        self.record_known(&record.topic, *sequence, to.exchange);
         let empty = MessageRef { topic: &record.topic, ..CLEARED };
         let message = match record.retain {
             Retain::Clear => empty,
             Retain::Always | Retain::Seconds(_) => {
-                let message = MessageRef::read_stored(&record.message).ok_or(NoMessage)?;
+                let message = MessageRef::read_stored(&record.message).ok_or(UnreadableMessage)?;
                 if message.topic != record.topic || message.payload.is_empty() {
-                    return Err(NoMessage);
+                    return Err(UnreadableMessage);
                 }
                 message
             }
@@ -291,14 +293,14 @@ impl Inner {
         Ok(self.take_late(*sequence))
     }
 
-    fn note_cleared(&mut self, topic: &str, place: Place, now_ms: u64) {
+    fn record_cleared(&mut self, topic: &str, place: Place, now_ms: u64) {
         self.forget(now_ms);
-        if self.forgetting.len() >= CLEARED_MAX {
-            self.forgotten += 1;
-            self.forget_first();
+        if self.eviction_order.len() >= CLEARED_MAX {
+            self.evicted += 1;
+            self.evict_first();
         }
         self.cleared.insert(topic.into(), place);
-        self.forgetting.push_back((now_ms + CLEARED_KEPT_MS, topic.into(), place));
+        self.eviction_order.push_back((now_ms + CLEARED_RETENTION_MS, topic.into(), place));
     }
 
     /// The stream has what stands at this place, or has had it. Says whether that was awaited.
@@ -311,7 +313,7 @@ impl Inner {
     }
 
     /// The stream is not waited for any longer: what the log says holds.
-    fn give_up(&mut self, topic: &str, place: Place, to: &CommonStore<'_>) {
+    fn give_up(&mut self, topic: &str, place: Place, to: &SharedRetainedStore<'_>) {
         self.unconfirmed.remove(topic);
         // What it clears stands there still.
         let held = to.exchange.retained_message(topic).and_then(|body| LogPlace::of_retained(body.id()));
@@ -320,7 +322,7 @@ impl Inner {
         }
     }
 
-    fn give_up_overdue(&mut self, to: &CommonStore<'_>) {
+    fn give_up_overdue(&mut self, to: &SharedRetainedStore<'_>) {
         let overdue = self.unconfirmed.iter().filter(|(_, (_, until_ms))| *until_ms <= to.now_ms);
         let overdue: Vec<_> = overdue.map(|(topic, (place, _))| (topic.clone(), *place)).collect();
         overdue.iter().for_each(|(topic, place)| self.give_up(topic, *place, to));
@@ -337,23 +339,23 @@ impl Inner {
         Some(generation)
     }
 
-    fn know(&mut self, topic: &str, sequence: Sequence, exchange: &Exchange) {
+    fn record_known(&mut self, topic: &str, sequence: Sequence, exchange: &Exchange) {
         self.known.insert(self.hasher.hash_one(topic), sequence);
         // Topics whose message has expired are among them.
-        if self.known.len() > KNOWN_SPARE && self.known.len() / 2 > exchange.retained().0 {
+        if self.known.len() > KNOWN_HEADROOM && self.known.len() / 2 > exchange.retained().0 {
             self.known = HashMap::new();
         }
     }
 
     /// Forgets where topics were cleared long ago.
     fn forget(&mut self, now_ms: u64) {
-        while self.forgetting.front().is_some_and(|(until_ms, ..)| *until_ms <= now_ms) {
-            self.forget_first();
+        while self.eviction_order.front().is_some_and(|(until_ms, ..)| *until_ms <= now_ms) {
+            self.evict_first();
         }
     }
 
-    fn forget_first(&mut self) {
-        if let Some((_, topic, place)) = self.forgetting.pop_front()
+    fn evict_first(&mut self) {
+        if let Some((_, topic, place)) = self.eviction_order.pop_front()
             && self.cleared.get(&topic) == Some(&place)
         {
             self.cleared.remove(&topic);

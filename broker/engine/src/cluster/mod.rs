@@ -3,24 +3,24 @@
 //!
 //! Without a cluster there is no [`room`], and nothing of this happens.
 
-mod arriving;
-mod claiming;
-mod fetching;
+pub(crate) mod cluster_state;
+mod disconnect_settings;
 mod groups;
 mod lease;
+mod log_routing;
 mod mirror;
-mod not_stored;
 mod port;
-mod publishing;
-mod retaining;
-pub(crate) mod room;
-mod saving;
-mod serving;
+mod publish;
+mod refusal;
+mod retained;
+mod session_claims;
+mod session_fetch;
+mod session_release;
+mod session_save;
+mod session_state;
 mod settings;
-mod state;
 mod state_size;
 mod sys;
-mod terms;
 
 use std::num::NonZeroU16;
 
@@ -29,16 +29,16 @@ use tautwire_cluster::names::Seed;
 use tautwire_protocol::PacketId;
 use tautwire_session::{InCluster, Journal};
 
-pub(crate) use self::arriving::{Taking, is_from_log};
+use self::cluster_state::Denial;
+pub use self::cluster_state::messages_of;
+pub(crate) use self::cluster_state::{OperatorPublishOutcome, OperatorPublishRange};
 pub use self::groups::home_of;
+pub(crate) use self::log_routing::{LogAcceptance, is_from_log};
 pub(crate) use self::mirror::Mirror;
-pub use self::port::{ClusterEvent, ClusterRequest, RetainedChange, Retaining};
-pub(crate) use self::retaining::comes_by_log;
-use self::room::Denial;
-pub use self::room::messages_of;
-pub(crate) use self::room::{OwnFate, OwnRange};
+pub use self::port::{ClusterEvent, ClusterRequest, RetainInfo, RetainedChange};
+pub(crate) use self::retained::comes_by_log;
+pub use self::session_state::shares_of;
 pub use self::settings::ClusterSettings;
-pub use self::state::shares_of;
 pub(crate) use self::state_size::Fit;
 use crate::shard::Shard;
 use crate::state::ShardState;
@@ -46,13 +46,13 @@ use crate::turn::Io;
 
 /// What a client has asked for and has not come true: messages on their way to the log, records, identifiers. A client with so much is not read
 /// from.
-pub(crate) const AWAITED_MAX: usize = 1_024;
+pub(crate) const PENDING_MAX: usize = 1_024;
 
 /// What a shard knows of its cluster.
-pub(crate) type Room = room::ClusterRoom<Box<fetching::Fetching>>;
+pub(crate) type ShardClusterState = cluster_state::ClusterState<Box<session_fetch::SessionFetch>>;
 
 /// Where it has that. Of a shard whose journal is not [`InCluster`], this is `None` when the broker is compiled.
-pub(crate) type Seat<J> = Option<<J as Journal>::Seat<Room>>;
+pub(crate) type Seat<J> = Option<<J as Journal>::Seat<ShardClusterState>>;
 
 impl Shard<InCluster> {
     /// Makes the shard one of a cluster. To be called before its first turn. Clients are refused until
@@ -61,14 +61,14 @@ impl Shard<InCluster> {
     /// There is no such thing for another shard: the store of the cluster has the sessions.
     pub fn join_cluster(&mut self, seed: Seed, settings: ClusterSettings) {
         let shard = self.state.context.join_cluster();
-        self.state.cluster = Some(Box::new(Room::new(seed, shard.0, settings)));
+        self.state.cluster = Some(Box::new(ShardClusterState::new(seed, shard.0, settings)));
     }
 }
 
 impl<J: Journal> Shard<J> {
     /// The thread of the cluster has something to tell. To be called from
     /// [`Io::run_commands`](crate::Io::run_commands), in the order in which it was told.
-    pub fn hear_from_cluster(&mut self, event: ClusterEvent, now_ms: u64) {
+    pub fn handle_cluster_event(&mut self, event: ClusterEvent, now_ms: u64) {
         self.state.clock.set(now_ms);
         let Some(room) = &mut self.state.cluster else { return };
         match event {
@@ -79,26 +79,26 @@ impl<J: Journal> Shard<J> {
             // What a former life has asked for.
             _ if !room.has_life() => {}
             ClusterEvent::TooLarge(client) => self.end_too_large(client),
-            ClusterEvent::Decided(decision) => self.carry_out_decision(decision),
-            ClusterEvent::Retained(changes) => self.take_retained(&changes),
-            ClusterEvent::Heard(messages) => self.route_heard(&messages),
+            ClusterEvent::Decided(decision) => self.apply_decision(decision),
+            ClusterEvent::Retained(changes) => self.apply_retained(&changes),
+            ClusterEvent::BusMessages(messages) => self.route_bus_messages(&messages),
         }
     }
 
-    fn carry_out_decision(&mut self, decision: Decision) {
+    fn apply_decision(&mut self, decision: Decision) {
         let Some(room) = &mut self.state.cluster else { return };
         match decision {
             Decision::Serve { ticket, client, is_present: _, epoch, taken, state } => {
                 let taken: Vec<_> = taken.into_iter().filter_map(packet_id).collect();
-                self.take_on_session(ticket, (client, epoch), &taken, state);
+                self.load_session(ticket, (client, epoch), &taken, state);
             }
             Decision::Refuse { ticket, why } => self.refuse_claim(ticket, why),
-            Decision::Surrender(client) => self.surrender(client),
+            Decision::SessionTakenOver(client) => self.end_taken_over(client),
             Decision::Lost(client) => self.lose(client),
             Decision::Stored { client, ticket } => {
                 let session = room.stored(client, ticket);
                 self.state.go_on_with(session);
-                self.state.hear_those_ahead_of_cluster();
+                self.state.resume_ahead_of_cluster();
             }
             Decision::Completed { client, packet_id: packet } => {
                 let session = packet_id(packet).and_then(|packet_id| room.completed(client, packet_id));
@@ -122,17 +122,17 @@ impl<J: Journal> Shard<J> {
             }
             Decision::Published { ticket, is_stored } => {
                 room.was_published(ticket, is_stored);
-                self.state.hear_those_ahead_of_cluster();
+                self.state.resume_ahead_of_cluster();
             }
             Decision::NotStored { client, ticket } => self.refuse_not_stored(client, ticket),
             Decision::Redirect { ticket, to } => self.refuse_claim(ticket, Denial::Elsewhere(to)),
-            Decision::MoveOn { client, to } => self.move_on(client, to),
-            Decision::Look { ticket } => self.has_looked(ticket),
+            Decision::Migrate { client, to } => self.migrate(client, to),
+            Decision::RetainedSync { ticket } => self.finish_retained_sync(ticket),
             Decision::Arrived(span) => room.log.arrived(span),
-            Decision::Read { shard: _, number, span } => self.take_read(number, &span),
+            Decision::Read { shard: _, number, span } => self.receive_read(number, &span),
             Decision::Joined { client, group } => self.state.joined(client, group),
-            Decision::Spread { ticket } => {
-                for session in room.spread(ticket) {
+            Decision::InterestSync { ticket } => {
+                for session in room.sync_interest(ticket) {
                     self.state.go_on_with(Some(session));
                 }
             }
@@ -145,10 +145,10 @@ impl<J: Journal> Shard<J> {
             Decision::Begin { .. }
             | Decision::Unreadable { .. }
             | Decision::UnreadableNode { .. }
-            | Decision::Outgrown
+            | Decision::ConfigUnsupported
             | Decision::Retain(_)
-            | Decision::Told { .. }
-            | Decision::Ordered { .. }
+            | Decision::DrainRequested { .. }
+            | Decision::PeerCommandResult { .. }
             | Decision::Configure { .. }
             | Decision::Proposed { .. } => {}
         }
@@ -157,21 +157,21 @@ impl<J: Journal> Shard<J> {
     /// Does what has come due in the cluster, and hands over what is asked of it.
     #[cold]
     #[inline(never)]
-    pub(crate) fn tend_cluster(&mut self, io: &mut impl Io<J>) {
+    pub(crate) fn run_cluster_tasks(&mut self, io: &mut impl Io<J>) {
         let now_ms = self.state.clock.now_ms();
         if let Some(room) = &mut self.state.cluster {
-            room.look_for_due(now_ms);
+            room.collect_due(now_ms);
         }
-        self.state.hear_seekers();
+        self.state.resume_retained_searches();
         if self.state.cluster.as_ref().is_some_and(|room| room.stalled.is_due(now_ms)) {
-            self.state.go_on_replaying();
+            self.state.resume_replays();
         }
         self.save_sessions();
-        self.tend_groups();
+        self.run_group_tasks();
         if let Some(room) = &mut self.state.cluster {
             room.begin_reads();
             io.ask_cluster(room.requests());
-            room.note_taken();
+            room.remove_sent_requests();
         }
     }
 
@@ -182,7 +182,7 @@ impl<J: Journal> Shard<J> {
         self.state
             .cluster
             .as_ref()
-            .is_some_and(|room| room.any_to_save() || (room.log.any_passage() && self.takes_arrivals()))
+            .is_some_and(|room| room.has_saves() || (room.log.has_spans() && self.can_route_arrivals()))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 pub use tautwire_cluster::RetainedChange;
 use tautwire_cluster::names::{ClientKey, GroupKey, PARTITIONS, Partition};
 use tautwire_cluster::record::{Place, Retain};
-use tautwire_cluster::{Decision, Sequence, Start, Terms};
+use tautwire_cluster::{Decision, DisconnectSettings, Sequence, Start};
 use tautwire_protocol::PacketId;
 
 /// Something that a shard asks of the cluster.
@@ -36,24 +36,24 @@ pub enum ClusterRequest {
         ticket: u64,
         /// The ticket of the session's last `NotStored` that this shard has heard; 0 where there was none. What comes before it is heard is not
         /// stored either. Of a message that was acknowledged already, its own ticket.
-        heard: u64,
+        refusal_seen: u64,
         /// Its topic.
         topic: Box<str>,
         /// Of a QoS 2 message.
         packet_id: Option<PacketId>,
         /// With RETAIN.
-        retain: Option<Retaining>,
+        retain: Option<RetainInfo>,
         /// The stored form of the message.
         message: Vec<u8>,
     },
     /// A message of an operator for the log. The answer is `Published` with this ticket, whose highest byte is the number of the shard.
-    PublishOwn {
+    PublishFromOperator {
         /// Which request this is.
         ticket: u64,
         /// Its topic.
         topic: Box<str>,
         /// With RETAIN.
-        retain: Option<Retaining>,
+        retain: Option<RetainInfo>,
         /// The stored form of the message.
         message: Vec<u8>,
     },
@@ -74,11 +74,11 @@ pub enum ClusterRequest {
         state: Vec<u8>,
     },
     /// What holds when the client's connection ends has changed. It is safe with the next `Save` or `Left`, before which this comes.
-    Keep {
+    SetDisconnectSettings {
         /// Of whom.
         client: ClientKey,
         /// All of it.
-        terms: Terms,
+        terms: DisconnectSettings,
     },
     /// This shard does not serve the client any more. With an empty state, the session has ended.
     Left {
@@ -88,7 +88,7 @@ pub enum ClusterRequest {
         state: Vec<u8>,
     },
     /// What has arrived has been routed, so there is room for more.
-    Took {
+    Received {
         /// Of which partition.
         partition: Partition,
         /// Where it ended.
@@ -105,7 +105,7 @@ pub enum ClusterRequest {
     },
     /// A search for retained messages is to begin. The answer is `Look` with this ticket, whose highest byte is the number of the shard. All
     /// that was retained before this has been told as [`ClusterEvent::Retained`] by then.
-    Look {
+    RetainedSync {
         /// Which request this is.
         ticket: u64,
     },
@@ -126,7 +126,7 @@ pub enum ClusterRequest {
         share: Box<str>,
     },
     /// A session has given up a shared subscription, or has ended.
-    Part {
+    QuitGroup {
         /// Whose.
         client: ClientKey,
         /// Of its claim.
@@ -160,12 +160,12 @@ pub enum ClusterRequest {
         messages: Vec<u8>,
     },
     /// A client of this shard wants messages of QoS 0 that match this filter, and none did.
-    Listen(Box<str>),
+    AddInterest(Box<str>),
     /// None does any more.
-    Unlisten(Box<str>),
-    /// A client waits until other nodes know what is listened to by now. The answer is `Spread` with this ticket, whose highest byte is the number of
+    RemoveInterest(Box<str>),
+    /// A client waits until other nodes know what is listened to by now. The answer is `InterestSync` with this ticket, whose highest byte is the number of
     /// the shard.
-    Spread {
+    InterestSync {
         /// Which request this is.
         ticket: u64,
     },
@@ -189,12 +189,12 @@ pub enum ClusterEvent {
     /// What topics retain has changed, in the order of the stream: [`Decision::Retain`]. Each shard is told.
     Retained(Arc<[RetainedChange]>),
     /// Messages of QoS 0 from another node, of one topic: what [`messages_of`](crate::messages_of) reads.
-    Heard(Arc<[u8]>),
+    BusMessages(Arc<[u8]>),
 }
 
 /// How a message is retained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retaining {
+pub struct RetainInfo {
     /// For how long.
     pub retain: Retain,
     /// Where their stream has what the topic retains so far, as far as this node knows.
@@ -210,29 +210,29 @@ impl fmt::Debug for ClusterRequest {
             ClusterRequest::Publish { client, ticket, packet_id, message, .. } => {
                 write!(f, "publish {ticket} of {client}, {packet_id:?}, {} bytes", message.len())
             }
-            ClusterRequest::PublishOwn { ticket, message, .. } => {
+            ClusterRequest::PublishFromOperator { ticket, message, .. } => {
                 write!(f, "publish {ticket:x} of an operator, {} bytes", message.len())
             }
             ClusterRequest::Release { client, packet_id } => write!(f, "release {} of {client}", packet_id.get()),
             ClusterRequest::Save { client, number, state } => {
                 write!(f, "save {number} of {client}, {} bytes", state.len())
             }
-            ClusterRequest::Keep { client, terms } => write!(f, "keep {terms:?} of {client}"),
+            ClusterRequest::SetDisconnectSettings { client, terms } => write!(f, "keep {terms:?} of {client}"),
             ClusterRequest::Left { client, state } => write!(f, "left {client}, {} bytes", state.len()),
-            ClusterRequest::Took { partition, until } => write!(f, "took {partition} until {}", until.0),
+            ClusterRequest::Received { partition, until } => write!(f, "took {partition} until {}", until.0),
             ClusterRequest::Read { number, partition, from } => write!(f, "read {number}: {partition} from {}", from.0),
-            ClusterRequest::Look { ticket } => write!(f, "look {ticket:x}"),
+            ClusterRequest::RetainedSync { ticket } => write!(f, "look {ticket:x}"),
             ClusterRequest::Join { client, epoch, share } => write!(f, "join {client} at {epoch} to {share}"),
             ClusterRequest::Leave { client, share } => write!(f, "leave {client} of {share}"),
-            ClusterRequest::Part { client, epoch, share } => write!(f, "part {client} at {epoch} from {share}"),
+            ClusterRequest::QuitGroup { client, epoch, share } => write!(f, "part {client} at {epoch} from {share}"),
             ClusterRequest::Checkpoint { group, leases } => write!(f, "checkpoint {group:?}, {leases:?}"),
             ClusterRequest::Returned { group, partition, next, open } => {
                 write!(f, "returned {partition} of {group:?} at {next:?}, {} open", open.len())
             }
             ClusterRequest::Broadcast { messages, .. } => write!(f, "broadcast {} bytes", messages.len()),
-            ClusterRequest::Listen(filter) => write!(f, "listen to {filter}"),
-            ClusterRequest::Unlisten(filter) => write!(f, "unlisten to {filter}"),
-            ClusterRequest::Spread { ticket } => write!(f, "spread {ticket:x}"),
+            ClusterRequest::AddInterest(filter) => write!(f, "listen to {filter}"),
+            ClusterRequest::RemoveInterest(filter) => write!(f, "unlisten to {filter}"),
+            ClusterRequest::InterestSync { ticket } => write!(f, "spread {ticket:x}"),
         }
     }
 }

@@ -6,8 +6,8 @@ use tautwire_cluster::names::ClientKey;
 use tautwire_protocol::{DisconnectReason, Will};
 use tautwire_session::{Change, Journal};
 
-use super::room::LogPlace;
-use super::state::subscription_bytes;
+use super::cluster_state::LogPlace;
+use super::session_state::subscription_bytes;
 use crate::connect::will_bytes;
 use crate::index::SessionIndex;
 use crate::shard::Shard;
@@ -31,7 +31,7 @@ impl<J: Journal> Shard<J> {
     /// The state of a client's session could not be saved. Other sessions lose nothing, and this one what has happened since it was saved last.
     pub(super) fn end_too_large(&mut self, client: ClientKey) {
         self.state.counters().states_too_large.add(1);
-        if let Some(session) = self.part_from(client, Refusal::TooMany.into()) {
+        if let Some(session) = self.stop_serving(client, Refusal::TooMany.into()) {
             self.end_for_cluster(session, DisconnectReason::QuotaExceeded, WHY);
         }
     }

@@ -7,7 +7,7 @@ use tautwire_protocol::QoS;
 use tautwire_router::ShardIndex;
 use tautwire_session::Journal;
 
-use super::room::Values;
+use super::cluster_state::Values;
 use crate::counters::Totals;
 use crate::shard::Shard;
 use crate::sys::{CounterTopic, SUMMED};
@@ -19,7 +19,7 @@ pub(crate) const NODES_TOPIC: &str = "$SYS/nodes";
 const NAME_MAX_BYTES: usize = 256;
 
 /// What a node tells: how often it does so, its name, and its values.
-struct Told<'m> {
+struct NodeReport<'m> {
     interval_s: u64,
     name: &'m str,
     values: Values,
@@ -29,18 +29,18 @@ impl<J: Journal> Shard<J> {
     /// Tells the other nodes the values of this one, and publishes those of all.
     #[cold]
     #[inline(never)]
-    pub(crate) fn publish_sys_of_cluster(&mut self, totals: &Totals, interval_ms: u64) {
+    pub(crate) fn publish_cluster_sys(&mut self, totals: &Totals, interval_ms: u64) {
         let now_ms = self.state.clock.now_ms();
         let Some(room) = &mut self.state.cluster else { return };
         if !std::mem::replace(&mut room.nodes.is_listening, true) {
-            room.listen(NODES_TOPIC);
+            room.add_interest(NODES_TOPIC);
         }
         let name = as_level(&room.settings().node_name);
         let own: Values = SUMMED.iter().map(|CounterTopic { counter, .. }| counter(totals)).collect();
-        let told = Told { interval_s: interval_ms.div_ceil(1000), name: &name, values: own };
+        let told = NodeReport { interval_s: interval_ms.div_ceil(1000), name: &name, values: own };
         // One that finds no room is followed by the next.
         let _ = room.broadcast(&message_of(&told.payload()));
-        let silent = room.nodes.forget_silent(now_ms);
+        let silent = room.nodes.remove_silent(now_ms);
         let mut all = vec![(name.clone(), told.values)];
         all.extend(
             room.nodes
@@ -65,22 +65,22 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Another node tells its values. One shard publishes for all, so the others do not care.
-    pub(super) fn hear_of_node(&mut self, payload: &[u8]) {
+    pub(super) fn receive_node_report(&mut self, payload: &[u8]) {
         if self.state.context.shard() != ShardIndex(0) {
             return;
         }
         let now_ms = self.state.clock.now_ms();
         let Some(room) = &mut self.state.cluster else { return };
-        match Told::read(payload) {
-            Some(Told { interval_s, name, values }) => {
-                room.nodes.hear(name, values, interval_s.saturating_mul(1000), now_ms)
+        match NodeReport::read(payload) {
+            Some(NodeReport { interval_s, name, values }) => {
+                room.nodes.record_report(name, values, interval_s.saturating_mul(1000), now_ms)
             }
             None => log::warn!("another broker of the cluster tells of itself in a way that this one cannot read"),
         }
     }
 }
 
-impl<'m> Told<'m> {
+impl<'m> NodeReport<'m> {
     /// A line for each value, so that a node of another version finds what it knows.
     fn payload(&self) -> String {
         // Writing to a string does not fail.
@@ -93,7 +93,7 @@ impl<'m> Told<'m> {
     }
 
     /// What is not said is 0.
-    fn read(payload: &'m [u8]) -> Option<Told<'m>> {
+    fn read(payload: &'m [u8]) -> Option<NodeReport<'m>> {
         let mut lines = std::str::from_utf8(payload).ok()?.lines().filter_map(|line| line.split_once(' '));
         let (interval_s, name) = lines.next()?;
         let interval_s = interval_s.parse().ok()?;
@@ -106,7 +106,7 @@ impl<'m> Told<'m> {
                 values[number] = value.parse().ok()?;
             }
         }
-        Some(Told { interval_s, name, values })
+        Some(NodeReport { interval_s, name, values })
     }
 }
 
@@ -137,18 +137,18 @@ mod tests {
     #[test]
     fn what_a_node_tells_is_read_again() {
         let values: Values = (0..SUMMED.len() as u64).collect();
-        let told = Told { interval_s: 10, name: "node 1", values: values.clone() };
+        let told = NodeReport { interval_s: 10, name: "node 1", values: values.clone() };
         let payload = told.payload();
-        let read = Told::read(payload.as_bytes()).expect("what was told");
+        let read = NodeReport::read(payload.as_bytes()).expect("what was told");
         assert_eq!((read.interval_s, read.name, read.values), (10, "node 1", values));
     }
 
     #[test]
     fn a_node_of_another_version_may_tell_more_or_less() {
-        let read = Told::read(b"10 a\n7 clients/connected\n9 of/another/version\n").expect("what was told");
+        let read = NodeReport::read(b"10 a\n7 clients/connected\n9 of/another/version\n").expect("what was told");
         assert_eq!((read.name, read.values[0], read.values[1]), ("a", 7, 0));
         for wrong in [&b""[..], b"10", b"x a\n", b"10 a/b\n", b"10 a\nx clients/connected\n", b"10 \xff\n"] {
-            assert!(Told::read(wrong).is_none(), "{wrong:?}");
+            assert!(NodeReport::read(wrong).is_none(), "{wrong:?}");
         }
     }
 

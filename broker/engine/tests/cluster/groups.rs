@@ -305,9 +305,9 @@ fn what_a_node_says_of_itself_goes_to_its_own_members() {
 }
 
 /// A world whose nodes look through groups so often, and a publisher.
-fn patrolled(group_patrol_ms: u64) -> (World, usize) {
+fn patrolled(group_check_interval_ms: u64) -> (World, usize) {
     let set_member = |member: &mut tautwire_cluster::Settings| {
-        (member.group_patrol_ms, member.doubt_ms) = (group_patrol_ms, 500);
+        (member.group_check_interval_ms, member.confirm_gone_ms) = (group_check_interval_ms, 500);
     };
     let mut world = World::with_members(2, 0, Plan::default(), |_| {}, |_| {}, set_member);
     let publisher = world.client("p");

@@ -129,7 +129,7 @@ impl Run {
             (0..WILL_CLIENTS).for_each(|mortal| self.step_will_client(mortal));
         }
         self.world.run(STEP_MS);
-        (0..READERS).for_each(|reader| self.look(reader));
+        (0..READERS).for_each(|reader| self.sync_retained(reader));
         for mortal in 0..WILL_CLIENTS {
             if self.world.clients[WRITERS + READERS + mortal].is_connected()
                 && let Some(life) = self.lives[mortal].last_mut()
@@ -193,7 +193,7 @@ impl Run {
     }
 
     /// Judges what a reader has got since it was looked at last.
-    fn look(&mut self, reader: usize) {
+    fn sync_retained(&mut self, reader: usize) {
         let received = self.world.clients[WRITERS + reader].received.clone();
         let reading = &mut self.readings[reader];
         for message in &received[reading.looked_at..] {

@@ -10,7 +10,7 @@ use crate::world::{Plan, World};
 const HOUR_S: u32 = 3600;
 const TIMEOUT_MS: u64 = 2_000;
 /// So much of one client may be on its way.
-const AWAITED_MAX: usize = 1_024;
+const PENDING_MAX: usize = 1_024;
 
 /// The first level of a topic is what its messages are acknowledged at.
 fn by_topic(settings: &mut Settings) {
@@ -249,9 +249,9 @@ fn a_client_that_is_answered_at_once_has_no_more_on_its_way_than_any_other() {
         world.publish(publisher, "memory/a", &published.to_string(), QoS::AtLeastOnce);
         world.go_on(0);
         published += 1;
-        assert!(published < 2 * AWAITED_MAX, "nothing stops it");
+        assert!(published < 2 * PENDING_MAX, "nothing stops it");
     }
-    assert_eq!(world.clients[publisher].done.len(), AWAITED_MAX);
+    assert_eq!(world.clients[publisher].done.len(), PENDING_MAX);
     assert_eq!(world.broker_totals(0).clients_ahead_of_cluster, 1);
     world.store.is_log_closed = false;
     world.run_until("it is heard again", |world| world.clients[publisher].is_idle());

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use tautwire_cluster::delivery::ReadRequest;
 use tautwire_cluster::names::{ClientKey, Incarnation, Seed};
-use tautwire_cluster::{Answer, Decision, Member, Operation, OperationId, Output, Own, Publish, Revision, Settings};
+use tautwire_cluster::{
+    Answer, Decision, Member, Operation, OperationId, OperatorPublish, Output, Publish, Revision, Settings,
+};
 use tautwire_engine::{ClusterEvent, ClusterRequest, ClusterSettings, RetainedChange, home_of, messages_of};
 use tautwire_message::MessageRef;
 use tautwire_protocol::topic_matches;
@@ -40,7 +42,7 @@ pub(crate) enum Effect {
     Send(Incarnation, Vec<u8>),
     Broadcast(Arc<[u8]>),
     /// The bus is to bring what matches a pattern, or is not.
-    Listen(String, bool),
+    AddInterest(String, bool),
     /// Answers to this probe are to be heard.
     Probe(u64),
     /// An answer to another node's probe.
@@ -75,7 +77,7 @@ impl Node {
         self.homes.clear();
         self.is_over = false;
         for filter in self.listened.iter().flatten() {
-            self.member.listen(now_ms, filter);
+            self.member.add_interest(now_ms, filter);
         }
     }
 
@@ -83,15 +85,15 @@ impl Node {
         self.member.answer(now_ms, id, answer);
     }
 
-    pub(crate) fn saw_node(&mut self, now_ms: u64, node: Incarnation, revision: Revision, value: &[u8]) {
-        self.member.saw_node(now_ms, node, revision, value);
+    pub(crate) fn observe_node(&mut self, now_ms: u64, node: Incarnation, revision: Revision, value: &[u8]) {
+        self.member.observe_node(now_ms, node, revision, value);
     }
 
-    pub(crate) fn heard(&mut self, message: &Arc<[u8]>) {
+    pub(crate) fn receive_peer(&mut self, message: &Arc<[u8]>) {
         let topic = topic_of(message);
         for shard in 0..SHARDS {
             if self.listened[shard].iter().any(|filter| topic_matches(filter, topic)) {
-                self.broker.tell(shard, ClusterEvent::Heard(message.clone()));
+                self.broker.tell(shard, ClusterEvent::BusMessages(message.clone()));
             }
         }
     }
@@ -118,8 +120,8 @@ impl Node {
             while let Some(output) = self.member.next_output() {
                 is_done = false;
                 match output {
-                    Output::Listen(pattern) => effects.push(Effect::Listen(pattern, true)),
-                    Output::Unlisten(pattern) => effects.push(Effect::Listen(pattern, false)),
+                    Output::AddInterest(pattern) => effects.push(Effect::AddInterest(pattern, true)),
+                    Output::RemoveInterest(pattern) => effects.push(Effect::AddInterest(pattern, false)),
                     Output::Probe(number) => effects.push(Effect::Probe(number)),
                     Output::Echo { to, number, message } => effects.push(Effect::Echo(to, number, message)),
                     Output::Operation(id, operation) => effects.push(Effect::Operation(id, operation)),
@@ -145,15 +147,15 @@ impl Node {
                 self.member.claim(now_ms, ticket, &name, start);
             }
             ClusterRequest::Abandon { client, ticket } => self.member.abandon(now_ms, client, ticket),
-            ClusterRequest::Publish { client, ticket, heard, topic, packet_id, retain, message } => {
+            ClusterRequest::Publish { client, ticket, refusal_seen, topic, packet_id, retain, message } => {
                 let packet_id = packet_id.and_then(|packet_id| NonZeroU16::new(packet_id.get()));
                 let retain = retain.map(|retaining| (retaining.retain, retaining.known));
-                let publish = Publish { ticket, heard, topic: &topic, packet_id, retain, message };
+                let publish = Publish { ticket, refusal_seen, topic: &topic, packet_id, retain, message };
                 self.member.publish(now_ms, client, publish).expect("there is room");
             }
-            ClusterRequest::PublishOwn { ticket, topic, retain, message } => {
+            ClusterRequest::PublishFromOperator { ticket, topic, retain, message } => {
                 let retain = retain.map(|retaining| (retaining.retain, retaining.known));
-                self.member.publish_own(now_ms, ticket, Own { topic: &topic, retain, message });
+                self.member.publish_from_operator(now_ms, ticket, OperatorPublish { topic: &topic, retain, message });
             }
             ClusterRequest::Release { client, packet_id } => {
                 let packet_id = NonZeroU16::new(packet_id.get()).expect("not 0");
@@ -163,29 +165,29 @@ impl Node {
                 self.broker.tell(shard, ClusterEvent::TooLarge(client));
             }
             ClusterRequest::Left { client, state } if state.len() > self.state_max_bytes => {
-                self.member.left_as_saved(now_ms, client);
+                self.member.disconnected_as_saved(now_ms, client);
             }
             ClusterRequest::Save { client, number, state } => self.member.save(now_ms, client, number, state),
-            ClusterRequest::Keep { client, terms } => self.member.keep(client, terms),
-            ClusterRequest::Look { ticket } => self.member.look(now_ms, ticket),
+            ClusterRequest::SetDisconnectSettings { client, terms } => self.member.keep(client, terms),
+            ClusterRequest::RetainedSync { ticket } => self.member.sync_retained(now_ms, ticket),
             ClusterRequest::Left { client, state } => self.member.left(now_ms, client, state),
-            ClusterRequest::Took { partition, until } => self.member.took(now_ms, shard, partition, until),
+            ClusterRequest::Received { partition, until } => self.member.mark_received(now_ms, shard, partition, until),
             ClusterRequest::Join { client, epoch, share } => self.member.join(now_ms, client, epoch, &share),
             ClusterRequest::Leave { client, share } => self.member.leave(now_ms, client, &share),
-            ClusterRequest::Part { client, epoch, share } => self.member.part(now_ms, client, epoch, &share),
+            ClusterRequest::QuitGroup { client, epoch, share } => self.member.part(now_ms, client, epoch, &share),
             ClusterRequest::Checkpoint { group, leases } => self.member.checkpoint(now_ms, group, leases),
             ClusterRequest::Returned { group, partition, next, open } => {
                 self.member.returned(now_ms, group, partition, next, open);
             }
-            ClusterRequest::Listen(filter) => {
-                self.member.listen(now_ms, &filter);
+            ClusterRequest::AddInterest(filter) => {
+                self.member.add_interest(now_ms, &filter);
                 assert!(self.listened[shard].insert(filter), "once for each filter");
             }
-            ClusterRequest::Unlisten(filter) => {
-                self.member.unlisten(now_ms, &filter);
+            ClusterRequest::RemoveInterest(filter) => {
+                self.member.remove_interest(now_ms, &filter);
                 assert!(self.listened[shard].remove(&filter), "it was listened to");
             }
-            ClusterRequest::Spread { ticket } => self.member.spread(now_ms, ticket),
+            ClusterRequest::InterestSync { ticket } => self.member.sync_interest(now_ms, ticket),
         }
     }
 
@@ -196,16 +198,16 @@ impl Node {
             | Decision::Refuse { ticket, .. }
             | Decision::Redirect { ticket, .. }
             | Decision::Published { ticket, .. }
-            | Decision::Spread { ticket }
-            | Decision::Look { ticket } => {
+            | Decision::InterestSync { ticket }
+            | Decision::RetainedSync { ticket } => {
                 let shard = (*ticket >> 56) as usize;
                 shard..shard + 1
             }
-            Decision::Surrender(client)
+            Decision::SessionTakenOver(client)
             | Decision::Lost(client)
             | Decision::Stored { client, .. }
             | Decision::NotStored { client, .. }
-            | Decision::MoveOn { client, .. }
+            | Decision::Migrate { client, .. }
             | Decision::Joined { client, .. }
             | Decision::NotJoined { client, .. }
             | Decision::Completed { client, .. }
@@ -239,11 +241,11 @@ impl Node {
             // Shards hear nothing of these.
             Decision::Unreadable { .. }
             | Decision::UnreadableNode { .. }
-            | Decision::Outgrown
+            | Decision::ConfigUnsupported
             | Decision::Configure { .. }
             | Decision::Proposed { .. }
-            | Decision::Told { .. }
-            | Decision::Ordered { .. } => return,
+            | Decision::DrainRequested { .. }
+            | Decision::PeerCommandResult { .. } => return,
         };
         if decision == Decision::Fenced {
             self.is_over = true;

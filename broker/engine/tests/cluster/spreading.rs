@@ -34,10 +34,10 @@ fn assert_hears(world: &mut World, client: usize, topic: &str, publishers: &[usi
         world.publish(*publisher, topic, &format!("{topic} {publisher}"), QoS::AtMostOnce);
     }
     world.run(20);
-    let mut heard = world.clients[client].payloads();
-    heard.sort_unstable();
+    let mut refusal_seen = world.clients[client].payloads();
+    refusal_seen.sort_unstable();
     let expected: Vec<_> = publishers.iter().map(|publisher| format!("{topic} {publisher}")).collect();
-    assert_eq!(heard, expected);
+    assert_eq!(refusal_seen, expected);
     world.clients[client].received.clear();
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tautwire_cluster::names::{Incarnation, Key, LogSubject, PARTITIONS, Partition};
-use tautwire_cluster::{Answer, Kept, Operation, Revision, Scanned, ScannedGroup, Sequence};
+use tautwire_cluster::{Answer, Operation, RetainedEntry, Revision, Scanned, ScannedGroup, Sequence};
 
 use crate::node::SEED;
 
@@ -194,7 +194,7 @@ impl Store {
     fn mirror(&self, after: Sequence, max: usize) -> Answer {
         let kept = self.retained.values().filter(|(sequence, _)| after < *sequence);
         let mut kept: Vec<_> = kept
-            .map(|(sequence, value)| Kept {
+            .map(|(sequence, value)| RetainedEntry {
                 sequence: *sequence,
                 // When it was written. Its age is told by `hand_over`.
                 age_ms: value.written_at_ms,

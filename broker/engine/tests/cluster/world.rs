@@ -40,9 +40,9 @@ enum Event {
     Answer(Incarnation, OperationId, Answer),
     Peer(Incarnation, Vec<u8>),
     Watch(Incarnation, Incarnation, Revision, Vec<u8>),
-    Heard(Incarnation, Arc<[u8]>),
+    BusMessages(Incarnation, Arc<[u8]>),
     /// What a node listens to, or not any more, has come to the bus's server at its place.
-    Listen(Incarnation, Subject, bool),
+    AddInterest(Incarnation, Subject, bool),
     /// The same has come to the server at this place.
     Known(usize, Incarnation, Subject, bool),
     Confirmed(Incarnation, String),
@@ -120,7 +120,7 @@ impl World {
         let mut member = MemberSettings {
             publish_timeout_ms: u64::MAX / 2,
             shards: SHARDS,
-            kept_max_bytes: 0,
+            cache_max_bytes: 0,
             shares_of: SharesOf(shares_of),
             ..MemberSettings::default()
         };
@@ -255,20 +255,20 @@ impl World {
                     return;
                 }
                 let Some((place, held)) = self.node(node) else { return };
-                held.member.heard(now_ms, &bytes);
+                held.member.receive_peer(now_ms, &bytes);
                 self.go_on(place);
             }
             Event::Watch(watcher, node, revision, value) => {
                 let Some((place, held)) = self.node(watcher) else { return };
-                held.saw_node(now_ms, node, revision, &value);
+                held.observe_node(now_ms, node, revision, &value);
                 self.go_on(place);
             }
-            Event::Heard(node, message) => {
+            Event::BusMessages(node, message) => {
                 let Some((place, held)) = self.node(node) else { return };
-                held.heard(&message);
+                held.receive_peer(&message);
                 self.go_on(place);
             }
-            Event::Listen(node, subject, is_listened_to) => {
+            Event::AddInterest(node, subject, is_listened_to) => {
                 let Some(place) = self.place_of(node) else { return };
                 for other in (0..self.places.len()).filter(|other| *other != place) {
                     let latency_ms = 1 + self.random.below(self.bus.latency_ms) as u64;
@@ -423,13 +423,13 @@ impl World {
                 }
             }
             // A node tells its server of patterns some time later, in order, and of probes at once.
-            Effect::Listen(pattern, is_listened_to) => {
+            Effect::AddInterest(pattern, is_listened_to) => {
                 let at_ms = self.now_ms + 1 + self.random.below(5) as u64;
                 let at_ms = self.bus.arrives_ms(place, from, at_ms);
-                let listen = Event::Listen(from, Subject::Pattern(pattern), is_listened_to);
+                let listen = Event::AddInterest(from, Subject::Pattern(pattern), is_listened_to);
                 self.after(at_ms - self.now_ms, listen);
             }
-            Effect::Probe(number) => self.after(0, Event::Listen(from, Subject::Probe(number), true)),
+            Effect::Probe(number) => self.after(0, Event::AddInterest(from, Subject::Probe(number), true)),
             Effect::Echo(to, number, bytes) => {
                 if self.bus.brings_echo(place, to, number)
                     && let Some(latency_ms) = self.latency_ms().filter(|_| !is_cut)
@@ -444,7 +444,7 @@ impl World {
                         continue;
                     }
                     if let Some(latency_ms) = self.latency_ms() {
-                        self.after(latency_ms, Event::Heard(node, message.clone()));
+                        self.after(latency_ms, Event::BusMessages(node, message.clone()));
                     }
                 }
             }

@@ -290,7 +290,7 @@ impl<J: Journal, C: Choices> Io<J> for SimulatedIo<'_, J, C> {
     fn run_commands(&mut self, shard: &mut Shard<J>) {
         while let Some(event) = self.network.nodes[self.own].events.pop_front() {
             self.network.progress += 1;
-            shard.hear_from_cluster(event, self.network.now_ms);
+            shard.handle_cluster_event(event, self.network.now_ms);
         }
     }
 

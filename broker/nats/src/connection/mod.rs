@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use crate::counters::Counters;
 use crate::error::Error;
-use crate::quiet::Quiet;
+use crate::log_limiter::LogLimiter;
 use crate::settings::{Access, Limits, Times};
 
 pub use address::Address;
@@ -53,7 +53,7 @@ fn options(
 ) -> ConnectOptions {
     let credentials = access.credentials.clone();
     let pause_max_ms = times.reconnect_max_ms;
-    let quiet = Quiet::default();
+    let log_limiter = LogLimiter::default();
     let mut options = ConnectOptions::with_auth_callback(move |nonce| {
         let auth = credentials::authenticate(&credentials, &nonce);
         async move { auth.map_err(async_nats::AuthError::new) }
@@ -70,7 +70,7 @@ fn options(
     .subscription_capacity(limits.subscription_max)
     .client_capacity(limits.outgoing_max)
     .event_callback(move |event| {
-        note(&event, &counters, &quiet);
+        note(&event, &counters, &log_limiter);
         if matches!(event, Event::Connected) {
             connected.notify_one();
         }
@@ -91,7 +91,7 @@ fn pause(attempts: usize, max_ms: u64) -> Duration {
     Duration::from_millis(if attempts <= 1 { 0 } else { (8 << doublings).min(max_ms) })
 }
 
-fn note(event: &Event, counters: &Counters, quiet: &Quiet) {
+fn note(event: &Event, counters: &Counters, log_limiter: &LogLimiter) {
     match event {
         Event::Connected => {
             counters.connections.add(1);
@@ -104,8 +104,8 @@ fn note(event: &Event, counters: &Counters, quiet: &Quiet) {
         Event::SlowConsumer(_) => counters.slow_consumers.add(1),
         Event::LameDuckMode => info!("a NATS server is going away; another one takes over"),
         // What servers and sockets say has no secrets in it: those go the other way.
-        Event::ServerError(error) if quiet.may_speak() => warn!("a NATS server says: {error}"),
-        Event::ClientError(error) if quiet.may_speak() => warn!("NATS: {error}"),
+        Event::ServerError(error) if log_limiter.should_log() => warn!("a NATS server says: {error}"),
+        Event::ClientError(error) if log_limiter.should_log() => warn!("NATS: {error}"),
         Event::ServerError(_) | Event::ClientError(_) | Event::Draining | Event::Closed => {}
     }
 }

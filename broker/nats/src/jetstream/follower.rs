@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_nats::Client;
 use tokio::time::timeout;
 
-use super::following::{Entry, Following, Start};
+use super::stream_reader::{Entry, Start, StreamReader};
 use crate::counters::Counters;
 
 /// How long a reader waits for something that is not there yet, before it says so.
@@ -21,7 +21,7 @@ pub(crate) struct Follower {
 }
 
 struct Reading {
-    following: Following,
+    following: StreamReader,
     /// The sequence behind the last message that was given.
     next: u64,
     /// A message that was too much for the last answer.
@@ -40,7 +40,7 @@ impl Follower {
             Some(reading) => self.reading.insert(reading),
             None => {
                 let (client, counters) = (self.client.clone(), self.counters.clone());
-                let following = Following::new(client, counters, &self.stream, &self.filter, Start::At(from));
+                let following = StreamReader::new(client, counters, &self.stream, &self.filter, Start::At(from));
                 self.reading.insert(Reading { following, next: from, left: None })
             }
         };

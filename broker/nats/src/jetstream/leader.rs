@@ -4,7 +4,7 @@ use async_nats::{Client, HeaderMap};
 use tautwire_json::push_string;
 
 use super::time::parse_time;
-use super::{Failure, Stored, ask, code, number, parse_stored, parse_written};
+use super::{Failure, StoredMessage, ask, code, number, parse_stored, parse_written};
 
 /// The first and the last sequence of a stream, and what its leader's clock says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) async fn bounds(client: &Client, stream: &str) -> Result<Bounds, Fail
 }
 
 /// The last message of a subject.
-pub(crate) async fn last(client: &Client, stream: &str, subject: &str) -> Result<Option<Stored>, Failure> {
+pub(crate) async fn last(client: &Client, stream: &str, subject: &str) -> Result<Option<StoredMessage>, Failure> {
     let mut body = String::from(r#"{"last_by_subj":"#);
     push_string(&mut body, subject);
     body.push('}');
@@ -33,14 +33,19 @@ pub(crate) async fn last(client: &Client, stream: &str, subject: &str) -> Result
 }
 
 /// The first message from a sequence on whose subject matches.
-pub(crate) async fn next(client: &Client, stream: &str, filter: &str, from: u64) -> Result<Option<Stored>, Failure> {
+pub(crate) async fn next(
+    client: &Client,
+    stream: &str,
+    filter: &str,
+    from: u64,
+) -> Result<Option<StoredMessage>, Failure> {
     let mut body = format!(r#"{{"seq":{},"next_by_subj":"#, from.max(1));
     push_string(&mut body, filter);
     body.push('}');
     get(client, stream, body).await
 }
 
-async fn get(client: &Client, stream: &str, body: String) -> Result<Option<Stored>, Failure> {
+async fn get(client: &Client, stream: &str, body: String) -> Result<Option<StoredMessage>, Failure> {
     let answer = client.request(format!("$JS.API.STREAM.MSG.GET.{stream}"), body.into()).await;
     let answer = answer.map_err(|error| Failure::Unanswered(error.to_string()))?;
     match parse_stored(&answer.payload) {

@@ -5,21 +5,21 @@
 //! in the way.
 
 mod follower;
-mod following;
 mod leader;
 mod range;
 mod reply;
+mod stream_reader;
 mod time;
 
 use async_nats::Client;
 use tautwire_json::Value;
 
 pub(crate) use follower::Follower;
-pub use following::{Entry, Following, Start};
 pub(crate) use leader::{bounds, last, next, write, write_over};
 pub(crate) use range::{read_all_there_is, read_range};
 pub use reply::ApiError;
-pub(crate) use reply::{Stored, number, parse_api, parse_stored, parse_written};
+pub(crate) use reply::{StoredMessage, number, parse_api, parse_stored, parse_written};
+pub use stream_reader::{Entry, Start, StreamReader};
 
 pub(crate) const INFO: &str = "$JS.API.INFO";
 

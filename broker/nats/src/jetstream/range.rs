@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use tautwire_json::push_string;
 use tokio::time::timeout;
 
-use super::following::{Entry, marks_removal};
+use super::stream_reader::{Entry, marks_removal};
 use super::time::parse_time;
 use super::{ApiError, Failure};
 

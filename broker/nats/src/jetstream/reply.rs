@@ -24,10 +24,10 @@ impl fmt::Display for ApiError {
 
 /// A message of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub(crate) struct StoredMessage {
     pub(crate) sequence: u64,
     pub(crate) subject: String,
-    /// By the clock of its server: milliseconds since 1970.
+    /// ConnectionTasks the clock of its server: milliseconds since 1970.
     pub(crate) stored_at_ms: u64,
     /// It stands for a key that has been removed, or has come to its end.
     pub(crate) is_removal: bool,
@@ -56,11 +56,11 @@ pub(crate) fn parse_written(payload: &[u8]) -> Result<u64, ApiError> {
 }
 
 /// The answer to a read from the leader.
-pub(crate) fn parse_stored(payload: &[u8]) -> Result<Stored, ApiError> {
+pub(crate) fn parse_stored(payload: &[u8]) -> Result<StoredMessage, ApiError> {
     let value = parse_api(payload)?;
     let message = value.get("message").ok_or_else(|| missing("a message"))?;
     let bytes = |name: &str| Base64::decode_vec(message.text(name)).map_err(|_| missing("Base64"));
-    Ok(Stored {
+    Ok(StoredMessage {
         sequence: number(message, "seq").ok_or_else(|| missing("a sequence"))?,
         subject: message.text("subject").to_owned(),
         stored_at_ms: parse_time(message.text("time")).ok_or_else(|| missing("a time"))?,
@@ -114,7 +114,13 @@ mod tests {
             )
         };
         let stored = |sequence, is_removal, payload: &[u8]| {
-            Ok(Stored { sequence, subject: "a".to_owned(), stored_at_ms: 1000, is_removal, payload: payload.to_vec() })
+            Ok(StoredMessage {
+                sequence,
+                subject: "a".to_owned(),
+                stored_at_ms: 1000,
+                is_removal,
+                payload: payload.to_vec(),
+            })
         };
         assert_eq!(answer(r#""seq":3,"data":"aGk=""#), stored(3, false, b"hi"));
         // `NATS/1.0`, `KV-Operation: DEL`

@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 use crate::connection;
 use crate::counters::Counters;
 use crate::error::Error;
-use crate::jetstream::{Following, Start};
+use crate::jetstream::{Start, StreamReader};
 use crate::layout::{CONFIG, NODE, bucket_stream, bucket_subjects, node_of, peer_subject};
 
 /// What comes to a life's thread from its tasks.
@@ -65,7 +65,7 @@ impl Drop for Link {
 /// Tells of each record of a node, and of each change.
 async fn watch_nodes(client: Client, inputs: Sender<Input>, counters: Arc<Counters>) {
     let subjects = bucket_subjects(NODE);
-    let mut records = Following::new(client, counters, &bucket_stream(NODE), &subjects, Start::LastOfEach);
+    let mut records = StreamReader::new(client, counters, &bucket_stream(NODE), &subjects, Start::LastPerSubject);
     loop {
         let entry = records.next().await;
         let Some(node) = node_of(&entry.subject) else { continue };
@@ -82,7 +82,7 @@ async fn watch_nodes(client: Client, inputs: Sender<Input>, counters: Arc<Counte
 /// Tells of the shared configuration, and of each change.
 async fn watch_config(client: Client, inputs: Sender<Input>, counters: Arc<Counters>) {
     let subject = format!("$KV.{}", Key::Config);
-    let mut revisions = Following::new(client, counters, &bucket_stream(CONFIG), &subject, Start::LastOfEach);
+    let mut revisions = StreamReader::new(client, counters, &bucket_stream(CONFIG), &subject, Start::LastPerSubject);
     loop {
         let entry = revisions.next().await;
         let input = Input::Config(Revision(entry.sequence), entry.payload);

@@ -1,7 +1,7 @@
 //! One life of a node: a thread with the machine that decides, a connection to the servers, and a runtime for both that meets no client.
 
 mod link;
-mod turn;
+mod node_loop;
 
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -13,14 +13,14 @@ use tautwire_cluster::names::Incarnation;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::Receiver;
 
-use crate::broker::{Broker, Condition, Ended};
+use crate::broker::{Broker, ConnectionStatus, EndReason};
 use crate::clock::now_ms;
 use crate::command::Command;
 use crate::error::Error;
 use crate::handle::{BusMessage, Handle, Shared};
 use crate::settings::Settings;
 use crate::start::{PAUSE, PAUSE_MAX, prepare, runtime};
-use turn::Turns;
+use node_loop::NodeLoop;
 
 /// A life that goes on until it is told to end, or is fenced. Dropping it waits for the end.
 #[derive(Debug)]
@@ -59,15 +59,15 @@ impl Life {
         let runtime = runtime()?;
         let (handle, commands, bus) = Handle::new(&settings.limits);
         // What is decided first may make a shard ask something at once.
-        broker.begun(&handle);
+        broker.life_started(&handle);
         let shared = handle.shared().clone();
         let work = move || {
-            let beginning = Beginning { settings, me, former, broker: broker.clone(), shared: shared.clone() };
+            let beginning = LifeConfig { settings, me, former, broker: broker.clone(), shared: shared.clone() };
             let ended = runtime.block_on(beginning.live(commands, bus));
             shared.serve_until(0);
             // Tasks end, and with them connections, before anybody hears that the life is over.
             drop(runtime);
-            broker.ended(&ended);
+            broker.life_ended(&ended);
         };
         let thread = Builder::new().name("cluster".to_owned()).spawn(work).map_err(refused)?;
         Ok(Life { handle, thread: Some(thread) })
@@ -90,7 +90,7 @@ impl Drop for Life {
 }
 
 /// What a life begins with.
-struct Beginning {
+struct LifeConfig {
     settings: Settings,
     me: Incarnation,
     former: Option<Incarnation>,
@@ -98,25 +98,25 @@ struct Beginning {
     shared: Arc<Shared>,
 }
 
-impl Beginning {
-    async fn live(self, commands: Receiver<Command>, bus: Receiver<BusMessage>) -> Ended {
+impl LifeConfig {
+    async fn live(self, commands: Receiver<Command>, bus: Receiver<BusMessage>) -> EndReason {
         let connected = Arc::new(Notify::new());
         let mut pause = PAUSE;
         let (client, foundation) = loop {
             let prepared = tokio::select! {
-                () = self.shared.stop.notified() => return Ended::Stopped,
+                () = self.shared.stop.notified() => return EndReason::Stopped,
                 prepared = prepare(&self.settings, &self.shared.counters, &connected) => prepared,
             };
             match prepared {
                 Ok(prepared) => break prepared,
                 Err(error) if error.is_passing() => {
                     warn!("this node cannot take part in the cluster yet: {error}");
-                    self.broker.condition(&Condition::Waiting(error));
+                    self.broker.connection_status(&ConnectionStatus::Waiting(error));
                 }
-                Err(error) => return Ended::Refused(error),
+                Err(error) => return EndReason::Refused(error),
             }
             tokio::select! {
-                () = self.shared.stop.notified() => return Ended::Stopped,
+                () = self.shared.stop.notified() => return EndReason::Stopped,
                 () = tokio::time::sleep(pause) => {}
             }
             pause = (pause * 2).min(PAUSE_MAX);
@@ -124,13 +124,13 @@ impl Beginning {
         self.shared.take_at_once(client.max_payload());
         let Settings { mut member, node_name, .. } = self.settings.clone();
         // A group that does not fit would stop its partition.
-        member.group_max_bytes = member.group_max_bytes.min(self.shared.kept_max_bytes());
+        member.group_max_bytes = member.group_max_bytes.min(self.shared.message_max_bytes());
         let member = Member::new(now_ms(), self.me, &node_name, self.former, foundation.seed, member);
         info!("this node is {} in the cluster", self.me);
-        self.broker.condition(&Condition::Ready);
-        match Turns::begin(self, client, connected, foundation, member, bus).await {
+        self.broker.connection_status(&ConnectionStatus::Ready);
+        match NodeLoop::begin(self, client, connected, foundation, member, bus).await {
             Ok(turns) => turns.run(commands).await,
-            Err(error) => Ended::Refused(error),
+            Err(error) => EndReason::Refused(error),
         }
     }
 }

@@ -17,7 +17,7 @@ const OLDEST: (i64, i64, i64) = (2, 11, 0);
 
 /// What a node knows of its cluster once it has looked at everything.
 #[derive(Debug, Clone, Copy)]
-pub struct Foundation {
+pub struct ClusterInfo {
     /// What topics and clients are named by.
     pub seed: Seed,
 }
@@ -26,12 +26,12 @@ pub struct Foundation {
 ///
 /// # Errors
 /// Something is not as it has to be.
-pub async fn prepare(client: &Client, settings: &Settings) -> Result<Foundation, Error> {
+pub async fn prepare(client: &Client, settings: &Settings) -> Result<ClusterInfo, Error> {
     check_server(client).await?;
     let streams = streams::ensure(client, &settings.storage).await?;
     syncing::check(&settings.storage.syncing, &streams, &settings.times).await?;
     let seed = seed::obtain(client).await?;
-    Ok(Foundation { seed })
+    Ok(ClusterInfo { seed })
 }
 
 /// Whether these servers have the cluster of this seed.

@@ -8,7 +8,7 @@ use tautwire_json::Value;
 
 use crate::error::Error;
 use crate::jetstream::{Failure, ask, code};
-use crate::layout::{Wanted, wanted};
+use crate::layout::{StreamSpec, wanted};
 use crate::settings::Storage;
 
 /// What streams need of the servers is made one after the other by their leader: so long may the last one take.
@@ -21,10 +21,10 @@ pub(super) async fn ensure(client: &Client, storage: &Storage) -> Result<BTreeSe
     Ok(holders.into_iter().flatten().collect())
 }
 
-async fn ensure_one(client: &Client, stream: &Wanted) -> Result<BTreeSet<String>, Error> {
+async fn ensure_one(client: &Client, stream: &StreamSpec) -> Result<BTreeSet<String>, Error> {
     let mut last = String::new();
     for _ in 0..ATTEMPTS {
-        match look(client, stream).await {
+        match probe(client, stream).await {
             Ok(Some(info)) => return compare(stream, &info),
             Ok(None) => {}
             Err(failure) => {
@@ -51,7 +51,7 @@ async fn ensure_one(client: &Client, stream: &Wanted) -> Result<BTreeSet<String>
     Err(Error::Stream { name: stream.name.clone(), why: last, is_passing: true })
 }
 
-async fn look(client: &Client, stream: &Wanted) -> Result<Option<Value>, Failure> {
+async fn probe(client: &Client, stream: &StreamSpec) -> Result<Option<Value>, Failure> {
     match ask(client, format!("$JS.API.STREAM.INFO.{}", stream.name), String::new()).await {
         Ok(info) => Ok(Some(info)),
         Err(Failure::Refused(error)) if error.code == code::STREAM_NOT_FOUND => Ok(None),
@@ -59,7 +59,7 @@ async fn look(client: &Client, stream: &Wanted) -> Result<Option<Value>, Failure
     }
 }
 
-fn compare(stream: &Wanted, info: &Value) -> Result<BTreeSet<String>, Error> {
+fn compare(stream: &StreamSpec, info: &Value) -> Result<BTreeSet<String>, Error> {
     let differences = stream.differences(info.get("config").unwrap_or(&Value::Null));
     if !differences.is_empty() {
         return Err(Error::Differs { name: stream.name.clone(), differences });
@@ -75,7 +75,7 @@ fn holders(info: &Value) -> BTreeSet<String> {
     all.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-fn replicas(stream: &Wanted) -> String {
+fn replicas(stream: &StreamSpec) -> String {
     let replicas = stream.required.iter().find(|(name, _)| *name == "num_replicas");
     match replicas {
         Some((_, Value::Number(number))) => number.clone(),

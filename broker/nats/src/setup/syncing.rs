@@ -34,7 +34,7 @@ pub(super) async fn check(syncing: &Syncing, holders: &BTreeSet<String>, times: 
         Syncing::Monitored(addresses) => {
             let (mut known, mut silent) = (BTreeMap::new(), Vec::new());
             for address in addresses {
-                match look(address, times).await? {
+                match probe(address, times).await? {
                     Ok((name, is_always)) => {
                         known.insert(name, is_always);
                     }
@@ -77,7 +77,7 @@ fn judge(known: &BTreeMap<String, bool>, silent: &[String], holders: &BTreeSet<S
 }
 
 /// The name of the server at a monitoring address, and whether it always writes to disk first; or why nobody answers there.
-async fn look(address: &str, times: &Times) -> Result<Result<(String, bool), String>, Error> {
+async fn probe(address: &str, times: &Times) -> Result<Result<(String, bool), String>, Error> {
     let answer = match timeout(monitoring_wait(times), get(address, "/varz")).await {
         Err(_) => return Ok(Err("no answer in time".to_owned())),
         Ok(Err(error)) => return Ok(Err(error.to_string())),
@@ -91,7 +91,7 @@ async fn look(address: &str, times: &Times) -> Result<Result<(String, bool), Str
     read(&answer).map(Ok).ok_or_else(|| Error::Unsynced { why: why() })
 }
 
-/// By HTTP/1.0, so that the server says all in one piece and then closes.
+/// ConnectionTasks HTTP/1.0, so that the server says all in one piece and then closes.
 async fn get(address: &str, path: &str) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;

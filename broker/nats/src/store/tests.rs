@@ -79,7 +79,7 @@ impl Bench {
                 }
                 _ = tick.tick() => {
                     self.store.connected(now_ms());
-                    if let Some(answer) = self.store.next_unknown(now_ms()) {
+                    if let Some(answer) = self.store.next_expired(now_ms()) {
                         return answer;
                     }
                 }
@@ -121,7 +121,7 @@ fn subject(number: u64) -> LogSubject {
 }
 
 fn group(number: u64) -> Vec<u8> {
-    let body = Body::Messages { messages: vec![b"message".to_vec()], keeps: Vec::new() };
+    let body = Body::Messages { messages: vec![b"message".to_vec()], to_retain: Vec::new() };
     Group { number, ordinal: 0, unsettled: None, body }.encode()
 }
 
@@ -361,10 +361,10 @@ fn keys_go_by_themselves_or_are_removed_and_are_read_together() {
         let Page { records: some, is_end, .. } = records::scan(&client, revisions[4], 5, wait).await.expect("records");
         assert!(!is_end && names(&some) == revisions[5..10]);
 
-        assert_eq!(records::remove(&client, key(3), revisions[4]).await, Ok(records::Written::Conflict));
-        assert!(matches!(records::remove(&client, key(3), revisions[3]).await, Ok(records::Written::At(_))));
+        assert_eq!(records::remove(&client, key(3), revisions[4]).await, Ok(records::WriteResult::Conflict));
+        assert!(matches!(records::remove(&client, key(3), revisions[3]).await, Ok(records::WriteResult::At(_))));
         let written = records::put_for(&client, key(4), revisions[4], b"for a second".to_vec(), 1).await;
-        let Ok(records::Written::At(short)) = written else { panic!("not written: {written:?}") };
+        let Ok(records::WriteResult::At(short)) = written else { panic!("not written: {written:?}") };
         assert_eq!(bench.ask(Operation::Get(key(3))).await, Answer::Got(None));
         let gone = async { while bench.ask(Operation::Get(key(4))).await != Answer::Got(None) {} };
         tokio::time::timeout(PATIENCE, gone).await.expect("it goes by itself");
@@ -378,7 +378,7 @@ fn keys_go_by_themselves_or_are_removed_and_are_read_together() {
         for record in &left {
             let name = ClientKey::of_text(&record.name).expect("a key");
             let removed = records::remove(&client, Key::Session(name), record.revision).await;
-            let Ok(records::Written::At(revision)) = removed else { panic!("not removed: {removed:?}") };
+            let Ok(records::WriteResult::At(revision)) = removed else { panic!("not removed: {removed:?}") };
             last = Revision(revision);
         }
         let (mut after, mut is_end) = (Revision(0), false);
@@ -424,8 +424,8 @@ fn what_topics_retain_is_mirrored() {
         )
         .await
         {
-            Ok(records::Written::At(sequence)) => Some(sequence),
-            Ok(records::Written::Conflict) => None,
+            Ok(records::WriteResult::At(sequence)) => Some(sequence),
+            Ok(records::WriteResult::Conflict) => None,
             Err(failure) => panic!("{failure}"),
         };
         let a = retain("a", None, b"1", None).await.expect("written");

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use tautwire_nats::{Command, Condition, Credentials, Ended, Error, Tls};
+use tautwire_nats::{Command, ConnectionStatus, Credentials, EndReason, Error, Tls};
 
-use crate::node::{Node, Told, settings};
+use crate::node::{BrokerEvent, Node, settings};
 use crate::servers::{Config, Servers, program};
 
 fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
@@ -32,17 +32,19 @@ fn passwords_tokens_and_keys_are_read_from_files_and_changed_while_serving() {
 
     let mut access = settings.access.clone();
     access.credentials = Credentials::NKey(seed);
-    node.give(Command::Reach(Box::new(access.clone())));
-    let changed = Told::Condition(Condition::AccessChanged);
+    node.give(Command::Reconnect(Box::new(access.clone())));
+    let changed = BrokerEvent::ConnectionStatus(ConnectionStatus::AccessChanged);
     node.told.wait_for("the access has changed", |told| told.contains(&changed).then_some(()));
     node.publish(first.client, 1, "t", b"by the new connection");
     node.wait_stored(first.client, 1);
 
     // One that cannot be used changes nothing.
     access.credentials = Credentials::Token("missing".into());
-    node.give(Command::Reach(Box::new(access)));
+    node.give(Command::Reconnect(Box::new(access)));
     node.told.wait_for("the access is refused", |told| {
-        let refused = |told: &Told| matches!(told, Told::Condition(Condition::AccessRefused(Error::File { .. })));
+        let refused = |told: &BrokerEvent| {
+            matches!(told, BrokerEvent::ConnectionStatus(ConnectionStatus::AccessRefused(Error::File { .. })))
+        };
         told.iter().any(refused).then_some(())
     });
     node.publish(first.client, 2, "t", b"still by it");
@@ -60,7 +62,9 @@ fn a_file_that_is_missing_ends_it_at_once_and_a_wrong_secret_is_tried_again() {
     settings.access.credentials = Credentials::Token("missing".into());
     let node = Node::begin(settings.clone(), None);
     node.told.wait_for("it is refused", |told| {
-        told.iter().any(|told| matches!(told, Told::Ended(Ended::Refused(Error::File { .. })))).then_some(())
+        told.iter()
+            .any(|told| matches!(told, BrokerEvent::EndReason(EndReason::Refused(Error::File { .. }))))
+            .then_some(())
     });
 
     // The file is read for each attempt, so whoever corrects it need not say so.
@@ -69,14 +73,14 @@ fn a_file_that_is_missing_ends_it_at_once_and_a_wrong_secret_is_tried_again() {
     let node = Node::begin(settings, None);
     let why = node.told.wait_for("it waits", |told| {
         told.iter().find_map(|told| match told {
-            Told::Condition(Condition::Waiting(Error::Connection { why })) => Some(why.clone()),
+            BrokerEvent::ConnectionStatus(ConnectionStatus::Waiting(Error::Connection { why })) => Some(why.clone()),
             _ => None,
         })
     });
     assert!(why.contains("authorization") && !why.contains("wrong"), "{why}");
     write(servers.folder(), "password", "right");
     node.told.wait_for("it serves", |told| {
-        told.contains(&Told::Decision(tautwire_cluster::Decision::Resumed)).then_some(())
+        told.contains(&BrokerEvent::Decision(tautwire_cluster::Decision::Resumed)).then_some(())
     });
 }
 
@@ -114,7 +118,9 @@ fn by_tls_both_sides_show_certificates() {
     settings.access.tls.certificate = None;
     let node = Node::begin(settings, None);
     node.told.wait_for("it is not let in", |told| {
-        let waits = |told: &Told| matches!(told, Told::Condition(Condition::Waiting(Error::Connection { .. })));
+        let waits = |told: &BrokerEvent| {
+            matches!(told, BrokerEvent::ConnectionStatus(ConnectionStatus::Waiting(Error::Connection { .. })))
+        };
         told.iter().any(waits).then_some(())
     });
     drop(servers);

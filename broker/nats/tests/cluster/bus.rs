@@ -5,7 +5,7 @@ use std::sync::mpsc::sync_channel;
 use tautwire_cluster::Status;
 use tautwire_nats::Command;
 
-use crate::node::{Node, Told, settings_of};
+use crate::node::{BrokerEvent, Node, settings_of};
 use crate::servers::{Config, Servers, program, wait_until};
 
 /// Longer than anything takes on this machine, and shorter than nodes wait for each other.
@@ -30,7 +30,7 @@ fn status(node: &Node) -> Status {
 fn heard(node: &Node, subject: &str) -> Vec<(String, Vec<u8>)> {
     let told = node.told.all();
     let heard = told.into_iter().filter_map(|told| match told {
-        Told::Heard { pattern, subject: of, message } if of == subject => Some((pattern, message)),
+        BrokerEvent::BusEvent { pattern, subject: of, message } if of == subject => Some((pattern, message)),
         _ => None,
     });
     heard.collect()
@@ -46,7 +46,9 @@ fn messages_go_to_those_who_listen_and_not_back() {
     }
     let hears = |node: &Node, subject: &str| {
         node.told.wait_for("a message", |told| {
-            told.iter().any(|told| matches!(told, Told::Heard { subject: of, .. } if of == subject)).then_some(())
+            told.iter()
+                .any(|told| matches!(told, BrokerEvent::BusEvent { subject: of, .. } if of == subject))
+                .then_some(())
         });
     };
     assert!(a.handle().send("sport.tennis", b"1".to_vec()) && a.handle().send("other", b"2".to_vec()));
@@ -57,7 +59,7 @@ fn messages_go_to_those_who_listen_and_not_back() {
     assert!(heard(&b, "other").is_empty());
 
     // Nobody hears what they have sent, or what they do not listen to any more.
-    b.give(Command::Unlisten { filter: "sport/#".to_owned() });
+    b.give(Command::RemoveInterest { filter: "sport/#".to_owned() });
     b.listen(7, &["mark"]);
     b.told.forget();
     a.handle().send("sport.golf.open", b"4".to_vec());
@@ -77,7 +79,7 @@ fn what_is_sent_by_another_server_comes_once_all_nodes_know_who_listens() {
     let mut came = 0;
     for ticket in 0..3 {
         let (filter, subject) = (format!("a/{ticket}"), format!("a.{ticket}"));
-        listener.give(Command::Listen { filter: filter.clone() });
+        listener.give(Command::AddInterest { filter: filter.clone() });
         // The server of this node does not know of it yet.
         assert!(one.handle().send(&subject, too_early.clone()));
         listener.listen(ticket, &[]);

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tautwire_cluster::delivery::Messages;
 use tautwire_cluster::names::{Key, Partition, Seed};
 use tautwire_cluster::record::{NodeRecord, NodeState};
-use tautwire_nats::jetstream::{self, Following};
+use tautwire_nats::jetstream::{self, StreamReader};
 use tautwire_nats::{Settings, Times, log, prepare};
 
-use crate::node::{Node, Told, client, run, settings};
+use crate::node::{BrokerEvent, Node, client, run, settings};
 use crate::servers::{Config, PATIENCE, Servers, program, wait_until};
 
 /// Messages that are published before and after a fault.
@@ -79,7 +79,9 @@ fn publish_through(servers: &mut Servers, fault: impl FnOnce(&mut Servers, usize
             assert_eq!(found, wanted, "each message once, in order");
         }
         let tickets = told.iter().filter_map(|told| match told {
-            Told::Decision(tautwire_cluster::Decision::Stored { client: of, ticket }) if of == client => Some(*ticket),
+            BrokerEvent::Decision(tautwire_cluster::Decision::Stored { client: of, ticket }) if of == client => {
+                Some(*ticket)
+            }
             _ => None,
         });
         assert!(tickets.eq(0..2 * MESSAGES), "each is confirmed once, in order");
@@ -140,16 +142,16 @@ fn a_watch_of_nodes_outlives_all_servers() {
         let client = client(&settings).await;
         let subject = format!("$KV.{}", Key::Node(dead));
         let counters = Arc::default();
-        let mut records = Following::new(client, counters, "KV_tw_node", &subject, jetstream::Start::LastOfEach);
-        let buried = async {
+        let mut records = StreamReader::new(client, counters, "KV_tw_node", &subject, jetstream::Start::LastPerSubject);
+        let removed = async {
             loop {
                 let record = NodeRecord::decode(&records.next().await.payload).expect("a record");
-                if matches!(record.state, NodeState::Buried { .. }) {
+                if matches!(record.state, NodeState::Removed { .. }) {
                     return;
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, buried).await.expect("it is buried");
+        tokio::time::timeout(PATIENCE, removed).await.expect("it is buried");
     });
 }
 
@@ -167,10 +169,10 @@ fn publishers_wait_for_a_partition_that_is_behind_and_nothing_is_lost() {
     for ticket in 0..20 {
         node.publish(served.client, ticket, "t", &message);
     }
-    node.told.wait_for("the client is held", |told| told.contains(&Told::Hold(served.client)).then_some(()));
+    node.told.wait_for("the client is held", |told| told.contains(&BrokerEvent::Hold(served.client)).then_some(()));
     (0..3).for_each(|at| servers.resume(at));
     node.wait_stored(served.client, 19);
-    node.told.wait_for("the client goes on", |told| told.contains(&Told::GoOn(served.client)).then_some(()));
+    node.told.wait_for("the client goes on", |told| told.contains(&BrokerEvent::GoOn(served.client)).then_some(()));
     assert!((0..20).all(|ticket| node.has_stored(served.client, ticket)));
 }
 

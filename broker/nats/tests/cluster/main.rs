@@ -5,9 +5,9 @@ mod node;
 mod servers;
 
 mod access;
-mod burial;
 mod bus;
 mod faults;
-mod keeping;
+mod removal;
 mod sessions;
 mod setup;
+mod storage;

@@ -6,38 +6,38 @@ use std::time::Instant;
 use tautwire_cluster::names::{ClientKey, Incarnation};
 use tautwire_cluster::{Decision, Refusal, Start};
 use tautwire_nats::{
-    Access, Address, Broker, Command, Condition, Credentials, Ended, Handle, Life, Limits, Settings, Storage, Syncing,
-    Times, Tls, connect, draw_incarnation,
+    Access, Address, Broker, Command, ConnectionStatus, Credentials, EndReason, Handle, Life, Limits, Settings,
+    Storage, Syncing, Times, Tls, connect, draw_incarnation,
 };
 
 use crate::servers::{PATIENCE, Servers};
 
 /// What a broker was told, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum BrokerEvent {
     Decision(Decision),
-    Heard { pattern: String, subject: String, message: Vec<u8> },
+    BusEvent { pattern: String, subject: String, message: Vec<u8> },
     Hold(ClientKey),
     GoOn(ClientKey),
     Room,
-    Condition(Condition),
-    Ended(Ended),
+    ConnectionStatus(ConnectionStatus),
+    EndReason(EndReason),
 }
 
 #[derive(Default)]
-pub(crate) struct Recorder {
-    told: Mutex<Vec<Told>>,
+pub(crate) struct EventRecorder {
+    told: Mutex<Vec<BrokerEvent>>,
     changed: Condvar,
 }
 
-impl Recorder {
-    fn note(&self, told: Told) {
+impl EventRecorder {
+    fn note(&self, told: BrokerEvent) {
         self.told.lock().expect("no panic").push(told);
         self.changed.notify_all();
     }
 
     /// Waits until `find` finds something in what was told, and gives that.
-    pub(crate) fn wait_for<T>(&self, what: &str, mut find: impl FnMut(&[Told]) -> Option<T>) -> T {
+    pub(crate) fn wait_for<T>(&self, what: &str, mut find: impl FnMut(&[BrokerEvent]) -> Option<T>) -> T {
         let deadline = Instant::now() + PATIENCE;
         let mut told = self.told.lock().expect("no panic");
         loop {
@@ -55,42 +55,42 @@ impl Recorder {
         self.told.lock().expect("no panic").clear();
     }
 
-    pub(crate) fn all(&self) -> Vec<Told> {
+    pub(crate) fn all(&self) -> Vec<BrokerEvent> {
         self.told.lock().expect("no panic").clone()
     }
 }
 
-impl Broker for Recorder {
-    fn begun(&self, _: &Handle) {}
+impl Broker for EventRecorder {
+    fn life_started(&self, _: &Handle) {}
 
     fn decide(&self, decision: Decision) {
-        self.note(Told::Decision(decision));
+        self.note(BrokerEvent::Decision(decision));
     }
 
-    fn hear(&self, pattern: &str, subject: &str, message: Arc<[u8]>) -> bool {
+    fn receive_broadcast(&self, pattern: &str, subject: &str, message: Arc<[u8]>) -> bool {
         let message = message.to_vec();
-        self.note(Told::Heard { pattern: pattern.to_owned(), subject: subject.to_owned(), message });
+        self.note(BrokerEvent::BusEvent { pattern: pattern.to_owned(), subject: subject.to_owned(), message });
         true
     }
 
-    fn hold(&self, client: ClientKey) {
-        self.note(Told::Hold(client));
+    fn pause_reading(&self, client: ClientKey) {
+        self.note(BrokerEvent::Hold(client));
     }
 
-    fn go_on(&self, client: ClientKey) {
-        self.note(Told::GoOn(client));
+    fn resume_reading(&self, client: ClientKey) {
+        self.note(BrokerEvent::GoOn(client));
     }
 
-    fn room(&self) {
-        self.note(Told::Room);
+    fn queue_ready(&self) {
+        self.note(BrokerEvent::Room);
     }
 
-    fn condition(&self, condition: &Condition) {
-        self.note(Told::Condition(condition.clone()));
+    fn connection_status(&self, condition: &ConnectionStatus) {
+        self.note(BrokerEvent::ConnectionStatus(condition.clone()));
     }
 
-    fn ended(&self, ended: &Ended) {
-        self.note(Told::Ended(ended.clone()));
+    fn life_ended(&self, ended: &EndReason) {
+        self.note(BrokerEvent::EndReason(ended.clone()));
     }
 }
 
@@ -108,7 +108,7 @@ pub(crate) async fn client(settings: &Settings) -> async_nats::Client {
 
 pub(crate) struct Node {
     pub(crate) me: Incarnation,
-    pub(crate) told: Arc<Recorder>,
+    pub(crate) told: Arc<EventRecorder>,
     life: Life,
 }
 
@@ -166,9 +166,9 @@ impl Node {
 
     /// Waits for a decision; false where the life ends before, since others have taken it for dead.
     pub(crate) fn reaches(&self, wanted: &Decision) -> bool {
-        let wanted = Told::Decision(wanted.clone());
+        let wanted = BrokerEvent::Decision(wanted.clone());
         self.told.wait_for("a decision", |told| {
-            let is_over = told.contains(&Told::Ended(Ended::Fenced));
+            let is_over = told.contains(&BrokerEvent::EndReason(EndReason::Fenced));
             (is_over || told.contains(&wanted)).then_some(!is_over)
         })
     }
@@ -176,7 +176,7 @@ impl Node {
     /// One that may not serve yet.
     pub(crate) fn begin(settings: Settings, former: Option<Incarnation>) -> Node {
         let me = draw_incarnation().expect("a number");
-        let told = Arc::new(Recorder::default());
+        let told = Arc::new(EventRecorder::default());
         let life = Life::begin(settings, me, former, told.clone()).expect("a thread");
         Node { me, told, life }
     }
@@ -197,10 +197,12 @@ impl Node {
     pub(crate) fn outcome(&self, ticket: u64) -> Result<Served, Refusal> {
         self.told.wait_for("a claim is answered", |told| {
             told.iter().find_map(|told| match told {
-                Told::Decision(Decision::Serve { ticket: of, client, is_present, state, .. }) if *of == ticket => {
+                BrokerEvent::Decision(Decision::Serve { ticket: of, client, is_present, state, .. })
+                    if *of == ticket =>
+                {
                     Some(Ok(Served { client: *client, is_present: *is_present, state: state.clone() }))
                 }
-                Told::Decision(Decision::Refuse { ticket: of, why }) if *of == ticket => Some(Err(*why)),
+                BrokerEvent::Decision(Decision::Refuse { ticket: of, why }) if *of == ticket => Some(Err(*why)),
                 _ => None,
             })
         })
@@ -222,15 +224,15 @@ impl Node {
     /// Listens to filters, and waits until the other nodes know.
     pub(crate) fn listen(&self, ticket: u64, filters: &[&str]) {
         for filter in filters {
-            self.give(Command::Listen { filter: (*filter).to_owned() });
+            self.give(Command::AddInterest { filter: (*filter).to_owned() });
         }
-        self.give(Command::Spread { ticket });
-        self.wait_decision(&Decision::Spread { ticket });
+        self.give(Command::InterestSync { ticket });
+        self.wait_decision(&Decision::InterestSync { ticket });
     }
 
     pub(crate) fn publish(&self, client: ClientKey, ticket: u64, topic: &str, message: &[u8]) {
         let (topic, message) = (topic.to_owned(), message.to_owned());
-        self.give(Command::Publish { client, ticket, heard: 0, topic, packet_id: None, retain: None, message });
+        self.give(Command::Publish { client, ticket, refusal_seen: 0, topic, packet_id: None, retain: None, message });
     }
 
     pub(crate) fn wait_stored(&self, client: ClientKey, ticket: u64) {
@@ -238,11 +240,11 @@ impl Node {
     }
 
     pub(crate) fn wait_decision(&self, wanted: &Decision) {
-        let wanted = Told::Decision(wanted.clone());
+        let wanted = BrokerEvent::Decision(wanted.clone());
         self.told.wait_for("a decision", |told| told.contains(&wanted).then_some(()));
     }
 
     pub(crate) fn has_stored(&self, client: ClientKey, ticket: u64) -> bool {
-        self.told.all().contains(&Told::Decision(Decision::Stored { client, ticket }))
+        self.told.all().contains(&BrokerEvent::Decision(Decision::Stored { client, ticket }))
     }
 }

@@ -3,7 +3,7 @@
 use tautwire_cluster::Decision;
 use tautwire_nats::{Command, Refused};
 
-use crate::node::{Node, Told, settings};
+use crate::node::{BrokerEvent, Node, settings};
 use crate::servers::{Config, Servers, program};
 
 #[test]
@@ -20,7 +20,7 @@ fn a_session_goes_with_its_client_and_takes_its_state_along() {
     a.wait_decision(&Decision::Saved { client: first.client, number: 1 });
 
     b.claim(200, "client");
-    a.wait_decision(&Decision::Surrender(first.client));
+    a.wait_decision(&Decision::SessionTakenOver(first.client));
     a.give(Command::Left { client: first.client, state: b"kept".to_vec() });
     let second = b.outcome(200).expect("the client is served");
     assert!(second.is_present && second.state == b"kept" && second.client == first.client);
@@ -44,7 +44,7 @@ fn of_two_nodes_that_claim_at_once_one_serves_after_the_other() {
             let surrendered = [&a, &b].into_iter().find_map(|node| {
                 let told = node.told.all();
                 told.iter().find_map(|told| match told {
-                    Told::Decision(Decision::Surrender(client)) => Some((node, *client)),
+                    BrokerEvent::Decision(Decision::SessionTakenOver(client)) => Some((node, *client)),
                     _ => None,
                 })
             });
@@ -70,13 +70,13 @@ fn what_is_too_large_for_the_servers_is_refused_and_nothing_stops() {
     let message = |bytes: usize| Command::Publish {
         client: served.client,
         ticket: bytes as u64,
-        heard: 0,
+        refusal_seen: 0,
         topic: "t".to_owned(),
         packet_id: None,
         retain: None,
         message: vec![b'x'; bytes],
     };
-    let max = node.handle().kept_max_bytes();
+    let max = node.handle().message_max_bytes();
     assert!(max < 64 * 1024);
     assert!(matches!(node.handle().give(message(max + 1)), Err(Refused::TooLarge(_))));
     // Several of the largest fit into no group together, and small ones fill groups up.
@@ -103,7 +103,7 @@ fn who_finds_the_queue_full_is_told_when_there_is_room() {
             node.handle().give(claim).err()
         });
         assert!(matches!(refused, Some(Refused::Full(Command::Claim { .. }))));
-        node.told.wait_for("there is room", |told| told.contains(&Told::Room).then_some(()));
+        node.told.wait_for("there is room", |told| told.contains(&BrokerEvent::Room).then_some(()));
         node.told.forget();
     }
 }

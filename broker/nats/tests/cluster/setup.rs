@@ -1,15 +1,15 @@
 //! What has to hold before a node takes part.
 
-use tautwire_nats::{Condition, Ended, Error, Settings, Syncing};
+use tautwire_nats::{ConnectionStatus, EndReason, Error, Settings, Syncing};
 
-use crate::node::{Node, Told, settings, settings_of};
+use crate::node::{BrokerEvent, Node, settings, settings_of};
 use crate::servers::{Config, Servers, program};
 
 /// Why a node does not take part.
 fn refusal(settings: Settings) -> Error {
     Node::begin(settings, None).told.wait_for("it is refused", |told| {
         told.iter().find_map(|told| match told {
-            Told::Ended(Ended::Refused(error)) => Some(error.clone()),
+            BrokerEvent::EndReason(EndReason::Refused(error)) => Some(error.clone()),
             _ => None,
         })
     })
@@ -75,11 +75,13 @@ fn a_node_waits_for_servers_and_says_so() {
     settings.storage.replicas = 1;
     let node = Node::begin(settings, None);
     node.told.wait_for("it waits", |told| {
-        let waits = |told: &Told| matches!(told, Told::Condition(Condition::Waiting(Error::Connection { .. })));
+        let waits = |told: &BrokerEvent| {
+            matches!(told, BrokerEvent::ConnectionStatus(ConnectionStatus::Waiting(Error::Connection { .. })))
+        };
         told.iter().any(waits).then_some(())
     });
     servers.restart(0);
     node.told.wait_for("it serves", |told| {
-        told.contains(&Told::Decision(tautwire_cluster::Decision::Resumed)).then_some(())
+        told.contains(&BrokerEvent::Decision(tautwire_cluster::Decision::Resumed)).then_some(())
     });
 }

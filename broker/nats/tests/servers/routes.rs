@@ -54,9 +54,9 @@ fn lead_to(port: u16, delay_ms: &Arc<AtomicU64>) -> u16 {
 fn hold_back(from: &TcpStream, to: &TcpStream, delay_ms: &Arc<AtomicU64>) {
     let (from, to, delay_ms) =
         (from.try_clone().expect("a socket"), to.try_clone().expect("a socket"), delay_ms.clone());
-    let (parts, held) = channel();
+    let (parts, deferred) = channel();
     thread::spawn(move || read(from, &parts, &delay_ms));
-    thread::spawn(move || write(to, &held));
+    thread::spawn(move || write(to, &deferred));
 }
 
 fn read(mut from: TcpStream, parts: &Sender<Part>, delay_ms: &AtomicU64) {
@@ -69,8 +69,8 @@ fn read(mut from: TcpStream, parts: &Sender<Part>, delay_ms: &AtomicU64) {
     }
 }
 
-fn write(mut to: TcpStream, held: &Receiver<Part>) {
-    while let Ok((at, part)) = held.recv() {
+fn write(mut to: TcpStream, deferred: &Receiver<Part>) {
+    while let Ok((at, part)) = deferred.recv() {
         thread::sleep(at.saturating_duration_since(Instant::now()));
         if to.write_all(&part).is_err() {
             break;

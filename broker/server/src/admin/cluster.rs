@@ -4,7 +4,7 @@ use super::clients::ok;
 use super::query::Query;
 use super::response::{Response, Status};
 use super::routes::RequestContext;
-use crate::cluster::{Node, NotDrained};
+use crate::cluster::{DrainError, Node};
 use crate::fields::Fields;
 
 /// `GET /v1/cluster`.
@@ -30,37 +30,37 @@ pub(super) fn drain(call: &mut RequestContext<'_, '_>) -> Result<Response, Respo
         ""
     );
     if name != node.name() {
-        return node.drain_other(name, is_for_good, &by).map(|()| accepted()).map_err(|why| not_drained(name, why));
+        return node.drain_peer(name, is_for_good, &by).map(|()| accepted()).map_err(|why| not_drained(name, why));
     }
     if node.drain(is_for_good) { Ok(accepted()) } else { Err(not_clustered()) }
 }
 
-fn not_drained(name: &str, why: NotDrained) -> Response {
+fn not_drained(name: &str, why: DrainError) -> Response {
     let refused = |status, code, why: String| Response::error(status, code, &why);
     match why {
-        NotDrained::NoLife => not_clustered(),
-        NotDrained::Unknown => refused(
+        DrainError::NoLife => not_clustered(),
+        DrainError::Unknown => refused(
             Status::NOT_FOUND,
             "cluster_node_unknown",
             format!(
                 "no node called {name} is alive, as this one sees the cluster; `tautwire cluster status` names those that are"
             ),
         ),
-        NotDrained::Ambiguous => refused(
+        DrainError::Ambiguous => refused(
             Status::CONFLICT,
             "cluster_node_ambiguous",
             format!(
                 "several nodes called {name} are alive; try again when one that has died is buried, or ask the admin API of the one that is meant"
             ),
         ),
-        NotDrained::Silent => refused(
+        DrainError::Silent => refused(
             Status::SERVICE_UNAVAILABLE,
             "cluster_node_silent",
             format!(
                 "{name} has not said that it has heard it, and may have; look at `tautwire cluster status`, and try again"
             ),
         ),
-        NotDrained::TooMany => refused(
+        DrainError::TooMany => refused(
             Status::SERVICE_UNAVAILABLE,
             "cluster_orders",
             "too many orders to other nodes are under way; try again".to_owned(),

@@ -11,7 +11,7 @@ use tautwire_reactor::{DataState, Durations, ListenerState};
 use super::response::{JSON, Response, Status};
 use super::routes::RequestContext;
 use super::{Admin, process, topic_metrics};
-use crate::cluster::{Node, Sharing};
+use crate::cluster::{Node, SharedConfigStatus};
 use crate::identity::WorkerCounters;
 
 /// The text format of Prometheus.
@@ -296,7 +296,7 @@ fn collect(admin: &Admin) -> Vec<Metric> {
 
 fn of_cluster(node: &Node) -> [Metric; 4] {
     let metric = |name, meaning, is_gauge, value| Metric { name, meaning, is_gauge, value };
-    let Sharing { held, refused, refusals, .. } = node.sharing();
+    let SharedConfigStatus { held, refused, refusals, .. } = node.sharing();
     [
         metric(
             "cluster_serving",

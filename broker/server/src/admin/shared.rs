@@ -10,7 +10,7 @@ use super::contracts::not_changed;
 use super::query::Query;
 use super::response::{Response, Status};
 use super::routes::RequestContext;
-use crate::cluster::{Proposed, Sharing};
+use crate::cluster::{Proposed, SharedConfigStatus};
 use crate::contracts::{Change, StoreError};
 use crate::fields::Fields;
 use crate::json;
@@ -114,8 +114,8 @@ fn until(call: &RequestContext<'_, '_>) -> Instant {
     Instant::now() + call.time_left().saturating_sub(COMMIT_TIMEOUT)
 }
 
-fn summary(sharing: &Sharing) -> Fields {
-    let Sharing { latest, held, refused, .. } = sharing;
+fn summary(sharing: &SharedConfigStatus) -> Fields {
+    let SharedConfigStatus { latest, held, refused, .. } = sharing;
     Fields::default()
         .with("number", latest.number)
         .with("held", *held)

@@ -5,15 +5,11 @@
 //! them.
 
 #[cfg(not(feature = "cluster"))]
-mod absent;
-#[cfg(feature = "cluster")]
-mod homes;
-#[cfg(feature = "cluster")]
-mod lives;
+mod disabled;
 #[cfg(feature = "cluster")]
 mod node;
 #[cfg(feature = "cluster")]
-mod place;
+mod node_directory;
 #[cfg(feature = "cluster")]
 mod plan;
 #[cfg(feature = "cluster")]
@@ -23,10 +19,14 @@ mod relay;
 #[cfg(feature = "cluster")]
 mod revisions;
 #[cfg(feature = "cluster")]
-mod told;
+mod session_shards;
+#[cfg(feature = "cluster")]
+mod status;
+#[cfg(feature = "cluster")]
+mod supervisor;
 
 #[cfg(not(feature = "cluster"))]
-pub(crate) use absent::{Node, Plan};
+pub(crate) use disabled::{Node, Plan};
 #[cfg(feature = "cluster")]
 pub(crate) use node::Node;
 #[cfg(feature = "cluster")]
@@ -55,7 +55,7 @@ pub(crate) enum Proposed {
 }
 
 /// How it is with what the cluster shares.
-pub(crate) struct Sharing {
+pub(crate) struct SharedConfigStatus {
     /// The last revision that this node could read.
     pub(crate) latest: Arc<Shared>,
     /// The number of the one that holds on this node.
@@ -69,7 +69,7 @@ pub(crate) struct Sharing {
 /// Why another node is not known to be drained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "a broker without clusters tells nobody"))]
-pub(crate) enum NotDrained {
+pub(crate) enum DrainError {
     /// This node has no life that could ask.
     NoLife,
     /// No node of that name is alive.

@@ -7,30 +7,30 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tautwire_cluster::names::Seed;
-use tautwire_cluster::{OrderOutcome, Proposal};
+use tautwire_cluster::{PeerCommandOutcome, ProposalOutcome};
 use tautwire_engine::ClusterSettings;
 use tautwire_nats::{Command, Refused, check, found};
 use tautwire_reactor::{ClusterMail, ClusterSeat};
 
-use super::NotDrained;
-use super::lives::Lives;
-use super::place::NodePlace;
+use super::DrainError;
+use super::node_directory::NodeDirectory;
 use super::plan::Plan;
 use super::relay::Relay;
-use super::revisions::{Standing, written};
-use super::{Proposed, Sharing, told};
+use super::revisions::{RevisionStatus, written};
+use super::supervisor::LifeSupervisor;
+use super::{Proposed, SharedConfigStatus, status};
 use crate::fields::Fields;
 use crate::shared::{Parts, Shared};
 
 /// The longest that a start waits until clients are served, once the cluster is found: longer than a lease of a life before.
-const SERVICE_WAIT: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often it is looked meanwhile whether the broker is to end.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The longest that somebody waits who asks how it is with the node.
-const REPORT_WAIT: Duration = Duration::from_secs(2);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The same for who orders something of another node: longer than that is asked for.
-const ORDER_WAIT: Duration = Duration::from_secs(7);
+const PEER_COMMAND_TIMEOUT: Duration = Duration::from_secs(7);
 
 /// This broker as one of several, from its start to its end.
 pub(crate) struct Node {
@@ -40,7 +40,7 @@ pub(crate) struct Node {
     plan: Mutex<Plan>,
     state: Mutex<State>,
     /// Takes on what the cluster shares.
-    taker: Mutex<Option<JoinHandle<()>>>,
+    apply_thread: Mutex<Option<JoinHandle<()>>>,
     /// Held by who proposes something: one proposal of a node is under way at a time.
     proposing: Mutex<()>,
     stops: Arc<AtomicBool>,
@@ -48,7 +48,7 @@ pub(crate) struct Node {
 
 enum State {
     /// The broker does not run yet.
-    Ready(Box<Lives>),
+    Ready(Box<LifeSupervisor>),
     Running(JoinHandle<()>),
     Over,
 }
@@ -65,20 +65,20 @@ impl Node {
         threads: usize,
         gives_up: &mut dyn FnMut() -> bool,
     ) -> Result<Option<Node>, String> {
-        let place = NodePlace::take(path)?;
+        let place = NodeDirectory::take(path)?;
         let last = place.last_life()?;
         let settings = plan.settings(threads);
         let Some(seed) = found(&settings, gives_up).map_err(|error| error.to_string())? else { return Ok(None) };
         let (relay, ends) = Relay::new(seed, threads);
         let relay = Arc::new(relay);
-        let lives = Lives { settings, relay: relay.clone(), place, ends, last };
+        let lives = LifeSupervisor { settings, relay: relay.clone(), place, ends, last };
         Ok(Some(Node {
             name: plan.name(),
             seed,
             relay,
             plan: Mutex::new(plan),
             state: Mutex::new(State::Ready(Box::new(lives))),
-            taker: Mutex::default(),
+            apply_thread: Mutex::default(),
             proposing: Mutex::default(),
             stops: Arc::default(),
         }))
@@ -118,33 +118,33 @@ impl Node {
     ///
     /// # Errors
     /// The system gives no thread.
-    pub(crate) fn take_on_by(
+    pub(crate) fn apply_with(
         &self,
         apply: impl Fn(&Arc<Shared>) -> Result<(), Vec<String>> + Send + 'static,
     ) -> Result<(), String> {
         let relay = self.relay.clone();
-        let run = move || relay.revisions.apply(apply, |number, is_taken_on| relay.configured(number, is_taken_on));
+        let run = move || relay.revisions.apply(apply, |number, is_applied| relay.configured(number, is_applied));
         let thread = std::thread::Builder::new().name("cluster-config".to_owned()).spawn(run);
         let thread = thread.map_err(|error| format!("the system gives no thread: {error}"))?;
-        *self.taker.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        *self.apply_thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok(())
     }
 
     /// The settings of this broker, or files that they name, have changed: a revision that it could not take on is tried again.
-    pub(crate) fn look_again(&self) {
-        self.relay.revisions.look_again();
+    pub(crate) fn retry_refused(&self) {
+        self.relay.revisions.retry_refused();
     }
 
     /// How it is with what the cluster shares.
-    pub(crate) fn sharing(&self) -> Sharing {
-        let Standing { held, refused, refusals } = self.relay.revisions.standing();
+    pub(crate) fn sharing(&self) -> SharedConfigStatus {
+        let RevisionStatus { held, refused, refusals } = self.relay.revisions.status();
         let refused = refused.map(|refused| refused.why).unwrap_or_default();
-        Sharing { latest: self.relay.revisions.seen(), held: held.number, refused, refusals }
+        SharedConfigStatus { latest: self.relay.revisions.seen(), held: held.number, refused, refusals }
     }
 
     /// The last revision that could be read, once it has this number or a later one, or `until` has come.
     pub(crate) fn await_revision(&self, number: u64, until: Instant) -> Arc<Shared> {
-        self.relay.revisions.await_seen(number, until)
+        self.relay.revisions.await_revision_seen(number, until)
     }
 
     /// Proposes a revision that is made on the one with the number `base`. One that is accepted has been taken on or refused by this node, if
@@ -155,14 +155,14 @@ impl Node {
         let (ticket, outcome) = self.relay.proposals.ticket();
         let outcome = match life.give(Command::Propose { ticket, base, parts: written(parts) }) {
             Ok(()) => match outcome.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(Proposal::Accepted(number)) => {
-                    self.relay.revisions.await_taken(number, until);
+                Ok(ProposalOutcome::Accepted(number)) => {
+                    self.relay.revisions.await_applied(number, until);
                     Proposed::Accepted(number)
                 }
-                Ok(Proposal::Outdated(number)) => Proposed::Outdated(number),
-                Ok(Proposal::Overtaken(_)) => Proposed::Overtaken,
-                Ok(Proposal::TooLarge) => Proposed::TooLarge,
-                Ok(Proposal::Unavailable) => Proposed::Unavailable,
+                Ok(ProposalOutcome::Outdated(number)) => Proposed::Outdated(number),
+                Ok(ProposalOutcome::Overtaken(_)) => Proposed::Overtaken,
+                Ok(ProposalOutcome::TooLarge) => Proposed::TooLarge,
+                Ok(ProposalOutcome::Unavailable) => Proposed::Unavailable,
                 Err(_) => Proposed::Unanswered,
             },
             Err(Refused::TooLarge(_)) => Proposed::TooLarge,
@@ -174,8 +174,9 @@ impl Node {
 
     /// Waits until clients are served, or for a while; says whether they are.
     pub(crate) fn await_service(&self, gives_up: &mut dyn FnMut() -> bool) -> bool {
-        let looks = SERVICE_WAIT.as_millis() / LOOK.as_millis();
-        (0..looks).any(|_| self.relay.await_service(LOOK) || gives_up()) && self.relay.await_service(Duration::ZERO)
+        let looks = START_TIMEOUT.as_millis() / POLL_INTERVAL.as_millis();
+        (0..looks).any(|_| self.relay.await_service(POLL_INTERVAL) || gives_up())
+            && self.relay.await_service(Duration::ZERO)
     }
 
     /// A reload has read this: the servers are reached so from now on, where that has changed.
@@ -185,7 +186,7 @@ impl Node {
             && let Some(life) = self.relay.life()
         {
             log::info!("the way to NATS has changed");
-            if life.give(Command::Reach(Box::new(plan.access()))).is_ok() {
+            if life.give(Command::Reconnect(Box::new(plan.access()))).is_ok() {
                 *held = plan;
             }
         }
@@ -193,8 +194,8 @@ impl Node {
 
     /// How it is with the node and the others, as JSON; `None` where it does not answer.
     pub(crate) fn told(&self) -> Option<Fields> {
-        let status = self.relay.report(REPORT_WAIT)?;
-        Some(told::status(&self.name, &status, &self.sharing(), self.relay.condition().as_ref()))
+        let status = self.relay.report(STATUS_TIMEOUT)?;
+        Some(status::status(&self.name, &status, &self.sharing(), self.relay.connection_status().as_ref()))
     }
 
     /// What this life counts, by name and meaning.
@@ -221,7 +222,7 @@ impl Node {
     pub(crate) fn drain(&self, is_for_good: bool) -> bool {
         let is_begun = self.give(Command::Drain { is_for_good });
         if is_begun {
-            self.relay.begin_to_drain();
+            self.relay.start_drain();
         }
         is_begun
     }
@@ -235,14 +236,14 @@ impl Node {
     ///
     /// # Errors
     /// It has not been told, or has not said that it has heard it.
-    pub(crate) fn drain_other(&self, node: &str, is_for_good: bool, by: &str) -> Result<(), NotDrained> {
-        match self.relay.drain_other(node, is_for_good, by, ORDER_WAIT) {
-            None => Err(NotDrained::NoLife),
-            Some(OrderOutcome::Taken) => Ok(()),
-            Some(OrderOutcome::Unknown) => Err(NotDrained::Unknown),
-            Some(OrderOutcome::Ambiguous) => Err(NotDrained::Ambiguous),
-            Some(OrderOutcome::Silent) => Err(NotDrained::Silent),
-            Some(OrderOutcome::TooMany) => Err(NotDrained::TooMany),
+    pub(crate) fn drain_peer(&self, node: &str, is_for_good: bool, by: &str) -> Result<(), DrainError> {
+        match self.relay.drain_peer(node, is_for_good, by, PEER_COMMAND_TIMEOUT) {
+            None => Err(DrainError::NoLife),
+            Some(PeerCommandOutcome::Taken) => Ok(()),
+            Some(PeerCommandOutcome::Unknown) => Err(DrainError::Unknown),
+            Some(PeerCommandOutcome::Ambiguous) => Err(DrainError::Ambiguous),
+            Some(PeerCommandOutcome::Silent) => Err(DrainError::Silent),
+            Some(PeerCommandOutcome::TooMany) => Err(DrainError::TooMany),
         }
     }
 
@@ -259,8 +260,8 @@ impl Node {
     pub(crate) fn stop(&self) {
         self.stops.store(true, Ordering::Relaxed);
         self.relay.revisions.end();
-        let taker = self.taker.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if taker.is_some_and(|thread| thread.join().is_err()) {
+        let apply_thread = self.apply_thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if apply_thread.is_some_and(|thread| thread.join().is_err()) {
             log::error!("the thread that takes on what the cluster shares has panicked");
         }
         let state = std::mem::replace(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner), State::Over);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tautwire_cluster::Proposal;
+use tautwire_cluster::ProposalOutcome;
 
 /// Who waits, by ticket.
 #[derive(Default)]
@@ -13,12 +13,12 @@ pub(super) struct Proposals(Mutex<Waiting>);
 #[derive(Default)]
 struct Waiting {
     last: u64,
-    by_ticket: HashMap<u64, SyncSender<Proposal>>,
+    by_ticket: HashMap<u64, SyncSender<ProposalOutcome>>,
 }
 
 impl Proposals {
     /// A ticket for a proposal, and where its outcome comes. Nothing comes of one that the life of the node has ended over.
-    pub(super) fn ticket(&self) -> (u64, Receiver<Proposal>) {
+    pub(super) fn ticket(&self) -> (u64, Receiver<ProposalOutcome>) {
         let mut waiting = self.waiting();
         waiting.last += 1;
         let ticket = waiting.last;
@@ -32,7 +32,7 @@ impl Proposals {
         self.waiting().by_ticket.remove(&ticket);
     }
 
-    pub(super) fn decide(&self, ticket: u64, outcome: Proposal) {
+    pub(super) fn decide(&self, ticket: u64, outcome: ProposalOutcome) {
         if let Some(to) = self.waiting().by_ticket.remove(&ticket) {
             let _ = to.try_send(outcome);
         }
@@ -57,10 +57,10 @@ mod tests {
         let proposals = Proposals::default();
         let (first, to_first) = proposals.ticket();
         let (second, to_second) = proposals.ticket();
-        proposals.decide(second, Proposal::Accepted(4));
+        proposals.decide(second, ProposalOutcome::Accepted(4));
         proposals.forget(first);
-        proposals.decide(first, Proposal::TooLarge);
-        assert_eq!(to_second.recv(), Ok(Proposal::Accepted(4)));
+        proposals.decide(first, ProposalOutcome::TooLarge);
+        assert_eq!(to_second.recv(), Ok(ProposalOutcome::Accepted(4)));
         assert!(to_first.recv().is_err());
     }
 

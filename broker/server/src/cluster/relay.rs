@@ -10,22 +10,22 @@ use std::time::Duration;
 
 use tautwire_cluster::delivery::ReadRequest;
 use tautwire_cluster::names::{ClientKey, Seed};
-use tautwire_cluster::{Decision, OrderOutcome, Status, subject};
+use tautwire_cluster::{Decision, PeerCommandOutcome, Status, subject};
 use tautwire_engine::{ClusterEvent, ClusterRequest, home_of};
-use tautwire_nats::{Broker, Command, Condition, Ended, Handle, Refused};
+use tautwire_nats::{Broker, Command, ConnectionStatus, EndReason, Handle, Refused};
 use tautwire_reactor::{ClusterMail, ClusterThread};
 use tautwire_router::ShardIndex;
 
-use super::homes::Homes;
 use super::proposals::Proposals;
 use super::revisions::Revisions;
+use super::session_shards::SessionShards;
 use crate::time::since_epoch;
 
 /// What a shard asks is numbered with its own number in the highest byte.
 const SHARD_SHIFT: u32 = 56;
 /// How often it is looked whether a life has room for what it must be told.
-const ROOM_LOOK: Duration = Duration::from_millis(20);
-/// Lives that have ended and whose successor has not begun.
+const QUEUE_POLL: Duration = Duration::from_millis(20);
+/// LifeSupervisor that have ended and whose successor has not begun.
 const ENDED_MAX: usize = 4;
 
 /// Hands on what shards ask and what the cluster decides, over all lives of the node.
@@ -40,18 +40,18 @@ pub(super) struct Relay {
     /// Shards with filters, a bit for each.
     listening: AtomicU64,
     is_draining: AtomicBool,
-    condition: Mutex<Option<Condition>>,
+    condition: Mutex<Option<ConnectionStatus>>,
     serving: AdminServer,
     /// What the cluster shares.
     pub(super) revisions: Revisions,
     pub(super) proposals: Proposals,
-    ended: SyncSender<Ended>,
+    ended: SyncSender<EndReason>,
 }
 
 /// Where clients and filters are at home.
 #[derive(Default)]
 struct Clients {
-    homes: Homes,
+    homes: SessionShards,
     /// Filters of connected clients, by shard. They hold over all lives.
     listened: HashMap<ShardIndex, HashSet<Box<str>>>,
 }
@@ -64,8 +64,8 @@ struct AdminServer {
 }
 
 impl Relay {
-    /// One for so many threads. Lives that are over are told to the receiver.
-    pub(super) fn new(seed: Seed, threads: usize) -> (Relay, Receiver<Ended>) {
+    /// One for so many threads. LifeSupervisor that are over are told to the receiver.
+    pub(super) fn new(seed: Seed, threads: usize) -> (Relay, Receiver<EndReason>) {
         let (ended, ends) = sync_channel(ENDED_MAX);
         let relay = Relay {
             seed,
@@ -102,16 +102,16 @@ impl Relay {
     }
 
     /// How it is with the way to the servers, as far as it has been told.
-    pub(super) fn condition(&self) -> Option<Condition> {
+    pub(super) fn connection_status(&self) -> Option<ConnectionStatus> {
         lock(&self.condition).clone()
     }
 
     /// Tells the life that goes on which revision of the configuration holds here, or cannot. A life that begins later asks again.
-    pub(super) fn configured(&self, number: u64, is_taken_on: bool) {
+    pub(super) fn configured(&self, number: u64, is_applied: bool) {
         while let Some(life) = self.life()
-            && matches!(life.give(Command::Configured { number, is_taken_on }), Err(Refused::Full(_)))
+            && matches!(life.give(Command::Configured { number, is_applied }), Err(Refused::Full(_)))
         {
-            std::thread::sleep(ROOM_LOOK);
+            std::thread::sleep(QUEUE_POLL);
         }
     }
 
@@ -123,10 +123,16 @@ impl Relay {
     }
 
     /// Has another node drained, by its name; `None` where this node has no life that could ask, or does not answer.
-    pub(super) fn drain_other(&self, node: &str, is_for_good: bool, by: &str, wait: Duration) -> Option<OrderOutcome> {
+    pub(super) fn drain_peer(
+        &self,
+        node: &str,
+        is_for_good: bool,
+        by: &str,
+        wait: Duration,
+    ) -> Option<PeerCommandOutcome> {
         let (to, outcome) = sync_channel(1);
         let (node, by) = (node.to_owned(), by.to_owned());
-        self.life()?.give(Command::DrainOther { node, is_for_good, by, to }).ok()?;
+        self.life()?.give(Command::DrainPeer { node, is_for_good, by, to }).ok()?;
         outcome.recv_timeout(wait).ok()
     }
 
@@ -135,19 +141,19 @@ impl Relay {
         self.is_draining.load(Ordering::Relaxed)
     }
 
-    pub(super) fn begin_to_drain(&self) {
+    pub(super) fn start_drain(&self) {
         self.is_draining.store(true, Ordering::Relaxed);
     }
 
     /// An operator has asked another node to have this one drained.
-    fn told_to_drain(&self, from: &str, is_for_good: bool, by: &str) {
+    fn on_drain_requested(&self, from: &str, is_for_good: bool, by: &str) {
         log::info!("the node is drained: {by} has asked the node with the life {from} for it");
         log::error!(
             target: crate::log::audit::TARGET,
             event = "cluster_drain", by = by, through = from, for_good = is_for_good;
             ""
         );
-        self.begin_to_drain();
+        self.start_drain();
     }
 
     fn way(&self) -> RwLockReadGuard<'_, Option<Handle>> {
@@ -168,14 +174,14 @@ impl Relay {
         }
     }
 
-    fn tell(&self, shard: ShardIndex, event: ClusterEvent) {
+    fn notify(&self, shard: ShardIndex, event: ClusterEvent) {
         if let Some(mail) = self.mail.get() {
             mail.tell(shard, event);
         }
     }
 
-    fn tell_all(&self, event: &ClusterEvent) {
-        self.shards().for_each(|shard| self.tell(shard, event.clone()));
+    fn notify_all(&self, event: &ClusterEvent) {
+        self.shards().for_each(|shard| self.notify(shard, event.clone()));
     }
 
     /// What a shard asks, for the node; `None` where there is nothing for it to do.
@@ -190,16 +196,18 @@ impl Relay {
                 self.clients().homes.end_claim(ticket);
                 Command::Abandon { client, ticket }
             }
-            ClusterRequest::Publish { client, ticket, heard, topic, packet_id, retain, message } => Command::Publish {
-                client,
-                ticket,
-                heard,
-                topic: topic.into(),
-                packet_id: packet_id.and_then(|packet_id| NonZeroU16::new(packet_id.get())),
-                retain: retain.map(|retaining| (retaining.retain, retaining.known)),
-                message,
-            },
-            ClusterRequest::PublishOwn { ticket, topic, retain, message } => Command::PublishOwn {
+            ClusterRequest::Publish { client, ticket, refusal_seen, topic, packet_id, retain, message } => {
+                Command::Publish {
+                    client,
+                    ticket,
+                    refusal_seen,
+                    topic: topic.into(),
+                    packet_id: packet_id.and_then(|packet_id| NonZeroU16::new(packet_id.get())),
+                    retain: retain.map(|retaining| (retaining.retain, retaining.known)),
+                    message,
+                }
+            }
+            ClusterRequest::PublishFromOperator { ticket, topic, retain, message } => Command::PublishFromOperator {
                 ticket,
                 topic: topic.into(),
                 retain: retain.map(|retaining| (retaining.retain, retaining.known)),
@@ -209,19 +217,21 @@ impl Relay {
                 Command::Release { client, packet_id: NonZeroU16::new(packet_id.get())? }
             }
             ClusterRequest::Save { client, number, state } => Command::Save { client, number, state },
-            ClusterRequest::Keep { client, terms } => Command::Keep { client, terms },
-            ClusterRequest::Look { ticket } => Command::Look { ticket },
+            ClusterRequest::SetDisconnectSettings { client, terms } => Command::SetDisconnectSettings { client, terms },
+            ClusterRequest::RetainedSync { ticket } => Command::RetainedSync { ticket },
             ClusterRequest::Left { client, state } => {
                 self.clients().homes.leave(client);
                 Command::Left { client, state }
             }
-            ClusterRequest::Took { partition, until } => Command::Took { shard: number, partition, until },
+            ClusterRequest::Received { partition, until } => Command::Received { shard: number, partition, until },
             ClusterRequest::Read { number: read, partition, from } => {
                 Command::Read { shard: number, request: ReadRequest { number: read, partition, from } }
             }
             ClusterRequest::Join { client, epoch, share } => Command::Join { client, epoch, share: share.into() },
             ClusterRequest::Leave { client, share } => Command::Leave { client, share: share.into() },
-            ClusterRequest::Part { client, epoch, share } => Command::Part { client, epoch, share: share.into() },
+            ClusterRequest::QuitGroup { client, epoch, share } => {
+                Command::QuitGroup { client, epoch, share: share.into() }
+            }
             ClusterRequest::Checkpoint { group, leases } => Command::Checkpoint { group, leases },
             ClusterRequest::Returned { group, partition, next, open } => {
                 Command::Returned { group, partition, next, open }
@@ -232,21 +242,21 @@ impl Relay {
                 }
                 return None;
             }
-            ClusterRequest::Spread { ticket } => Command::Spread { ticket },
-            ClusterRequest::Listen(filter) => {
+            ClusterRequest::InterestSync { ticket } => Command::InterestSync { ticket },
+            ClusterRequest::AddInterest(filter) => {
                 let mut clients = self.clients();
                 let is_new = clients.listened.entry(shard).or_default().insert(filter.clone());
                 self.listening.fetch_or(1 << number, Ordering::Relaxed);
-                return is_new.then(|| Command::Listen { filter: filter.into() });
+                return is_new.then(|| Command::AddInterest { filter: filter.into() });
             }
-            ClusterRequest::Unlisten(filter) => {
+            ClusterRequest::RemoveInterest(filter) => {
                 let mut clients = self.clients();
                 let filters = clients.listened.entry(shard).or_default();
                 let was_there = filters.remove(&filter);
                 if filters.is_empty() {
                     self.listening.fetch_and(!(1 << number), Ordering::Relaxed);
                 }
-                return was_there.then(|| Command::Unlisten { filter: filter.into() });
+                return was_there.then(|| Command::RemoveInterest { filter: filter.into() });
             }
         })
     }
@@ -255,22 +265,22 @@ impl Relay {
     fn refuse(&self, shard: ShardIndex, command: &Command) -> Option<Command> {
         match command {
             Command::Publish { client, ticket, .. } => {
-                self.tell(shard, ClusterEvent::Decided(Decision::NotStored { client: *client, ticket: *ticket }));
+                self.notify(shard, ClusterEvent::Decided(Decision::NotStored { client: *client, ticket: *ticket }));
             }
-            Command::PublishOwn { ticket, .. } => {
-                self.tell(shard, ClusterEvent::Decided(Decision::Published { ticket: *ticket, is_stored: false }));
+            Command::PublishFromOperator { ticket, .. } => {
+                self.notify(shard, ClusterEvent::Decided(Decision::Published { ticket: *ticket, is_stored: false }));
             }
-            Command::Keep { client, .. } => log::error!(
+            Command::SetDisconnectSettings { client, .. } => log::error!(
                 "the will of the client {client} is more than the NATS servers take, and is not kept; raise max_payload there \
                  [cluster_will_too_large]"
             ),
             Command::Save { client, state, .. } => {
                 log_state_too_large(*client, state.len());
-                self.tell(shard, ClusterEvent::TooLarge(*client));
+                self.notify(shard, ClusterEvent::TooLarge(*client));
             }
             Command::Left { client, state } => {
                 log_state_too_large(*client, state.len());
-                return Some(Command::LeftAsSaved { client: *client });
+                return Some(Command::DisconnectedAsSaved { client: *client });
             }
             _ => {}
         }
@@ -315,14 +325,14 @@ impl ClusterThread for Relay {
 
 impl Broker for Relay {
     /// Shards ask it from now on, and it listens to what clients have subscribed to before.
-    fn begun(&self, life: &Handle) {
+    fn life_started(&self, life: &Handle) {
         // No shard asks anything meanwhile, so what each listens to is said once.
         let mut waiting: Vec<_> = self.waiting.iter().map(lock).collect();
         *self.life.write().unwrap_or_else(PoisonError::into_inner) = Some(life.clone());
         let clients = self.clients();
         for (number, commands) in waiting.iter_mut().enumerate() {
             let filters = clients.listened.get(&ShardIndex(number as u8));
-            let listen = |filter: Box<str>| Command::Listen { filter: filter.into() };
+            let listen = |filter: Box<str>| Command::AddInterest { filter: filter.into() };
             **commands = filters.into_iter().flatten().cloned().map(listen).collect();
         }
         drop((clients, waiting));
@@ -334,14 +344,14 @@ impl Broker for Relay {
         let shard = match decision {
             Decision::Begin { next } => {
                 let state_max_bytes = self.life().map_or(usize::MAX, |life| life.state_max_bytes());
-                return self.tell_all(&ClusterEvent::Began { next: *next, state_max_bytes });
+                return self.notify_all(&ClusterEvent::Began { next: *next, state_max_bytes });
             }
             Decision::Read { shard, .. } => Some(ShardIndex(shard as u8)),
             Decision::Retain(mut changes) => {
                 for change in &mut changes {
                     change.expires_at_ms = change.expires_at_ms.map(unix_ms);
                 }
-                return self.tell_all(&ClusterEvent::Retained(changes.into()));
+                return self.notify_all(&ClusterEvent::Retained(changes.into()));
             }
             Decision::Serve { ticket, .. } => {
                 self.clients().homes.serve(ticket);
@@ -351,27 +361,27 @@ impl Broker for Relay {
                 self.clients().homes.end_claim(ticket);
                 shard_of(ticket)
             }
-            Decision::Published { ticket, .. } | Decision::Spread { ticket } | Decision::Look { ticket } => {
-                shard_of(ticket)
-            }
-            Decision::Surrender(client)
+            Decision::Published { ticket, .. }
+            | Decision::InterestSync { ticket }
+            | Decision::RetainedSync { ticket } => shard_of(ticket),
+            Decision::SessionTakenOver(client)
             | Decision::Stored { client, .. }
             | Decision::NotStored { client, .. }
-            | Decision::MoveOn { client, .. }
+            | Decision::Migrate { client, .. }
             | Decision::Completed { client, .. }
             | Decision::Joined { client, .. }
             | Decision::NotJoined { client, .. }
             | Decision::Saved { client, .. } => self.clients().homes.of(client),
             Decision::Lost(client) => self.clients().homes.leave(client),
             Decision::Lease { group, .. } | Decision::Recall { group, .. } => Some(home_of(group, self.waiting.len())),
-            Decision::Arrived(_) => return self.tell_all(&ClusterEvent::Decided(decision)),
+            Decision::Arrived(_) => return self.notify_all(&ClusterEvent::Decided(decision)),
             Decision::Suspended | Decision::Resumed | Decision::Fenced | Decision::Drained => {
                 self.serving.set(decision == Decision::Resumed);
                 if matches!(decision, Decision::Fenced | Decision::Drained) {
                     *self.life.write().unwrap_or_else(PoisonError::into_inner) = None;
                     self.clients().homes.clear();
                 }
-                return self.tell_all(&ClusterEvent::Decided(decision));
+                return self.notify_all(&ClusterEvent::Decided(decision));
             }
             Decision::Unreadable { partition, sequence, error } => {
                 log::error!(
@@ -389,40 +399,42 @@ impl Broker for Relay {
                 return;
             }
             Decision::Configure { number, parts } => return self.revisions.offer(number, &parts),
-            Decision::Outgrown => return self.revisions.outgrown(),
+            Decision::ConfigUnsupported => return self.revisions.mark_unsupported(),
             Decision::Proposed { ticket, outcome } => return self.proposals.decide(ticket, outcome),
-            Decision::Told { from, is_for_good, by } => return self.told_to_drain(&from.to_string(), is_for_good, &by),
+            Decision::DrainRequested { from, is_for_good, by } => {
+                return self.on_drain_requested(&from.to_string(), is_for_good, &by);
+            }
             // Orders are answered to those who gave them.
-            Decision::Ordered { .. } => return,
+            Decision::PeerCommandResult { .. } => return,
         };
         if let Some(shard) = shard {
-            self.tell(shard, ClusterEvent::Decided(decision));
+            self.notify(shard, ClusterEvent::Decided(decision));
         }
     }
 
-    fn hear(&self, _: &str, _: &str, message: Arc<[u8]>) -> bool {
+    fn receive_broadcast(&self, _: &str, _: &str, message: Arc<[u8]>) -> bool {
         let Some(mail) = self.mail.get() else { return false };
         let listening = self.listening.load(Ordering::Relaxed);
         let is_listening = |shard: &ShardIndex| listening >> shard.0 & 1 == 1;
         // Each shard has tables of its own, and finds out by itself who wants it.
-        let offer = |all, shard| mail.offer(shard, ClusterEvent::Heard(message.clone())) && all;
+        let offer = |all, shard| mail.offer(shard, ClusterEvent::BusMessages(message.clone())) && all;
         self.shards().filter(is_listening).fold(true, offer)
     }
 
     /// Shards bound what their clients have on the way, all together, below what the node holds.
-    fn hold(&self, _: ClientKey) {}
+    fn pause_reading(&self, _: ClientKey) {}
 
-    fn go_on(&self, _: ClientKey) {}
+    fn resume_reading(&self, _: ClientKey) {}
 
-    fn room(&self) {
+    fn queue_ready(&self) {
         self.wake_all();
     }
 
-    fn condition(&self, condition: &Condition) {
+    fn connection_status(&self, condition: &ConnectionStatus) {
         *lock(&self.condition) = Some(condition.clone());
     }
 
-    fn ended(&self, ended: &Ended) {
+    fn life_ended(&self, ended: &EndReason) {
         self.serving.set(false);
         *self.life.write().unwrap_or_else(PoisonError::into_inner) = None;
         self.proposals.give_up();

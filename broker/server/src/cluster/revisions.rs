@@ -27,9 +27,9 @@ struct State {
     /// The number of the last one that was taken on or refused.
     settled: u64,
     /// What somebody has to see to.
-    work: Option<Work>,
+    work: Option<RevisionTask>,
     /// Why the last one that was offered does not hold.
-    refused: Option<Refused>,
+    refused: Option<RefusedRevision>,
     /// Revisions that were refused since the broker began.
     refusals: u64,
     is_over: bool,
@@ -37,22 +37,22 @@ struct State {
 
 /// A revision that this broker does not have, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refused {
+pub(super) struct RefusedRevision {
     /// `None`: not even that can be read.
     pub(super) number: Option<u64>,
     pub(super) why: Vec<String>,
 }
 
-enum Work {
-    TakeOn(Arc<Shared>),
+enum RevisionTask {
+    Apply(Arc<Shared>),
     /// It needs a newer broker.
     Refuse(u64),
 }
 
 /// How it is with the revisions.
-pub(super) struct Standing {
+pub(super) struct RevisionStatus {
     pub(super) held: Arc<Shared>,
-    pub(super) refused: Option<Refused>,
+    pub(super) refused: Option<RefusedRevision>,
     pub(super) refusals: u64,
 }
 
@@ -67,11 +67,11 @@ impl Revisions {
                 if let Some(refused) = &mut state.refused {
                     refused.number = Some(number);
                 }
-                state.work = Some(Work::TakeOn(state.seen.clone()));
+                state.work = Some(RevisionTask::Apply(state.seen.clone()));
             }
             Err(why) => {
-                state.refuse(Refused { number: Some(number), why: vec![why] });
-                state.work = Some(Work::Refuse(number));
+                state.refuse(RefusedRevision { number: Some(number), why: vec![why] });
+                state.work = Some(RevisionTask::Refuse(number));
                 state.settled = number;
             }
         }
@@ -79,18 +79,18 @@ impl Revisions {
     }
 
     /// The cluster has a revision that cannot be read.
-    pub(super) fn outgrown(&self) {
+    pub(super) fn mark_unsupported(&self) {
         let why = "it is written in another version; upgrade this broker [cluster_configuration]".to_owned();
-        self.state().refuse(Refused { number: None, why: vec![why] });
+        self.state().refuse(RefusedRevision { number: None, why: vec![why] });
         self.changed.notify_all();
     }
 
     /// Something has changed here: what was refused is tried again.
-    pub(super) fn look_again(&self) {
+    pub(super) fn retry_refused(&self) {
         let mut state = self.state();
         let seen = state.seen.clone();
         if state.refused.as_ref().is_some_and(|refused| refused.number == Some(seen.number)) && state.work.is_none() {
-            state.work = Some(Work::TakeOn(seen));
+            state.work = Some(RevisionTask::Apply(seen));
             self.changed.notify_all();
         }
     }
@@ -106,15 +106,15 @@ impl Revisions {
                     None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
                 }
             };
-            let is_reading_paused = matches!(&work, Work::TakeOn(next) if *next == state.held);
+            let is_reading_paused = matches!(&work, RevisionTask::Apply(next) if *next == state.held);
             drop(state);
             match work {
-                Work::Refuse(number) => answer(number, false),
-                Work::TakeOn(next) => {
+                RevisionTask::Refuse(number) => answer(number, false),
+                RevisionTask::Apply(next) => {
                     let taken = if is_reading_paused { Ok(()) } else { apply(&next) };
-                    let (number, is_taken_on) = (next.number, taken.is_ok());
+                    let (number, is_applied) = (next.number, taken.is_ok());
                     self.settle(next, taken);
-                    answer(number, is_taken_on);
+                    answer(number, is_applied);
                 }
             }
         }
@@ -136,7 +136,7 @@ impl Revisions {
                     state.refused = None;
                 }
             }
-            Err(why) => state.refuse(Refused { number: Some(number), why }),
+            Err(why) => state.refuse(RefusedRevision { number: Some(number), why }),
         }
         state.settled = number;
         self.changed.notify_all();
@@ -148,18 +148,18 @@ impl Revisions {
     }
 
     /// The same, once it has this number or a later one, or `until` has come.
-    pub(super) fn await_seen(&self, number: u64, until: Instant) -> Arc<Shared> {
+    pub(super) fn await_revision_seen(&self, number: u64, until: Instant) -> Arc<Shared> {
         self.wait(until, |state| state.seen.number >= number).seen.clone()
     }
 
     /// Waits until this revision or a later one has been taken on or refused, or `until` has come.
-    pub(super) fn await_taken(&self, number: u64, until: Instant) {
+    pub(super) fn await_applied(&self, number: u64, until: Instant) {
         drop(self.wait(until, |state| state.settled >= number));
     }
 
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn status(&self) -> RevisionStatus {
         let state = self.state();
-        Standing { held: state.held.clone(), refused: state.refused.clone(), refusals: state.refusals }
+        RevisionStatus { held: state.held.clone(), refused: state.refused.clone(), refusals: state.refusals }
     }
 
     /// Nothing more is taken on.
@@ -180,7 +180,7 @@ impl Revisions {
 }
 
 impl State {
-    fn refuse(&mut self, refused: Refused) {
+    fn refuse(&mut self, refused: RefusedRevision) {
         if self.refused.as_ref() == Some(&refused) {
             return;
         }
@@ -240,8 +240,8 @@ mod tests {
     fn work(revisions: &Revisions, is_good: bool) -> Vec<(u64, bool)> {
         let answers = RefCell::new(Vec::new());
         let apply = |_: &Arc<Shared>| if is_good { Ok(()) } else { Err(vec!["wrong".to_owned()]) };
-        revisions.apply(apply, |number, is_taken_on| {
-            answers.borrow_mut().push((number, is_taken_on));
+        revisions.apply(apply, |number, is_applied| {
+            answers.borrow_mut().push((number, is_applied));
             revisions.end();
         });
         revisions.state().is_over = false;
@@ -264,7 +264,7 @@ mod tests {
             let revisions = Revisions::default();
             revisions.offer(4, &[ConfigPart { name: name.to_owned(), bytes: bytes.to_vec() }]);
             assert_eq!(work(&revisions, true), [(4, false)]);
-            let Standing { held, refused, refusals } = revisions.standing();
+            let RevisionStatus { held, refused, refusals } = revisions.status();
             assert_eq!((held.number, refusals), (0, 1));
             let refused = refused.expect("it is refused");
             assert_eq!(refused.number, Some(4));
@@ -277,13 +277,13 @@ mod tests {
         let revisions = Revisions::default();
         revisions.offer(1, &written(&users("ann:x")));
         assert_eq!(work(&revisions, false), [(1, false)]);
-        assert!(revisions.standing().refused.is_some_and(|refused| refused.why == ["wrong"]));
-        revisions.look_again();
+        assert!(revisions.status().refused.is_some_and(|refused| refused.why == ["wrong"]));
+        revisions.retry_refused();
         assert_eq!(work(&revisions, true), [(1, true)]);
-        let Standing { held, refused, refusals } = revisions.standing();
+        let RevisionStatus { held, refused, refusals } = revisions.status();
         assert_eq!((held.number, refused, refusals), (1, None, 1));
         // Nothing is left to be tried.
-        revisions.look_again();
+        revisions.retry_refused();
         assert!(revisions.state().work.is_none());
     }
 
@@ -297,7 +297,7 @@ mod tests {
         // The same number in a store that has begun anew is not the same.
         revisions.offer(1, &written(&users("bob:x")));
         assert_eq!(work(&revisions, false), [(1, false)]);
-        assert_eq!(revisions.standing().held.parts, users("ann:x"));
+        assert_eq!(revisions.status().held.parts, users("ann:x"));
     }
 
     #[test]
@@ -305,11 +305,11 @@ mod tests {
         let revisions = Revisions::default();
         revisions.offer(1, &written(&users("a")));
         work(&revisions, false);
-        revisions.outgrown();
-        assert!(revisions.standing().refused.is_some_and(|refused| refused.number.is_none()));
+        revisions.mark_unsupported();
+        assert!(revisions.status().refused.is_some_and(|refused| refused.number.is_none()));
         revisions.offer(2, &written(&users("b")));
         assert_eq!(work(&revisions, true), [(2, true)]);
-        assert_eq!(revisions.standing().refused, None);
+        assert_eq!(revisions.status().refused, None);
     }
 
     #[test]
@@ -317,9 +317,9 @@ mod tests {
         let revisions = Revisions::default();
         revisions.offer(2, &written(&users("a")));
         let at_once = Instant::now();
-        assert_eq!(revisions.await_seen(2, at_once + Duration::from_secs(60)).number, 2);
-        assert_eq!(revisions.await_seen(3, at_once).number, 2);
+        assert_eq!(revisions.await_revision_seen(2, at_once + Duration::from_secs(60)).number, 2);
+        assert_eq!(revisions.await_revision_seen(3, at_once).number, 2);
         work(&revisions, false);
-        revisions.await_taken(2, at_once + Duration::from_secs(60));
+        revisions.await_applied(2, at_once + Duration::from_secs(60));
     }
 }

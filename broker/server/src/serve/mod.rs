@@ -307,7 +307,7 @@ fn start(
     reloader.watch_files();
     if let Some(node) = &node {
         let taker = Arc::downgrade(&reloader);
-        node.take_on_by(move |revision| match taker.upgrade() {
+        node.apply_with(move |revision| match taker.upgrade() {
             Some(reloader) => reloader.apply(revision),
             None => Err(vec!["the broker stops".to_owned()]),
         })?;

@@ -183,7 +183,7 @@ impl Reloader {
         let (is_done, what) = to_audit_fields(&result);
         log::error!(target: audit::TARGET, event = "reload", done = is_done, what = &*what; "");
         if let Some(node) = self.node.as_ref().filter(|_| result.is_ok()) {
-            node.look_again();
+            node.retry_refused();
         }
         result
     }

@@ -11,8 +11,8 @@ use tautwire_router::{GroupNews, Home, MemberNews, SessionKey, ShareGroup};
 use tautwire_session::{Journal, PendingMessage};
 
 use super::home_of;
+use crate::cluster::cluster_state::LogPlace;
 use crate::cluster::port::ClusterRequest;
-use crate::cluster::room::LogPlace;
 use crate::contracts::QUARANTINE;
 use crate::mutant::{Mutant, is};
 use crate::publish_packets::OutgoingPublish;
@@ -39,8 +39,8 @@ impl<J: Journal> Shard<J> {
             slot
         });
         room.log.lease(slot, partition, next, open, now_ms);
-        let is_first = room.homes.take_on(slot, partition);
-        self.state.show_home(slot);
+        let is_first = room.homes.add_lease(slot, partition);
+        self.state.publish_group_home(slot);
         if is_first {
             self.listen_for_group(matched(share));
         }
@@ -53,10 +53,10 @@ impl<J: Journal> Shard<J> {
         let Some(slot) = room.homes.slot(key) else { return };
         let (next, open) = room.log.recall(slot, partition);
         let until_ms = now_ms + room.settings().return_wait_ms;
-        room.homes.give_back(slot, partition, next, open, until_ms);
+        room.homes.return_lease(slot, partition, next, open, until_ms);
         let Some(group) = room.homes.get(slot) else { return };
         let (is_last, matched) = (group.partitions() == 0, Box::<str>::from(group.matched()));
-        self.state.show_home(slot);
+        self.state.publish_group_home(slot);
         if is_last {
             self.unlisten_for_group(&matched);
         }
@@ -66,16 +66,16 @@ impl<J: Journal> Shard<J> {
     fn listen_for_group(&mut self, filter: &str) {
         let is_listened_to = self.has_subscribers(filter);
         let Some(room) = &mut self.state.cluster else { return };
-        if room.homes.listen(filter) && !is_listened_to {
-            room.listen(filter);
+        if room.homes.add_interest(filter) && !is_listened_to {
+            room.add_interest(filter);
         }
     }
 
     fn unlisten_for_group(&mut self, filter: &str) {
         let is_listened_to = self.has_subscribers(filter);
         let Some(room) = &mut self.state.cluster else { return };
-        if room.homes.unlisten(filter) && !is_listened_to {
-            room.unlisten(filter);
+        if room.homes.remove_interest(filter) && !is_listened_to {
+            room.remove_interest(filter);
         }
     }
 
@@ -85,7 +85,7 @@ impl<J: Journal> Shard<J> {
     }
 
     /// The life of the node is over: groups have no home here any more.
-    pub(in crate::cluster) fn forget_groups(&mut self) {
+    pub(in crate::cluster) fn remove_groups(&mut self) {
         let slots = self.state.cluster.as_ref().map_or(Vec::new(), |room| room.homes.all());
         for slot in slots {
             let Some(group) = self.state.cluster.as_ref().and_then(|room| room.homes.get(slot)) else { continue };
@@ -98,7 +98,7 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Tells the cluster how far groups have come, and gives back what it has asked for.
-    pub(in crate::cluster) fn tend_groups(&mut self) {
+    pub(in crate::cluster) fn run_group_tasks(&mut self) {
         let now_ms = self.state.clock.now_ms();
         let Some(room) = &mut self.state.cluster else { return };
         while let Some(slot) = room.log.next_due(now_ms) {
@@ -110,14 +110,14 @@ impl<J: Journal> Shard<J> {
         while let Some((slot, group, partition, returning)) = room.homes.next_returned(now_ms) {
             let (next, open) = (returning.next, returning.open.into_iter().collect());
             room.ask(ClusterRequest::Returned { group, partition, next, open });
-            room.forget_group_if_idle(slot);
+            room.remove_group_if_idle(slot);
         }
     }
 }
 
 impl<J: Journal> ShardState<J> {
     /// Says to all shards what this node delivers to a group.
-    fn show_home(&self, slot: Slot) {
+    fn publish_group_home(&self, slot: Slot) {
         let Some(group) = self.cluster.as_ref().and_then(|room| room.homes.get(slot)) else { return };
         let (shard, partitions) = (self.context.shard(), group.partitions());
         let home = (partitions > 0).then_some(Home { shard, slot, partitions });
@@ -156,7 +156,7 @@ impl<J: Journal> ShardState<J> {
                 continue;
             };
             if self.cluster.as_ref().is_some_and(|room| room.log.wants(home.slot, at)) {
-                self.give_to_group(group, home.slot, at, contract, outgoing);
+                self.deliver_to_group(group, home.slot, at, contract, outgoing);
             }
         }
     }
@@ -176,13 +176,13 @@ impl<J: Journal> ShardState<J> {
                 continue;
             };
             if let Some(group) = self.context.exchange().group(&share) {
-                self.give_to_group(&group, slot, at, contract, outgoing);
+                self.deliver_to_group(&group, slot, at, contract, outgoing);
             }
         }
     }
 
     /// Gives a message to the member whose turn it is, of those who have room. Where nobody has, it is read again later.
-    fn give_to_group(
+    fn deliver_to_group(
         &mut self,
         group: &ShareGroup,
         slot: Slot,
@@ -203,14 +203,14 @@ impl<J: Journal> ShardState<J> {
         let Some((member, here)) = picked else {
             self.counters().group_messages_held.add(1);
             if let Some(room) = &mut self.cluster {
-                room.log.hold(slot, at);
+                room.log.block(slot, at);
             }
             return;
         };
         let mut delivery = share_delivery(group, &member, outgoing, self.memory.ledger());
         let made = member.format.map(|format| self.transcode_for_member(contract, format, outgoing));
         let Some(room) = &mut self.cluster else { return };
-        room.log.hand_out(slot, at);
+        room.log.mark_delivered(slot, at);
         match made {
             Some(Some(message)) => delivery.message = message.into(),
             Some(None) => return room.log.complete(slot, at, now_ms),
@@ -227,30 +227,30 @@ impl<J: Journal> ShardState<J> {
     /// A member has acknowledged a message of its group, or it is dropped for good [MQTT-4.8.2-6].
     #[cold]
     #[inline(never)]
-    pub(crate) fn note_settled(&mut self, member: SessionKey, delivery: &PendingMessage) {
+    pub(crate) fn record_settled(&mut self, member: SessionKey, delivery: &PendingMessage) {
         if let Some(share) = delivery.share.as_ref().filter(|_| LogPlace::of(delivery.message.id()).is_some()) {
-            self.tell_home(share, member, GroupNews::Done(delivery.message.id()));
+            self.notify_home(share, member, GroupNews::Done(delivery.message.id()));
         }
     }
 
     /// A member is gone without having acknowledged a message, which is for any other. False where the message is not of the log.
     #[cold]
     #[inline(never)]
-    pub(crate) fn put_back(&mut self, member: SessionKey, delivery: &PendingMessage) -> bool {
+    pub(crate) fn requeue(&mut self, member: SessionKey, delivery: &PendingMessage) -> bool {
         let Some(share) = delivery.share.as_ref() else { return false };
         if LogPlace::of(delivery.message.id()).is_none() {
             return false;
         }
-        self.tell_home(share, member, GroupNews::Back(delivery.message.id()));
+        self.notify_home(share, member, GroupNews::Back(delivery.message.id()));
         true
     }
 
     /// Tells the home of a group what has become of a member.
-    pub(super) fn tell_home(&mut self, share: &str, member: SessionKey, news: GroupNews) {
+    pub(super) fn notify_home(&mut self, share: &str, member: SessionKey, news: GroupNews) {
         let Some(room) = &self.cluster else { return };
         let home = home_of(room.seed().group(share), self.outboxes.shards());
         if home == self.context.shard() {
-            return self.hear_of_member(share, member, news);
+            return self.handle_member_event(share, member, news);
         }
         let read_at_us = self.latency_recorder.read_at_us();
         let ShardState { outboxes, memory, .. } = self;
@@ -262,12 +262,12 @@ impl<J: Journal> ShardState<J> {
     /// At the home of a group: a member has become ready, or is done with a message, or gone.
     #[cold]
     #[inline(never)]
-    pub(crate) fn hear_of_member(&mut self, share: &str, member: SessionKey, news: GroupNews) {
+    pub(crate) fn handle_member_event(&mut self, share: &str, member: SessionKey, news: GroupNews) {
         let now_ms = self.clock.now_ms();
         let Some(room) = &mut self.cluster else { return };
         let Some(slot) = room.homes.slot(room.seed().group(share)) else { return };
         let (message, is_done) = match news {
-            GroupNews::Ready => return room.log.has_room(slot),
+            GroupNews::Ready => return room.log.unblock(slot),
             GroupNews::Done(message) => (message, true),
             GroupNews::Back(message) => (message, is(Mutant::ForgetsToPutBack)),
         };

@@ -6,8 +6,8 @@ use tautwire_protocol::{SubscribeReason, TopicFilter};
 use tautwire_router::GroupNews;
 use tautwire_session::{Change, Journal};
 
+use crate::cluster::cluster_state::SubscribeFilter;
 use crate::cluster::port::ClusterRequest;
-use crate::cluster::room::Asked;
 use crate::index::SessionIndex;
 use crate::shard::Shard;
 use crate::state::ShardState;
@@ -19,14 +19,14 @@ impl<J: Journal> ShardState<J> {
     /// A session has subscribed to `$share/name/filter`: SUBACK waits until the cluster knows it as a member.
     #[cold]
     #[inline(never)]
-    pub(crate) fn join_group(&mut self, session: SessionIndex, share: &str, asked: Asked) {
+    pub(crate) fn join_group(&mut self, session: SessionIndex, share: &str, asked: SubscribeFilter) {
         let Some(room) = &mut self.cluster else { return };
         let Some(client) = room.served(session).map(|served| served.client()) else { return };
         let group = room.seed().group(share);
         room.joining.begin(client, group, asked);
         room.await_join(session, group);
         self.ask_to_join(session, share);
-        self.tell_home(share, self.sessions.key(session), GroupNews::Ready);
+        self.notify_home(share, self.sessions.key(session), GroupNews::Ready);
     }
 
     fn ask_to_join(&mut self, session: SessionIndex, share: &str) {
@@ -45,10 +45,10 @@ impl<J: Journal> ShardState<J> {
     }
 
     /// The client of a session is let in: it takes what is for members.
-    pub(in crate::cluster) fn take_part_in_groups(&mut self, session: SessionIndex) {
+    pub(in crate::cluster) fn activate_groups(&mut self, session: SessionIndex) {
         let member = self.sessions.key(session);
         for share in self.shares_of(session) {
-            self.tell_home(&share, member, GroupNews::Ready);
+            self.notify_home(&share, member, GroupNews::Ready);
         }
     }
 
@@ -61,7 +61,7 @@ impl<J: Journal> ShardState<J> {
         };
         for share in shares {
             room.ask(match ends {
-                true => ClusterRequest::Part { client, epoch, share },
+                true => ClusterRequest::QuitGroup { client, epoch, share },
                 false => ClusterRequest::Leave { client, share },
             });
         }
@@ -70,7 +70,7 @@ impl<J: Journal> ShardState<J> {
     /// A session has unsubscribed. Nobody waits any more until it is a member.
     #[cold]
     #[inline(never)]
-    pub(crate) fn part_from_group(&mut self, session: SessionIndex, share: &str) {
+    pub(crate) fn unsubscribe_from_group(&mut self, session: SessionIndex, share: &str) {
         let Some(room) = &mut self.cluster else { return };
         let Some((client, epoch)) = room.served(session).map(|served| (served.client(), served.epoch())) else {
             return;
@@ -78,7 +78,7 @@ impl<J: Journal> ShardState<J> {
         let group = room.seed().group(share);
         room.joining.end(client, group);
         room.end_join(client, group);
-        room.ask(ClusterRequest::Part { client, epoch, share: share.into() });
+        room.ask(ClusterRequest::QuitGroup { client, epoch, share: share.into() });
         self.go_on_with(Some(session));
     }
 

@@ -1,0 +1,83 @@
+//! Clients that are sent to other nodes, and what is left of a node when they have gone.
+
+use std::ops::Bound;
+
+use crate::names::ClientKey;
+use crate::operation::Decision;
+
+use super::{SessionContext, SessionEntry, Sessions};
+
+/// How many sessions a node has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SessionsStatus {
+    /// Their clients are connected, or their last writes are under way.
+    pub serving: usize,
+    /// Their clients have gone, and their wills have a delay.
+    pub waiting_for_will: usize,
+    /// Claims under way.
+    pub claiming: usize,
+    /// Taken on after the death of another node.
+    pub taking_over: usize,
+    /// Their clients have been told to go to another node.
+    pub migrating: usize,
+}
+
+impl Sessions {
+    /// Sessions that this node owns, as others are told.
+    pub(crate) fn owned(&self) -> u32 {
+        u32::try_from(self.held.len() - self.claims - self.takeovers).unwrap_or(u32::MAX)
+    }
+
+    /// Sessions that are being taken on from others.
+    pub(crate) fn takeovers(&self) -> usize {
+        self.takeovers
+    }
+
+    /// Clients that are on their way to another node.
+    pub(crate) fn migrating(&self) -> usize {
+        self.migrating.len()
+    }
+
+    /// The next client that is served and has not been told to go. They come in the order of their keys, which is none.
+    pub(crate) fn next_to_migrate(&mut self) -> Option<ClientKey> {
+        let from = self.migrated_to.map_or(Bound::Unbounded, Bound::Excluded);
+        let is_to_move = |key: &ClientKey, held: &SessionEntry| {
+            let is_open = match held {
+                SessionEntry::Serving(service) => service.is_open(),
+                SessionEntry::DormantSession(_) => true,
+                SessionEntry::PendingClaim(_) | SessionEntry::Takeover(_) => false,
+            };
+            is_open && !self.migrating.contains(key)
+        };
+        let behind = self.held.range((from, Bound::Unbounded)).find(|(key, held)| is_to_move(key, held));
+        let found = behind.or_else(|| self.held.iter().find(|(key, held)| is_to_move(key, held)));
+        self.migrated_to = found.map(|(key, _)| *key);
+        self.migrated_to
+    }
+
+    /// A client is told to go.
+    pub(crate) fn migrate(&mut self, key: ClientKey, decision: Decision, cx: &mut SessionContext<'_>) {
+        self.migrating.insert(key);
+        if let Some(service) = self.service(key) {
+            service.notify(decision, cx);
+        }
+    }
+
+    /// Whether nothing is left but sessions that wait for their wills to come due: others can take these on.
+    pub(crate) fn are_idle(&self) -> bool {
+        self.held.values().all(|held| matches!(held, SessionEntry::Serving(service) if service.is_idle()))
+    }
+
+    pub(crate) fn status(&self) -> SessionsStatus {
+        let is_waiting_for_will =
+            |held: &&SessionEntry| matches!(held, SessionEntry::Serving(service) if service.is_waiting_for_will());
+        let waiting_for_will = self.held.values().filter(is_waiting_for_will).count();
+        SessionsStatus {
+            serving: self.owned() as usize - waiting_for_will,
+            waiting_for_will,
+            claiming: self.claims,
+            taking_over: self.takeovers,
+            migrating: self.migrating.len(),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What operators ask of one node by another one.
+
+use std::collections::BTreeSet;
+
+use tautwire_cluster::PeerCommandOutcome;
+
+/// PeerCommands, by ticket.
+#[derive(Default)]
+pub(crate) struct PeerCommands {
+    last: u64,
+    done: BTreeSet<u64>,
+}
+
+impl PeerCommands {
+    /// The ticket of another one, which says who gives it as well.
+    pub(crate) fn give(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// A node does what it was told.
+    pub(crate) fn carried_out(&mut self, by: &str) {
+        let ticket = by.parse().expect("who gives an order is its ticket here");
+        assert!(self.done.insert(ticket), "order {ticket} is carried out twice");
+    }
+
+    pub(crate) fn answered(&self, ticket: u64, outcome: PeerCommandOutcome) {
+        let is_done = self.done.contains(&ticket);
+        assert!(outcome != PeerCommandOutcome::Taken || is_done, "order {ticket} is taken, and nobody does it");
+        assert!(!matches!(outcome, PeerCommandOutcome::Unknown | PeerCommandOutcome::Ambiguous) || !is_done);
+    }
+}

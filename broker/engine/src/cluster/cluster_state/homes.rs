@@ -1,0 +1,326 @@
+//! Groups of shared subscriptions that are at home on this shard: what of the log is theirs to deliver, and which member has which message.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use tautwire_cluster::delivery::Slot;
+use tautwire_cluster::names::{GroupKey, Partition};
+use tautwire_cluster::record::Place;
+use tautwire_router::SessionKey;
+
+use super::ClusterSettings;
+use super::log_place::LogPlace;
+
+/// All groups of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct GroupHomes {
+    groups: HashMap<Slot, HomeGroup>,
+    slots: HashMap<GroupKey, Slot>,
+    /// Filters that groups listen to, and how many do.
+    listening: HashMap<Box<str>, usize>,
+    /// Groups with a partition that is on its way to another node.
+    returning: BTreeSet<Slot>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct HomeGroup {
+    key: GroupKey,
+    /// `$share/name/filter`.
+    share: Arc<str>,
+    /// The part of it that topics are compared with.
+    matched: Box<str>,
+    /// What this node delivers, one bit for each partition.
+    partitions: u16,
+    /// Who has which message and has not acknowledged it, and how large that is.
+    had: BTreeMap<LogPlace, (SessionKey, usize)>,
+    /// What each of them has.
+    loads: HashMap<SessionKey, Load>,
+    /// Partitions that go elsewhere when members are done with what they have.
+    returning: BTreeMap<Partition, Returning>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Load {
+    messages: usize,
+    bytes: usize,
+}
+
+/// A partition on its way to another node.
+#[derive(Debug)]
+pub(crate) struct Returning {
+    /// How far it has come.
+    pub(crate) next: Place,
+    /// What was handed out and not acknowledged.
+    pub(crate) open: BTreeSet<Place>,
+    until_ms: u64,
+}
+
+impl GroupHomes {
+    pub(crate) fn slot(&self, key: GroupKey) -> Option<Slot> {
+        self.slots.get(&key).copied()
+    }
+
+    /// The slots of all groups, in order.
+    pub(crate) fn all(&self) -> Vec<Slot> {
+        let mut all: Vec<_> = self.groups.keys().copied().collect();
+        all.sort_unstable();
+        all
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    pub(crate) fn get(&self, slot: Slot) -> Option<&HomeGroup> {
+        self.groups.get(&slot)
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut HomeGroup> {
+        self.groups.get_mut(&slot)
+    }
+
+    pub(crate) fn begin(&mut self, slot: Slot, key: GroupKey, share: Arc<str>, matched: &str) {
+        self.slots.insert(key, slot);
+        let group = HomeGroup {
+            key,
+            share,
+            matched: matched.into(),
+            partitions: 0,
+            had: BTreeMap::new(),
+            loads: HashMap::new(),
+            returning: BTreeMap::new(),
+        };
+        self.groups.insert(slot, group);
+    }
+
+    /// Forgets a group that this node has nothing of any more. Says whether it did.
+    pub(crate) fn remove_if_idle(&mut self, slot: Slot) -> bool {
+        let is_idle = |group: &HomeGroup| group.partitions == 0 && group.had.is_empty() && group.returning.is_empty();
+        let Some(key) = self.get(slot).filter(|group| is_idle(group)).map(|group| group.key) else { return false };
+        self.groups.remove(&slot);
+        self.slots.remove(&key);
+        true
+    }
+
+    /// Whether groups listen to a filter.
+    pub(crate) fn listen_to(&self, filter: &str) -> bool {
+        self.listening.contains_key(filter)
+    }
+
+    /// One more group listens to a filter. Says whether it is the first.
+    pub(crate) fn add_interest(&mut self, filter: &str) -> bool {
+        match self.listening.get_mut(filter) {
+            Some(count) => *count += 1,
+            None => return self.listening.insert(filter.into(), 1).is_none(),
+        }
+        false
+    }
+
+    /// One less does. Says whether it was the last.
+    pub(crate) fn remove_interest(&mut self, filter: &str) -> bool {
+        let Some(count) = self.listening.get_mut(filter) else { return false };
+        *count -= 1;
+        *count == 0 && self.listening.remove(filter).is_some()
+    }
+
+    /// A partition that has waited long enough for members, or need not wait any more.
+    pub(crate) fn next_returned(&mut self, now_ms: u64) -> Option<(Slot, GroupKey, Partition, Returning)> {
+        let ready = |slot: &Slot| Some((*slot, self.get(*slot)?.is_ready_to_return(now_ms)?));
+        let (slot, partition) = self.returning.iter().find_map(ready)?;
+        let group = self.groups.get_mut(&slot)?;
+        let returning = group.returning.remove(&partition)?;
+        if group.returning.is_empty() {
+            self.returning.remove(&slot);
+        }
+        Some((slot, group.key, partition, returning))
+    }
+
+    /// When a partition has waited long enough.
+    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+        let groups = self.returning.iter().filter_map(|slot| self.get(*slot));
+        groups.flat_map(|group| group.returning.values()).map(|returning| returning.until_ms).min()
+    }
+
+    /// This node delivers a partition from now on. Gives whether it is the first of the group.
+    pub(crate) fn add_lease(&mut self, slot: Slot, partition: Partition) -> bool {
+        let Some(group) = self.groups.get_mut(&slot) else { return false };
+        let is_first = group.partitions == 0;
+        group.partitions |= bit(partition);
+        // What it was waited for is over.
+        group.returning.remove(&partition);
+        if group.returning.is_empty() {
+            self.returning.remove(&slot);
+        }
+        is_first
+    }
+
+    /// A partition goes elsewhere, as soon as members are done with what they have, or at `until_ms`.
+    pub(crate) fn return_lease(
+        &mut self,
+        slot: Slot,
+        partition: Partition,
+        next: Place,
+        open: Vec<Place>,
+        until_ms: u64,
+    ) {
+        let Some(group) = self.groups.get_mut(&slot) else { return };
+        group.partitions &= !bit(partition);
+        group.returning.insert(partition, Returning { next, open: open.into_iter().collect(), until_ms });
+        self.returning.insert(slot);
+    }
+}
+
+impl HomeGroup {
+    pub(crate) fn key(&self) -> GroupKey {
+        self.key
+    }
+
+    pub(crate) fn share(&self) -> &Arc<str> {
+        &self.share
+    }
+
+    pub(crate) fn matched(&self) -> &str {
+        &self.matched
+    }
+
+    pub(crate) fn partitions(&self) -> u16 {
+        self.partitions
+    }
+
+    /// Whether a member may have one more message of so many bytes. One that has none may have any.
+    pub(crate) fn has_room(&self, member: &SessionKey, bytes: usize, settings: &ClusterSettings) -> bool {
+        self.loads.get(member).is_none_or(|load| {
+            load.messages < settings.member_messages_max && load.bytes + bytes <= settings.member_max_bytes
+        })
+    }
+
+    /// Bytes of messages that a member has.
+    pub(crate) fn bytes(&self, member: &SessionKey) -> usize {
+        self.loads.get(member).map_or(0, |load| load.bytes)
+    }
+
+    /// Whether a member has so little that the group goes on reading for it.
+    pub(crate) fn has_much_room(&self, member: &SessionKey, settings: &ClusterSettings) -> bool {
+        self.loads.get(member).is_none_or(|load| {
+            load.messages <= settings.member_messages_max / 2 && load.bytes <= settings.member_max_bytes / 2
+        })
+    }
+
+    /// Whether somebody has a message.
+    pub(crate) fn is_had(&self, at: LogPlace) -> bool {
+        self.had.contains_key(&at)
+    }
+
+    /// A member has a message from now on.
+    pub(crate) fn give(&mut self, at: LogPlace, member: SessionKey, bytes: usize) {
+        self.had.insert(at, (member, bytes));
+        let load = self.loads.entry(member).or_default();
+        load.messages += 1;
+        load.bytes += bytes;
+    }
+
+    /// A member does not have a message any more; `is_done` if it has acknowledged it. Says whether it had it.
+    pub(crate) fn settle(&mut self, at: LogPlace, member: SessionKey, is_done: bool) -> bool {
+        let Some((_, bytes)) = self.had.get(&at).filter(|(holder, _)| *holder == member) else { return false };
+        let bytes = *bytes;
+        self.had.remove(&at);
+        if let Some(load) = self.loads.get_mut(&member) {
+            load.messages -= 1;
+            load.bytes -= bytes;
+            if load.messages == 0 {
+                self.loads.remove(&member);
+            }
+        }
+        if let Some(returning) = self.returning.get_mut(&at.partition).filter(|_| is_done) {
+            returning.open.remove(&at.place);
+        }
+        true
+    }
+
+    fn is_ready_to_return(&self, now_ms: u64) -> Option<Partition> {
+        let is_ready = |(partition, returning): &(&Partition, &Returning)| {
+            let mut places = returning.open.iter().map(|place| LogPlace { partition: **partition, place: *place });
+            returning.until_ms <= now_ms || !places.any(|at| self.is_had(at))
+        };
+        self.returning.iter().find(is_ready).map(|(partition, _)| *partition)
+    }
+}
+
+fn bit(partition: Partition) -> u16 {
+    1 << partition.index()
+}
+
+#[cfg(test)]
+mod tests {
+    use tautwire_cluster::Sequence;
+    use tautwire_router::ShardIndex;
+
+    use super::*;
+
+    fn at(sequence: u64) -> LogPlace {
+        let partition = Partition::new(3).expect("there is one");
+        LogPlace { partition, place: Place { sequence: Sequence(sequence), index: 0 } }
+    }
+
+    fn member(index: u32) -> SessionKey {
+        SessionKey { shard: ShardIndex(1), index, generation: 1 }
+    }
+
+    fn homes() -> GroupHomes {
+        let mut homes = GroupHomes::default();
+        homes.begin(7, GroupKey(1), "$share/g/a".into(), "a");
+        homes
+    }
+
+    #[test]
+    fn a_member_has_no_more_than_it_may_but_one_message_of_any_size() {
+        let mut homes = homes();
+        let group = homes.get_mut(7).expect("it is there");
+        let settings = ClusterSettings { member_messages_max: 4, member_max_bytes: 100, ..ClusterSettings::default() };
+        assert!(group.has_room(&member(1), 1_000, &settings));
+        group.give(at(1), member(1), 30);
+        assert!(group.has_room(&member(1), 70, &settings) && !group.has_room(&member(1), 71, &settings));
+        (2..5).for_each(|sequence| group.give(at(sequence), member(1), 10));
+        assert!(!group.has_room(&member(1), 0, &settings) && group.has_room(&member(2), 0, &settings));
+        assert!(!group.settle(at(1), member(2), true), "it is another's");
+        assert!(group.settle(at(1), member(1), true) && !group.settle(at(1), member(1), true));
+        assert!(!group.has_much_room(&member(1), &settings));
+        assert!(group.settle(at(2), member(1), false) && group.has_much_room(&member(1), &settings));
+        assert_eq!(group.bytes(&member(1)), 20);
+    }
+
+    #[test]
+    fn a_partition_goes_when_members_are_done_or_time_is_up() {
+        let mut homes = homes();
+        let partition = at(1).partition;
+        assert!(homes.add_lease(7, partition) && !homes.add_lease(7, partition));
+        let group = homes.get_mut(7).expect("it is there");
+        (1..4).for_each(|sequence| group.give(at(sequence), member(1), 1));
+        let open = || (1..4).map(|sequence| at(sequence).place).collect();
+        homes.return_lease(7, partition, at(9).place, open(), 50);
+        let group = homes.get_mut(7).expect("it is there");
+        assert!(group.settle(at(1), member(1), true) && group.settle(at(2), member(1), false));
+        assert!(homes.next_returned(49).is_none());
+        let (.., returning) = homes.next_returned(50).expect("time is up");
+        assert_eq!(returning.open, [at(2).place, at(3).place].into());
+        assert!(!homes.remove_if_idle(7), "a member has something");
+        homes.return_lease(7, partition, at(9).place, vec![at(3).place], 50);
+        let group = homes.get_mut(7).expect("it is there");
+        assert!(group.settle(at(3), member(1), true));
+        let (.., returning) = homes.next_returned(0).expect("nobody has anything");
+        assert!(returning.open.is_empty() && homes.remove_if_idle(7) && homes.slot(GroupKey(1)).is_none());
+    }
+
+    #[test]
+    fn the_first_and_the_last_group_of_a_filter_count() {
+        let mut homes = homes();
+        assert!(homes.add_interest("a") && !homes.add_interest("a") && homes.listen_to("a"));
+        assert!(
+            !homes.remove_interest("a")
+                && homes.remove_interest("a")
+                && !homes.remove_interest("a")
+                && !homes.listen_to("a")
+        );
+    }
+}

@@ -1,0 +1,126 @@
+//! Clients whose SUBSCRIBE waits until this node has all that was retained before.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::log_place::Places;
+use crate::index::ConnectionId;
+
+/// How far a search has come.
+#[derive(Debug)]
+enum Step {
+    /// The cluster is asked up to where the store has to be.
+    Asked(u64),
+    /// The store is there, and the shard is to have routed as much of the log, so that nothing comes again that was retained before. It
+    /// waits no longer than until this moment.
+    Lagging(Box<Places>, u64),
+    Ready,
+}
+
+/// All such clients of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct RetainedSearches {
+    steps: BTreeMap<ConnectionId, Step>,
+    by_ticket: HashMap<u64, ConnectionId>,
+}
+
+impl RetainedSearches {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    pub(crate) fn begin(&mut self, id: ConnectionId, ticket: u64) {
+        self.forget(id);
+        self.by_ticket.insert(ticket, id);
+        self.steps.insert(id, Step::Asked(ticket));
+    }
+
+    /// Whether the client waits, and has not got what it waits for.
+    pub(crate) fn has(&self, id: ConnectionId) -> bool {
+        matches!(self.steps.get(&id), Some(Step::Asked(_) | Step::Lagging(..)))
+    }
+
+    /// The search for which the client has waited may begin, if it may.
+    pub(crate) fn take_ready(&mut self, id: ConnectionId) -> bool {
+        let is_ready = matches!(self.steps.get(&id), Some(Step::Ready));
+        if is_ready {
+            self.steps.remove(&id);
+        }
+        is_ready
+    }
+
+    /// The store has all that was retained when this was asked.
+    pub(crate) fn found(&mut self, ticket: u64, reached: Places, until_ms: u64) {
+        if let Some(id) = self.by_ticket.remove(&ticket) {
+            self.steps.insert(id, Step::Lagging(Box::new(reached), until_ms));
+        }
+    }
+
+    /// Those who need not wait any longer, in order, and whether they have waited for long enough.
+    pub(crate) fn release(&mut self, positions: &Places, now_ms: u64) -> Vec<(ConnectionId, bool)> {
+        let mut released = Vec::new();
+        for (id, step) in &mut self.steps {
+            if let Step::Lagging(reached, until_ms) = step {
+                let has_come = reached.iter().zip(positions).all(|(reached, position)| reached < position);
+                if has_come || *until_ms <= now_ms {
+                    *step = Step::Ready;
+                    released.push((*id, !has_come));
+                }
+            }
+        }
+        released
+    }
+
+    /// When somebody has waited long enough.
+    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+        let due_ms = |step: &Step| if let Step::Lagging(_, until_ms) = step { Some(*until_ms) } else { None };
+        self.steps.values().filter_map(due_ms).min()
+    }
+
+    /// The client is gone.
+    pub(crate) fn forget(&mut self, id: ConnectionId) {
+        if let Some(Step::Asked(ticket)) = self.steps.remove(&id) {
+            self.by_ticket.remove(&ticket);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautwire_cluster::Sequence;
+    use tautwire_cluster::names::PARTITIONS;
+    use tautwire_cluster::record::Place;
+
+    #[test]
+    fn a_search_waits_for_its_answer_and_for_the_log_but_not_for_ever() {
+        let at = |sequence| [Place { sequence: Sequence(sequence), index: 0 }; PARTITIONS as usize];
+        let id = |index| ConnectionId { index, generation: 1 };
+        let mut retained_searches = RetainedSearches::default();
+        retained_searches.begin(id(1), 10);
+        retained_searches.begin(id(2), 11);
+        assert!(
+            retained_searches.has(id(1))
+                && !retained_searches.has(id(3))
+                && retained_searches.release(&at(99), 99).is_empty()
+        );
+        retained_searches.found(10, at(5), 1_000);
+        assert_eq!((retained_searches.release(&at(5), 0), retained_searches.next_due_ms()), (Vec::new(), Some(1_000)));
+        assert_eq!(retained_searches.release(&at(6), 0), [(id(1), false)]);
+        assert!(
+            !retained_searches.has(id(1))
+                && retained_searches.take_ready(id(1))
+                && !retained_searches.take_ready(id(1))
+        );
+        retained_searches.found(11, at(5), 1_000);
+        assert_eq!(retained_searches.release(&at(5), 1_000), [(id(2), true)]);
+        // One that is gone is not found, and the next search of a connection is another one.
+        retained_searches.begin(id(3), 12);
+        retained_searches.forget(id(3));
+        retained_searches.begin(id(3), 13);
+        retained_searches.found(12, at(1), 0);
+        assert!(retained_searches.has(id(3)) && retained_searches.release(&at(9), 9).is_empty());
+        retained_searches.forget(id(3));
+        retained_searches.forget(id(2));
+        assert!(retained_searches.is_empty());
+    }
+}

@@ -1,0 +1,206 @@
+//! Messages come from the log, and from other nodes.
+
+use std::sync::Arc;
+
+use tautwire_cluster::delivery::{DeliverySource, Span};
+use tautwire_cluster::names::{ClientKey, Partition};
+use tautwire_message::{MessageId, MessageRef};
+use tautwire_protocol::QoS;
+use tautwire_session::{Journal, PendingMessage};
+
+use super::cluster_state::{LogPlace, RoutingSpan, messages_of};
+use super::session_fetch::read;
+use super::sys::NODES_TOPIC;
+use crate::fan_out::FanOutBudget;
+use crate::index::{ConnectionIndex, SessionIndex};
+use crate::mutant::{Mutant, is};
+use crate::publish_packets::OutgoingPublish;
+use crate::route::MessageSource;
+use crate::shard::Shard;
+use crate::state::ShardState;
+
+/// Whether a session takes a message.
+pub(crate) enum LogAcceptance {
+    /// Whatever its queue is like.
+    Yes,
+    /// It has had it, or gets it later.
+    No,
+    /// As a session of a single broker would: the message is not in the log.
+    IfQueueHasRoom,
+}
+
+impl<J: Journal> Shard<J> {
+    /// Whether what has arrived is routed now.
+    pub(super) fn can_route_arrivals(&self) -> bool {
+        self.accepts_batches() && self.state.cluster.as_ref().is_some_and(|room| !room.is_suspended())
+    }
+
+    /// Routes what has come of the log, but nothing while the receivers of something earlier stand in line.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn route_arrivals(&mut self) {
+        while self.can_route_arrivals()
+            && self.state.work_budget.can_transcode()
+            && let Some(RoutingSpan { walk, span, next }) =
+                self.state.cluster.as_ref().and_then(|room| room.log.passage())
+        {
+            let mut budget = FanOutBudget::begin(&self.state);
+            let mut is_over = true;
+            for (place, message) in span.messages_from(next) {
+                let at = LogPlace { partition: span.partition, place };
+                if let Some(parts) = read(at, message.stored) {
+                    let publisher = self.publisher_of(message.publisher.client);
+                    match walk {
+                        DeliverySource::Live => self.route_from_log(parts, publisher),
+                        DeliverySource::Read => self.route_again(at, parts, publisher),
+                    }
+                }
+                if let Some(room) = &mut self.state.cluster {
+                    room.log.record_routed(at);
+                }
+                if budget.is_spent_after(&self.state, message.stored.len()) || !self.state.work_budget.can_transcode() {
+                    is_over = false;
+                    break;
+                }
+            }
+            if is_over {
+                self.finish_span(span.partition);
+            }
+            self.disconnect_overruns();
+            if self.finish_source(&budget) {
+                self.state.paused_readers.pause_batches();
+            }
+        }
+    }
+
+    /// A part of the log has been read.
+    pub(super) fn receive_read(&mut self, number: u64, span: &Arc<Span>) {
+        let Some(room) = &mut self.state.cluster else { return };
+        if let Some(id) = room.end_read(number, span) {
+            self.receive_fetched(id, span);
+        }
+    }
+
+    fn finish_span(&mut self, partition: Partition) {
+        let lost = self.state.cluster.as_mut().map_or(0, |room| room.finish_span());
+        if lost > 0 {
+            self.state.counters().dropped_aged_out.add(lost);
+            log::warn!("{lost} groups of partition {partition} are not in the log any more");
+        }
+    }
+
+    pub(super) fn publisher_of(&self, client: ClientKey) -> MessageSource {
+        MessageSource::Log(self.state.cluster.as_ref().and_then(|room| room.session_of(client)))
+    }
+
+    fn route_from_log(&mut self, message: MessageRef<'_>, publisher: MessageSource) {
+        if message.retain {
+            self.state.apply_retained_from_log(&message);
+        }
+        if let Some(mut outgoing) = self.outgoing(message) {
+            let _ = self.route(&mut outgoing, publisher, 0);
+        }
+    }
+
+    /// Offers a message to those who are behind, and want it.
+    fn route_again(&mut self, at: LogPlace, message: MessageRef<'_>, publisher: MessageSource) {
+        let Some(mut outgoing) = self.outgoing(message) else { return };
+        let topic = outgoing.message.topic;
+        let Some(room) = &self.state.cluster else { return };
+        // One of QoS 0, which is in the log since it is retained, was for those who were there.
+        let is_persisted = outgoing.message.qos != QoS::AtMostOnce;
+        let matches = self.table.find_acknowledged(topic, |session| is_persisted && room.wants(session, at));
+        let has_groups = !room.homes.is_empty();
+        let contract = self.state.config.contracts().find(topic).cloned();
+        self.state.deliver_to_all(&matches, contract.as_deref(), &mut outgoing, publisher, 0);
+        if has_groups {
+            let mut groups = Vec::new();
+            self.state.context.exchange().groups_for(topic, &mut groups);
+            self.state.offer_again(at, contract.as_deref(), &mut outgoing);
+            self.state.offer_to_groups(&groups, contract.as_deref(), &mut outgoing);
+        }
+    }
+
+    /// What is to be routed of a message, unless it has expired. The node that it was published on has held it to its contract.
+    fn outgoing<'m>(&self, message: MessageRef<'m>) -> Option<OutgoingPublish<'m>> {
+        let is_expired = message.is_expired(self.state.clock.now_ms());
+        (!is_expired).then(|| OutgoingPublish { is_checked: true, is_admitted: true, ..OutgoingPublish::new(message) })
+    }
+
+    /// Messages of QoS 0 have come from another node.
+    pub(super) fn route_bus_messages(&mut self, batch: &[u8]) {
+        let budget = FanOutBudget::begin(&self.state);
+        messages_of(batch).for_each(|stored| self.route_bus_message(stored));
+        self.finish_source(&budget);
+    }
+
+    fn route_bus_message(&mut self, stored: &[u8]) {
+        let Some(message) = MessageRef::read_stored(stored).filter(|message| message.qos == QoS::AtMostOnce) else {
+            log::error!("another broker of the cluster has sent something that is no message of QoS 0");
+            return;
+        };
+        if message.topic == NODES_TOPIC {
+            return self.receive_node_report(message.payload);
+        }
+        let message = MessageRef { id: self.state.context.next_message_id(), ..message };
+        self.route_from_log(message, MessageSource::Log(None));
+    }
+}
+
+/// Whether a message is from the log, so that a session may have had it.
+#[inline]
+pub(crate) fn is_from_log(message: &MessageRef<'_>) -> bool {
+    LogPlace::of(message.id).is_some()
+}
+
+impl<J: Journal> ShardState<J> {
+    /// Whether a session takes a message. One that has no room for a message of the log reads it later.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn accepts_from_log(&mut self, session: SessionIndex, delivery: &PendingMessage) -> LogAcceptance {
+        let Some(at) = LogPlace::of(delivery.message.id()) else { return LogAcceptance::IfQueueHasRoom };
+        let Some(room) = &self.cluster else { return LogAcceptance::IfQueueHasRoom };
+        // The home of its group has seen to it that there is room.
+        if delivery.share.is_some() {
+            return LogAcceptance::Yes;
+        }
+        if room.was_already_given(session) {
+            return LogAcceptance::Yes;
+        }
+        if !room.wants(session, at) && !is(Mutant::TakesWhatItHas) {
+            return LogAcceptance::No;
+        }
+        let is_taken = self.has_room_from_log(session, delivery);
+        let Some(room) = &mut self.cluster else { return LogAcceptance::IfQueueHasRoom };
+        if is_taken {
+            room.count_deliveries(session, at);
+            LogAcceptance::Yes
+        } else {
+            if !is(Mutant::DropsWhatIsHeld) {
+                room.block(session, at);
+            }
+            self.counters().messages_left_in_log.add(1);
+            LogAcceptance::No
+        }
+    }
+
+    /// Whether the session of a connection was further than this message on the node that served it before.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn was_already_sent(&self, index: ConnectionIndex, message: MessageId) -> bool {
+        let Some(room) = &self.cluster else { return false };
+        let Some(session) = self.connections[index].session() else { return false };
+        LogPlace::of(message).is_some_and(|at| room.is_ahead_of(session, at))
+    }
+
+    /// Whoever holds nothing takes a message in any case: nothing else would make room.
+    fn has_room_from_log(&self, session: SessionIndex, delivery: &PendingMessage) -> bool {
+        let Some(outbound) = self.sessions[session].outbound().filter(|outbound| !outbound.is_empty()) else {
+            return true;
+        };
+        let bytes = delivery.counted_bytes();
+        let is_short = outbound.queued() < super::session_save::QUEUE_LOW;
+        self.has_room_for(session, bytes)
+            && (is_short || self.memory.share().admits(outbound.counted_bytes(), bytes).is_ok())
+    }
+}

@@ -1,0 +1,429 @@
+//! What a life does all the time: hears, lets the machine decide, and carries out.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::{Client, Message, Subscriber};
+use futures_util::stream::SelectAll;
+use futures_util::{FutureExt, StreamExt};
+use log::{info, warn};
+use tautwire_cluster::names::{ClientKey, Partition, Seed};
+use tautwire_cluster::{Decision, Full, Member, OperatorPublish, Output, PeerCommandOutcome, Publish, TICK_MS};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::LifeConfig;
+use super::link::{Input, Link};
+use crate::broker::{Broker, ConnectionStatus, EndReason};
+use crate::bus::{Bus, BusEvent};
+use crate::clock::now_ms;
+use crate::command::Command;
+use crate::connection;
+use crate::deferred::DeferredCommands;
+use crate::error::Error;
+use crate::handle::{BusMessage, Shared};
+use crate::layout::{peer_subject, probe_subject};
+use crate::settings::{Access, Settings};
+use crate::setup::{self, ClusterInfo};
+use crate::store::Store;
+use crate::tasks::{Done, Tasks};
+
+/// Commands taken at once: what they lead to is carried out in between.
+const COMMANDS_TAKEN_MAX: usize = 256;
+/// Changes of records that wait. Whoever reads them waits too.
+const INPUTS_MAX: usize = 256;
+/// QoS 0 messages that wait for the thread. Whoever reads them waits too.
+const BUS_EVENTS_MAX: usize = 1024;
+
+pub(super) struct NodeLoop {
+    member: Member,
+    seed: Seed,
+    settings: Settings,
+    broker: Arc<dyn Broker>,
+    shared: Arc<Shared>,
+    connected: Arc<Notify>,
+    store: Store,
+    tasks: Tasks,
+    done: Receiver<Done>,
+    deferred: DeferredCommands,
+    bus: Bus,
+    events: Receiver<BusEvent>,
+    inbox: String,
+    link: Link,
+    answers: SelectAll<Subscriber>,
+    peers: SelectAll<Subscriber>,
+    /// Answers to the probe with this number.
+    echoes: Option<(u64, Subscriber)>,
+    /// Connections that another one has followed, and until when answers may come by them.
+    retired: Vec<(u64, Link)>,
+    /// Counts the ways to the servers that were asked for: the last one counts.
+    reached: u64,
+    inputs: Receiver<Input>,
+    to_inputs: Sender<Input>,
+    /// Who waits for what becomes of an order to another node. All are answered within a time.
+    peer_commands: HashMap<u64, SyncSender<PeerCommandOutcome>>,
+    last_peer_command: u64,
+    /// Until when it waits for what is under way, once it is told to end.
+    stops_at_ms: Option<u64>,
+    ended: Option<EndReason>,
+}
+
+impl NodeLoop {
+    pub(super) async fn begin(
+        beginning: LifeConfig,
+        client: Client,
+        connected: Arc<Notify>,
+        foundation: ClusterInfo,
+        member: Member,
+        bus: Receiver<BusMessage>,
+    ) -> Result<NodeLoop, Error> {
+        let LifeConfig { settings, broker, shared, .. } = beginning;
+        let (to_inputs, inputs) = channel(INPUTS_MAX);
+        let (to_done, done) = channel(INPUTS_MAX);
+        let (to_events, events) = channel(BUS_EVENTS_MAX);
+        let inbox = client.new_inbox();
+        let counters = shared.counters.clone();
+        let mut link =
+            Link::open(client.clone(), &inbox, member.incarnation(), to_inputs.clone(), counters.clone()).await?;
+        Ok(NodeLoop {
+            store: Store::new(client.clone(), inbox.clone(), &settings.times, counters.clone()),
+            tasks: Tasks::new(client.clone(), to_done, &settings.times, counters),
+            done,
+            bus: Bus::new(client, bus, &shared, to_events),
+            events,
+            answers: link.answers.take().into_iter().collect(),
+            peers: link.peers.take().into_iter().collect(),
+            echoes: None,
+            seed: foundation.seed,
+            member,
+            settings,
+            broker,
+            shared,
+            connected,
+            deferred: DeferredCommands::default(),
+            inbox,
+            link,
+            retired: Vec::new(),
+            reached: 0,
+            inputs,
+            to_inputs,
+            peer_commands: HashMap::new(),
+            last_peer_command: 0,
+            stops_at_ms: None,
+            ended: None,
+        })
+    }
+
+    pub(super) async fn run(mut self, mut commands: Receiver<Command>) -> EndReason {
+        let mut tick = interval(Duration::from_millis(TICK_MS));
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut taken = Vec::with_capacity(COMMANDS_TAKEN_MAX);
+        loop {
+            self.execute();
+            if let Some(ended) = self.ended.take() {
+                return ended;
+            }
+            let takes_commands = self.deferred.bytes() < self.settings.limits.deferred_max_bytes;
+            // Whoever was refused a moment after the queue was emptied is told at the next tick.
+            if takes_commands && commands.capacity() > 0 && self.shared.take_wanted() {
+                self.broker.queue_ready();
+            }
+            // Answers come first: what they end makes room for what commands begin. There are only as many as operations under way.
+            tokio::select! {
+                biased;
+                Some(message) = self.answers.next() => {
+                    let now_ms = now_ms();
+                    if let Some((id, answer)) = self.store.take(now_ms, &message) {
+                        self.member.answer(now_ms, id, &answer);
+                    }
+                }
+                Some(done) = self.done.recv() => {
+                    let (id, answer) = self.tasks.take(done);
+                    self.member.answer(now_ms(), id, &answer);
+                }
+                _ = tick.tick() => self.tick(commands.is_empty()),
+                () = self.shared.stop.notified() => self.stop(),
+                () = self.connected.notified() => {
+                    self.shared.take_at_once(self.link.client.max_payload());
+                    self.store.connected(now_ms());
+                    self.member.reconnected(now_ms());
+                }
+                Some(input) = self.inputs.recv() => self.take_input(input),
+                Some(message) = self.peers.next() => self.member.receive_peer(now_ms(), &message.payload),
+                Some(message) = next_echo(&mut self.echoes) => self.member.receive_peer(now_ms(), &message.payload),
+                Some(events) = self.events.recv() => self.handle_bus_event(events),
+                count = commands.recv_many(&mut taken, COMMANDS_TAKEN_MAX), if takes_commands => {
+                    if count == 0 {
+                        // All handles are gone, and nobody can ask for anything.
+                        self.stop();
+                    }
+                    for command in taken.drain(..) {
+                        self.shared.release_command(&command);
+                        self.take_command(command);
+                    }
+                }
+            }
+        }
+    }
+
+    fn tick(&mut self, has_no_commands: bool) {
+        let now_ms = now_ms();
+        self.member.advance(now_ms);
+        while let Some((id, answer)) = self.store.next_expired(now_ms) {
+            self.member.answer(now_ms, id, &answer);
+        }
+        self.store.connected(now_ms);
+        for (_, link) in self.retired.extract_if(.., |(until_ms, _)| *until_ms <= now_ms) {
+            tokio::spawn(async move { link.client.drain().await });
+        }
+        if self.deferred.bytes() >= self.settings.limits.deferred_max_bytes {
+            self.shared.counters.commands_stalled.add(1);
+        }
+        let is_done = self.store.is_idle() && self.tasks.is_idle() && self.deferred.is_empty();
+        if self.stops_at_ms.is_some_and(|at_ms| at_ms <= now_ms || is_done && has_no_commands) {
+            self.ended = Some(EndReason::Stopped);
+        }
+    }
+
+    /// Carries out what the machine has decided, and what has found room by it.
+    fn execute(&mut self) {
+        loop {
+            while let Some(output) = self.member.next_output() {
+                match output {
+                    Output::Operation(id, operation) if Tasks::takes(&operation) => self.tasks.begin(id, operation),
+                    Output::Operation(id, operation) => self.store.begin(now_ms(), id, operation),
+                    Output::AddInterest(pattern) => self.bus.subscribe(pattern),
+                    Output::RemoveInterest(pattern) => self.bus.unsubscribe(&pattern),
+                    Output::Send(to, message) => self.send(peer_subject(to), message),
+                    Output::Probe(number) => self.subscribe_echoes(number),
+                    Output::Echo { to, number, message } => self.send(probe_subject(to, number), message),
+                    Output::Decision(Decision::PeerCommandResult { ticket, outcome }) => {
+                        if let Some(to) = self.peer_commands.remove(&ticket) {
+                            let _ = to.try_send(outcome);
+                        }
+                    }
+                    Output::Decision(decision) => {
+                        let ended = match decision {
+                            Decision::Fenced => Some(EndReason::Fenced),
+                            Decision::Drained => Some(EndReason::Drained),
+                            _ => None,
+                        };
+                        if ended.is_some() {
+                            self.shared.serve_until(0);
+                            self.ended = ended;
+                        } else if decision == Decision::Resumed {
+                            // A shard that goes on asks at once whether it may.
+                            self.shared.serve_until(self.member.serves_until_ms());
+                        }
+                        self.broker.decide(decision);
+                    }
+                }
+            }
+            if self.shared.serve_until(self.member.serves_until_ms()) {
+                // It was renewed before the machine saw that it had run out, so nothing was decided.
+                self.broker.decide(Decision::Resumed);
+            }
+            if self.deferred.is_empty() || !self.retry_deferred() {
+                break;
+            }
+        }
+    }
+
+    /// The subject is listened to before anything that is sent from now on leaves. Where there is no room for that, the probe is sent again.
+    fn subscribe_echoes(&mut self, number: u64) {
+        if self.echoes.as_ref().is_none_or(|(known, _)| *known != number) {
+            let subscribe = self.link.client.subscribe(probe_subject(self.member.incarnation(), number));
+            let subscribed = tokio::task::unconstrained(subscribe).now_or_never();
+            self.echoes = subscribed.and_then(Result::ok).map(|echoes| (number, echoes));
+        }
+    }
+
+    fn send(&mut self, subject: String, message: Vec<u8>) {
+        let client = &self.link.client;
+        let is_connected = client.connection_state() == State::Connected;
+        let publish = client.publish(subject, message.into());
+        let sent = is_connected.then(|| tokio::task::unconstrained(publish).now_or_never()).flatten();
+        if !matches!(sent, Some(Ok(()))) {
+            self.shared.counters.peer_messages_dropped.add(1);
+        }
+    }
+
+    fn take_command(&mut self, command: Command) {
+        if let Some(command) = self.deferred.join(command)
+            && let Some((partition, command)) = self.act(command)
+            && let Some(client) = command.client()
+        {
+            self.shared.counters.messages_held.add(1);
+            self.deferred.defer(client, partition, command, false);
+            self.broker.pause_reading(client);
+        }
+    }
+
+    /// Does what a command says. Gives a message back whose partition has no room.
+    fn act(&mut self, command: Command) -> Option<(Partition, Command)> {
+        let now_ms = now_ms();
+        match command {
+            Command::Claim { ticket, client_id, start } => self.member.claim(now_ms, ticket, &client_id, start),
+            Command::Abandon { client, ticket } => self.member.abandon(now_ms, client, ticket),
+            Command::Publish { client, ticket, refusal_seen, topic, packet_id, retain, message } => {
+                let publish = Publish { ticket, refusal_seen, topic: &topic, packet_id, retain, message };
+                let Err(Full(message)) = self.member.publish(now_ms, client, publish) else {
+                    return None;
+                };
+                let partition = self.seed.partition(&topic);
+                return Some((
+                    partition,
+                    Command::Publish { client, ticket, refusal_seen, topic, packet_id, retain, message },
+                ));
+            }
+            Command::PublishFromOperator { ticket, topic, retain, message } => {
+                self.member.publish_from_operator(now_ms, ticket, OperatorPublish { topic: &topic, retain, message });
+            }
+            Command::Release { client, packet_id } => self.member.release(now_ms, client, packet_id),
+            Command::Save { client, number, state } => self.member.save(now_ms, client, number, state),
+            Command::Left { client, state } => self.member.left(now_ms, client, state),
+            Command::DisconnectedAsSaved { client } => self.member.disconnected_as_saved(now_ms, client),
+            Command::SetDisconnectSettings { client, terms } => self.member.keep(client, terms),
+            Command::Received { shard, partition, until } => self.member.mark_received(now_ms, shard, partition, until),
+            Command::Read { shard, request } => self.member.read(shard, request),
+            Command::Join { client, epoch, share } => self.member.join(now_ms, client, epoch, &share),
+            Command::Leave { client, share } => self.member.leave(now_ms, client, &share),
+            Command::QuitGroup { client, epoch, share } => self.member.part(now_ms, client, epoch, &share),
+            Command::Checkpoint { group, leases } => self.member.checkpoint(now_ms, group, leases),
+            Command::Returned { group, partition, next, open } => {
+                self.member.returned(now_ms, group, partition, next, open);
+            }
+            Command::RetainedSync { ticket } => self.member.sync_retained(now_ms, ticket),
+            Command::AddInterest { filter } => self.member.add_interest(now_ms, &filter),
+            Command::RemoveInterest { filter } => self.member.remove_interest(now_ms, &filter),
+            Command::InterestSync { ticket } => self.member.sync_interest(now_ms, ticket),
+            Command::Drain { is_for_good } => self.member.drain(now_ms, is_for_good),
+            Command::DrainPeer { node, is_for_good, by, to } => {
+                self.last_peer_command += 1;
+                self.peer_commands.insert(self.last_peer_command, to);
+                self.member.drain_peer(now_ms, self.last_peer_command, &node, is_for_good, &by);
+            }
+            Command::Rebalance => self.member.rebalance(now_ms),
+            Command::Propose { ticket, base, parts } => self.member.propose(ticket, base, parts),
+            Command::Configured { number, is_applied } => self.member.configured(now_ms, number, is_applied),
+            Command::Reconnect(access) => self.reach(*access),
+            Command::Report(to) => {
+                let _ = to.try_send(self.member.status(now_ms));
+            }
+        }
+        None
+    }
+
+    fn stop(&mut self) {
+        let at_ms = now_ms() + self.settings.times.stop_ms;
+        self.stops_at_ms = Some(self.stops_at_ms.unwrap_or(at_ms));
+    }
+
+    /// Lets those go on whose partition has room again. Says whether anybody did.
+    fn retry_deferred(&mut self) -> bool {
+        let mut has_progress = false;
+        for partition in Partition::all() {
+            while let Some((client, commands)) = self.deferred.next(partition) {
+                let before = commands.len();
+                let left = self.retry(client, partition, commands);
+                has_progress |= left < before;
+                if left == before {
+                    break;
+                }
+            }
+        }
+        has_progress
+    }
+
+    /// Does what it can of a client's commands, in order. Says how many are left.
+    fn retry(&mut self, client: ClientKey, partition: Partition, mut commands: VecDeque<Command>) -> usize {
+        let mut is_first = true;
+        while let Some(command) = commands.pop_front() {
+            if let Some((needed, command)) = self.act(command) {
+                let left = commands.len() + 1;
+                self.deferred.defer(client, needed, command, is_first && needed == partition);
+                self.deferred.requeue_rest(client, commands);
+                return left;
+            }
+            is_first = false;
+        }
+        self.broker.resume_reading(client);
+        0
+    }
+
+    /// Of a message that comes by several patterns, one copy counts.
+    fn handle_bus_event(&mut self, events: BusEvent) {
+        match events {
+            BusEvent::ActivePattern(listening) if self.bus.is_listening(&listening) => {
+                self.member.listening(now_ms(), &listening.pattern);
+            }
+            // It is not listened to any more, or anew.
+            BusEvent::ActivePattern(_) => {}
+            BusEvent::Message { pattern, subject, message } => {
+                if self.member.counts(&pattern, &subject) && !self.broker.receive_broadcast(&pattern, &subject, message)
+                {
+                    self.shared.counters.bus_dropped_in.add(1);
+                }
+            }
+        }
+    }
+
+    fn take_input(&mut self, input: Input) {
+        match input {
+            Input::Node(node, revision, record) => self.member.observe_node(now_ms(), node, revision, &record),
+            Input::Removed(node) => self.member.observe_node_removed(node),
+            Input::Config(revision, record) => self.member.observe_config(revision, &record),
+            Input::Link(number, _) if number != self.reached => {}
+            Input::Link(_, Ok(link)) => self.switch_connection(*link),
+            Input::Link(_, Err(error)) => {
+                warn!("the new access to NATS cannot be used, and the one before goes on: {error}");
+                self.broker.connection_status(&ConnectionStatus::AccessRefused(error));
+            }
+        }
+    }
+
+    /// Makes another connection, while the one before serves.
+    fn reach(&mut self, access: Access) {
+        self.reached += 1;
+        let (number, seed) = (self.reached, self.seed);
+        let Settings { node_name, times, limits, .. } = self.settings.clone();
+        let (inbox, me, inputs) = (self.inbox.clone(), self.member.incarnation(), self.to_inputs.clone());
+        let (counters, connected) = (self.shared.counters.clone(), self.connected.clone());
+        tokio::spawn(async move {
+            let open = async {
+                let client = connection::connect(&access, &node_name, &times, &limits, &counters, &connected).await?;
+                setup::check_seed(&client, seed).await?;
+                Link::open(client, &inbox, me, inputs.clone(), counters).await
+            };
+            let link = open.await.map(Box::new);
+            let _ = inputs.send(Input::Link(number, link)).await;
+        });
+    }
+
+    /// Operations go by the new connection from now on. Answers to those that went by the old one still come by both.
+    fn switch_connection(&mut self, mut link: Link) {
+        info!("another connection to NATS is used from now on");
+        self.answers.extend(link.answers.take());
+        self.peers.extend(link.peers.take());
+        self.store.use_connection(link.client.clone());
+        self.tasks.use_connection(link.client.clone());
+        self.bus.switch_connection(link.client.clone());
+        self.echoes = None;
+        let until_ms = now_ms() + self.settings.times.operation_ms;
+        self.shared.take_at_once(link.client.max_payload());
+        self.retired.push((until_ms, std::mem::replace(&mut self.link, link)));
+        self.member.resubscribe_interest(now_ms());
+        self.broker.connection_status(&ConnectionStatus::AccessChanged);
+    }
+}
+
+async fn next_echo(echoes: &mut Option<(u64, Subscriber)>) -> Option<Message> {
+    match echoes {
+        Some((_, echoes)) => echoes.next().await,
+        None => None,
+    }
+}
